@@ -43,8 +43,9 @@ static int read_header(struct sw_array *a, struct sw_err *err)
     unsigned char first[SW_NPY_MIN_BYTES];
     size_t bytes = 0;
     int rc = sw_blob_head(&a->blob, first, sizeof first, err);
-    if (!rc)
-        rc = sw_npy_header_bytes(first, a->what, &bytes, err);
+    if (rc)
+        return rc;
+    rc = sw_npy_header_bytes(first, a->what, &bytes, err);
     if (rc)
         return rc;
     unsigned char *head = sw_os()->alloc(bytes);
@@ -62,13 +63,17 @@ static int open_file(struct sw_array *a, const char *path, uint64_t max_bytes, s
     *a = (struct sw_array){.what = sw_strdup(path)};
     int rc = a->what ? sw_blob_open(&a->blob, path, max_bytes, err)
                      : sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
-    if (!rc)
-        rc = read_header(a, err);
-    if (!rc)
-        rc = sw_blob_settle(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows,
-                            err);
-    if (!rc && a->blob.memory)
+    if (rc)
+        goto out;
+    rc = read_header(a, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_settle(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows, err);
+    if (rc)
+        goto out;
+    if (a->blob.memory)
         a->values = a->blob.memory + a->header.data_offset;
+out:
     if (rc)
         close_array(a);
     return rc;

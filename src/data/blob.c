@@ -130,12 +130,18 @@ static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_
     if (rc)
         return rc;
     rc = sw_inflate(s, b->memory, b->bytes, &got, err);
-    if (!rc && got == b->bytes && !sw_inflater_ended(s))
+    if (rc)
+        goto out;
+    if (got == b->bytes && !sw_inflater_ended(s))
         rc = sw_inflate(s, &spare, 1, &extra, err);
-    if (!rc && (got < b->bytes || extra))
+    if (rc)
+        goto out;
+    if (got < b->bytes || extra)
         rc = wrong_size(b, l, got, extra > 0, err);
-    if (!rc)
-        rc = insist_on_end(b, s, err);
+    if (rc)
+        goto out;
+    rc = insist_on_end(b, s, err);
+out:
     sw_inflater_free(s);
     return rc;
 }
@@ -252,8 +258,10 @@ int sw_blob_take(struct sw_blob *b, struct sw_err *err)
 int sw_blob_open_whole(struct sw_blob *b, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     int rc = sw_blob_open(b, path, max_bytes, err);
-    if (!rc)
-        rc = sw_blob_take(b, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_take(b, err);
+out:
     if (rc)
         sw_blob_close(b);
     return rc;

@@ -77,13 +77,17 @@ static int open_file(struct sw_records *r, struct sw_cifar_file *f, const char *
 {
     const struct sw_cifar *s = r->state;
     int rc = sw_blob_open(&f->blob, path, r->max_bytes, err);
-    if (!rc)
-        rc = check_size(f, &s->layout, err);
-    if (!rc)
-        rc = scan_labels(f, &s->layout, buffer, err);
+    if (rc)
+        return rc;
+    rc = check_size(f, &s->layout, err);
+    if (rc)
+        return rc;
+    rc = scan_labels(f, &s->layout, buffer, err);
+    if (rc)
+        return rc;
     f->first = r->count;
     r->count += f->count;
-    return rc;
+    return SW_OK;
 }
 
 static int open_all(struct sw_records *r, const struct sw_files *files, struct sw_err *err)

@@ -56,8 +56,9 @@ static int add_field(struct sw_delimited *d, char *field, struct sw_err *err)
                           (long long)d->line, MAX_FIELDS);
     int rc = sw_grow(&d->field, sizeof *d->field, d->count, &d->capacity, FIRST_FIELDS,
                      "the columns of a table", err);
-    if (!rc)
-        d->field[d->count++] = field;
+    if (rc)
+        return rc;
+    d->field[d->count++] = field;
     return rc;
 }
 

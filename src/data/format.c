@@ -43,14 +43,17 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     struct sw_files files = {0};
     told.files = format->made_by_code ? NULL : &files;
     int rc = told.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
-    if (!rc)
-        rc = format->open(r, &told, err);
-    if (!rc && !r->where) {
+    if (rc)
+        goto out;
+    rc = format->open(r, &told, err);
+    if (rc)
+        goto out;
+    if (!r->where) {
         r->files = files.count;
         r->where = sw_files_text(&files);
         rc = r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
     }
-
+out:
     sw_files_fini(&files);
     if (rc)
         sw_records_close(r);

@@ -130,9 +130,9 @@ static int begin_file(struct import *m, struct sw_err *err)
     if (!m->path)
         return sw_err_nomem(err, "the name of a shard", strlen(a->out) + 16);
     int rc = refuse_existing(m, err);
-    if (!rc)
-        rc = sw_shard_begin(&m->writer, m->path, m->field, a->from->field_count, a->origin, err);
-    return rc;
+    if (rc)
+        return rc;
+    return sw_shard_begin(&m->writer, m->path, m->field, a->from->field_count, a->origin, err);
 }
 
 static int end_file(struct import *m, struct sw_err *err)
@@ -185,21 +185,27 @@ static int fetch_field(struct import *m, int64_t record, int f, struct sw_err *e
         return from->format->fetch(from, record, f, m->scratch[f].memory, &v->data, err);
     }
     int rc = fetch_picture(m, record, f, &p, err);
-    if (!rc && f == m->recoded) {
+    if (rc)
+        return rc;
+    if (f == m->recoded) {
         rc = sw_recode(m->recoder, &p, &changed, err);
         p = changed;
     }
-    if (!rc)
-        *v = image_value(&p);
+    if (rc)
+        return rc;
+    *v = image_value(&p);
     return rc;
 }
 
 static int fetch(struct import *m, int64_t record, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int f = 0; !rc && f < m->args->from->field_count; f++)
+    for (int f = 0; f < m->args->from->field_count; f++) {
         rc = fetch_field(m, record, f, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int check_label(struct import *m, struct sw_err *err)

@@ -110,23 +110,23 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got, s
     return SW_OK;
 }
 
-int sw_inflate_bytes(const void *in, uint64_t bytes, enum sw_inflate_kind kind, const char *what,
-                     bool whole, void *out, uint64_t want, uint64_t *got, struct sw_err *err)
+int sw_inflate_bytes(const struct sw_compressed *in, bool whole, void *out, uint64_t want,
+                     uint64_t *got, struct sw_err *err)
 {
     struct sw_inflater *s = NULL;
     unsigned char spare;
     uint64_t more = 0;
-    int rc = sw_inflater_new(-1, 0, bytes, kind, what, &s, err);
+    int rc = sw_inflater_new(-1, 0, in->bytes, in->kind, in->what, &s, err);
     if (rc)
         return rc;
-    s->memory = in;
+    s->memory = in->data;
     rc = sw_inflate(s, out, want, got, err);
     if (!rc && whole && *got == want)
         rc = sw_inflate(s, &spare, 1, &more, err);
     if (!rc && whole && (more || *got < want || sw_inflater_left(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: the compressed data do not end after the expected %llu bytes", what,
-                        (unsigned long long)want);
+                        "%s: the compressed data do not end after the expected %llu bytes",
+                        in->what, (unsigned long long)want);
     sw_inflater_free(s);
     return rc;
 }

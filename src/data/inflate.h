@@ -20,6 +20,14 @@ enum sw_inflate_kind {
 
 struct sw_inflater;
 
+/* A compressed stream in memory; all pointers are borrowed. */
+struct sw_compressed {
+    const void *data;
+    uint64_t bytes;
+    enum sw_inflate_kind kind;
+    const char *what; /* names the file in errors */
+};
+
 /* Opens the stream in bytes [first, first + bytes) of fd. what names the file in errors; what and
  * fd are borrowed until sw_inflater_free. Errors: SW_ERR_NOMEM. */
 int sw_inflater_new(int fd, uint64_t first, uint64_t bytes, enum sw_inflate_kind kind,
@@ -33,9 +41,8 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got,
 
 /* Inflates the first `want` bytes of a stream in memory; *got is less only if the stream ended. If
  * whole is set, the stream must end exactly there. Errors: as sw_inflate. */
-int sw_inflate_bytes(const void *in, uint64_t bytes, enum sw_inflate_kind kind, const char *what,
-                     bool whole, void *out, uint64_t want, uint64_t *got,
-                     struct sw_err *err) SW_MUST_CHECK;
+int sw_inflate_bytes(const struct sw_compressed *in, bool whole, void *out, uint64_t want,
+                     uint64_t *got, struct sw_err *err) SW_MUST_CHECK;
 
 /* Whether the end of the stream was reached, and how many bytes of the range follow it. */
 bool sw_inflater_ended(const struct sw_inflater *s);

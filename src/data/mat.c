@@ -139,6 +139,12 @@ static int bad_element(const struct sw_mat *m, uint64_t at, const char *why, str
                       why);
 }
 
+static struct sw_compressed compressed_element(const struct sw_mat *m,
+                                               const struct sw_mat_variable *v)
+{
+    return (struct sw_compressed){m->bytes + v->at, v->bytes, SW_INFLATE_ZLIB, m->what};
+}
+
 /* Inflates only the beginning of a compressed matrix, to read its name; the values are inflated by
  * sw_mat_read. *matrix is false if the element contains no matrix. */
 static int list_compressed(const struct sw_mat *m, struct sw_mat_variable *v, bool *matrix,
@@ -147,8 +153,8 @@ static int list_compressed(const struct sw_mat *m, struct sw_mat_variable *v, bo
     unsigned char head[TAG_BYTES + HEAD_BYTES] = {0};
     uint64_t got = 0;
     size_t data_at;
-    int rc = sw_inflate_bytes(m->bytes + v->at, v->bytes, SW_INFLATE_ZLIB, m->what, false, head,
-                              sizeof head, &got, err);
+    const struct sw_compressed in = compressed_element(m, v);
+    int rc = sw_inflate_bytes(&in, false, head, sizeof head, &got, err);
     if (rc)
         return rc;
     if (got < TAG_BYTES)
@@ -218,8 +224,14 @@ int sw_mat_open(struct sw_mat *m, const char *what, const void *bytes, uint64_t 
 {
     *m = (struct sw_mat){.what = what, .bytes = bytes, .size = size};
     int rc = check_header(m, err);
-    for (uint64_t at = HEADER_BYTES; !rc && at < size;)
+    if (rc)
+        goto out;
+    for (uint64_t at = HEADER_BYTES; at < size;) {
         rc = list_element(m, at, &at, err);
+        if (rc)
+            goto out;
+    }
+out:
     if (rc)
         sw_mat_close(m);
     return rc;
@@ -263,8 +275,8 @@ static int load_matrix(const struct sw_mat *m, const struct sw_mat_variable *v,
         return sw_err_nomem(err, m->what, (size_t)whole);
     *matrix = x->memory + TAG_BYTES;
     *bytes = (size_t)v->inflated_bytes;
-    return sw_inflate_bytes(m->bytes + v->at, v->bytes, SW_INFLATE_ZLIB, m->what, true, x->memory,
-                            whole, &got, err);
+    const struct sw_compressed in = compressed_element(m, v);
+    return sw_inflate_bytes(&in, true, x->memory, whole, &got, err);
 }
 
 int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct sw_mat_values *out,

@@ -52,8 +52,10 @@ static int open_pixels(struct sw_decoder *d, struct sw_err *err)
     const struct sw_picture *p = &d->image;
     d->head = (struct sw_picture_head){"pixels", p->channels, p->height, p->width};
     int rc = sw_picture_check_sides("image", p->height, p->width, d->max_pixels, err);
-    if (!rc && (p->channels < 1 ||
-                (uint64_t)p->bytes / (uint64_t)(p->height * p->width) != (uint64_t)p->channels))
+    if (rc)
+        return rc;
+    if (p->channels < 1 ||
+        (uint64_t)p->bytes / (uint64_t)(p->height * p->width) != (uint64_t)p->channels)
         rc = sw_err_set(
             err, SW_ERR_FORMAT,
             "image of %lldx%lldx%lld (channels x height x width) does not fit its %zu bytes",
@@ -170,9 +172,10 @@ int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t 
     struct sw_picture_head head;
     struct sw_pixels x = {0};
     int rc = sw_decoder_open(d, p, &head, err);
-    if (!rc)
-        rc = sw_decoder_read(d, channels, (struct sw_picture_part){0, 0, head.height, head.width},
-                             &x, err);
+    if (rc)
+        return rc;
+    rc = sw_decoder_read(d, channels, (struct sw_picture_part){0, 0, head.height, head.width}, &x,
+                         err);
     if (rc)
         return rc;
     const size_t bytes = (size_t)(x.channels * x.height * x.width);

@@ -27,9 +27,9 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
         return sw_err_set(err, SW_ERR_FORMAT, "%.40s...: a path of %zu bytes; the limit is %d",
                           name, folder_bytes + name_bytes, PATH_MAX - 2);
     int rc = sw_lexicon_add(&f->folders, folder, folder_bytes, 1, &item.folder, err);
-    if (!rc)
-        rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of images",
-                     err);
+    if (rc)
+        return rc;
+    rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of images", err);
     if (rc)
         return rc;
     sw_buf_add_bytes(&f->text, name, name_bytes + 1);

@@ -148,11 +148,15 @@ static int check_head(struct sw_jpeg *j, struct sw_err *err)
 {
     const int64_t height = j->c.image_height, width = j->c.image_width;
     int rc = sw_picture_check_sides("JPEG", height, width, j->max_pixels, err);
-    if (!rc && !j->c.arith_code && height * width / MAX_PIXELS_PER_BYTE > (int64_t)j->bytes)
+    if (rc)
+        return rc;
+    if (!j->c.arith_code && height * width / MAX_PIXELS_PER_BYTE > (int64_t)j->bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "JPEG header claims %lldx%lld pixels, more than its %zu bytes can hold",
                         (long long)height, (long long)width, j->bytes);
-    if (!rc && j->c.jpeg_color_space == JCS_UNKNOWN)
+    if (rc)
+        return rc;
+    if (j->c.jpeg_color_space == JCS_UNKNOWN)
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
                         "JPEG with %d color components; only gray, color and CMYK are supported",
                         j->c.num_components);

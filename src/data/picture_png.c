@@ -215,10 +215,12 @@ int sw_png_read(struct sw_png *p, bool gray, struct sw_picture_part w, struct sw
         return sw_err_set(err, SW_ERR_LIBRARY, "libpng: rows of %zu bytes, expected %lld",
                           row_bytes, (long long)(p->width * step));
     int rc = sw_room_need(room, (size_t)(pixels * step), "a decoded image", err);
-    if (!rc)
-        rc = sw_room_need(&p->row, row_bytes, "an image row", err);
-    if (!rc)
-        rc = read_all(p, w, step, room->memory, err);
+    if (rc)
+        return rc;
+    rc = sw_room_need(&p->row, row_bytes, "an image row", err);
+    if (rc)
+        return rc;
+    rc = read_all(p, w, step, room->memory, err);
     if (rc)
         return rc;
     if (gray && step == 4) {

@@ -204,16 +204,16 @@ static int decode(struct sw_reader *r, const struct sw_picture *image, struct sw
     struct sw_picture_part part;
     int64_t height, width;
     int rc = sw_decoder_open(r->decoder, image, &head, err);
-    if (!rc)
-        rc = sw_transform_view(&s->transform, s->augment_key, sample, head.height, head.width, v,
-                               err);
+    if (rc)
+        return rc;
+    rc = sw_transform_view(&s->transform, s->augment_key, sample, head.height, head.width, v, err);
     if (rc)
         return rc;
     sw_decoder_shrink(r->decoder, v->height, v->width, &height, &width);
     rc = sw_transform_need(v, &r->work, height, width, &part, err);
-    if (!rc)
-        rc = sw_decoder_read(r->decoder, s->transform.channels, part, pixels, err);
-    return rc;
+    if (rc)
+        return rc;
+    return sw_decoder_read(r->decoder, s->transform.channels, part, pixels, err);
 }
 
 /* Selects the part that the view requires of pixels in memory that need no conversion. */
@@ -225,8 +225,9 @@ static int select_pixels(struct sw_reader *r, const struct sw_field *field, cons
     const int64_t plane = t->height * t->width;
     struct sw_picture_part part;
     int rc = sw_transform_view(t, r->source->augment_key, sample, t->height, t->width, v, err);
-    if (!rc)
-        rc = sw_transform_need(v, &r->work, t->height, t->width, &part, err);
+    if (rc)
+        return rc;
+    rc = sw_transform_need(v, &r->work, t->height, t->width, &part, err);
     if (rc)
         return rc;
     const int64_t first = part.top * t->width + part.left;

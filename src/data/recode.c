@@ -110,23 +110,28 @@ static int resize(struct sw_recoder *r, const struct sw_picture *in, struct sw_p
                                              .first_height = head.height,
                                              .first_width = head.width};
     rc = sw_transform_init(&t, &r->conf, &input, err);
-    if (!rc)
-        rc = sw_transform_view(&t, none, 0, head.height, head.width, &v, err);
-    if (!rc)
-        sw_decoder_shrink(r->decoder, v.height, v.width, &height, &width);
-    if (!rc)
-        rc = sw_transform_need(&v, &r->work, height, width, &part, err);
-    if (!rc)
-        rc = sw_decoder_read(r->decoder, t.channels, part, &pixels, err);
-    if (!rc)
-        rc = sw_room_need(&r->floats,
-                          (size_t)(t.channels * t.out_height * t.out_width) * sizeof(float),
-                          "a resized image", err);
-    if (!rc)
-        rc = sw_transform_run(&t, &r->work, &v, &pixels, none, 0, (float *)(void *)r->floats.memory,
-                              err);
-    if (!rc)
-        rc = take_bytes(r, &t, out, err);
+    if (rc)
+        goto out;
+    rc = sw_transform_view(&t, none, 0, head.height, head.width, &v, err);
+    if (rc)
+        goto out;
+    sw_decoder_shrink(r->decoder, v.height, v.width, &height, &width);
+    rc = sw_transform_need(&v, &r->work, height, width, &part, err);
+    if (rc)
+        goto out;
+    rc = sw_decoder_read(r->decoder, t.channels, part, &pixels, err);
+    if (rc)
+        goto out;
+    rc = sw_room_need(&r->floats, (size_t)(t.channels * t.out_height * t.out_width) * sizeof(float),
+                      "a resized image", err);
+    if (rc)
+        goto out;
+    rc = sw_transform_run(&t, &r->work, &v, &pixels, none, 0, (float *)(void *)r->floats.memory,
+                          err);
+    if (rc)
+        goto out;
+    rc = take_bytes(r, &t, out, err);
+out:
     sw_transform_fini(&t);
     return rc;
 }

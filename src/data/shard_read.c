@@ -232,12 +232,16 @@ int sw_shard_open(struct sw_shard *s, const char *path, uint64_t max_bytes, stru
     if (rc)
         return rc;
     rc = sw_blob_claimed(&blob, &bytes, err);
-    if (!rc)
-        rc = sw_blob_settle(&blob, 0, 1, bytes, err);
-    if (!rc)
-        rc = sw_blob_map(&blob, err);
-    if (!rc)
-        rc = sw_shard_parse(s, path, blob.memory, blob.bytes, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_settle(&blob, 0, 1, bytes, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_map(&blob, err);
+    if (rc)
+        goto out;
+    rc = sw_shard_parse(s, path, blob.memory, blob.bytes, err);
+out:
     if (rc)
         sw_blob_close(&blob);
     else
@@ -264,25 +268,27 @@ static int wrong(const struct sw_shard *s, int64_t record, int f, const char *wh
                       (long long)record, s->field[f].name, what);
 }
 
-/* Locates the value of field f at `at`, with `left` bytes of the record remaining; *taken is the
- * number of bytes it occupies. */
-static int find_value(const struct sw_shard *s, int64_t record, int f, const unsigned char *at,
-                      uint64_t left, struct sw_shard_value *v, uint64_t *taken, struct sw_err *err)
+/* Locates the value of field f, which begins at offset *at of the record, and advances *at to the
+ * end of the field. */
+static int find_value(const struct sw_shard *s, int64_t record, int f, uint64_t *at,
+                      struct sw_shard_value *v, struct sw_err *err)
 {
+    const uint64_t begin = begin_of(s, record), left = begin_of(s, record + 1) - begin - *at;
+    const unsigned char *value = s->bytes + begin + *at;
     const struct sw_shard_field *field = &s->field[f];
     const bool is_image = field->kind == SW_SHARD_PICTURE;
     const uint64_t head = is_image ? SW_SHARD_PICTURE_HEAD : 0;
     if (left < head)
         return wrong(s, record, f, "the record ends before this field", err);
-    *v = (struct sw_shard_value){.data = at + head, .bytes = sw_shard_field_bytes(field)};
+    *v = (struct sw_shard_value){.data = value + head, .bytes = sw_shard_field_bytes(field)};
     if (is_image) {
-        const uint64_t bytes = sw_shard_u64(at);
-        const uint32_t encoded = sw_shard_u32(at + 8);
+        const uint64_t bytes = sw_shard_u64(value);
+        const uint32_t encoded = sw_shard_u32(value + 8);
         v->bytes = bytes > left ? SIZE_MAX : (size_t)bytes;
         v->encoded = encoded != 0;
-        v->channels = sw_shard_u32(at + 12);
-        v->height = sw_shard_u32(at + 16);
-        v->width = sw_shard_u32(at + 20);
+        v->channels = sw_shard_u32(value + 12);
+        v->height = sw_shard_u32(value + 16);
+        v->width = sw_shard_u32(value + 20);
         const char *fault = encoded > 1 ? "it is neither pixels nor an encoded image"
                                         : sw_shard_value_fault(field, v);
         if (fault)
@@ -290,7 +296,7 @@ static int find_value(const struct sw_shard *s, int64_t record, int f, const uns
     }
     if (v->bytes > left - head)
         return wrong(s, record, f, "the record ends inside this field", err);
-    *taken = sw_aligned(head + v->bytes, SW_SHARD_ALIGNMENT);
+    *at += sw_aligned(head + v->bytes, SW_SHARD_ALIGNMENT);
     return SW_OK;
 }
 
@@ -299,13 +305,11 @@ static int find_value(const struct sw_shard *s, int64_t record, int f, const uns
 static int walk(const struct sw_shard *s, int64_t record, int last, struct sw_shard_value *v,
                 uint64_t *end, struct sw_err *err)
 {
-    const uint64_t begin = begin_of(s, record), bytes = begin_of(s, record + 1) - begin;
-    uint64_t at = 0, taken = 0;
+    uint64_t at = 0;
     for (int f = 0; f <= last; f++) {
-        int rc = find_value(s, record, f, s->bytes + begin + at, bytes - at, v, &taken, err);
+        int rc = find_value(s, record, f, &at, v, err);
         if (rc)
             return rc;
-        at += taken;
     }
     *end = at;
     return SW_OK;
@@ -342,13 +346,18 @@ int sw_shard_check(const struct sw_shard *s, int64_t record, size_t *bytes, stru
                           "%s: record %lld is damaged: checksum %016llx, expected %016llx", s->path,
                           (long long)record, (ull)is, (ull)want);
     int rc = walk(s, record, s->field_count - 1, &v, &end, err);
-    if (!rc && end != size)
+    if (rc)
+        return rc;
+    if (end != size)
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: record %lld: its fields fill %llu bytes, expected %llu", s->path,
                         (long long)record, (ull)end, (ull)size);
-    if (!rc)
-        rc = check_label(s, record, err);
-    if (!rc && bytes)
+    if (rc)
+        return rc;
+    rc = check_label(s, record, err);
+    if (rc)
+        return rc;
+    if (bytes)
         *bytes = (size_t)size;
     return rc;
 }
@@ -361,8 +370,9 @@ static int check_once(const struct sw_shard *s, int64_t record, struct sw_err *e
     if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
         return SW_OK;
     int rc = sw_shard_check(s, record, NULL, err);
-    if (!rc)
-        __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+    if (rc)
+        return rc;
+    __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
     return rc;
 }
 

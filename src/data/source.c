@@ -33,8 +33,10 @@ static int first_sides(struct sw_source *s, struct sw_transform_input *in, struc
 {
     struct sw_reader r;
     int rc = sw_reader_init(&r, s, err);
-    if (!rc)
-        rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+    if (rc)
+        goto out;
+    rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+out:
     sw_reader_fini(&r);
     return rc;
 }
@@ -79,14 +81,16 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
 {
     int rc =
         sw_subset_init(&s->subset, &conf->part, conf->part_seed, conf->streams, s->raw.count, err);
-    if (!rc && conf->streams && s->shuffle)
-        rc = sw_err_set(
+    if (rc)
+        return rc;
+    if (conf->streams && s->shuffle)
+        return sw_err_set(
             err, SW_ERR_INVALID,
             "streams = %lld requires shuffle = no, because it reads the records in order",
             (long long)conf->streams);
     s->records = s->subset.count;
     s->streams = conf->streams;
-    return rc;
+    return SW_OK;
 }
 
 /* The bitmap of bad records is needed only if they are skipped. */

@@ -33,10 +33,13 @@ static int read_tensor(const struct sw_st_file *f, const struct sw_st_entry *e, 
     float *x = NULL;
     const int64_t count = (int64_t)(e->bytes / sizeof *x);
     int rc = take(count, path, &x, err);
-    if (!rc)
-        rc = sw_st_read(f, e, 0, (size_t)e->bytes, x, err);
-    if (!rc)
-        rc = check_finite(x, count, path, e->name, err);
+    if (rc)
+        goto out;
+    rc = sw_st_read(f, e, 0, (size_t)e->bytes, x, err);
+    if (rc)
+        goto out;
+    rc = check_finite(x, count, path, e->name, err);
+out:
     if (rc)
         sw_free(x);
     else
@@ -106,16 +109,20 @@ int sw_statistics_mean(const char *path, int64_t channels, float **mean, int64_t
     if (sw_str_ends(path, ".npy"))
         return mean_of_npy(path, channels, mean, height, width, err);
     int rc = sw_st_open(path, false, &f, err);
-    if (!rc)
-        rc = find(f, path, "mean", &e, err);
-    if (!rc)
-        rc = check_image(path, e->ndim, e->shape, channels, err);
-    if (!rc)
-        rc = read_tensor(f, e, path, mean, err);
-    if (!rc) {
-        *height = e->shape[e->ndim - 2];
-        *width = e->shape[e->ndim - 1];
-    }
+    if (rc)
+        goto out;
+    rc = find(f, path, "mean", &e, err);
+    if (rc)
+        goto out;
+    rc = check_image(path, e->ndim, e->shape, channels, err);
+    if (rc)
+        goto out;
+    rc = read_tensor(f, e, path, mean, err);
+    if (rc)
+        goto out;
+    *height = e->shape[e->ndim - 2];
+    *width = e->shape[e->ndim - 1];
+out:
     sw_st_close(f);
     return rc;
 }
@@ -139,18 +146,25 @@ int sw_statistics_whiten(const char *path, int64_t count, float **mean, float **
     const struct sw_st_entry *m = NULL, *w = NULL;
     float *x = NULL;
     int rc = sw_st_open(path, false, &f, err);
-    if (!rc)
-        rc = find(f, path, "whiten.mean", &m, err);
-    if (!rc)
-        rc = check_count(path, m, count, err);
-    if (!rc)
-        rc = find(f, path, "whiten.matrix", &w, err);
-    if (!rc)
-        rc = check_count(path, w, count * count, err);
-    if (!rc)
-        rc = read_tensor(f, m, path, &x, err);
-    if (!rc)
-        rc = read_tensor(f, w, path, matrix, err);
+    if (rc)
+        goto out;
+    rc = find(f, path, "whiten.mean", &m, err);
+    if (rc)
+        goto out;
+    rc = check_count(path, m, count, err);
+    if (rc)
+        goto out;
+    rc = find(f, path, "whiten.matrix", &w, err);
+    if (rc)
+        goto out;
+    rc = check_count(path, w, count * count, err);
+    if (rc)
+        goto out;
+    rc = read_tensor(f, m, path, &x, err);
+    if (rc)
+        goto out;
+    rc = read_tensor(f, w, path, matrix, err);
+out:
     if (rc)
         sw_free(x);
     else

@@ -98,11 +98,12 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
     if (!is_resampled(v, height, width))
         return SW_OK;
     int rc = sw_resampling_make(&w->down, height, v->height, v->top, v->rows, err);
-    if (!rc)
-        rc = sw_resampling_make(&w->across, width, v->width, v->left, v->columns, err);
-    if (!rc)
-        *part =
-            (struct sw_picture_part){w->down.first, w->across.first, w->down.need, w->across.need};
+    if (rc)
+        return rc;
+    rc = sw_resampling_make(&w->across, width, v->width, v->left, v->columns, err);
+    if (rc)
+        return rc;
+    *part = (struct sw_picture_part){w->down.first, w->across.first, w->down.need, w->across.need};
     return rc;
 }
 
@@ -186,9 +187,10 @@ static int resample(struct sw_transform_work *w, const struct sw_pixels *p, cons
     const bool packed = p->pixel_step == 4;
     int rc = sw_room_need(&w->row, (size_t)(p->width * p->pixel_step) * sizeof(float),
                           "a row of a resampling", err);
-    if (!rc)
-        rc = sw_room_need(&w->stretched, (size_t)(w->across.count * p->pixel_step) * sizeof(float),
-                          "a row of a resampling", err);
+    if (rc)
+        return rc;
+    rc = sw_room_need(&w->stretched, (size_t)(w->across.count * p->pixel_step) * sizeof(float),
+                      "a row of a resampling", err);
     if (rc)
         return rc;
     float *row = (float *)(void *)w->row.memory, *new = (float *)(void *)w->stretched.memory;

@@ -161,10 +161,12 @@ int sw_transform_init(struct sw_transform *t, const struct sw_data_conf *conf,
 {
     *t = (struct sw_transform){.channels = in->channels, .log1p = conf->log1p};
     int rc = set_values(t, conf, err);
-    if (!rc)
-        rc = set_resize(t, conf, err);
-    if (!rc)
-        rc = set_size(t, conf, in, err);
+    if (rc)
+        return rc;
+    rc = set_resize(t, conf, err);
+    if (rc)
+        return rc;
+    rc = set_size(t, conf, in, err);
     if (rc)
         return rc;
     set_random(t, conf, in->training);

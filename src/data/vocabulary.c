@@ -100,8 +100,10 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
         return sw_err_nomem(err, "a vocabulary", (size_t)met->count * sizeof *order);
     sw_lexicon_rank(met, SW_LEXICON_BY_TIMES, order);
     int rc = take_ranked(v, met, order, cuts ? (int32_t)max_tokens : met->count, stand_in, err);
-    if (!rc)
-        rc = add_unknown(v, unknown, err);
+    if (rc)
+        goto out;
+    rc = add_unknown(v, unknown, err);
+out:
     sw_free(order);
     if (rc)
         sw_vocabulary_fini(v);
@@ -151,9 +153,12 @@ static int take_line(struct sw_vocabulary *v, const char *what, int64_t number, 
                    : sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: %s", what, (long long)number,
                                 n ? "invalid escape, expected \\n, \\t, \\r, \\\\ or \\xHH"
                                   : "empty line; expected a token");
-    if (!rc && v->tokens.count == before)
+    if (rc)
+        goto out;
+    if (v->tokens.count == before)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: duplicate of the token in line %d",
                         what, (long long)number, id + 1);
+out:
     sw_free(token);
     return rc;
 }

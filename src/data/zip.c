@@ -98,7 +98,9 @@ static int read_end64(const struct sw_zip *z, uint64_t at, struct directory *d, 
     if (memcmp(locator, "PK\6\7", 4) || place > at - LOCATOR_BYTES - END64_BYTES)
         return damaged(z, "its ZIP64 end record is missing", err);
     rc = read_at(z, end, sizeof end, place, err);
-    if (!rc && memcmp(end, "PK\6\6", 4))
+    if (rc)
+        return rc;
+    if (memcmp(end, "PK\6\6", 4))
         rc = damaged(z, "its ZIP64 end record is missing", err);
     if (rc)
         return rc;
@@ -218,8 +220,10 @@ int sw_zip_open(struct sw_zip *z, const char *path, uint64_t max_bytes, struct s
 {
     *z = (struct sw_zip){0};
     int rc = sw_blob_open(&z->file, path, max_bytes, err);
-    if (!rc)
-        rc = read_directory(z, err);
+    if (rc)
+        goto out;
+    rc = read_directory(z, err);
+out:
     if (rc)
         sw_zip_close(z);
     return rc;
@@ -314,8 +318,9 @@ int sw_zip_load(const struct sw_zip *z, const struct sw_zip_member *m, unsigned 
 {
     uint64_t offset = 0;
     int rc = check_member(z, m, err);
-    if (!rc)
-        rc = find_bytes(z, m, &offset, err);
+    if (rc)
+        return rc;
+    rc = find_bytes(z, m, &offset, err);
     if (rc)
         return rc;
     unsigned char *bytes = sw_os()->alloc(m->bytes ? (size_t)m->bytes : 1);
@@ -323,9 +328,12 @@ int sw_zip_load(const struct sw_zip *z, const struct sw_zip_member *m, unsigned 
         return sw_err_nomem(err, m->name, (size_t)m->bytes);
     rc = m->method == STORED ? read_at(z, bytes, m->bytes, offset, err)
                              : inflate_member(z, m, offset, bytes, err);
-    if (!rc && sw_crc32(0, bytes, (size_t)m->bytes) != m->crc)
+    if (rc)
+        goto out;
+    if (sw_crc32(0, bytes, (size_t)m->bytes) != m->crc)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: member %.100s: wrong checksum", z->file.path,
                         m->name);
+out:
     if (rc)
         sw_free(bytes);
     else

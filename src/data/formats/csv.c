@@ -343,9 +343,14 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct sw_files *files = args->files;
     s->classes_listed = conf->classes.count > 0;
     int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
-    for (int i = 0; !rc && i < files->count; i++)
+    if (rc)
+        return rc;
+    for (int i = 0; i < files->count; i++) {
         rc = read_file(r, conf, files->path[i], err);
-    return rc ? rc : make_fields(r, conf, err);
+        if (rc)
+            return rc;
+    }
+    return make_fields(r, conf, err);
 }
 
 static void csv_close(struct sw_records *r)

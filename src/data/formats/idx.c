@@ -103,10 +103,12 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
 {
     struct idx_header h = {0};
     int rc = sw_blob_open(&f->images, path, r->max_bytes, err);
-    if (!rc)
-        rc = read_header(&f->images, 3, 4, &h, err);
-    if (!rc)
-        rc = take_shape(r, f, &h, err);
+    if (rc)
+        return rc;
+    rc = read_header(&f->images, 3, 4, &h, err);
+    if (rc)
+        return rc;
+    rc = take_shape(r, f, &h, err);
     if (rc)
         return rc;
     f->count = (int64_t)h.dim[0];
@@ -167,8 +169,10 @@ static int idx_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct idx_conf *conf = args->conf;
     struct sw_files labels = {0};
     int rc = sw_files_expand(&labels, &conf->labels, "labels", err);
-    if (!rc)
-        rc = open_all(r, args->files, &labels, err);
+    if (rc)
+        goto out;
+    rc = open_all(r, args->files, &labels, err);
+out:
     sw_files_fini(&labels);
     return rc;
 }

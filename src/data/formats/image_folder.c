@@ -245,20 +245,32 @@ static int add_all(struct sw_records *r, const struct folder_conf *conf,
     struct sw_lexicon names = {0};
     int32_t *number = NULL;
     int rc = conf->class_names ? read_names(conf->class_names, &names, err) : SW_OK;
-    for (int i = 0; !rc && i < paths->count && !conf->class_names; i++)
+    if (rc)
+        goto out;
+    for (int i = 0; i < paths->count && !conf->class_names; i++) {
         rc = add_classes(paths->path[i], &names, err);
-    if (!rc)
-        rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
-                               &number, &r->classes, &r->naming, err);
-    for (int i = 0; !rc && i < paths->count; i++)
+        if (rc)
+            goto out;
+    }
+    rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
+                           &number, &r->classes, &r->naming, err);
+    if (rc)
+        goto out;
+    for (int i = 0; i < paths->count; i++) {
         rc = add_path(s, paths->path[i], &names, number, err);
-    if (!rc && s->files.count == 0)
+        if (rc)
+            goto out;
+    }
+    if (s->files.count == 0)
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
                         "%s: no image (.jpg, .jpeg, .jpe, .png) in its %d sub-folders; expected a "
                         "sub-folder with images for each class",
                         paths->path[0], names.count);
-    if (!rc && !conf->class_names)
+    if (rc)
+        goto out;
+    if (!conf->class_names)
         rc = check_classes(r, &names, number, paths->path[0], err);
+out:
     sw_lexicon_fini(&names);
     sw_free(number);
     return rc;

@@ -249,9 +249,12 @@ static int lmdb_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct lmdb_state *s = r->state;
     int rc = SW_OK;
-    for (int i = 0; !rc && i < s->count; i++)
+    for (int i = 0; i < s->count; i++) {
         rc = check_file(&s->file[i], err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static const struct lmdb_file *file_of(const struct lmdb_state *s, int64_t record)

@@ -204,7 +204,7 @@ static int put_label(struct sw_records *r, const struct mat_conf *conf,
 }
 
 /* The offset of element k of a record, in row-major order, among the stored values. */
-static int64_t place_of(const struct layout *l, int64_t k)
+static int64_t offset_of(const struct layout *l, int64_t k)
 {
     int64_t at = 0;
     for (int i = l->ndim - 1; i >= 0; i--) {
@@ -214,17 +214,26 @@ static int64_t place_of(const struct layout *l, int64_t k)
     return at;
 }
 
+/* A matrix being read. */
+struct matrix {
+    const struct sw_mat_variable *variable; /* borrowed */
+    struct layout layout;
+    struct sw_mat_values values; /* owned */
+};
+
+/* Converts one record of the matrix to field f, at out. */
 static int put_record(struct sw_records *r, int f, const struct mat_conf *conf,
-                      const struct sw_mat_variable *v, const struct layout *l,
-                      const struct sw_mat_values *x, int64_t record, unsigned char *out,
+                      const struct matrix *m, int64_t record, unsigned char *out,
                       struct sw_err *err)
 {
+    const struct sw_mat_variable *v = m->variable;
+    const struct sw_mat_values *x = &m->values;
     const struct sw_field *field = &r->field[f];
-    const int64_t count = sw_field_count(field), first = record * l->record_step;
+    const int64_t count = sw_field_count(field), first = record * m->layout.record_step;
     if (field->dtype == SW_I32)
         return put_label(r, conf, v, record, sw_mat_value(x, first), out, err);
     for (int64_t k = 0; k < count; k++) {
-        const double value = sw_mat_value(x, first + place_of(l, k));
+        const double value = sw_mat_value(x, first + offset_of(&m->layout, k));
         if (field->dtype == SW_U8) {
             if (!(value >= 0 && value <= 255))
                 return bad_value(v, record, value, "0 to 255", err);
@@ -240,23 +249,26 @@ static int put_record(struct sw_records *r, int f, const struct mat_conf *conf,
     return SW_OK;
 }
 
+/* Appends all records of the matrix to the data of field f. */
 static int append_values(struct sw_records *r, int f, const struct mat_conf *conf,
-                         const struct sw_mat_variable *v, const struct layout *l,
-                         const struct sw_mat_values *x, struct sw_err *err)
+                         const struct matrix *m, struct sw_err *err)
 {
+    const int64_t records = m->layout.records;
     struct mat_field *field = &((struct mat_state *)r->state)->field[f];
     field->bytes = sw_field_bytes(&r->field[f]);
     unsigned char *grown =
-        sw_realloc_array(field->data, (size_t)(r->count + l->records), field->bytes);
+        sw_realloc_array(field->data, (size_t)(r->count + records), field->bytes);
     if (!grown)
         return sw_err_nomem(err, "values of a .mat file",
-                            (size_t)(r->count + l->records) * field->bytes);
+                            (size_t)(r->count + records) * field->bytes);
     field->data = grown;
     int rc = SW_OK;
-    for (int64_t i = 0; !rc && i < l->records; i++)
-        rc = put_record(r, f, conf, v, l, x, i, field->data + (size_t)(r->count + i) * field->bytes,
-                        err);
-    return rc;
+    for (int64_t i = 0; i < records; i++) {
+        rc = put_record(r, f, conf, m, i, field->data + (size_t)(r->count + i) * field->bytes, err);
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static bool same_field(const struct sw_field *a, const struct sw_field *b)
@@ -270,25 +282,25 @@ static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
     const struct mat_field *field = &((struct mat_state *)r->state)->field[f];
     const struct sw_mat_variable *v = sw_mat_find(m, field->variable);
     const struct sw_field before = r->field[f];
-    struct sw_mat_values x = {0};
     if (!v)
         return no_variable(m, field->variable, err);
-    const struct layout l = lay_out(conf, v, field);
-    int rc = sw_mat_read(m, v, &x, err);
+    struct matrix matrix = {.variable = v, .layout = lay_out(conf, v, field)};
+    const int64_t rows = matrix.layout.records;
+    int rc = sw_mat_read(m, v, &matrix.values, err);
     if (rc)
         return rc;
-    rc = set_field(r, f, conf, v, &l, err);
+    rc = set_field(r, f, conf, v, &matrix.layout, err);
     if (!rc && r->count > 0 && !same_field(&before, &r->field[f]))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "variable %s: shape or type differs from that in the first file", v->name);
-    if (!rc && (v->count == 0 || (f > 0 && l.records != *records)))
+    if (!rc && (v->count == 0 || (f > 0 && rows != *records)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "variable %s: %lld records, expected %s", v->name,
-                        (long long)l.records,
+                        (long long)rows,
                         v->count == 0 ? "at least one" : "as many as in the first field");
     if (!rc)
-        rc = append_values(r, f, conf, v, &l, &x, err);
-    *records = l.records;
-    sw_mat_values_fini(&x);
+        rc = append_values(r, f, conf, &matrix, err);
+    *records = rows;
+    sw_mat_values_fini(&matrix.values);
     return rc ? sw_err_prefix(err, rc, "%s", m->what) : SW_OK;
 }
 
@@ -321,9 +333,14 @@ static int mat_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct mat_conf *conf = args->conf;
     const struct sw_files *files = args->files;
     int rc = take_names(r, conf, err);
-    for (int i = 0; !rc && i < files->count; i++)
+    if (rc)
+        return rc;
+    for (int i = 0; i < files->count; i++) {
         rc = read_file(r, conf, files->path[i], err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void mat_close(struct sw_records *r)

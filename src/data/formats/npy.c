@@ -77,8 +77,10 @@ static int open_column(struct npy_state *s, const char *name, const struct sw_st
 {
     struct sw_files files = {0};
     int rc = sw_files_expand(&files, paths, key, err);
-    if (!rc)
-        rc = add_column(s, name, &files, NULL, err);
+    if (rc)
+        goto out;
+    rc = add_column(s, name, &files, NULL, err);
+out:
     sw_files_fini(&files);
     return rc;
 }

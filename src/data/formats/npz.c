@@ -47,7 +47,7 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
 static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; !rc && i < conf->fields.count; i++) {
+    for (int i = 0; i < conf->fields.count; i++) {
         const char *item = conf->fields.items[i], *colon = strchr(item, ':');
         const char *member = colon ? colon + 1 : item;
         const size_t name_bytes = colon ? (size_t)(colon - item) : strlen(item);
@@ -55,8 +55,10 @@ static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct s
             return sw_err_set(err, SW_ERR_INVALID,
                               "fields: '%s', expected FIELD:ARRAY, such as image:x_train", item);
         rc = add_field(s, item, name_bytes, member, strlen(member), conf->shape, err);
+        if (rc)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* Adds every array of the first archive as a field with the same name. */
@@ -103,10 +105,13 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct npz_conf *conf = args->conf;
     struct npz_state *s = r->state;
     int rc = open_archives(s, args->files, r->max_bytes, err);
-    if (!rc)
-        rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
-    if (!rc)
-        rc = sw_columns_join(r, s->column, s->count, err);
+    if (rc)
+        goto out;
+    rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
+    if (rc)
+        goto out;
+    rc = sw_columns_join(r, s->column, s->count, err);
+out:
     close_archives(s);
     return rc;
 }

@@ -65,9 +65,12 @@ static int visit_files(const struct sw_files *files, uint64_t max_bytes, sw_line
                        void *user, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; !rc && i < files->count; i++)
+    for (int i = 0; i < files->count; i++) {
         rc = sw_lines_visit(files->path[i], max_bytes, visit, user, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int take_bag(void *bags, const char *path, int64_t number, char *text, struct sw_err *err)
@@ -131,8 +134,9 @@ static int add_array(struct sw_records *r, const char *name, const struct sw_fil
     struct pairs_state *s = r->state;
     const int f = next_field(r, ARRAY, name, SW_F32);
     int rc = sw_column_open(&s->column[f], name, files, shape, r->max_bytes, err);
-    if (!rc)
-        r->field[f] = s->column[f].field;
+    if (rc)
+        return rc;
+    r->field[f] = s->column[f].field;
     return rc;
 }
 
@@ -181,8 +185,10 @@ static int open_text(struct sw_records *r, const struct sw_strings *paths, struc
 {
     struct sw_files files = {0};
     int rc = sw_files_expand(&files, paths, "text", err);
-    if (!rc)
-        rc = add_array(r, "text", &files, NULL, err);
+    if (rc)
+        goto out;
+    rc = add_array(r, "text", &files, NULL, err);
+out:
     sw_files_fini(&files);
     return rc;
 }
@@ -195,14 +201,19 @@ static int open_side(struct sw_records *r, const char *name, const struct sw_str
     struct sw_files files = {0};
     bool array = false;
     int rc = sw_files_expand(&files, paths, key, err);
-    if (!rc)
-        rc = is_array(&files, &array, err);
-    if (!rc)
-        rc = array ? add_array(r, name, &files, NULL, err)
-                   : visit_files(&files, r->max_bytes, take_bag, bags, err);
-    if (!rc && !array && bags->count != r->count)
+    if (rc)
+        goto out;
+    rc = is_array(&files, &array, err);
+    if (rc)
+        goto out;
+    rc = array ? add_array(r, name, &files, NULL, err)
+               : visit_files(&files, r->max_bytes, take_bag, bags, err);
+    if (rc)
+        goto out;
+    if (!array && bags->count != r->count)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has %lld lines, expected %lld, one per record",
                         files.path[0], (long long)bags->count, (long long)r->count);
+out:
     sw_files_fini(&files);
     return rc;
 }
@@ -229,9 +240,11 @@ static int count_others(struct sw_records *r, const struct pairs_conf *conf, str
     struct sw_files files = {0};
     struct reading in = {.s = r->state, .tags = met};
     int rc = sw_files_expand(&files, &conf->vocabulary_from, "vocabulary_from", err);
-    if (!rc)
-        rc = conf->tags.count ? visit_files(&files, r->max_bytes, take_bag, met, err)
-                              : visit_files(&files, r->max_bytes, take_list_line, &in, err);
+    if (rc)
+        goto out;
+    rc = conf->tags.count ? visit_files(&files, r->max_bytes, take_bag, met, err)
+                          : visit_files(&files, r->max_bytes, take_list_line, &in, err);
+out:
     sw_files_fini(&files);
     return rc;
 }
@@ -244,9 +257,11 @@ static int make_vocabulary(struct sw_records *r, const struct pairs_conf *conf,
     if (conf->vocabulary)
         return read_vocabulary(v, conf->vocabulary, r->max_bytes, err);
     int rc = conf->vocabulary_from.count ? count_others(r, conf, &others, err) : SW_OK;
-    if (!rc)
-        rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
-                                conf->max_tokens, NULL, err);
+    if (rc)
+        goto out;
+    rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
+                            conf->max_tokens, NULL, err);
+out:
     sw_bags_fini(&others);
     return rc;
 }
@@ -273,16 +288,18 @@ static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int6
     struct pairs_state *s = r->state;
     struct sw_vocabulary v = {.unknown = -1, .line_end = -1};
     int rc = make_vocabulary(r, conf, &v, err);
-    if (!rc)
-        rc = number_tags(s, &v, err);
-    if (!rc) {
-        const int f = next_field(r, TAGS, "tags", SW_I32);
-        const int64_t most = sw_bags_most(&s->tags);
-        r->field[f].ndim = 1;
-        r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
-        r->naming = sw_vocabulary_identity(&v);
-        *tokens = sw_vocabulary_count(&v);
-    }
+    if (rc)
+        goto out;
+    rc = number_tags(s, &v, err);
+    if (rc)
+        goto out;
+    const int f = next_field(r, TAGS, "tags", SW_I32);
+    const int64_t most = sw_bags_most(&s->tags);
+    r->field[f].ndim = 1;
+    r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
+    r->naming = sw_vocabulary_identity(&v);
+    *tokens = sw_vocabulary_count(&v);
+out:
     sw_vocabulary_fini(&v);
     return rc;
 }

@@ -139,8 +139,9 @@ static int shard_fetch(const struct sw_records *r, int64_t record, int f, void *
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
     int rc = sw_shard_read(&file->shard, record - file->first, f, &v, err);
-    if (!rc)
-        *out = v.data;
+    if (rc)
+        return rc;
+    *out = v.data;
     return rc;
 }
 
@@ -150,8 +151,9 @@ static int shard_fetch_image(const struct sw_records *r, int64_t record, struct 
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
     int rc = sw_shard_read(&file->shard, record - file->first, r->picture_field, &v, err);
-    if (!rc)
-        *out = (struct sw_picture){v.encoded, v.data, v.bytes, v.channels, v.height, v.width};
+    if (rc)
+        return rc;
+    *out = (struct sw_picture){v.encoded, v.data, v.bytes, v.channels, v.height, v.width};
     return rc;
 }
 
@@ -159,9 +161,12 @@ static int shard_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct shard_state *s = r->state;
     int rc = SW_OK;
-    for (int i = 0; !rc && i < s->count; i++)
+    for (int i = 0; i < s->count; i++) {
         rc = sw_shard_whole(&s->file[i].shard, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void shard_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)

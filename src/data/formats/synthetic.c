@@ -162,7 +162,9 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
         return SW_OK;
     }
     int rc = open_images(r, args, err);
-    if (!rc && s->kind == KIND_PAIRS)
+    if (rc)
+        return rc;
+    if (s->kind == KIND_PAIRS)
         add_words(r, args);
     return rc;
 }

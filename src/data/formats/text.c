@@ -87,9 +87,12 @@ static int visit_files(const struct text_conf *conf, const struct sw_files *file
                        uint64_t max_bytes, visit_token *visit, void *user, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; !rc && i < files->count; i++)
+    for (int i = 0; i < files->count; i++) {
         rc = visit_file(conf, files->path[i], max_bytes, visit, user, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- vocabulary ---- */
@@ -147,9 +150,11 @@ static int read_vocabulary(struct text_state *s, const struct text_conf *conf, u
     if (rc)
         return sw_err_prefix(err, rc, "vocabulary");
     rc = sw_blob_take(&blob, err);
-    if (!rc)
-        rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
-                                 (size_t)blob.bytes, conf->unknown, err);
+    if (rc)
+        goto out;
+    rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
+                             (size_t)blob.bytes, conf->unknown, err);
+out:
     sw_blob_close(&blob);
     return rc;
 }
@@ -172,8 +177,10 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
     if (!conf->vocabulary_from.count)
         return make_vocabulary(s, conf, texts, max_bytes, err);
     int rc = sw_files_expand(&others, &conf->vocabulary_from, "vocabulary_from", err);
-    if (!rc)
-        rc = make_vocabulary(s, conf, &others, max_bytes, err);
+    if (rc)
+        goto out;
+    rc = make_vocabulary(s, conf, &others, max_bytes, err);
+out:
     sw_files_fini(&others);
     return rc;
 }
@@ -248,8 +255,9 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
     s->stride = conf->stride ? conf->stride : conf->length;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
     int rc = open_vocabulary(s, conf, args->files, r->max_bytes, err);
-    if (!rc)
-        rc = take_texts(r, conf, args->files, err);
+    if (rc)
+        return rc;
+    rc = take_texts(r, conf, args->files, err);
     if (rc)
         return rc;
 
