@@ -1,5 +1,5 @@
-/* Formats whose n-th allocation, open, read or stat fails: an error, nothing that stays behind, and
- * the next try works. */
+/* Formats whose n-th allocation, open, read or stat fails: they return an error, leak nothing, and
+ * the next attempt succeeds. */
 #include "field_sets.h"
 #include "unit/faulty_os.h"
 

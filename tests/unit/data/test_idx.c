@@ -1,4 +1,5 @@
-/* The idx format: what it reads, plain and .gz, and that files which lie are told so by name. */
+/* The idx format: plain and .gz files, and inconsistent files, which are refused with a message
+ * that names them. */
 #include "data_support.h"
 #include <fcntl.h>
 

@@ -185,7 +185,7 @@ static void prefetch_fills_only_its_own_rows(void **state)
     sw_source_close(test);
 }
 
-/* Rows in parts: every part lies as if it were alone, the tail's zeros too. */
+/* Rows in microbatches: each is laid out as if it were alone, including the zeros of the tail. */
 static void prefetch_aligns_every_microbatch(void **state)
 {
     enum { PARTS = 4, ROWS = 12 };

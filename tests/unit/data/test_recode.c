@@ -1,5 +1,5 @@
-/* Images written again: PNG loses nothing, JPEG little, sides are those that were asked for, and
- * what needs no change is not touched. */
+/* Re-encoding images: PNG is lossless, JPEG nearly so, sizes are those requested, and an image that
+ * needs no change is not touched. */
 #include "data/picture_write.h"
 #include "data/recode.h"
 #include "data_support.h"

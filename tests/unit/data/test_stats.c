@@ -1,4 +1,4 @@
-/* Figures of data against sums by hand, and files that the transforms of a section read back. */
+/* Statistics of data against sums by hand, and files that the transforms of a section read back. */
 #include "data/statistics.h"
 #include "data/stats.h"
 #include "data_support.h"

@@ -1,4 +1,4 @@
-/* Synthetic images: the same for everybody, different from one another, and learnable. */
+/* Synthetic images: reproducible, different from one another, and learnable. */
 #include "data_support.h"
 #include <math.h>
 

@@ -1,5 +1,4 @@
-/* What happens to an image on its way to a row, against formulas and numbers worked out by hand.
- */
+/* The transform from an image to a row, against formulas and values worked out by hand. */
 #include "data/transform.h"
 #include "data_support.h"
 #include "tensor/npy.h"
@@ -324,8 +323,8 @@ static void resampling_matches_values_worked_by_hand(void **state)
     assert_near(out, (const double[]){0, 25, 75, 100}, 4, 1e-5);
 }
 
-/* Cutting a part out of a resized image is the same part of the whole resized image, for every
- * form of pixels. */
+/* Cropping a resized image gives the same pixels as resizing the whole image and cropping it, for
+ * every form of pixels. */
 static void a_resized_crop_equals_the_crop_of_the_resized_image(void **state)
 {
     const double sides[] = {14, 23};
