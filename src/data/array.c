@@ -1,7 +1,7 @@
-/* Arrays of numpy as fields: reads a header, decides the field's type by its name, converts once at
- * opening what has another type (some rows at a time), and joins several arrays into one column.
- * Reading order: one array, change of type, what a field looks like, columns. Frozen after opening.
- */
+/* NumPy arrays as fields: reads a header, derives the type of the field from its name, converts
+ * arrays of another type once at opening (some rows at a time), and joins several arrays into one
+ * column. Reading order: one array, type conversion, shape and type of a field, columns. Frozen
+ * after opening. */
 #include "data/array.h"
 #include "base/os.h"
 #include "data/files.h"
@@ -25,10 +25,10 @@ static int check_header(struct sw_array *a, struct sw_err *err)
     a->rows = sw_npy_rows(&a->header);
     if (a->header.ndim == 0)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: is a single number; expected an array with a row for each record",
+                          "%s: the array is a scalar; expected an array with one row per record",
                           a->what);
     if (a->header.count == 0)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: its array is empty; expected a row or more",
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: the array is empty; expected at least one row",
                           a->what);
     return SW_OK;
 }
@@ -43,8 +43,9 @@ static int read_header(struct sw_array *a, struct sw_err *err)
     unsigned char first[SW_NPY_MIN_BYTES];
     size_t bytes = 0;
     int rc = sw_blob_head(&a->blob, first, sizeof first, err);
-    if (!rc)
-        rc = sw_npy_header_bytes(first, a->what, &bytes, err);
+    if (rc)
+        return rc;
+    rc = sw_npy_header_bytes(first, a->what, &bytes, err);
     if (rc)
         return rc;
     unsigned char *head = sw_os()->alloc(bytes);
@@ -62,13 +63,17 @@ static int open_file(struct sw_array *a, const char *path, uint64_t max_bytes, s
     *a = (struct sw_array){.what = sw_strdup(path)};
     int rc = a->what ? sw_blob_open(&a->blob, path, max_bytes, err)
                      : sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
-    if (!rc)
-        rc = read_header(a, err);
-    if (!rc)
-        rc = sw_blob_settle(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows,
-                            err);
-    if (!rc && a->blob.memory)
+    if (rc)
+        goto out;
+    rc = read_header(a, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_settle(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows, err);
+    if (rc)
+        goto out;
+    if (a->blob.memory)
         a->values = a->blob.memory + a->header.data_offset;
+out:
     if (rc)
         close_array(a);
     return rc;
@@ -83,7 +88,7 @@ static int open_member(struct sw_array *a, const struct sw_zip *zip, const char 
     const struct sw_zip_member *m = rc ? NULL : sw_zip_find(zip, file);
     sw_free(file);
     if (!rc && !m)
-        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: the archive has no array of that name", a->what);
+        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no such array in the archive", a->what);
     if (!rc)
         rc = sw_zip_load(zip, m, &a->memory, err);
     if (!rc)
@@ -94,12 +99,11 @@ static int open_member(struct sw_array *a, const struct sw_zip *zip, const char 
         const uint64_t want =
             a->header.data_offset + a->header.count * sw_npy_dtype_bytes(a->header.dtype);
         if (m->bytes != want)
-            rc =
-                sw_err_set(err, SW_ERR_FORMAT,
-                           "%s: has %llu bytes, but its header promises %llu: %llu values of type "
-                           "%s",
-                           a->what, (unsigned long long)m->bytes, (unsigned long long)want,
-                           (unsigned long long)a->header.count, sw_npy_dtype_name(a->header.dtype));
+            rc = sw_err_set(
+                err, SW_ERR_FORMAT,
+                "%s: has %llu bytes, but its header requires %llu (%llu values of type %s)",
+                a->what, (unsigned long long)m->bytes, (unsigned long long)want,
+                (unsigned long long)a->header.count, sw_npy_dtype_name(a->header.dtype));
         a->values = a->memory + a->header.data_offset;
     }
     if (rc)
@@ -107,7 +111,7 @@ static int open_member(struct sw_array *a, const struct sw_zip *zip, const char 
     return rc;
 }
 
-/* ---- change of type ---- */
+/* ---- type conversion ---- */
 
 static bool same_bits(enum sw_npy_dtype from, enum sw_dtype to)
 {
@@ -139,7 +143,7 @@ static int convert_rows(const struct sw_array *a, enum sw_dtype to, unsigned cha
     return SW_OK;
 }
 
-/* Brings all values into memory as `to`. */
+/* Converts all values to `to`, in memory. */
 static int convert(struct sw_array *a, enum sw_dtype to, struct sw_err *err)
 {
     const size_t raw_bytes = raw_row_bytes(a);
@@ -167,7 +171,7 @@ static int convert(struct sw_array *a, enum sw_dtype to, struct sw_err *err)
     return SW_OK;
 }
 
-/* ---- what a field looks like ---- */
+/* ---- shape and type of a field ---- */
 
 static enum sw_dtype field_type(const char *name, const struct sw_npy_header *h)
 {
@@ -189,7 +193,7 @@ static int image_shape(const struct sw_array *a, const char *shape, struct sw_fi
         return sw_shape_read(shape, sw_npy_row_count(&a->header), f->dim, err);
     if (ndim > 3)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: its rows have %d dimensions; pictures have height x width or "
+                          "%s: rows have %d dimensions; an image has height x width or "
                           "channels x height x width",
                           a->what, ndim);
     f->dim[0] = ndim == 3 ? dim[0] : 1;
@@ -204,16 +208,14 @@ static int make_field(const struct sw_array *a, const char *name, const char *sh
     const struct sw_npy_header *h = &a->header;
     *f = (struct sw_field){.name = name, .dtype = field_type(name, h)};
     if (raw_row_bytes(a) > INT32_MAX)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: rows of %zu bytes; at most 2 GiB are handled",
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: a row has %zu bytes; the limit is 2 GiB",
                           a->what, raw_row_bytes(a));
     if (!strcmp(name, "image"))
         return image_shape(a, shape, f, err);
     if (!strcmp(name, "label") && f->dtype == SW_I32)
         return SW_OK;
     if (h->ndim - 1 > SW_MAX_FIELD_DIMS)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: its rows have %d dimensions; at most %d are "
-                          "handled",
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: rows have %d dimensions; the limit is %d",
                           a->what, h->ndim - 1, SW_MAX_FIELD_DIMS);
     f->ndim = h->ndim - 1;
     memcpy(f->dim, h->shape + 1, (size_t)f->ndim * sizeof *f->dim);
@@ -230,23 +232,23 @@ static bool same_field(const struct sw_field *a, const struct sw_field *b)
 
 /* ---- columns ---- */
 
-/* Classes of a label are looked at all at once, so that a damaged one does not stop a run in its
- * middle. */
+/* All labels are checked at opening, so that a bad one cannot stop a run later. */
 static int count_classes(struct sw_column *c, const struct sw_array *a, struct sw_err *err)
 {
     for (int64_t i = 0; i < a->rows; i++) {
         int32_t label;
         memcpy(&label, a->values + (size_t)i * sizeof label, sizeof label);
         if (label < 0 || label == INT32_MAX)
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: record %lld: label %d, expected a class, 0 or more", a->what,
-                              (long long)i, label);
+            return sw_err_set(
+                err, SW_ERR_FORMAT,
+                "%s: record %lld: label %d is negative or too large; expected 0 to 2147483646",
+                a->what, (long long)i, label);
         c->classes = label >= c->classes ? label + 1 : c->classes;
     }
     return SW_OK;
 }
 
-/* Takes over the opened array as the column's next part. */
+/* Appends an opened array to the column, which owns it afterwards. */
 static int add_array(struct sw_column *c, const char *name, const char *shape, struct sw_array *a,
                      struct sw_err *err)
 {
@@ -256,7 +258,7 @@ static int add_array(struct sw_column *c, const char *name, const char *shape, s
         c->field = field;
     if (!rc && !same_field(&field, &c->field))
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: its rows have another shape or type than those of %s", a->what,
+                        "%s: the shape or type of its rows differs from that of %s", a->what,
                         c->array[0].what);
     const bool is_class = !strcmp(name, "label") && field.dtype == SW_I32;
     if (!rc && (is_class || !same_bits(a->header.dtype, field.dtype)))
@@ -317,7 +319,7 @@ void sw_column_close(struct sw_column *c)
     *c = (struct sw_column){0};
 }
 
-/* All bits of a float's exponent are set in infinities and NaN only. */
+/* Infinities and NaN are the floats whose exponent bits are all set. */
 static bool all_finite(const void *values, int64_t count)
 {
     const uint32_t *p = values;
@@ -343,7 +345,7 @@ int sw_column_fetch(const struct sw_column *c, int64_t record, void *scratch, co
     else
         *out = a->values + offset;
     if (!rc && c->field.dtype == SW_F32 && !all_finite(*out, sw_field_count(&c->field)))
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: a value that is not finite", a->what);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: contains a value that is not finite", a->what);
     return rc ? sw_err_prefix(err, rc, "record %lld", (long long)record) : SW_OK;
 }
 

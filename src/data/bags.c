@@ -1,5 +1,5 @@
-/* Bags of words as one array of ids and the end of each bag. Renumbering walks over it once, in
- * place, and drops words that have no number. One owner until then. */
+/* Bags of words, stored as one array of ids and the end of each bag. sw_bags_number replaces the
+ * ids in place in one pass and drops words without a new id. One owner until then. */
 #include "data/bags.h"
 #include "base/os.h"
 #include <string.h>
@@ -17,16 +17,18 @@ void sw_bags_fini(struct sw_bags *b)
 static int add_id(struct sw_bags *b, int32_t id, struct sw_err *err)
 {
     int rc = sw_grow(&b->id, sizeof *b->id, b->ids, &b->id_capacity, FIRST, "bags of words", err);
-    if (!rc)
-        b->id[b->ids++] = id;
+    if (rc)
+        return rc;
+    b->id[b->ids++] = id;
     return rc;
 }
 
 static int end_bag(struct sw_bags *b, struct sw_err *err)
 {
     int rc = sw_grow(&b->end, sizeof *b->end, b->count, &b->capacity, FIRST, "bags of words", err);
-    if (!rc)
-        b->end[b->count++] = b->ids;
+    if (rc)
+        return rc;
+    b->end[b->count++] = b->ids;
     return rc;
 }
 

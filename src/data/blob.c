@@ -1,6 +1,6 @@
-/* Bytes of one file. A plain file is read where it is wanted, or mapped; a .gz is inflated once, to
- * exactly the size that the format expects. sw_blob_settle compares before any memory is taken.
- * Frozen after settle, take or map. */
+/* The bytes of one file. A plain file is read where needed, or mapped; a .gz is inflated once, to
+ * exactly the size that the format expects. sw_blob_settle compares sizes before any memory is
+ * allocated. Frozen after settle, take or map. */
 #include "data/blob.h"
 #include "base/os.h"
 #include "data/inflate.h"
@@ -78,14 +78,14 @@ int sw_blob_claimed(struct sw_blob *b, uint64_t *bytes, struct sw_err *err)
         return SW_OK;
     if (b->file_bytes < GZIP_MIN_BYTES)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: the compressed file is cut short after %llu bytes", b->path,
+                          "%s: the compressed file is truncated after %llu bytes", b->path,
                           (unsigned long long)b->file_bytes);
     int rc = sw_os_pread_all(b->fd, t, sizeof t, (off_t)(b->file_bytes - 4), b->path, err);
     *bytes = t[0] | (uint64_t)t[1] << 8 | (uint64_t)t[2] << 16 | (uint64_t)t[3] << 24;
     return rc;
 }
 
-/* What was promised and what is there, with the record that is hit first. */
+/* The expected layout of a file, for messages that name the first record affected. */
 struct layout {
     uint64_t header_bytes, record_bytes, records;
 };
@@ -96,21 +96,21 @@ static int wrong_size(const struct sw_blob *b, const struct layout *l, uint64_t 
     uint64_t body = got > l->header_bytes ? got - l->header_bytes : 0;
     if (more)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: goes on after record %llu, the last one: %llu records of %llu bytes "
-                          "behind a header of %llu are expected",
+                          "%s: data follow the last record (%llu); expected %llu records of %llu "
+                          "bytes after a header of %llu bytes",
                           b->path, (unsigned long long)l->records - 1,
                           (unsigned long long)l->records, (unsigned long long)l->record_bytes,
                           (unsigned long long)l->header_bytes);
     return sw_err_set(
         err, SW_ERR_FORMAT,
-        "%s: ends after %llu bytes, in record %llu: %llu records of %llu bytes behind a "
-        "header of %llu are expected",
+        "%s: ends after %llu bytes, in record %llu; expected %llu records of %llu bytes after a "
+        "header of %llu bytes",
         b->path, (unsigned long long)got, (unsigned long long)(body / l->record_bytes),
         (unsigned long long)l->records, (unsigned long long)l->record_bytes,
         (unsigned long long)l->header_bytes);
 }
 
-/* The end of the content is the end of the file too. */
+/* The compressed data must end where the file ends. */
 static int insist_on_end(const struct sw_blob *b, const struct sw_inflater *s, struct sw_err *err)
 {
     const uint64_t behind = sw_inflater_left(s);
@@ -120,7 +120,7 @@ static int insist_on_end(const struct sw_blob *b, const struct sw_inflater *s, s
                       b->path, (unsigned long long)behind);
 }
 
-/* Inflates exactly b->bytes, then insists on the end of the stream and of the file. */
+/* Inflates exactly b->bytes and requires the end of the stream and of the file. */
 static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_err *err)
 {
     struct sw_inflater *s = NULL;
@@ -130,12 +130,18 @@ static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_
     if (rc)
         return rc;
     rc = sw_inflate(s, b->memory, b->bytes, &got, err);
-    if (!rc && got == b->bytes && !sw_inflater_ended(s))
+    if (rc)
+        goto out;
+    if (got == b->bytes && !sw_inflater_ended(s))
         rc = sw_inflate(s, &spare, 1, &extra, err);
-    if (!rc && (got < b->bytes || extra))
+    if (rc)
+        goto out;
+    if (got < b->bytes || extra)
         rc = wrong_size(b, l, got, extra > 0, err);
-    if (!rc)
-        rc = insist_on_end(b, s, err);
+    if (rc)
+        goto out;
+    rc = insist_on_end(b, s, err);
+out:
     sw_inflater_free(s);
     return rc;
 }
@@ -143,8 +149,8 @@ static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_
 static int too_large(const struct sw_blob *b, struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s: holds more than max_bytes = %llu bytes%s; raise that key of the data "
-                      "section if the file is right",
+                      "%s: has more than max_bytes = %llu bytes%s; raise max_bytes in the [data] "
+                      "section if the file is valid",
                       b->path, (unsigned long long)b->max_bytes, b->gzip ? ", inflated" : "");
 }
 
@@ -156,7 +162,7 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
     if (__builtin_mul_overflow(record_bytes, records, &body) ||
         __builtin_add_overflow(body, header_bytes, &b->bytes) || b->bytes > (uint64_t)INT64_MAX)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: %llu records of %llu bytes are more than any file holds", b->path,
+                          "%s: %llu records of %llu bytes exceed the maximum file size", b->path,
                           (unsigned long long)records, (unsigned long long)record_bytes);
     if (!b->gzip)
         return b->file_bytes == b->bytes
@@ -165,7 +171,8 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
     if (b->bytes / SW_INFLATE_MAX_RATIO > b->file_bytes)
         return sw_err_set(
             err, SW_ERR_FORMAT,
-            "%s: promises %llu records of %llu bytes, more than %llu compressed bytes can hold",
+            "%s: its header claims %llu records of %llu bytes, more than %llu compressed bytes can "
+            "hold",
             b->path, (unsigned long long)records, (unsigned long long)record_bytes,
             (unsigned long long)b->file_bytes);
     if (b->bytes > b->max_bytes)
@@ -186,7 +193,7 @@ int sw_blob_load(struct sw_blob *b, struct sw_err *err)
     return sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
 }
 
-/* Memory for `bytes` and a zero behind them. */
+/* Grows memory to `bytes` and a zero byte. */
 static int grow(struct sw_blob *b, uint64_t bytes, struct sw_err *err)
 {
     void *grown = sw_realloc_array(b->memory, (size_t)bytes + 1, 1);
@@ -196,8 +203,9 @@ static int grow(struct sw_blob *b, uint64_t bytes, struct sw_err *err)
     return SW_OK;
 }
 
-/* Inflates all that there is. The end of a .gz says its size modulo 2^32: that is where it ends, or
- * 2^32 bytes later; more than the compressed bytes can hold is not tried. */
+/* Inflates the whole stream. The trailer of a .gz states its size modulo 2^32, so the content ends
+ * there or a multiple of 2^32 bytes later. A size beyond what the compressed bytes can hold is
+ * refused. */
 static int inflate_all(struct sw_blob *b, struct sw_err *err)
 {
     struct sw_inflater *s = NULL;
@@ -209,13 +217,14 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
         if (room + step > b->max_bytes)
             rc = too_large(b, err);
         else if ((room + step) / SW_INFLATE_MAX_RATIO > b->file_bytes)
-            rc = sw_err_set(err, SW_ERR_FORMAT,
-                            room ? "%s: goes on behind the %llu bytes that its end promises"
-                                 : "%s: promises %llu bytes, more than it can hold",
-                            b->path, (unsigned long long)(room ? room : step));
+            rc = sw_err_set(
+                err, SW_ERR_FORMAT,
+                room ? "%s: inflates to more than the %llu bytes stated in its trailer"
+                     : "%s: its trailer states %llu bytes, more than the compressed data can hold",
+                b->path, (unsigned long long)(room ? room : step));
         if (!rc)
             rc = grow(b, room + step, err);
-        /* One byte more than is claimed may be asked for: the end of the stream comes with it. */
+        /* Asks for one byte more than stated, so that the end of the stream is reached. */
         if (!rc)
             rc = sw_inflate(s, b->memory + b->bytes, room + step + 1 - b->bytes, &got, err);
         b->bytes += rc ? 0 : got;
@@ -249,8 +258,10 @@ int sw_blob_take(struct sw_blob *b, struct sw_err *err)
 int sw_blob_open_whole(struct sw_blob *b, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     int rc = sw_blob_open(b, path, max_bytes, err);
-    if (!rc)
-        rc = sw_blob_take(b, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_take(b, err);
+out:
     if (rc)
         sw_blob_close(b);
     return rc;

@@ -1,11 +1,11 @@
-/* The binary files of CIFAR: size and all labels of each file are checked at opening; a fetch is a
- * view of the file's bytes (data/blob.h). */
+/* The binary files of CIFAR: the size and all labels of each file are checked at opening; fetching
+ * an image returns a view of the bytes of the file (data/blob.h). */
 #include "data/cifar.h"
 #include "base/os.h"
 #include "data/blob.h"
 #include "data/files.h"
 
-enum { PICTURE_BYTES = 3 * 32 * 32, SCAN_RECORDS = 256 };
+enum { IMAGE_BYTES = 3 * 32 * 32, SCAN_RECORDS = 256 };
 
 struct sw_cifar_file {
     struct sw_blob blob;
@@ -15,7 +15,7 @@ struct sw_cifar_file {
 
 static uint64_t record_bytes(const struct sw_cifar_layout *l)
 {
-    return (uint64_t)l->labels + PICTURE_BYTES;
+    return (uint64_t)l->labels + IMAGE_BYTES;
 }
 
 static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, struct sw_err *err)
@@ -26,19 +26,21 @@ static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, 
     if (rc)
         return rc;
     if (bytes == 0)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no record; expected records of %llu bytes",
-                          f->blob.path, (unsigned long long)record);
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: the file is empty; expected records of %llu bytes", f->blob.path,
+                          (unsigned long long)record);
     if (bytes % record)
-        return sw_err_set(
-            err, SW_ERR_FORMAT,
-            "%s: record %llu is cut short: %llu bytes, expected %llu (labels: %d, pixels: 3072)",
-            f->blob.path, (unsigned long long)(bytes / record),
-            (unsigned long long)(bytes % record), (unsigned long long)record, l->labels);
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: record %llu is truncated: %llu bytes, expected %llu (%d for labels, "
+                          "3072 for pixels)",
+                          f->blob.path, (unsigned long long)(bytes / record),
+                          (unsigned long long)(bytes % record), (unsigned long long)record,
+                          l->labels);
     f->count = (int64_t)(bytes / record);
     return sw_blob_settle(&f->blob, 0, record, (uint64_t)f->count, err);
 }
 
-/* Takes the wanted label of a record, after a look at all of them. */
+/* Checks all labels of a record and stores the one to use. */
 static int take_labels(struct sw_cifar_file *f, const struct sw_cifar_layout *l, int64_t i,
                        const unsigned char *record, struct sw_err *err)
 {
@@ -75,13 +77,17 @@ static int open_file(struct sw_records *r, struct sw_cifar_file *f, const char *
 {
     const struct sw_cifar *s = r->state;
     int rc = sw_blob_open(&f->blob, path, r->max_bytes, err);
-    if (!rc)
-        rc = check_size(f, &s->layout, err);
-    if (!rc)
-        rc = scan_labels(f, &s->layout, buffer, err);
+    if (rc)
+        return rc;
+    rc = check_size(f, &s->layout, err);
+    if (rc)
+        return rc;
+    rc = scan_labels(f, &s->layout, buffer, err);
+    if (rc)
+        return rc;
     f->first = r->count;
     r->count += f->count;
-    return rc;
+    return SW_OK;
 }
 
 static int open_all(struct sw_records *r, const struct sw_files *files, struct sw_err *err)
@@ -137,6 +143,6 @@ int sw_cifar_fetch(const struct sw_records *r, int64_t record, int f, void *scra
         return SW_OK;
     }
     const uint64_t at = (uint64_t)i * record_bytes(&s->layout) + (uint64_t)s->layout.labels;
-    int rc = sw_blob_view(&file->blob, at, PICTURE_BYTES, scratch, out, err);
+    int rc = sw_blob_view(&file->blob, at, IMAGE_BYTES, scratch, out, err);
     return rc ? sw_err_prefix(err, rc, "record %lld", (long long)i) : SW_OK;
 }

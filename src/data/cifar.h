@@ -1,9 +1,9 @@
-/* What the binary versions of CIFAR-10 and CIFAR-100 share (Alex Krizhevsky, "Learning Multiple
- * Layers of Features from Tiny Images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html): records
- * of a few label bytes and 3072 bytes of a 32x32 picture, red plane first; no header. Any number of
- * files, plain or .gz. All labels are checked once, at opening, so that a damaged file does not
- * stop a run in its middle. The functions are callbacks of formats (data/format.h) whose state is a
- * struct sw_cifar. */
+/* The common part of the formats for the binary versions of CIFAR-10 and CIFAR-100 (Alex
+ * Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
+ * https://www.cs.toronto.edu/~kriz/cifar.html). A record has a few label bytes and the 3072 bytes
+ * of a 32x32 image, red plane first; there is no header. Any number of files, plain or .gz. All
+ * labels are checked at opening, so that a damaged file cannot stop a run later. The functions are
+ * callbacks of formats (data/format.h) whose state is a struct sw_cifar. */
 #pragma once
 
 #include "data/format.h"
@@ -11,10 +11,10 @@
 enum { SW_CIFAR_MAX_LABELS = 2 };
 
 struct sw_cifar_layout {
-    int labels;                            /* bytes before the picture */
-    int wanted;                            /* which of them is the label */
+    int labels;                            /* bytes before the image */
+    int wanted;                            /* index of the label byte to use */
     int classes[SW_CIFAR_MAX_LABELS];      /* of each */
-    const char *kind[SW_CIFAR_MAX_LABELS]; /* "" or a word and a blank, for messages */
+    const char *kind[SW_CIFAR_MAX_LABELS]; /* for messages: "" or a word and a blank */
 };
 
 struct sw_cifar {
@@ -23,8 +23,8 @@ struct sw_cifar {
     struct sw_cifar_layout layout;
 };
 
-/* The callbacks of both formats (data/format.h): opens the files, which must have records of that
- * layout; closes them; answers field f of a record: the picture, or its class. Errors:
+/* Callbacks of both formats (data/format.h). sw_cifar_open opens the files, whose records must have
+ * that layout. sw_cifar_fetch fetches field f of a record: the image or the class. Errors:
  * SW_ERR_FORMAT naming file and size, SW_ERR_NOMEM. */
 int sw_cifar_open(struct sw_records *r, const struct sw_files *files,
                   const struct sw_cifar_layout *layout, struct sw_err *err) SW_MUST_CHECK;

@@ -1,4 +1,5 @@
-/* Numbers classes by a list, by their bytes, or by the numbers that the words are. */
+/* Assigns class numbers by the order of a list, by the byte order of the words, or by their numeric
+ * values. */
 #include "data/classes.h"
 #include "base/os.h"
 #include "base/str.h"

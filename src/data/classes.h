@@ -1,5 +1,5 @@
-/* Words that are classes: which number each of them has. The same words give the same numbers,
- * whatever order they come in. */
+/* Maps words to class numbers. The same words give the same numbers in whatever order they arrive.
+ */
 #pragma once
 
 #include "data/lexicon.h"
@@ -7,19 +7,19 @@
 
 enum { SW_MAX_CLASS_NUMBERS = 1 << 16 };
 
-/* Before any word is met: the classes that a key lists are the first words, in its order. key names
- * it in errors. Errors: SW_ERR_INVALID (listed twice), SW_ERR_NOMEM. */
+/* Call before any word is added: the classes listed by a key become the first words, in that order.
+ * key is its name, for errors. Errors: SW_ERR_INVALID (listed twice), SW_ERR_NOMEM. */
 int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, const char *key,
                     struct sw_err *err) SW_MUST_CHECK;
 
 enum sw_class_order {
-    SW_CLASSES_LISTED,   /* as they were added: a list gave them in their order */
+    SW_CLASSES_LISTED,   /* in the order in which they were added (by sw_classes_list) */
     SW_CLASSES_SORTED,   /* by their bytes */
-    SW_CLASSES_NUMBERED, /* words that all are whole numbers below SW_MAX_CLASS_NUMBERS are the
-                            classes themselves; else sorted */
+    SW_CLASSES_NUMBERED, /* if all words are integers below SW_MAX_CLASS_NUMBERS, these are the
+                            classes; else sorted */
 };
 
-/* After all words were met: sets *number to new memory (sw_free) with the class of each word.
- * *naming is as in struct sw_records. Errors: SW_ERR_NOMEM. */
+/* Call after all words were added: sets *number to new memory (free with sw_free) with the class of
+ * each word. *naming is as in struct sw_records. Errors: SW_ERR_NOMEM. */
 int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, int32_t **number,
                       int64_t *classes, uint64_t *naming, struct sw_err *err) SW_MUST_CHECK;

@@ -1,7 +1,7 @@
-/* The keys that every [data NAME] section takes, whatever its format, and what `check` prints about
- * it. The recipe binds sw_data_opts into a struct sw_data_conf, the rows of the section's format
- * (sw_format_find(format)->base.opts) into that format's own struct, and both go to sw_source_open.
- * Const tables and pure functions: any thread. */
+/* The keys that every [data NAME] section takes, whatever its format, and the line that `check`
+ * prints about a section. The recipe binds sw_data_opts into a struct sw_data_conf, and the option
+ * rows of the format of the section (sw_format_find(format)->base.opts) into the struct of that
+ * format; sw_source_open takes both. Const tables and pure functions: any thread. */
 #pragma once
 
 #include "base/str.h"
@@ -10,36 +10,35 @@
 
 enum sw_crop_method { SW_CROP_AUTO, SW_CROP_RANDOM, SW_CROP_CENTRE };
 
-/* What is done to a picture, and in which order, is in data/transform.h. Input = (x - mean) / std *
- * scale, mean in raw units; after that only whitening touches the numbers. */
+/* The keys that transform an image; data/transform.h lists the order of the steps. Input = (x -
+ * mean) / std * scale, mean in raw units; only whitening follows. */
 struct sw_data_conf {
-    const char *fallback; /* name of a format; the recipe has acted on it before this is filled */
+    const char *fallback; /* name of a format; the recipe has already applied it */
     double scale;
-    struct sw_reals mean;   /* none (0), one, or one per channel */
-    struct sw_reals std;    /* none (1), one, or one per channel */
+    struct sw_reals mean;   /* empty (0), one value, or one per channel */
+    struct sw_reals std;    /* empty (1), one value, or one per channel */
     const char *mean_image; /* a file, or NULL */
     const char *whiten;     /* a file, or NULL */
-    int64_t channels;       /* what pictures are converted to; 0: as the format has them */
-    struct sw_reals resize; /* none, the shorter side, or height and width */
+    int64_t channels;       /* images are converted to this number; 0: as stored */
+    struct sw_reals resize; /* empty, the shorter side, or height and width */
     int64_t pad;            /* pixels on every side */
-    int64_t crop;           /* side of the square cut out; 0: the whole picture */
-    int crop_method;        /* enum sw_crop_method; auto: random in training, centre elsewhere */
-    bool mirror;            /* in training, every second picture at random */
+    int64_t crop;           /* side of the square crop; 0: the whole image */
+    int crop_method;        /* enum sw_crop_method; auto: random in training, else center */
+    bool mirror;            /* in training: flip half of the images at random */
     double brightness, contrast, saturation; /* in training: factors are 1 - v to 1 + v */
     double elastic_alpha, elastic_sigma;     /* in training: pixels */
     bool log1p;                              /* log(x + 1) */
     bool shuffle;                            /* in training */
-    struct sw_reals part;                    /* see data/subset.h, as the next two */
+    struct sw_reals part;                    /* for this and the next two see data/subset.h */
     int64_t part_seed;
     int64_t streams;
     int64_t max_bytes;  /* of the content of a file in memory */
-    int64_t max_pixels; /* of a picture */
+    int64_t max_pixels; /* of an image */
     int64_t workers;    /* decoding threads */
     int64_t prefetch;   /* batches in flight */
 };
 
-/* Rows for struct sw_data_conf. `format` itself is not among them: it selects the table beside
- * this. */
+/* Rows for struct sw_data_conf, without the key `format`, which selects the table of the format. */
 extern const struct sw_opt sw_data_opts[];
 
 struct sw_source;

@@ -1,5 +1,5 @@
-/* Parses Caffe's Datum: walks over the fields of the protobuf message, takes those that are known,
- * and checks that sizes and data agree. Pure; any thread. */
+/* Parses Caffe's Datum: walks over the fields of the protobuf message, stores the known ones, and
+ * checks that sizes and data agree. Pure; any thread. */
 #include "data/datum.h"
 #include <string.h>
 
@@ -10,9 +10,9 @@ enum { MAX_SIDE = 65535, MAX_VARINT = 10 };
 /* Walks over the fields of a message. */
 struct walk {
     const unsigned char *at, *end;
-    /* the field met last */
+    /* the current field */
     uint32_t number, wire;
-    uint64_t value;             /* VARINT; of BYTES their number */
+    uint64_t value;             /* VARINT: its value; BYTES: their count */
     const unsigned char *bytes; /* BYTES, FIXED32, FIXED64 */
 };
 
@@ -37,7 +37,7 @@ static bool take(struct walk *w, uint64_t bytes)
     return true;
 }
 
-/* The next field; false at the end, and where there is none (then at < end). */
+/* Reads the next field. False at the end, and on an invalid field (then at < end). */
 static bool next(struct walk *w)
 {
     const unsigned char *begin = w->at;
@@ -55,13 +55,13 @@ static bool next(struct walk *w)
     else if (ok && (w->wire == FIXED32 || w->wire == FIXED64))
         ok = take(w, w->wire == FIXED32 ? 4 : 8);
     else
-        ok = false; /* groups, which no Datum has */
+        ok = false; /* groups are not used in a Datum */
     if (!ok)
         w->at = begin;
     return ok;
 }
 
-/* What the fields must be on the wire: floats come one by one, or packed. */
+/* Whether the wire type fits the field; floats may be packed or not. */
 static bool wire_fits(const struct walk *w)
 {
     switch (w->number) {
@@ -124,15 +124,16 @@ static int check_sizes(struct sw_datum *d, bool encoded, struct sw_err *err)
         return SW_OK;
     }
     if (encoded)
-        return sw_err_set(err, SW_ERR_FORMAT, "an encoded picture without bytes");
+        return sw_err_set(err, SW_ERR_FORMAT, "the encoded image has no bytes");
     const size_t count = d->floats && !d->bytes ? d->floats : d->bytes;
     d->kind = d->floats && !d->bytes ? SW_DATUM_F32 : SW_DATUM_U8;
     if (!is_side(d->channels) || !is_side(d->height) || !is_side(d->width))
         return sw_err_set(
-            err, SW_ERR_FORMAT, "a picture of %lldx%lldx%lld, expected sides of 1 to %d",
+            err, SW_ERR_FORMAT,
+            "image of %lldx%lldx%lld (channels x height x width), expected 1 to %d for each",
             (long long)d->channels, (long long)d->height, (long long)d->width, MAX_SIDE);
     if ((uint64_t)d->channels * (uint64_t)d->height * (uint64_t)d->width != count)
-        return sw_err_set(err, SW_ERR_FORMAT, "%zu %s, expected %lldx%lldx%lld", count,
+        return sw_err_set(err, SW_ERR_FORMAT, "has %zu %s, expected %lldx%lldx%lld", count,
                           d->kind == SW_DATUM_F32 ? "floats" : "bytes", (long long)d->channels,
                           (long long)d->height, (long long)d->width);
     return SW_OK;
@@ -145,14 +146,12 @@ int sw_datum_parse(const void *message, size_t bytes, struct sw_datum *d, struct
     *d = (struct sw_datum){0};
     while (next(&w)) {
         if (!wire_fits(&w))
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "not a Datum of Caffe: field %u is of wire type %u", w.number,
-                              w.wire);
+            return sw_err_set(err, SW_ERR_FORMAT, "not a Caffe Datum: field %u has wire type %u",
+                              w.number, w.wire);
         take_field(d, &w, &encoded);
     }
     if (w.at < w.end)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "not a Datum of Caffe: there is no field at byte %zu of %zu",
+        return sw_err_set(err, SW_ERR_FORMAT, "not a Caffe Datum: invalid field at byte %zu of %zu",
                           (size_t)(w.at - (const unsigned char *)message), bytes);
     return check_sizes(d, encoded, err);
 }

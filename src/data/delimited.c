@@ -1,13 +1,13 @@
-/* Cuts rows of delimited text in place: every field gets a zero byte at its end, quoted ones are
- * moved down over the quotes that go. Reading order: fields (bare, quoted), then rows. One owner.
- */
+/* Splits rows of delimited text in place: every field is zero-terminated, and the text of quoted
+ * fields is moved over removed quotes. Reading order: fields (unquoted, quoted), then rows. One
+ * owner. */
 #include "data/delimited.h"
 #include "base/os.h"
 #include "base/stop.h"
 #include <stdbool.h>
 #include <string.h>
 
-#define ZERO_BYTE "%s: line %lld, column %d: a zero byte; this is not text"
+#define ZERO_BYTE "%s: line %lld, column %d: contains a zero byte; the file is not text"
 
 enum { MAX_FIELDS = 1 << 20, FIRST_FIELDS = 64 };
 
@@ -31,9 +31,8 @@ int sw_delimited_skip(struct sw_delimited *d, int64_t lines, struct sw_err *err)
     for (int64_t i = 0; i < lines; i++) {
         char *newline = memchr(d->at, '\n', (size_t)(d->end - d->at));
         if (!newline && (d->at == d->end || i + 1 < lines))
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: has %lld lines, fewer than skip_lines = %lld", d->what,
-                              (long long)(i + (d->at < d->end)), (long long)lines);
+            return sw_err_set(err, SW_ERR_FORMAT, "%s: has only %lld lines, but skip_lines = %lld",
+                              d->what, (long long)(i + (d->at < d->end)), (long long)lines);
         d->at = newline ? newline + 1 : d->end;
         d->next_line++;
     }
@@ -57,20 +56,21 @@ static int add_field(struct sw_delimited *d, char *field, struct sw_err *err)
                           (long long)d->line, MAX_FIELDS);
     int rc = sw_grow(&d->field, sizeof *d->field, d->count, &d->capacity, FIRST_FIELDS,
                      "the columns of a table", err);
-    if (!rc)
-        d->field[d->count++] = field;
+    if (rc)
+        return rc;
+    d->field[d->count++] = field;
     return rc;
 }
 
-/* d->at is behind the opening quote; the text is moved down over the quotes that go. *end is where
- * the field's zero byte belongs. */
+/* Reads a quoted field. d->at is behind the opening quote. Sets *end to the position of the
+ * terminating zero byte. */
 static int read_quoted(struct sw_delimited *d, char **end, struct sw_err *err)
 {
     char *to = d->at, *from = d->at;
     for (;; from++) {
         if (from == d->end || *from == '\0')
             return sw_err_set(err, SW_ERR_FORMAT,
-                              from == d->end ? "%s: line %lld, column %d: its quote never ends"
+                              from == d->end ? "%s: line %lld, column %d: unterminated quote"
                                              : ZERO_BYTE,
                               d->what, (long long)d->line, d->count + 1);
         if (*from == '"' && *++from != '"')
@@ -82,9 +82,8 @@ static int read_quoted(struct sw_delimited *d, char **end, struct sw_err *err)
     *end = to;
     if (ends_line(d, from) || separates(d, *from))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s: line %lld, column %d: text follows its closing quote", d->what,
-                      (long long)d->line, d->count + 1);
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld, column %d: text after the closing quote",
+                      d->what, (long long)d->line, d->count + 1);
 }
 
 static int read_bare(struct sw_delimited *d, char **end, struct sw_err *err)
@@ -93,8 +92,7 @@ static int read_bare(struct sw_delimited *d, char **end, struct sw_err *err)
     for (; !ends_line(d, p) && !separates(d, *p); p++) {
         if (*p == '"' || *p == '\0')
             return sw_err_set(err, SW_ERR_FORMAT,
-                              *p ? "%s: line %lld, column %d: a quote inside a field that does not "
-                                   "begin with one"
+                              *p ? "%s: line %lld, column %d: quote inside an unquoted field"
                                  : ZERO_BYTE,
                               d->what, (long long)d->line, d->count + 1);
     }
@@ -152,6 +150,6 @@ int sw_delimited_next(struct sw_delimited *d, struct sw_err *err)
         if (rc)
             return rc;
     }
-    /* A separator was the last byte of the text: an empty field follows it. */
+    /* The text ends with a separator: an empty field follows. */
     return d->count && !last ? add_field(d, d->end, err) : SW_OK;
 }

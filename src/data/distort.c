@@ -1,22 +1,22 @@
-/* Colour changes and elastic distortion of one row. All random words come from Philox by (key,
- * sample), in counters that are named at the top, so any thread gets the same row. The work memory
- * is the reader's. */
+/* Color changes and elastic distortion of one row. All random words come from Philox by (key,
+ * sample), at the counters defined below, so every thread computes the same row. The work memory
+ * belongs to the reader. */
 #include "data/distort.h"
 #include <math.h>
 #include <string.h>
 
-/* Words of (key, sample): row 0 of the counter holds single draws, block 0 the place of a cut; row
- * 1 holds the displacements, an element for each of x and y. */
+/* Philox counters of (key, sample). Row 0 holds single draws; its block 0 is the crop position. Row
+ * 1 holds the displacements, one element each for x and y. */
 enum { BLOCK_COLOUR = 1, ROW_ELASTIC = 1 };
 
-/* ---- Colour ---- */
+/* ---- Color ---- */
 
 static float factor(uint32_t word, float v)
 {
     return 1 + v * (2 * sw_philox_uniform(word) - 1);
 }
 
-static float grey_of(const float *x, int64_t channels, int64_t plane)
+static float gray_of(const float *x, int64_t channels, int64_t plane)
 {
     if (channels == 3)
         return 0.299f * x[0] + 0.587f * x[plane] + 0.114f * x[2 * plane];
@@ -26,39 +26,39 @@ static float grey_of(const float *x, int64_t channels, int64_t plane)
     return sum / (float)channels;
 }
 
-static float mean_grey(const float *x, int64_t channels, int64_t plane)
+static float mean_gray(const float *x, int64_t channels, int64_t plane)
 {
     double sum = 0;
     for (int64_t i = 0; i < plane; i++)
-        sum += grey_of(x + i, channels, plane);
+        sum += gray_of(x + i, channels, plane);
     return (float)(sum / (double)plane);
 }
 
-static void change_colour(const struct sw_transform *t, struct sw_philox key, int64_t sample,
-                          float *x)
+static void change_color(const struct sw_transform *t, struct sw_philox key, int64_t sample,
+                         float *x)
 {
     const struct sw_philox4 word = sw_philox_at(key, (uint64_t)sample, 0, BLOCK_COLOUR);
     const int64_t plane = t->out_height * t->out_width;
     const float b = factor(word.v[0], t->brightness), c = factor(word.v[1], t->contrast);
     const float s = t->channels == 3 ? factor(word.v[2], t->saturation) : 1;
-    const float centre = t->contrast > 0 ? b * mean_grey(x, t->channels, plane) : 0;
-    /* Both at once: c (b x - centre) + centre. */
-    const float by = b * c, add = centre * (1 - c);
+    const float center = t->contrast > 0 ? b * mean_gray(x, t->channels, plane) : 0;
+    /* Brightness and contrast in one step: c (b x - center) + center. */
+    const float by = b * c, add = center * (1 - c);
     for (int64_t i = 0; i < t->channels * plane; i++)
         x[i] = by * x[i] + add;
     if (s == 1)
         return;
     for (int64_t i = 0; i < plane; i++) {
-        const float grey = grey_of(x + i, 3, plane);
+        const float gray = gray_of(x + i, 3, plane);
         for (int64_t k = 0; k < 3; k++)
-            x[k * plane + i] = grey + s * (x[k * plane + i] - grey);
+            x[k * plane + i] = gray + s * (x[k * plane + i] - gray);
     }
 }
 
 /* ---- Elastic ---- */
 
-/* Smooths along one axis: n samples that are `step` apart. taps is [reach + 1], the middle first.
- */
+/* Convolves n samples with a stride of `step` elements, with a symmetric filter. taps is [reach +
+ * 1], the center first. */
 static void smooth_line(const float *in, float *out, int64_t n, int64_t step, const float *taps,
                         int64_t reach)
 {
@@ -73,7 +73,7 @@ static void smooth_line(const float *in, float *out, int64_t n, int64_t step, co
     }
 }
 
-/* A Gaussian cut at three deviations, whose weights add up to `total`. */
+/* A Gaussian truncated at three standard deviations, with weights that sum to `total`. */
 static int64_t make_taps(float *taps, int64_t most, double sigma, double total)
 {
     const int64_t reach = (int64_t)ceil(3 * sigma) < most ? (int64_t)ceil(3 * sigma) : most;
@@ -85,7 +85,8 @@ static int64_t make_taps(float *taps, int64_t most, double sigma, double total)
     return reach;
 }
 
-/* Uniform in -1 .. 1: a block of random words holds x and y of two pixels. */
+/* Fills both fields with values uniform in -1 .. 1: one block of random words gives x and y of two
+ * pixels. */
 static void fill_noise(struct sw_philox key, int64_t sample, int64_t n, float *across, float *down)
 {
     for (int64_t i = 0; i < n; i += 2) {
@@ -98,7 +99,7 @@ static void fill_noise(struct sw_philox key, int64_t sample, int64_t n, float *a
     }
 }
 
-/* Makes a displacement field [height, width] of noise; spare is as large. */
+/* Smooths noise d [height, width] into a displacement field; spare has the same size. */
 static void smooth(const struct sw_transform *t, float *d, float *spare)
 {
     enum { MOST_TAPS = 192 };
@@ -117,7 +118,7 @@ static float limited(float v, float most)
     return v < 0 ? 0 : v > most ? most : v;
 }
 
-/* The value at (y, x) between pixels; both are inside. */
+/* Bilinear interpolation at (y, x), which is inside the plane. */
 static float between(const float *from, int64_t height, int64_t width, float y, float x)
 {
     const int64_t y0 = (int64_t)y, x0 = (int64_t)x;
@@ -155,6 +156,6 @@ int sw_distort(const struct sw_transform *t, struct sw_transform_work *w, struct
                int64_t sample, float *x, struct sw_err *err)
 {
     if (t->brightness > 0 || t->contrast > 0 || t->saturation > 0)
-        change_colour(t, key, sample, x);
+        change_color(t, key, sample, x);
     return t->elastic_alpha > 0 ? bend(t, w, key, sample, x, err) : SW_OK;
 }

@@ -1,12 +1,12 @@
-/* Expands `paths`: plain names in their order, shell patterns sorted. A file that exists under a
- * name with *, ? or [ is that file. */
+/* Expands `paths`: plain names in order, shell patterns sorted. If a file has exactly the name of a
+ * pattern (with *, ? or [), it is that file. */
 #include "data/files.h"
 #include "base/os.h"
 #include "base/str.h"
 #include <glob.h>
 #include <string.h>
 
-/* A file that is really called a[1].gz is that file. */
+/* A file named a[1].gz is not a pattern. */
 static bool is_pattern(const char *name)
 {
     struct stat st;
@@ -36,7 +36,7 @@ static int add_matches(struct sw_files *f, const char *pattern, const char *key,
     else if (answer == GLOB_NOSPACE)
         rc = sw_err_nomem(err, "the matches of a file pattern", 0);
     else if (answer)
-        rc = sw_err_set(err, SW_ERR_IO, "%s: the folders of %s cannot be read", key, pattern);
+        rc = sw_err_set(err, SW_ERR_IO, "%s: cannot read the folders of %s", key, pattern);
     for (size_t i = 0; !rc && i < found.gl_pathc; i++)
         rc = add(f, found.gl_pathv[i], err);
     globfree(&found);
@@ -49,7 +49,7 @@ int sw_files_expand(struct sw_files *f, const struct sw_strings *names, const ch
     int rc = SW_OK;
     *f = (struct sw_files){0};
     if (names->count == 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "%s: no file is named", key);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "%s: the list of files is empty", key);
     for (int i = 0; !rc && i < names->count; i++) {
         rc = is_pattern(names->items[i]) ? add_matches(f, names->items[i], key, err)
                                          : add(f, names->items[i], err);

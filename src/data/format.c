@@ -1,5 +1,5 @@
-/* Records of any format: finds a format by its name, opens and closes it, and puts "record 17 of
- * FILE" in front of messages. The registry sw_formats[] is written by the build. */
+/* Records of any format: finds a format by name, opens and closes it, and names the location of a
+ * record for messages. The registry sw_formats[] is written by the build. */
 #include "data/format.h"
 #include "base/os.h"
 #include "data/blob.h"
@@ -37,20 +37,23 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     r->max_pixels = args->max_pixels ? args->max_pixels : SW_PICTURE_MAX_PIXELS;
     r->state = sw_calloc(1, format->state_bytes);
     if (!r->state)
-        return sw_err_nomem(err, "an opened data format", format->state_bytes);
+        return sw_err_nomem(err, "the state of a data format", format->state_bytes);
 
     struct sw_format_args told = *args;
     struct sw_files files = {0};
     told.files = format->made_by_code ? NULL : &files;
     int rc = told.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
-    if (!rc)
-        rc = format->open(r, &told, err);
-    if (!rc && !r->where) {
+    if (rc)
+        goto out;
+    rc = format->open(r, &told, err);
+    if (rc)
+        goto out;
+    if (!r->where) {
         r->files = files.count;
         r->where = sw_files_text(&files);
         rc = r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
     }
-
+out:
     sw_files_fini(&files);
     if (rc)
         sw_records_close(r);

@@ -1,25 +1,25 @@
-/* Rows of option tables that several formats have, so that a key means the same in all of them.
- * conf is the format's configuration, which has a member of the key's name. */
+/* Option rows shared by several formats, so that a key means the same in all of them. conf is the
+ * option struct of the format, which has a member with the name of the key. */
 #pragma once
 
 #include "recipe/option.h"
 
 #define SW_FORMAT_PATHS(conf, what)                                                                \
-    SW_OPT(STRINGS, conf, paths, what ": a list, each may be a pattern with * and ?",              \
+    SW_OPT(STRINGS, conf, paths, what ": a list of names or patterns with * and ?",                \
            .required = true)
 
 #define SW_FORMAT_CLASSES(conf)                                                                    \
     SW_OPT(STRINGS, conf, classes,                                                                 \
-           "labels in the order of their classes; unset: whole numbers are the classes, words "    \
-           "are sorted")
+           "labels in the order of their classes; unset: integers are the classes, words are "     \
+           "sorted")
 
-/* unset: what shape an image has that is a row of numbers, or an array. */
+/* unset: the shape of an image whose values are a row of numbers or an array, as text. */
 #define SW_FORMAT_SHAPE(conf, unset)                                                               \
     SW_OPT(STRING, conf, shape,                                                                    \
-           "of the image, channels x height x width, such as 1x8x8; unset: " unset)
+           "shape of the image, channels x height x width, such as 1x8x8; unset: " unset)
 #define SW_FORMAT_SHAPE_OF_ARRAY                                                                   \
-    "that of the array, and of rows of numbers a channel for each up to 64, else one row"
+    "that of the array; for rows of numbers one channel each up to 64, else one row"
 
-/* The most tokens of a vocabulary that is made. */
+/* The limit for the size of a generated vocabulary. */
 #define SW_FORMAT_MAX_TOKENS(conf, what)                                                           \
     SW_OPT(INT, conf, max_tokens, what, .def = "0", .min = 0, .max = 1e8)

@@ -1,6 +1,7 @@
-/* Import into shards: fields of the source become fields of the shard, then record after record is
- * fetched, perhaps recoded (recode.c), and put into the file under way, which is committed when it
- * is full. Looks at requests to stop and reports progress between records. One thread. */
+/* Import into shards: derives the fields of the shard from those of the source, then fetches each
+ * record, re-encodes its image if requested (recode.c), and appends it to the current file, which
+ * is committed when it is full. Between records it handles stop requests and reports progress. One
+ * thread. */
 #include "data/import.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -18,13 +19,13 @@ struct import {
     struct sw_shard_value value[SW_MAX_FIELDS];
     struct sw_room scratch[SW_MAX_FIELDS];
     struct sw_shard_writer writer;
-    char *path;                 /* owned: of the file being written, or NULL */
-    uint64_t complete;          /* bytes of the complete files */
-    int label;                  /* the field that is a class, or -1 */
-    int recoded;                /* the field of pictures that are changed, or -1 */
+    char *path;                 /* owned: name of the current file, or NULL */
+    uint64_t complete;          /* total bytes of the complete files */
+    int label;                  /* index of the class field, or -1 */
+    int recoded;                /* index of the image field that is re-encoded, or -1 */
     struct sw_recoder *recoder; /* owned, or NULL */
-    int64_t classes;            /* as far as known */
-    int64_t next_asked;         /* when progress is due */
+    int64_t classes;            /* largest label so far + 1 */
+    int64_t next_report_ns;     /* time of the next progress report */
 };
 
 void sw_import_result_fini(struct sw_import_result *r)
@@ -36,18 +37,18 @@ void sw_import_result_fini(struct sw_import_result *r)
 
 /* ---- fields ---- */
 
-/* What becomes of a field of pictures that are changed: an array where all of them are pixels of
- * one size, else pictures. */
+/* Sets the shard field of a re-encoded image: an array if all images become pixels of one size,
+ * else an image field. */
 static int set_recoded(struct import *m, int f, struct sw_err *err)
 {
     const struct sw_records *from = m->args->from;
     const struct sw_field *is = &from->field[f];
     struct sw_recode_args a = m->args->recode;
     struct sw_shard_field *to = &m->field[f];
-    const bool picture = from->has_pictures && f == from->picture_field;
+    const bool is_image = from->has_pictures && f == from->picture_field;
     if (is->dtype != SW_U8 || is->ndim != 3)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "field %s is no picture of bytes, so it cannot be resized or encoded",
+                          "field %s is not an image of bytes, so it cannot be resized or encoded",
                           is->name);
     if (a.height) {
         to->dim[1] = a.height;
@@ -55,10 +56,10 @@ static int set_recoded(struct import *m, int f, struct sw_err *err)
     } else if (a.shorter) {
         to->dim[1] = to->dim[2] = 0;
     }
-    const bool pixels = a.form == SW_RECODE_PIXELS || (a.form == SW_RECODE_SAME && !picture);
+    const bool pixels = a.form == SW_RECODE_PIXELS || (a.form == SW_RECODE_SAME && !is_image);
     const bool alike = pixels && to->dim[1] && to->dim[2];
     to->kind = alike ? SW_SHARD_ARRAY : SW_SHARD_PICTURE;
-    if (alike && picture)
+    if (alike && is_image)
         a.channels = to->dim[0];
     else if (a.channels)
         to->dim[0] = a.channels;
@@ -74,27 +75,28 @@ static int set_fields(struct import *m, struct sw_err *err)
     for (int f = 0; f < from->field_count; f++) {
         const struct sw_field *is = &from->field[f];
         struct sw_shard_field *to = &m->field[f];
-        const bool picture = from->has_pictures && f == from->picture_field;
+        const bool is_image = from->has_pictures && f == from->picture_field;
         if (strlen(is->name) >= SW_SHARD_NAME_BYTES || is->ndim > SW_SHARD_MAX_DIMS)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "field %s: its name is too long, or it has more than %d dimensions",
-                              is->name, SW_SHARD_MAX_DIMS);
-        *to = (struct sw_shard_field){.kind = picture ? SW_SHARD_PICTURE : SW_SHARD_ARRAY,
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "field %s: its name is longer than 31 bytes, or it has more than %d dimensions",
+                is->name, SW_SHARD_MAX_DIMS);
+        *to = (struct sw_shard_field){.kind = is_image ? SW_SHARD_PICTURE : SW_SHARD_ARRAY,
                                       .dtype = is->dtype,
                                       .ndim = is->ndim};
         memcpy(to->name, is->name, strlen(is->name));
         memcpy(to->dim, is->dim, (size_t)is->ndim * sizeof *is->dim);
         if (!strcmp(is->name, "label") && is->dtype == SW_I32 && is->ndim == 0)
             m->label = f;
-        int rc =
-            picture ? SW_OK : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
+        int rc = is_image ? SW_OK
+                          : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
         if (!rc && sw_recode_wanted(&m->args->recode) && !strcmp(is->name, "image"))
             rc = set_recoded(m, f, err);
         if (rc)
             return rc;
     }
     if (sw_recode_wanted(&m->args->recode) && m->recoded < 0)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: has no pictures to resize or encode",
+        return sw_err_set(err, SW_ERR_INVALID, "%s: has no images to resize or encode",
                           from->where);
     return SW_OK;
 }
@@ -110,14 +112,14 @@ static char *file_name(const struct import *m, int number)
     return sw_format("%.*s-%05d%s", stem, out, number, suffix);
 }
 
-/* Files of an earlier import with more of them would mix with the new ones. */
+/* Leftover files of an earlier import with more files would be mixed with the new ones. */
 static int refuse_existing(const struct import *m, struct sw_err *err)
 {
     struct stat st;
     if (m->args->file_bytes == 0 || m->result->files > 0 || sw_os()->stat(m->path, &st) != 0)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
-                      "%s exists already; remove the files of that import, or give another name",
+                      "%s already exists; remove the files of that import or choose another name",
                       m->path);
 }
 
@@ -128,9 +130,9 @@ static int begin_file(struct import *m, struct sw_err *err)
     if (!m->path)
         return sw_err_nomem(err, "the name of a shard", strlen(a->out) + 16);
     int rc = refuse_existing(m, err);
-    if (!rc)
-        rc = sw_shard_begin(&m->writer, m->path, m->field, a->from->field_count, a->origin, err);
-    return rc;
+    if (rc)
+        return rc;
+    return sw_shard_begin(&m->writer, m->path, m->field, a->from->field_count, a->origin, err);
 }
 
 static int end_file(struct import *m, struct sw_err *err)
@@ -153,12 +155,12 @@ static int end_file(struct import *m, struct sw_err *err)
 
 /* ---- records ---- */
 
-static struct sw_shard_value picture_value(const struct sw_picture *p)
+static struct sw_shard_value image_value(const struct sw_picture *p)
 {
     return (struct sw_shard_value){p->data, p->bytes, p->encoded, p->channels, p->height, p->width};
 }
 
-/* A field as a picture: one, or an array of bytes that is taken for one. */
+/* Fetches a field as an image; an array of bytes is converted to one. */
 static int fetch_picture(struct import *m, int64_t record, int f, struct sw_picture *out,
                          struct sw_err *err)
 {
@@ -183,21 +185,27 @@ static int fetch_field(struct import *m, int64_t record, int f, struct sw_err *e
         return from->format->fetch(from, record, f, m->scratch[f].memory, &v->data, err);
     }
     int rc = fetch_picture(m, record, f, &p, err);
-    if (!rc && f == m->recoded) {
+    if (rc)
+        return rc;
+    if (f == m->recoded) {
         rc = sw_recode(m->recoder, &p, &changed, err);
         p = changed;
     }
-    if (!rc)
-        *v = picture_value(&p);
+    if (rc)
+        return rc;
+    *v = image_value(&p);
     return rc;
 }
 
 static int fetch(struct import *m, int64_t record, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int f = 0; !rc && f < m->args->from->field_count; f++)
+    for (int f = 0; f < m->args->from->field_count; f++) {
         rc = fetch_field(m, record, f, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int check_label(struct import *m, struct sw_err *err)
@@ -213,8 +221,8 @@ static int check_label(struct import *m, struct sw_err *err)
     return SW_OK;
 }
 
-/* Whether the record would make the file too large: its bytes, and at most so much beside them for
- * heads, padding and the index. */
+/* Whether the record could exceed the size limit of the file, allowing 16 bytes for the index and
+ * 32 bytes per field for headers and padding. */
 static bool is_full(const struct import *m)
 {
     uint64_t more = 16;
@@ -273,14 +281,14 @@ static int stopped(int64_t done, int64_t records, struct sw_err *err)
                       (long long)records);
 }
 
-static int ask(struct import *m, int64_t done, int64_t records, struct sw_err *err)
+static int check_progress(struct import *m, int64_t done, int64_t records, struct sw_err *err)
 {
     const int64_t now = sw_os()->monotonic_ns();
     if (sw_stop_check(NULL) != SW_OK)
         return stopped(done, records, err);
-    if (!m->args->progress || now < m->next_asked)
+    if (!m->args->progress || now < m->next_report_ns)
         return SW_OK;
-    m->next_asked = now + PROGRESS_NS;
+    m->next_report_ns = now + PROGRESS_NS;
     const struct sw_import_progress p = {.done = done,
                                          .records = records,
                                          .bytes = m->complete +
@@ -299,16 +307,15 @@ int sw_import(const struct sw_import_args *args, struct sw_import_result *result
     int rc = set_fields(&m, err);
     for (int64_t i = 0; !rc && i < records; i++) {
         rc = take_record(&m, args->subset ? sw_subset_record(args->subset, i) : i, err);
-        if (rc == SW_ERR_CANCELLED) /* in the middle of a picture */
+        if (rc == SW_ERR_CANCELLED) /* interrupted inside an image */
             rc = stopped(i, records, err);
         if (!rc)
-            rc = ask(&m, i + 1, records, err);
+            rc = check_progress(&m, i + 1, records, err);
     }
     if (!rc && m.path)
         rc = end_file(&m, err);
     if (!rc && result->records == 0)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: there is no record that can be read",
-                        args->from->where);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: no record can be read", args->from->where);
     result->classes = m.classes;
     sw_shard_abandon(&m.writer);
     sw_recoder_free(m.recoder);

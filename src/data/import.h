@@ -1,9 +1,9 @@
-/* Records of any format written into shards (data/shard.h): what `singa-ws data import` does.
- * Fields keep their names, types and shapes; pictures stay as they are, encoded ones too, unless
- * another size or form is asked for.
+/* Writes records of any format into shards (data/shard.h); behind `singa-ws data import`. Fields
+ * keep their names, types and shapes. Images are stored as they are, encoded or not, unless another
+ * size or encoding is requested.
  *
- * The result is one file, or several of a given size, which are numbered. Each appears whole or not
- * at all; when something fails, or a stop is asked for, the files that are complete stay.
+ * The result is one file, or several numbered files of a given size. Each file is written
+ * completely or not at all; after a failure or a stop request the complete files remain.
  *
  * Thread rule: one thread. */
 #pragma once
@@ -13,22 +13,22 @@
 #include "data/subset.h"
 
 struct sw_import_progress {
-    int64_t done, records; /* of `records` that will be looked at */
-    uint64_t bytes;        /* written so far */
-    int files;             /* complete */
+    int64_t done, records; /* done of `records` records */
+    uint64_t bytes;        /* bytes written so far */
+    int files;             /* complete files */
 };
 
 struct sw_import_args {
-    const struct sw_records *from;  /* borrowed for the call, as all below */
-    const struct sw_subset *subset; /* which records; NULL: all in their order */
-    struct sw_recode_args recode;   /* of pictures; zeroed: as they are */
-    const char *origin;             /* stands in the header, for people */
-    const char *out;                /* the file; with file_bytes it is numbered: out-00000.shard */
-    uint64_t file_bytes;            /* a file ends before it would be larger; 0: one file */
-    bool skip_bad;                  /* records that cannot be read are left out and counted */
-    /* Called now and then; answers true to go on. NULL: nobody asks. */
+    const struct sw_records *from;  /* borrowed for the call, like all pointers below */
+    const struct sw_subset *subset; /* records to import; NULL: all, in order */
+    struct sw_recode_args recode;   /* how images are changed; zeroed: not at all */
+    const char *origin;             /* description stored in the header */
+    const char *out;     /* output file; numbered if file_bytes is set: out-00000.shard */
+    uint64_t file_bytes; /* size limit of a file; 0: one file */
+    bool skip_bad;       /* skip and count unreadable records */
+    /* Called about ten times a second; returns true to continue. May be NULL. */
     bool (*progress)(void *user, const struct sw_import_progress *p);
-    /* Called for each record that is left out; NULL: nobody asks. */
+    /* Called for each skipped record. May be NULL. */
     void (*bad)(void *user, const char *why);
     void *user;
 };
@@ -37,13 +37,13 @@ struct sw_import_result {
     int64_t records, skipped, classes;
     uint64_t bytes;
     int files;
-    char *first, *last; /* owned: names of the first and last file */
+    char *first, *last; /* owned: names of the first and the last file */
 };
 
-/* Errors: those of the format, with the record's place in front; SW_ERR_INVALID where `out` names
- * the first of several files and that exists already, or a field cannot be stored; SW_ERR_IO;
- * SW_ERR_CANCELLED after progress answered false, or a request to stop (base/stop.h). *result is
- * filled as far as it came in any case; free it with sw_import_result_fini. */
+/* Errors: those of the format, prefixed with the location of the record; SW_ERR_INVALID if the
+ * first of several output files exists already or a field cannot be stored; SW_ERR_IO;
+ * SW_ERR_CANCELLED after progress returned false or on a stop request (base/stop.h). *result is
+ * always filled as far as the import came; free it with sw_import_result_fini. */
 int sw_import(const struct sw_import_args *args, struct sw_import_result *result,
               struct sw_err *err) SW_MUST_CHECK;
 void sw_import_result_fini(struct sw_import_result *r);

@@ -7,18 +7,18 @@
 
 enum {
     IN_BYTES = 1 << 16,
-    OUT_BYTES = 1 << 20 /* between two looks at whether to stop */
+    OUT_BYTES = 1 << 20 /* between two checks for a stop request */
 };
 
 struct sw_inflater {
     const char *what;            /* borrowed */
     int fd;                      /* borrowed */
-    const unsigned char *memory; /* borrowed; the stream is here, not in fd */
+    const unsigned char *memory; /* borrowed; the stream, if it is not in fd */
     z_stream z;
     uint64_t in_offset; /* next byte of the file */
     uint64_t in_end;
     uint64_t in_first;
-    bool ended; /* the stream's end was met, and its checksum was right */
+    bool ended; /* the end was reached and the checksum was correct */
     unsigned char in[IN_BYTES];
 };
 
@@ -72,7 +72,7 @@ static int refill(struct sw_inflater *s, struct sw_err *err)
     const size_t n = left < most ? (size_t)left : most;
     if (n == 0)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: the compressed file is cut short after %llu bytes", s->what,
+                          "%s: the compressed file is truncated after %llu bytes", s->what,
                           (unsigned long long)(s->in_end - s->in_first));
     s->z.next_in = s->memory ? (unsigned char *)(uintptr_t)(s->memory + s->in_offset) : s->in;
     int rc =
@@ -110,23 +110,23 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got, s
     return SW_OK;
 }
 
-int sw_inflate_bytes(const void *in, uint64_t bytes, enum sw_inflate_kind kind, const char *what,
-                     bool whole, void *out, uint64_t want, uint64_t *got, struct sw_err *err)
+int sw_inflate_bytes(const struct sw_compressed *in, bool whole, void *out, uint64_t want,
+                     uint64_t *got, struct sw_err *err)
 {
     struct sw_inflater *s = NULL;
     unsigned char spare;
     uint64_t more = 0;
-    int rc = sw_inflater_new(-1, 0, bytes, kind, what, &s, err);
+    int rc = sw_inflater_new(-1, 0, in->bytes, in->kind, in->what, &s, err);
     if (rc)
         return rc;
-    s->memory = in;
+    s->memory = in->data;
     rc = sw_inflate(s, out, want, got, err);
     if (!rc && whole && *got == want)
         rc = sw_inflate(s, &spare, 1, &more, err);
     if (!rc && whole && (more || *got < want || sw_inflater_left(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: the compressed data do not end where they should, after %llu bytes",
-                        what, (unsigned long long)want);
+                        "%s: the compressed data do not end after the expected %llu bytes",
+                        in->what, (unsigned long long)want);
     sw_inflater_free(s);
     return rc;
 }

@@ -1,5 +1,5 @@
-/* A set of words: an open hash table of ids, the words' bytes one behind the other, and how often
- * each was met. Ranking sorts ids by bytes or by frequency, so it does not depend on the order of
+/* A set of words: an open-addressing hash table of ids, the concatenated bytes of the words, and
+ * their counts. Ranking sorts ids by bytes or by frequency, so it does not depend on the order of
  * arrival. */
 #include "data/lexicon.h"
 #include "base/hash.h"
@@ -24,7 +24,7 @@ void sw_lexicon_fini(struct sw_lexicon *l)
     *l = (struct sw_lexicon){0};
 }
 
-/* The slot of a word, or the empty one where it would be put. There always is an empty one. */
+/* The slot of a word, or the empty slot where it belongs. There is always an empty slot. */
 static uint32_t find_slot(const struct sw_lexicon *l, const char *bytes, size_t n, uint64_t hash)
 {
     uint32_t s = (uint32_t)hash & (l->slots - 1);
@@ -43,19 +43,20 @@ int32_t sw_lexicon_find(const struct sw_lexicon *l, const char *bytes, size_t n)
 
 static int too_many(const struct sw_lexicon *l, struct sw_err *err)
 {
-    return sw_err_set(err, SW_ERR_FORMAT,
-                      "the list of its %d different words takes more than max_bytes = %llu bytes; "
-                      "raise that key of the data section if that is right",
-                      l->count, (unsigned long long)l->max_bytes);
+    return sw_err_set(
+        err, SW_ERR_FORMAT,
+        "its %d distinct words take more than max_bytes = %llu bytes of memory; raise "
+        "max_bytes in the [data] section if the file is valid",
+        l->count, (unsigned long long)l->max_bytes);
 }
 
-/* Slots are at least twice the words, so that chains stay short. */
+/* There are at least twice as many slots as words, so that probe sequences stay short. */
 static int grow_words(struct sw_lexicon *l, struct sw_err *err)
 {
     if (l->count < l->capacity)
         return SW_OK;
     if (l->count > INT32_MAX / 8)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than %d different words", l->count);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than %d distinct words", l->count);
     const int32_t capacity = l->capacity ? 2 * l->capacity : FIRST_WORDS;
     const uint32_t slots = 2 * (uint32_t)capacity;
     if (l->max_bytes && (size_t)capacity * sizeof *l->word + slots * sizeof *l->slot > l->max_bytes)
@@ -82,7 +83,7 @@ static int grow_words(struct sw_lexicon *l, struct sw_err *err)
 static int grow_text(struct sw_lexicon *l, size_t more, struct sw_err *err)
 {
     if (more > INT32_MAX - l->text_bytes)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than 2 GiB of different words");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than 2 GiB of distinct words");
     if (l->text_bytes + more <= l->text_capacity)
         return SW_OK;
     size_t capacity = l->text_capacity ? l->text_capacity : FIRST_TEXT;

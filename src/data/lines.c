@@ -1,4 +1,4 @@
-/* Takes a text file into memory and calls a visitor for each line. */
+/* Reads a text file into memory and calls a visitor for each line. */
 #include "data/lines.h"
 #include "base/stop.h"
 #include "data/blob.h"
@@ -15,8 +15,8 @@ static int visit_all(const struct sw_blob *b, sw_line_visit *visit, void *user, 
         char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         if (memchr(at, 0, (size_t)(stop - at)))
-            return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: a zero byte; expected text", b->path,
-                              (long long)number);
+            return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: contains a zero byte; expected text",
+                              b->path, (long long)number);
         *stop = '\0';
         if (stop > at && stop[-1] == '\r')
             stop[-1] = '\0';

@@ -1,11 +1,11 @@
-/* Variables in .mat files of MATLAB, level 5 ("MAT-File Format", MathWorks; what `save -v7` and -v6
- * write, and scipy.io.savemat): 128 bytes of header, then elements, each a matrix, compressed or
- * not. Numeric matrices of any integer or float type are read, little-endian, real and full; others
- * are listed and refused when they are asked for. Level 7.3 is HDF5, another format.
+/* Variables in .mat files of MATLAB, level 5 ("MAT-File Format", MathWorks; written by `save -v7`
+ * and -v6 and by scipy.io.savemat): a header of 128 bytes, then elements, each a matrix, compressed
+ * or not. Little-endian, real, full numeric matrices of any integer or float type can be read;
+ * others are listed, but refused when read. Level 7.3 is HDF5, another format.
  *
- * Nothing of a file is believed: sizes are compared with the bytes that there are, and with what
- * they can inflate to, before memory is taken. Values lie in the order of columns: the first
- * dimension runs fastest. One owner, any thread. */
+ * No size in a file is trusted: sizes are compared with the bytes available, and with what these
+ * can inflate to, before memory is allocated. Values are in column-major order: the first dimension
+ * varies fastest. One owner, any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -21,8 +21,8 @@ struct sw_mat_variable {
     bool is_u8;
     int ndim; /* 2 or more */
     int64_t dim[SW_MAT_MAX_DIMS];
-    int64_t count; /* of values */
-    /* private: its element in the file */
+    int64_t count; /* number of values */
+    /* private: the element in the file */
     uint64_t at, bytes, inflated_bytes;
     bool compressed;
 };
@@ -32,12 +32,12 @@ struct sw_mat {
     const unsigned char *bytes; /* borrowed; the whole file */
     uint64_t size;
     struct sw_mat_variable *variable; /* owned */
-    uint64_t max_bytes; /* of a compressed matrix, inflated; 0: of any size. Set behind open */
+    uint64_t max_bytes;               /* limit for an inflated matrix; 0: none. Set after open */
     int count;
 };
 
-/* Lists the variables of a file in memory. Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (version,
- * order of bytes), SW_ERR_NOMEM. */
+/* Lists the variables of a file in memory. Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (version, byte
+ * order), SW_ERR_NOMEM. */
 int sw_mat_open(struct sw_mat *m, const char *what, const void *bytes, uint64_t size,
                 struct sw_err *err) SW_MUST_CHECK;
 void sw_mat_close(struct sw_mat *m); /* a zeroed one is accepted */
@@ -46,13 +46,14 @@ const struct sw_mat_variable *sw_mat_find(const struct sw_mat *m, const char *na
 
 /* The values of one variable. */
 struct sw_mat_values {
-    int type; /* private: of the file */
+    int type; /* private: storage type in the file */
     const unsigned char *data;
     unsigned char *memory; /* owned, or NULL */
     int64_t count;
 };
 
-/* Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (no numeric matrix), SW_ERR_NOMEM. */
+/* Reads the values of a variable; free with sw_mat_values_fini. Errors: SW_ERR_FORMAT,
+ * SW_ERR_UNSUPPORTED (not a numeric matrix), SW_ERR_NOMEM. */
 int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct sw_mat_values *out,
                 struct sw_err *err) SW_MUST_CHECK;
 void sw_mat_values_fini(struct sw_mat_values *x); /* a zeroed one is accepted */

@@ -22,8 +22,8 @@ static uint64_t mix(uint64_t half, uint32_t key)
     return sw_mix64(half ^ ((uint64_t)key << 32 | (key ^ 0xA5A5A5A5u)));
 }
 
-/* Each half is changed in turn by a function of the other: every round undoes itself, so the whole
- * is one to one on 0 .. 2^bits - 1. */
+/* Each round XORs one half with a function of the other and is its own inverse, so the network is a
+ * bijection on 0 .. 2^bits - 1. */
 static uint64_t network(const struct sw_permutation *p, uint64_t x)
 {
     const uint64_t left_mask = ((uint64_t)1 << p->left_bits) - 1;

@@ -1,5 +1,5 @@
-/* A keyed permutation of 0 .. count-1 without state: element i of epoch e is a pure function of
- * (key, e, count, i), so any worker and any thread can ask for any place, and resuming needs no
+/* A stateless keyed permutation of 0 .. count-1: element i of epoch e is a pure function of (key,
+ * e, count, i), so any worker and any thread can compute any position, and resuming needs no
  * replay. Construction: a Feistel network over the next power of two (uneven halves, round keys
  * from Philox), and cycle walking back into the range (Black and Rogaway, "Ciphers with Arbitrary
  * Finite Domains", CT-RSA 2002). Plain value, any thread. */
@@ -20,6 +20,6 @@ struct sw_permutation {
 /* count is 1 or more. */
 void sw_permutation_init(struct sw_permutation *p, struct sw_philox key, uint64_t epoch,
                          int64_t count);
-/* Where place i leads; i in 0 .. count-1, and so is the answer. About two walks at most on average.
+/* The image of i, both in 0 .. count-1. Takes fewer than two passes through the network on average.
  */
 int64_t sw_permutation_at(const struct sw_permutation *p, int64_t i);

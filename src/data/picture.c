@@ -1,4 +1,4 @@
-/* The decoder: pixels as they are, JPEG (picture_jpeg.c) or PNG (picture_png.c), told apart by the
+/* The decoder: raw pixels, JPEG (picture_jpeg.c) or PNG (picture_png.c), distinguished by their
  * first bytes; converts between one and three channels. One thread at a time. */
 #include "data/picture.h"
 #include "base/os.h"
@@ -9,10 +9,10 @@ enum kind { KIND_NONE, KIND_PIXELS, KIND_JPEG, KIND_PNG };
 
 struct sw_decoder {
     enum kind kind;
-    struct sw_picture picture; /* borrowed, the one that is open */
+    struct sw_picture image; /* borrowed; the open image */
     struct sw_picture_head head;
     struct sw_jpeg *jpeg; /* owned */
-    struct sw_png *png;   /* owned; NULL unless one is open */
+    struct sw_png *png;   /* owned; NULL unless a PNG is open */
     struct sw_room room;  /* decoded pixels */
     int64_t max_pixels;
 };
@@ -21,7 +21,7 @@ int sw_decoder_new(struct sw_decoder **out, struct sw_err *err)
 {
     struct sw_decoder *d = sw_calloc(1, sizeof *d);
     if (!d)
-        return sw_err_nomem(err, "a decoder of pictures", sizeof *d);
+        return sw_err_nomem(err, "an image decoder", sizeof *d);
     d->max_pixels = SW_PICTURE_MAX_PIXELS;
     int rc = sw_jpeg_new(&d->jpeg, err);
     if (rc) {
@@ -49,23 +49,25 @@ void sw_decoder_limit(struct sw_decoder *d, int64_t max_pixels)
 
 static int open_pixels(struct sw_decoder *d, struct sw_err *err)
 {
-    const struct sw_picture *p = &d->picture;
+    const struct sw_picture *p = &d->image;
     d->head = (struct sw_picture_head){"pixels", p->channels, p->height, p->width};
-    int rc = sw_picture_check_sides("picture", p->height, p->width, d->max_pixels, err);
-    if (!rc && (p->channels < 1 ||
-                (uint64_t)p->bytes / (uint64_t)(p->height * p->width) != (uint64_t)p->channels))
-        rc =
-            sw_err_set(err, SW_ERR_FORMAT, "picture of %lldx%lldx%lld in %zu bytes",
-                       (long long)p->channels, (long long)p->height, (long long)p->width, p->bytes);
+    int rc = sw_picture_check_sides("image", p->height, p->width, d->max_pixels, err);
+    if (rc)
+        return rc;
+    if (p->channels < 1 ||
+        (uint64_t)p->bytes / (uint64_t)(p->height * p->width) != (uint64_t)p->channels)
+        rc = sw_err_set(
+            err, SW_ERR_FORMAT,
+            "image of %lldx%lldx%lld (channels x height x width) does not fit its %zu bytes",
+            (long long)p->channels, (long long)p->height, (long long)p->width, p->bytes);
     return rc;
 }
 
 static int open_encoded(struct sw_decoder *d, struct sw_err *err)
 {
-    const struct sw_picture *p = &d->picture;
+    const struct sw_picture *p = &d->image;
     if (p->bytes > SW_PICTURE_MAX_BYTES)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "picture of %zu MiB; those of more than %d MiB are not read",
+        return sw_err_set(err, SW_ERR_FORMAT, "encoded image of %zu MiB; the limit is %d MiB",
                           p->bytes >> 20, SW_PICTURE_MAX_BYTES >> 20);
     if (sw_jpeg_is(p->data, p->bytes)) {
         d->kind = KIND_JPEG;
@@ -77,7 +79,8 @@ static int open_encoded(struct sw_decoder *d, struct sw_err *err)
     }
     const unsigned char *b = p->data;
     if (p->bytes < 4)
-        return sw_err_set(err, SW_ERR_FORMAT, "%zu bytes, expected a JPEG or PNG file", p->bytes);
+        return sw_err_set(err, SW_ERR_FORMAT, "has only %zu bytes, expected a JPEG or PNG file",
+                          p->bytes);
     return sw_err_set(
         err, SW_ERR_FORMAT,
         "begins with %02x %02x %02x %02x, expected a JPEG (ff d8 ff) or PNG (89 50 4e 47) file",
@@ -90,7 +93,7 @@ int sw_decoder_open(struct sw_decoder *d, const struct sw_picture *p, struct sw_
     sw_png_close(d->png);
     d->png = NULL;
     d->kind = KIND_PIXELS;
-    d->picture = *p;
+    d->image = *p;
     int rc = p->encoded ? open_encoded(d, err) : open_pixels(d, err);
     if (rc)
         d->kind = KIND_NONE;
@@ -108,15 +111,15 @@ void sw_decoder_shrink(struct sw_decoder *d, int64_t min_height, int64_t min_wid
         sw_jpeg_shrink(d->jpeg, min_height, min_width, height, width);
 }
 
-/* Pixels stay where they are, unless three channels are wanted as one. */
-static int read_pixels(struct sw_decoder *d, bool grey, struct sw_picture_part w,
+/* Raw pixels are returned in place, unless three channels are converted to one. */
+static int read_pixels(struct sw_decoder *d, bool gray, struct sw_picture_part w,
                        struct sw_pixels *out, struct sw_err *err)
 {
-    const struct sw_picture *p = &d->picture;
+    const struct sw_picture *p = &d->image;
     const int64_t plane = p->height * p->width;
     const unsigned char *first = (const unsigned char *)p->data + w.top * p->width + w.left;
     *out = (struct sw_pixels){SW_U8, first, p->channels, w.height, w.width, plane, p->width, 1};
-    if (!grey || p->channels != 3)
+    if (!gray || p->channels != 3)
         return SW_OK;
     int rc = sw_room_need(&d->room, 4 * (size_t)(w.height * w.width), "pixels", err);
     if (rc)
@@ -136,28 +139,28 @@ static int read_pixels(struct sw_decoder *d, bool grey, struct sw_picture_part w
 int sw_decoder_read(struct sw_decoder *d, int64_t channels, struct sw_picture_part w,
                     struct sw_pixels *out, struct sw_err *err)
 {
-    const bool grey = channels == 1;
+    const bool gray = channels == 1;
     int rc = SW_OK;
     switch (d->kind) {
     case KIND_JPEG:
-        rc = sw_jpeg_read(d->jpeg, grey, w, &d->room, out, err);
+        rc = sw_jpeg_read(d->jpeg, gray, w, &d->room, out, err);
         break;
     case KIND_PNG:
-        rc = sw_png_read(d->png, grey, w, &d->room, out, err);
+        rc = sw_png_read(d->png, gray, w, &d->room, out, err);
         break;
     case KIND_PIXELS:
-        rc = read_pixels(d, grey, w, out, err);
+        rc = read_pixels(d, gray, w, out, err);
         break;
     case KIND_NONE:
-        return sw_err_set(err, SW_ERR_INVALID, "no picture is open");
+        return sw_err_set(err, SW_ERR_INVALID, "no image is open");
     }
     if (rc || channels == 0 || out->channels == channels)
         return rc;
     if (out->channels != 1)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "picture of %lld channels, which cannot be made %lld",
+                          "image of %lld channels cannot be converted to %lld",
                           (long long)out->channels, (long long)channels);
-    /* Every channel is the grey one. */
+    /* All channels share the gray one. */
     out->channels = channels;
     out->channel_step = 0;
     return SW_OK;
@@ -169,13 +172,14 @@ int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t 
     struct sw_picture_head head;
     struct sw_pixels x = {0};
     int rc = sw_decoder_open(d, p, &head, err);
-    if (!rc)
-        rc = sw_decoder_read(d, channels, (struct sw_picture_part){0, 0, head.height, head.width},
-                             &x, err);
+    if (rc)
+        return rc;
+    rc = sw_decoder_read(d, channels, (struct sw_picture_part){0, 0, head.height, head.width}, &x,
+                         err);
     if (rc)
         return rc;
     const size_t bytes = (size_t)(x.channels * x.height * x.width);
-    rc = sw_room_need(room, bytes, "a decoded picture", err);
+    rc = sw_room_need(room, bytes, "a decoded image", err);
     if (rc)
         return rc;
     unsigned char *to = room->memory;

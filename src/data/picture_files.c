@@ -1,6 +1,6 @@
-/* Picture files with labels, for image_folder and image_list: names of folders once, a name and a
- * label per file. A fetch opens the file, checks its size and reads it whole into the caller's
- * memory. Frozen after opening, so any thread may fetch. */
+/* Image files with labels, for image_folder, image_list and pairs: each folder name once, a name
+ * and a label per file. A fetch opens the file, checks its size and reads it whole into memory of
+ * the caller. Frozen after opening, so any thread may fetch. */
 #include "data/picture_files.h"
 #include "base/os.h"
 #include <errno.h>
@@ -24,18 +24,17 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
     const size_t folder_bytes = strlen(folder), name_bytes = strlen(name);
     struct sw_picture_file item = {f->text.length, 0, label};
     if (folder_bytes + name_bytes + 2 > PATH_MAX)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%.40s...: a name of %zu bytes; at most %d are handled", name,
-                          folder_bytes + name_bytes, PATH_MAX - 2);
+        return sw_err_set(err, SW_ERR_FORMAT, "%.40s...: a path of %zu bytes; the limit is %d",
+                          name, folder_bytes + name_bytes, PATH_MAX - 2);
     int rc = sw_lexicon_add(&f->folders, folder, folder_bytes, 1, &item.folder, err);
-    if (!rc)
-        rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of pictures",
-                     err);
+    if (rc)
+        return rc;
+    rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of images", err);
     if (rc)
         return rc;
     sw_buf_add_bytes(&f->text, name, name_bytes + 1);
     if (f->text.failed)
-        return sw_err_nomem(err, "the names of pictures", f->text.length);
+        return sw_err_nomem(err, "the names of images", f->text.length);
     f->item[f->count++] = item;
     return SW_OK;
 }
@@ -47,7 +46,7 @@ static void path_of(const struct sw_picture_files *f, int64_t i, char path[PATH_
     snprintf(path, PATH_MAX, "%s%s%s", folder, bytes ? "/" : "", f->text.text + f->item[i].name);
 }
 
-/* The size of an open file that can be a picture. */
+/* The size of an open file, which must be regular and within the limit. */
 static int size_of(int fd, size_t *bytes, struct sw_err *err)
 {
     struct stat st;
@@ -57,13 +56,13 @@ static int size_of(int fd, size_t *bytes, struct sw_err *err)
         return sw_err_set(err, SW_ERR_FORMAT, "not a regular file");
     if (st.st_size > SW_PICTURE_MAX_BYTES)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "a file of %lld MiB; pictures of more than %d MiB are not read",
+                          "a file of %lld MiB; the limit for an image is %d MiB",
                           (long long)st.st_size >> 20, SW_PICTURE_MAX_BYTES >> 20);
     *bytes = (size_t)st.st_size;
     return SW_OK;
 }
 
-/* Whether a path goes down only. */
+/* Whether a path is relative and has no `..`. */
 static bool stays_below(const char *path)
 {
     if (*path == '/')
@@ -82,8 +81,7 @@ int sw_picture_files_add_below(struct sw_picture_files *f, const char *folder, c
 {
     if (!stays_below(name))
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "path \"%.200s\" leads out of the root; paths are relative to `root` and "
-                          "go down only",
+                          "path \"%.200s\" is outside of `root`; use a relative path without ..",
                           name);
     return sw_picture_files_add(f, folder, name, label, err);
 }
@@ -108,13 +106,13 @@ int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw
     char path[PATH_MAX];
     size_t bytes = 0;
     path_of(r->state, record, path);
-    /* Not blocking: to open a pipe would wait for its writer. */
+    /* O_NONBLOCK: opening a pipe would block until it has a writer. */
     const int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return sw_err_errno(err, errno, "cannot be opened");
     int rc = size_of(fd, &bytes, err);
     if (!rc)
-        rc = sw_room_need(room, bytes, "a picture", err);
+        rc = sw_room_need(room, bytes, "an image", err);
     if (!rc)
         rc = sw_os_pread_all(fd, room->memory, bytes, 0, "the file", err);
     sw_os()->close(fd);

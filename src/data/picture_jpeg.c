@@ -1,11 +1,11 @@
-/* JPEG by libjpeg-turbo. Its own error handler would call exit(): ours leaves a message and jumps
- * back into the function that called the library, in this file. Damage that the library only warns
- * of (it would fill in grey) counts as damage; what does no harm to the pixels (stray bytes between
- * segments, odd version numbers) does not.
+/* JPEG decoding with libjpeg-turbo. Its default error handler would call exit(); the one here
+ * stores the message and jumps back into the function of this file that called the library. Damage
+ * that the library only warns about (it would fill in gray) is an error; warnings that do not
+ * affect pixels (stray bytes between segments, odd version numbers) are ignored.
  *
  * A window is decoded with jpeg_crop_scanline and jpeg_skip_scanlines: outside of it only the
- * entropy code is read, so that a crop costs less than the picture. The crop is taken a block wider
- * on both sides, since the library's upsampling of colour looks at neighbours. */
+ * entropy code is read, so a crop costs less than the whole image. The crop is one block wider on
+ * both sides, because the color upsampling of the library reads neighbors. */
 #include <stdio.h>
 
 #include <jpeglib.h>
@@ -20,7 +20,7 @@
 
 enum {
     MAX_SCANS = 100, /* of a progressive file; encoders write about ten */
-    /* Each block of 8x8 costs one bit or more in a Huffman-coded file. */
+    /* Each block of 8x8 pixels takes at least one bit in a Huffman-coded file. */
     MAX_PIXELS_PER_BYTE = 512
 };
 
@@ -68,8 +68,8 @@ static void no_output(j_common_ptr c)
 {
 }
 
-/* Called for every row. The process may be told to stop (report() finds that out again), and a file
- * of a few bytes may ask for thousands of passes over a large picture. */
+/* Called for every row. Stops the decoding on a stop request (which report() detects again) and
+ * limits the work: a small file can request thousands of passes over a large image. */
 static void on_progress(j_common_ptr c)
 {
     struct sw_jpeg *j = of(c);
@@ -81,8 +81,8 @@ static void on_progress(j_common_ptr c)
         return;
     snprintf(
         j->text, sizeof j->text,
-        "%d scans of %lld pixels; expected at most %d scans, and %d times max_pixels = %lld in "
-        "all",
+        "%d scans of %lld pixels; the limits are %d scans, and %d times max_pixels = %lld pixels "
+        "in all scans",
         scans, (long long)pixels, MAX_SCANS, SW_PICTURE_MAX_PASSES, (long long)j->max_pixels);
     j->code = 0;
     longjmp(j->escape, 1);
@@ -102,7 +102,7 @@ static int report(struct sw_jpeg *j, struct sw_err *err)
     case JERR_CONVERSION_NOTIMPL:
     case JERR_NOT_COMPILED:
     case JERR_SOF_UNSUPPORTED:
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "JPEG that cannot be decoded: %s", j->text);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "unsupported JPEG: %s", j->text);
     default:
         return sw_err_set(err, SW_ERR_FORMAT, "damaged JPEG of %zu bytes: %s", j->bytes, j->text);
     }
@@ -119,7 +119,7 @@ int sw_jpeg_new(struct sw_jpeg **out, struct sw_err *err)
     j->errors.output_message = no_output;
     j->c.client_data = j;
     if (setjmp(j->escape)) {
-        int rc = sw_err_set(err, SW_ERR_LIBRARY, "libjpeg cannot be used: %s", j->text);
+        int rc = sw_err_set(err, SW_ERR_LIBRARY, "cannot initialize libjpeg: %s", j->text);
         sw_free(j);
         return rc;
     }
@@ -143,18 +143,22 @@ bool sw_jpeg_is(const void *data, size_t bytes)
     return bytes >= 4 && !memcmp(data, "\xff\xd8\xff", 3);
 }
 
-/* What the header promises, against the limits and the bytes that are there. */
+/* Checks the header against the limits and the size of the file. */
 static int check_head(struct sw_jpeg *j, struct sw_err *err)
 {
     const int64_t height = j->c.image_height, width = j->c.image_width;
     int rc = sw_picture_check_sides("JPEG", height, width, j->max_pixels, err);
-    if (!rc && !j->c.arith_code && height * width / MAX_PIXELS_PER_BYTE > (int64_t)j->bytes)
+    if (rc)
+        return rc;
+    if (!j->c.arith_code && height * width / MAX_PIXELS_PER_BYTE > (int64_t)j->bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "JPEG that promises %lldx%lld pixels, more than its %zu bytes can hold",
+                        "JPEG header claims %lldx%lld pixels, more than its %zu bytes can hold",
                         (long long)height, (long long)width, j->bytes);
-    if (!rc && j->c.jpeg_color_space == JCS_UNKNOWN)
+    if (rc)
+        return rc;
+    if (j->c.jpeg_color_space == JCS_UNKNOWN)
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
-                        "JPEG of %d components; grey, colour and CMYK can be read",
+                        "JPEG with %d color components; only gray, color and CMYK are supported",
                         j->c.num_components);
     return rc;
 }
@@ -184,7 +188,7 @@ void sw_jpeg_shrink(struct sw_jpeg *j, int64_t min_height, int64_t min_width, in
 {
     j->c.scale_num = j->c.scale_denom = 1;
     for (unsigned scale = 2; scale <= 8; scale *= 2) {
-        /* As the library does: rounded up. */
+        /* The library rounds up as well. */
         const int64_t h = (j->c.image_height + scale - 1) / scale;
         const int64_t w = (j->c.image_width + scale - 1) / scale;
         if (h < min_height || w < min_width)
@@ -195,7 +199,7 @@ void sw_jpeg_shrink(struct sw_jpeg *j, int64_t min_height, int64_t min_width, in
     }
 }
 
-/* In place, four bytes to four bytes. Files of Adobe's programs hold 255 - ink. */
+/* Converts in place, four bytes to four bytes. Files of Adobe programs store 255 - ink. */
 static void cmyk_to_rgb(unsigned char *p, int64_t pixels, bool inverted)
 {
     const int flip = inverted ? 0 : 255;
@@ -205,17 +209,17 @@ static void cmyk_to_rgb(unsigned char *p, int64_t pixels, bool inverted)
     }
 }
 
-/* Sets what the library is to put out; true when it can only be CMYK. */
-static bool choose_output(struct sw_jpeg *j, bool grey)
+/* Sets the output color space; true if the library can only output CMYK. */
+static bool choose_output(struct sw_jpeg *j, bool gray)
 {
     const J_COLOR_SPACE in = j->c.jpeg_color_space;
     const bool cmyk = in == JCS_CMYK || in == JCS_YCCK;
-    const bool one = !cmyk && (grey || in == JCS_GRAYSCALE);
+    const bool one = !cmyk && (gray || in == JCS_GRAYSCALE);
     j->c.out_color_space = cmyk ? JCS_CMYK : one ? JCS_GRAYSCALE : JCS_EXT_RGBX;
     return cmyk;
 }
 
-/* Cuts the columns that are not needed; answers where the window begins in what is left. */
+/* Crops the columns; returns the offset of the window in the remaining columns. */
 static int64_t cut_columns(struct sw_jpeg *j, struct sw_picture_part w)
 {
     const int64_t margin = (int64_t)j->c.max_h_samp_factor * j->c.min_DCT_scaled_size;
@@ -230,7 +234,7 @@ static int64_t cut_columns(struct sw_jpeg *j, struct sw_picture_part w)
     return w.left - (int64_t)first;
 }
 
-/* Reads the rows of the window to memory, and the entropy code of all the others. */
+/* Decodes the rows of the window into `to` and reads the entropy code of all other rows. */
 static void read_rows(struct sw_jpeg *j, struct sw_picture_part w, unsigned char *to,
                       int64_t row_bytes)
 {
@@ -240,8 +244,8 @@ static void read_rows(struct sw_jpeg *j, struct sw_picture_part w, unsigned char
         JSAMPROW row = to + y * row_bytes;
         y += jpeg_read_scanlines(&j->c, &row, 1);
     }
-    /* A skip to the very end would not read what it skips, so the last row is read, into the spare
-     * one behind the window. */
+    /* Skipping up to the end would not read the skipped data, so the last row is decoded into the
+     * spare row behind the window. */
     const JDIMENSION left = j->c.output_height - j->c.output_scanline;
     if (left > 1)
         jpeg_skip_scanlines(&j->c, left - 1);
@@ -252,16 +256,16 @@ static void read_rows(struct sw_jpeg *j, struct sw_picture_part w, unsigned char
     jpeg_finish_decompress(&j->c);
 }
 
-int sw_jpeg_read(struct sw_jpeg *j, bool grey, struct sw_picture_part w, struct sw_room *room,
+int sw_jpeg_read(struct sw_jpeg *j, bool gray, struct sw_picture_part w, struct sw_room *room,
                  struct sw_pixels *out, struct sw_err *err)
 {
-    const bool cmyk = choose_output(j, grey);
+    const bool cmyk = choose_output(j, gray);
     if (setjmp(j->escape))
         return report(j, err);
     jpeg_start_decompress(&j->c);
     const int64_t left = cut_columns(j, w);
     int64_t step = j->c.output_components, row_bytes = step * (int64_t)j->c.output_width;
-    int rc = sw_room_need(room, (size_t)((w.height + 1) * row_bytes), "a decoded picture", err);
+    int rc = sw_room_need(room, (size_t)((w.height + 1) * row_bytes), "a decoded image", err);
     if (rc) {
         jpeg_abort_decompress(&j->c);
         return rc;
@@ -270,7 +274,7 @@ int sw_jpeg_read(struct sw_jpeg *j, bool grey, struct sw_picture_part w, struct 
     const int64_t pixels = w.height * (row_bytes / step);
     if (cmyk)
         cmyk_to_rgb(room->memory, pixels, j->c.saw_Adobe_marker);
-    if (cmyk && grey) {
+    if (cmyk && gray) {
         sw_picture_grey(room->memory, pixels);
         row_bytes /= 4;
         step = 1;

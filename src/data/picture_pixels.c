@@ -1,4 +1,5 @@
-/* What holds of pixels whoever decoded them: limits of their sides, and how colour becomes grey. */
+/* Helpers shared by both decoders: the limits of height and width, and the conversion from color to
+ * gray. */
 #include "data/picture_private.h"
 
 int sw_picture_check_sides(const char *kind, int64_t height, int64_t width, int64_t max_pixels,
@@ -8,7 +9,7 @@ int sw_picture_check_sides(const char *kind, int64_t height, int64_t width, int6
         width <= SW_PICTURE_MAX_SIDE && height * width <= max_pixels)
         return SW_OK;
     return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s of %lldx%lld (height x width), expected sides of 1 to %d and at most "
+                      "%s of %lldx%lld (height x width); the limits are 1 to %d for each and "
                       "max_pixels = %lld pixels",
                       kind, (long long)height, (long long)width, SW_PICTURE_MAX_SIDE,
                       (long long)max_pixels);

@@ -1,7 +1,7 @@
-/* PNG by libpng, row by row into the window; an interlaced picture is put together in memory first.
- * Every kind becomes grey or colour of 8 bits: palettes and fewer bits are expanded, 16 bits are
- * rounded, alpha is left out. libpng's errors jump back into the function of this file that called
- * it; its memory comes from sw_os() like ours. */
+/* PNG decoding with libpng, row by row into the window; an interlaced image is first assembled in
+ * memory. Every kind becomes gray or color of 8 bits: palettes and lower bit depths are expanded,
+ * 16 bits are rounded, alpha is dropped. Errors of libpng jump back into the function of this file
+ * that called it; its memory comes from sw_os(). */
 #include "base/os.h"
 #include "base/stop.h"
 #include "data/picture_private.h"
@@ -12,7 +12,7 @@
 enum {
     SIGNATURE_BYTES = 8,
     MAX_RATIO = 1032,            /* of deflate, by zlib's documentation */
-    CHUNK_BYTES_MOST = 16 << 20, /* of text, colour profiles and the like */
+    CHUNK_BYTES_MOST = 16 << 20, /* of text, color profiles and the like */
     CHUNKS_MOST = 1000
 };
 
@@ -22,9 +22,9 @@ struct sw_png {
     const unsigned char *data; /* borrowed */
     size_t bytes, at;
     int64_t height, width, max_pixels;
-    bool interlaced, has_colour, no_memory;
+    bool interlaced, has_color, no_memory;
     char text[200];
-    struct sw_room row; /* one row of the whole width */
+    struct sw_room row; /* one full row */
 };
 
 static void *take(png_structp png, png_alloc_size_t bytes)
@@ -48,8 +48,8 @@ static _Noreturn void on_error(png_structp png, const char *text)
     png_longjmp(png, 1);
 }
 
-/* What a jump out of the library is about: a picture is not damaged because memory is short, or
- * because the process is to stop. */
+/* The error behind a jump out of the library: the PNG is not reported as damaged if memory ran out
+ * or the process was asked to stop. */
 static int report(const struct sw_png *p, struct sw_err *err)
 {
     int rc = sw_stop_check(err);
@@ -68,7 +68,7 @@ static void feed(png_structp png, unsigned char *to, size_t bytes)
 {
     struct sw_png *p = png_get_io_ptr(png);
     if (bytes > p->bytes - p->at)
-        png_error(png, "the file is cut short");
+        png_error(png, "the file is truncated");
     memcpy(to, p->data + p->at, bytes);
     p->at += bytes;
 }
@@ -84,7 +84,7 @@ static int check_head(struct sw_png *p, struct sw_err *err)
     const uint64_t inside = (uint64_t)p->height * png_get_rowbytes(p->png, p->info);
     if (!rc && inside / MAX_RATIO > p->bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "PNG that promises %lldx%lld pixels, more than its %zu bytes can hold",
+                        "PNG header claims %lldx%lld pixels, more than its %zu bytes can hold",
                         (long long)p->height, (long long)p->width, p->bytes);
     return rc;
 }
@@ -95,7 +95,7 @@ static void set_conversions(struct sw_png *p)
     png_set_expand_gray_1_2_4_to_8(p->png);
     png_set_scale_16(p->png);
     png_set_strip_alpha(p->png);
-    if (p->has_colour)
+    if (p->has_color)
         png_set_filler(p->png, 255, PNG_FILLER_AFTER);
     png_set_interlace_handling(p->png);
     png_read_update_info(p->png, p->info);
@@ -114,7 +114,7 @@ static int read_head(struct sw_png *p, struct sw_picture_head *out, struct sw_er
     p->width = png_get_image_width(p->png, p->info);
     p->interlaced = png_get_interlace_type(p->png, p->info) != PNG_INTERLACE_NONE;
     const int type = png_get_color_type(p->png, p->info);
-    p->has_colour = type & PNG_COLOR_MASK_COLOR;
+    p->has_color = type & PNG_COLOR_MASK_COLOR;
     const int64_t channels = type == PNG_COLOR_TYPE_PALETTE ? 3 : png_get_channels(p->png, p->info);
     *out = (struct sw_picture_head){"PNG", channels, p->height, p->width};
     int rc = check_head(p, err);
@@ -156,7 +156,7 @@ void sw_png_close(struct sw_png *p)
     sw_free(p);
 }
 
-/* One row, unless the process is to stop (base/stop.h). */
+/* Reads one row; jumps out on a stop request (base/stop.h). */
 static void read_row(struct sw_png *p, unsigned char *to)
 {
     if (sw_stop_check(NULL) != SW_OK)
@@ -164,7 +164,7 @@ static void read_row(struct sw_png *p, unsigned char *to)
     png_read_row(p->png, to, NULL);
 }
 
-/* All rows are read, and those of the window kept. */
+/* Reads all rows and copies those of the window. */
 static void read_rows(struct sw_png *p, struct sw_picture_part w, int64_t step, unsigned char *to)
 {
     for (int64_t y = 0; y < p->height; y++) {
@@ -176,7 +176,7 @@ static void read_rows(struct sw_png *p, struct sw_picture_part w, int64_t step, 
     }
 }
 
-/* Seven passes over the whole picture, then the window is moved to the front. */
+/* Decodes the whole image in seven passes, then moves the window to the front. */
 static void read_interlaced(struct sw_png *p, struct sw_picture_part w, int64_t step,
                             unsigned char *to)
 {
@@ -205,23 +205,25 @@ static int read_all(struct sw_png *p, struct sw_picture_part w, int64_t step, un
     return SW_OK;
 }
 
-int sw_png_read(struct sw_png *p, bool grey, struct sw_picture_part w, struct sw_room *room,
+int sw_png_read(struct sw_png *p, bool gray, struct sw_picture_part w, struct sw_room *room,
                 struct sw_pixels *out, struct sw_err *err)
 {
-    int64_t step = p->has_colour ? 4 : 1;
+    int64_t step = p->has_color ? 4 : 1;
     const int64_t pixels = p->interlaced ? p->height * p->width : w.height * w.width;
     const size_t row_bytes = png_get_rowbytes(p->png, p->info);
     if (row_bytes != (size_t)(p->width * step))
         return sw_err_set(err, SW_ERR_LIBRARY, "libpng: rows of %zu bytes, expected %lld",
                           row_bytes, (long long)(p->width * step));
-    int rc = sw_room_need(room, (size_t)(pixels * step), "a decoded picture", err);
-    if (!rc)
-        rc = sw_room_need(&p->row, row_bytes, "a row of a picture", err);
-    if (!rc)
-        rc = read_all(p, w, step, room->memory, err);
+    int rc = sw_room_need(room, (size_t)(pixels * step), "a decoded image", err);
     if (rc)
         return rc;
-    if (grey && step == 4) {
+    rc = sw_room_need(&p->row, row_bytes, "an image row", err);
+    if (rc)
+        return rc;
+    rc = read_all(p, w, step, room->memory, err);
+    if (rc)
+        return rc;
+    if (gray && step == 4) {
         sw_picture_grey(room->memory, w.height * w.width);
         step = 1;
     }

@@ -1,5 +1,6 @@
-/* As the readers do, each library gets an error handler that jumps back into the function of this
- * file that called it, since its own would end the program. Rows go to it one by one. */
+/* Encoding with libjpeg and libpng. As in the decoders, each library gets an error handler that
+ * jumps back into the function of this file that called it, because the default one would end the
+ * program. Rows are passed one by one. */
 #include <stdio.h>
 
 #include <jpeglib.h>
@@ -18,7 +19,7 @@ void sw_picture_bytes_fini(struct sw_picture_bytes *b)
     *b = (struct sw_picture_bytes){0};
 }
 
-/* Makes room for `more` bytes behind what is there. */
+/* Reserves `more` bytes behind the content. */
 static bool reserve(struct sw_picture_bytes *b, size_t more)
 {
     size_t room = b->room ? b->room : FIRST_BYTES;
@@ -34,8 +35,8 @@ static bool reserve(struct sw_picture_bytes *b, size_t more)
     return true;
 }
 
-/* One row of planes as pixels, channel beside channel. */
-static void weave(const struct sw_picture *p, int64_t y, unsigned char *row)
+/* Interleaves one row of planar channels. */
+static void interleave_row(const struct sw_picture *p, int64_t y, unsigned char *row)
 {
     const unsigned char *from = (const unsigned char *)p->data + y * p->width;
     for (int64_t c = 0; c < p->channels; c++, from += p->height * p->width) {
@@ -48,11 +49,12 @@ static int new_row(const struct sw_picture *p, unsigned char **row, struct sw_er
 {
     const size_t bytes = (size_t)(p->channels * p->width);
     if (p->encoded || (p->channels != 1 && p->channels != 3))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "pictures of %lld channels cannot be written as JPEG or PNG",
-                          (long long)p->channels);
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "images of %lld channels cannot be written as JPEG or PNG; expected 1 or 3",
+            (long long)p->channels);
     *row = sw_os()->alloc(bytes);
-    return *row ? SW_OK : sw_err_nomem(err, "a row of a picture", bytes);
+    return *row ? SW_OK : sw_err_nomem(err, "an image row", bytes);
 }
 
 /* ---- JPEG ---- */
@@ -80,7 +82,7 @@ static _Noreturn void leave(j_common_ptr c)
     longjmp(w->escape, 1);
 }
 
-static void quiet(j_common_ptr c, int level)
+static void ignore_message(j_common_ptr c, int level)
 {
 }
 
@@ -99,7 +101,7 @@ static void begin_output(j_compress_ptr c)
     more_room(of((j_common_ptr)c));
 }
 
-/* The library calls it when all that was free is full. */
+/* Called by the library when the free space is used up. */
 static boolean flush_output(j_compress_ptr c)
 {
     struct writer *w = of((j_common_ptr)c);
@@ -128,7 +130,7 @@ static void compress_rows(struct writer *w, const struct sw_picture *p, int qual
     jpeg_start_compress(c, TRUE);
     for (int64_t y = 0; y < p->height; y++) {
         JSAMPROW rows[1] = {w->row};
-        weave(p, y, w->row);
+        interleave_row(p, y, w->row);
         jpeg_write_scanlines(c, rows, 1);
     }
     jpeg_finish_compress(c);
@@ -149,10 +151,10 @@ int sw_picture_write_jpeg(const struct sw_picture *p, int quality, struct sw_pic
     w->out = out;
     w->c.err = jpeg_std_error(&w->errors);
     w->errors.error_exit = leave;
-    w->errors.emit_message = quiet;
+    w->errors.emit_message = ignore_message;
     w->c.client_data = w;
     if (setjmp(w->escape)) {
-        rc = w->no_memory ? sw_err_nomem(err, "an encoded picture", out->room)
+        rc = w->no_memory ? sw_err_nomem(err, "an encoded image", out->room)
                           : sw_err_set(err, SW_ERR_LIBRARY, "libjpeg: %s", w->text);
     } else {
         jpeg_create_compress(&w->c);
@@ -184,7 +186,7 @@ static _Noreturn void png_leave(png_structp png, const char *text)
     png_longjmp(png, 1);
 }
 
-static void png_quiet(png_structp png, const char *text)
+static void png_ignore_warning(png_structp png, const char *text)
 {
 }
 
@@ -211,7 +213,7 @@ static void write_png_rows(png_structp png, png_infop info, const struct sw_pict
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
     for (int64_t y = 0; y < p->height; y++) {
-        weave(p, y, row);
+        interleave_row(p, y, row);
         png_write_row(png, row);
     }
     png_write_end(png, NULL);
@@ -225,12 +227,13 @@ int sw_picture_write_png(const struct sw_picture *p, struct sw_picture_bytes *ou
     if (rc)
         return rc;
     out->count = 0;
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, png_leave, png_quiet);
+    png_structp png =
+        png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, png_leave, png_ignore_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     if (!info) {
         rc = sw_err_nomem(err, "the state of libpng", 0);
     } else if (setjmp(png_jmpbuf(png))) {
-        rc = w.no_memory ? sw_err_nomem(err, "an encoded picture", out->room)
+        rc = w.no_memory ? sw_err_nomem(err, "an encoded image", out->room)
                          : sw_err_set(err, SW_ERR_LIBRARY, "libpng: %s", w.text);
     } else {
         png_set_write_fn(png, &w, png_put, png_flush_nothing);

@@ -1,21 +1,21 @@
-/* The prefetch threads. Batches of a pass have ordinals; ordinal n lives in slot n % slots. A
- * thread claims some rows of the batch that is being filled, fetches them without the lock, and
- * counts them; the batch is handed out when all its rows are there. One lock guards all of the
- * bookkeeping; `work` wakes readers.
+/* The prefetch threads. The batches of a pass have ordinals; ordinal n is in slot n % slots. A
+ * thread claims some rows of the batch being filled, fetches them without the lock, and adds them
+ * to the count of the slot; a batch is ready when all its rows are counted. One lock guards all
+ * bookkeeping; the condition `work` wakes the threads.
  *
- * Reading order: where rows and batches lie, claims (claim_rows, fill_rows, role_main), start and
- * end, then the worker's calls. */
+ * Reading order: memory layout, claims (claim_rows, fill_rows, role_main), start and end, then the
+ * functions that the worker calls. */
 #include "data/prefetch.h"
 #include "base/os.h"
 #include <stdio.h>
 #include <string.h>
 
-/* A thread takes so many rows at a time that it notices a close soon. */
+/* A claim is limited, so that a thread notices a close soon. */
 enum { CLAIM_BYTES = 4 << 20 };
 
 struct slot {
-    unsigned char *field[SW_MAX_FIELDS]; /* in the block; NULL when not wanted */
-    int64_t rows_done;                   /* filled so far; row_count: ready */
+    unsigned char *field[SW_MAX_FIELDS]; /* in the block; NULL: not requested */
+    int64_t rows_done;                   /* rows filled; row_count: ready */
     double read_ms, decode_ms;
 };
 
@@ -25,26 +25,26 @@ struct role {
     struct sw_reader reader;
 };
 
-/* Batches of a pass are numbered by ordinals from 0; ordinal n lives in slot n % slots. Always
- * released <= handed <= claimed + 1, and claimed - released < slots while a claim is made. */
+/* Batches of a pass are numbered by ordinals from 0; ordinal n is in slot n % slots. Invariant:
+ * released <= handed <= claimed + 1, and claimed - released < slots when a claim is made. */
 struct sw_prefetch {
     struct sw_prefetch_args args;
     char name[80];      /* "prefetch train" */
     int64_t claim_rows; /* rows of one claim */
     size_t block_bytes;
     void *block;        /* owned; all slots */
-    int64_t *part_rows; /* owned; what args.part_rows points to */
+    int64_t *part_rows; /* owned; copy of args.part_rows */
     struct role *role;  /* owned; args.threads */
     bool attached;      /* to the fault */
 
-    struct sw_mutex lock; /* guards all below; held for a few assignments only */
-    struct sw_cond work;  /* for the threads: there may be something to claim */
-    struct sw_cond ready; /* for the worker: a batch is ready, or the last claim ended */
-    struct slot *slot;    /* owned; pointers are frozen, contents belong to who claimed the rows */
+    struct sw_mutex lock; /* guards all below; held for a few assignments */
+    struct sw_cond work;  /* for the threads: rows may be claimed */
+    struct sw_cond ready; /* for the worker: a batch is ready, or all claims ended while paused */
+    struct slot *slot; /* owned; pointers are frozen, rows belong to the thread that claimed them */
     int64_t first_batch, claimed, claimed_row, handed, released;
-    int busy; /* claims under way */
+    int busy; /* claims in progress */
     bool paused, closed;
-    struct sw_err error; /* of the first thread that failed, when there is no fault to tell */
+    struct sw_err error; /* error of the first failed thread, if there is no fault */
 };
 
 struct claim {
@@ -61,8 +61,8 @@ static int64_t part_rows(const struct sw_prefetch_args *a, int part)
     return a->part_rows ? a->part_rows[part] : a->row_count;
 }
 
-/* The part in which a row lies: where its memory begins, for rows of that size, and its first row
- * and the one behind its last. */
+/* The microbatch that contains a row: the offset of its memory for rows of that size, its first
+ * row, and the row after its last. */
 struct part {
     size_t at;
     int64_t first, end;
@@ -101,13 +101,14 @@ size_t sw_prefetch_bytes(const struct sw_prefetch_args *args)
     return sw_prefetch_batch_bytes(args) * (size_t)args->slots;
 }
 
-/* Global number of the first sample of this worker in a batch. */
+/* The global number of the first sample of this worker in a batch. */
 static int64_t first_sample(const struct sw_prefetch_args *a, int64_t batch)
 {
     return batch * a->batch_rows + a->first_row;
 }
 
-/* How many of `rows` rows from `sample` on exist: all in training, which never ends. */
+/* How many of `rows` rows from `sample` on exist: in training all of them, because training never
+ * ends. */
 static int64_t real_rows(const struct sw_source *s, int64_t sample, int64_t rows)
 {
     if (s->training || s->records - sample >= rows)
@@ -137,7 +138,7 @@ static void tell(const struct role *role, int64_t batch)
         p->args.tell(p->args.tell_user, (int)(role - p->role), batch);
 }
 
-/* Waits for rows to fill; false once closed. */
+/* Waits for rows to fill and claims them; false once closed. */
 static bool claim_rows(struct sw_prefetch *p, struct claim *c)
 {
     sw_mutex_lock(&p->lock);
@@ -161,7 +162,7 @@ static bool claim_rows(struct sw_prefetch *p, struct claim *c)
     return open;
 }
 
-/* Fills the claimed rows; those behind the last record become zero. */
+/* Fills the claimed rows; rows after the last record become zero. */
 static int fill_rows(struct sw_prefetch *p, struct sw_reader *reader, const struct claim *c,
                      struct sw_err *err)
 {
@@ -203,7 +204,7 @@ static void fail(struct sw_prefetch *p, const struct sw_err *e)
         p->error = *e;
     p->busy--;
     sw_mutex_unlock(&p->lock);
-    /* Without the lock: the fault closes this prefetch too. */
+    /* Without the lock, because the fault closes this prefetch as well. */
     if (p->args.fault)
         sw_fault_set(p->args.fault, p->name, e);
     sw_prefetch_close(p);
@@ -232,12 +233,14 @@ static int check_args(const struct sw_prefetch_args *a, struct sw_err *err)
 {
     if (a->row_count < 1 || a->first_row < 0 || a->first_row + a->row_count > a->batch_rows ||
         a->slots < 2 || a->threads < 1 || a->batch_stride < 1 || a->first_batch < 0 || a->lead < 0)
-        return sw_err_set(
-            err, SW_ERR_INVALID,
-            "prefetch %s: rows %lld to %lld of %lld, %d slots, %d threads, batch %lld by %lld",
-            a->source->name, (long long)a->first_row, (long long)(a->first_row + a->row_count),
-            (long long)a->batch_rows, a->slots, a->threads, (long long)a->first_batch,
-            (long long)a->batch_stride);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "prefetch %s: invalid arguments: rows %lld to %lld of %lld, %d slots, %d "
+                          "threads, batch "
+                          "%lld, stride %lld",
+                          a->source->name, (long long)a->first_row,
+                          (long long)(a->first_row + a->row_count), (long long)a->batch_rows,
+                          a->slots, a->threads, (long long)a->first_batch,
+                          (long long)a->batch_stride);
     return SW_OK;
 }
 
@@ -259,7 +262,7 @@ static void give_block(const struct sw_prefetch *p, void *block, size_t bytes)
         sw_os()->unmap_pages(block, bytes);
 }
 
-/* A list of its own of the parts' rows. */
+/* Copies the row counts of the microbatches. */
 static int copy_parts(struct sw_prefetch *p, struct sw_err *err)
 {
     size_t bytes = (size_t)part_count(&p->args) * sizeof *p->part_rows;
@@ -273,8 +276,8 @@ static int copy_parts(struct sw_prefetch *p, struct sw_err *err)
     return SW_OK;
 }
 
-/* Where the slots' fields are in the block. */
-static void cut_block(struct sw_prefetch *p)
+/* Assigns memory of the block to the fields of all slots. */
+static void assign_block(struct sw_prefetch *p)
 {
     unsigned char *at = p->block;
     for (int i = 0; i < p->args.slots; i++)
@@ -297,13 +300,13 @@ static int take_memory(struct sw_prefetch *p, struct sw_err *err)
     if (!rc)
         rc = take_block(p, p->block_bytes, &p->block, err);
     if (!rc)
-        cut_block(p);
+        assign_block(p);
     for (int i = 0; !rc && i < a->threads; i++)
         rc = sw_reader_init(&p->role[i].reader, a->source, err);
     return rc;
 }
 
-/* Rows of one claim: an equal share of a batch, but not more than a few MiB. */
+/* Rows of one claim: an equal part of a batch, but at most a few MiB. */
 static int64_t rows_of_claim(const struct sw_prefetch_args *a)
 {
     size_t row_bytes = 1;
@@ -388,8 +391,8 @@ void sw_prefetch_free(struct sw_prefetch *p)
     sw_free(p);
 }
 
-/* The answer to the worker once closed: what failed is in the fault, where there is one, but for a
- * request to stop. The lock is held. */
+/* The error for the worker once closed. If there is a fault, it holds the cause, unless that was a
+ * stop request. The lock is held. */
 static int closed_error(const struct sw_prefetch *p, struct sw_err *err)
 {
     const bool in_fault = p->args.fault && p->error.code != SW_ERR_CANCELLED;
@@ -400,8 +403,8 @@ static int closed_error(const struct sw_prefetch *p, struct sw_err *err)
     return sw_err_prefix(err, p->error.code, "%s", p->name);
 }
 
-/* Describes the batch with that ordinal. */
-static void hand_over(const struct sw_prefetch *p, int64_t ordinal, struct sw_batch *out)
+/* Fills *out for the batch with that ordinal. */
+static void fill_batch(const struct sw_prefetch *p, int64_t ordinal, struct sw_batch *out)
 {
     const struct slot *slot = &p->slot[ordinal % p->args.slots];
     *out = (struct sw_batch){
@@ -427,7 +430,7 @@ int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err 
     sw_mutex_lock(&p->lock);
     const struct slot *slot = &p->slot[p->handed % p->args.slots];
     if (p->args.batch_limit >= 0 && p->handed >= p->args.batch_limit) {
-        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no batch after the last one", p->name);
+        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no batch after the last", p->name);
     } else if (p->handed - p->released >= p->args.slots) {
         rc = sw_err_set(err, SW_ERR_BUSY, "%s: all %d batches are in use", p->name, p->args.slots);
     } else {
@@ -436,13 +439,13 @@ int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err 
         if (p->closed)
             rc = closed_error(p, err);
         else
-            hand_over(p, p->handed++, out);
+            fill_batch(p, p->handed++, out);
     }
     sw_mutex_unlock(&p->lock);
     return rc;
 }
 
-/* Is there a batch to hand out, and is it read? The lock is held. */
+/* Whether there is a next batch for the worker; *read: whether it is ready. The lock is held. */
 static bool has_next(const struct sw_prefetch *p, bool *read)
 {
     bool limited = p->args.batch_limit >= 0 && p->handed >= p->args.batch_limit;
@@ -470,7 +473,7 @@ bool sw_prefetch_is_late(struct sw_prefetch *p)
     return next && !read;
 }
 
-/* Makes a slot empty. The lock is held. */
+/* Empties a slot. The lock is held. */
 static void empty_slot(struct slot *slot)
 {
     slot->rows_done = 0;
@@ -480,7 +483,7 @@ static void empty_slot(struct slot *slot)
 void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b)
 {
     sw_mutex_lock(&p->lock);
-    /* A batch from before a rewind, or one given back twice, is nobody's any more. */
+    /* A batch taken before a rewind, or released twice, is ignored. */
     if (b->ordinal == p->released && b->ordinal < p->handed) {
         empty_slot(&p->slot[b->ordinal % p->args.slots]);
         p->released++;
@@ -489,7 +492,7 @@ void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b)
     sw_mutex_unlock(&p->lock);
 }
 
-/* No row is being read any more. The lock is held. */
+/* Pauses the threads and waits until none is reading. The lock is held. */
 static void stop_reading(struct sw_prefetch *p)
 {
     p->paused = true;
@@ -497,7 +500,7 @@ static void stop_reading(struct sw_prefetch *p)
         sw_cond_wait(&p->ready, &p->lock);
 }
 
-/* A new pass begins. The lock is held. */
+/* Starts a new pass. The lock is held. */
 static void restart(struct sw_prefetch *p, int64_t first_batch)
 {
     for (int i = 0; !p->closed && i < p->args.slots; i++)
@@ -512,7 +515,8 @@ int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch, struct sw_err
 {
     int rc = SW_OK;
     sw_mutex_lock(&p->lock);
-    /* Nothing was taken and the start is the same: what is there is what is wanted. */
+    /* If no batch was taken and the start is the same, the prefetched batches are the right ones.
+     */
     if (p->handed > 0 || p->first_batch != first_batch) {
         stop_reading(p);
         restart(p, first_batch);
@@ -541,11 +545,11 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
         p->block_bytes = bytes;
         if (p->part_rows)
             memcpy(p->part_rows, rows->part_rows, (size_t)args.parts * sizeof *p->part_rows);
-        /* Threads that wait read other members without the lock. */
+        /* Only these members change: waiting threads read the others without the lock. */
         p->args.first_row = args.first_row;
         p->args.row_count = args.row_count;
         p->claim_rows = rows_of_claim(&p->args);
-        cut_block(p);
+        assign_block(p);
         block = NULL;
     }
     restart(p, first_batch);

@@ -1,20 +1,20 @@
-/* Fetching rows from a source: the working memory of one thread, and the way from a sample's number
- * to finished rows. A few records are read, then the same few transformed, so that the time of each
- * can be told apart without asking the clock for every record. Pictures that have to be decoded go
- * one by one: they take longer than the clock.
+/* Fetches rows from a source: the working memory of one thread, and the path from a sample number
+ * to finished rows. A few records are read, then these are transformed, so that the times of both
+ * can be measured without reading the clock for every record. Images that must be decoded are
+ * handled one at a time, since decoding takes much longer than reading the clock.
  *
- * A sample has a place in the section, a place has a record. Where a bad record is skipped, the
- * sample goes on to the next place: what stands in for a record depends on nothing but the record.
- */
+ * A sample maps to a position in the section, and a position to a record. If a bad record is
+ * skipped, the sample uses the next position, so the substitute depends only on the record. */
 #include "base/os.h"
 #include "base/stop.h"
 #include "data/source.h"
 #include <string.h>
 
-/* Raw records that fit a core's own cache are read before they are transformed. */
+/* The size of raw records read before they are transformed; fits the cache of a core. */
 enum { SCRATCH_BYTES = 256 << 10, MAX_ROWS = 64, ALIGNMENT = 64 };
-/* What is asked for ahead: behind the first bytes of a record the processor itself reads on. */
-enum { ROWS_AHEAD = 2, ASKED_BYTES = 4096 };
+/* Software prefetch: how many rows ahead, and how many bytes of each; the processor prefetches what
+ * follows. */
+enum { ROWS_AHEAD = 2, PREFETCH_BYTES = 4096 };
 
 static int64_t rows_at_once(const struct sw_reader *r)
 {
@@ -24,7 +24,8 @@ static int64_t rows_at_once(const struct sw_reader *r)
     return fit < 1 ? 1 : fit > MAX_ROWS ? MAX_ROWS : fit;
 }
 
-/* Pixels go through the decoder where three channels of theirs become one. */
+/* Whether a decoder is needed: for images, and for pixels whose three channels are converted to
+ * one. */
 static bool needs_decoder(const struct sw_source *s)
 {
     const int image = sw_source_find(s, "image");
@@ -46,7 +47,7 @@ static int take_memory(struct sw_reader *r, struct sw_err *err)
     if (r->decoder)
         sw_decoder_limit(r->decoder, r->source->raw.max_pixels);
     if (!rc && r->source->raw.picture_bytes)
-        rc = sw_room_need(&r->room, r->source->raw.picture_bytes, "a picture", err);
+        rc = sw_room_need(&r->room, r->source->raw.picture_bytes, "an image", err);
     return rc;
 }
 
@@ -100,18 +101,18 @@ int64_t sw_source_record(struct sw_reader *r, int64_t sample)
 
 int64_t sw_source_skipped(const struct sw_source *s)
 {
-    /* Relaxed: a number to be shown. */
+    /* Relaxed: for display only. */
     return __atomic_load_n(&s->bad->count, __ATOMIC_RELAXED);
 }
 
 static bool is_bad(const struct sw_source *s, int64_t place)
 {
-    /* Relaxed: who does not see the bit yet finds out by itself. */
+    /* Relaxed: a thread that does not see the bit yet detects the bad record again. */
     return s->bad->skip &&
            __atomic_load_n(&s->bad->bits[place / 8], __ATOMIC_RELAXED) >> place % 8 & 1;
 }
 
-/* Whether an error is about the record, and the section passes over such records. */
+/* Whether an error concerns only the record, and the section skips bad records. */
 static bool may_skip(const struct sw_source *s, int code)
 {
     return s->bad->skip &&
@@ -123,7 +124,7 @@ static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_e
     struct sw_bad_records *bad = s->bad;
     const unsigned char bit = (unsigned char)(1 << place % 8);
     if (__atomic_fetch_or(&bad->bits[place / 8], bit, __ATOMIC_RELAXED) & bit)
-        return; /* another thread was first */
+        return; /* already marked by another thread */
     __atomic_add_fetch(&bad->count, 1, __ATOMIC_RELAXED);
     if (bad->report)
         bad->report(bad->user, why->text);
@@ -131,7 +132,7 @@ static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_e
 
 /* ---- Reading ---- */
 
-/* Puts in front where the record lies, of formats that leave it to us. */
+/* Prefixes the error with the location of the record, for formats that provide it separately. */
 static int add_place(const struct sw_source *s, int64_t place, int rc, struct sw_err *err)
 {
     struct sw_buf where = {0};
@@ -153,7 +154,7 @@ static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, stru
         if (!wanted[f])
             continue;
         if (s->raw.has_pictures && f == s->raw.picture_field)
-            rc = s->raw.format->fetch_picture(&s->raw, record, &r->room, &r->picture, err);
+            rc = s->raw.format->fetch_picture(&s->raw, record, &r->room, &r->image, err);
         else
             rc = s->raw.format->fetch(&s->raw, record, f, scratch, &r->raw[i * SW_MAX_FIELDS + f],
                                       err);
@@ -161,9 +162,9 @@ static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, stru
     return rc;
 }
 
-/* Whether to go on without the record behind an error, which is then noted; else *rc is the error
- * with its context. */
-static bool passes_over(const struct sw_source *s, int64_t place, int *rc, struct sw_err *err)
+/* Adds context to the error. Returns true, and marks the record as bad, if it is skipped; else *rc
+ * is the error. */
+static bool skips_error(const struct sw_source *s, int64_t place, int *rc, struct sw_err *err)
 {
     *rc = sw_err_prefix(err, add_place(s, place, *rc, err), "data %s", s->name);
     if (may_skip(s, *rc))
@@ -177,14 +178,14 @@ static int none_readable(const struct sw_source *s, struct sw_err *err)
                       (long long)s->records);
 }
 
-/* Reads the record at r->place[i], or the next that is not bad. */
+/* Reads the record at r->place[i], or the next one that is not bad. */
 static int read_row(struct sw_reader *r, int64_t i, void *const *wanted, struct sw_err *err)
 {
     const struct sw_source *s = r->source;
     for (int64_t tried = 0; tried < s->records; tried++) {
         if (!is_bad(s, r->place[i])) {
             int rc = read_record(r, i, wanted, err);
-            if (rc == SW_OK || !passes_over(s, r->place[i], &rc, err))
+            if (rc == SW_OK || !skips_error(s, r->place[i], &rc, err))
                 return rc;
         }
         r->place[i] = (r->place[i] + 1) % s->records;
@@ -194,48 +195,50 @@ static int read_row(struct sw_reader *r, int64_t i, void *const *wanted, struct 
 
 /* ---- Finishing ---- */
 
-/* The pixels of a picture: decodes what the view needs of it. */
-static int decode(struct sw_reader *r, const struct sw_picture *picture, struct sw_view *v,
+/* Decodes the part of an image that the view requires. */
+static int decode(struct sw_reader *r, const struct sw_picture *image, struct sw_view *v,
                   int64_t sample, struct sw_pixels *pixels, struct sw_err *err)
 {
     const struct sw_source *s = r->source;
     struct sw_picture_head head;
     struct sw_picture_part part;
     int64_t height, width;
-    int rc = sw_decoder_open(r->decoder, picture, &head, err);
-    if (!rc)
-        rc = sw_transform_view(&s->transform, s->augment_key, sample, head.height, head.width, v,
-                               err);
+    int rc = sw_decoder_open(r->decoder, image, &head, err);
+    if (rc)
+        return rc;
+    rc = sw_transform_view(&s->transform, s->augment_key, sample, head.height, head.width, v, err);
     if (rc)
         return rc;
     sw_decoder_shrink(r->decoder, v->height, v->width, &height, &width);
     rc = sw_transform_need(v, &r->work, height, width, &part, err);
-    if (!rc)
-        rc = sw_decoder_read(r->decoder, s->transform.channels, part, pixels, err);
-    return rc;
+    if (rc)
+        return rc;
+    return sw_decoder_read(r->decoder, s->transform.channels, part, pixels, err);
 }
 
-/* The part that the view needs of pixels that lie in memory as they are wanted. */
-static int look(struct sw_reader *r, const struct sw_field *field, const void *raw,
-                struct sw_view *v, int64_t sample, struct sw_pixels *pixels, struct sw_err *err)
+/* Selects the part that the view requires of pixels in memory that need no conversion. */
+static int select_pixels(struct sw_reader *r, const struct sw_field *field, const void *raw,
+                         struct sw_view *v, int64_t sample, struct sw_pixels *pixels,
+                         struct sw_err *err)
 {
     const struct sw_transform *t = &r->source->transform;
     const int64_t plane = t->height * t->width;
     struct sw_picture_part part;
     int rc = sw_transform_view(t, r->source->augment_key, sample, t->height, t->width, v, err);
-    if (!rc)
-        rc = sw_transform_need(v, &r->work, t->height, t->width, &part, err);
+    if (rc)
+        return rc;
+    rc = sw_transform_need(v, &r->work, t->height, t->width, &part, err);
     if (rc)
         return rc;
     const int64_t first = part.top * t->width + part.left;
-    const bool grey = sw_field_count(field) == plane;
+    const bool gray = sw_field_count(field) == plane;
     *pixels = (struct sw_pixels){
         .dtype = field->dtype,
         .data = (const unsigned char *)raw + first * (int64_t)sw_dtype_bytes(field->dtype),
         .channels = t->channels,
         .height = part.height,
         .width = part.width,
-        .channel_step = grey ? 0 : plane,
+        .channel_step = gray ? 0 : plane,
         .row_step = t->width,
         .pixel_step = 1,
     };
@@ -247,17 +250,17 @@ static int finish_image(struct sw_reader *r, int64_t sample, int image, const vo
 {
     const struct sw_source *s = r->source;
     const struct sw_field *field = &s->raw.field[image];
-    struct sw_picture picture = r->picture;
+    struct sw_picture input = r->image;
     struct sw_view v;
     struct sw_pixels pixels;
     int rc;
     if (!s->raw.has_pictures)
-        picture = (struct sw_picture){false,         raw,           sw_field_bytes(field),
-                                      field->dim[0], field->dim[1], field->dim[2]};
+        input = (struct sw_picture){false,         raw,           sw_field_bytes(field),
+                                    field->dim[0], field->dim[1], field->dim[2]};
     if (r->decoder)
-        rc = decode(r, &picture, &v, sample, &pixels, err);
+        rc = decode(r, &input, &v, sample, &pixels, err);
     else
-        rc = look(r, field, raw, &v, sample, &pixels, err);
+        rc = select_pixels(r, field, raw, &v, sample, &pixels, err);
     if (!rc)
         rc = sw_transform_run(&s->transform, &r->work, &v, &pixels, s->augment_key, sample, out,
                               err);
@@ -281,12 +284,12 @@ static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image,
     return rc;
 }
 
-/* Finishes row i, which has been read. A picture may turn out to be bad only now. */
+/* Finishes row i, which has been read. Decoding may reveal that the image is bad. */
 static int finish(struct sw_reader *r, int64_t sample, int64_t i, int image, void *const *out,
                   int64_t out_row, struct sw_err *err)
 {
     int rc = finish_row(r, sample, i, image, out, out_row, err);
-    while (rc && passes_over(r->source, r->place[i], &rc, err)) {
+    while (rc && skips_error(r->source, r->place[i], &rc, err)) {
         rc = read_row(r, i, out, err);
         if (rc)
             return rc;
@@ -295,15 +298,15 @@ static int finish(struct sw_reader *r, int64_t sample, int64_t i, int image, voi
     return rc;
 }
 
-/* Records in a random order come as slowly as memory answers, unless they are asked for before
- * their turn. An address that is none does no harm. */
-static void ask_for(const struct sw_reader *r, int64_t i)
+/* Prefetches a record into the cache: records in random order would otherwise arrive with the
+ * latency of memory. An invalid address is harmless. */
+static void prefetch_record(const struct sw_reader *r, int64_t i)
 {
     const struct sw_source *s = r->source;
     for (int f = 0; f < s->field_count && !s->raw.has_pictures; f++) {
         const char *raw = r->raw[i * SW_MAX_FIELDS + f];
         const size_t bytes = sw_field_bytes(&s->raw.field[f]);
-        for (size_t at = 0; raw && at < bytes && at < ASKED_BYTES; at += ALIGNMENT)
+        for (size_t at = 0; raw && at < bytes && at < PREFETCH_BYTES; at += ALIGNMENT)
             __builtin_prefetch(raw + at);
     }
 }
@@ -313,7 +316,7 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
 {
     const int image = sw_source_find(r->source, "image");
     struct sw_err own;
-    err = err ? err : &own; /* skipped records write there, too */
+    err = err ? err : &own; /* errors of skipped records are written here too */
     r->read_ms = r->decode_ms = 0;
     int64_t before = sw_os()->monotonic_ns();
     for (int64_t done = 0; done < count; done += r->rows) {
@@ -326,7 +329,7 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
         const int64_t between = sw_os()->monotonic_ns();
         for (int64_t i = -ROWS_AHEAD; !rc && i < rows; i++) {
             if (i + ROWS_AHEAD < rows)
-                ask_for(r, i + ROWS_AHEAD);
+                prefetch_record(r, i + ROWS_AHEAD);
             if (i >= 0)
                 rc = finish(r, first + done + i, i, image, field_out, done + i, err);
         }
@@ -341,18 +344,18 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
     return rc ? sw_err_prefix(err, rc, "data %s", r->source->name) : SW_OK;
 }
 
-/* What is passed over here is not told: it will be met again. */
+/* Skipped records are not reported here, because they are fetched again later. */
 int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width, struct sw_err *err)
 {
     const struct sw_source *s = r->source;
     void *wanted[SW_MAX_FIELDS] = {0};
     struct sw_picture_head head;
-    wanted[s->raw.picture_field] = r; /* any address: this field and no other */
+    wanted[s->raw.picture_field] = r; /* any non-NULL address: fetch only this field */
     for (int64_t place = 0; place < s->records; place++) {
         r->place[0] = place;
         int rc = read_record(r, 0, wanted, err);
         if (!rc)
-            rc = sw_decoder_open(r->decoder, &r->picture, &head, err);
+            rc = sw_decoder_open(r->decoder, &r->image, &head, err);
         if (rc) {
             if (may_skip(s, rc))
                 continue;

@@ -1,6 +1,6 @@
-/* Changes pictures before they are stored: decodes, resizes through the transform that training
- * uses, and encodes as pixels, JPEG or PNG. A picture that need not change is handed on as it is.
- * One thread. */
+/* Re-encodes images before they are stored: decodes them, resizes them with the transform used in
+ * training, and encodes them as pixels, JPEG or PNG. An image that needs no change is passed
+ * through. One thread. */
 #include "data/recode.h"
 #include "base/os.h"
 #include "data/picture_write.h"
@@ -14,7 +14,7 @@ struct sw_recoder {
     struct sw_transform_work work;
     struct sw_room floats, pixels;
     struct sw_picture_bytes encoded;
-    double sides[2]; /* what conf.resize points to */
+    double sides[2]; /* storage of conf.resize */
     struct sw_data_conf conf;
 };
 
@@ -32,7 +32,7 @@ int sw_recoder_new(const struct sw_recode_args *a, struct sw_recoder **out, stru
 {
     struct sw_recoder *r = sw_calloc(1, sizeof *r);
     if (!r)
-        return sw_err_nomem(err, "what changes pictures", sizeof *r);
+        return sw_err_nomem(err, "an image recoder", sizeof *r);
     r->args = *a;
     r->sides[0] = (double)(a->shorter ? a->shorter : a->height);
     r->sides[1] = (double)a->width;
@@ -63,7 +63,7 @@ void sw_recoder_free(struct sw_recoder *r)
 
 /* ---- pixels ---- */
 
-/* Grey and alpha are one channel, colour and alpha, and CMYK, are three. */
+/* Gray with alpha becomes one channel; color with alpha, and CMYK, become three. */
 static int64_t channels_of(const struct sw_recoder *r, const struct sw_picture *in,
                            const struct sw_picture_head *head)
 {
@@ -74,13 +74,13 @@ static int64_t channels_of(const struct sw_recoder *r, const struct sw_picture *
     return head->channels <= 2 ? 1 : 3;
 }
 
-/* Rounds and cuts off, as a picture of bytes has to. */
+/* Rounds and clips to bytes. */
 static int take_bytes(struct sw_recoder *r, const struct sw_transform *t, struct sw_picture *out,
                       struct sw_err *err)
 {
     const int64_t count = t->channels * t->out_height * t->out_width;
     const float *x = (const float *)(const void *)r->floats.memory;
-    int rc = sw_room_need(&r->pixels, (size_t)count, "a resized picture", err);
+    int rc = sw_room_need(&r->pixels, (size_t)count, "a resized image", err);
     for (int64_t i = 0; !rc && i < count; i++)
         r->pixels.memory[i] = (unsigned char)lrintf(fminf(fmaxf(x[i], 0), 255));
     *out = (struct sw_picture){.data = r->pixels.memory,
@@ -110,23 +110,28 @@ static int resize(struct sw_recoder *r, const struct sw_picture *in, struct sw_p
                                              .first_height = head.height,
                                              .first_width = head.width};
     rc = sw_transform_init(&t, &r->conf, &input, err);
-    if (!rc)
-        rc = sw_transform_view(&t, none, 0, head.height, head.width, &v, err);
-    if (!rc)
-        sw_decoder_shrink(r->decoder, v.height, v.width, &height, &width);
-    if (!rc)
-        rc = sw_transform_need(&v, &r->work, height, width, &part, err);
-    if (!rc)
-        rc = sw_decoder_read(r->decoder, t.channels, part, &pixels, err);
-    if (!rc)
-        rc = sw_room_need(&r->floats,
-                          (size_t)(t.channels * t.out_height * t.out_width) * sizeof(float),
-                          "a resized picture", err);
-    if (!rc)
-        rc = sw_transform_run(&t, &r->work, &v, &pixels, none, 0, (float *)(void *)r->floats.memory,
-                              err);
-    if (!rc)
-        rc = take_bytes(r, &t, out, err);
+    if (rc)
+        goto out;
+    rc = sw_transform_view(&t, none, 0, head.height, head.width, &v, err);
+    if (rc)
+        goto out;
+    sw_decoder_shrink(r->decoder, v.height, v.width, &height, &width);
+    rc = sw_transform_need(&v, &r->work, height, width, &part, err);
+    if (rc)
+        goto out;
+    rc = sw_decoder_read(r->decoder, t.channels, part, &pixels, err);
+    if (rc)
+        goto out;
+    rc = sw_room_need(&r->floats, (size_t)(t.channels * t.out_height * t.out_width) * sizeof(float),
+                      "a resized image", err);
+    if (rc)
+        goto out;
+    rc = sw_transform_run(&t, &r->work, &v, &pixels, none, 0, (float *)(void *)r->floats.memory,
+                          err);
+    if (rc)
+        goto out;
+    rc = take_bytes(r, &t, out, err);
+out:
     sw_transform_fini(&t);
     return rc;
 }
@@ -148,7 +153,7 @@ int sw_recode(struct sw_recoder *r, const struct sw_picture *in, struct sw_pictu
     const enum sw_recode_form form = r->args.form == SW_RECODE_SAME ? is : r->args.form;
     struct sw_picture pixels;
     if (form == is && !resizes(&r->args) && !r->args.channels) {
-        *out = *in; /* to decode and write a JPEG again would only make it worse */
+        *out = *in; /* re-encoding a JPEG would only lose quality */
         return SW_OK;
     }
     int rc = resizes(&r->args)

@@ -1,25 +1,25 @@
-/* Weights of a triangle filter for one axis, each output sample with a window of input samples
- * whose weights sum to 1. The formula is in resample.h. */
+/* Weights of a triangle filter for one axis: each output sample has a window of input samples whose
+ * weights sum to 1. The formula is in resample.h. */
 #include "data/resample.h"
 #include <math.h>
 
-/* Old samples first .. first + taps - 1 that the filter around centre touches; where it hangs over
- * an end it is cut, and the window moved inside. */
-static int64_t window_start(double centre, double reach, int64_t from, int64_t taps)
+/* The first of `taps` input samples that the filter around center reaches; a window that would
+ * extend past an end is moved inside. */
+static int64_t window_start(double center, double reach, int64_t from, int64_t taps)
 {
-    const int64_t first = (int64_t)floor(centre - reach);
+    const int64_t first = (int64_t)floor(center - reach);
     if (first < 0)
         return 0;
     return first + taps > from ? from - taps : first;
 }
 
-static void fill_weights(float *weight, int64_t start, int64_t taps, double centre, double reach)
+static void fill_weights(float *weight, int64_t start, int64_t taps, double center, double reach)
 {
     double sum = 0;
     for (int64_t k = 0; k < taps; k++)
-        sum += fmax(0, 1 - fabs((double)(start + k) + 0.5 - centre) / reach);
+        sum += fmax(0, 1 - fabs((double)(start + k) + 0.5 - center) / reach);
     for (int64_t k = 0; k < taps; k++) {
-        const double w = fmax(0, 1 - fabs((double)(start + k) + 0.5 - centre) / reach);
+        const double w = fmax(0, 1 - fabs((double)(start + k) + 0.5 - center) / reach);
         weight[k] = (float)(w / sum);
     }
 }
@@ -42,9 +42,9 @@ int sw_resampling_make(struct sw_resampling *a, int64_t from, int64_t to, int64_
     a->weight = (float *)(void *)(a->room.memory + start_bytes);
     a->first = window_start(((double)begin + 0.5) * ratio, reach, from, taps);
     for (int64_t i = 0; i < count; i++) {
-        const double centre = ((double)(begin + i) + 0.5) * ratio;
-        const int64_t start = window_start(centre, reach, from, taps);
-        fill_weights(a->weight + i * taps, start, taps, centre, reach);
+        const double center = ((double)(begin + i) + 0.5) * ratio;
+        const int64_t start = window_start(center, reach, from, taps);
+        fill_weights(a->weight + i * taps, start, taps, center, reach);
         a->start[i] = (int32_t)(start - a->first);
     }
     a->need = count ? a->start[count - 1] + taps : 0;

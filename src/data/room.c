@@ -1,10 +1,9 @@
-/* Memory that grows to the largest thing met; one owner. */
+/* A scratch buffer that grows to the largest size requested; one owner. */
 #include "data/room.h"
 #include "base/os.h"
 #include <stdint.h>
 
-/* Growth by a half more than is asked for, so that pictures which grow little by little do not cost
- * an allocation each. */
+/* Allocates half as much again, so that slowly growing images do not cost an allocation each. */
 int sw_room_need(struct sw_room *room, size_t bytes, const char *what, struct sw_err *err)
 {
     if (room->memory && room->bytes >= bytes)

@@ -1,5 +1,5 @@
-/* The shape of an image out of a key's text and a count of numbers: "CxHxW", or by rule where
- * nobody said. Pure; any thread. */
+/* The shape of an image from the key `shape` ("CxHxW") or, if that is unset, from the number of
+ * values. Pure; any thread. */
 #include "data/shape.h"
 #include "data/transform.h"
 #include <stdio.h>
@@ -23,7 +23,8 @@ int sw_shape_read(const char *text, int64_t count, int64_t shape[3], struct sw_e
                           "shape = %s: expected channels x height x width, such as 1x8x8", text);
     }
     if (shape[0] < 1 || shape[1] < 1 || shape[2] < 1 || shape[0] * shape[1] * shape[2] != count)
-        return sw_err_set(err, SW_ERR_INVALID, "shape = %s has %lld numbers, but a record has %lld",
-                          text, (long long)(shape[0] * shape[1] * shape[2]), (long long)count);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "shape = %s has %lld elements, but a record has %lld values", text,
+                          (long long)(shape[0] * shape[1] * shape[2]), (long long)count);
     return SW_OK;
 }

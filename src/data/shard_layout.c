@@ -1,8 +1,8 @@
-/* What reader and writer of shards check alike: sizes, names and kinds of fields, and values
- * against their field. Answers are texts of what is wrong, or NULL. */
+/* Checks shared by reader and writer of shards: names, kinds and sizes of fields, and values
+ * against their field. They return NULL, or text that describes the problem. */
 #include "data/shard_layout.h"
 
-/* No array of one record, and no side of a picture, is larger. */
+/* Limits for the array of one record and for height, width and channels of an image. */
 static const int64_t max_array_bytes = (int64_t)1 << 40, max_side = 65535, max_channels = 65535;
 
 size_t sw_shard_field_bytes(const struct sw_shard_field *f)
@@ -32,13 +32,13 @@ static bool is_name(const char name[SW_SHARD_NAME_BYTES])
     return true;
 }
 
-static const char *picture_fault(const struct sw_shard_field *f)
+static const char *image_field_problem(const struct sw_shard_field *f)
 {
     if (f->dtype != SW_U8 || f->ndim != 3)
-        return "a picture is u8 and has three dimensions";
+        return "an image must be u8 with three dimensions";
     if (f->dim[0] < 0 || f->dim[0] > max_channels || f->dim[1] < 0 || f->dim[1] > max_side ||
         f->dim[2] < 0 || f->dim[2] > max_side)
-        return "a side of the pictures is out of range";
+        return "the height, width or channels of the images are out of range";
     return NULL;
 }
 
@@ -51,7 +51,7 @@ const char *sw_shard_field_fault(const struct sw_shard_field *f)
     if (f->ndim < 0 || f->ndim > SW_SHARD_MAX_DIMS)
         return "it has more than 4 dimensions";
     if (f->kind == SW_SHARD_PICTURE)
-        return picture_fault(f);
+        return image_field_problem(f);
     int64_t bytes = (int64_t)sw_dtype_bytes(f->dtype);
     for (int i = 0; i < f->ndim; i++) {
         if (f->dim[i] < 1 || __builtin_mul_overflow(bytes, f->dim[i], &bytes) ||
@@ -64,20 +64,19 @@ const char *sw_shard_field_fault(const struct sw_shard_field *f)
 const char *sw_shard_value_fault(const struct sw_shard_field *f, const struct sw_shard_value *v)
 {
     if (f->kind == SW_SHARD_ARRAY)
-        return v->bytes == sw_shard_field_bytes(f) ? NULL : "its size is not that of its field";
+        return v->bytes == sw_shard_field_bytes(f) ? NULL : "its size does not match its field";
     if (v->bytes == 0)
-        return "the picture is empty";
+        return "the image is empty";
     if (v->encoded)
-        return v->channels || v->height || v->width
-                   ? "the sides of an encoded picture must not be given"
-                   : NULL;
+        return v->channels || v->height || v->width ? "the dimensions of an encoded image must be 0"
+                                                    : NULL;
     if (v->channels < 1 || v->channels > max_channels || v->height < 1 || v->height > max_side ||
         v->width < 1 || v->width > max_side)
-        return "a side of the picture is out of range";
+        return "the height, width or channels of the image are out of range";
     const uint64_t pixels = (uint64_t)v->channels * (uint64_t)v->height * (uint64_t)v->width;
     if (pixels != v->bytes)
-        return "the picture's size is not that of its sides";
+        return "the size of the image does not match its dimensions";
     if ((f->dim[1] && f->dim[1] != v->height) || (f->dim[2] && f->dim[2] != v->width))
-        return "the picture's sides are not those of its field";
+        return "the dimensions of the image do not match its field";
     return NULL;
 }

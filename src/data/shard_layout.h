@@ -1,5 +1,5 @@
-/* Where things lie in a shard (data/shard.h has the picture): what reader and writer must agree on.
- * Internal to data/shard_*.c. */
+/* The layout of a shard (see the diagram in data/shard.h), shared by reader and writer. Internal to
+ * data/shard_*.c. */
 #pragma once
 
 #include "data/shard.h"
@@ -60,10 +60,10 @@ static inline void sw_shard_put64(unsigned char *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* Whether a field makes sense: its name, type, and dimensions whose product does not overflow.
- * Else the reason, for a sentence that begins with the field. */
+/* Checks a field: its name, its type, and dimensions whose product does not overflow. Returns NULL,
+ * or the reason as a clause for a message that names the field. */
 const char *sw_shard_field_fault(const struct sw_shard_field *f);
-/* Whether the field is a class. */
+/* Whether the field is the class label. */
 bool sw_shard_is_label(const struct sw_shard_field *f);
-/* The same for a value of the field; NULL: it fits. */
+/* Checks a value against its field: NULL or the reason, as above. */
 const char *sw_shard_value_fault(const struct sw_shard_field *f, const struct sw_shard_value *v);

@@ -1,5 +1,5 @@
-/* The reader. Order of belief: the file's size, the header's size, the header's checksum, what the
- * header says, the index, and each record when it is asked for. */
+/* The shard reader. Order of checks: the size of the file, the size and checksum of the header, the
+ * fields of the header, the index, and each record when it is first read. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -20,8 +20,7 @@ static int check_begin(const struct sw_shard *s, struct sw_err *err)
 {
     if (s->file_bytes < SW_SHARD_MAGIC_BYTES ||
         memcmp(s->bytes, SW_SHARD_MAGIC, SW_SHARD_MAGIC_BYTES) != 0)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a shard: its first bytes are others",
-                          s->path);
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: not a shard: unexpected first bytes", s->path);
     if (s->file_bytes < SW_SHARD_MIN_HEADER)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header",
                           s->path, (ull)s->file_bytes);
@@ -29,11 +28,11 @@ static int check_begin(const struct sw_shard *s, struct sw_err *err)
     const uint64_t most = SW_SHARD_AT_TABLE + SW_SHARD_MAX_FIELDS * SW_SHARD_ENTRY_BYTES +
                           SW_SHARD_MAX_ORIGIN + SW_SHARD_HEADER_ALIGNMENT;
     if (bytes < SW_SHARD_MIN_HEADER || bytes > most || bytes % SW_SHARD_HEADER_ALIGNMENT)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: its header is damaged: it claims %llu bytes, expected %d to %llu, a "
-                          "multiple of %d",
-                          s->path, (ull)bytes, SW_SHARD_MIN_HEADER, (ull)most,
-                          SW_SHARD_HEADER_ALIGNMENT);
+        return sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: its header is damaged: header size is %llu, expected a multiple of %d "
+            "from %d to %llu",
+            s->path, (ull)bytes, SW_SHARD_HEADER_ALIGNMENT, SW_SHARD_MIN_HEADER, (ull)most);
     if (bytes > s->file_bytes)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: ends after %llu bytes, inside its header of %llu", s->path,
@@ -47,8 +46,8 @@ static int check_begin(const struct sw_shard *s, struct sw_err *err)
     const uint32_t version = sw_shard_u32(s->bytes + SW_SHARD_AT_VERSION);
     if (version != SW_SHARD_VERSION)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s: a shard of version %u; this program reads version %d", s->path,
-                          version, SW_SHARD_VERSION);
+                          "%s: shard version %u is not supported; this program reads version %d",
+                          s->path, version, SW_SHARD_VERSION);
     return SW_OK;
 }
 
@@ -76,14 +75,14 @@ static int take_field(struct sw_shard *s, const unsigned char *e, int f, struct 
     }
     for (int k = 0; !fault && k < f; k++) {
         if (!strcmp(to->name, s->field[k].name))
-            fault = "there are two of that name";
+            fault = "duplicate name";
     }
     if (fault)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: field %d of its header: %s", s->path, f, fault);
     return SW_OK;
 }
 
-/* The sizes that the header says must add up to the file. */
+/* The sizes in the header must match the file. */
 static int take_sizes(struct sw_shard *s, struct sw_err *err)
 {
     const uint64_t records = at64(s, SW_SHARD_AT_RECORDS), index = at64(s, SW_SHARD_AT_INDEX);
@@ -92,15 +91,16 @@ static int take_sizes(struct sw_shard *s, struct sw_err *err)
     if (file != s->file_bytes)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has %llu bytes, expected %llu%s", s->path,
                           (ull)s->file_bytes, (ull)file,
-                          s->file_bytes < file ? ": it is cut short" : "");
+                          s->file_bytes < file ? ": the file is truncated" : "");
     if (records < 1 || records > file / SW_SHARD_INDEX_BYTES || index < s->records_at ||
         index % SW_SHARD_ALIGNMENT || index != file - records * SW_SHARD_INDEX_BYTES)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: its header does not fit the file: %llu records and an index at byte "
-                          "%llu, in %llu bytes",
-                          s->path, (ull)records, (ull)index, (ull)file);
+        return sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: its header does not match the file: %llu records and an index at byte "
+            "%llu, but %llu bytes",
+            s->path, (ull)records, (ull)index, (ull)file);
     if (classes > (uint64_t)INT32_MAX)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: %llu classes, expected less than 2^31", s->path,
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: %llu classes; the limit is 2^31 - 1", s->path,
                           (ull)classes);
     s->records = (int64_t)records;
     s->classes = (int64_t)classes;
@@ -134,16 +134,16 @@ static int take_header(struct sw_shard *s, struct sw_err *err)
 
 /* ---- index ---- */
 
-/* The least that a record takes, and whether every one takes exactly that. */
+/* The minimum size of a record, and whether all records have exactly this size. */
 static uint64_t least_bytes(const struct sw_shard *s, bool *exactly)
 {
     uint64_t bytes = 0;
     *exactly = true;
     for (int f = 0; f < s->field_count; f++) {
-        const bool picture = s->field[f].kind == SW_SHARD_PICTURE;
-        bytes += picture ? SW_SHARD_PICTURE_HEAD
-                         : sw_aligned(sw_shard_field_bytes(&s->field[f]), SW_SHARD_ALIGNMENT);
-        *exactly &= !picture;
+        const bool is_image = s->field[f].kind == SW_SHARD_PICTURE;
+        bytes += is_image ? SW_SHARD_PICTURE_HEAD
+                          : sw_aligned(sw_shard_field_bytes(&s->field[f]), SW_SHARD_ALIGNMENT);
+        *exactly &= !is_image;
     }
     return bytes;
 }
@@ -154,8 +154,8 @@ static uint64_t begin_of(const struct sw_shard *s, int64_t record)
                                : s->index_at;
 }
 
-/* The index is copied: reading trusts it once it is checked, and a file that is mapped can lose it
- * later. */
+/* Copies the index: reading trusts it once it is checked, but the content of a mapped file can
+ * change later. */
 static int copy_index(struct sw_shard *s, struct sw_err *err)
 {
     const size_t bytes = (size_t)(s->file_bytes - s->index_at);
@@ -232,12 +232,16 @@ int sw_shard_open(struct sw_shard *s, const char *path, uint64_t max_bytes, stru
     if (rc)
         return rc;
     rc = sw_blob_claimed(&blob, &bytes, err);
-    if (!rc)
-        rc = sw_blob_settle(&blob, 0, 1, bytes, err);
-    if (!rc)
-        rc = sw_blob_map(&blob, err);
-    if (!rc)
-        rc = sw_shard_parse(s, path, blob.memory, blob.bytes, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_settle(&blob, 0, 1, bytes, err);
+    if (rc)
+        goto out;
+    rc = sw_blob_map(&blob, err);
+    if (rc)
+        goto out;
+    rc = sw_shard_parse(s, path, blob.memory, blob.bytes, err);
+out:
     if (rc)
         sw_blob_close(&blob);
     else
@@ -264,47 +268,48 @@ static int wrong(const struct sw_shard *s, int64_t record, int f, const char *wh
                       (long long)record, s->field[f].name, what);
 }
 
-/* Finds a field that begins at `at`, with `left` bytes of the record from there on; *taken is what
- * it fills of them. */
-static int find_value(const struct sw_shard *s, int64_t record, int f, const unsigned char *at,
-                      uint64_t left, struct sw_shard_value *v, uint64_t *taken, struct sw_err *err)
+/* Locates the value of field f, which begins at offset *at of the record, and advances *at to the
+ * end of the field. */
+static int find_value(const struct sw_shard *s, int64_t record, int f, uint64_t *at,
+                      struct sw_shard_value *v, struct sw_err *err)
 {
+    const uint64_t begin = begin_of(s, record), left = begin_of(s, record + 1) - begin - *at;
+    const unsigned char *value = s->bytes + begin + *at;
     const struct sw_shard_field *field = &s->field[f];
-    const bool picture = field->kind == SW_SHARD_PICTURE;
-    const uint64_t head = picture ? SW_SHARD_PICTURE_HEAD : 0;
+    const bool is_image = field->kind == SW_SHARD_PICTURE;
+    const uint64_t head = is_image ? SW_SHARD_PICTURE_HEAD : 0;
     if (left < head)
-        return wrong(s, record, f, "the record ends before it", err);
-    *v = (struct sw_shard_value){.data = at + head, .bytes = sw_shard_field_bytes(field)};
-    if (picture) {
-        const uint64_t bytes = sw_shard_u64(at);
-        const uint32_t encoded = sw_shard_u32(at + 8);
+        return wrong(s, record, f, "the record ends before this field", err);
+    *v = (struct sw_shard_value){.data = value + head, .bytes = sw_shard_field_bytes(field)};
+    if (is_image) {
+        const uint64_t bytes = sw_shard_u64(value);
+        const uint32_t encoded = sw_shard_u32(value + 8);
         v->bytes = bytes > left ? SIZE_MAX : (size_t)bytes;
         v->encoded = encoded != 0;
-        v->channels = sw_shard_u32(at + 12);
-        v->height = sw_shard_u32(at + 16);
-        v->width = sw_shard_u32(at + 20);
-        const char *fault = encoded > 1 ? "it is neither pixels nor a picture file"
+        v->channels = sw_shard_u32(value + 12);
+        v->height = sw_shard_u32(value + 16);
+        v->width = sw_shard_u32(value + 20);
+        const char *fault = encoded > 1 ? "it is neither pixels nor an encoded image"
                                         : sw_shard_value_fault(field, v);
         if (fault)
             return wrong(s, record, f, fault, err);
     }
     if (v->bytes > left - head)
-        return wrong(s, record, f, "the record ends inside it", err);
-    *taken = sw_aligned(head + v->bytes, SW_SHARD_ALIGNMENT);
+        return wrong(s, record, f, "the record ends inside this field", err);
+    *at += sw_aligned(head + v->bytes, SW_SHARD_ALIGNMENT);
     return SW_OK;
 }
 
-/* Walks over fields 0 .. last; *v is the last one, *end where it ends in the record. */
+/* Walks over fields 0 .. last; *v becomes the value of the last, *end the offset in the record
+ * where it ends. */
 static int walk(const struct sw_shard *s, int64_t record, int last, struct sw_shard_value *v,
                 uint64_t *end, struct sw_err *err)
 {
-    const uint64_t begin = begin_of(s, record), bytes = begin_of(s, record + 1) - begin;
-    uint64_t at = 0, taken = 0;
+    uint64_t at = 0;
     for (int f = 0; f <= last; f++) {
-        int rc = find_value(s, record, f, s->bytes + begin + at, bytes - at, v, &taken, err);
+        int rc = find_value(s, record, f, &at, v, err);
         if (rc)
             return rc;
-        at += taken;
     }
     *end = at;
     return SW_OK;
@@ -341,18 +346,23 @@ int sw_shard_check(const struct sw_shard *s, int64_t record, size_t *bytes, stru
                           "%s: record %lld is damaged: checksum %016llx, expected %016llx", s->path,
                           (long long)record, (ull)is, (ull)want);
     int rc = walk(s, record, s->field_count - 1, &v, &end, err);
-    if (!rc && end != size)
+    if (rc)
+        return rc;
+    if (end != size)
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: record %lld: its fields fill %llu bytes, expected %llu", s->path,
                         (long long)record, (ull)end, (ull)size);
-    if (!rc)
-        rc = check_label(s, record, err);
-    if (!rc && bytes)
+    if (rc)
+        return rc;
+    rc = check_label(s, record, err);
+    if (rc)
+        return rc;
+    if (bytes)
         *bytes = (size_t)size;
     return rc;
 }
 
-/* The bit says only that a check of bytes that never change went well, so it needs no order. */
+/* Relaxed: the bit only records that a check of immutable bytes succeeded. */
 static int check_once(const struct sw_shard *s, int64_t record, struct sw_err *err)
 {
     uint64_t *word = &s->checked[record / BITS];
@@ -360,8 +370,9 @@ static int check_once(const struct sw_shard *s, int64_t record, struct sw_err *e
     if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
         return SW_OK;
     int rc = sw_shard_check(s, record, NULL, err);
-    if (!rc)
-        __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+    if (rc)
+        return rc;
+    __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
     return rc;
 }
 
@@ -372,7 +383,7 @@ int sw_shard_read(const struct sw_shard *s, int64_t record, int f, struct sw_sha
     int rc = check_once(s, record, err);
     if (!rc)
         rc = walk(s, record, f, out, &end, err);
-    /* A record that is damaged may be one of a file that was truncated meanwhile. */
+    /* A damaged record may be the result of a file truncated meanwhile, which is then reported. */
     struct sw_err why;
     const int whole = rc ? sw_shard_whole(s, &why) : SW_OK;
     return whole ? sw_err_set(err, whole, "%s", why.text) : rc;

@@ -1,4 +1,5 @@
-/* The writer: records go out as they come, index and header at the end, when they are known. */
+/* The shard writer: records are written as they arrive; index and header are written at the end,
+ * when they are known. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "data/shard_layout.h"
@@ -48,7 +49,7 @@ static int check_fields(const struct sw_shard_field *fields, int count, const ch
         return sw_err_set(err, SW_ERR_INVALID, "%d fields, expected 1 to %d", count,
                           SW_SHARD_MAX_FIELDS);
     if (strlen(origin) > SW_SHARD_MAX_ORIGIN)
-        return sw_err_set(err, SW_ERR_INVALID, "the origin has %zu bytes, the limit is %d",
+        return sw_err_set(err, SW_ERR_INVALID, "the origin has %zu bytes; the limit is %d",
                           strlen(origin), SW_SHARD_MAX_ORIGIN);
     for (int i = 0; i < count; i++) {
         const char *fault = sw_shard_field_fault(&fields[i]);
@@ -57,13 +58,13 @@ static int check_fields(const struct sw_shard_field *fields, int count, const ch
                               fields[i].name, fault);
         for (int k = 0; k < i; k++) {
             if (!strcmp(fields[i].name, fields[k].name))
-                return sw_err_set(err, SW_ERR_INVALID, "there are two fields %s", fields[i].name);
+                return sw_err_set(err, SW_ERR_INVALID, "duplicate field %s", fields[i].name);
         }
     }
     return SW_OK;
 }
 
-/* The place of the header is kept by zeros: a file that is looked at too early is no shard. */
+/* Zeros reserve the space of the header, so an incomplete file is not a valid shard. */
 static int reserve_header(struct sw_shard_writer *w, struct sw_err *err)
 {
     const unsigned char zeros[SW_SHARD_HEADER_ALIGNMENT] = {0};
@@ -107,8 +108,8 @@ static uint64_t value_bytes(const struct sw_shard_writer *w, int f, const struct
                       SW_SHARD_ALIGNMENT);
 }
 
-/* Makes room for a record and its line of the index. */
-static int need(struct sw_shard_writer *w, size_t bytes, struct sw_err *err)
+/* Reserves memory for a record and its index entry. */
+static int reserve_record(struct sw_shard_writer *w, size_t bytes, struct sw_err *err)
 {
     if (bytes > w->record_room) {
         unsigned char *grown = sw_realloc_array(w->record, bytes, 1);
@@ -121,8 +122,8 @@ static int need(struct sw_shard_writer *w, size_t bytes, struct sw_err *err)
                    "the index of a shard", err);
 }
 
-static unsigned char *lay_down(unsigned char *at, const struct sw_shard_field *f,
-                               const struct sw_shard_value *v)
+static unsigned char *write_value(unsigned char *at, const struct sw_shard_field *f,
+                                  const struct sw_shard_value *v)
 {
     if (f->kind == SW_SHARD_PICTURE) {
         sw_shard_put64(at, v->bytes);
@@ -149,12 +150,12 @@ int sw_shard_append(struct sw_shard_writer *w, const struct sw_shard_value *valu
                               (long long)w->records, w->field[f].name, fault);
         bytes += value_bytes(w, f, &values[f]);
     }
-    int rc = need(w, (size_t)bytes, err);
+    int rc = reserve_record(w, (size_t)bytes, err);
     if (rc)
         return rc;
     unsigned char *at = w->record;
     for (int f = 0; f < w->field_count; f++)
-        at = lay_down(at, &w->field[f], &values[f]);
+        at = write_value(at, &w->field[f], &values[f]);
     rc = put(w, w->record, (size_t)bytes, err);
     if (rc)
         return rc;

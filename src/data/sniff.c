@@ -1,4 +1,4 @@
-/* Guesses a format: a folder by what is in it, a file by its first bytes, else by the end of its
+/* Detects a format: a folder by its content, a file by its first bytes, else by the suffix of its
  * name. */
 #include "data/sniff.h"
 #include "base/os.h"
@@ -17,10 +17,10 @@ static const struct {
     {0, "\x89SWSHD\r\n", 8, "shard"},
     {0, "\x93NUMPY", 6, "npy"},
     {0, "MATLAB 5.0 MAT-file", 19, "mat"},
-    {16, "\xde\xc0\xef\xbe", 4, "lmdb"}, /* behind the head of page 0 */
+    {16, "\xde\xc0\xef\xbe", 4, "lmdb"}, /* behind the header of page 0 */
 };
 
-/* Names that mean something; a .gz behind them is left aside. */
+/* Characteristic suffixes; a .gz after them is ignored. */
 static const struct {
     const char *end, *format;
 } names[] = {
@@ -76,7 +76,7 @@ int sw_data_sniff(const char *path, const struct sw_format **out, struct sw_err 
     int rc = sw_blob_open(&blob, path, 0, err);
     if (rc)
         return rc;
-    /* A file that is shorter, or no .gz after all, has no head to go by. */
+    /* Not an error: a shorter file, or a damaged .gz, is identified by its name. */
     rc = sw_blob_head(&blob, head, sizeof head, &short_one);
     if (rc == SW_OK)
         *out = of_head(head);

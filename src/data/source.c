@@ -1,6 +1,6 @@
-/* Opens and closes a data source: records of the format, the subset of them, and the transform that
- * makes rows of the image field, for which the sides of the first picture are looked at. Rows are
- * fetched in reader.c. */
+/* Opens and closes a data source: the records of the format, the subset of them, and the transform
+ * of the image field, for which the size of the first image is read. Rows are fetched in reader.c.
+ */
 #include "data/source.h"
 #include "base/hash.h"
 #include "base/os.h"
@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* [C, H, W] of a field with fewer dimensions: what is missing is 1. */
-static void picture_dims(const struct sw_field *f, int64_t dim[3])
+/* The shape of a field as [C, H, W]; missing dimensions are 1. */
+static void image_dims(const struct sw_field *f, int64_t dim[3])
 {
     for (int i = 0; i < 3; i++)
         dim[i] = i < 3 - f->ndim ? 1 : f->dim[i - (3 - f->ndim)];
 }
 
-/* A grey channel can be shown as several; several are made one where pixels are decoded. */
+/* One gray channel can be repeated; three channels are converted to one by the decoder. */
 static int check_channels(const struct sw_source *s, int64_t has, enum sw_dtype dtype,
                           struct sw_err *err)
 {
@@ -24,24 +24,25 @@ static int check_channels(const struct sw_source *s, int64_t has, enum sw_dtype 
         s->raw.has_pictures)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
-                      "channels = %lld: pictures of %lld channels%s cannot be "
-                      "converted",
-                      (long long)wants, (long long)has, dtype == SW_F32 ? " of real numbers" : "");
+                      "channels = %lld: images of %lld channels%s cannot be converted",
+                      (long long)wants, (long long)has, dtype == SW_F32 ? " (floats)" : "");
 }
 
-/* The sides of the first record that can be read. */
+/* Reads height and width of the first readable image. */
 static int first_sides(struct sw_source *s, struct sw_transform_input *in, struct sw_err *err)
 {
     struct sw_reader r;
     int rc = sw_reader_init(&r, s, err);
-    if (!rc)
-        rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+    if (rc)
+        goto out;
+    rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+out:
     sw_reader_fini(&r);
     return rc;
 }
 
-/* Turns the conf into the transform of the image field, whose shape and type become the finished
- * ones. */
+/* Creates the transform of the image field from the keys, and sets the finished shape and type of
+ * the field. */
 static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, int image,
                          struct sw_err *err)
 {
@@ -51,9 +52,9 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, i
     int64_t dim[3];
     int rc = SW_OK;
     if (raw->ndim > 3)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "image has %d dimensions; at most 3 are handled",
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "image has %d dimensions; the limit is 3",
                           raw->ndim);
-    picture_dims(raw, dim);
+    image_dims(raw, dim);
     in.channels = conf->channels ? conf->channels : dim[0];
     in.height = dim[1];
     in.width = dim[2];
@@ -67,7 +68,7 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, i
         return rc;
     const struct sw_transform *t = &s->transform;
     const int64_t finished[3] = {t->channels, t->out_height, t->out_width};
-    /* A vector stays one unless it was made a picture. */
+    /* A vector stays a vector unless the transform changes its shape. */
     if (finished[0] != dim[0] || finished[1] != dim[1] || finished[2] != dim[2]) {
         out->ndim = 3;
         memcpy(out->dim, finished, sizeof finished);
@@ -80,16 +81,19 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
 {
     int rc =
         sw_subset_init(&s->subset, &conf->part, conf->part_seed, conf->streams, s->raw.count, err);
-    if (!rc && conf->streams && s->shuffle)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "streams = %lld reads the records in their order, so shuffle must be no",
-                        (long long)conf->streams);
+    if (rc)
+        return rc;
+    if (conf->streams && s->shuffle)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "streams = %lld requires shuffle = no, because it reads the records in order",
+            (long long)conf->streams);
     s->records = s->subset.count;
     s->streams = conf->streams;
-    return rc;
+    return SW_OK;
 }
 
-/* A section that stops at the first bad record needs no list of them. */
+/* The bitmap of bad records is needed only if they are skipped. */
 static int make_bad(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
 {
     const size_t bytes = (size_t)(s->records + 7) / 8;
@@ -117,7 +121,7 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
     if (rc)
         return rc;
     if (s->raw.count < 1)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: there are no records", s->raw.where);
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: has no records", s->raw.where);
     rc = choose_records(s, args->conf, err);
     if (rc)
         return rc;

@@ -1,5 +1,5 @@
-/* Reads mean pictures and whitening matrices from .safetensors or .npy files, and checks their
- * shapes and that every value is finite. */
+/* Reads mean images and whitening matrices from .safetensors or .npy files, and checks their shapes
+ * and that every value is finite. */
 #include "data/statistics.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -26,17 +26,20 @@ static int check_finite(const float *x, int64_t count, const char *path, const c
     return SW_OK;
 }
 
-/* Reads all of a tensor of f32 into new memory. */
+/* Reads a whole f32 tensor into new memory. */
 static int read_tensor(const struct sw_st_file *f, const struct sw_st_entry *e, const char *path,
                        float **out, struct sw_err *err)
 {
     float *x = NULL;
     const int64_t count = (int64_t)(e->bytes / sizeof *x);
     int rc = take(count, path, &x, err);
-    if (!rc)
-        rc = sw_st_read(f, e, 0, (size_t)e->bytes, x, err);
-    if (!rc)
-        rc = check_finite(x, count, path, e->name, err);
+    if (rc)
+        goto out;
+    rc = sw_st_read(f, e, 0, (size_t)e->bytes, x, err);
+    if (rc)
+        goto out;
+    rc = check_finite(x, count, path, e->name, err);
+out:
     if (rc)
         sw_free(x);
     else
@@ -57,8 +60,8 @@ static int find(const struct sw_st_file *f, const char *path, const char *name,
 }
 
 /* [C, H, W], or [H, W] for one channel. */
-static int check_picture(const char *path, int ndim, const int64_t *shape, int64_t channels,
-                         struct sw_err *err)
+static int check_image(const char *path, int ndim, const int64_t *shape, int64_t channels,
+                       struct sw_err *err)
 {
     const int64_t c = ndim == 3 ? shape[0] : 1;
     if ((ndim == 2 || ndim == 3) && c == channels && shape[ndim - 2] >= 1 && shape[ndim - 1] >= 1 &&
@@ -68,8 +71,8 @@ static int check_picture(const char *path, int ndim, const int64_t *shape, int64
     for (int i = 0; i < ndim; i++)
         sw_buf_printf(&text, "%s%lld", i ? ", " : "", (long long)shape[i]);
     int rc = sw_err_set(err, SW_ERR_INVALID,
-                        "%s: an array of shape [%s], expected a mean picture [%lld, height, width]",
-                        path, sw_buf_text(&text), (long long)channels);
+                        "%s: shape [%s], expected a mean image [%lld, height, width]", path,
+                        sw_buf_text(&text), (long long)channels);
     sw_buf_fini(&text);
     return rc;
 }
@@ -82,7 +85,7 @@ static int mean_of_npy(const char *path, int64_t channels, float **mean, int64_t
     int rc = sw_npy_open(&f, path, err);
     const struct sw_npy_header *h = &f.header;
     if (!rc)
-        rc = check_picture(path, h->ndim, h->shape, channels, err);
+        rc = check_image(path, h->ndim, h->shape, channels, err);
     if (!rc)
         rc = take((int64_t)h->count, path, &x, err);
     if (!rc)
@@ -106,16 +109,20 @@ int sw_statistics_mean(const char *path, int64_t channels, float **mean, int64_t
     if (sw_str_ends(path, ".npy"))
         return mean_of_npy(path, channels, mean, height, width, err);
     int rc = sw_st_open(path, false, &f, err);
-    if (!rc)
-        rc = find(f, path, "mean", &e, err);
-    if (!rc)
-        rc = check_picture(path, e->ndim, e->shape, channels, err);
-    if (!rc)
-        rc = read_tensor(f, e, path, mean, err);
-    if (!rc) {
-        *height = e->shape[e->ndim - 2];
-        *width = e->shape[e->ndim - 1];
-    }
+    if (rc)
+        goto out;
+    rc = find(f, path, "mean", &e, err);
+    if (rc)
+        goto out;
+    rc = check_image(path, e->ndim, e->shape, channels, err);
+    if (rc)
+        goto out;
+    rc = read_tensor(f, e, path, mean, err);
+    if (rc)
+        goto out;
+    *height = e->shape[e->ndim - 2];
+    *width = e->shape[e->ndim - 1];
+out:
     sw_st_close(f);
     return rc;
 }
@@ -124,11 +131,12 @@ static int check_count(const char *path, const struct sw_st_entry *e, int64_t co
                        struct sw_err *err)
 {
     const int64_t has = (int64_t)(e->bytes / sizeof(float));
-    return has == count ? SW_OK
-                        : sw_err_set(err, SW_ERR_INVALID,
-                                     "%s: tensor `%s` has %lld values, expected %lld: it was made "
-                                     "for rows of another size",
-                                     path, e->name, (long long)has, (long long)count);
+    return has == count
+               ? SW_OK
+               : sw_err_set(err, SW_ERR_INVALID,
+                            "%s: tensor `%s` has %lld values, expected %lld; it belongs to "
+                            "rows of another size",
+                            path, e->name, (long long)has, (long long)count);
 }
 
 int sw_statistics_whiten(const char *path, int64_t count, float **mean, float **matrix,
@@ -138,18 +146,25 @@ int sw_statistics_whiten(const char *path, int64_t count, float **mean, float **
     const struct sw_st_entry *m = NULL, *w = NULL;
     float *x = NULL;
     int rc = sw_st_open(path, false, &f, err);
-    if (!rc)
-        rc = find(f, path, "whiten.mean", &m, err);
-    if (!rc)
-        rc = check_count(path, m, count, err);
-    if (!rc)
-        rc = find(f, path, "whiten.matrix", &w, err);
-    if (!rc)
-        rc = check_count(path, w, count * count, err);
-    if (!rc)
-        rc = read_tensor(f, m, path, &x, err);
-    if (!rc)
-        rc = read_tensor(f, w, path, matrix, err);
+    if (rc)
+        goto out;
+    rc = find(f, path, "whiten.mean", &m, err);
+    if (rc)
+        goto out;
+    rc = check_count(path, m, count, err);
+    if (rc)
+        goto out;
+    rc = find(f, path, "whiten.matrix", &w, err);
+    if (rc)
+        goto out;
+    rc = check_count(path, w, count * count, err);
+    if (rc)
+        goto out;
+    rc = read_tensor(f, m, path, &x, err);
+    if (rc)
+        goto out;
+    rc = read_tensor(f, w, path, matrix, err);
+out:
     if (rc)
         sw_free(x);
     else

@@ -1,7 +1,7 @@
-/* Measures a source: goes once over all records with the source's own prefetch threads
- * (each_batch), sums means, deviations, limits and class counts, or means and products for ZCA
- * whitening, and writes the result to a file. Sums are made by the calling thread in the order of
- * the records. */
+/* Measures a source: makes one pass over all records with the prefetch threads of the source
+ * (each_batch), accumulating means, deviations, limits and class counts, or the covariance for ZCA
+ * whitening, and writes the result to a file. The calling thread adds up in the order of the
+ * records. */
 #include "data/stats.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -27,7 +27,7 @@ static int64_t batch_rows(const struct sw_source *s)
     return rows < 1 ? 1 : rows > MAX_ROWS ? MAX_ROWS : rows;
 }
 
-static bool goes_on(const struct sw_stats_watch *watch, int64_t done, int64_t records)
+static bool continues(const struct sw_stats_watch *watch, int64_t done, int64_t records)
 {
     if (sw_stop_check(NULL) != SW_OK)
         return false;
@@ -60,7 +60,7 @@ static int each_batch(const struct sw_source *s, unsigned fields,
         rc = take(user, &b, err);
         done += b.valid_rows;
         sw_prefetch_release(p, &b);
-        if (!rc && !goes_on(watch, done, s->records))
+        if (!rc && !continues(watch, done, s->records))
             rc = sw_err_set(err, SW_ERR_CANCELLED, "stopped after %lld of %lld records",
                             (long long)done, (long long)s->records);
     }
@@ -70,7 +70,7 @@ static int each_batch(const struct sw_source *s, unsigned fields,
 
 /* ---- measuring ---- */
 
-/* Sums of one part of a field. */
+/* Sums of one channel of a field. */
 struct sums {
     double sum, squares, least, most;
 };
@@ -79,11 +79,11 @@ struct measure {
     const struct sw_source *s;
     struct sw_stats *out;
     struct sums *sums[SW_MAX_FIELDS]; /* owned */
-    double *picture;                  /* owned; sums of the image's elements, or NULL */
+    double *image_sums;               /* owned; sums of the image elements, or NULL */
     int image, label;                 /* fields, or -1 */
 };
 
-static bool is_picture(const struct sw_field *f)
+static bool is_image(const struct sw_field *f)
 {
     return !strcmp(f->name, "image") && f->ndim == 3 && f->dtype == SW_F32;
 }
@@ -98,14 +98,14 @@ static int new_field(struct measure *m, int f, struct sw_err *err)
     const struct sw_field *field = &m->s->field[f];
     struct sw_stats_field *out = &m->out->field[f];
     *out = (struct sw_stats_field){.name = field->name, .parts = 1};
-    if (is_picture(field)) {
+    if (is_image(field)) {
         m->image = f;
         out->parts = field->dim[0];
         memcpy(m->out->shape, field->dim, sizeof m->out->shape);
-        m->picture = sw_calloc((size_t)sw_field_count(field), sizeof *m->picture);
+        m->image_sums = sw_calloc((size_t)sw_field_count(field), sizeof *m->image_sums);
         m->out->mean = sw_calloc((size_t)sw_field_count(field), sizeof *m->out->mean);
-        if (!m->picture || !m->out->mean)
-            return sw_err_nomem(err, "a mean picture", sw_field_bytes(field));
+        if (!m->image_sums || !m->out->mean)
+            return sw_err_nomem(err, "a mean image", sw_field_bytes(field));
     } else if (is_label(field)) {
         m->label = f;
         m->out->classes = m->s->classes;
@@ -143,10 +143,10 @@ static double value(enum sw_dtype dtype, const void *row, int64_t i)
     return 0;
 }
 
-static void add_picture(struct measure *m, int f, const float *row)
+static void add_image(struct measure *m, int f, const float *row)
 {
     const int64_t area = m->out->shape[1] * m->out->shape[2];
-    double *sum = m->picture;
+    double *sum = m->image_sums;
     for (int64_t c = 0; c < m->out->shape[0]; c++, row += area, sum += area) {
         struct sums s = m->sums[f][c];
         for (int64_t i = 0; i < area; i++) {
@@ -178,7 +178,7 @@ static int add_batch(void *user, const struct sw_batch *b, struct sw_err *err)
         const char *row = b->field[f];
         for (int64_t i = 0; !rc && i < b->valid_rows; i++, row += bytes) {
             if (f == m->image)
-                add_picture(m, f, (const float *)(const void *)row);
+                add_image(m, f, (const float *)(const void *)row);
             for (int64_t k = 0; f != m->image && k < count; k++)
                 add(m->sums[f], value(field->dtype, row, k));
             if (f == m->label)
@@ -204,7 +204,7 @@ static void conclude(struct measure *m)
         }
     }
     for (int64_t i = 0; out->mean && i < out->shape[0] * out->shape[1] * out->shape[2]; i++)
-        out->mean[i] = (float)(m->picture[i] / (double)out->records);
+        out->mean[i] = (float)(m->image_sums[i] / (double)out->records);
 }
 
 int sw_stats_measure(const struct sw_source *s, const struct sw_stats_watch *watch,
@@ -221,7 +221,7 @@ int sw_stats_measure(const struct sw_source *s, const struct sw_stats_watch *wat
         conclude(&m);
     for (int f = 0; f < SW_MAX_FIELDS; f++)
         sw_free(m.sums[f]);
-    sw_free(m.picture);
+    sw_free(m.image_sums);
     return rc;
 }
 
@@ -338,8 +338,8 @@ int sw_stats_check_name(const char *path, bool whitening, struct sw_err *err)
 {
     if (sw_str_ends(path, ".safetensors") || (!whitening && sw_str_ends(path, ".npy")))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID, "%s: a name that ends in %s.safetensors is expected",
-                      path, whitening ? "" : ".npy or ");
+    return sw_err_set(err, SW_ERR_INVALID, "%s: unsupported suffix, expected %s.safetensors", path,
+                      whitening ? "" : ".npy or ");
 }
 
 struct array {
@@ -359,7 +359,7 @@ int sw_stats_write(const struct sw_stats_file *f, const char *path, struct sw_er
     const int64_t square[2] = {count, count};
     const int64_t mean_count = f->mean_shape[0] * f->mean_shape[1] * f->mean_shape[2];
     struct array mean = {f->mean, (size_t)mean_count * sizeof(float)};
-    struct array centre = {f->whiten_mean, (size_t)count * sizeof(float)};
+    struct array center = {f->whiten_mean, (size_t)count * sizeof(float)};
     struct array matrix = {f->whiten_matrix, (size_t)(count * count) * sizeof(float)};
     int rc = sw_stats_check_name(path, f->whiten_matrix != NULL, err);
     if (rc)
@@ -372,7 +372,7 @@ int sw_stats_write(const struct sw_stats_file *f, const char *path, struct sw_er
     if (f->mean)
         rc = sw_st_writer_add(w, "mean", SW_ST_F32, 3, f->mean_shape, emit, &mean, err);
     if (!rc && f->whiten_matrix)
-        rc = sw_st_writer_add(w, "whiten.mean", SW_ST_F32, 3, f->row_shape, emit, &centre, err);
+        rc = sw_st_writer_add(w, "whiten.mean", SW_ST_F32, 3, f->row_shape, emit, &center, err);
     if (!rc && f->whiten_matrix)
         rc = sw_st_writer_add(w, "whiten.matrix", SW_ST_F32, 2, square, emit, &matrix, err);
     if (!rc)

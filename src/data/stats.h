@@ -1,10 +1,10 @@
-/* Figures of a data source, over each of its records once: mean, deviation and limits of every
- * field (of `image` for each channel), how often each class is there, the mean picture, and what
- * ZCA whitening needs (data/statistics.h has the files that [data] sections read). Rows are those
- * that the source makes, read by its own prefetch threads.
+/* Statistics of a data source over one pass: mean, standard deviation, minimum and maximum of every
+ * field (of `image` per channel), the number of records of each class, the mean image, and the data
+ * for ZCA whitening (data/statistics.h describes the files). Rows are the finished rows of the
+ * source, read by its prefetch threads.
  *
- * Sums are doubles in the order of the records, so a result depends on nothing but the data.
- * Thread rule: one thread. */
+ * Sums are doubles in the order of the records, so a result depends only on the data. Thread rule:
+ * one thread. */
 #pragma once
 
 #include "data/source.h"
@@ -25,32 +25,32 @@ struct sw_stats {
     struct sw_stats_field field[SW_MAX_FIELDS];
     int64_t classes;
     int64_t *class_count; /* owned; [classes]; NULL without labels */
-    int64_t shape[3];     /* of the mean picture: channels, height, width */
-    float *mean;          /* owned; NULL without an image of three dimensions */
+    int64_t shape[3];     /* of the mean image: channels, height, width */
+    float *mean;          /* owned; NULL if there is no 3-d image */
 };
 
-/* Called after each batch; answers true to go on. NULL: nobody asks. */
+/* Called after each batch; returns true to continue. NULL: not called. */
 struct sw_stats_watch {
     bool (*progress)(void *user, int64_t done, int64_t records);
     void *user;
 };
 
-/* The source must be one for evaluation. Errors: those of the source, SW_ERR_NOMEM,
- * SW_ERR_CANCELLED after progress answered false, or a request to stop (base/stop.h). *out is to be
+/* Measures a source opened for evaluation. Errors: those of the source, SW_ERR_NOMEM,
+ * SW_ERR_CANCELLED after progress returned false or on a stop request (base/stop.h). *out must be
  * freed in any case. */
 int sw_stats_measure(const struct sw_source *s, const struct sw_stats_watch *watch,
                      struct sw_stats *out, struct sw_err *err) SW_MUST_CHECK;
 void sw_stats_fini(struct sw_stats *s);
 
-/* The mean of rows of `image` [count], and (covariance + epsilon)^(-1/2) [count, count], into new
- * memory (sw_free). Two passes over the records. Errors: as above; SW_ERR_INVALID without an image,
- * or for rows of more than 16384 values. */
+/* Computes the mean of the rows of `image` [count] and (covariance + epsilon)^(-1/2) [count, count]
+ * in new memory (free with sw_free). Two passes over the records. Errors: as above; SW_ERR_INVALID
+ * without an image, or for rows of more than 16384 values. */
 int sw_stats_whiten(const struct sw_source *s, double epsilon, const struct sw_stats_watch *watch,
                     float **mean, float **matrix, struct sw_err *err) SW_MUST_CHECK;
 
-/* Writes a mean picture as .npy, or, and whitening too where it is not NULL, as .safetensors: the
- * names of data/statistics.h. Errors: SW_ERR_INVALID for another suffix, or whitening in .npy;
- * SW_ERR_IO, SW_ERR_NOMEM. */
+/* Writes a mean image as .npy, or mean image and whitening (each if not NULL) as .safetensors, with
+ * the tensor names of data/statistics.h. Errors: SW_ERR_INVALID for another suffix, or whitening in
+ * .npy; SW_ERR_IO, SW_ERR_NOMEM. */
 struct sw_stats_file {
     int64_t mean_shape[3];
     const float *mean; /* NULL: none */

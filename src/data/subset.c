@@ -1,13 +1,13 @@
-/* From places of a section to records of a format: checks `part`, `part_seed` and `streams`, and
- * maps a place by arithmetic and one keyed permutation. Pure; any thread. */
+/* Maps positions of a section to records of a format: checks `part`, `part_seed` and `streams`; the
+ * mapping is arithmetic and one keyed permutation. Pure; any thread. */
 #include "data/subset.h"
 #include "base/hash.h"
 #include <math.h>
 
-/* A bound as a number of records; false when it is neither a share nor a whole number of them. */
-static bool read_bound(double value, bool is_share, int64_t records, int64_t *out)
+/* Converts a bound to a record number; false if it is neither a fraction nor a valid integer. */
+static bool read_bound(double value, bool is_fraction, int64_t records, int64_t *out)
 {
-    const double place = is_share ? floor(value * (double)records + 0.5) : value;
+    const double place = is_fraction ? floor(value * (double)records + 0.5) : value;
     if (!(place >= 0 && place <= (double)records) || floor(place) != place)
         return false;
     *out = (int64_t)place;
@@ -22,18 +22,20 @@ static int read_part(struct sw_subset *s, const struct sw_reals *part, int64_t r
         return SW_OK;
     if (part->count != 2)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "part: %d values, expected two: from and to, such as 0, 0.8",
+                          "part: %d values, expected two: first and end, such as 0, 0.8",
                           part->count);
     const double from = part->items[0], to = part->items[1];
-    const bool is_share = to <= 1;
-    if (!read_bound(from, is_share, records, &s->first) || !read_bound(to, is_share, records, &end))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "part = %g, %g: expected two shares, 0 to 1, or two whole numbers up to "
-                          "%lld, as many as there are records",
-                          from, to, (long long)records);
+    const bool is_fraction = to <= 1;
+    if (!read_bound(from, is_fraction, records, &s->first) ||
+        !read_bound(to, is_fraction, records, &end))
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "part = %g, %g: expected two fractions from 0 to 1, or two integers up to "
+            "%lld, the number of records",
+            from, to, (long long)records);
     s->count = end - s->first;
     if (s->count < 1)
-        return sw_err_set(err, SW_ERR_INVALID, "part = %g, %g: holds none of the %lld records",
+        return sw_err_set(err, SW_ERR_INVALID, "part = %g, %g: contains none of the %lld records",
                           from, to, (long long)records);
     return SW_OK;
 }
@@ -46,12 +48,13 @@ int sw_subset_init(struct sw_subset *s, const struct sw_reals *part, int64_t see
     if (rc)
         return rc;
     if (streams > s->count)
-        return sw_err_set(err, SW_ERR_INVALID, "streams = %lld: there are only %lld records",
+        return sw_err_set(err, SW_ERR_INVALID, "streams = %lld exceeds the %lld records",
                           (long long)streams, (long long)s->count);
     if (streams && s->mixed)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "streams = %lld reads the records in their order, so part_seed must be 0",
-                          (long long)streams);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "streams = %lld requires part_seed = 0, because it reads the records in order",
+            (long long)streams);
     if (streams)
         s->count -= s->count % streams;
     if (s->mixed)

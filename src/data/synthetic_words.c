@@ -1,9 +1,9 @@
-/* Synthetic text, counts and tags: hashes of (seed, class or place) decide everything, so any
- * record can be made alone. Any thread. */
+/* Synthetic text, counts and tags: hashes of (seed, class or position) determine everything, so any
+ * record can be generated independently. Any thread. */
 #include "data/synthetic_words.h"
 #include <stdbool.h>
 
-/* Numbers of what a class has: words by their place, tags from TAG_BASE on. */
+/* Indices in the hash of a class: words by position, tags from TAG_BASE on. */
 enum { CLASS_TAGS = 8, TAG_BASE = 1 << 30 };
 
 /* 0 .. n-1, from the upper half of a hash. */
@@ -12,8 +12,8 @@ static int64_t below(uint64_t hash, int64_t n)
     return (int64_t)((hash >> 32) * (uint64_t)n >> 32);
 }
 
-/* The four are different where there are four tokens: a first one and steps that do not lead around
- * to it again. */
+/* The four successors differ if there are at least four tokens: a first one, and steps too small to
+ * wrap around to it. */
 static int64_t successor(const struct sw_synthetic_words *w, int64_t token, int which)
 {
     const uint64_t h = sw_mix64(w->class_key ^ sw_mix64((uint64_t)token));
@@ -40,7 +40,7 @@ void sw_synthetic_text(const struct sw_synthetic_words *w, int64_t first, int64_
     }
 }
 
-/* A number for (class, which word), the same in every split. */
+/* Hash of (class, index), the same in every split. */
 static uint64_t of_class(const struct sw_synthetic_words *w, int64_t label, uint32_t which)
 {
     return sw_mix64(w->class_key ^ sw_mix64((uint64_t)label << 32 | which));

@@ -1,8 +1,7 @@
-/* From pixels to a finished row. Reading order follows the steps of transform.h: where pixels come
- * from (sw_transform_view, sw_transform_need), pixels to floats by cutting or resampling, then what
- * is done to the row. The plain case, cut, mirror and (x - mean) / std * scale, is one pass over
- * the pixels. Any thread, each with working memory of its own; setting up is in transform_setup.c.
- */
+/* From pixels to a finished row. Reading order follows the steps of transform.h: the source of the
+ * pixels (sw_transform_view, sw_transform_need), pixels to floats by cropping or resampling, then
+ * the operations on the row. The plain case (crop, mirror and (x - mean) / std * scale) is one pass
+ * over the pixels. Any thread, each with its own working memory; setup is in transform_setup.c. */
 #include "data/transform.h"
 #include "data/distort.h"
 #include "kernels/cpu/kernels.h"
@@ -47,7 +46,8 @@ void sw_transform_resized(const struct sw_transform *t, int64_t *height, int64_t
     }
 }
 
-/* Cuts one axis of `side` pixels with `pad` more on both ends: `out` from `place` on. */
+/* Crops one axis of `side` pixels padded by `pad` at both ends: `out` pixels from position `place`
+ * on. */
 static void cut_axis(int64_t side, int64_t pad, int64_t place, int64_t out, int64_t *first,
                      int64_t *count, int64_t *to)
 {
@@ -66,10 +66,10 @@ int sw_transform_view(const struct sw_transform *t, struct sw_philox key, int64_
     const int64_t across = v->width + 2 * t->pad - t->out_width;
     if (down < 0 || across < 0 || (!t->crop && (down || across)))
         return sw_err_set(
-            err, SW_ERR_FORMAT, "picture of %lldx%lld (height x width), expected %lldx%lld%s",
+            err, SW_ERR_FORMAT, "image of %lldx%lld (height x width), expected %lldx%lld%s",
             (long long)height, (long long)width, (long long)t->height, (long long)t->width,
-            t->differ ? " as the first one has; crop, or resize with height "
-                        "and width, takes pictures of any size"
+            t->differ ? " like the first one; for images of different sizes set "
+                        "crop, or resize with height and width"
                       : "");
     int64_t top = down / 2, left = across / 2;
     if (t->random_crop || t->random_mirror) {
@@ -98,21 +98,22 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
     if (!is_resampled(v, height, width))
         return SW_OK;
     int rc = sw_resampling_make(&w->down, height, v->height, v->top, v->rows, err);
-    if (!rc)
-        rc = sw_resampling_make(&w->across, width, v->width, v->left, v->columns, err);
-    if (!rc)
-        *part =
-            (struct sw_picture_part){w->down.first, w->across.first, w->down.need, w->across.need};
+    if (rc)
+        return rc;
+    rc = sw_resampling_make(&w->across, width, v->width, v->left, v->columns, err);
+    if (rc)
+        return rc;
+    *part = (struct sw_picture_part){w->down.first, w->across.first, w->down.need, w->across.need};
     return rc;
 }
 
 /* ---- Pixels to floats ---- */
 
-/* What a row of pixels becomes: (x - mean) * gain, and where. */
+/* The destination of pixels, and the conversion (x - mean) * gain. */
 struct target {
     const float *mean, *gain; /* by channel */
-    float *out;               /* first element that is written, channel 0 */
-    int64_t width, plane;     /* of out */
+    float *out;               /* first element written, channel 0 */
+    int64_t width, plane;     /* width and plane size of out */
     bool mirrored;
 };
 
@@ -139,7 +140,7 @@ static void cut(const struct sw_pixels *p, const struct target *to)
                                    to->mirrored, to->out + y * to->width, to->plane);
         return;
     }
-    /* Where rows lie one behind the other on both sides, a channel is one run. */
+    /* If rows are contiguous in both input and output, a channel is one run. */
     const bool whole = p->width == p->row_step && p->width == to->width && !to->mirrored;
     const int64_t rows = whole ? 1 : p->height, n = whole ? p->height * p->width : p->width;
     for (int64_t c = 0; c < p->channels; c++) {
@@ -149,8 +150,8 @@ static void cut(const struct sw_pixels *p, const struct target *to)
     }
 }
 
-/* Old rows are blended into one of floats, which is then stretched: the first half is straight
- * loops over memory, and the second is done once per new row. */
+/* Blends input rows into one row of floats, which finish_row then stretches: blending is a
+ * contiguous loop, and stretching is done once per output row. */
 static void resample_row(const struct sw_transform_work *w, const struct sw_pixels *p, int64_t c,
                          int64_t y, float *row)
 {
@@ -163,7 +164,8 @@ static void resample_row(const struct sw_transform_work *w, const struct sw_pixe
         sw_kernel_blend_f32(n, down->taps, from, p->row_step, down->weight + y * down->taps, row);
 }
 
-/* Channels from c on of one new row: one, or the three of packed pixels. */
+/* Stretches and normalizes one output row of channel c, or of the three channels of packed pixels.
+ */
 static void finish_row(const struct sw_transform_work *w, bool packed, int64_t c, int64_t y,
                        const float *row, float *new, const struct target *to)
 {
@@ -185,9 +187,10 @@ static int resample(struct sw_transform_work *w, const struct sw_pixels *p, cons
     const bool packed = p->pixel_step == 4;
     int rc = sw_room_need(&w->row, (size_t)(p->width * p->pixel_step) * sizeof(float),
                           "a row of a resampling", err);
-    if (!rc)
-        rc = sw_room_need(&w->stretched, (size_t)(w->across.count * p->pixel_step) * sizeof(float),
-                          "a row of a resampling", err);
+    if (rc)
+        return rc;
+    rc = sw_room_need(&w->stretched, (size_t)(w->across.count * p->pixel_step) * sizeof(float),
+                      "a row of a resampling", err);
     if (rc)
         return rc;
     float *row = (float *)(void *)w->row.memory, *new = (float *)(void *)w->stretched.memory;
@@ -202,14 +205,14 @@ static int resample(struct sw_transform_work *w, const struct sw_pixels *p, cons
 
 /* ---- The row ---- */
 
-/* Nothing but (x - mean) * gain is to be done to pixels. */
+/* Whether the pixels only need (x - mean) * gain. */
 static bool is_plain(const struct sw_transform *t)
 {
     return !t->brightness && !t->contrast && !t->saturation && !t->elastic_alpha && !t->log1p &&
-           !t->mean_picture;
+           !t->mean_image;
 }
 
-/* Around what is taken lies padding, which is the mean before anything is done to it. */
+/* Fills the output with the padding value, which is the mean before normalization. */
 static void fill_padding(const struct sw_transform *t, const struct sw_view *v, bool plain,
                          float *out)
 {
@@ -223,29 +226,29 @@ static void fill_padding(const struct sw_transform *t, const struct sw_view *v, 
     }
 }
 
-/* A mean picture lies on the picture, not on the row: it is cut and turned like it. One of the
- * row's sides is turned only. */
-static void subtract_picture(const struct sw_transform *t, const struct sw_view *v, float *out)
+/* A mean image refers to the image, not to the row: it is cropped and mirrored in the same way. A
+ * mean image with the size of a row is only mirrored. */
+static void subtract_mean_image(const struct sw_transform *t, const struct sw_view *v, float *out)
 {
     const bool of_row = t->mean_height == t->out_height && t->mean_width == t->out_width;
     const int64_t plane = t->mean_height * t->mean_width;
     for (int64_t c = 0; c < t->channels; c++) {
         const float *mean =
-            t->mean_picture + c * plane + (of_row ? 0 : v->top * t->mean_width + v->left);
+            t->mean_image + c * plane + (of_row ? 0 : v->top * t->mean_width + v->left);
         for (int64_t y = 0; y < t->out_height; y++, out += t->out_width, mean += t->mean_width)
             sw_kernel_subtract_scale(t->out_width, mean, t->gain[c], v->mirrored, out);
     }
 }
 
-static void normalise(const struct sw_transform *t, const struct sw_view *v, float *out)
+static void normalize(const struct sw_transform *t, const struct sw_view *v, float *out)
 {
     const int64_t plane = t->out_height * t->out_width;
     if (t->log1p) {
         for (int64_t i = 0; i < t->channels * plane; i++)
             out[i] = log1pf(out[i]);
     }
-    if (t->mean_picture) {
-        subtract_picture(t, v, out);
+    if (t->mean_image) {
+        subtract_mean_image(t, v, out);
         return;
     }
     for (int64_t c = 0; c < t->channels; c++)
@@ -259,10 +262,10 @@ static int whiten(const struct sw_transform *t, struct sw_transform_work *w, flo
     int rc = sw_room_need(&w->field, (size_t)n * sizeof(float), "a row to be whitened", err);
     if (rc)
         return rc;
-    float *centred = (float *)(void *)w->field.memory;
+    float *centered = (float *)(void *)w->field.memory;
     for (int64_t i = 0; i < n; i++)
-        centred[i] = out[i] - t->whiten_mean[i];
-    sw_kernel_matrix_vector(n, n, t->whiten, centred, out);
+        centered[i] = out[i] - t->whiten_mean[i];
+    sw_kernel_matrix_vector(n, n, t->whiten, centered, out);
     return SW_OK;
 }
 
@@ -295,7 +298,7 @@ int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
     if (!rc && !plain)
         rc = sw_distort(t, w, key, sample, out, err);
     if (!rc && !plain)
-        normalise(t, v, out);
+        normalize(t, v, out);
     if (!rc && t->whiten)
         rc = whiten(t, w, out, err);
     return rc;

@@ -1,5 +1,5 @@
-/* The keys of a [data] section turned into a struct sw_transform, and checked against the pictures.
- */
+/* Converts the keys of a [data] section to a struct sw_transform, and checks them against the
+ * images. */
 #include "base/os.h"
 #include "data/statistics.h"
 #include "data/transform.h"
@@ -7,13 +7,13 @@
 
 void sw_transform_fini(struct sw_transform *t)
 {
-    sw_free(t->mean_picture);
+    sw_free(t->mean_image);
     sw_free(t->whiten_mean);
     sw_free(t->whiten);
     *t = (struct sw_transform){0};
 }
 
-/* Value c of a list of none, one, or one per channel. */
+/* Value c of a list with zero values, one, or one per channel. */
 static double of_channel(const struct sw_reals *list, int64_t c, double otherwise)
 {
     if (list->count == 0)
@@ -27,21 +27,20 @@ static int check_values(const struct sw_reals *list, const char *key, int64_t ch
     if (list->count <= 1 || list->count == channels)
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: %d values, expected one, or one for each of the %lld channels", key,
+                      "%s: %d values, expected one value or one for each of the %lld channels", key,
                       list->count, (long long)channels);
 }
 
 static int set_values(struct sw_transform *t, const struct sw_data_conf *conf, struct sw_err *err)
 {
     if (t->channels > SW_MAX_CHANNELS)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "pictures of %lld channels; at most %d are handled",
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "images have %lld channels; the limit is %d",
                           (long long)t->channels, SW_MAX_CHANNELS);
     int rc = check_values(&conf->mean, "mean", t->channels, err);
     if (!rc)
         rc = check_values(&conf->std, "std", t->channels, err);
     if (!rc && conf->mean_image && conf->mean.count)
-        rc = sw_err_set(err, SW_ERR_INVALID, "mean and mean_image: only one of them is subtracted");
+        rc = sw_err_set(err, SW_ERR_INVALID, "mean and mean_image are both set; remove one");
     for (int64_t c = 0; !rc && c < t->channels; c++) {
         t->mean[c] = (float)of_channel(&conf->mean, c, 0);
         t->gain[c] = (float)(conf->scale / of_channel(&conf->std, c, 1));
@@ -58,7 +57,7 @@ static int set_resize(struct sw_transform *t, const struct sw_data_conf *conf, s
                           r->count);
     for (int i = 0; i < r->count; i++) {
         if (r->items[i] != floor(r->items[i]))
-            return sw_err_set(err, SW_ERR_INVALID, "resize: %g is not a whole number of pixels",
+            return sw_err_set(err, SW_ERR_INVALID, "resize: %g is not an integer number of pixels",
                               r->items[i]);
     }
     if (r->count == 1)
@@ -70,10 +69,11 @@ static int set_resize(struct sw_transform *t, const struct sw_data_conf *conf, s
     return SW_OK;
 }
 
-/* The sides of rows. Without crop they are those of the pictures, resized and padded: of all of
- * them where they are alike or become so, else of the first, to which the others are held. */
-static int set_sides(struct sw_transform *t, const struct sw_data_conf *conf,
-                     const struct sw_transform_input *in, struct sw_err *err)
+/* The size of rows. With crop it is that of the crop. Else it is the size of the images after
+ * resizing and padding; if sizes vary and are not resized to one size, it is that of the first
+ * image, and the others must match. */
+static int set_size(struct sw_transform *t, const struct sw_data_conf *conf,
+                    const struct sw_transform_input *in, struct sw_err *err)
 {
     t->differ = in->height == 0;
     t->height = t->differ ? in->first_height : in->height;
@@ -88,15 +88,18 @@ static int set_sides(struct sw_transform *t, const struct sw_data_conf *conf,
     t->out_width = t->crop ? t->crop : width;
     if (t->crop > height || t->crop > width)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "crop = %lld is larger than the pictures of %lldx%lld",
+                          "crop = %lld exceeds the image size %lldx%lld (height x width)",
                           (long long)t->crop, (long long)height, (long long)width);
     if (t->crop && t->pad >= t->crop)
-        return sw_err_set(err, SW_ERR_INVALID, "pad = %lld: a crop of %lld could miss the picture",
-                          (long long)t->pad, (long long)t->crop);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "pad = %lld: a crop of %lld could contain only padding; pad must be less than crop",
+            (long long)t->pad, (long long)t->crop);
     if (t->out_height * t->out_width > SW_PICTURE_MAX_PIXELS)
-        return sw_err_set(err, SW_ERR_INVALID, "rows of %lldx%lld are above %d million pixels",
-                          (long long)t->out_height, (long long)t->out_width,
-                          SW_PICTURE_MAX_PIXELS / 1000000);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "rows of %lldx%lld (height x width) exceed the limit of %d million pixels",
+            (long long)t->out_height, (long long)t->out_width, SW_PICTURE_MAX_PIXELS / 1000000);
     return SW_OK;
 }
 
@@ -114,14 +117,14 @@ static void set_random(struct sw_transform *t, const struct sw_data_conf *conf, 
     t->elastic_sigma = (float)conf->elastic_sigma;
 }
 
-/* A mean picture has the sides of the row, or of all pictures before they are cut. */
-static int set_mean_picture(struct sw_transform *t, const struct sw_data_conf *conf,
-                            struct sw_err *err)
+/* A mean image has the size of the row, or of all images before cropping. */
+static int set_mean_image(struct sw_transform *t, const struct sw_data_conf *conf,
+                          struct sw_err *err)
 {
     int64_t height = t->height, width = t->width;
     if (!conf->mean_image)
         return SW_OK;
-    int rc = sw_statistics_mean(conf->mean_image, t->channels, &t->mean_picture, &t->mean_height,
+    int rc = sw_statistics_mean(conf->mean_image, t->channels, &t->mean_image, &t->mean_height,
                                 &t->mean_width, err);
     if (rc)
         return sw_err_prefix(err, rc, "mean_image");
@@ -130,13 +133,14 @@ static int set_mean_picture(struct sw_transform *t, const struct sw_data_conf *c
     const bool alike = (!t->differ || t->resize_height) && !t->pad;
     if (of_row || (alike && t->mean_height == height && t->mean_width == width))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "mean_image: %s is a picture of %lldx%lld, expected %lldx%lld as rows have",
-                      conf->mean_image, (long long)t->mean_height, (long long)t->mean_width,
-                      (long long)t->out_height, (long long)t->out_width);
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "mean_image: %s is %lldx%lld (height x width), expected %lldx%lld, the size of rows",
+        conf->mean_image, (long long)t->mean_height, (long long)t->mean_width,
+        (long long)t->out_height, (long long)t->out_width);
 }
 
-/* A matrix of this many rows is 1 GiB. */
+/* A square matrix of this size has 1 GiB. */
 enum { MOST_WHITENED = 16384 };
 
 static int set_whitening(struct sw_transform *t, const struct sw_data_conf *conf,
@@ -146,8 +150,7 @@ static int set_whitening(struct sw_transform *t, const struct sw_data_conf *conf
     if (!conf->whiten)
         return SW_OK;
     if (count > MOST_WHITENED)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "whiten: rows of %lld values; at most %d can be whitened",
+        return sw_err_set(err, SW_ERR_INVALID, "whiten: rows have %lld values; the limit is %d",
                           (long long)count, MOST_WHITENED);
     int rc = sw_statistics_whiten(conf->whiten, count, &t->whiten_mean, &t->whiten, err);
     return rc ? sw_err_prefix(err, rc, "whiten") : SW_OK;
@@ -158,13 +161,15 @@ int sw_transform_init(struct sw_transform *t, const struct sw_data_conf *conf,
 {
     *t = (struct sw_transform){.channels = in->channels, .log1p = conf->log1p};
     int rc = set_values(t, conf, err);
-    if (!rc)
-        rc = set_resize(t, conf, err);
-    if (!rc)
-        rc = set_sides(t, conf, in, err);
+    if (rc)
+        return rc;
+    rc = set_resize(t, conf, err);
+    if (rc)
+        return rc;
+    rc = set_size(t, conf, in, err);
     if (rc)
         return rc;
     set_random(t, conf, in->training);
-    rc = set_mean_picture(t, conf, err);
+    rc = set_mean_image(t, conf, err);
     return rc ? rc : set_whitening(t, conf, err);
 }

@@ -1,5 +1,5 @@
-/* Texts cut into bytes, characters or words, and vocabularies: made from counts, or parsed from a
- * list of one token per line with escapes. One owner while one is made; frozen afterwards. */
+/* Splits texts into bytes, characters or words, and builds vocabularies from counts or from a list
+ * of one token per line with escapes. One owner while a vocabulary is built; frozen afterwards. */
 #include "data/vocabulary.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -43,9 +43,10 @@ int sw_text_next(struct sw_text *t, const char **token, size_t *n, struct sw_err
     if (t->unit == SW_TEXT_CHARACTERS && *n && (*t->at & 0x80)) { /* else ASCII */
         *n = sw_utf8_length(t->at, (size_t)(t->end - t->at));
         if (*n == 0)
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: byte %lld (0x%02x) is not UTF-8; expected text, or unit = bytes",
-                              t->what, (long long)(t->at - t->begin), (unsigned char)*t->at);
+            return sw_err_set(
+                err, SW_ERR_FORMAT,
+                "%s: byte %lld (0x%02x) is not valid UTF-8; use unit = bytes for other text",
+                t->what, (long long)(t->at - t->begin), (unsigned char)*t->at);
     }
     t->at += *n;
     return SW_OK;
@@ -59,16 +60,16 @@ void sw_vocabulary_fini(struct sw_vocabulary *v)
     *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
 }
 
-/* Gives `unknown` its number, after all others where it has none yet. */
-static int settle_unknown(struct sw_vocabulary *v, const char *unknown, struct sw_err *err)
+/* Adds `unknown` as the last token unless the vocabulary contains it. */
+static int add_unknown(struct sw_vocabulary *v, const char *unknown, struct sw_err *err)
 {
     if (!unknown || !*unknown)
         return SW_OK;
     return sw_lexicon_add(&v->tokens, unknown, strlen(unknown), 0, &v->unknown, err);
 }
 
-/* The first `keep` tokens of the order. With stand_in the last place is left to it, unless it is
- * among them. */
+/* Takes the first `keep` tokens of the order. With stand_in, the last place is reserved for it
+ * unless it is among them. */
 static int take_ranked(struct sw_vocabulary *v, const struct sw_lexicon *met, const int32_t *order,
                        int32_t keep, const char *stand_in, struct sw_err *err)
 {
@@ -99,8 +100,10 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
         return sw_err_nomem(err, "a vocabulary", (size_t)met->count * sizeof *order);
     sw_lexicon_rank(met, SW_LEXICON_BY_TIMES, order);
     int rc = take_ranked(v, met, order, cuts ? (int32_t)max_tokens : met->count, stand_in, err);
-    if (!rc)
-        rc = settle_unknown(v, unknown, err);
+    if (rc)
+        goto out;
+    rc = add_unknown(v, unknown, err);
+out:
     sw_free(order);
     if (rc)
         sw_vocabulary_fini(v);
@@ -112,7 +115,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Writes the bytes that a line stands for; -1 for a sequence that is unknown. */
+/* Decodes the escapes of a line; -1 for an unknown escape. */
 static ptrdiff_t unescape(const char *line, size_t bytes, char *out)
 {
     char *to = out;
@@ -148,11 +151,14 @@ static int take_line(struct sw_vocabulary *v, const char *what, int64_t number, 
     const ptrdiff_t n = unescape(line, bytes, token);
     int rc = n > 0 ? sw_lexicon_add(&v->tokens, token, (size_t)n, 0, &id, err)
                    : sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: %s", what, (long long)number,
-                                n ? "expected \\n, \\t, \\r, \\\\ or \\xHH after a backslash"
-                                  : "is empty; expected a token");
-    if (!rc && v->tokens.count == before)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: the token of line %d again", what,
-                        (long long)number, id + 1);
+                                n ? "invalid escape, expected \\n, \\t, \\r, \\\\ or \\xHH"
+                                  : "empty line; expected a token");
+    if (rc)
+        goto out;
+    if (v->tokens.count == before)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: duplicate of the token in line %d",
+                        what, (long long)number, id + 1);
+out:
     sw_free(token);
     return rc;
 }
@@ -170,9 +176,9 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
         at = newline ? newline + 1 : end;
     }
     if (!rc && v->tokens.count == 0)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no token; expected one a line", what);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no tokens; expected one per line", what);
     if (!rc)
-        rc = settle_unknown(v, unknown, err);
+        rc = add_unknown(v, unknown, err);
     if (rc)
         sw_vocabulary_fini(v);
     return rc;

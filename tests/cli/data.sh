@@ -22,7 +22,7 @@ has out '^format +synthetic$'
 has out '^records +50 of 436 bytes$'
 expect 0 data inspect "$T/train.shard" --verify
 has out '^format +shard$'
-has out '^origin +synthetic: '
+has out '^made of +synthetic: generated data$'
 has out '^fields +image, u8 3x12x12$'
 has out '^verified +200 records, .*all are good$'
 expect 0 data inspect "$T/train.shard" --record 3 --json
@@ -39,7 +39,7 @@ has out "\"first\":\"$T/set-00000.shard\",\"last\":\"$T/set-00002.shard\""
 expect 0 data inspect "$T"/set-*.shard
 has out '^records +50 of [0-9]+ bytes$'
 expect 2 data import --format synthetic --out "$T/set.shard" --shard-size 64kB
-has err 'set-00000.shard exists already'
+has err 'set-00000.shard already exists'
 
 # Damaged records are reported; --skip-bad skips them.
 cp "$T/train.shard" "$T/bad.shard"
@@ -55,7 +55,7 @@ has out '^records +199$'
 has out '^skipped +1 '
 head -c 5000 "$T/train.shard" >"$T/cut.shard"
 expect 3 data inspect "$T/cut.shard"
-has err 'cut.shard: has 5000 bytes, expected [0-9]+: it is cut short'
+has err 'cut.shard: has 5000 bytes, expected [0-9]+: the file is truncated'
 
 # data stats, and the files that a section reads.
 expect 0 data stats "$T/train.shard" --out "$T/mean.npy"
@@ -72,7 +72,7 @@ expect 0 data stats "$tiny" --zca --epsilon 0.1 --out "$T/zca.safetensors"
 has out "^whiten = $T/zca.safetensors$"
 expect 0 run "$tiny" --steps 2 --out "$T/d" --set data.train.whiten="$T/zca.safetensors"
 expect 2 data stats "$tiny" --zca --out "$T/zca.npy"
-has err 'ends in .safetensors'
+has err 'unsupported suffix, expected .safetensors'
 expect 2 data stats "$tiny" --zca --out "$T/z.safetensors" --epsilon 0
 has err 'E must be above 0'
 

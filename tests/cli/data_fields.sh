@@ -55,9 +55,9 @@ expect 0 run line.ini --out "$T/run" --json
 has out '"type":"eval".*"loss":[0-9.]*e-(0[6-9]|[1-9][0-9])'
 
 expect 2 check line.ini --set data.train.target=yy
-has err 'target = yy: no column has that name'
+has err 'target = yy: no such column'
 expect 2 check line.ini --set data.train.part=0,500
-has err 'part = 0, 500: expected two shares'
+has err 'part = 0, 500: expected two fractions'
 expect 2 check line.ini --set data.train.part=0.5
 has err 'part: 1 values, expected two'
 sed 's/^field = target/field = label/' line.ini >no-label.ini
@@ -123,7 +123,7 @@ expect 0 run cat.ini --out "$T/run2" --json
 has out '"type":"eval".*"accuracy":1[,}]'
 
 expect 2 check cat.ini --set data.train.streams=16
-has err 'streams = 16 reads the records in their order, so shuffle must be no'
+has err 'streams = 16 requires shuffle = no'
 expect 2 check cat.ini --set data.train.streams=8 --set data.train.shuffle=no
 has err 'streams = 8, but job.batch = 16: they must be equal, because each row of a batch reads one stream'
 expect 0 check cat.ini --set data.train.streams=16 --set data.train.shuffle=no
@@ -144,7 +144,7 @@ data.test.classes = 8
 data.test.length = 4
 INI
 expect 0 check none.ini
-has out '^data +train: synthetic, 10000 records, 8 classes, tokens of 4, target of 4, made by code$'
+has out '^data +train: synthetic, 10000 records, 8 classes, tokens of 4, target of 4, generated data$'
 expect 0 run none.ini --out "$T/run3" --steps 300 --json
 # The last token predicts every second token.
 has out '"type":"eval".*"accuracy":0\.[45]'

@@ -55,14 +55,14 @@ expect 0 resume words --steps 410 --quiet
 # What cannot be.
 refuses 'data test: its 5 classes or tokens differ from the .* of data train in number or order' \
     check "$recipe" --set data.test.max_tokens=5
-refuses 'data train: .*15000 tokens in all files; a record of length = 20000 needs one more' \
+refuses 'data train: .*all files together have 15000 tokens; length = 20000 requires at least 20001' \
     check "$recipe" --set data.train.length=20000
 refuses 'data train: streams = 16' check "$recipe" --set data.train.part=0,0.001
 sed '/^unknown/d' "$recipe" >"$T/bad.ini"
-refuses 'max_tokens = 9, but the texts have 2[0-9] different tokens; name a token .* unknown' \
+refuses 'max_tokens = 9, but the texts have 2[0-9] distinct tokens; set unknown to a token' \
     check "$T/bad.ini" --set data.train.max_tokens=9 --set data.test.max_tokens=9
 printf 'the\nw1\n' >"$T/vocabulary"
-refuses 'is not in the vocabulary; the key unknown names a token' \
+refuses 'is not in the vocabulary; set unknown to a token' \
     check "$T/bad.ini" --set data.train.max_tokens=0 --set data.train.vocabulary="$T/vocabulary"
 refuses 'layer vectors: .*data train has [0-9]+ tokens: use at least as many' \
     run "$recipe" $few --set layer.vectors.vocabulary=9 --quiet

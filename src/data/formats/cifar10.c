@@ -1,5 +1,4 @@
-/* CIFAR-10, binary version; see data/cifar.h. A record is one label byte, 0 to 9, and the picture.
- */
+/* CIFAR-10, binary version; see data/cifar.h. A record is one label byte, 0 to 9, and the image. */
 #include "data/cifar.h"
 #include "data/format_opts.h"
 
@@ -19,7 +18,7 @@ static const struct sw_opt cifar10_opts[] = {
 };
 
 const struct sw_format sw_format_cifar10 = {
-    .base = SW_TYPE("cifar10", "CIFAR-10, binary version: 3x32x32 pictures in 10 classes",
+    .base = SW_TYPE("cifar10", "CIFAR-10, binary version: 3x32x32 images in 10 classes",
                     struct cifar10_conf, cifar10_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar),

@@ -1,6 +1,5 @@
 /* CIFAR-100, binary version; see data/cifar.h. A record is the coarse label, 0 to 19, the fine
- * one, 0 to 99, and the picture.
- */
+ * label, 0 to 99, and the image. */
 #include "data/cifar.h"
 #include "data/format_opts.h"
 
@@ -26,14 +25,14 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
 static const struct sw_opt cifar100_opts[] = {
     SW_FORMAT_PATHS(struct cifar100_conf, "data files, plain or .gz"),
     SW_OPT(ENUM, struct cifar100_conf, labels,
-           "which of the two labels of a record: 100 fine classes or 20 coarse ones", .def = "fine",
+           "which label of a record to use: 100 fine classes or 20 coarse ones", .def = "fine",
            .choices = kinds),
     {0},
 };
 
 const struct sw_format sw_format_cifar100 = {
     .base = SW_TYPE("cifar100",
-                    "CIFAR-100, binary version: 3x32x32 pictures in 100 classes, or 20 coarse ones",
+                    "CIFAR-100, binary version: 3x32x32 images in 100 classes, or 20 coarse ones",
                     struct cifar100_conf, cifar100_opts),
     .implied = {.records = 10000, .classes = 100, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar),

@@ -1,8 +1,8 @@
-/* Tables of numbers as text (RFC 4180, CSV, and its relatives with other separators): a row is a
- * record. One column may be its `label`, whole numbers or words; some may be its `target`, what a
- * regression is to find; all others in their order are its `image`, in any shape, so that the
- * transforms of pictures (mean, std, scale; crop, mirror for pictures in rows) hold for them.
- * All is read and checked once, at opening, and kept as 32-bit floats. */
+/* Tables of numbers as text (RFC 4180, CSV, and variants with other separators): a row is a record.
+ * One column may be its `label`, integers or words; some may be its `target`, the values of a
+ * regression; all others, in order, form its `image`, in any shape, so that the image transforms
+ * (mean, std, scale; crop and mirror for images in rows) apply. Everything is read and checked at
+ * opening, and stored as 32-bit floats. */
 #include "base/os.h"
 #include "base/str.h"
 #include "data/blob.h"
@@ -34,7 +34,7 @@ enum role { ROLE_FEATURE, ROLE_TARGET, ROLE_LABEL, ROLE_NONE };
 struct column {
     char *name; /* owned; NULL without a header */
     enum role role;
-    int place; /* in the row of the table, for features and targets */
+    int place; /* index in the row of the table, for features and targets */
 };
 
 struct csv_state {
@@ -42,10 +42,10 @@ struct csv_state {
     int columns, features, targets;
     bool has_label, classes_listed;
     float *table;            /* owned; [count, features + targets] */
-    int32_t *label;          /* owned; number of the word, then the class */
+    int32_t *label;          /* owned; number of the word, later the class */
     int64_t capacity;        /* rows */
     struct sw_lexicon words; /* of labels */
-    int kind[FIELDS];        /* which of IMAGE, LABEL, TARGET a field is */
+    int kind[FIELDS];        /* IMAGE, LABEL or TARGET of each field */
 };
 
 static const char *const separators[] = {"comma", "semicolon", "tab", "bar", "blanks", NULL};
@@ -58,19 +58,19 @@ static int unknown_column(const struct csv_state *s, const char *key, const char
 {
     if (!s->column[0].name)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s = %s: expected the number of a column, 1 to %d, first or last (there "
-                          "are no names without header = yes)",
+                          "%s = %s: expected a column number from 1 to %d, first or last (column "
+                          "names require header = yes)",
                           key, text, s->columns);
     const char *near = NULL;
     for (int i = 0; !near && i < s->columns; i++) {
         const char *const name = s->column[i].name;
         near = sw_str_nearest(text, &name, 1);
     }
-    return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no column has that name%s%s%s", key, text,
+    return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no such column%s%s%s", key, text,
                       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* A column by name, by number from 1, or as first or last. */
+/* Finds a column by name, by number from 1, or as first or last. */
 static int find_column(const struct csv_state *s, const char *key, const char *text, int *out,
                        struct sw_err *err)
 {
@@ -88,29 +88,28 @@ static int find_column(const struct csv_state *s, const char *key, const char *t
     else if (!sw_parse_int(text, &number))
         return unknown_column(s, key, text, err);
     if (number < 1 || number > s->columns)
-        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: there are %d columns", key, text,
-                          s->columns);
+        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: the table has only columns 1 to %d", key,
+                          text, s->columns);
     *out = (int)number - 1;
     return SW_OK;
 }
 
-static int give_role(struct csv_state *s, const char *key, const char *text, enum role role,
-                     struct sw_err *err)
+static int assign_role(struct csv_state *s, const char *key, const char *text, enum role role,
+                       struct sw_err *err)
 {
     int i = 0;
     int rc = find_column(s, key, text, &i, err);
     if (rc)
         return rc;
     if (s->column[i].role != ROLE_FEATURE)
-        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: column %d has another use already", key,
-                          text, i + 1);
+        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: column %d is already used by another key",
+                          key, text, i + 1);
     s->column[i].role = role;
     return SW_OK;
 }
 
-/* Where a column was asked for stays where it is among its kind: features in the order of the file,
- * targets in the order of the key. */
-static int place_columns(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
+/* Assigns positions: features in the order of the file, targets in the order of the key. */
+static int assign_positions(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
 {
     for (int i = 0; i < s->columns; i++) {
         if (s->column[i].role == ROLE_FEATURE)
@@ -118,8 +117,7 @@ static int place_columns(struct csv_state *s, const struct csv_conf *conf, struc
     }
     if (s->features == 0)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "no column is left for the image: %d of %d have "
-                          "another use",
+                          "no column is left for the image: all %d of %d have another use",
                           s->columns, s->columns);
     for (int t = 0; t < conf->target.count; t++) {
         int i = 0;
@@ -133,20 +131,20 @@ static int place_columns(struct csv_state *s, const struct csv_conf *conf, struc
 
 static int choose_columns(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
 {
-    /* A table of targets has no label unless one is asked for. */
+    /* With targets the default is no label. */
     const char *label = conf->label ? conf->label : conf->target.count ? "none" : "last";
     int rc = SW_OK;
     for (int i = 0; !rc && i < conf->ignore.count; i++)
-        rc = give_role(s, "ignore", conf->ignore.items[i], ROLE_NONE, err);
+        rc = assign_role(s, "ignore", conf->ignore.items[i], ROLE_NONE, err);
     for (int i = 0; !rc && i < conf->target.count; i++)
-        rc = give_role(s, "target", conf->target.items[i], ROLE_TARGET, err);
+        rc = assign_role(s, "target", conf->target.items[i], ROLE_TARGET, err);
     s->has_label = strcmp(label, "none") != 0;
     if (!rc && s->has_label)
-        rc = give_role(s, "label", label, ROLE_LABEL, err);
-    return rc ? rc : place_columns(s, conf, err);
+        rc = assign_role(s, "label", label, ROLE_LABEL, err);
+    return rc ? rc : assign_positions(s, conf, err);
 }
 
-/* From the first row of the first file: how many columns there are, and their names. */
+/* Creates the columns, and their names, from the first row of the first file. */
 static int make_columns(struct csv_state *s, const struct csv_conf *conf,
                         const struct sw_delimited *row, struct sw_err *err)
 {
@@ -167,11 +165,11 @@ static int check_names(const struct csv_state *s, const struct sw_delimited *row
 {
     for (int i = 0; i < s->columns && i < row->count; i++) {
         if (strcmp(s->column[i].name, row->field[i]) != 0)
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: line %lld: column %d is called %.60s, expected %.60s as in the "
-                              "first file",
-                              row->what, (long long)row->line, i + 1, row->field[i],
-                              s->column[i].name);
+            return sw_err_set(
+                err, SW_ERR_FORMAT,
+                "%s: line %lld: column %d is named %.60s, expected %.60s as in the first "
+                "file",
+                row->what, (long long)row->line, i + 1, row->field[i], s->column[i].name);
     }
     return SW_OK;
 }
@@ -220,12 +218,13 @@ static int take_label(struct sw_records *r, const struct sw_delimited *row, int 
         return bad_value(r, row, column, text, "expected a label", err);
     const int32_t known = sw_lexicon_find(&s->words, text, strlen(text));
     if (known < 0 && s->classes_listed)
-        return bad_value(r, row, column, text, "expected one of the key classes", err);
+        return bad_value(r, row, column, text, "expected one of the labels listed in classes", err);
     if (known < 0 && s->words.count == SW_MAX_CLASS_NUMBERS)
-        return bad_value(r, row, column, text,
-                         "one label more than the 65536 that there may be; numbers to be found "
-                         "belong to the key target",
-                         err);
+        return bad_value(
+            r, row, column, text,
+            "more than 65536 distinct labels; list columns of values to predict in the "
+            "key target",
+            err);
     return sw_lexicon_add(&s->words, text, strlen(text), 1, &s->label[r->count], err);
 }
 
@@ -248,10 +247,11 @@ static int take_row(struct sw_records *r, const struct sw_delimited *row, struct
         if (c->role == ROLE_LABEL)
             rc = take_label(r, row, i, text, err);
         else if (!sw_parse_real(text, &value) || fabs(value) > FLT_MAX)
-            rc = bad_value(r, row, i, text,
-                           "expected a number in the range of 32-bit floats (lines before the "
-                           "first record are named by skip_lines and header)",
-                           err);
+            rc = bad_value(
+                r, row, i, text,
+                "expected a number in the range of 32-bit floats (if this is a header, set "
+                "header or skip_lines)",
+                err);
         else
             to[c->place] = (float)value;
     }
@@ -273,8 +273,8 @@ static int read_rows(struct sw_records *r, const struct csv_conf *conf, struct s
     if (!rc && row->count && conf->header)
         rc = sw_delimited_next(row, err);
     if (!rc && row->count == 0)
-        rc =
-            sw_err_set(err, SW_ERR_FORMAT, "%s: has no record; expected a row for each", row->what);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no records; expected one row per record",
+                        row->what);
     while (!rc && row->count) {
         rc = take_row(r, row, err);
         if (!rc)
@@ -343,9 +343,14 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct sw_files *files = args->files;
     s->classes_listed = conf->classes.count > 0;
     int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
-    for (int i = 0; !rc && i < files->count; i++)
+    if (rc)
+        return rc;
+    for (int i = 0; i < files->count; i++) {
         rc = read_file(r, conf, files->path[i], err);
-    return rc ? rc : make_fields(r, conf, err);
+        if (rc)
+            return rc;
+    }
+    return make_fields(r, conf, err);
 }
 
 static void csv_close(struct sw_records *r)
@@ -375,18 +380,17 @@ static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 
 static const struct sw_opt csv_opts[] = {
     SW_FORMAT_PATHS(struct csv_conf, "tables, plain or .gz"),
-    OPT(ENUM, separator, "what stands between columns; blanks: any number of blanks and tabs",
+    OPT(ENUM, separator, "separator of columns; blanks: any number of blanks and tabs",
         .def = "comma", .choices = separators),
-    OPT(INT, skip_lines, "lines at the top of each file that are no part of the table", .def = "0",
-        .min = 0, .max = 1e6),
-    OPT(BOOL, header, "the first row (after skip_lines) has the columns' names", .def = "no"),
+    OPT(INT, skip_lines, "lines to skip at the top of each file", .def = "0", .min = 0, .max = 1e6),
+    OPT(BOOL, header, "the first row (after skip_lines) contains the column names", .def = "no"),
     OPT(STRING, label,
         "column of the label: a name, a number from 1, first, last or none; unset: last, or none "
         "with target"),
     SW_FORMAT_CLASSES(struct csv_conf),
-    OPT(STRINGS, target, "columns of numbers to be found: field target, f32"),
+    OPT(STRINGS, target, "columns of values to predict: field target, f32"),
     OPT(STRINGS, ignore, "columns that are not read"),
-    SW_FORMAT_SHAPE(struct csv_conf, "a channel for each column up to 64 columns, else one row"),
+    SW_FORMAT_SHAPE(struct csv_conf, "one channel per column up to 64 columns, else one row"),
     {0},
 };
 

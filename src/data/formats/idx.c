@@ -1,8 +1,7 @@
-/* IDX, the format of MNIST and its family (Yann LeCun, "The MNIST database", section "File
+/* IDX, the format of MNIST and related data sets (Yann LeCun, "The MNIST database", section "File
  * formats"): two zero bytes, the element type (8 is unsigned byte), the number of dimensions, each
- * dimension as a big-endian 32-bit number, then the elements. Pictures have dimensions N, H, W or
- * N, C, H, W; labels have N. Several picture files go with as many label files, in the same order.
- */
+ * dimension as a big-endian 32-bit number, then the elements. Images have dimensions N, H, W or N,
+ * C, H, W; labels have N. Several image files go with as many label files, in the same order. */
 #include "base/os.h"
 #include "base/str.h"
 #include "data/blob.h"
@@ -18,7 +17,7 @@ struct idx_conf {
 };
 
 struct idx_file {
-    struct sw_blob images, labels; /* labels are in memory, behind their header */
+    struct sw_blob images, labels; /* labels are in memory, including their header */
     uint64_t header_bytes;
     int64_t first, count; /* records */
 };
@@ -53,13 +52,13 @@ static int read_header(struct sw_blob *b, int min_dims, int max_dims, struct idx
             "%s: not an IDX file: it begins with %02x %02x %02x %02x, expected 00 00 08 0%d",
             b->path, raw[0], raw[1], raw[2], raw[3], min_dims);
     if (raw[2] != IDX_U8)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s: IDX elements of type 0x%02x; only unsigned bytes (0x08) can be read",
-                          b->path, raw[2]);
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "%s: IDX elements have type 0x%02x; only unsigned bytes (0x08) are supported", b->path,
+            raw[2]);
     if (raw[3] < min_dims || raw[3] > max_dims)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has %d dimensions, expected %s", b->path, raw[3],
-                          max_dims == 1 ? "1: a list of labels"
-                                        : "3 (N, H, W) or 4 (N, C, H, W): pictures");
+                          max_dims == 1 ? "1 (labels)" : "3 (N, H, W) or 4 (N, C, H, W)");
     h->ndim = raw[3];
     rc = sw_blob_head(b, raw, 4 + 4 * (size_t)h->ndim, err);
     for (int i = 0; !rc && i < h->ndim; i++)
@@ -67,7 +66,7 @@ static int read_header(struct sw_blob *b, int min_dims, int max_dims, struct idx
     return rc;
 }
 
-/* Sets the shape of the image field from the first file, and insists on it for the others. */
+/* Sets the shape of the image field from the first file, and checks it for the others. */
 static int take_shape(struct sw_records *r, const struct idx_file *f, const struct idx_header *h,
                       struct sw_err *err)
 {
@@ -78,8 +77,8 @@ static int take_shape(struct sw_records *r, const struct idx_file *f, const stru
         c * y * x > INT32_MAX)
         return sw_err_set(
             err, SW_ERR_FORMAT,
-            "%s: its header promises %llu pictures of %llux%llux%llu; expected at least one, "
-            "of sides 1 to %d and below 2 GiB",
+            "%s: its header claims %llu images of %llux%llux%llu; expected at least one, with "
+            "dimensions of 1 to %d and less than 2 GiB",
             f->images.path, (unsigned long long)h->dim[0], (unsigned long long)c,
             (unsigned long long)y, (unsigned long long)x, MAX_SIDE);
     const struct sw_field seen = {"image", SW_U8, 3, {(int64_t)c, (int64_t)y, (int64_t)x}};
@@ -92,7 +91,7 @@ static int take_shape(struct sw_records *r, const struct idx_file *f, const stru
         if (seen.dim[i] != image->dim[i])
             return sw_err_set(
                 err, SW_ERR_FORMAT,
-                "%s: pictures of %llux%llux%llu, expected %lldx%lldx%lld as in the first file",
+                "%s: images of %llux%llux%llu, expected %lldx%lldx%lld as in the first file",
                 f->images.path, (unsigned long long)c, (unsigned long long)y, (unsigned long long)x,
                 (long long)image->dim[0], (long long)image->dim[1], (long long)image->dim[2]);
     }
@@ -104,10 +103,12 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
 {
     struct idx_header h = {0};
     int rc = sw_blob_open(&f->images, path, r->max_bytes, err);
-    if (!rc)
-        rc = read_header(&f->images, 3, 4, &h, err);
-    if (!rc)
-        rc = take_shape(r, f, &h, err);
+    if (rc)
+        return rc;
+    rc = read_header(&f->images, 3, 4, &h, err);
+    if (rc)
+        return rc;
+    rc = take_shape(r, f, &h, err);
     if (rc)
         return rc;
     f->count = (int64_t)h.dim[0];
@@ -125,9 +126,10 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
     if (!rc)
         rc = read_header(&f->labels, 1, 1, &h, err);
     if (!rc && h.dim[0] != (uint64_t)f->count)
-        rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: its header promises %llu labels, expected %lld as %s has pictures",
-                        path, (unsigned long long)h.dim[0], (long long)f->count, f->images.path);
+        rc = sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: its header claims %llu labels, expected %lld, the number of images in %s", path,
+            (unsigned long long)h.dim[0], (long long)f->count, f->images.path);
     if (!rc)
         rc = sw_blob_settle(&f->labels, HEADER_LABELS, 1, h.dim[0], err);
     if (!rc)
@@ -145,8 +147,8 @@ static int open_all(struct sw_records *r, const struct sw_files *images,
     struct idx_state *s = r->state;
     if (images->count != labels->count)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "labels: %d files, expected %d, one for each of paths", labels->count,
-                          images->count);
+                          "labels: %d files, expected %d, one for each file in paths",
+                          labels->count, images->count);
     s->file = sw_calloc((size_t)images->count, sizeof *s->file);
     if (!s->file)
         return sw_err_nomem(err, "the list of IDX files", (size_t)images->count * sizeof *s->file);
@@ -167,8 +169,10 @@ static int idx_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct idx_conf *conf = args->conf;
     struct sw_files labels = {0};
     int rc = sw_files_expand(&labels, &conf->labels, "labels", err);
-    if (!rc)
-        rc = open_all(r, args->files, &labels, err);
+    if (rc)
+        goto out;
+    rc = open_all(r, args->files, &labels, err);
+out:
     sw_files_fini(&labels);
     return rc;
 }
@@ -202,14 +206,14 @@ static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 }
 
 static const struct sw_opt idx_opts[] = {
-    SW_FORMAT_PATHS(struct idx_conf, "picture files, plain or .gz"),
+    SW_FORMAT_PATHS(struct idx_conf, "image files, plain or .gz"),
     SW_OPT(STRINGS, struct idx_conf, labels,
-           "label files, one for each of paths, in the same order", .required = true),
+           "label files, one for each file in paths, in the same order", .required = true),
     {0},
 };
 
 const struct sw_format sw_format_idx = {
-    .base = SW_TYPE("idx", "IDX files of unsigned bytes (MNIST and its family), plain or .gz",
+    .base = SW_TYPE("idx", "IDX files of unsigned bytes (MNIST and related), plain or .gz",
                     struct idx_conf, idx_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 1, .height = 28, .width = 28},
     .state_bytes = sizeof(struct idx_state),

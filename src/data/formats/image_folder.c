@@ -1,8 +1,8 @@
-/* Pictures in folders: each sub-folder of `paths` is a class, numbered in the order of the names'
- * bytes, and holds JPEG and PNG files, in folders of its own if it likes. Several `paths` with the
- * same sub-folders share classes. Records are in the order of paths, classes and names, so that the
- * same files give the same order everywhere. Names that begin with a dot are not looked at; other
- * files are not read, but counted by their endings and told. */
+/* Images in folders: each sub-folder of `paths` is a class, numbered in the byte order of the
+ * names, and contains JPEG and PNG files, possibly in nested folders. Several `paths` with the same
+ * sub-folders share classes. Records are in the order of paths, classes and names, so that the same
+ * files give the same order everywhere. Names that begin with a dot are ignored; other files are
+ * not read, but counted by suffix and reported. */
 #include "base/os.h"
 #include "base/stop.h"
 #include "data/classes.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 16, NAMES_BYTES_MOST = 16 << 20, ENDING_BYTES = 16, ENDINGS_TOLD = 6 };
+enum { MAX_DEPTH = 16, NAMES_BYTES_MOST = 16 << 20, SUFFIX_BYTES = 16, MAX_SUFFIXES = 6 };
 
 struct folder_conf {
     struct sw_strings paths;
@@ -25,7 +25,7 @@ struct folder_conf {
 
 struct folder_state {
     struct sw_picture_files files; /* first member */
-    struct sw_lexicon others;      /* endings of files that are no pictures; each as often as met */
+    struct sw_lexicon skipped;     /* suffixes of files that are not images, with their counts */
 };
 
 /* ---- One folder ---- */
@@ -51,7 +51,7 @@ static void listing_fini(struct listing *l)
 static int listing_add(struct listing *l, const char *name, bool is_folder, struct sw_err *err)
 {
     int rc = sw_grow(&l->entry, sizeof *l->entry, l->count, &l->capacity, 64,
-                     "the list of a folder", err);
+                     "the entries of a folder", err);
     if (rc)
         return rc;
     l->entry[l->count] = (struct entry){sw_strdup(name), is_folder};
@@ -66,7 +66,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
-/* A file or folder, links followed; nothing else is taken. */
+/* Whether the entry is a file or folder, following links; anything else is ignored. */
 static bool take_kind(const char *folder, const struct dirent *e, bool *is_folder)
 {
     struct stat st;
@@ -83,28 +83,28 @@ static bool take_kind(const char *folder, const struct dirent *e, bool *is_folde
     return known;
 }
 
-/* Counts a file that is no picture. Long endings, and none, are one. */
-static int count_other(struct sw_lexicon *others, const char *name, struct sw_err *err)
+/* Counts a file that is not an image, by suffix. Long and missing suffixes are counted together. */
+static int count_skipped(struct sw_lexicon *skipped, const char *name, struct sw_err *err)
 {
     const char *dot = strrchr(name, '.');
-    char ending[ENDING_BYTES] = "no ending";
+    char suffix[SUFFIX_BYTES] = "no suffix";
     int32_t id;
-    if (dot && strlen(dot) < sizeof ending) {
+    if (dot && strlen(dot) < sizeof suffix) {
         for (size_t i = 0; i <= strlen(dot); i++)
-            ending[i] = (char)tolower((unsigned char)dot[i]);
+            suffix[i] = (char)tolower((unsigned char)dot[i]);
     }
-    return sw_lexicon_add(others, ending, strlen(ending), 1, &id, err);
+    return sw_lexicon_add(skipped, suffix, strlen(suffix), 1, &id, err);
 }
 
-/* The folders and pictures in a folder; what else is there goes into others, unless that is NULL.
+/* Lists the folders and images in a folder; other files are counted in skipped, unless it is NULL.
  */
-static int list(const char *folder, struct listing *l, struct sw_lexicon *others,
+static int list(const char *folder, struct listing *l, struct sw_lexicon *skipped,
                 struct sw_err *err)
 {
     DIR *dir = opendir(folder);
     int rc = SW_OK;
     if (!dir)
-        return sw_err_errno(err, errno, "%s: the folder cannot be read", folder);
+        return sw_err_errno(err, errno, "%s: cannot read the folder", folder);
     for (;;) {
         bool is_folder;
         errno = 0;
@@ -116,13 +116,13 @@ static int list(const char *folder, struct listing *l, struct sw_lexicon *others
         rc = sw_stop_check(err);
         if (!rc && (is_folder || sw_is_picture_name(e->d_name)))
             rc = listing_add(l, e->d_name, is_folder, err);
-        else if (others)
-            rc = count_other(others, e->d_name, err);
+        else if (skipped)
+            rc = count_skipped(skipped, e->d_name, err);
         if (rc)
             break;
     }
     if (!rc && errno)
-        rc = sw_err_errno(err, errno, "%s: the folder cannot be read", folder);
+        rc = sw_err_errno(err, errno, "%s: cannot read the folder", folder);
     closedir(dir);
     if (rc)
         listing_fini(l);
@@ -133,7 +133,7 @@ static int list(const char *folder, struct listing *l, struct sw_lexicon *others
 
 /* ---- Classes ---- */
 
-/* The names of classes in the order of their numbers, from a file with one a line. */
+/* Reads the names of the classes, one per line, in the order of their numbers. */
 static int read_names(const char *path, struct sw_lexicon *names, struct sw_err *err)
 {
     char *text = NULL;
@@ -148,12 +148,12 @@ static int read_names(const char *path, struct sw_lexicon *names, struct sw_err 
         if (n)
             rc = sw_lexicon_add(names, at, n, 1, &id, err);
         if (!rc && n && id < before)
-            rc = sw_err_set(err, SW_ERR_FORMAT, "%s: class %.*s is there twice", path, (int)n, at);
+            rc = sw_err_set(err, SW_ERR_FORMAT, "%s: duplicate class %.*s", path, (int)n, at);
         at += line + (at[line] == '\n');
     }
     sw_free(text);
     if (!rc && names->count == 0)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: names no class", path);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no class names", path);
     return rc;
 }
 
@@ -173,21 +173,21 @@ static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err
 
 /* ---- All ---- */
 
-static int add_pictures(struct folder_state *s, const char *folder, int32_t label, int depth,
-                        struct sw_err *err)
+static int add_images(struct folder_state *s, const char *folder, int32_t label, int depth,
+                      struct sw_err *err)
 {
     struct listing l = {0};
-    if (depth > DEEPEST)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: more than %d folders in one another", folder,
-                          DEEPEST);
-    int rc = list(folder, &l, &s->others, err);
+    if (depth > MAX_DEPTH)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: folders are nested deeper than %d levels",
+                          folder, MAX_DEPTH);
+    int rc = list(folder, &l, &s->skipped, err);
     for (int64_t i = 0; !rc && i < l.count; i++) {
         if (!l.entry[i].is_folder) {
             rc = sw_picture_files_add(&s->files, folder, l.entry[i].name, label, err);
             continue;
         }
         char *inner = sw_format("%s/%s", folder, l.entry[i].name);
-        rc = inner ? add_pictures(s, inner, label, depth + 1, err)
+        rc = inner ? add_images(s, inner, label, depth + 1, err)
                    : sw_err_nomem(err, "the name of a folder", strlen(folder));
         sw_free(inner);
     }
@@ -207,10 +207,9 @@ static int add_path(struct folder_state *s, const char *path, const struct sw_le
         const int32_t id = sw_lexicon_find(names, name, strlen(name));
         char *inner = sw_format("%s/%s", path, name);
         if (id < 0)
-            rc = sw_err_set(err, SW_ERR_FORMAT, "%s/%s: is not among the names in class_names",
-                            path, name);
+            rc = sw_err_set(err, SW_ERR_FORMAT, "%s/%s: not listed in class_names", path, name);
         else
-            rc = inner ? add_pictures(s, inner, number[id], 0, err)
+            rc = inner ? add_images(s, inner, number[id], 0, err)
                        : sw_err_nomem(err, "the name of a folder", strlen(path));
         sw_free(inner);
     }
@@ -218,8 +217,8 @@ static int add_path(struct folder_state *s, const char *path, const struct sw_le
     return rc;
 }
 
-/* A class without a picture cannot be learnt: its folder is a mistake, unless a file of class_names
- * says that there is such a class. */
+/* A class without images cannot be learned: its folder is probably a mistake, unless class_names
+ * lists the class. */
 static int check_classes(const struct sw_records *r, const struct sw_lexicon *names,
                          const int32_t *number, const char *path, struct sw_err *err)
 {
@@ -231,7 +230,7 @@ static int check_classes(const struct sw_records *r, const struct sw_lexicon *na
     for (int32_t id = 0; !rc && id < names->count; id++) {
         if (!met[number[id]])
             rc = sw_err_set(err, SW_ERR_NOTFOUND,
-                            "%s: no picture (.jpg, .jpeg, .jpe, .png) in the folder of class %s; "
+                            "%s: no image (.jpg, .jpeg, .jpe, .png) in the folder of class %s; "
                             "remove the folder, or list the classes in class_names",
                             path, sw_lexicon_word(names, id, NULL));
     }
@@ -246,58 +245,71 @@ static int add_all(struct sw_records *r, const struct folder_conf *conf,
     struct sw_lexicon names = {0};
     int32_t *number = NULL;
     int rc = conf->class_names ? read_names(conf->class_names, &names, err) : SW_OK;
-    for (int i = 0; !rc && i < paths->count && !conf->class_names; i++)
+    if (rc)
+        goto out;
+    for (int i = 0; i < paths->count && !conf->class_names; i++) {
         rc = add_classes(paths->path[i], &names, err);
-    if (!rc)
-        rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
-                               &number, &r->classes, &r->naming, err);
-    for (int i = 0; !rc && i < paths->count; i++)
+        if (rc)
+            goto out;
+    }
+    rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
+                           &number, &r->classes, &r->naming, err);
+    if (rc)
+        goto out;
+    for (int i = 0; i < paths->count; i++) {
         rc = add_path(s, paths->path[i], &names, number, err);
-    if (!rc && s->files.count == 0)
-        rc =
-            sw_err_set(err, SW_ERR_NOTFOUND,
-                       "%s: no picture (.jpg, .jpeg, .jpe, .png) in its %d sub-folders; expected a "
-                       "sub-folder with pictures for each class",
-                       paths->path[0], names.count);
-    if (!rc && !conf->class_names)
+        if (rc)
+            goto out;
+    }
+    if (s->files.count == 0)
+        rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                        "%s: no image (.jpg, .jpeg, .jpe, .png) in its %d sub-folders; expected a "
+                        "sub-folder with images for each class",
+                        paths->path[0], names.count);
+    if (rc)
+        goto out;
+    if (!conf->class_names)
         rc = check_classes(r, &names, number, paths->path[0], err);
+out:
     sw_lexicon_fini(&names);
     sw_free(number);
     return rc;
 }
 
-/* ", 12 files are no JPEG or PNG: 10 .gif, 2 .webp"; nothing where all are. */
-static int say_others(const struct sw_lexicon *others, struct sw_buf *out, struct sw_err *err)
+/* Appends ", 12 files skipped (not JPEG or PNG): 10 .gif, 2 .webp", or nothing if there are none.
+ */
+static int describe_skipped(const struct sw_lexicon *skipped, struct sw_buf *out,
+                            struct sw_err *err)
 {
-    int32_t *order = sw_calloc((size_t)others->count + 1, sizeof *order);
+    int32_t *order = sw_calloc((size_t)skipped->count + 1, sizeof *order);
     int64_t files = 0;
     if (!order)
-        return sw_err_nomem(err, "the endings of files", (size_t)others->count * sizeof *order);
-    for (int32_t i = 0; i < others->count; i++)
-        files += sw_lexicon_times(others, i);
+        return sw_err_nomem(err, "the suffixes of files", (size_t)skipped->count * sizeof *order);
+    for (int32_t i = 0; i < skipped->count; i++)
+        files += sw_lexicon_times(skipped, i);
     if (files)
-        sw_buf_printf(out, ", %lld file%s left out, no JPEG or PNG:", (long long)files,
+        sw_buf_printf(out, ", %lld file%s skipped (not JPEG or PNG):", (long long)files,
                       files == 1 ? "" : "s");
-    sw_lexicon_rank(others, SW_LEXICON_BY_TIMES, order);
-    for (int32_t k = 0; k < others->count && k < ENDINGS_TOLD; k++)
+    sw_lexicon_rank(skipped, SW_LEXICON_BY_TIMES, order);
+    for (int32_t k = 0; k < skipped->count && k < MAX_SUFFIXES; k++)
         sw_buf_printf(out, "%s %lld %s", k ? "," : "",
-                      (long long)sw_lexicon_times(others, order[k]),
-                      sw_lexicon_word(others, order[k], NULL));
-    if (others->count > ENDINGS_TOLD)
+                      (long long)sw_lexicon_times(skipped, order[k]),
+                      sw_lexicon_word(skipped, order[k], NULL));
+    if (skipped->count > MAX_SUFFIXES)
         sw_buf_add(out, ", ...");
     sw_free(order);
     return SW_OK;
 }
 
 /* Sets r->where. */
-static int say_where(struct sw_records *r, const struct sw_files *paths, struct sw_err *err)
+static int set_where(struct sw_records *r, const struct sw_files *paths, struct sw_err *err)
 {
     const struct folder_state *s = r->state;
     struct sw_buf text = {0};
     sw_buf_add(&text, paths->path[0]);
     if (paths->count > 1)
         sw_buf_printf(&text, " (%d folders)", paths->count);
-    int rc = say_others(&s->others, &text, err);
+    int rc = describe_skipped(&s->skipped, &text, err);
     r->where = rc ? NULL : sw_strdup(sw_buf_text(&text));
     if (!rc && (text.failed || !r->where))
         rc = sw_err_nomem(err, "the name of a folder", 0);
@@ -312,21 +324,21 @@ static int folder_open(struct sw_records *r, const struct sw_format_args *args, 
     if (rc)
         return rc;
     sw_picture_files_fields(&s->files, args, r);
-    return say_where(r, args->files, err);
+    return set_where(r, args->files, err);
 }
 
 static void folder_close(struct sw_records *r)
 {
     struct folder_state *s = r->state;
     sw_picture_files_fini(&s->files);
-    sw_lexicon_fini(&s->others);
+    sw_lexicon_fini(&s->skipped);
 }
 
 static const struct sw_opt folder_opts[] = {
     SW_FORMAT_PATHS(struct folder_conf, "folders whose sub-folders are the classes"),
     SW_OPT(STRING, struct folder_conf, class_names,
-           "file with the names of the sub-folders, one a line, in the order of their numbers; "
-           "else they are sorted"),
+           "file with the names of the sub-folders, one per line, in the order of their numbers; "
+           "unset: sorted by name"),
     {0},
 };
 

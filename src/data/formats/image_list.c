@@ -1,7 +1,7 @@
-/* Pictures named by lists: text files, plain or .gz, with a line `path label` for each picture, as
- * Caffe has them. The label is the last word of the line, so that paths may have blanks. Paths are
- * relative to `root`, or to the folder of the list. A list is data from outside: one that names
- * absolute paths or goes up by `..` is refused, so that it cannot reach beyond the root. */
+/* Images named in lists: text files, plain or .gz, with a line `path label` for each image, as in
+ * Caffe. The label is the last word of the line, so paths may contain blanks. Paths are relative to
+ * `root`, or to the folder of the list. A list is untrusted input: absolute paths and paths with
+ * `..` are refused, so that it cannot reach outside the root. */
 #include "base/os.h"
 #include "data/files.h"
 #include "data/format_opts.h"
@@ -18,7 +18,7 @@ struct list_conf {
     int64_t classes;
 };
 
-/* One list while it is read. */
+/* A list being read. */
 struct reading {
     struct sw_picture_files *files;
     const char *root;
@@ -30,7 +30,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Cuts "path label" in two, in place; false where there are not two words. */
+/* Splits "path label" in place; false if there are fewer than two words. */
 static bool cut_line(char *line, char **label)
 {
     size_t n = strlen(line);
@@ -44,7 +44,7 @@ static bool cut_line(char *line, char **label)
     return n > 0;
 }
 
-/* A line of in->list. */
+/* Handles one line of a list. */
 static int take_line(void *user, const char *path, int64_t number, char *line, struct sw_err *err)
 {
     const struct reading *in = user;
@@ -55,8 +55,9 @@ static int take_line(void *user, const char *path, int64_t number, char *line, s
     if (!*line)
         return SW_OK;
     if (!cut_line(line, &text))
-        return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: expected a path and a label, met \"%.80s\"",
-                          path, (long long)number, text);
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s:%lld: expected a path and a label, found \"%.80s\"", path,
+                          (long long)number, text);
     if (!sw_parse_int(text, &label) || label < 0 ||
         label > (in->classes ? in->classes - 1 : LABEL_MOST))
         return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: label \"%.40s\", expected 0 to %lld", path,
@@ -69,17 +70,17 @@ static int take_line(void *user, const char *path, int64_t number, char *line, s
 static int read_lists(struct sw_records *r, const struct list_conf *conf,
                       const struct sw_files *lists, struct sw_err *err)
 {
-    struct sw_picture_files *pictures = r->state;
+    struct sw_picture_files *images = r->state;
     int rc = SW_OK;
     for (int i = 0; !rc && i < lists->count; i++) {
         char *root = conf->root ? sw_strdup(conf->root) : sw_folder_of(lists->path[i]);
-        struct reading in = {pictures, root, conf->classes};
+        struct reading in = {images, root, conf->classes};
         rc = root ? sw_lines_visit(lists->path[i], LIST_BYTES_MOST, take_line, &in, err)
                   : sw_err_nomem(err, "the name of a folder", 0);
         sw_free(root);
     }
-    if (!rc && pictures->count == 0)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no line; expected lines `path label`",
+    if (!rc && images->count == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: is empty; expected lines `path label`",
                         lists->path[0]);
     return rc;
 }
@@ -87,16 +88,16 @@ static int read_lists(struct sw_records *r, const struct list_conf *conf,
 static int list_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct list_conf *conf = args->conf;
-    const struct sw_picture_files *pictures = r->state;
+    const struct sw_picture_files *images = r->state;
     int rc = read_lists(r, conf, args->files, err);
     if (rc)
         return rc;
 
-    sw_picture_files_fields(pictures, args, r);
+    sw_picture_files_fields(images, args, r);
     r->classes = conf->classes;
-    for (int64_t i = 0; i < pictures->count; i++) {
-        if (pictures->item[i].label >= r->classes)
-            r->classes = pictures->item[i].label + 1;
+    for (int64_t i = 0; i < images->count; i++) {
+        if (images->item[i].label >= r->classes)
+            r->classes = images->item[i].label + 1;
     }
     return SW_OK;
 }
@@ -104,10 +105,10 @@ static int list_open(struct sw_records *r, const struct sw_format_args *args, st
 static const struct sw_opt list_opts[] = {
     SW_FORMAT_PATHS(struct list_conf, "lists with lines `path label`, plain or .gz"),
     SW_OPT(STRING, struct list_conf, root,
-           "folder that paths are relative to; else the folder of the list"),
+           "folder that paths are relative to; unset: the folder of the list"),
     SW_OPT(INT, struct list_conf, classes,
-           "number of classes, which labels are checked against; 0: the largest label and 1",
-           .def = "0", .min = 0, .max = LABEL_MOST),
+           "number of classes, checked against the labels; 0: the largest label + 1", .def = "0",
+           .min = 0, .max = LABEL_MOST),
     {0},
 };
 

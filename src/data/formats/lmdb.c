@@ -1,12 +1,12 @@
-/* LMDBs of Caffe's Datum messages (data/datum.h), in the order of their keys: what convert_imageset
- * and its relatives write. Everything is found at opening, by one walk over the keys that reads the
- * head and tail of every message: where it lies, its sides and its label. The database is mapped
- * and pictures are handed out where they lie.
+/* LMDBs of Caffe's Datum messages (data/datum.h), in the order of their keys, as written by
+ * convert_imageset and similar tools. Opening walks once over the keys and reads the beginning and
+ * end of every message: its location, the size of its image and its label. The database is mapped,
+ * and images are returned in place.
  *
- * It is opened without its lock, so that nothing is written beside the data; it must not be written
- * by others meanwhile. That the file is as long as its last page demands is checked; its pages are
- * in the hands of liblmdb, which trusts them: an LMDB from a stranger is best imported first where
- * it may crash. The only file that includes lmdb.h. */
+ * The database is opened without its lock, so that nothing is written next to the data; it must not
+ * be written by other programs meanwhile. The length of the file is checked against its last page;
+ * the pages are parsed by liblmdb, which trusts them, so import an LMDB from an untrusted source
+ * first, on a machine where a crash is acceptable. The only file that includes lmdb.h. */
 #include "base/mapped.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -25,9 +25,9 @@ struct lmdb_conf {
 struct lmdb_file {
     char *path; /* owned */
     MDB_env *env;
-    MDB_txn *txn;             /* its view of the data lasts as long as the records are open */
-    struct sw_mapped *mapped; /* liblmdb's mapping of the file */
-    uint64_t bytes;           /* of the file at opening */
+    MDB_txn *txn;             /* snapshot of the data while the records are open */
+    struct sw_mapped *mapped; /* the mapping made by liblmdb */
+    uint64_t bytes;           /* size of the file at opening */
     int64_t first, count;
 };
 
@@ -40,10 +40,10 @@ struct entry {
 struct lmdb_state {
     struct lmdb_file *file; /* owned */
     int count;
-    struct entry *entry; /* owned; of all files */
+    struct entry *entry; /* owned; records of all files */
     int64_t room;
-    struct sw_datum like; /* the first one: kind and sides */
-    bool varies;          /* the sides do */
+    struct sw_datum like; /* the first message: kind and size */
+    bool varies;          /* the size of images varies */
 };
 
 static int library_error(const struct lmdb_file *f, int code, struct sw_err *err)
@@ -52,13 +52,13 @@ static int library_error(const struct lmdb_file *f, int code, struct sw_err *err
         return sw_err_nomem(err, f->path, 0);
     if (code > 0)
         return sw_err_errno(err, code, "%s", f->path);
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: not an LMDB, or a damaged one: %s", f->path,
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: not an LMDB, or damaged: %s", f->path,
                       mdb_strerror(code));
 }
 
 /* ---- opening ---- */
 
-/* A page beyond the end of the file would end the process when it is touched. */
+/* Accessing a page beyond the end of the file would kill the process. */
 static int check_length(struct lmdb_file *f, struct sw_err *err)
 {
     MDB_envinfo info;
@@ -78,13 +78,13 @@ static int check_length(struct lmdb_file *f, struct sw_err *err)
     const uint64_t pages = (uint64_t)info.me_last_pgno + 1;
     if (pages > (uint64_t)st.st_size / stat.ms_psize)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: its data are cut short: %lld bytes, expected %llu pages of %u",
+                          "%s: the file is truncated: %lld bytes, expected %llu pages of %u bytes",
                           f->path, (long long)st.st_size, (unsigned long long)pages, stat.ms_psize);
     return SW_OK;
 }
 
-/* Sets f->path to the data file; liblmdb would wait at a pipe, and makes nothing good of no bytes.
- */
+/* Sets f->path to the data file, which must be a regular file that is not empty: liblmdb would
+ * block on a pipe and mishandles an empty file. */
 static int find_file(struct lmdb_file *f, const char *path, struct sw_err *err)
 {
     struct stat st;
@@ -135,8 +135,8 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
         s->like = d;
     if (d.kind != s->like.kind || d.has_label != s->like.has_label)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: record %lld is of another kind than the first one: pixels, floats, "
-                          "encoded, with or without a label",
+                          "%s: record %lld differs in kind from the first one (pixels, floats or "
+                          "encoded, with or without a label)",
                           f->path, (long long)f->count);
     if (d.has_label && d.label < 0)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: record %lld: label %d, expected 0 or more",
@@ -170,7 +170,7 @@ static int walk_keys(struct sw_records *r, struct lmdb_file *f, struct sw_err *e
     if (!rc && code != MDB_NOTFOUND)
         rc = library_error(f, code, err);
     if (!rc && f->count == 0)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no record", f->path);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no records", f->path);
     return rc;
 }
 
@@ -180,10 +180,10 @@ static int set_fields(struct sw_records *r, const struct sw_format_args *args, s
     const struct sw_datum *d = &s->like;
     const bool f32 = d->kind == SW_DATUM_F32;
     if (f32 && s->varies)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s: the sides of its pictures of floats differ, and floats are not "
-                          "resized",
-                          s->file[0].path);
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "%s: images of floats have different sizes; float images cannot be resized",
+            s->file[0].path);
     r->field[0] =
         (struct sw_field){"image", f32 ? SW_F32 : SW_U8, 3, {d->channels, d->height, d->width}};
     if (s->varies) {
@@ -249,9 +249,12 @@ static int lmdb_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct lmdb_state *s = r->state;
     int rc = SW_OK;
-    for (int i = 0; !rc && i < s->count; i++)
+    for (int i = 0; i < s->count; i++) {
         rc = check_file(&s->file[i], err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static const struct lmdb_file *file_of(const struct lmdb_state *s, int64_t record)
@@ -262,8 +265,8 @@ static const struct lmdb_file *file_of(const struct lmdb_state *s, int64_t recor
     return f;
 }
 
-/* The message of a record as it was at opening: its sides are compared once more, since a file that
- * another program changes must not write behind anybody's memory. */
+/* Parses the message of a record again and compares its size with that at opening, because a file
+ * changed by another program must not cause writes beyond the buffer. */
 static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_datum *d,
                        struct sw_err *err)
 {
@@ -274,7 +277,7 @@ static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_dat
                 (!s->varies && (d->channels != s->like.channels || d->height != s->like.height ||
                                 d->width != s->like.width))))
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "its kind or its sides changed since the LMDB was opened");
+                        "its kind or size has changed since the LMDB was opened");
     const int whole = rc ? check_file(file_of(s, record), &why) : SW_OK;
     return whole ? sw_err_set(err, whole, "%s", why.text) : rc;
 }
@@ -305,8 +308,8 @@ static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *s
     return SW_OK;
 }
 
-static int lmdb_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
-                              struct sw_picture *out, struct sw_err *err)
+static int lmdb_fetch_image(const struct sw_records *r, int64_t record, struct sw_room *room,
+                            struct sw_picture *out, struct sw_err *err)
 {
     const struct lmdb_state *s = r->state;
     struct sw_datum d;
@@ -329,14 +332,13 @@ static const struct sw_opt lmdb_opts[] = {
 };
 
 const struct sw_format sw_format_lmdb = {
-    .base =
-        SW_TYPE("lmdb", "LMDBs of Caffe: Datum messages with pixels, floats or encoded pictures",
-                struct lmdb_conf, lmdb_opts),
+    .base = SW_TYPE("lmdb", "Caffe LMDBs: Datum messages with pixels, floats or encoded images",
+                    struct lmdb_conf, lmdb_opts),
     .state_bytes = sizeof(struct lmdb_state),
     .open = lmdb_open,
     .close = lmdb_close,
     .fetch = lmdb_fetch,
-    .fetch_picture = lmdb_fetch_picture,
+    .fetch_picture = lmdb_fetch_image,
     .check = lmdb_check,
     .locate = lmdb_locate,
 };

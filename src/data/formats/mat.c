@@ -1,9 +1,8 @@
-/* Matrices of .mat files, level 5 (data/mat.h): some of a file's variables become the fields of
- * records. In a matrix of two dimensions each row is a record, in one of more dimensions the last
- * counts them (height x width x channels x records, as SVHN has it). What is called `label` becomes
- * a class, counted from first_label; matrices of uint8 with more than two dimensions become
- * pictures of bytes, all else 32-bit floats. Everything is read, checked and laid out by records
- * once, at opening. */
+/* Matrices of .mat files, level 5 (data/mat.h): selected variables become the fields of records. In
+ * a 2-d matrix each row is a record; in a matrix of more dimensions the last one counts the records
+ * (height x width x channels x records, as in SVHN). The field `label` becomes a class, counted
+ * from first_label; uint8 matrices with more than two dimensions become images of bytes, all others
+ * 32-bit floats. Everything is read, checked and reordered by records at opening. */
 #include "data/mat.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -29,18 +28,18 @@ struct mat_field {
     char *name;           /* owned */
     const char *variable; /* borrowed from the conf, during open */
     unsigned char *data;  /* owned; [count, ...] */
-    size_t bytes;         /* of one record */
+    size_t bytes;         /* bytes of one record */
 };
 
 struct mat_state {
     struct mat_field field[SW_MAX_FIELDS];
 };
 
-/* How the values of one matrix lie: record i's element k of the field is value
- * i * record_step + (where element k is among the dimensions that are left). */
+/* How the values of a matrix are stored: element k of record i is value i * record_step + (the
+ * offset of element k in the remaining dimensions). */
 struct layout {
     int64_t records, record_step;
-    int ndim; /* of what is left, slowest first */
+    int ndim; /* remaining dimensions, slowest first */
     int64_t dim[SW_MAT_MAX_DIMS], step[SW_MAT_MAX_DIMS];
 };
 
@@ -62,10 +61,11 @@ static int no_fields(const struct sw_mat *m, struct sw_err *err)
 {
     struct sw_buf list = {0};
     list_variables(m, &list);
-    int rc = sw_err_set(err, SW_ERR_INVALID,
-                        "fields: say which variables become fields, for instance fields = "
-                        "image:%s; %s has %s",
-                        m->count ? m->variable[0].name : "X", m->what, sw_buf_text(&list));
+    int rc =
+        sw_err_set(err, SW_ERR_INVALID,
+                   "fields is not set; list the variables to use, for example fields = image:%s; "
+                   "%s has %s",
+                   m->count ? m->variable[0].name : "X", m->what, sw_buf_text(&list));
     sw_buf_fini(&list);
     return rc;
 }
@@ -74,25 +74,25 @@ static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *
 {
     struct sw_buf list = {0};
     list_variables(m, &list);
-    int rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: has no variable %s; it has %s", m->what, name,
+    int rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no variable %s; the file has %s", m->what, name,
                         sw_buf_text(&list));
     sw_buf_fini(&list);
     return rc;
 }
 
-/* Takes "NAME:VARIABLE" apart. */
+/* Splits the items "NAME:VARIABLE" of the key fields. */
 static int take_names(struct sw_records *r, const struct mat_conf *conf, struct sw_err *err)
 {
     struct mat_state *s = r->state;
     if (conf->fields.count > SW_MAX_FIELDS)
-        return sw_err_set(err, SW_ERR_INVALID, "fields: %d, at most %d are handled",
+        return sw_err_set(err, SW_ERR_INVALID, "fields: %d items; the limit is %d",
                           conf->fields.count, SW_MAX_FIELDS);
     for (int f = 0; f < conf->fields.count; f++) {
         const char *text = conf->fields.items[f], *colon = strchr(text, ':');
         struct mat_field *field = &s->field[f];
         if (!colon || colon == text || !colon[1])
             return sw_err_set(err, SW_ERR_INVALID,
-                              "fields: '%s': NAME:VARIABLE is expected, as in image:I_tr", text);
+                              "fields: '%s', expected NAME:VARIABLE, such as image:I_tr", text);
         const int bytes = (int)(colon - text);
         field->name = sw_format("%.*s", bytes, text);
         if (!field->name)
@@ -100,7 +100,7 @@ static int take_names(struct sw_records *r, const struct mat_conf *conf, struct 
         field->variable = colon + 1;
         for (int k = 0; k < f; k++) {
             if (!strcmp(field->name, s->field[k].name))
-                return sw_err_set(err, SW_ERR_INVALID, "fields: %s is there twice", field->name);
+                return sw_err_set(err, SW_ERR_INVALID, "fields: duplicate field %s", field->name);
         }
         r->field_count = f + 1;
     }
@@ -129,7 +129,7 @@ static struct layout lay_out(const struct mat_conf *conf, const struct sw_mat_va
     }
     l.records = v->dim[axis];
     l.record_step = step[axis];
-    /* Pictures are height x width x channels there and channels, height, width here. */
+    /* MATLAB stores images as height x width x channels; the field is channels, height, width. */
     const int left = v->ndim - 1;
     for (int i = 0; i < v->ndim; i++) {
         if (i == axis)
@@ -142,7 +142,7 @@ static struct layout lay_out(const struct mat_conf *conf, const struct sw_mat_va
     return l;
 }
 
-/* What the field of the records looks like: one number, a row of them, or a picture. */
+/* Sets the type and shape of the field: a number, a row of numbers, or an image. */
 static int set_field(struct sw_records *r, int f, const struct mat_conf *conf,
                      const struct sw_mat_variable *v, const struct layout *l, struct sw_err *err)
 {
@@ -157,12 +157,13 @@ static int set_field(struct sw_records *r, int f, const struct mat_conf *conf,
         to->ndim = 0;
         if (count != 1)
             return sw_err_set(err, SW_ERR_FORMAT,
-                              "variable %s: %lld numbers a record, expected one label", v->name,
+                              "variable %s: %lld values per record, expected one label", v->name,
                               (long long)count);
         return SW_OK;
     }
     if (l->ndim > SW_MAX_FIELD_DIMS)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "variable %s: records of %d dimensions", v->name,
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "variable %s: records have %d dimensions; the limit is 4", v->name,
                           l->ndim);
     if (v->is_u8 && v->ndim > 2)
         to->dtype = SW_U8;
@@ -194,7 +195,7 @@ static int put_label(struct sw_records *r, const struct mat_conf *conf,
 {
     const double label = x - (double)conf->first_label;
     if (!(label >= 0 && label < INT32_MAX && floor(label) == label))
-        return bad_value(v, record, x, "a class, a whole number from first_label on", err);
+        return bad_value(v, record, x, "a class: an integer of at least first_label", err);
     const int32_t value = (int32_t)label;
     memcpy(out, &value, sizeof value);
     if (value >= r->classes)
@@ -202,8 +203,8 @@ static int put_label(struct sw_records *r, const struct mat_conf *conf,
     return SW_OK;
 }
 
-/* Element k of a record, in our order, to its place among the values. */
-static int64_t place_of(const struct layout *l, int64_t k)
+/* The offset of element k of a record, in row-major order, among the stored values. */
+static int64_t offset_of(const struct layout *l, int64_t k)
 {
     int64_t at = 0;
     for (int i = l->ndim - 1; i >= 0; i--) {
@@ -213,17 +214,26 @@ static int64_t place_of(const struct layout *l, int64_t k)
     return at;
 }
 
+/* A matrix being read. */
+struct matrix {
+    const struct sw_mat_variable *variable; /* borrowed */
+    struct layout layout;
+    struct sw_mat_values values; /* owned */
+};
+
+/* Converts one record of the matrix to field f, at out. */
 static int put_record(struct sw_records *r, int f, const struct mat_conf *conf,
-                      const struct sw_mat_variable *v, const struct layout *l,
-                      const struct sw_mat_values *x, int64_t record, unsigned char *out,
+                      const struct matrix *m, int64_t record, unsigned char *out,
                       struct sw_err *err)
 {
+    const struct sw_mat_variable *v = m->variable;
+    const struct sw_mat_values *x = &m->values;
     const struct sw_field *field = &r->field[f];
-    const int64_t count = sw_field_count(field), first = record * l->record_step;
+    const int64_t count = sw_field_count(field), first = record * m->layout.record_step;
     if (field->dtype == SW_I32)
         return put_label(r, conf, v, record, sw_mat_value(x, first), out, err);
     for (int64_t k = 0; k < count; k++) {
-        const double value = sw_mat_value(x, first + place_of(l, k));
+        const double value = sw_mat_value(x, first + offset_of(&m->layout, k));
         if (field->dtype == SW_U8) {
             if (!(value >= 0 && value <= 255))
                 return bad_value(v, record, value, "0 to 255", err);
@@ -239,23 +249,26 @@ static int put_record(struct sw_records *r, int f, const struct mat_conf *conf,
     return SW_OK;
 }
 
+/* Appends all records of the matrix to the data of field f. */
 static int append_values(struct sw_records *r, int f, const struct mat_conf *conf,
-                         const struct sw_mat_variable *v, const struct layout *l,
-                         const struct sw_mat_values *x, struct sw_err *err)
+                         const struct matrix *m, struct sw_err *err)
 {
+    const int64_t records = m->layout.records;
     struct mat_field *field = &((struct mat_state *)r->state)->field[f];
     field->bytes = sw_field_bytes(&r->field[f]);
     unsigned char *grown =
-        sw_realloc_array(field->data, (size_t)(r->count + l->records), field->bytes);
+        sw_realloc_array(field->data, (size_t)(r->count + records), field->bytes);
     if (!grown)
         return sw_err_nomem(err, "values of a .mat file",
-                            (size_t)(r->count + l->records) * field->bytes);
+                            (size_t)(r->count + records) * field->bytes);
     field->data = grown;
     int rc = SW_OK;
-    for (int64_t i = 0; !rc && i < l->records; i++)
-        rc = put_record(r, f, conf, v, l, x, i, field->data + (size_t)(r->count + i) * field->bytes,
-                        err);
-    return rc;
+    for (int64_t i = 0; i < records; i++) {
+        rc = put_record(r, f, conf, m, i, field->data + (size_t)(r->count + i) * field->bytes, err);
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static bool same_field(const struct sw_field *a, const struct sw_field *b)
@@ -269,25 +282,25 @@ static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
     const struct mat_field *field = &((struct mat_state *)r->state)->field[f];
     const struct sw_mat_variable *v = sw_mat_find(m, field->variable);
     const struct sw_field before = r->field[f];
-    struct sw_mat_values x = {0};
     if (!v)
         return no_variable(m, field->variable, err);
-    const struct layout l = lay_out(conf, v, field);
-    int rc = sw_mat_read(m, v, &x, err);
+    struct matrix matrix = {.variable = v, .layout = lay_out(conf, v, field)};
+    const int64_t rows = matrix.layout.records;
+    int rc = sw_mat_read(m, v, &matrix.values, err);
     if (rc)
         return rc;
-    rc = set_field(r, f, conf, v, &l, err);
+    rc = set_field(r, f, conf, v, &matrix.layout, err);
     if (!rc && r->count > 0 && !same_field(&before, &r->field[f]))
-        rc = sw_err_set(err, SW_ERR_FORMAT, "variable %s has another shape than in the first file",
-                        v->name);
-    if (!rc && (v->count == 0 || (f > 0 && l.records != *records)))
+        rc = sw_err_set(err, SW_ERR_FORMAT,
+                        "variable %s: shape or type differs from that in the first file", v->name);
+    if (!rc && (v->count == 0 || (f > 0 && rows != *records)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "variable %s: %lld records, expected %s", v->name,
-                        (long long)l.records,
-                        v->count == 0 ? "some" : "as many as the first field has");
+                        (long long)rows,
+                        v->count == 0 ? "at least one" : "as many as in the first field");
     if (!rc)
-        rc = append_values(r, f, conf, v, &l, &x, err);
-    *records = l.records;
-    sw_mat_values_fini(&x);
+        rc = append_values(r, f, conf, &matrix, err);
+    *records = rows;
+    sw_mat_values_fini(&matrix.values);
     return rc ? sw_err_prefix(err, rc, "%s", m->what) : SW_OK;
 }
 
@@ -320,9 +333,14 @@ static int mat_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct mat_conf *conf = args->conf;
     const struct sw_files *files = args->files;
     int rc = take_names(r, conf, err);
-    for (int i = 0; !rc && i < files->count; i++)
+    if (rc)
+        return rc;
+    for (int i = 0; i < files->count; i++) {
         rc = read_file(r, conf, files->path[i], err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void mat_close(struct sw_records *r)
@@ -348,20 +366,19 @@ static const char *const records_in[] = {"auto", "first", "last", NULL};
 
 static const struct sw_opt mat_opts[] = {
     SW_FORMAT_PATHS(struct mat_conf, ".mat files of level 5, plain or .gz"),
-    OPT(STRINGS, fields,
-        "which variables become fields, a list of NAME:VARIABLE such as image:I_tr"),
+    OPT(STRINGS, fields, "variables to use as fields, a list of NAME:VARIABLE such as image:I_tr"),
     OPT(ENUM, records,
-        "dimension that counts records; auto: the first of two (of a row of labels the second), "
+        "dimension that counts records; auto: the first of two (the second for a row of labels), "
         "the last of more",
         .def = "auto", .choices = records_in),
-    OPT(INT, first_label, "the number of class 0 in the file; MATLAB's programs like 1", .def = "0",
-        .min = -1e9, .max = 1e9),
-    SW_FORMAT_SHAPE(struct mat_conf, "a channel for each number up to 64, else one row"),
+    OPT(INT, first_label, "the label of class 0 in the file; often 1 in MATLAB programs",
+        .def = "0", .min = -1e9, .max = 1e9),
+    SW_FORMAT_SHAPE(struct mat_conf, "one channel per value up to 64, else one row"),
     {0},
 };
 
 const struct sw_format sw_format_mat = {
-    .base = SW_TYPE("mat", "matrices of MATLAB's .mat files (level 5): features, pictures, labels",
+    .base = SW_TYPE("mat", "matrices in MATLAB .mat files (level 5): features, images, labels",
                     struct mat_conf, mat_opts),
     .state_bytes = sizeof(struct mat_state),
     .open = mat_open,

@@ -1,5 +1,5 @@
-/* Arrays of numpy in .npy files, one or more files for each field of a record (data/array.h says
- * which types fields have). Dimension 0 counts the records, the same for all fields. */
+/* NumPy arrays in .npy files, one or more files for each field of a record (data/array.h describes
+ * the types of fields). Dimension 0 counts the records and is the same for all fields. */
 #include "base/os.h"
 #include "data/array.h"
 #include "data/files.h"
@@ -14,12 +14,12 @@ struct npy_conf {
 struct npy_state {
     struct sw_column column[SW_MAX_FIELDS];
     int count;
-    char *name[SW_MAX_FIELDS]; /* owned; of `fields` */
+    char *name[SW_MAX_FIELDS]; /* owned; field names from the key `fields` */
     int names;
-    uint64_t max_bytes; /* of a file in memory */
+    uint64_t max_bytes; /* limit for a file in memory */
 };
 
-/* The key `fields`, taken apart: each name once, with all its files. */
+/* One field name of the key `fields` with all its files. */
 struct named {
     const char *path[64]; /* borrowed from the conf */
     struct sw_strings list;
@@ -27,7 +27,7 @@ struct named {
 
 enum { MAX_NAMED = sizeof((struct named *)0)->path / sizeof(char *) };
 
-/* Where "NAME:FILE" is cut, or NULL. */
+/* The colon of "NAME:FILE", or NULL. */
 static const char *cut(const char *item)
 {
     const char *colon = strchr(item, ':');
@@ -55,8 +55,8 @@ static int own_name(struct npy_state *s, const char *item, size_t n, const char 
     *out = name;
     for (int f = 0; f < s->count; f++) {
         if (!strcmp(s->column[f].field.name, name))
-            return sw_err_set(err, SW_ERR_INVALID, "fields: %s is given by %s already", name,
-                              f == 0 ? "paths" : "labels");
+            return sw_err_set(err, SW_ERR_INVALID, "fields: %s is already defined by the key %s",
+                              name, f == 0 ? "paths" : "labels");
     }
     return SW_OK;
 }
@@ -65,7 +65,7 @@ static int add_column(struct npy_state *s, const char *name, const struct sw_fil
                       const char *shape, struct sw_err *err)
 {
     if (s->count == SW_MAX_FIELDS)
-        return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields of a record",
+        return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields in a record",
                           SW_MAX_FIELDS);
     int rc = sw_column_open(&s->column[s->count], name, files, shape, s->max_bytes, err);
     s->count += rc == SW_OK;
@@ -77,13 +77,15 @@ static int open_column(struct npy_state *s, const char *name, const struct sw_st
 {
     struct sw_files files = {0};
     int rc = sw_files_expand(&files, paths, key, err);
-    if (!rc)
-        rc = add_column(s, name, &files, NULL, err);
+    if (rc)
+        goto out;
+    rc = add_column(s, name, &files, NULL, err);
+out:
     sw_files_fini(&files);
     return rc;
 }
 
-/* All files of the name that item i is the first of. */
+/* Opens all files of the field that item i is the first to name. */
 static int open_named(struct npy_state *s, const struct sw_strings *fields, int i,
                       struct sw_err *err)
 {
@@ -92,16 +94,15 @@ static int open_named(struct npy_state *s, const struct sw_strings *fields, int 
     const size_t bytes = (size_t)(cut(item) - item);
     int count = 0;
     if (s->names == SW_MAX_FIELDS)
-        return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields of a record",
+        return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields in a record",
                           SW_MAX_FIELDS);
     int rc = own_name(s, item, bytes, &name, err);
     for (int k = i; !rc && k < fields->count; k++) {
         if (strncmp(fields->items[k], item, bytes + 1) != 0)
             continue;
         if (count == MAX_NAMED)
-            rc = sw_err_set(err, SW_ERR_INVALID,
-                            "fields: more than %d files for %s; a pattern names many", MAX_NAMED,
-                            name);
+            rc = sw_err_set(err, SW_ERR_INVALID, "fields: more than %d files for %s; use a pattern",
+                            MAX_NAMED, name);
         else
             n.path[count++] = fields->items[k] + bytes + 1;
     }
@@ -157,14 +158,14 @@ static int npy_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 static const struct sw_opt npy_opts[] = {
     SW_FORMAT_PATHS(struct npy_conf, "arrays of the field image, plain or .gz"),
     OPT(STRINGS, labels,
-        "arrays of the field label: a class for each record, or numbers (label sets)"),
+        "arrays of the field label: one class per record, or a row of values (label sets)"),
     OPT(STRINGS, fields, "arrays of further fields, a list of NAME:FILE"),
     SW_FORMAT_SHAPE(struct npy_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 
 const struct sw_format sw_format_npy = {
-    .base = SW_TYPE("npy", "arrays of numpy, a .npy file for each field, plain or .gz",
+    .base = SW_TYPE("npy", "NumPy arrays, a .npy file for each field, plain or .gz",
                     struct npy_conf, npy_opts),
     .state_bytes = sizeof(struct npy_state),
     .open = npy_open,

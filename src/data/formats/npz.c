@@ -1,6 +1,7 @@
-/* Archives of arrays, as numpy.savez and savez_compressed write them (a ZIP archive whose members
- * are .npy files): every array, or those that are named, is a field of the records. Several
- * archives with the same arrays follow each other. data/array.h says which types fields have. */
+/* Archives of arrays written by numpy.savez and savez_compressed (a ZIP archive whose members are
+ * .npy files): every array, or each one named by a key, becomes a field of the records. The records
+ * of several archives with the same arrays are concatenated. data/array.h describes the types of
+ * fields. */
 #include "base/os.h"
 #include "data/array.h"
 #include "data/files.h"
@@ -13,10 +14,10 @@ struct npz_conf {
 };
 
 struct npz_state {
-    struct sw_zip *zip; /* owned, each too; only while it is opened */
+    struct sw_zip *zip; /* owned, elements too; only during open */
     int zips;
     struct sw_column column[SW_MAX_FIELDS];
-    char *name[SW_MAX_FIELDS]; /* owned; of fields */
+    char *name[SW_MAX_FIELDS]; /* owned; names of fields */
     int count;
 };
 
@@ -25,15 +26,13 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
 {
     if (s->count == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "more than %d arrays as fields of a record; choose some with the key "
-                          "fields",
-                          SW_MAX_FIELDS);
+                          "more than %d arrays; select some with the key fields", SW_MAX_FIELDS);
     char *own = sw_format("%.*s", (int)name_bytes, name),
          *array = sw_format("%.*s", (int)member_bytes, member);
     int rc = own && array ? SW_OK : sw_err_nomem(err, "the name of a field", name_bytes);
     for (int f = 0; !rc && f < s->count; f++) {
         if (!strcmp(s->name[f], own))
-            rc = sw_err_set(err, SW_ERR_INVALID, "fields: %s is given twice", own);
+            rc = sw_err_set(err, SW_ERR_INVALID, "fields: duplicate field %s", own);
     }
     if (!rc)
         rc = sw_column_open_members(&s->column[s->count], own, s->zip, s->zips, array, shape, err);
@@ -48,7 +47,7 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
 static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; !rc && i < conf->fields.count; i++) {
+    for (int i = 0; i < conf->fields.count; i++) {
         const char *item = conf->fields.items[i], *colon = strchr(item, ':');
         const char *member = colon ? colon + 1 : item;
         const size_t name_bytes = colon ? (size_t)(colon - item) : strlen(item);
@@ -56,11 +55,13 @@ static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct s
             return sw_err_set(err, SW_ERR_INVALID,
                               "fields: '%s', expected FIELD:ARRAY, such as image:x_train", item);
         rc = add_field(s, item, name_bytes, member, strlen(member), conf->shape, err);
+        if (rc)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
-/* Every array of the first archive is a field of its own name. */
+/* Adds every array of the first archive as a field with the same name. */
 static int add_members(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -104,10 +105,13 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct npz_conf *conf = args->conf;
     struct npz_state *s = r->state;
     int rc = open_archives(s, args->files, r->max_bytes, err);
-    if (!rc)
-        rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
-    if (!rc)
-        rc = sw_columns_join(r, s->column, s->count, err);
+    if (rc)
+        goto out;
+    rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
+    if (rc)
+        goto out;
+    rc = sw_columns_join(r, s->column, s->count, err);
+out:
     close_archives(s);
     return rc;
 }
@@ -134,15 +138,15 @@ static int npz_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 static const struct sw_opt npz_opts[] = {
     SW_FORMAT_PATHS(struct npz_conf, "archives"),
     OPT(STRINGS, fields,
-        "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: all, "
-        "by their names"),
+        "arrays to use as fields, a list of FIELD:ARRAY such as image:x_train; unset: all, with "
+        "their own names"),
     SW_FORMAT_SHAPE(struct npz_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 
 const struct sw_format sw_format_npz = {
-    .base = SW_TYPE("npz", "archives of arrays of numpy, stored or deflated", struct npz_conf,
-                    npz_opts),
+    .base =
+        SW_TYPE("npz", "archives of NumPy arrays, stored or deflated", struct npz_conf, npz_opts),
     .state_bytes = sizeof(struct npz_state),
     .open = npz_open,
     .close = npz_close,

@@ -1,14 +1,13 @@
-/* Two modalities of each record, for nets over pictures and texts: the picture side (pictures in
- * files, or arrays of pixels or features), the text side (tags, or arrays of features), and what
- * both are about (a class, or a set of labels). Each side is .npy arrays, plain or .gz, or text
- * with a line for each record; a list of pictures may hold all in columns between tabs:
+/* Two modalities of each record, for nets over images and texts: the image side (images in files,
+ * or arrays of pixels or features), the text side (tags, or arrays of features), and the label (a
+ * class, or a set of labels). Each side is .npy arrays, plain or .gz, or text with a line for each
+ * record. A list of images may contain all of them in columns separated by tabs:
  *
  *     photos/1.jpg <tab> sky sea boat <tab> nature water
  *
- * Tags become numbers by their frequency, or by a vocabulary; those outside of it are left out.
- * `tags` are int32, as many for each record as the longest has, filled up with -1. Label sets are a
- * number for each class, 1 where the record has it. Fields: image, and where they are given text,
- * tags, label. */
+ * Tags are numbered by frequency or by a vocabulary; tags outside of it are dropped. `tags` are
+ * int32, as many for each record as the longest has, padded with -1. A label set is a row with one
+ * value per class, 1 if the record has the label. Fields: image, and if given text, tags, label. */
 #include "base/os.h"
 #include "base/str.h"
 #include "data/array.h"
@@ -21,7 +20,7 @@
 #include "data/vocabulary.h"
 #include <string.h>
 
-enum kind { ARRAY, PICTURE, TAGS, LABEL, LABEL_SET };
+enum kind { ARRAY, IMAGE, TAGS, LABEL, LABEL_SET };
 enum { LIST_PATH, LIST_TAGS, LIST_LABELS, LIST_COLUMNS };
 
 struct pairs_conf {
@@ -33,22 +32,22 @@ struct pairs_conf {
 
 struct pairs_state {
     struct sw_picture_files files;          /* first member */
-    struct sw_column column[SW_MAX_FIELDS]; /* of ARRAY fields, by field */
+    struct sw_column column[SW_MAX_FIELDS]; /* for fields of kind ARRAY, by field */
     enum kind kind[SW_MAX_FIELDS];
     struct sw_bags tags, labels;
 };
 
-/* A file of lines while it is read. */
+/* A file of lines being read. */
 struct reading {
     struct pairs_state *s;
     const char *root;
-    struct sw_bags *tags, *labels; /* where columns of a list go; NULL: they are not wanted */
-    int columns;                   /* of the first line */
+    struct sw_bags *tags, *labels; /* destination of the columns of a list; NULL: ignored */
+    int columns;                   /* columns of the first line */
 };
 
 /* ---- text ---- */
 
-/* Whether the first of the files is an array of numpy, else it is taken for text. */
+/* Whether the first file is a NumPy array; otherwise it is text. */
 static int is_array(const struct sw_files *files, bool *answer, struct sw_err *err)
 {
     struct sw_blob b;
@@ -59,16 +58,19 @@ static int is_array(const struct sw_files *files, bool *answer, struct sw_err *e
     rc = sw_blob_head(&b, head, sizeof head, err);
     *answer = !rc && !memcmp(head, "\x93NUMPY", sizeof head);
     sw_blob_close(&b);
-    return rc == SW_ERR_FORMAT ? SW_OK : rc; /* shorter than that: no array */
+    return rc == SW_ERR_FORMAT ? SW_OK : rc; /* too short for an array */
 }
 
 static int visit_files(const struct sw_files *files, uint64_t max_bytes, sw_line_visit *visit,
                        void *user, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; !rc && i < files->count; i++)
+    for (int i = 0; i < files->count; i++) {
         rc = sw_lines_visit(files->path[i], max_bytes, visit, user, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int take_bag(void *bags, const char *path, int64_t number, char *text, struct sw_err *err)
@@ -77,7 +79,7 @@ static int take_bag(void *bags, const char *path, int64_t number, char *text, st
     return rc ? sw_err_prefix(err, rc, "%s:%lld", path, (long long)number) : SW_OK;
 }
 
-/* Cuts a line at its tabs, in place. */
+/* Splits a line at its tabs, in place. */
 static int cut_line(char *text, char *column[LIST_COLUMNS])
 {
     int n = 0;
@@ -101,8 +103,8 @@ static int take_list_line(void *user, const char *path, int64_t number, char *te
         in->columns = columns;
     if (columns != in->columns || columns > LIST_COLUMNS || !*column[LIST_PATH])
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s:%lld: %d columns between tabs, expected %d as in the first line: a "
-                          "path, then tags, then labels",
+                          "%s:%lld: %d tab-separated columns, expected %d as in the first line: "
+                          "path, tags, labels",
                           path, (long long)number, *text ? columns : 0,
                           in->columns > LIST_COLUMNS ? LIST_COLUMNS : in->columns);
     int rc = SW_OK;
@@ -132,8 +134,9 @@ static int add_array(struct sw_records *r, const char *name, const struct sw_fil
     struct pairs_state *s = r->state;
     const int f = next_field(r, ARRAY, name, SW_F32);
     int rc = sw_column_open(&s->column[f], name, files, shape, r->max_bytes, err);
-    if (!rc)
-        r->field[f] = s->column[f].field;
+    if (rc)
+        return rc;
+    r->field[f] = s->column[f].field;
     return rc;
 }
 
@@ -154,7 +157,7 @@ static int read_lists(struct sw_records *r, const struct pairs_conf *conf,
     }
     if (!rc && s->files.count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: has no line; expected the path of a picture in each", lists->path[0]);
+                        "%s: is empty; expected the path of an image in each line", lists->path[0]);
     return rc;
 }
 
@@ -173,7 +176,7 @@ static int open_images(struct sw_records *r, const struct sw_format_args *args, 
     }
     rc = read_lists(r, conf, args->files, err);
     sw_picture_files_fields(&s->files, args, r);
-    s->kind[0] = PICTURE;
+    s->kind[0] = IMAGE;
     r->field_count = 1;
     return rc;
 }
@@ -182,13 +185,15 @@ static int open_text(struct sw_records *r, const struct sw_strings *paths, struc
 {
     struct sw_files files = {0};
     int rc = sw_files_expand(&files, paths, "text", err);
-    if (!rc)
-        rc = add_array(r, "text", &files, NULL, err);
+    if (rc)
+        goto out;
+    rc = add_array(r, "text", &files, NULL, err);
+out:
     sw_files_fini(&files);
     return rc;
 }
 
-/* Tags or labels that have files of their own: an array, or lines into bags. */
+/* Opens tags or labels from separate files: an array, or lines of words. */
 static int open_side(struct sw_records *r, const char *name, const struct sw_strings *paths,
                      struct sw_bags *bags, struct sw_err *err)
 {
@@ -196,15 +201,19 @@ static int open_side(struct sw_records *r, const char *name, const struct sw_str
     struct sw_files files = {0};
     bool array = false;
     int rc = sw_files_expand(&files, paths, key, err);
-    if (!rc)
-        rc = is_array(&files, &array, err);
-    if (!rc)
-        rc = array ? add_array(r, name, &files, NULL, err)
-                   : visit_files(&files, r->max_bytes, take_bag, bags, err);
-    if (!rc && !array && bags->count != r->count)
-        rc =
-            sw_err_set(err, SW_ERR_FORMAT, "%s: has %lld lines, expected %lld, one for each record",
-                       files.path[0], (long long)bags->count, (long long)r->count);
+    if (rc)
+        goto out;
+    rc = is_array(&files, &array, err);
+    if (rc)
+        goto out;
+    rc = array ? add_array(r, name, &files, NULL, err)
+               : visit_files(&files, r->max_bytes, take_bag, bags, err);
+    if (rc)
+        goto out;
+    if (!array && bags->count != r->count)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has %lld lines, expected %lld, one per record",
+                        files.path[0], (long long)bags->count, (long long)r->count);
+out:
     sw_files_fini(&files);
     return rc;
 }
@@ -223,16 +232,19 @@ static int read_vocabulary(struct sw_vocabulary *v, const char *path, uint64_t m
     return rc;
 }
 
-/* Counts the tags of other files than those of the records, of the same kind. */
+/* Counts the tags of the files in vocabulary_from, which have the same form as those of the
+ * records. */
 static int count_others(struct sw_records *r, const struct pairs_conf *conf, struct sw_bags *met,
                         struct sw_err *err)
 {
     struct sw_files files = {0};
     struct reading in = {.s = r->state, .tags = met};
     int rc = sw_files_expand(&files, &conf->vocabulary_from, "vocabulary_from", err);
-    if (!rc)
-        rc = conf->tags.count ? visit_files(&files, r->max_bytes, take_bag, met, err)
-                              : visit_files(&files, r->max_bytes, take_list_line, &in, err);
+    if (rc)
+        goto out;
+    rc = conf->tags.count ? visit_files(&files, r->max_bytes, take_bag, met, err)
+                          : visit_files(&files, r->max_bytes, take_list_line, &in, err);
+out:
     sw_files_fini(&files);
     return rc;
 }
@@ -245,9 +257,11 @@ static int make_vocabulary(struct sw_records *r, const struct pairs_conf *conf,
     if (conf->vocabulary)
         return read_vocabulary(v, conf->vocabulary, r->max_bytes, err);
     int rc = conf->vocabulary_from.count ? count_others(r, conf, &others, err) : SW_OK;
-    if (!rc)
-        rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
-                                conf->max_tokens, NULL, err);
+    if (rc)
+        goto out;
+    rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
+                            conf->max_tokens, NULL, err);
+out:
     sw_bags_fini(&others);
     return rc;
 }
@@ -274,16 +288,18 @@ static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int6
     struct pairs_state *s = r->state;
     struct sw_vocabulary v = {.unknown = -1, .line_end = -1};
     int rc = make_vocabulary(r, conf, &v, err);
-    if (!rc)
-        rc = number_tags(s, &v, err);
-    if (!rc) {
-        const int f = next_field(r, TAGS, "tags", SW_I32);
-        const int64_t most = sw_bags_most(&s->tags);
-        r->field[f].ndim = 1;
-        r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
-        r->naming = sw_vocabulary_identity(&v);
-        *tokens = sw_vocabulary_count(&v);
-    }
+    if (rc)
+        goto out;
+    rc = number_tags(s, &v, err);
+    if (rc)
+        goto out;
+    const int f = next_field(r, TAGS, "tags", SW_I32);
+    const int64_t most = sw_bags_most(&s->tags);
+    r->field[f].ndim = 1;
+    r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
+    r->naming = sw_vocabulary_identity(&v);
+    *tokens = sw_vocabulary_count(&v);
+out:
     sw_vocabulary_fini(&v);
     return rc;
 }
@@ -297,15 +313,16 @@ static int check_single(const struct sw_records *r, struct sw_err *err)
         int64_t n = 0;
         sw_bags_get(&s->labels, i, &n);
         if (n != 1)
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "record %lld: %lld labels, expected one; sets of labels need "
-                              "label_sets = yes",
-                              (long long)i, (long long)n);
+            return sw_err_set(
+                err, SW_ERR_FORMAT,
+                "record %lld: %lld labels, expected one; set label_sets = yes for sets of "
+                "labels",
+                (long long)i, (long long)n);
     }
     return SW_OK;
 }
 
-/* Words that are not of the key came after those of the key. */
+/* Words that the key does not list have larger ids than those it lists. */
 static int check_listed(const struct sw_bags *b, int listed, struct sw_err *err)
 {
     for (int64_t i = 0; listed && b->words.count > listed && i < b->count; i++) {
@@ -314,7 +331,7 @@ static int check_listed(const struct sw_bags *b, int listed, struct sw_err *err)
         for (int64_t k = 0; k < n; k++) {
             if (id[k] >= listed)
                 return sw_err_set(err, SW_ERR_FORMAT,
-                                  "record %lld: label '%.60s', expected one of the key classes",
+                                  "record %lld: label '%.60s' is not listed in classes",
                                   (long long)i, sw_lexicon_word(&b->words, id[k], NULL));
         }
     }
@@ -356,15 +373,13 @@ static int check_rows(const struct sw_records *r, struct sw_err *err)
     for (int f = 0; f < r->field_count; f++) {
         const struct sw_column *c = &s->column[f];
         if (s->kind[f] == ARRAY && c->records != r->count)
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: field %s has %lld records, expected %lld, one for each image",
-                              c->array[0].what, r->field[f].name, (long long)c->records,
-                              (long long)r->count);
+            return sw_err_set(
+                err, SW_ERR_FORMAT, "%s: field %s has %lld records, expected %lld, one per image",
+                c->array[0].what, r->field[f].name, (long long)c->records, (long long)r->count);
         if (s->kind[f] == ARRAY && !strcmp(r->field[f].name, "tags") &&
             (r->field[f].dtype != SW_I32 || r->field[f].ndim != 1))
             return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: expected a row of whole numbers for each record, filled up with "
-                              "-1",
+                              "%s: expected a row of integers for each record, padded with -1",
                               c->array[0].what);
     }
     return SW_OK;
@@ -406,7 +421,7 @@ static int pairs_open(struct sw_records *r, const struct sw_format_args *args, s
 
     char *first = sw_files_text(args->files);
     r->files = args->files->count;
-    r->where = first ? sw_format("%lld different tags, %s", (long long)tokens, first) : NULL;
+    r->where = first ? sw_format("%lld distinct tags, %s", (long long)tokens, first) : NULL;
     sw_free(first);
     return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
 }
@@ -458,7 +473,7 @@ static int pairs_fetch(const struct sw_records *r, int64_t record, int f, void *
 static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     const struct pairs_state *s = r->state;
-    if (s->kind[0] == PICTURE)
+    if (s->kind[0] == IMAGE)
         sw_picture_files_locate(r, record, out);
     else
         sw_buf_add(out, r->where);
@@ -468,36 +483,35 @@ static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_b
 
 static const struct sw_opt pairs_opts[] = {
     OPT(STRINGS, paths,
-        "pictures: .npy arrays of pixels or features, or lists of files with a line for each "
-        "record: path, and behind tabs its tags and its labels; a list, patterns allowed",
+        "images: .npy arrays of pixels or features, or lists with a line for each record: path "
+        "of the image, tags, labels, separated by tabs; names or patterns",
         .required = true),
-    OPT(STRING, root, "folder that paths in lists are relative to; else the folder of the list"),
-    SW_FORMAT_SHAPE(struct pairs_conf, "a channel for each number up to 64, else one row"),
+    OPT(STRING, root, "folder that paths in lists are relative to; unset: the folder of the list"),
+    SW_FORMAT_SHAPE(struct pairs_conf, "one channel per value up to 64, else one row"),
     OPT(STRINGS, text, "texts as features: .npy arrays"),
     OPT(STRINGS, tags,
-        "tags: files with a line of words for each record, or .npy arrays of whole numbers filled "
-        "up with -1; else those of the lists"),
+        "tags: files with a line of words for each record, or .npy arrays of integers padded with "
+        "-1; unset: those in the lists"),
     OPT(STRING, vocabulary,
-        "file with a tag a line; unset: made from the tags, the most frequent first"),
+        "file with one tag per line; unset: built from the tags, the most frequent first"),
     OPT(STRINGS, vocabulary_from,
-        "files like those of the tags to make the vocabulary from, the same in all sections"),
+        "files in the form of tags to build the vocabulary from, the same in all sections"),
     SW_FORMAT_MAX_TOKENS(struct pairs_conf,
-                         "most different tags, the frequent ones; others are left out; 0: all"),
+                         "limit for distinct tags, which keeps the most frequent; 0: all"),
     OPT(INT, max_tags,
-        "most tags of a record; what is behind them is left out; 0: as the record with most",
+        "limit for the tags of a record; further tags are dropped; 0: the largest number",
         .def = "0", .min = 0, .max = 1e6),
     OPT(STRINGS, labels,
-        "labels: files with a line of words for each record, or .npy arrays of classes or of "
-        "numbers for each class; else those of the lists"),
-    OPT(BOOL, label_sets,
-        "labels in lines are sets: a number for each class; no: one class for each record",
+        "labels: files with a line of words for each record, or .npy arrays of classes or of one "
+        "value per class; unset: those in the lists"),
+    OPT(BOOL, label_sets, "labels in lines are sets: one value per class; no: one class per record",
         .def = "yes"),
     SW_FORMAT_CLASSES(struct pairs_conf),
     {0},
 };
 
 const struct sw_format sw_format_pairs = {
-    .base = SW_TYPE("pairs", "pictures or their features with tags or text features and label sets",
+    .base = SW_TYPE("pairs", "images or image features with tags or text features and label sets",
                     struct pairs_conf, pairs_opts),
     .implied =
         {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32, .words = 100},

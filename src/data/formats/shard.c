@@ -1,6 +1,6 @@
-/* The project's own record files (data/shard.h), made by `singa-ws data import`. Any number of
- * files with the same fields are one set of records, in the order of their names; a record is found
- * by the file's first number and the file's own index, and is handed out where it lies. */
+/* The record files of this project (data/shard.h), written by `singa-ws data import`. Any number of
+ * files with the same fields form one data set, in the order of their names. A record is found by
+ * binary search over the files and then by the index of its file, and is returned in place. */
 #include "data/shard.h"
 #include "base/os.h"
 #include "data/files.h"
@@ -24,13 +24,13 @@ struct shard_state {
 
 /* ---- opening ---- */
 
-/* The fields of the first file become those of the records; names are memory of that file. */
+/* Copies the fields of the first file; names are memory of that file. */
 static int take_fields(struct sw_records *r, const struct sw_shard *s, int64_t channels,
                        struct sw_err *err)
 {
     if (s->field_count > SW_MAX_FIELDS)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s: has %d fields; at most %d are handled",
-                          s->path, s->field_count, SW_MAX_FIELDS);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s: has %d fields; the limit is %d", s->path,
+                          s->field_count, SW_MAX_FIELDS);
     for (int f = 0; f < s->field_count; f++) {
         const struct sw_shard_field *from = &s->field[f];
         struct sw_field *to = &r->field[f];
@@ -40,8 +40,8 @@ static int take_fields(struct sw_records *r, const struct sw_shard *s, int64_t c
             continue;
         if (r->has_pictures)
             return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                              "%s: %s and %s are both pictures; at most one field may be", s->path,
-                              r->field[r->picture_field].name, from->name);
+                              "%s: both %s and %s are images; the limit is one image field",
+                              s->path, r->field[r->picture_field].name, from->name);
         r->has_pictures = true;
         r->picture_field = f;
         if (channels)
@@ -51,25 +51,26 @@ static int take_fields(struct sw_records *r, const struct sw_shard *s, int64_t c
     return SW_OK;
 }
 
-/* Later files have the same fields; only the sides of pictures may differ, and are then unknown. */
+/* Checks that later files have the same fields. Height and width of images may differ and are then
+ * set to 0 (unknown). */
 static int match_fields(struct sw_records *r, const struct sw_shard *first,
                         const struct sw_shard *s, struct sw_err *err)
 {
     bool same = s->field_count == first->field_count;
     for (int f = 0; same && f < s->field_count; f++) {
         const struct sw_shard_field *a = &first->field[f], *b = &s->field[f];
-        const bool picture = a->kind == SW_SHARD_PICTURE;
+        const bool is_image = a->kind == SW_SHARD_PICTURE;
         same = !strcmp(a->name, b->name) && a->kind == b->kind && a->dtype == b->dtype &&
                a->ndim == b->ndim;
         for (int i = 0; same && i < a->ndim; i++) {
-            same = picture || a->dim[i] == b->dim[i];
+            same = is_image || a->dim[i] == b->dim[i];
             if (i > 0 && a->dim[i] != b->dim[i])
                 r->field[f].dim[i] = 0;
         }
     }
     if (same)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: its fields are others than those of %s", s->path,
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: its fields differ from those of %s", s->path,
                       first->path);
 }
 
@@ -104,7 +105,7 @@ static int shard_open(struct sw_records *r, const struct sw_format_args *args, s
     if (rc)
         return rc;
     r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
-    return r->origin ? SW_OK : sw_err_nomem(err, "what a shard says of its origin", 0);
+    return r->origin ? SW_OK : sw_err_nomem(err, "the origin of a shard", 0);
 }
 
 static void shard_close(struct sw_records *r)
@@ -117,7 +118,7 @@ static void shard_close(struct sw_records *r)
 
 /* ---- fetching ---- */
 
-/* The file that has a record: the last one whose first record is not beyond it. */
+/* The file that contains a record: the last one that begins at or before it. */
 static const struct shard_file *file_of(const struct sw_records *r, int64_t record)
 {
     const struct shard_state *s = r->state;
@@ -138,19 +139,21 @@ static int shard_fetch(const struct sw_records *r, int64_t record, int f, void *
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
     int rc = sw_shard_read(&file->shard, record - file->first, f, &v, err);
-    if (!rc)
-        *out = v.data;
+    if (rc)
+        return rc;
+    *out = v.data;
     return rc;
 }
 
-static int shard_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
-                               struct sw_picture *out, struct sw_err *err)
+static int shard_fetch_image(const struct sw_records *r, int64_t record, struct sw_room *room,
+                             struct sw_picture *out, struct sw_err *err)
 {
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
     int rc = sw_shard_read(&file->shard, record - file->first, r->picture_field, &v, err);
-    if (!rc)
-        *out = (struct sw_picture){v.encoded, v.data, v.bytes, v.channels, v.height, v.width};
+    if (rc)
+        return rc;
+    *out = (struct sw_picture){v.encoded, v.data, v.bytes, v.channels, v.height, v.width};
     return rc;
 }
 
@@ -158,9 +161,12 @@ static int shard_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct shard_state *s = r->state;
     int rc = SW_OK;
-    for (int i = 0; !rc && i < s->count; i++)
+    for (int i = 0; i < s->count; i++) {
         rc = sw_shard_whole(&s->file[i].shard, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void shard_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
@@ -170,19 +176,20 @@ static void shard_locate(const struct sw_records *r, int64_t record, struct sw_b
 }
 
 static const struct sw_opt shard_opts[] = {
-    SW_FORMAT_PATHS(struct shard_conf, "shards made by `singa-ws data import`"),
+    SW_FORMAT_PATHS(struct shard_conf, "shards written by `singa-ws data import`"),
     {0},
 };
 
 const struct sw_format sw_format_shard = {
-    .base = SW_TYPE("shard",
-                    "singa-ws's own record files, made by `singa-ws data import` from any other",
-                    struct shard_conf, shard_opts),
+    .base =
+        SW_TYPE("shard",
+                "record files of singa-ws, written by `singa-ws data import` from any other format",
+                struct shard_conf, shard_opts),
     .state_bytes = sizeof(struct shard_state),
     .open = shard_open,
     .close = shard_close,
     .fetch = shard_fetch,
-    .fetch_picture = shard_fetch_picture,
+    .fetch_picture = shard_fetch_image,
     .check = shard_check,
     .locate = shard_locate,
 };

@@ -1,18 +1,18 @@
-/* Pictures made by code: deterministic, learnable, of any size, and cheap enough (a fraction of a
- * nanosecond per element) not to be what a benchmark measures.
+/* Synthetic images: deterministic, learnable, of any size, and cheap enough (a fraction of a
+ * nanosecond per element) not to dominate a benchmark.
  *
- * A picture of class k is, per channel, the sum of two plane waves whose length, slope and phase
- * are drawn from k, moved sideways by a few pixels that are drawn from the record, plus noise: x[c,
- * y, x] = wave(a)[phase(a) + slope(a) y + x + shift] + wave(b)[...] + noise[hash(row) + x] in raw
- * units 0..255, as unsigned bytes: 0..100 for each wave and 0..55 for the noise, so that a byte
- * cannot overflow. Waves are tables one period and one width long, noise is a table read at a
- * hashed place per row: a row is three byte strings added up. Tables are some 70 KiB whatever the
- * number of classes.
- * Classes are the same in every split with the same `seed`; the records of two splits differ.
+ * An image of class k is, per channel, the sum of two plane waves whose length, slope and phase are
+ * drawn from k, shifted sideways by a few pixels drawn from the record, plus noise: x[c, y, x] =
+ * wave(a)[phase(a) + slope(a) y + x + shift] + wave(b)[...] + noise[hash(row) + x] in raw units
+ * 0..255, as unsigned bytes: 0..100 for each wave and 0..55 for the noise, so that a byte cannot
+ * overflow. Waves are tables of one period and one width, noise is a table read at a hashed
+ * position per row: a row is the sum of three byte strings. The tables take about 70 KiB whatever
+ * the number of classes. Classes are the same in every split with the same `seed`; the records of
+ * two splits differ.
  *
- * `kind = sequences` makes running text as the format text reads it: windows of one long chain of
- * tokens (data/synthetic_words.h). `kind = pairs` adds counts of words (text) and tags to pictures,
- * all drawn from the same class. */
+ * `kind = sequences` generates running text in the form of the format text: windows of one long
+ * chain of tokens (data/synthetic_words.h). `kind = pairs` adds word counts (text) and tags to
+ * images, all drawn from the same class. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/philox.h"
@@ -30,7 +30,7 @@ enum {
     BLOCK = 16
 };
 
-enum kind { KIND_AUTO, KIND_PICTURES, KIND_SEQUENCES, KIND_PAIRS };
+enum kind { KIND_AUTO, KIND_IMAGES, KIND_SEQUENCES, KIND_PAIRS };
 
 static const char *const kinds[] = {"auto", "pictures", "sequences", "pairs", NULL};
 
@@ -42,10 +42,10 @@ struct synthetic_conf {
 
 struct wave {
     uint32_t period;      /* pixels */
-    unsigned char *table; /* borrowed from tables; period + width bytes */
+    unsigned char *table; /* part of tables; period + width bytes */
 };
 
-/* Fields of pictures and of pairs, and those of sequences. */
+/* Fields of images and of pairs, and those of sequences. */
 enum { IMAGE, LABEL, TEXT, TAGS };
 enum { TOKENS, TARGET, NEXT };
 
@@ -55,7 +55,7 @@ struct synthetic_state {
     uint64_t class_key;
     struct sw_philox record_key;
     struct wave wave[WAVES];
-    unsigned char *noise;  /* borrowed from tables; NOISE_BYTES + width */
+    unsigned char *noise;  /* part of tables; NOISE_BYTES + width */
     unsigned char *tables; /* owned */
 };
 
@@ -73,7 +73,8 @@ static void fill_wave(struct wave *w, int64_t width)
 
 static int make_tables(struct synthetic_state *s, int64_t width, struct sw_err *err)
 {
-    static const double cycles[WAVES] = {1, 1.25, 1.5, 2, 2.5, 3, 3.5, 4}; /* across the picture */
+    static const double cycles[WAVES] = {1,   1.25, 1.5, 2,
+                                         2.5, 3,    3.5, 4}; /* periods across the image */
     size_t bytes = NOISE_BYTES + (size_t)width;
     for (int i = 0; i < WAVES; i++) {
         s->wave[i].period = (uint32_t)lrint((double)width / cycles[i]);
@@ -83,7 +84,7 @@ static int make_tables(struct synthetic_state *s, int64_t width, struct sw_err *
     }
     s->tables = sw_os()->alloc(bytes);
     if (!s->tables)
-        return sw_err_nomem(err, "tables of synthetic pictures", bytes);
+        return sw_err_nomem(err, "tables of synthetic images", bytes);
     s->noise = s->tables;
     unsigned char *at = s->tables + NOISE_BYTES + width;
     for (int i = 0; i < WAVES; i++) {
@@ -98,8 +99,7 @@ static int make_tables(struct synthetic_state *s, int64_t width, struct sw_err *
     return SW_OK;
 }
 
-static int open_pictures(struct sw_records *r, const struct sw_format_args *args,
-                         struct sw_err *err)
+static int open_images(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct synthetic_conf *conf = args->conf;
     const struct sw_geometry *like = &args->implied;
@@ -108,7 +108,7 @@ static int open_pictures(struct sw_records *r, const struct sw_format_args *args
     const int64_t x = choose(conf->width, like->width, 32);
     if (c * y * x > INT32_MAX)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "channels, height, width: %lldx%lldx%lld is above 2 GiB a picture",
+                          "channels x height x width = %lldx%lldx%lld exceeds 2 GiB per image",
                           (long long)c, (long long)y, (long long)x);
     r->field[IMAGE] = (struct sw_field){"image", SW_U8, 3, {c, y, x}};
     r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
@@ -149,20 +149,22 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
     s->kind = conf->kind     ? (enum kind)conf->kind
               : like->length ? KIND_SEQUENCES
               : like->words  ? KIND_PAIRS
-                             : KIND_PICTURES;
+                             : KIND_IMAGES;
     s->class_key = sw_mix64(seed ^ SW_PURPOSE_SYNTHETIC);
     s->record_key = sw_philox_stream(seed, SW_PURPOSE_SYNTHETIC, split);
     s->words.class_key = sw_mix64(s->class_key);
     s->words.split_key = sw_mix64(s->words.class_key ^ split);
-    r->where = sw_strdup("made by code");
+    r->where = sw_strdup("generated data");
     if (!r->where)
-        return sw_err_nomem(err, "a line of text", 0);
+        return sw_err_nomem(err, "a description of synthetic data", 0);
     if (s->kind == KIND_SEQUENCES) {
         open_sequences(r, args);
         return SW_OK;
     }
-    int rc = open_pictures(r, args, err);
-    if (!rc && s->kind == KIND_PAIRS)
+    int rc = open_images(r, args, err);
+    if (rc)
+        return rc;
+    if (s->kind == KIND_PAIRS)
         add_words(r, args);
     return rc;
 }
@@ -173,7 +175,7 @@ static void synthetic_close(struct sw_records *r)
     sw_free(s->tables);
 }
 
-/* out = a + b + noise; the tables are made so that no byte overflows. */
+/* out = a + b + noise; no byte overflows, by construction of the tables. */
 static void add_row(unsigned char *restrict out, const unsigned char *restrict a,
                     const unsigned char *restrict b, const unsigned char *restrict noise, int64_t n)
 {
@@ -186,11 +188,12 @@ static void add_row(unsigned char *restrict out, const unsigned char *restrict a
         out[i] = (unsigned char)(a[i] + b[i] + noise[i]);
 }
 
-/* One of a class's plane waves in one channel. */
+/* A plane wave of a class in one channel. */
 struct plane_wave {
     const struct wave *wave;
     uint32_t phase; /* pixels */
-    uint32_t slope; /* pixels per row in sixteenths, -24 .. 24, plus a whole period against signs */
+    uint32_t
+        slope; /* sixteenths of a pixel per row, -24 .. 24, plus a whole period to be positive */
 };
 
 static struct plane_wave draw_wave(const struct synthetic_state *s, int64_t label, int64_t channel,
@@ -221,8 +224,8 @@ static void paint(const struct sw_records *r, struct sw_philox4 word, int64_t la
         const struct plane_wave a = draw_wave(s, label, c, 0, shift),
                                 b = draw_wave(s, label, c, 1, shift);
         for (int64_t y = 0; y < height; y++, out += width) {
-            /* Knuth's MMIX generator: one step per row, its best 16 bits say where the noise
-             * begins. */
+            /* Knuth's MMIX generator: one step per row; its 16 upper bits select the noise
+             * position. */
             h = h * 6364136223846793005ull + 1442695040888963407ull;
             add_row(out, wave_row(&a, y), wave_row(&b, y), s->noise + (h >> 48), width);
         }
@@ -266,33 +269,31 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
 
 static const struct sw_opt synthetic_opts[] = {
     OPT(ENUM, kind,
-        "pictures, sequences of tokens, or pairs of pictures with words; auto: as the files it "
-        "stands in for",
+        "pictures (images), sequences of tokens, or pairs of images with words; auto: like the "
+        "files that it replaces",
         .def = "auto", .choices = kinds),
     OPT(INT, classes,
-        "number of classes, or of different tokens; 0: 10, or that of the files it stands in for",
+        "number of classes, or of distinct tokens; 0: 10, or that of the files it replaces",
         .def = "0", .min = 0, .max = 1e6),
     OPT(INT, records, "number of records; 0: 10000", .def = "0", .min = 0, .max = 1e12),
-    OPT(INT, height, "rows of a picture; 0: 32, or that of the files it stands in for", .def = "0",
+    OPT(INT, height, "rows of an image; 0: 32, or that of the files it replaces", .def = "0",
         .min = 0, .max = 65535),
-    OPT(INT, width, "columns of a picture; 0: 32, or that of the files it stands in for",
-        .def = "0", .min = 0, .max = 65535),
-    OPT(INT, length,
-        "of sequences: tokens of a record; 0: 50, or that of the texts it stands in for",
+    OPT(INT, width, "columns of an image; 0: 32, or that of the files it replaces", .def = "0",
+        .min = 0, .max = 65535),
+    OPT(INT, length, "for sequences: tokens of a record; 0: 50, or that of the texts it replaces",
         .def = "0", .min = 0, .max = 1 << 20),
-    OPT(INT, words,
-        "of pairs: different words, whose counts are the field text and which tags are; 0: 100",
+    OPT(INT, words, "for pairs: distinct words, counted in the field text and used as tags; 0: 100",
         .def = "0", .min = 0, .max = 1e6),
-    OPT(INT, tags, "of pairs: most tags of a record", .def = "8", .min = 1, .max = 1e4),
-    OPT(INT, seed, "another seed gives other classes and pictures; job.seed does not change them",
-        .def = "1", .min = 0, .max = 1e15),
+    OPT(INT, tags, "for pairs: limit for the tags of a record", .def = "8", .min = 1, .max = 1e4),
+    OPT(INT, seed, "seed of classes and images, which do not depend on job.seed", .def = "1",
+        .min = 0, .max = 1e15),
     {0},
 };
 
 const struct sw_format sw_format_synthetic = {
     .base =
         SW_TYPE("synthetic",
-                "deterministic, learnable pictures, sequences and pairs of any size, made by code",
+                "synthetic images, sequences and pairs of any size, deterministic and learnable",
                 struct synthetic_conf, synthetic_opts),
     .made_by_code = true,
     .state_bytes = sizeof(struct synthetic_state),

@@ -1,9 +1,9 @@
-/* Running text for models of language: bytes, characters or words as numbers (data/vocabulary.h).
- * The files are one long text. Record i is a window of `length` tokens from token i * stride on;
- * `target` is the same window one token later, so that at every place the next token is to be
- * found, and `label` is the last of them. With `streams` (a key of every section, data/subset.h)
- * and a stride of `length` every row of a batch reads on where it ended in the batch before. All is
- * read and checked once, at opening, and kept as one, two or four bytes a token. */
+/* Running text for language models: bytes, characters or words as numbers (data/vocabulary.h). The
+ * files form one long text. Record i is a window of `length` tokens starting at token i * stride;
+ * `target` is the same window one token later, so that the next token is to be predicted at every
+ * position, and `label` is its last token. With `streams` (a key of every section, data/subset.h)
+ * and a stride of `length`, every row of a batch continues the same row of the previous batch.
+ * Everything is read and checked at opening, and stored as one, two or four bytes per token. */
 #include "base/os.h"
 #include "data/blob.h"
 #include "data/files.h"
@@ -30,24 +30,24 @@ struct text_conf {
 
 struct text_state {
     struct sw_vocabulary vocabulary;
-    void *codes; /* owned; uint8_t, uint16_t or int32_t each */
-    int width;   /* bytes of one */
+    void *codes; /* owned; elements are uint8_t, uint16_t or int32_t */
+    int width;   /* bytes of one element */
     int64_t count, capacity;
     int64_t length, stride;
-    int32_t of_byte[BYTES]; /* while texts are read: the token that is this byte alone, or -1 */
+    int32_t of_byte[BYTES]; /* while texts are read: token id of each single byte, or -1 */
 };
 
-/* What texts are made of. Most tokens of a text may be single bytes: they are not looked up. */
+/* Token counts of texts. Many tokens are single bytes; these are counted without a lookup. */
 struct met {
     struct sw_lexicon words;
-    int64_t of_byte[BYTES]; /* how often each byte was a token; not among the words yet */
+    int64_t of_byte[BYTES]; /* count of each byte as a token; not yet in words */
 };
 
 static const char *const units[] = {"bytes", "characters", "words", NULL};
 
 /* ---- texts ---- */
 
-/* Does something with every token of a text. */
+/* Handles one token of a text. */
 typedef int visit_token(void *user, const struct sw_text *t, const char *token, size_t n,
                         struct sw_err *err);
 
@@ -87,9 +87,12 @@ static int visit_files(const struct text_conf *conf, const struct sw_files *file
                        uint64_t max_bytes, visit_token *visit, void *user, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; !rc && i < files->count; i++)
+    for (int i = 0; i < files->count; i++) {
         rc = visit_file(conf, files->path[i], max_bytes, visit, user, err);
-    return rc;
+        if (rc)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- vocabulary ---- */
@@ -128,10 +131,11 @@ static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
         rc = add_bytes(&met, err);
     const bool cuts = conf->max_tokens > 0 && conf->max_tokens < met.words.count;
     if (!rc && cuts && !conf->unknown)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "max_tokens = %lld, but the texts have %d different tokens; name a token "
-                        "that stands for the others with unknown",
-                        (long long)conf->max_tokens, met.words.count);
+        rc =
+            sw_err_set(err, SW_ERR_INVALID,
+                       "max_tokens = %lld, but the texts have %d distinct tokens; set unknown to a "
+                       "token that replaces the others",
+                       (long long)conf->max_tokens, met.words.count);
     if (!rc)
         rc = sw_vocabulary_make(&s->vocabulary, &met.words, conf->max_tokens, conf->unknown, err);
     sw_lexicon_fini(&met.words);
@@ -146,9 +150,11 @@ static int read_vocabulary(struct text_state *s, const struct text_conf *conf, u
     if (rc)
         return sw_err_prefix(err, rc, "vocabulary");
     rc = sw_blob_take(&blob, err);
-    if (!rc)
-        rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
-                                 (size_t)blob.bytes, conf->unknown, err);
+    if (rc)
+        goto out;
+    rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
+                             (size_t)blob.bytes, conf->unknown, err);
+out:
     sw_blob_close(&blob);
     return rc;
 }
@@ -159,20 +165,22 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
     struct sw_files others = {0};
     if (conf->vocabulary && conf->vocabulary_from.count)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "vocabulary and vocabulary_from are both given; one of them says where "
-                          "the tokens are from");
+                          "vocabulary and vocabulary_from are both set; remove one");
     if (conf->vocabulary && conf->max_tokens)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "max_tokens = %lld is for a vocabulary made from texts; shorten the file "
-                          "%s instead",
-                          (long long)conf->max_tokens, conf->vocabulary);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "max_tokens = %lld applies only to a vocabulary built from texts; shorten "
+            "the file %s instead",
+            (long long)conf->max_tokens, conf->vocabulary);
     if (conf->vocabulary)
         return read_vocabulary(s, conf, max_bytes, err);
     if (!conf->vocabulary_from.count)
         return make_vocabulary(s, conf, texts, max_bytes, err);
     int rc = sw_files_expand(&others, &conf->vocabulary_from, "vocabulary_from", err);
-    if (!rc)
-        rc = make_vocabulary(s, conf, &others, max_bytes, err);
+    if (rc)
+        goto out;
+    rc = make_vocabulary(s, conf, &others, max_bytes, err);
+out:
     sw_files_fini(&others);
     return rc;
 }
@@ -187,8 +195,8 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
         n == 1 ? s->of_byte[(unsigned char)*token] : sw_vocabulary_find(&s->vocabulary, token, n);
     if (id < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: '%.*s' before byte %lld is not in the vocabulary; the key unknown "
-                          "names a token that stands for such",
+                          "%s: '%.*s' before byte %lld is not in the vocabulary; set unknown to a "
+                          "token that replaces unknown tokens",
                           t->what, (int)(n < 60 ? n : 60), token, (long long)(t->at - t->begin));
     int rc = sw_grow(&s->codes, (size_t)s->width, s->count, &s->capacity, FIRST_CODES,
                      "the tokens of a text", err);
@@ -228,10 +236,11 @@ static int take_texts(struct sw_records *r, const struct text_conf *conf,
     if (rc)
         return rc;
     if (s->count <= s->length)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: %lld tokens in all files; a record of length = %lld needs one more "
-                          "than that",
-                          texts->path[0], (long long)s->count, (long long)s->length);
+        return sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: all files together have %lld tokens; length = %lld requires at least "
+            "%lld",
+            texts->path[0], (long long)s->count, (long long)s->length, (long long)s->length + 1);
     r->count = (s->count - 1 - s->length) / s->stride + 1;
     return SW_OK;
 }
@@ -246,8 +255,9 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
     s->stride = conf->stride ? conf->stride : conf->length;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
     int rc = open_vocabulary(s, conf, args->files, r->max_bytes, err);
-    if (!rc)
-        rc = take_texts(r, conf, args->files, err);
+    if (rc)
+        return rc;
+    rc = take_texts(r, conf, args->files, err);
     if (rc)
         return rc;
 
@@ -285,30 +295,30 @@ static int text_fetch(const struct sw_records *r, int64_t record, int f, void *s
 
 static const struct sw_opt text_opts[] = {
     SW_FORMAT_PATHS(struct text_conf, "texts, plain or .gz"),
-    OPT(ENUM, unit, "what a token is: a byte, a character of UTF-8, or a word between blanks",
+    OPT(ENUM, unit, "unit of a token: a byte, a UTF-8 character, or a word between blanks",
         .def = "characters", .choices = units),
     OPT(INT, length, "tokens of a record", .min = 1, .max = MAX_LENGTH, .required = true),
     OPT(INT, stride,
-        "tokens from the beginning of a record to that of the next; 0: length, so that records "
-        "meet",
+        "tokens from the beginning of a record to that of the next; 0: length (no gap or overlap)",
         .def = "0", .min = 0, .max = MAX_LENGTH),
     OPT(STRING, vocabulary,
-        "file with a token a line; unset: made from texts, the most frequent token first"),
+        "file with one token per line; unset: built from texts, the most frequent token first"),
     OPT(STRINGS, vocabulary_from,
-        "texts to make the vocabulary from, the same in all sections; unset: paths"),
-    SW_FORMAT_MAX_TOKENS(struct text_conf,
-                         "most tokens of a vocabulary made from texts, the frequent ones; 0: all"),
+        "texts to build the vocabulary from, the same in all sections; unset: paths"),
+    SW_FORMAT_MAX_TOKENS(
+        struct text_conf,
+        "limit for a vocabulary built from texts, which keeps the most frequent; 0: all"),
     OPT(STRING, unknown,
-        "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
+        "token that replaces tokens outside the vocabulary, such as <unk>; unset: these are "
         "errors"),
     OPT(STRING, line_end,
-        "of words: token put at the end of each line, such as <eos>; unset: none"),
+        "for words: token added at the end of each line, such as <eos>; unset: none"),
     {0},
 };
 
 const struct sw_format sw_format_text = {
     .base =
-        SW_TYPE("text", "running text: windows of bytes, characters or words, and what comes next",
+        SW_TYPE("text", "running text: windows of bytes, characters or words, and the next tokens",
                 struct text_conf, text_opts),
     .implied = {.records = 10000, .classes = 64, .length = 50},
     .state_bytes = sizeof(struct text_state),

@@ -1,5 +1,5 @@
 /* What the tests of data/ share: folders and files that a test makes, the struct of a format filled
- * through its own option rows, and sources of small pictures whose pixels say which record they
+ * through its own option rows, and sources of small images whose pixels say which record they
  * are. */
 #pragma once
 
@@ -171,7 +171,7 @@ static inline void support_big_endian(unsigned char *p, uint32_t v)
 
 enum { SUPPORT_SIDE = 4, SUPPORT_PIXELS = SUPPORT_SIDE * SUPPORT_SIDE };
 
-/* Pictures of 4x4: pixel 0 and 1 are the record's number, the others count up. The buffer is
+/* Images of 4x4: pixel 0 and 1 are the record's number, the others count up. The buffer is
  * malloc's; *bytes its size. */
 static inline unsigned char *support_idx_images(int64_t records, size_t *bytes)
 {

@@ -1,4 +1,4 @@
-/* Folders of pictures that tests make: every picture has one colour, which says what it is. */
+/* Folders of images that tests make: every image has one color, which says what it is. */
 #pragma once
 
 #include "picture_support.h"
@@ -10,7 +10,7 @@ static inline void support_mkdir(const char *name)
     assert_int_equal(mkdir(support_path(name), 0700), 0);
 }
 
-/* A grey level as a JPEG or, by its name, PNG of those sides. */
+/* A gray level as a JPEG or, by its name, PNG of those sides. */
 static inline void support_level(const char *name, int height, int width, unsigned char level)
 {
     size_t bytes;

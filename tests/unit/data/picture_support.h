@@ -12,7 +12,7 @@ struct support_jpeg {
     bool progressive, full_colour; /* full_colour: no subsampling */
 };
 
-/* A smooth colour pattern with some texture, so that a shift by a pixel shows. */
+/* A smooth color pattern with some texture, so that a shift by a pixel shows. */
 static inline unsigned char support_pixel(int c, int y, int x)
 {
     return (unsigned char)(128 + (x * 5 + y * 3 + c * 40 + (x * y) / 7) % 97 - (x % 16 == 3) * 20);
@@ -99,7 +99,7 @@ static inline unsigned char *support_png(struct support_png how, const unsigned 
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     if (setjmp(png_jmpbuf(png)))
-        fail_msg("libpng cannot write a test picture");
+        fail_msg("libpng cannot write a test image");
     png_set_write_fn(png, &sink, support_sink_write, support_sink_flush);
     png_set_IHDR(png, info, (png_uint_32)how.width, (png_uint_32)how.height, how.depth, how.type,
                  how.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,

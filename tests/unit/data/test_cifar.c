@@ -65,21 +65,21 @@ static void expect(const char *path, const char *part, const char *more)
     ASSERT_CONTAINS(err.text, more);
 }
 
-static void cifar10_names_file_record_and_expectation(void **state)
+static void cifar10_errors_name_file_record_and_expected_value(void **state)
 {
     size_t n;
     unsigned char *b = make_records(300, &n);
-    expect(support_write("x", b, n - 1), "record 299 is cut short: 3072 bytes", "expected 3073");
-    expect(support_gzip("x", b, n - 1), "record 299 is cut short: 3072 bytes", "expected 3073");
-    expect(support_write("x", b, n + 5), "record 300 is cut short: 5 bytes", "expected 3073");
-    expect(support_write("x", b, 0), "has no record", "3073 bytes");
+    expect(support_write("x", b, n - 1), "record 299 is truncated: 3072 bytes", "expected 3073");
+    expect(support_gzip("x", b, n - 1), "record 299 is truncated: 3072 bytes", "expected 3073");
+    expect(support_write("x", b, n + 5), "record 300 is truncated: 5 bytes", "expected 3073");
+    expect(support_write("x", b, 0), "the file is empty", "3073 bytes");
     b[287 * RECORD] = 10;
     expect(support_write("x", b, n), "record 287: label 10", "expected 0 to 9");
     expect(support_gzip("x", b, n), "record 287: label 10", "expected 0 to 9");
     free(b);
 }
 
-static void cifar10_believes_no_size_in_a_gzip(void **state)
+static void cifar10_rejects_false_gzip_sizes(void **state)
 {
     size_t n, bytes = 0;
     unsigned char *b = make_records(3, &n);
@@ -87,7 +87,7 @@ static void cifar10_believes_no_size_in_a_gzip(void **state)
     struct sw_err err = {0};
     ASSERT_OK(sw_os_read_file(support_gzip("x", b, n), 1 << 20, &file, &bytes, &err));
     const uint32_t claims[] = {2 * RECORD, 4 * RECORD, 1000000u * RECORD};
-    static const char *const parts[] = {"goes on after record 1", "in record 3",
+    static const char *const parts[] = {"data follow the last record (1)", "in record 3",
                                         "compressed bytes can hold"};
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 4; k++)
@@ -131,7 +131,7 @@ static int open_cifar100(const char *path, int labels, struct sw_records *r, str
     return sw_records_open(r, c.format, &args, err);
 }
 
-static void cifar100_has_two_labels_a_record(void **state)
+static void cifar100_records_have_two_labels(void **state)
 {
     enum { TWO = 3074, COUNT = 300 };
     unsigned char *b = calloc(COUNT, TWO), scratch[3072];
@@ -174,7 +174,7 @@ static void cifar100_has_two_labels_a_record(void **state)
     struct sw_records r;
     path = support_write("x", b, COUNT * TWO - 1);
     assert_int_equal(open_cifar100(path, 1, &r, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "record 299 is cut short: 3073 bytes, expected 3074 (labels: 2");
+    ASSERT_CONTAINS(err.text, "record 299 is truncated: 3073 bytes, expected 3074 (2 for labels");
     free(b);
 }
 
@@ -205,10 +205,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cifar10_reads_several_files_plain_and_gzip),
-        cmocka_unit_test(cifar10_names_file_record_and_expectation),
-        cmocka_unit_test(cifar10_believes_no_size_in_a_gzip),
+        cmocka_unit_test(cifar10_errors_name_file_record_and_expected_value),
+        cmocka_unit_test(cifar10_rejects_false_gzip_sizes),
         cmocka_unit_test(cifar10_reports_a_file_that_shrank),
-        cmocka_unit_test(cifar100_has_two_labels_a_record),
+        cmocka_unit_test(cifar100_records_have_two_labels),
         cmocka_unit_test(cifar10_reads_the_real_files),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);

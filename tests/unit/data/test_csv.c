@@ -93,10 +93,11 @@ static void words_are_classes_in_sorted_or_given_order(void **state)
     assert_int_equal(label(&r, 2), 3);
     sw_records_close(&r);
     assert_int_equal(open_paths(table("oak,1\nelm,2\n"), NULL, &r, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "t.csv: line 2, record 1, column 1: 'elm', expected one of the key");
+    ASSERT_CONTAINS(err.text,
+                    "t.csv: line 2, record 1, column 1: 'elm', expected one of the labels");
 }
 
-static void columns_have_names_and_uses(void **state)
+static void columns_have_names_and_roles(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
@@ -137,7 +138,7 @@ static void targets_alone_need_no_label(void **state)
     sw_records_close(&r);
 }
 
-static void files_follow_each_other_plain_and_gzip(void **state)
+static void plain_and_gzip_files_are_concatenated(void **state)
 {
     static const char one[] = "a,b,c\n1,2,0\n", two[] = "a,b,c\n3,4,1\n5,6,1\n";
     struct sw_records r;
@@ -152,7 +153,7 @@ static void files_follow_each_other_plain_and_gzip(void **state)
     sw_records_close(&r);
     const char *other = support_write("three.csv", "a,x,c\n1,2,3\n", 12);
     assert_int_equal(open_paths(plain, other, &r, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "three.csv: line 1: column 2 is called x, expected b");
+    ASSERT_CONTAINS(err.text, "three.csv: line 1: column 2 is named x, expected b");
 }
 
 static void shapes_are_checked_against_the_columns(void **state)
@@ -197,7 +198,7 @@ static void expect(const char *text, const char *part)
     ASSERT_CONTAINS(err.text, part);
 }
 
-static void damage_names_file_line_record_and_expectation(void **state)
+static void errors_name_file_line_record_and_expected_value(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
@@ -212,9 +213,9 @@ static void damage_names_file_line_record_and_expectation(void **state)
     expect("1,0x10,0\n", "'0x10', expected a number");
     expect("1,1e39,0\n", "'1e39', expected a number in the range");
     expect("1,2,\n", "column 3: '', expected a label");
-    expect("1,\"2,0\n", "line 1, column 2: its quote never ends");
-    expect("1,\"2\"x,0\n", "line 1, column 2: text follows its closing quote");
-    expect("1,2\"x,0\n", "line 1, column 2: a quote inside a field");
+    expect("1,\"2,0\n", "line 1, column 2: unterminated quote");
+    expect("1,\"2\"x,0\n", "line 1, column 2: text after the closing quote");
+    expect("1,2\"x,0\n", "line 1, column 2: quote inside an unquoted field");
     expect("\"1\n\",0\n2\n", "line 1, record 0, column 1");
     expect("1,\"a\nb\"\nc\n", "line 3, record 1: 1 columns");
     assert_int_equal(open_paths(support_write("t.csv", "1,\0,0\n", 6), NULL, &r, &err),
@@ -223,7 +224,7 @@ static void damage_names_file_line_record_and_expectation(void **state)
     set_header(true);
     expect("a,b\n", "has no record");
     support_int(&conf, "skip_lines", 3);
-    expect("a,b\nc\n", "has 2 lines, fewer than skip_lines = 3");
+    expect("a,b\nc\n", "has only 2 lines, but skip_lines = 3");
     assert_int_equal(open_paths(support_path("missing.csv"), NULL, &r, &err), SW_ERR_NOTFOUND);
     ASSERT_CONTAINS(err.text, "missing.csv");
 }
@@ -237,22 +238,22 @@ static void expect_key(const char *part)
     ASSERT_CONTAINS(err.text, part);
 }
 
-static void keys_that_name_no_column_are_refused(void **state)
+static void keys_with_unknown_columns_are_refused(void **state)
 {
     begin();
     set_header(true);
     support_text(&conf, "label", "knd");
-    expect_key("label = knd: no column has that name; did you mean kind?");
+    expect_key("label = knd: no such column; did you mean kind?");
     support_text(&conf, "label", "4");
-    expect_key("label = 4: there are 3 columns");
+    expect_key("label = 4: the table has only columns 1 to 3");
     support_text(&conf, "label", "kind");
     support_strings(&conf, "target", 1, "3", NULL);
-    expect_key("label = kind: column 3 has another use already");
+    expect_key("label = kind: column 3 is already used by another key");
     support_strings(&conf, "target", 1, "1", "2");
     expect_key("no column is left");
     set_header(false);
     support_text(&conf, "label", "kind");
-    expect_key("label = kind: expected the number of a column, 1 to 3");
+    expect_key("label = kind: expected a column number from 1 to 3");
     begin();
     set_header(true);
     support_strings(&conf, "classes", 1, "a", "a");
@@ -278,7 +279,7 @@ static void gzip_files_inflate_up_to_a_limit(void **state)
         const int rc = open_paths(path, NULL, &r, &err);
         assert_int_equal(rc, max_bytes < (int64_t)bytes ? SW_ERR_FORMAT : SW_OK);
         if (rc)
-            ASSERT_CONTAINS(err.text, "big.gz: holds more than max_bytes = 99999 bytes");
+            ASSERT_CONTAINS(err.text, "big.gz: has more than max_bytes = 99999 bytes");
         sw_records_close(&r);
     }
     begin();
@@ -373,12 +374,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_of_numbers_with_its_label_last),
         cmocka_unit_test(words_are_classes_in_sorted_or_given_order),
-        cmocka_unit_test(columns_have_names_and_uses),
+        cmocka_unit_test(columns_have_names_and_roles),
         cmocka_unit_test(targets_alone_need_no_label),
-        cmocka_unit_test(files_follow_each_other_plain_and_gzip),
+        cmocka_unit_test(plain_and_gzip_files_are_concatenated),
         cmocka_unit_test(shapes_are_checked_against_the_columns),
-        cmocka_unit_test(damage_names_file_line_record_and_expectation),
-        cmocka_unit_test(keys_that_name_no_column_are_refused),
+        cmocka_unit_test(errors_name_file_line_record_and_expected_value),
+        cmocka_unit_test(keys_with_unknown_columns_are_refused),
         cmocka_unit_test(gzip_files_inflate_up_to_a_limit),
         cmocka_unit_test(random_tables_are_read_as_they_were_written),
         cmocka_unit_test(the_real_tables_are_read),

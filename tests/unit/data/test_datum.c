@@ -20,7 +20,7 @@ static int parse(const struct message *m, struct sw_datum *d, struct sw_err *err
     return rc;
 }
 
-static void datum_of_pixels_is_read_in_any_order(void **state)
+static void datum_fields_are_read_in_any_order(void **state)
 {
     struct message m = {.count = 0};
     struct sw_datum d;
@@ -48,7 +48,7 @@ static void datum_of_pixels_is_read_in_any_order(void **state)
     assert_int_equal(d.label, -1);
 }
 
-static void datum_of_floats_comes_packed_or_one_by_one(void **state)
+static void datum_floats_are_packed_or_unpacked(void **state)
 {
     struct message m = {.count = 0};
     const float more[2] = {3.5f, -4};
@@ -71,7 +71,7 @@ static void datum_of_floats_comes_packed_or_one_by_one(void **state)
     assert_true(values[1] == 3.5f && values[2] == 7);
 }
 
-static void datum_of_a_picture_file_needs_no_sides(void **state)
+static void encoded_datum_needs_no_dimensions(void **state)
 {
     struct message m = {.count = 0};
     struct sw_datum d;
@@ -91,10 +91,10 @@ static void refused(const struct message *m, const char *says)
     ASSERT_CONTAINS(err.text, says);
 }
 
-static void what_is_no_datum_is_refused(void **state)
+static void invalid_datum_is_refused(void **state)
 {
     struct message m = {.count = 0};
-    refused(&m, "sides of 1 to 65535");
+    refused(&m, "1 to 65535 for each");
     message_sides(&m, 1, 2, 2);
     message_bytes(&m, 4, "abc", 3);
     refused(&m, "3 bytes, expected 1x2x2");
@@ -105,28 +105,28 @@ static void what_is_no_datum_is_refused(void **state)
     m.count = 0;
     message_sides(&m, 65536, 65536, 65536);
     message_bytes(&m, 4, "abcd", 4);
-    refused(&m, "sides of");
+    refused(&m, "(channels x height x width)");
     m.count = 0;
     message_number(&m, 1, (uint64_t)1 << 63);
     refused(&m, "-1x0x0");
     m.count = 0;
     message_number(&m, 7, 1);
-    refused(&m, "without bytes");
+    refused(&m, "has no bytes");
     m.count = 0;
     message_bytes(&m, 1, "a", 1);
-    refused(&m, "field 1 is of wire type 2");
+    refused(&m, "field 1 has wire type 2");
     m.count = 0;
     message_bytes(&m, 6, "abc", 3);
-    refused(&m, "field 6 is of wire type 2");
+    refused(&m, "field 6 has wire type 2");
     m.count = 0;
     message_varint(&m, 8 << 3 | 3); /* a group */
-    refused(&m, "no field at byte 0");
+    refused(&m, "invalid field at byte 0");
     m.count = 0;
     message_number(&m, 0, 1);
-    refused(&m, "no field at byte 0");
+    refused(&m, "invalid field at byte 0");
     memset(m.bytes, 0xff, 16);
     m.count = 16;
-    refused(&m, "no field at byte 0");
+    refused(&m, "invalid field at byte 0");
 }
 
 static void any_truncation_is_an_error(void **state)
@@ -147,10 +147,10 @@ static void any_truncation_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(datum_of_pixels_is_read_in_any_order),
-        cmocka_unit_test(datum_of_floats_comes_packed_or_one_by_one),
-        cmocka_unit_test(datum_of_a_picture_file_needs_no_sides),
-        cmocka_unit_test(what_is_no_datum_is_refused),
+        cmocka_unit_test(datum_fields_are_read_in_any_order),
+        cmocka_unit_test(datum_floats_are_packed_or_unpacked),
+        cmocka_unit_test(encoded_datum_needs_no_dimensions),
+        cmocka_unit_test(invalid_datum_is_refused),
         cmocka_unit_test(any_truncation_is_an_error),
     };
     return cmocka_run_group_tests_name("datum", tests, NULL, NULL);

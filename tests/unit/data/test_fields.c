@@ -44,7 +44,7 @@ static void check_worker(const struct sw_source *s, int workers, int worker, int
     sw_prefetch_free(p);
 }
 
-static void all_fields_come_whatever_the_threads_and_workers(void **state)
+static void fields_do_not_depend_on_threads_and_workers(void **state)
 {
     for (int m = 0; m < FIELD_SETS; m++) {
         struct sw_data_conf common = support_plain();
@@ -65,7 +65,7 @@ static void all_fields_come_whatever_the_threads_and_workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fields_come_whatever_the_threads_and_workers),
+        cmocka_unit_test(fields_do_not_depend_on_threads_and_workers),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

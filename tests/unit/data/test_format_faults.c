@@ -1,5 +1,5 @@
-/* Formats whose n-th allocation, open, read or stat fails: an error, nothing that stays behind, and
- * the next try works. */
+/* Formats whose n-th allocation, open, read or stat fails: they return an error, leak nothing, and
+ * the next attempt succeeds. */
 #include "field_sets.h"
 #include "unit/faulty_os.h"
 
@@ -9,7 +9,7 @@ static int open_set(struct sw_records *r, struct sw_err *err)
     return sw_records_open(r, conf.format, &args, err);
 }
 
-static void opening_survives_every_failure(void **state)
+static void opening_reports_every_system_failure(void **state)
 {
     for (int m = 0; m < FIELD_SETS; m++) {
         field_sets[m].make();
@@ -33,7 +33,7 @@ static void opening_survives_every_failure(void **state)
     }
 }
 
-static void reading_in_pieces_changes_nothing(void **state)
+static void partial_reads_change_nothing(void **state)
 {
     for (int m = 0; m < FIELD_SETS; m++) {
         struct sw_records whole, pieces;
@@ -61,8 +61,8 @@ static void reading_in_pieces_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_survives_every_failure),
-        cmocka_unit_test(reading_in_pieces_changes_nothing),
+        cmocka_unit_test(opening_reports_every_system_failure),
+        cmocka_unit_test(partial_reads_change_nothing),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

@@ -1,4 +1,5 @@
-/* The idx format: what it reads, plain and .gz, and that files which lie are told so by name. */
+/* The idx format: plain and .gz files, and inconsistent files, which are refused with a message
+ * that names them. */
 #include "data_support.h"
 #include <fcntl.h>
 
@@ -154,9 +155,9 @@ static void check_damage(const struct damage *d)
     free(bad);
 }
 
-static void idx_names_file_record_and_expectation(void **state)
+static void idx_errors_name_file_record_and_expected_value(void **state)
 {
-    /* 50 pictures are 16 + 800 bytes, 50 labels 8 + 50. */
+    /* 50 images are 16 + 800 bytes, 50 labels 8 + 50. */
     static const struct damage all[] = {
         {"truncated",
          false,
@@ -181,7 +182,7 @@ static void idx_names_file_record_and_expectation(void **state)
          {-1},
          {0},
          SW_ERR_FORMAT,
-         {"goes on after record 49", "50 records of 16 bytes"}},
+         {"data follow the last record (49)", "50 records of 16 bytes"}},
         {"extra bytes in gz",
          false,
          true,
@@ -189,7 +190,7 @@ static void idx_names_file_record_and_expectation(void **state)
          {-1},
          {0},
          SW_ERR_FORMAT,
-         {"goes on after record 49", "50 records of 16 bytes"}},
+         {"data follow the last record (49)", "50 records of 16 bytes"}},
         {"bomb: a gz that holds more",
          false,
          true,
@@ -197,7 +198,7 @@ static void idx_names_file_record_and_expectation(void **state)
          {-1},
          {0},
          SW_ERR_FORMAT,
-         {"goes on after record 49", "are expected"}},
+         {"data follow the last record (49)", "expected 50 records"}},
         {"count too large",
          false,
          false,
@@ -221,7 +222,7 @@ static void idx_names_file_record_and_expectation(void **state)
          {4, 5, -1},
          {0x10, 0x10},
          SW_ERR_FORMAT,
-         {"promises 269484082 records", "compressed bytes can hold"}},
+         {"claims 269484082 records", "compressed bytes can hold"}},
         {"count 0",
          false,
          false,
@@ -229,15 +230,15 @@ static void idx_names_file_record_and_expectation(void **state)
          {7, -1},
          {0},
          SW_ERR_FORMAT,
-         {"promises 0 pictures", "at least one"}},
-        {"huge pictures",
+         {"claims 0 images", "at least one"}},
+        {"huge images",
          false,
          false,
          0,
          {10, 14, 11, -1},
          {255, 255, 255},
          SW_ERR_FORMAT,
-         {"1x65535x65284", "below 2 GiB"}},
+         {"1x65535x65284", "less than 2 GiB"}},
         {"side of 2^24",
          false,
          false,
@@ -245,7 +246,7 @@ static void idx_names_file_record_and_expectation(void **state)
          {8, -1},
          {1},
          SW_ERR_FORMAT,
-         {"1x16777220x4", "sides 1 to 65535"}},
+         {"1x16777220x4", "dimensions of 1 to 65535"}},
         {"magic",
          false,
          false,
@@ -262,7 +263,7 @@ static void idx_names_file_record_and_expectation(void **state)
          {0x0d},
          SW_ERR_UNSUPPORTED,
          {"type 0x0d", "unsigned bytes"}},
-        {"labels as pictures",
+        {"labels as images",
          false,
          false,
          0,
@@ -279,7 +280,7 @@ static void idx_names_file_record_and_expectation(void **state)
          SW_ERR_FORMAT,
          {"ends after 9 bytes", "header of 16"}},
         {"one byte", false, false, 1, {-1}, {0}, SW_ERR_FORMAT, {"ends after 1 bytes", "header"}},
-        {"pictures as labels",
+        {"images as labels",
          true,
          false,
          0,
@@ -362,7 +363,7 @@ static void idx_damaged_gzip_is_an_error(void **state)
     free(labels);
 }
 
-static void idx_refuses_what_is_not_a_file(void **state)
+static void idx_refuses_non_regular_files(void **state)
 {
     size_t n;
     unsigned char *labels = support_idx_labels(5, &n);
@@ -451,7 +452,7 @@ static void idx_reads_mnist(void **state)
             for (int p = 0; p < 784; p++)
                 ink += ((const unsigned char *)out)[p];
         }
-        /* The well-known mean of the training pictures, 0.1307 of 255; the test's is 0.1325. */
+        /* The well-known mean of the training images, 0.1307 of 255; the test's is 0.1325. */
         const double mean = (double)ink / (double)r.count / 784 / 255;
         assert_true(mean > (i ? 0.132 : 0.1302) && mean < (i ? 0.133 : 0.1312));
         sw_records_close(&r);
@@ -464,9 +465,9 @@ int main(void)
         cmocka_unit_test(idx_reads_plain_and_gzip_alike),
         cmocka_unit_test(idx_joins_several_files_in_order),
         cmocka_unit_test(idx_keeps_channels_of_four_dimensions),
-        cmocka_unit_test(idx_names_file_record_and_expectation),
+        cmocka_unit_test(idx_errors_name_file_record_and_expected_value),
         cmocka_unit_test(idx_damaged_gzip_is_an_error),
-        cmocka_unit_test(idx_refuses_what_is_not_a_file),
+        cmocka_unit_test(idx_refuses_non_regular_files),
         cmocka_unit_test(idx_survives_every_failed_allocation),
         cmocka_unit_test(idx_reads_mnist),
     };

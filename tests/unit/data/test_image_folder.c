@@ -1,5 +1,5 @@
 /* ctest-labels: threads */
-/* Folders of pictures: classes and order, pictures of every kind, mistakes, and what happens to the
+/* Folders of images: classes and order, images of every kind, mistakes, and what happens to the
  * ones that are damaged. */
 #include "folder_support.h"
 #include "unit/faulty_os.h"
@@ -70,7 +70,7 @@ static void assert_levels(const struct sw_source *s, int count, const int *level
     }
 }
 
-/* Two folders with the classes b, a, C (in bytes: C, a, b), pictures of many sides and suffixes,
+/* Two folders with the classes b, a, C (in bytes: C, a, b), images of many sides and suffixes,
  * and things that are none. */
 static void make_folders(void)
 {
@@ -92,10 +92,10 @@ static void make_folders(void)
     support_level("one/b/.h.jpg", 16, 16, 1);
     support_level("two/a/t.jpg", 16, 16, 30);
     support_level("one/outside.jpg", 16, 16, 1);
-    support_write("one/a/notes.txt", "no picture", 10);
+    support_write("one/a/notes.txt", "no image", 10);
 }
 
-static void classes_and_order_are_those_of_names(void **state)
+static void classes_and_records_are_in_name_order(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -108,8 +108,9 @@ static void classes_and_order_are_those_of_names(void **state)
     assert_levels(s, 7, (const int[]){80, 90, 10, 20, 60, 50, 30},
                   (const int[]){0, 0, 1, 1, 2, 2, 1});
     sw_data_describe(s, &line);
-    ASSERT_CONTAINS(sw_buf_text(&line), "image_folder, 7 records of 3x any size cut to 16x16, 3 "
-                                        "classes, ");
+    ASSERT_CONTAINS(sw_buf_text(&line),
+                    "image_folder, 7 records of 3x any size cropped to 16x16, 3 "
+                    "classes, ");
     sw_buf_fini(&line);
     sw_source_close(s);
 
@@ -124,17 +125,17 @@ static void classes_and_order_are_those_of_names(void **state)
     assert_int_equal(
         open_folder(support_path("one"), NULL, names, &conf, false, false, NULL, NULL, &s, &err),
         SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "one/a: is not among the names");
+    ASSERT_CONTAINS(err.text, "one/a: not listed in class_names");
     names = support_write("names", "b\nb\n", 4);
     assert_int_equal(
         open_folder(support_path("one"), NULL, names, &conf, false, false, NULL, NULL, &s, &err),
         SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "class b is there twice");
+    ASSERT_CONTAINS(err.text, "duplicate class b");
     support_remove_all(state);
     support_setup(state);
 }
 
-static void pictures_become_grey_where_one_channel_is_asked_for(void **state)
+static void images_become_gray_for_one_channel(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -150,7 +151,7 @@ static void pictures_become_grey_where_one_channel_is_asked_for(void **state)
     support_setup(state);
 }
 
-static void files_that_are_not_read_are_counted_and_told(void **state)
+static void skipped_files_are_counted_and_reported(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -167,15 +168,16 @@ static void files_that_are_not_read_are_counted_and_told(void **state)
     ASSERT_OK(
         open_folder(support_path("mixed"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err));
     sw_data_describe(s, &text);
-    ASSERT_CONTAINS(sw_buf_text(&text), "mixed, 4 files left out, no JPEG or PNG: 2 .gif, 1 .webp, "
-                                        "1 no ending");
+    ASSERT_CONTAINS(sw_buf_text(&text),
+                    "mixed, 4 files skipped (not JPEG or PNG): 2 .gif, 1 .webp, "
+                    "1 no suffix");
     sw_buf_fini(&text);
     sw_source_close(s);
     support_remove_all(state);
     support_setup(state);
 }
 
-static void a_class_without_a_picture_is_refused_unless_it_is_listed(void **state)
+static void a_class_without_images_is_refused_unless_listed(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -187,7 +189,7 @@ static void a_class_without_a_picture_is_refused_unless_it_is_listed(void **stat
     assert_int_equal(
         open_folder(support_path("some"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err),
         SW_ERR_NOTFOUND);
-    ASSERT_CONTAINS(err.text, "some: no picture (.jpg, .jpeg, .jpe, .png) in the folder of class "
+    ASSERT_CONTAINS(err.text, "some: no image (.jpg, .jpeg, .jpe, .png) in the folder of class "
                               "blank; remove the folder, or list the classes in class_names");
     const char *names = support_write("names", "blank\na\nlater\n", 14);
     ASSERT_OK(
@@ -198,7 +200,7 @@ static void a_class_without_a_picture_is_refused_unless_it_is_listed(void **stat
     support_setup(state);
 }
 
-static void what_is_no_folder_of_classes_is_refused(void **state)
+static void invalid_class_folders_are_refused(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -210,11 +212,11 @@ static void what_is_no_folder_of_classes_is_refused(void **state)
         open_folder(support_path("flat"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err),
         SW_ERR_NOTFOUND);
     ASSERT_CONTAINS(err.text, "data train: ");
-    ASSERT_CONTAINS(err.text, "no picture (.jpg, .jpeg, .jpe, .png) in its 1 sub-folders");
+    ASSERT_CONTAINS(err.text, "no image (.jpg, .jpeg, .jpe, .png) in its 1 sub-folders");
     assert_int_equal(
         open_folder(support_path("nothing"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err),
         SW_ERR_NOTFOUND);
-    ASSERT_CONTAINS(err.text, "nothing: the folder cannot be read");
+    ASSERT_CONTAINS(err.text, "nothing: cannot read the folder");
     assert_int_equal(open_folder(support_path("flat/a.jpg"), NULL, NULL, &conf, false, false, NULL,
                                  NULL, &s, &err),
                      SW_ERR_IO);
@@ -222,7 +224,7 @@ static void what_is_no_folder_of_classes_is_refused(void **state)
     support_setup(state);
 }
 
-static void without_keys_all_pictures_are_as_large_as_the_first(void **state)
+static void without_resize_or_crop_all_images_must_have_one_size(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct sw_source *s = NULL;
@@ -244,7 +246,7 @@ static void without_keys_all_pictures_are_as_large_as_the_first(void **state)
     ASSERT_OK(sw_source_fetch(&r, 1, 1, out, &err));
     assert_int_equal(sw_source_fetch(&r, 2, 1, out, &err), SW_ERR_FORMAT);
     ASSERT_CONTAINS(err.text, "data train: record 2 (");
-    ASSERT_CONTAINS(err.text, "alike/k/3.jpg): picture of 10x20 (height x width), expected 20x10");
+    ASSERT_CONTAINS(err.text, "alike/k/3.jpg): image of 10x20 (height x width), expected 20x10");
     sw_reader_fini(&r);
     sw_source_close(s);
     support_remove_all(state);
@@ -269,7 +271,7 @@ static void tell(void *user, const char *text)
     sw_mutex_unlock(&t->lock);
 }
 
-/* Nine pictures of levels 10, 20 .. 90, of which 2 (no picture), 5 and 6 (cut short) are damaged.
+/* Nine images of levels 10, 20 .. 90, of which 2 (no image), 5 and 6 (cut short) are damaged.
  */
 static void make_damaged(void)
 {
@@ -287,7 +289,7 @@ static void make_damaged(void)
     support_write("bad/k/2.jpg", "plain text", 10);
 }
 
-static void a_damaged_picture_stops_with_file_and_reason(void **state)
+static void a_damaged_image_stops_with_file_and_reason(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -308,7 +310,7 @@ static void a_damaged_picture_stops_with_file_and_reason(void **state)
     /* A file that is too large is not read; its bytes take no room on the disk. */
     assert_int_equal(truncate(support_path("bad/k/8.jpg"), ((off_t)512 << 20) + 1), 0);
     assert_int_equal(sw_source_fetch(&r, 8, 1, out, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "bad/k/8.jpg): a file of 512 MiB; pictures of more than 512 MiB");
+    ASSERT_CONTAINS(err.text, "bad/k/8.jpg): a file of 512 MiB; the limit for an image is 512 MiB");
     unlink(support_path("bad/k/7.jpg"));
     assert_int_equal(mkfifo(support_path("bad/k/7.jpg"), 0600), 0); /* nobody waits for a writer */
     assert_int_equal(sw_source_fetch(&r, 7, 1, out, &err), SW_ERR_FORMAT);
@@ -322,7 +324,7 @@ static void a_damaged_picture_stops_with_file_and_reason(void **state)
     support_setup(state);
 }
 
-static void a_skipped_picture_is_replaced_by_the_next_good_one(void **state)
+static void a_skipped_image_is_replaced_by_the_next_good_one(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -346,7 +348,7 @@ static void a_skipped_picture_is_replaced_by_the_next_good_one(void **state)
     sw_mutex_fini(&told.lock);
 }
 
-static void the_last_picture_is_replaced_by_the_first_of_its_part(void **state)
+static void a_bad_last_image_is_replaced_by_the_first_of_its_part(void **state)
 {
     const double part[] = {3, 7}; /* records 3 4 5 6, of which 5 and 6 are damaged */
     struct sw_data_conf conf = cropped();
@@ -362,7 +364,7 @@ static void the_last_picture_is_replaced_by_the_first_of_its_part(void **state)
     support_setup(state);
 }
 
-static void a_folder_of_damage_only_is_an_error(void **state)
+static void a_folder_of_only_damaged_images_is_an_error(void **state)
 {
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
@@ -379,8 +381,8 @@ static void a_folder_of_damage_only_is_an_error(void **state)
     support_setup(state);
 }
 
-/* Memory that is short is no damage of a picture, and leaves nothing behind. */
-static void every_allocation_and_file_may_fail(void **state)
+/* Memory that is short is no damage of an image, and leaves nothing behind. */
+static void every_failed_allocation_or_file_is_reported(void **state)
 {
     static const int kinds[] = {FAULTY_ALLOC, FAULTY_OPEN | FAULTY_READ | FAULTY_DIR};
     struct sw_data_conf conf = cropped();
@@ -486,17 +488,17 @@ static void rows_do_not_depend_on_threads_and_workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_and_order_are_those_of_names),
-        cmocka_unit_test(pictures_become_grey_where_one_channel_is_asked_for),
-        cmocka_unit_test(files_that_are_not_read_are_counted_and_told),
-        cmocka_unit_test(a_class_without_a_picture_is_refused_unless_it_is_listed),
-        cmocka_unit_test(what_is_no_folder_of_classes_is_refused),
-        cmocka_unit_test(without_keys_all_pictures_are_as_large_as_the_first),
-        cmocka_unit_test(a_damaged_picture_stops_with_file_and_reason),
-        cmocka_unit_test(a_skipped_picture_is_replaced_by_the_next_good_one),
-        cmocka_unit_test(the_last_picture_is_replaced_by_the_first_of_its_part),
-        cmocka_unit_test(a_folder_of_damage_only_is_an_error),
-        cmocka_unit_test(every_allocation_and_file_may_fail),
+        cmocka_unit_test(classes_and_records_are_in_name_order),
+        cmocka_unit_test(images_become_gray_for_one_channel),
+        cmocka_unit_test(skipped_files_are_counted_and_reported),
+        cmocka_unit_test(a_class_without_images_is_refused_unless_listed),
+        cmocka_unit_test(invalid_class_folders_are_refused),
+        cmocka_unit_test(without_resize_or_crop_all_images_must_have_one_size),
+        cmocka_unit_test(a_damaged_image_stops_with_file_and_reason),
+        cmocka_unit_test(a_skipped_image_is_replaced_by_the_next_good_one),
+        cmocka_unit_test(a_bad_last_image_is_replaced_by_the_first_of_its_part),
+        cmocka_unit_test(a_folder_of_only_damaged_images_is_an_error),
+        cmocka_unit_test(every_failed_allocation_or_file_is_reported),
         cmocka_unit_test(rows_do_not_depend_on_threads_and_workers),
     };
     return cmocka_run_group_tests(tests, support_setup, support_remove_all);

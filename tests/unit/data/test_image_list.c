@@ -1,4 +1,4 @@
-/* Lists of pictures: paths and labels, and lists that are damaged or reach out of their root. */
+/* Lists of images: paths and labels, and lists that are damaged or reach out of their root. */
 #include "folder_support.h"
 
 static int open_list(const char *text, size_t bytes, const char *root, int64_t classes,
@@ -31,8 +31,7 @@ static int32_t label_of(const struct sw_records *r, int64_t record)
     return *(const int32_t *)out;
 }
 
-static void assert_picture(const struct sw_records *r, int64_t record, int64_t height,
-                           int64_t width)
+static void assert_image(const struct sw_records *r, int64_t record, int64_t height, int64_t width)
 {
     struct sw_room room = {0}, pixels = {0};
     struct sw_decoder *d = NULL;
@@ -65,8 +64,8 @@ static void lines_are_paths_and_labels(void **state)
     assert_int_equal(r.classes, 3);
     assert_int_equal(label_of(&r, 0), 2);
     assert_int_equal(label_of(&r, 1), 0);
-    assert_picture(&r, 0, 8, 9);
-    assert_picture(&r, 1, 3, 4);
+    assert_image(&r, 0, 8, 9);
+    assert_image(&r, 1, 3, 4);
     sw_records_locate(&r, 1, &where);
     ASSERT_CONTAINS(sw_buf_text(&where), "record 1 (");
     ASSERT_CONTAINS(sw_buf_text(&where), "/deep er/b 1.png)");
@@ -75,7 +74,7 @@ static void lines_are_paths_and_labels(void **state)
     /* Another root, and more classes than labels. */
     ASSERT_OK(open_list("b 1.png 0", 9, support_path("deep er"), 10, &r, &err));
     assert_int_equal(r.classes, 10);
-    assert_picture(&r, 0, 3, 4);
+    assert_image(&r, 0, 3, 4);
     sw_records_close(&r);
     support_remove_all(state);
     support_setup(state);
@@ -97,17 +96,17 @@ static void compressed_lists_are_read_too(void **state)
     sw_records_close(&r);
 }
 
-static void a_list_cannot_reach_out_of_its_root(void **state)
+static void a_list_cannot_reach_outside_its_root(void **state)
 {
-    refuse("x.jpg 0\n/etc/passwd 1\n", ":2: path \"/etc/passwd\" leads out of the root");
-    refuse("../x.jpg 0\n", ":1: path \"../x.jpg\" leads out of the root");
-    refuse("a/../../x.jpg 0\n", "leads out of the root");
-    refuse("a/.. 0\n", "leads out of the root");
-    refuse(".. 0\n", "leads out of the root");
-    refuse("a//../x 0\n", "leads out of the root");
+    refuse("x.jpg 0\n/etc/passwd 1\n", ":2: path \"/etc/passwd\" is outside of `root`");
+    refuse("../x.jpg 0\n", ":1: path \"../x.jpg\" is outside of `root`");
+    refuse("a/../../x.jpg 0\n", "is outside of `root`");
+    refuse("a/.. 0\n", "is outside of `root`");
+    refuse(".. 0\n", "is outside of `root`");
+    refuse("a//../x 0\n", "is outside of `root`");
 }
 
-static void names_that_only_look_like_it_are_fine(void **state)
+static void names_that_only_resemble_dot_dot_are_accepted(void **state)
 {
     static const char text[] = "..a/b.jpg 0\na../b..c/...jpg 1\n./x.jpg 2\n";
     struct sw_records r;
@@ -117,20 +116,20 @@ static void names_that_only_look_like_it_are_fine(void **state)
     sw_records_close(&r);
 }
 
-static void damaged_lists_name_the_line(void **state)
+static void list_errors_name_the_line(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
     char *longest = malloc(6000);
-    refuse("x.jpg 0\nx.jpg\n", ":2: expected a path and a label, met \"x.jpg\"");
+    refuse("x.jpg 0\nx.jpg\n", ":2: expected a path and a label, found \"x.jpg\"");
     refuse("x.jpg 3\n", ":1: label \"3\", expected 0 to 2");
     refuse("x.jpg -1\n", ":1: label \"-1\"");
     refuse("x.jpg 1.5\n", ":1: label \"1.5\"");
     refuse("x.jpg 99999999999999999999\n", "label");
-    refuse("", "has no line");
-    refuse(" \n\n", "has no line");
+    refuse("", "is empty");
+    refuse(" \n\n", "is empty");
     assert_int_equal(open_list("a 0\nb\0 1\n", 9, NULL, 0, &r, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, ":2: a zero byte");
+    ASSERT_CONTAINS(err.text, ":2: contains a zero byte");
     assert_non_null(longest);
     memset(longest, 'a', 6000);
     memcpy(longest + 5990, " 0\n", 4);
@@ -143,9 +142,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_paths_and_labels),
         cmocka_unit_test(compressed_lists_are_read_too),
-        cmocka_unit_test(a_list_cannot_reach_out_of_its_root),
-        cmocka_unit_test(names_that_only_look_like_it_are_fine),
-        cmocka_unit_test(damaged_lists_name_the_line),
+        cmocka_unit_test(a_list_cannot_reach_outside_its_root),
+        cmocka_unit_test(names_that_only_resemble_dot_dot_are_accepted),
+        cmocka_unit_test(list_errors_name_the_line),
     };
     return cmocka_run_group_tests(tests, support_setup, support_remove_all);
 }

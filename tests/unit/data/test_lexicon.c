@@ -10,7 +10,7 @@ static void add(struct sw_lexicon *l, const char *word, int64_t times)
     assert_int_equal(sw_lexicon_find(l, word, strlen(word)), id);
 }
 
-static void words_keep_their_numbers_however_many_there_are(void **state)
+static void word_ids_stay_stable_as_the_table_grows(void **state)
 {
     struct sw_lexicon l = {0};
     struct sw_err err = {0};
@@ -78,7 +78,7 @@ static void expect_tokens(enum sw_text_unit unit, const char *line_end, const ch
     sw_buf_fini(&all);
 }
 
-static void texts_are_cut_into_bytes_characters_and_words(void **state)
+static void texts_are_split_into_bytes_characters_and_words(void **state)
 {
     expect_tokens(SW_TEXT_BYTES, NULL, "a\xC3\xA9\n", "a|\xC3|\xA9|\n||");
     expect_tokens(SW_TEXT_CHARACTERS, NULL, "a\xC3\xA9\n", "a|\xC3\xA9|\n||");
@@ -93,7 +93,7 @@ static void texts_are_cut_into_bytes_characters_and_words(void **state)
     const char *token = NULL;
     size_t n = 0;
     assert_int_equal(sw_text_next(&t, &token, &n, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "x.txt: byte 2 (0xc3) is not UTF-8");
+    ASSERT_CONTAINS(err.text, "x.txt: byte 2 (0xc3) is not valid UTF-8");
 }
 
 static void expect_vocabulary(const struct sw_vocabulary *v, const char *joined)
@@ -110,7 +110,7 @@ static void expect_vocabulary(const struct sw_vocabulary *v, const char *joined)
     sw_buf_fini(&all);
 }
 
-static void vocabularies_are_made_by_frequency_and_cut(void **state)
+static void vocabularies_are_ranked_by_frequency_and_truncated(void **state)
 {
     struct sw_lexicon met = {0};
     struct sw_vocabulary v;
@@ -167,20 +167,20 @@ static void vocabularies_are_read_from_lists(void **state)
     assert_int_equal(sw_vocabulary_find(&v, "zzz", 3), 0);
     sw_vocabulary_fini(&v);
     refuse_list("", "has no token");
-    refuse_list("a\n\nb\n", "line 2: is empty");
-    refuse_list("a\nb\na\n", "line 3: the token of line 1 again");
-    refuse_list("a\nb\\q\n", "line 2: expected \\n, \\t");
-    refuse_list("\\x4", "line 1: expected");
-    refuse_list("\\", "line 1: expected");
+    refuse_list("a\n\nb\n", "line 2: empty line");
+    refuse_list("a\nb\na\n", "line 3: duplicate of the token in line 1");
+    refuse_list("a\nb\\q\n", "line 2: invalid escape, expected \\n, \\t");
+    refuse_list("\\x4", "line 1: invalid escape");
+    refuse_list("\\", "line 1: invalid escape");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_keep_their_numbers_however_many_there_are),
+        cmocka_unit_test(word_ids_stay_stable_as_the_table_grows),
         cmocka_unit_test(ranks_do_not_depend_on_the_order_of_arrival),
-        cmocka_unit_test(texts_are_cut_into_bytes_characters_and_words),
-        cmocka_unit_test(vocabularies_are_made_by_frequency_and_cut),
+        cmocka_unit_test(texts_are_split_into_bytes_characters_and_words),
+        cmocka_unit_test(vocabularies_are_ranked_by_frequency_and_truncated),
         cmocka_unit_test(vocabularies_are_read_from_lists),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);

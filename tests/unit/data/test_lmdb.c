@@ -23,7 +23,7 @@ static struct message pixels(int i, int height)
     return m;
 }
 
-static void lmdb_gives_pixels_and_labels_in_the_order_of_keys(void **state)
+static void lmdb_returns_pixels_and_labels_in_key_order(void **state)
 {
     struct message m[30];
     struct sw_records r;
@@ -54,7 +54,7 @@ static void lmdb_gives_pixels_and_labels_in_the_order_of_keys(void **state)
     sw_records_close(&r);
 }
 
-static void lmdb_may_be_a_folder_that_nobody_may_write(void **state)
+static void lmdb_opens_in_a_read_only_folder(void **state)
 {
     struct message m = pixels(1, 2);
     struct sw_records r;
@@ -74,7 +74,7 @@ static void lmdb_may_be_a_folder_that_nobody_may_write(void **state)
     assert_int_equal(rmdir(folder), 0); /* no lock file was left in it */
 }
 
-static void lmdb_of_pictures_of_any_size_hands_out_pictures(void **state)
+static void lmdb_with_images_of_varying_size_returns_images(void **state)
 {
     struct message m[2] = {pixels(0, 2), pixels(1, 5)}, e = {.count = 0};
     struct sw_records r;
@@ -104,7 +104,7 @@ static void lmdb_of_pictures_of_any_size_hands_out_pictures(void **state)
     sw_room_fini(&room);
 }
 
-static void lmdb_of_floats_gives_floats(void **state)
+static void lmdb_of_floats_returns_floats(void **state)
 {
     struct message m = {.count = 0};
     struct sw_records r;
@@ -132,7 +132,7 @@ static void refused(const char *path, int code, const char *says)
     ASSERT_CONTAINS(err.text, path);
 }
 
-static void what_is_no_lmdb_of_datums_is_refused(void **state)
+static void lmdb_without_datums_is_refused(void **state)
 {
     struct message m[3] = {pixels(0, 2), pixels(1, 2), {.count = 0}};
     refused(support_path("none.mdb"), SW_ERR_NOTFOUND, "none.mdb");
@@ -142,18 +142,18 @@ static void what_is_no_lmdb_of_datums_is_refused(void **state)
     refused(message_lmdb("none.mdb", m, 0), SW_ERR_FORMAT, "has no record");
     memcpy(m[2].bytes, "hello", 5);
     m[2].count = 5;
-    refused(message_lmdb("text.mdb", m, 3), SW_ERR_FORMAT, "record 2: not a Datum");
+    refused(message_lmdb("text.mdb", m, 3), SW_ERR_FORMAT, "record 2: not a Caffe Datum");
     m[2].count = 0;
     message_bytes(&m[2], 4, "x", 1);
     message_number(&m[2], 7, 1);
     message_number(&m[2], 5, 1);
-    refused(message_lmdb("mixed.mdb", m, 3), SW_ERR_FORMAT, "record 2 is of another kind");
+    refused(message_lmdb("mixed.mdb", m, 3), SW_ERR_FORMAT, "record 2 differs in kind");
     m[1] = pixels(1, 2);
     message_number(&m[1], 5, (uint64_t)-3);
     refused(message_lmdb("minus.mdb", m, 2), SW_ERR_FORMAT, "record 1: label -3");
 }
 
-static void an_lmdb_that_is_cut_short_is_refused(void **state)
+static void a_truncated_lmdb_is_refused(void **state)
 {
     struct message m[200];
     struct stat st;
@@ -162,14 +162,14 @@ static void an_lmdb_that_is_cut_short_is_refused(void **state)
     const char *path = message_lmdb("cut.mdb", m, 200);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(truncate(path, st.st_size - 4096), 0);
-    refused(path, SW_ERR_FORMAT, "cut short");
+    refused(path, SW_ERR_FORMAT, "truncated");
     assert_int_equal(truncate(path, 8192), 0);
-    refused(path, SW_ERR_FORMAT, "cut short");
+    refused(path, SW_ERR_FORMAT, "truncated");
     assert_int_equal(truncate(path, 4096), 0);
     refused(path, SW_ERR_FORMAT, "");
 }
 
-static void an_lmdb_that_is_cut_while_it_is_read_is_an_error(void **state)
+static void truncating_an_lmdb_while_reading_is_an_error(void **state)
 {
     static struct message m[200];
     struct sw_records r;
@@ -196,13 +196,13 @@ static void an_lmdb_that_is_cut_while_it_is_read_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lmdb_gives_pixels_and_labels_in_the_order_of_keys),
-        cmocka_unit_test(lmdb_may_be_a_folder_that_nobody_may_write),
-        cmocka_unit_test(lmdb_of_pictures_of_any_size_hands_out_pictures),
-        cmocka_unit_test(lmdb_of_floats_gives_floats),
-        cmocka_unit_test(what_is_no_lmdb_of_datums_is_refused),
-        cmocka_unit_test(an_lmdb_that_is_cut_short_is_refused),
-        cmocka_unit_test(an_lmdb_that_is_cut_while_it_is_read_is_an_error),
+        cmocka_unit_test(lmdb_returns_pixels_and_labels_in_key_order),
+        cmocka_unit_test(lmdb_opens_in_a_read_only_folder),
+        cmocka_unit_test(lmdb_with_images_of_varying_size_returns_images),
+        cmocka_unit_test(lmdb_of_floats_returns_floats),
+        cmocka_unit_test(lmdb_without_datums_is_refused),
+        cmocka_unit_test(a_truncated_lmdb_is_refused),
+        cmocka_unit_test(truncating_an_lmdb_while_reading_is_an_error),
     };
     return cmocka_run_group_tests_name("lmdb", tests, support_setup, support_teardown);
 }

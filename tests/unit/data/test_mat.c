@@ -79,7 +79,7 @@ static void compress_all(const struct file *from, struct file *to)
     }
 }
 
-/* x is 3 records of 2 doubles, y their labels from 1 on, z 3 pictures of 2x4 (height x width) in
+/* x is 3 records of 2 doubles, y their labels from 1 on, z 3 images of 2x4 (height x width) in
  * bytes, c a cell. */
 static void fill(struct file *f)
 {
@@ -159,7 +159,7 @@ static void rows_become_records_plain_and_compressed(void **state)
     sw_records_close(&r);
 }
 
-static void pictures_are_turned_from_columns_to_rows(void **state)
+static void images_are_transposed_from_columns_to_rows(void **state)
 {
     static struct file f;
     struct support_conf c;
@@ -274,7 +274,7 @@ static void refused(const char *path, const char *a, const char *b, int code, co
     ASSERT_CONTAINS(err.text, says);
 }
 
-static void wrong_fields_are_named(void **state)
+static void errors_name_wrong_fields(void **state)
 {
     static struct file f;
     struct support_conf c;
@@ -288,12 +288,12 @@ static void wrong_fields_are_named(void **state)
     memset(c.bytes + support_row(c.format, "fields")->offset, 0, sizeof(struct sw_strings));
     assert_int_equal(open_conf(&c, &r, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "x (double 3x2), labels (double 3x1)");
-    refused(path, "image", NULL, SW_ERR_INVALID, "NAME:VARIABLE is expected");
-    refused(path, "a:x", "a:x", SW_ERR_INVALID, "a is there twice");
-    refused(path, "a:w", NULL, SW_ERR_NOTFOUND, "has no variable w; it has x (double 3x2)");
-    refused(path, "a:c", NULL, SW_ERR_UNSUPPORTED, "variable c is cell");
+    refused(path, "image", NULL, SW_ERR_INVALID, "expected NAME:VARIABLE");
+    refused(path, "a:x", "a:x", SW_ERR_INVALID, "duplicate field a");
+    refused(path, "a:w", NULL, SW_ERR_NOTFOUND, "no variable w; the file has x (double 3x2)");
+    refused(path, "a:c", NULL, SW_ERR_UNSUPPORTED, "variable c is of class cell");
     refused(path, "a:inf", NULL, SW_ERR_FORMAT, "variable inf: record 0: inf, expected a finite");
-    refused(path, "label:x", NULL, SW_ERR_FORMAT, "2 numbers a record, expected one label");
+    refused(path, "label:x", NULL, SW_ERR_FORMAT, "2 values per record, expected one label");
     refused(path, "a:x", "b:inf", SW_ERR_FORMAT, "variable inf: 2 records, expected as many");
     set(&c, path, "label:labels", NULL);
     support_int(&c, "first_label", 2);
@@ -340,7 +340,7 @@ static int read_whole(const unsigned char *bytes, size_t n)
     return sum == -1 ? 1 : rc;
 }
 
-static void truncation_and_damage_never_get_far(void **state)
+static void truncation_and_damage_are_detected(void **state)
 {
     static struct file plain, packed;
     fill(&plain);
@@ -371,12 +371,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_become_records_plain_and_compressed),
-        cmocka_unit_test(pictures_are_turned_from_columns_to_rows),
+        cmocka_unit_test(images_are_transposed_from_columns_to_rows),
         cmocka_unit_test(every_type_of_value_is_read),
         cmocka_unit_test(wikipedia_features_are_read),
-        cmocka_unit_test(wrong_fields_are_named),
+        cmocka_unit_test(errors_name_wrong_fields),
         cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(truncation_and_damage_never_get_far),
+        cmocka_unit_test(truncation_and_damage_are_detected),
     };
     return cmocka_run_group_tests_name("mat", tests, support_setup, support_teardown);
 }

@@ -18,7 +18,7 @@ static const void *get(const struct sw_records *r, int64_t record, int f)
     return out;
 }
 
-static void pictures_and_labels_of_several_files(void **state)
+static void images_and_labels_of_several_files(void **state)
 {
     unsigned char pixels[3][2][3];
     const int64_t labels[] = {2, 0, 4};
@@ -45,7 +45,7 @@ static void pictures_and_labels_of_several_files(void **state)
     sw_records_close(&r);
 }
 
-static void every_type_becomes_that_of_its_field(void **state)
+static void every_type_is_converted_to_the_field_type(void **state)
 {
     static const struct {
         const char *descr;
@@ -129,7 +129,7 @@ static void shapes_of_images(void **state)
     sw_records_close(&r);
     support_text(&conf, "shape", "1x2x2");
     assert_int_equal(open_it(&r, &err), SW_ERR_INVALID);
-    ASSERT_CONTAINS(err.text, "shape = 1x2x2 has 4 numbers, but a record has 6");
+    ASSERT_CONTAINS(err.text, "shape = 1x2x2 has 4 elements, but a record has 6");
     support_text(&conf, "shape", NULL);
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(1, 1, 1, 2, 3)", row, 24), NULL);
     assert_int_equal(open_it(&r, &err), SW_ERR_FORMAT);
@@ -145,7 +145,7 @@ static void expect(int code, const char *part, const char *more)
     ASSERT_CONTAINS(err.text, more);
 }
 
-static void damage_names_file_record_and_expectation(void **state)
+static void errors_name_file_record_and_expected_value(void **state)
 {
     const float x[4] = {1, 2, 3, 4};
     const int32_t y[2] = {0, -3};
@@ -158,11 +158,11 @@ static void damage_names_file_record_and_expectation(void **state)
     unsigned char *b = npy_make("<f4", "(1, 2)", x, 16, &n);
     support_strings(&conf, "paths", 0, support_gzip("x", b, n), NULL);
     free(b);
-    expect(SW_ERR_FORMAT, "/x: goes on after record 0", "1 records of 8 bytes");
+    expect(SW_ERR_FORMAT, "/x: data follow the last record (0)", "1 records of 8 bytes");
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(0, 2)", x, 0), NULL);
-    expect(SW_ERR_FORMAT, "/x: its array is empty", "");
+    expect(SW_ERR_FORMAT, "/x: the array is empty", "");
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "()", x, 4), NULL);
-    expect(SW_ERR_FORMAT, "/x: is a single number", "");
+    expect(SW_ERR_FORMAT, "/x: the array is a scalar", "");
     support_strings(&conf, "paths", 0, npy_write("x", "<f8", "(2, 2)", bad, 32), NULL);
     expect(SW_ERR_FORMAT, "/x: record 1: value 1e+300", "range of 32-bit floats");
     support_strings(&conf, "paths", 0, npy_write("x", ">f4", "(2, 2)", x, 16), NULL);
@@ -171,7 +171,7 @@ static void damage_names_file_record_and_expectation(void **state)
     const char *good = npy_write("x", "<f4", "(2, 2)", x, 16);
     support_strings(&conf, "paths", 0, good, NULL);
     support_strings(&conf, "labels", 1, npy_write("y", "<i4", "(2,)", y, 8), NULL);
-    expect(SW_ERR_FORMAT, "/y: record 1: label -3", "expected a class");
+    expect(SW_ERR_FORMAT, "/y: record 1: label -3", "is negative");
     support_strings(&conf, "labels", 1, npy_write("y", "<f8", "(2,)", half, 16), NULL);
     expect(SW_ERR_FORMAT, "/y: record 1: value 0.5", "whole number");
     support_strings(&conf, "labels", 1, npy_write("y", "<i4", "(1,)", y, 4), NULL);
@@ -181,15 +181,15 @@ static void damage_names_file_record_and_expectation(void **state)
 
     support_init(&conf, "npy");
     support_strings(&conf, "paths", 0, good, npy_write("z", "<f4", "(1, 3)", x, 12));
-    expect(SW_ERR_FORMAT, "/z: its rows have another shape or type than those of", "/x");
+    expect(SW_ERR_FORMAT, "/z: the shape or type of its rows differs from that of", "/x");
     support_strings(&conf, "paths", 0, good, NULL);
     support_strings(&conf, "fields", 1, "text", NULL);
     expect(SW_ERR_INVALID, "fields: 'text', expected NAME:FILE", "");
     support_strings(&conf, "fields", 1, "image:q", NULL);
-    expect(SW_ERR_INVALID, "fields: image is given by paths already", "");
+    expect(SW_ERR_INVALID, "fields: image is already defined by the key paths", "");
 }
 
-static void values_that_are_not_finite_stop_their_record(void **state)
+static void a_non_finite_value_is_an_error_of_its_record(void **state)
 {
     float x[4] = {1, 2, 3, __builtin_nanf("")};
     unsigned char scratch[64];
@@ -202,19 +202,19 @@ static void values_that_are_not_finite_stop_their_record(void **state)
     assert_true(((const float *)get(&r, 0, 0))[1] == 2);
     assert_int_equal(r.format->fetch(&r, 1, 0, scratch, &out, &err), SW_ERR_FORMAT);
     ASSERT_CONTAINS(err.text, "record 1: ");
-    ASSERT_CONTAINS(err.text, "/x: a value that is not finite");
+    ASSERT_CONTAINS(err.text, "/x: contains a value that is not finite");
     sw_records_close(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_and_labels_of_several_files),
-        cmocka_unit_test(every_type_becomes_that_of_its_field),
+        cmocka_unit_test(images_and_labels_of_several_files),
+        cmocka_unit_test(every_type_is_converted_to_the_field_type),
         cmocka_unit_test(label_sets_and_further_fields_keep_their_shapes),
         cmocka_unit_test(shapes_of_images),
-        cmocka_unit_test(damage_names_file_record_and_expectation),
-        cmocka_unit_test(values_that_are_not_finite_stop_their_record),
+        cmocka_unit_test(errors_name_file_record_and_expected_value),
+        cmocka_unit_test(a_non_finite_value_is_an_error_of_its_record),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

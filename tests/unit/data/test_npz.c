@@ -33,7 +33,7 @@ static void make(bool deflated, bool zip64)
     zip_end(&maker);
 }
 
-static void arrays_are_fields_by_their_own_or_by_other_names(void **state)
+static void arrays_become_fields_with_own_or_given_names(void **state)
 {
     for (int how = 0; how < 8; how++) {
         struct sw_records r;
@@ -56,7 +56,7 @@ static void arrays_are_fields_by_their_own_or_by_other_names(void **state)
     }
 }
 
-static void archives_follow_each_other(void **state)
+static void archives_are_concatenated(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
@@ -87,55 +87,57 @@ static unsigned char *list(void)
     return maker.bytes + maker.used - 22 - maker.listed;
 }
 
-static void archives_that_lie_are_refused(void **state)
+static void inconsistent_archives_are_refused(void **state)
 {
     support_init(&conf, "npz");
     support_strings(&conf, "fields", 1, "image:x_train", NULL);
-    expect("PK", 2, SW_ERR_FORMAT, "not a ZIP archive: only 2 bytes");
+    expect("PK", 2, SW_ERR_FORMAT, "not a ZIP archive: it has only 2 bytes");
     make(true, false);
-    expect(maker.bytes, maker.used - 1, SW_ERR_FORMAT, "it has no end record");
-    expect(maker.bytes + 40, maker.used - 40, SW_ERR_FORMAT, "list of members does not fit");
+    expect(maker.bytes, maker.used - 1, SW_ERR_FORMAT, "no end record found");
+    expect(maker.bytes + 40, maker.used - 40, SW_ERR_FORMAT,
+           "size or position of its central directory");
     list()[24] ^= 0x40; /* the size, inflated */
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy: has another size than the");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT,
+           "x_train.npy: inflates to a size other than the");
     make(true, false);
     list()[27] = 0x7f;
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy promises 21");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy claims 21");
     make(false, false);
     list()[24] ^= 1;
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy promises ");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy claims ");
     make(false, false);
     list()[16] ^= 1;
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy: its checksum is wrong");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy: wrong checksum");
     make(true, false);
     maker.bytes[30 + 11 + 20] ^= 0x55; /* inside the deflated bytes */
     expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy: ");
     make(true, false);
     list()[42] = 7; /* where the member lies */
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy: its own header is missing");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "x_train.npy: its local header is missing");
     make(true, false);
     list()[45] = 0x7f;
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "member x_train.npy lies outside");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "member x_train.npy is outside");
     make(true, false);
     list()[10] = 12;
-    expect(maker.bytes, maker.used, SW_ERR_UNSUPPORTED, "compressed in another way");
+    expect(maker.bytes, maker.used, SW_ERR_UNSUPPORTED, "compressed with another method");
     make(true, false);
     list()[8] = 1;
     expect(maker.bytes, maker.used, SW_ERR_UNSUPPORTED, "encrypted");
     make(true, false);
     maker.bytes[maker.used - 12] = 200; /* as many members */
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "list of members does not fit");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "size or position of its central directory");
     make(true, true);
     maker.bytes[maker.used - 22 - 20 - 1] =
         0x7f; /* where the list begins, in the record of ZIP64 */
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "list of members does not fit");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "size or position of its central directory");
     memset(&maker, 0, sizeof maker);
     zip_add(&maker, "x_train.npy", "\x93NUMPY\1\0\2\0{}", 12, false);
     zip_add(&maker, "x_train.npy", "", 0, false);
     zip_end(&maker);
-    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "has two members x_train.npy");
+    expect(maker.bytes, maker.used, SW_ERR_FORMAT, "duplicate member x_train.npy");
 }
 
-static void arrays_inside_that_lie_are_refused(void **state)
+static void inconsistent_members_are_refused(void **state)
 {
     support_init(&conf, "npz");
     memset(&maker, 0, sizeof maker);
@@ -152,14 +154,14 @@ static void arrays_inside_that_lie_are_refused(void **state)
     expect(maker.bytes, maker.used, SW_ERR_FORMAT, "has no arrays");
     make(true, false);
     support_strings(&conf, "fields", 1, "image:x_test", NULL);
-    expect(maker.bytes, maker.used, SW_ERR_NOTFOUND, "x_test: the archive has no array");
+    expect(maker.bytes, maker.used, SW_ERR_NOTFOUND, "x_test: no such array in the archive");
     support_strings(&conf, "fields", 1, "image:", NULL);
     expect(maker.bytes, maker.used, SW_ERR_INVALID, "expected FIELD:ARRAY");
     support_strings(&conf, "fields", 1, "image:x_train", "image:y_train");
-    expect(maker.bytes, maker.used, SW_ERR_INVALID, "image is given twice");
+    expect(maker.bytes, maker.used, SW_ERR_INVALID, "duplicate field image");
 }
 
-static void archives_cut_anywhere_are_refused(void **state)
+static void archives_truncated_anywhere_are_refused(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
@@ -172,11 +174,11 @@ static void archives_cut_anywhere_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_are_fields_by_their_own_or_by_other_names),
-        cmocka_unit_test(archives_follow_each_other),
-        cmocka_unit_test(archives_that_lie_are_refused),
-        cmocka_unit_test(arrays_inside_that_lie_are_refused),
-        cmocka_unit_test(archives_cut_anywhere_are_refused),
+        cmocka_unit_test(arrays_become_fields_with_own_or_given_names),
+        cmocka_unit_test(archives_are_concatenated),
+        cmocka_unit_test(inconsistent_archives_are_refused),
+        cmocka_unit_test(inconsistent_members_are_refused),
+        cmocka_unit_test(archives_truncated_anywhere_are_refused),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

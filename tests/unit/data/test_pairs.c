@@ -47,7 +47,7 @@ static const char *images(void)
     return npy_write("x", "<f4", "(3, 2)", features, sizeof features);
 }
 
-static void arrays_of_all_sides(void **state)
+static void every_side_can_be_an_array(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
@@ -68,7 +68,7 @@ static void arrays_of_all_sides(void **state)
     sw_records_close(&r);
 }
 
-static void lists_name_pictures_tags_and_labels(void **state)
+static void lists_name_images_tags_and_labels(void **state)
 {
     struct sw_records r;
     struct sw_room room = {0};
@@ -96,7 +96,7 @@ static void lists_name_pictures_tags_and_labels(void **state)
     assert_memory_equal(get(&r, 0, "label"), ((float[]){1, 1}), 8);
     assert_memory_equal(get(&r, 1, "label"), ((float[]){0, 1}), 8);
     assert_memory_equal(get(&r, 2, "label"), ((float[]){0, 0}), 8);
-    ASSERT_CONTAINS(r.where, "3 different tags, ");
+    ASSERT_CONTAINS(r.where, "3 distinct tags, ");
     ASSERT_OK(r.format->fetch_picture(&r, 0, &room, &picture, &err));
     assert_int_equal(picture.bytes, 11);
     assert_memory_equal(picture.data, "first bytes", 11);
@@ -166,7 +166,7 @@ static void expect(int code, const char *part, const char *more)
     ASSERT_CONTAINS(err.text, more);
 }
 
-static void files_that_do_not_fit_are_named(void **state)
+static void errors_name_files_that_do_not_match(void **state)
 {
     begin(false);
     support_strings(&conf, "paths", 0, images(), NULL);
@@ -177,7 +177,7 @@ static void files_that_do_not_fit_are_named(void **state)
     support_strings(&conf, "labels", 1, text("l", "a\n\nd\n"), NULL);
     expect(SW_ERR_FORMAT, "/l: record 1: 0 labels", "");
     support_strings(&conf, "classes", 2, "a", "b");
-    expect(SW_ERR_FORMAT, "/l: record 2: label 'd', expected one of the key classes", "");
+    expect(SW_ERR_FORMAT, "/l: record 2: label 'd' is not listed in classes", "");
     begin(true);
     support_strings(&conf, "paths", 0, images(), NULL);
     support_strings(&conf, "text", 1, npy_write("t", "<f4", "(2, 4)", words, 32), NULL);
@@ -185,22 +185,22 @@ static void files_that_do_not_fit_are_named(void **state)
     begin(true);
     support_strings(&conf, "paths", 0, images(), NULL);
     support_strings(&conf, "tags", 1, npy_write("t", "<f4", "(3, 4)", words, 48), NULL);
-    expect(SW_ERR_FORMAT, "/t: expected a row of whole numbers", "-1");
+    expect(SW_ERR_FORMAT, "/t: expected a row of integers", "-1");
     support_strings(&conf, "tags", 1, support_path("none"), NULL);
     expect(SW_ERR_NOTFOUND, "/none", "");
     support_strings(&conf, "tags", 1, support_write("z", "a\nb\0\nc\n", 7), NULL);
-    expect(SW_ERR_FORMAT, "/z:2: a zero byte", "");
+    expect(SW_ERR_FORMAT, "/z:2: contains a zero byte", "");
     begin(true);
     support_strings(&conf, "paths", 0, text("list", "a.jpg\tx\nb.jpg\n"), NULL);
-    expect(SW_ERR_FORMAT, "/list:2: 1 columns between tabs, expected 2", "");
+    expect(SW_ERR_FORMAT, "/list:2: 1 tab-separated columns, expected 2", "");
     support_strings(&conf, "paths", 0, text("list", "a.jpg\n\n"), NULL);
-    expect(SW_ERR_FORMAT, "/list:2: 0 columns", "");
+    expect(SW_ERR_FORMAT, "/list:2: 0 tab-separated columns", "");
     support_strings(&conf, "paths", 0, text("list", "a\tb\tc\td\n"), NULL);
-    expect(SW_ERR_FORMAT, "/list:1: 4 columns between tabs, expected 3", "");
+    expect(SW_ERR_FORMAT, "/list:1: 4 tab-separated columns, expected 3", "");
     support_strings(&conf, "paths", 0, text("list", "../a.jpg\tx\n"), NULL);
-    expect(SW_ERR_FORMAT, "/list:1: path \"../a.jpg\" leads out of the root", "");
+    expect(SW_ERR_FORMAT, "/list:1: path \"../a.jpg\" is outside of `root`", "");
     support_strings(&conf, "paths", 0, text("list", ""), NULL);
-    expect(SW_ERR_FORMAT, "/list: has no line", "");
+    expect(SW_ERR_FORMAT, "/list: is empty", "");
     support_strings(&conf, "paths", 0, text("list", "a\t\t\n"), NULL);
     expect(SW_ERR_FORMAT, "/list: no record has a label", "");
 }
@@ -208,11 +208,11 @@ static void files_that_do_not_fit_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_of_all_sides),
-        cmocka_unit_test(lists_name_pictures_tags_and_labels),
+        cmocka_unit_test(every_side_can_be_an_array),
+        cmocka_unit_test(lists_name_images_tags_and_labels),
         cmocka_unit_test(tags_follow_a_vocabulary),
         cmocka_unit_test(a_single_label_is_a_class),
-        cmocka_unit_test(files_that_do_not_fit_are_named),
+        cmocka_unit_test(errors_name_files_that_do_not_match),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

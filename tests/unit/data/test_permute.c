@@ -48,7 +48,7 @@ static void permutation_differs_by_epoch_and_seed(void **state)
     assert_int_equal(same_places(7, 5, 7, 5, 10000), 10000);
 }
 
-static void permutation_leaves_no_order_behind(void **state)
+static void permutation_shows_no_residual_order(void **state)
 {
     enum { N = 10000, BINS = 10 };
     struct sw_permutation p;
@@ -72,7 +72,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permutation_is_a_bijection_for_every_size),
         cmocka_unit_test(permutation_differs_by_epoch_and_seed),
-        cmocka_unit_test(permutation_leaves_no_order_behind),
+        cmocka_unit_test(permutation_shows_no_residual_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Decoding pictures: windows, scaling and channels against the whole picture as libjpeg and libpng
+/* Decoding images: windows, scaling and channels against the whole image as libjpeg and libpng
  * give it, and files that are damaged, cut short or lying. */
 #include "picture_support.h"
 
@@ -41,7 +41,7 @@ static unsigned char at(const struct sw_pixels *p, int64_t c, int64_t y, int64_t
 
 /* ---- JPEG ---- */
 
-/* The whole picture as libjpeg decodes it at 1/scale: packed rows of 1 or 3 channels; malloc's. */
+/* The whole image as libjpeg decodes it at 1/scale: packed rows of 1 or 3 channels; malloc's. */
 static unsigned char *by_libjpeg(const unsigned char *data, size_t bytes, int scale, bool grey,
                                  int *height, int *width)
 {
@@ -98,7 +98,7 @@ static void assert_window(struct sw_decoder *d, const unsigned char *data, size_
     }
 }
 
-static void a_window_of_a_jpeg_is_cut_from_the_whole(void **state)
+static void a_jpeg_window_equals_the_crop_of_the_whole(void **state)
 {
     static const struct support_jpeg how[] = {
         {97, 131, 3, false, false}, {97, 131, 3, true, false}, {64, 200, 3, false, true},
@@ -133,7 +133,7 @@ static void a_window_of_a_jpeg_is_cut_from_the_whole(void **state)
     sw_decoder_free(d);
 }
 
-static void a_cmyk_jpeg_becomes_colour_and_grey(void **state)
+static void a_cmyk_jpeg_becomes_color_and_gray(void **state)
 {
     /* libjpeg writes an Adobe marker and takes the values as they come: 255 - ink. */
     unsigned char rows[16 * 16 * 4];
@@ -162,7 +162,7 @@ static void a_cmyk_jpeg_becomes_colour_and_grey(void **state)
 }
 
 /* Cut in its entropy code, even where a window above the cut is all that is read. */
-static void a_jpeg_cut_short_is_an_error(void **state)
+static void a_truncated_jpeg_is_an_error(void **state)
 {
     size_t bytes;
     struct sw_err err;
@@ -195,7 +195,7 @@ static unsigned char *frame_of(unsigned char *data, size_t bytes)
     return NULL;
 }
 
-/* A grey picture in 64 scans: the mean of each block, then one for each of its frequencies. */
+/* A gray image in 64 scans: the mean of each block, then one for each of its frequencies. */
 static unsigned char *jpeg_of_64_scans(int side, size_t *bytes)
 {
     struct jpeg_compress_struct c;
@@ -247,20 +247,20 @@ static void a_limit_of_pixels_bounds_size_and_scans(void **state)
     ASSERT_OK(decode_within(data, bytes, SW_PICTURE_MAX_PIXELS, &err));
     ASSERT_OK(decode_within(data, bytes, 4 * PIXELS, &err)); /* 80 passes over that many */
     assert_int_equal(decode_within(data, bytes, PIXELS, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "21 scans of 1600 pixels; expected at most 100 scans, and 20 times "
-                              "max_pixels = 1600 in all");
+    ASSERT_CONTAINS(err.text, "21 scans of 1600 pixels; the limits are 100 scans, and 20 times "
+                              "max_pixels = 1600 pixels in all scans");
     assert_int_equal(decode_within(data, bytes, PIXELS - 1, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "expected sides of 1 to 65535 and at most max_pixels = 1599 pixels");
+    ASSERT_CONTAINS(err.text, "the limits are 1 to 65535 for each and max_pixels = 1599 pixels");
     free(data);
 }
 
-static void a_jpeg_that_lies_about_its_size_is_refused(void **state)
+static void a_jpeg_with_a_false_size_is_refused(void **state)
 {
     static const struct {
         int height, width;
         const char *part;
     } lies[] = {
-        {65500, 65500, "expected sides of 1 to 65535 and at most max_pixels = 100000000 pixels"},
+        {65500, 65500, "the limits are 1 to 65535 for each and max_pixels = 100000000 pixels"},
         {9000, 11000, "more than its"}, /* 99 million pixels in some kilobytes */
         {1000, 130, "damaged JPEG"},
         {0, 130, "damaged JPEG"},
@@ -281,7 +281,7 @@ static void a_jpeg_that_lies_about_its_size_is_refused(void **state)
     }
 }
 
-static void a_jpeg_of_a_kind_that_nobody_decodes_is_named(void **state)
+static void an_unsupported_kind_of_jpeg_is_named(void **state)
 {
     size_t bytes;
     struct sw_err err;
@@ -289,12 +289,12 @@ static void a_jpeg_of_a_kind_that_nobody_decodes_is_named(void **state)
         support_jpeg((struct support_jpeg){16, 16, 3, false, false}, NULL, &bytes);
     frame_of(data, bytes)[4] = 12; /* bits a sample */
     assert_int_equal(decode_bytes(data, bytes, &err), SW_ERR_UNSUPPORTED);
-    ASSERT_CONTAINS(err.text, "JPEG that cannot be decoded: ");
+    ASSERT_CONTAINS(err.text, "unsupported JPEG: ");
     free(data);
 }
 
 /* Bytes that are changed at random give pixels or an error, and the decoder goes on working. */
-static void damage_at_random_places_ends_well(void **state)
+static void random_damage_never_crashes(void **state)
 {
     size_t bytes[3];
     unsigned char *whole[3], *rows = support_rows(40, 48, 3);
@@ -363,7 +363,7 @@ static unsigned char *packed_rows(int channels, int bits, size_t *row_bytes)
     return rows;
 }
 
-/* Channel c of the picture that packed_rows makes. */
+/* Channel c of the image that packed_rows makes. */
 static int expected(int type, int bits, int y, int x, int c)
 {
     const int b = bits > 8 ? 8 : bits, most = (1 << b) - 1;
@@ -383,7 +383,7 @@ static int expected(int type, int bits, int y, int x, int c)
     }
 }
 
-static void every_kind_of_png_becomes_colour_or_grey(void **state)
+static void every_kind_of_png_becomes_color_or_gray(void **state)
 {
     static const struct {
         int type, bits, channels;
@@ -432,7 +432,7 @@ static void every_kind_of_png_becomes_colour_or_grey(void **state)
     sw_decoder_free(d);
 }
 
-static void a_png_that_is_cut_damaged_or_lying_is_an_error(void **state)
+static void a_truncated_damaged_or_inconsistent_png_is_an_error(void **state)
 {
     size_t bytes;
     struct sw_err err;
@@ -460,12 +460,12 @@ static void a_png_that_is_cut_damaged_or_lying_is_an_error(void **state)
         file[29 + i] = (unsigned char)(crc >> (24 - 8 * i));
     memcpy(file + 33, "\0\0\0\0IDAT\x35\xaf\x06\x1e", 12);
     assert_int_equal(decode_bytes(file, 45, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "promises 9999x10000 pixels, more than its 45 bytes can hold");
+    ASSERT_CONTAINS(err.text, "claims 9999x10000 pixels, more than its 45 bytes can hold");
 }
 
 /* ---- Neither ---- */
 
-static void other_bytes_are_refused_by_their_beginning(void **state)
+static void other_file_types_are_refused_by_their_first_bytes(void **state)
 {
     struct sw_err err;
     assert_int_equal(decode_bytes("GIF89a....", 10, &err), SW_ERR_FORMAT);
@@ -475,7 +475,7 @@ static void other_bytes_are_refused_by_their_beginning(void **state)
     assert_int_equal(decode_bytes("\xff\xd8\xff", 3, &err), SW_ERR_FORMAT);
 }
 
-static void pixels_pass_through_and_become_grey(void **state)
+static void raw_pixels_pass_through_or_become_gray(void **state)
 {
     unsigned char x[3 * 4] = {10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
     struct sw_decoder *d = new_decoder();
@@ -497,7 +497,7 @@ static void pixels_pass_through_and_become_grey(void **state)
     p.bytes = 8;
     ASSERT_OK(sw_picture_decode(d, &p, 0, &room, &out, &err));
     assert_int_equal(sw_picture_decode(d, &p, 3, &room, &out, &err), SW_ERR_UNSUPPORTED);
-    ASSERT_CONTAINS(err.text, "picture of 2 channels, which cannot be made 3");
+    ASSERT_CONTAINS(err.text, "image of 2 channels cannot be converted to 3");
     sw_room_fini(&room);
     sw_decoder_free(d);
 }
@@ -505,17 +505,17 @@ static void pixels_pass_through_and_become_grey(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_window_of_a_jpeg_is_cut_from_the_whole),
-        cmocka_unit_test(a_cmyk_jpeg_becomes_colour_and_grey),
-        cmocka_unit_test(a_jpeg_cut_short_is_an_error),
+        cmocka_unit_test(a_jpeg_window_equals_the_crop_of_the_whole),
+        cmocka_unit_test(a_cmyk_jpeg_becomes_color_and_gray),
+        cmocka_unit_test(a_truncated_jpeg_is_an_error),
         cmocka_unit_test(a_limit_of_pixels_bounds_size_and_scans),
-        cmocka_unit_test(a_jpeg_that_lies_about_its_size_is_refused),
-        cmocka_unit_test(a_jpeg_of_a_kind_that_nobody_decodes_is_named),
-        cmocka_unit_test(damage_at_random_places_ends_well),
-        cmocka_unit_test(every_kind_of_png_becomes_colour_or_grey),
-        cmocka_unit_test(a_png_that_is_cut_damaged_or_lying_is_an_error),
-        cmocka_unit_test(other_bytes_are_refused_by_their_beginning),
-        cmocka_unit_test(pixels_pass_through_and_become_grey),
+        cmocka_unit_test(a_jpeg_with_a_false_size_is_refused),
+        cmocka_unit_test(an_unsupported_kind_of_jpeg_is_named),
+        cmocka_unit_test(random_damage_never_crashes),
+        cmocka_unit_test(every_kind_of_png_becomes_color_or_gray),
+        cmocka_unit_test(a_truncated_damaged_or_inconsistent_png_is_an_error),
+        cmocka_unit_test(other_file_types_are_refused_by_their_first_bytes),
+        cmocka_unit_test(raw_pixels_pass_through_or_become_gray),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

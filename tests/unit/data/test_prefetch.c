@@ -61,7 +61,7 @@ static void check_batch(const struct sw_source *s, const struct sw_prefetch_args
     sw_reader_fini(&r);
 }
 
-static void prefetch_hands_out_batches_in_order(void **state)
+static void prefetch_returns_batches_in_order(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_err err = {0};
@@ -89,7 +89,7 @@ static void prefetch_hands_out_batches_in_order(void **state)
 }
 
 /* A reader that has the first batches for itself, and then every third. */
-static void prefetch_follows_without_gaps_before_the_stride(void **state)
+static void prefetch_lead_batches_are_consecutive(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_err err = {0};
@@ -111,8 +111,8 @@ static void prefetch_follows_without_gaps_before_the_stride(void **state)
     sw_source_close(s);
 }
 
-/* Augmented pictures, larger than one claim, so that threads really share a batch. */
-static void prefetch_numbers_do_not_depend_on_threads(void **state)
+/* Augmented images, larger than one claim, so that threads really share a batch. */
+static void prefetched_data_do_not_depend_on_threads(void **state)
 {
     enum { ROWS = 40 };
     struct sw_data_conf conf = support_plain();
@@ -185,8 +185,8 @@ static void prefetch_fills_only_its_own_rows(void **state)
     sw_source_close(test);
 }
 
-/* Rows in parts: every part lies as if it were alone, the tail's zeros too. */
-static void prefetch_begins_every_part_at_a_line_of_memory(void **state)
+/* Rows in microbatches: each is laid out as if it were alone, including the zeros of the tail. */
+static void prefetch_aligns_every_microbatch(void **state)
 {
     enum { PARTS = 4, ROWS = 12 };
     static const int64_t rows[PARTS] = {3, 5, 1, 3};
@@ -265,7 +265,7 @@ static void prefetch_pads_the_tail_and_rewinds(void **state)
 }
 
 /* Other rows of the same batches, from some batch on: more, fewer, elsewhere. */
-static void prefetch_goes_on_with_other_rows(void **state)
+static void prefetch_reshape_changes_the_rows(void **state)
 {
     static const int64_t rows[][2] = {{0, 5}, {3, 16}, {19, 1}, {4, 4}};
     struct sw_source *s = open_source(true);
@@ -354,7 +354,7 @@ static void script_reads(void)
     sw_os_set(&os);
 }
 
-static void failing_read_ends_with_a_fault_that_names_the_thread(void **state)
+static void failing_read_sets_a_fault_that_names_the_thread(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_fault fault;
@@ -389,7 +389,7 @@ static void failing_read_ends_with_a_fault_that_names_the_thread(void **state)
     sw_source_close(s);
 }
 
-static void failing_read_without_a_fault_is_told_by_next(void **state)
+static void failing_read_without_a_fault_is_returned_by_next(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_prefetch_args args = whole_batches(s, 10);
@@ -499,7 +499,7 @@ static void rewind_waits_for_rows_that_are_being_read(void **state)
     sw_source_close(s);
 }
 
-static void rewind_throws_away_what_was_prefetched(void **state)
+static void rewind_discards_prefetched_batches(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_prefetch_args args = whole_batches(s, 10);
@@ -542,7 +542,7 @@ static void pool_free(void *user, void *p, size_t bytes)
     free(p);
 }
 
-static void prefetch_takes_its_memory_from_the_caller(void **state)
+static void prefetch_uses_the_allocator_of_the_caller(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_prefetch_args args = whole_batches(s, 10);
@@ -552,7 +552,7 @@ static void prefetch_takes_its_memory_from_the_caller(void **state)
     args.alloc = pool_alloc;
     args.free = pool_free;
     args.user = &pool;
-    args.fields = 1; /* pictures only */
+    args.fields = 1; /* images only */
     struct sw_prefetch *p = start(&args);
     ASSERT_OK(sw_prefetch_next(p, &b, &err));
     assert_non_null(b.field[0]);
@@ -603,20 +603,20 @@ static void prefetch_allocates_nothing_per_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prefetch_hands_out_batches_in_order),
-        cmocka_unit_test(prefetch_follows_without_gaps_before_the_stride),
-        cmocka_unit_test(prefetch_numbers_do_not_depend_on_threads),
+        cmocka_unit_test(prefetch_returns_batches_in_order),
+        cmocka_unit_test(prefetch_lead_batches_are_consecutive),
+        cmocka_unit_test(prefetched_data_do_not_depend_on_threads),
         cmocka_unit_test(prefetch_fills_only_its_own_rows),
-        cmocka_unit_test(prefetch_begins_every_part_at_a_line_of_memory),
+        cmocka_unit_test(prefetch_aligns_every_microbatch),
         cmocka_unit_test(prefetch_pads_the_tail_and_rewinds),
-        cmocka_unit_test(prefetch_goes_on_with_other_rows),
+        cmocka_unit_test(prefetch_reshape_changes_the_rows),
         cmocka_unit_test(prefetch_refuses_more_batches_than_slots),
-        cmocka_unit_test(failing_read_ends_with_a_fault_that_names_the_thread),
-        cmocka_unit_test(failing_read_without_a_fault_is_told_by_next),
+        cmocka_unit_test(failing_read_sets_a_fault_that_names_the_thread),
+        cmocka_unit_test(failing_read_without_a_fault_is_returned_by_next),
         cmocka_unit_test(prefetch_close_wakes_the_waiter),
         cmocka_unit_test(rewind_waits_for_rows_that_are_being_read),
-        cmocka_unit_test(rewind_throws_away_what_was_prefetched),
-        cmocka_unit_test(prefetch_takes_its_memory_from_the_caller),
+        cmocka_unit_test(rewind_discards_prefetched_batches),
+        cmocka_unit_test(prefetch_uses_the_allocator_of_the_caller),
         cmocka_unit_test(prefetch_allocates_nothing_per_batch),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);

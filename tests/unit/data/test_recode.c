@@ -1,5 +1,5 @@
-/* Pictures written again: PNG loses nothing, JPEG little, sides are those that were asked for, and
- * what needs no change is not touched. */
+/* Re-encoding images: PNG is lossless, JPEG nearly so, sizes are those requested, and an image that
+ * needs no change is not touched. */
 #include "data/picture_write.h"
 #include "data/recode.h"
 #include "data_support.h"
@@ -7,7 +7,7 @@
 
 enum { HEIGHT = 20, WIDTH = 31 };
 
-/* A smooth picture of so many channels; one of two buffers in turn. */
+/* A smooth image of so many channels; one of two buffers in turn. */
 static struct sw_picture paint(int channels)
 {
     static unsigned char memory[2][3 * HEIGHT * WIDTH];
@@ -48,7 +48,7 @@ static double worst_difference(const struct sw_picture *a, const struct sw_pictu
     return worst;
 }
 
-static void written_pictures_are_read_back(void **state)
+static void written_images_are_read_back(void **state)
 {
     struct sw_picture_bytes bytes = {0};
     struct sw_room room = {0};
@@ -79,8 +79,8 @@ static void written_pictures_are_read_back(void **state)
     sw_room_fini(&room);
 }
 
-/* A picture larger than the first buffer, so that it has to grow. */
-static void large_pictures_are_written(void **state)
+/* An image larger than the first buffer, so that it has to grow. */
+static void large_images_are_written(void **state)
 {
     enum { SIDE = 400 };
     struct sw_picture_bytes bytes = {0};
@@ -124,7 +124,7 @@ static struct sw_picture recode(struct sw_recode_args args, const struct sw_pict
     return out;
 }
 
-static void sides_and_forms_are_those_asked_for(void **state)
+static void output_has_the_requested_size_and_encoding(void **state)
 {
     static unsigned char a[1 << 16], b[1 << 16];
     const struct sw_picture p = paint(3);
@@ -155,8 +155,8 @@ static void sides_and_forms_are_those_asked_for(void **state)
     sw_room_fini(&room);
 }
 
-/* A picture of one colour stays one, whatever its size becomes. */
-static void resizing_keeps_what_is_flat(void **state)
+/* An image of one color stays one, whatever its size becomes. */
+static void resizing_keeps_flat_images_flat(void **state)
 {
     static unsigned char flat[3 * 12 * 12], out_bytes[1 << 16];
     memset(flat, 77, sizeof flat);
@@ -168,7 +168,7 @@ static void resizing_keeps_what_is_flat(void **state)
         assert_int_equal(out_bytes[i], 77);
 }
 
-static void damaged_pictures_are_told(void **state)
+static void damaged_images_are_reported(void **state)
 {
     const struct sw_recode_args args = {.shorter = 5, .quality = 90};
     const struct sw_picture bad = {.encoded = true, .data = "\xff\xd8\xff no", .bytes = 6};
@@ -185,11 +185,11 @@ static void damaged_pictures_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_pictures_are_read_back),
-        cmocka_unit_test(large_pictures_are_written),
-        cmocka_unit_test(sides_and_forms_are_those_asked_for),
-        cmocka_unit_test(resizing_keeps_what_is_flat),
-        cmocka_unit_test(damaged_pictures_are_told),
+        cmocka_unit_test(written_images_are_read_back),
+        cmocka_unit_test(large_images_are_written),
+        cmocka_unit_test(output_has_the_requested_size_and_encoding),
+        cmocka_unit_test(resizing_keeps_flat_images_flat),
+        cmocka_unit_test(damaged_images_are_reported),
     };
     return cmocka_run_group_tests_name("recode", tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ struct record {
     struct sw_shard_value value[3];
 };
 
-/* Record i: odd ones have an encoded picture of 7 + i bytes, even ones pixels of 3 x (1 + i) x 2.
+/* Record i: odd ones have an encoded image of 7 + i bytes, even ones pixels of 3 x (1 + i) x 2.
  */
 static void make(struct record *r, int i)
 {
@@ -98,7 +98,7 @@ static void assert_records(const struct sw_shard *s)
     }
 }
 
-static void shard_gives_back_what_it_got(void **state)
+static void shard_round_trips_every_value(void **state)
 {
     struct sw_err err = {0};
     struct sw_shard s;
@@ -123,7 +123,7 @@ static void shard_gives_back_what_it_got(void **state)
 }
 
 /* The numbers that data/shard.h promises to other programs, read here without it. */
-static void shard_has_the_layout_of_the_page(void **state)
+static void shard_has_the_documented_layout(void **state)
 {
     size_t bytes;
     unsigned char *b = fresh(&bytes);
@@ -267,29 +267,29 @@ static void assert_lie(size_t at, uint64_t value, const char *says)
     free(b);
 }
 
-static void lies_are_told_by_what_they_contradict(void **state)
+static void inconsistent_files_name_the_contradiction(void **state)
 {
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     const uint64_t index = get64(b + 48), second = get64(b + index + 16);
     free(b);
     assert_lie(24, bytes + 8, "expected");
-    assert_lie(32, 0, "does not fit the file");
-    assert_lie(32, 4, "does not fit the file");
-    assert_lie(32, UINT64_MAX, "does not fit the file");
-    assert_lie(32, (uint64_t)1 << 60, "does not fit the file");
-    assert_lie(40, (uint64_t)1 << 31, "expected less than 2^31");
+    assert_lie(32, 0, "does not match the file");
+    assert_lie(32, 4, "does not match the file");
+    assert_lie(32, UINT64_MAX, "does not match the file");
+    assert_lie(32, (uint64_t)1 << 60, "does not match the file");
+    assert_lie(40, (uint64_t)1 << 31, "the limit is 2^31");
     assert_lie(40, 2, "record 2: label 2, expected 0 to 1");
-    assert_lie(48, index - 8, "does not fit the file");
+    assert_lie(48, index - 8, "does not match the file");
     assert_lie(64, 400, "cannot hold");
     assert_lie(64, UINT64_MAX, "cannot hold");
     assert_lie(80, 0, "field 0 of its header: its name");
-    assert_lie(80, get64((const unsigned char *)"label\0\0"), "there are two of that name");
+    assert_lie(80, get64((const unsigned char *)"label\0\0"), "duplicate name");
     assert_lie(80 + 32, 7 | (uint64_t)3 << 32, "unknown");
     assert_lie(80 + 32, 1 | (uint64_t)9 << 32, "unknown");
     assert_lie(80 + 40, 5, "unknown");
     assert_lie(80 + 48, UINT64_MAX, "out of range");
-    assert_lie(80 + 56, 2, "sides are not those of its field");
+    assert_lie(80 + 56, 2, "dimensions of the image do not match its field");
     assert_lie(240 + 48, (uint64_t)1 << 40, "out of range");
     assert_lie(240 + 48, 30, "expected at least");
     assert_lie(240 + 48, 1, "its fields fill");
@@ -297,18 +297,18 @@ static void lies_are_told_by_what_they_contradict(void **state)
     assert_lie(index + 16, second + 4, "record 0");
     assert_lie(index + 16, UINT64_MAX - 7, "record 0");
     assert_lie(index + 16, 384, "record 0");
-    assert_lie(384, 7, "size is not that of its sides");
-    assert_lie(384, UINT64_MAX, "size is not that of its sides");
-    assert_lie(392, 2 | (uint64_t)3 << 32, "neither pixels nor a picture file");
-    assert_lie(392, 0, "a side of the picture is out of range");
+    assert_lie(384, 7, "size of the image does not match its dimensions");
+    assert_lie(384, UINT64_MAX, "size of the image does not match its dimensions");
+    assert_lie(392, 2 | (uint64_t)3 << 32, "neither pixels nor an encoded image");
+    assert_lie(392, 0, "width or channels of the image are out of range");
     assert_lie(second, 60, "ends inside");
     assert_lie(second, UINT64_MAX, "ends inside");
-    assert_lie(second, 0, "the picture is empty");
+    assert_lie(second, 0, "the image is empty");
     assert_lie(second, 17, "ends inside");
-    assert_lie(second + 8, 1 | (uint64_t)3 << 32, "must not be given");
+    assert_lie(second + 8, 1 | (uint64_t)3 << 32, "must be 0");
 }
 
-static void other_versions_are_not_guessed_at(void **state)
+static void other_versions_are_refused(void **state)
 {
     size_t bytes;
     unsigned char *b = fresh(&bytes);
@@ -316,13 +316,13 @@ static void other_versions_are_not_guessed_at(void **state)
     b[8] = 2;
     mend(b, bytes);
     assert_int_equal(read_all("x.shard", b, bytes, &err), SW_ERR_UNSUPPORTED);
-    ASSERT_CONTAINS(err.text, "a shard of version 2");
+    ASSERT_CONTAINS(err.text, "shard version 2 is not supported");
     free(b);
 }
 
 /* ---- Writing ---- */
 
-static void writer_refuses_what_does_not_fit(void **state)
+static void writer_refuses_mismatching_values(void **state)
 {
     struct sw_shard_writer w = {.file.fd = -1};
     struct sw_shard_field f[2] = {fields[0], fields[1]};
@@ -332,7 +332,7 @@ static void writer_refuses_what_does_not_fit(void **state)
     assert_int_equal(sw_shard_begin(&w, path, f, 0, "", &err), SW_ERR_INVALID);
     f[1] = f[0];
     assert_int_equal(sw_shard_begin(&w, path, f, 2, "", &err), SW_ERR_INVALID);
-    ASSERT_CONTAINS(err.text, "there are two fields image");
+    ASSERT_CONTAINS(err.text, "duplicate field image");
     strcpy(f[1].name, "Label");
     assert_int_equal(sw_shard_begin(&w, path, f, 2, "", &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "its name must be");
@@ -352,7 +352,7 @@ static void writer_refuses_what_does_not_fit(void **state)
 
 /* Every cut of the file leads to an error that says so, whether the record was read before or not,
  * and never to a signal. */
-static void a_shard_that_is_cut_while_it_is_read_is_an_error(void **state)
+static void truncating_a_shard_while_reading_is_an_error(void **state)
 {
     struct sw_err err = {0};
     struct sw_shard s;
@@ -443,7 +443,7 @@ static void writer_leaves_old_or_new_when_it_dies(void **state)
     }
 }
 
-static void opening_says_when_any_call_fails(void **state)
+static void opening_reports_every_failed_call(void **state)
 {
     struct sw_err err = {0};
     const char *path = support_path("open.shard");
@@ -462,18 +462,18 @@ static void opening_says_when_any_call_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shard_gives_back_what_it_got),
-        cmocka_unit_test(shard_has_the_layout_of_the_page),
+        cmocka_unit_test(shard_round_trips_every_value),
+        cmocka_unit_test(shard_has_the_documented_layout),
         cmocka_unit_test(any_changed_bit_is_an_error),
         cmocka_unit_test(any_truncation_is_an_error),
         cmocka_unit_test(any_two_swapped_bytes_are_an_error),
-        cmocka_unit_test(lies_are_told_by_what_they_contradict),
-        cmocka_unit_test(other_versions_are_not_guessed_at),
-        cmocka_unit_test(a_shard_that_is_cut_while_it_is_read_is_an_error),
-        cmocka_unit_test(writer_refuses_what_does_not_fit),
+        cmocka_unit_test(inconsistent_files_name_the_contradiction),
+        cmocka_unit_test(other_versions_are_refused),
+        cmocka_unit_test(truncating_a_shard_while_reading_is_an_error),
+        cmocka_unit_test(writer_refuses_mismatching_values),
         cmocka_unit_test(writer_leaves_old_or_new_when_any_call_fails),
         cmocka_unit_test(writer_leaves_old_or_new_when_it_dies),
-        cmocka_unit_test(opening_says_when_any_call_fails),
+        cmocka_unit_test(opening_reports_every_failed_call),
     };
     return cmocka_run_group_tests_name("shard", tests, support_setup, support_teardown);
 }

@@ -17,8 +17,8 @@ static int open_shards(const char *a, const char *b, struct sw_records *r, struc
     return sw_records_open(r, c.format, &args, err);
 }
 
-static void assert_same_pictures(const struct sw_records *a, const struct sw_records *b, int64_t i,
-                                 int64_t j)
+static void assert_same_images(const struct sw_records *a, const struct sw_records *b, int64_t i,
+                               int64_t j)
 {
     struct sw_room room[2] = {{0}, {0}};
     struct sw_picture p[2];
@@ -44,7 +44,7 @@ static void assert_same_record(const struct sw_records *a, const struct sw_recor
     for (int f = 0; f < a->field_count; f++) {
         const void *out[2];
         if (a->has_pictures && f == a->picture_field) {
-            assert_same_pictures(a, b, i, j);
+            assert_same_images(a, b, i, j);
             continue;
         }
         const size_t bytes = sw_field_bytes(&a->field[f]);
@@ -96,14 +96,14 @@ static void round_trip(const struct support_conf *c, int64_t step)
     sw_import_result_fini(&result);
 }
 
-static void idx_comes_back_bit_for_bit(void **state)
+static void idx_round_trips_bit_for_bit(void **state)
 {
     struct support_conf c;
     support_idx(&c, 700);
     round_trip(&c, 1);
 }
 
-static void mnist_comes_back_bit_for_bit(void **state)
+static void mnist_round_trips_bit_for_bit(void **state)
 {
     char images[512], labels[512];
     struct support_conf c;
@@ -116,7 +116,7 @@ static void mnist_comes_back_bit_for_bit(void **state)
     round_trip(&c, 1);
 }
 
-static void cifar10_comes_back_bit_for_bit(void **state)
+static void cifar10_round_trips_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
@@ -127,7 +127,7 @@ static void cifar10_comes_back_bit_for_bit(void **state)
     round_trip(&c, 1);
 }
 
-static void synthetic_comes_back_bit_for_bit(void **state)
+static void synthetic_round_trips_bit_for_bit(void **state)
 {
     struct support_conf c;
     support_init(&c, "synthetic");
@@ -138,8 +138,8 @@ static void synthetic_comes_back_bit_for_bit(void **state)
     round_trip(&c, 1);
 }
 
-/* Pictures of several sizes, and picture files, which nobody decodes on the way. */
-static const char *lmdb_of_pictures(bool encoded)
+/* Images of several sizes, and image files, which nobody decodes on the way. */
+static const char *lmdb_of_images(bool encoded)
 {
     struct message m[20];
     for (int i = 0; i < 20; i++) {
@@ -155,17 +155,17 @@ static const char *lmdb_of_pictures(bool encoded)
     return message_lmdb(encoded ? "encoded.mdb" : "pixels.mdb", m, 20);
 }
 
-static void pictures_come_back_bit_for_bit(void **state)
+static void images_round_trip_bit_for_bit(void **state)
 {
     struct support_conf c;
     support_init(&c, "lmdb");
-    support_strings(&c, "paths", 0, lmdb_of_pictures(false), NULL);
+    support_strings(&c, "paths", 0, lmdb_of_images(false), NULL);
     round_trip(&c, 1);
-    support_strings(&c, "paths", 0, lmdb_of_pictures(true), NULL);
+    support_strings(&c, "paths", 0, lmdb_of_images(true), NULL);
     round_trip(&c, 1);
 }
 
-static void tables_come_back_bit_for_bit(void **state)
+static void tables_round_trip_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
@@ -176,7 +176,7 @@ static void tables_come_back_bit_for_bit(void **state)
     round_trip(&c, 1);
 }
 
-static void arrays_come_back_bit_for_bit(void **state)
+static void arrays_round_trip_bit_for_bit(void **state)
 {
     float x[50][6];
     int32_t label[50];
@@ -197,7 +197,7 @@ static void arrays_come_back_bit_for_bit(void **state)
     round_trip(&c, 1);
 }
 
-static void folders_of_pictures_come_back_bit_for_bit(void **state)
+static void image_folders_round_trip_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
@@ -208,7 +208,7 @@ static void folders_of_pictures_come_back_bit_for_bit(void **state)
     round_trip(&c, 1);
 }
 
-static void matrices_come_back_bit_for_bit(void **state)
+static void matrices_round_trip_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
@@ -222,7 +222,7 @@ static void matrices_come_back_bit_for_bit(void **state)
 
 /* ---- Several files ---- */
 
-static void files_of_a_size_are_one_set(void **state)
+static void files_of_limited_size_form_one_set(void **state)
 {
     struct support_conf c;
     struct sw_records from, back;
@@ -262,7 +262,7 @@ static void files_of_a_size_are_one_set(void **state)
 
     /* Another import under that name would mix with this one. */
     assert_int_equal(sw_import(&import, &result, &err), SW_ERR_INVALID);
-    ASSERT_CONTAINS(err.text, "set-00000.shard exists already");
+    ASSERT_CONTAINS(err.text, "set-00000.shard already exists");
     sw_import_result_fini(&result);
     sw_records_close(&from);
 }
@@ -311,7 +311,7 @@ static void shards_with_other_fields_do_not_mix(void **state)
         sw_records_close(&from);
     }
     assert_int_equal(open_shards(name[0], name[1], &r, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "large.shard: its fields are others than those of");
+    ASSERT_CONTAINS(err.text, "large.shard: its fields differ from those of");
     ASSERT_OK(open_shards(name[0], name[0], &r, &err));
     assert_int_equal(r.count, 10);
     sw_records_close(&r);
@@ -344,7 +344,7 @@ static void damaged_record_is_named_with_its_file(void **state)
 
 /* A record that was checked before is handed out without another look, so that the batch is what
  * is told to be wrong. */
-static void shards_that_are_cut_between_two_batches_fail_the_next(void **state)
+static void truncating_shards_between_batches_fails_the_next(void **state)
 {
     enum { ROWS = 50 };
     struct support_conf c;
@@ -444,7 +444,7 @@ static bool stop(void *user, const struct sw_import_progress *p)
     return false;
 }
 
-static void import_stops_when_asked_to(void **state)
+static void import_stops_on_request(void **state)
 {
     struct support_conf c;
     struct sw_records from;
@@ -510,22 +510,22 @@ static void bad_records_stop_or_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idx_comes_back_bit_for_bit),
-        cmocka_unit_test(mnist_comes_back_bit_for_bit),
-        cmocka_unit_test(cifar10_comes_back_bit_for_bit),
-        cmocka_unit_test(synthetic_comes_back_bit_for_bit),
-        cmocka_unit_test(pictures_come_back_bit_for_bit),
-        cmocka_unit_test(tables_come_back_bit_for_bit),
-        cmocka_unit_test(arrays_come_back_bit_for_bit),
-        cmocka_unit_test(folders_of_pictures_come_back_bit_for_bit),
-        cmocka_unit_test(matrices_come_back_bit_for_bit),
-        cmocka_unit_test(files_of_a_size_are_one_set),
+        cmocka_unit_test(idx_round_trips_bit_for_bit),
+        cmocka_unit_test(mnist_round_trips_bit_for_bit),
+        cmocka_unit_test(cifar10_round_trips_bit_for_bit),
+        cmocka_unit_test(synthetic_round_trips_bit_for_bit),
+        cmocka_unit_test(images_round_trip_bit_for_bit),
+        cmocka_unit_test(tables_round_trip_bit_for_bit),
+        cmocka_unit_test(arrays_round_trip_bit_for_bit),
+        cmocka_unit_test(image_folders_round_trip_bit_for_bit),
+        cmocka_unit_test(matrices_round_trip_bit_for_bit),
+        cmocka_unit_test(files_of_limited_size_form_one_set),
         cmocka_unit_test(part_of_the_records_can_be_imported),
         cmocka_unit_test(shards_with_other_fields_do_not_mix),
         cmocka_unit_test(damaged_record_is_named_with_its_file),
-        cmocka_unit_test(shards_that_are_cut_between_two_batches_fail_the_next),
+        cmocka_unit_test(truncating_shards_between_batches_fails_the_next),
         cmocka_unit_test(import_that_fails_leaves_complete_files_only),
-        cmocka_unit_test(import_stops_when_asked_to),
+        cmocka_unit_test(import_stops_on_request),
         cmocka_unit_test(bad_records_stop_or_are_counted),
     };
     return cmocka_run_group_tests_name("shard format", tests, support_setup, support_teardown);

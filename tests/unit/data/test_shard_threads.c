@@ -82,7 +82,7 @@ static void threads_read_the_same_rows(void **state)
     assert_true(alone == together);
 }
 
-static void damage_is_told_to_any_number_of_threads(void **state)
+static void damage_is_reported_with_any_number_of_threads(void **state)
 {
     char *text = NULL;
     size_t bytes;
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_read_the_same_rows),
-        cmocka_unit_test(damage_is_told_to_any_number_of_threads),
+        cmocka_unit_test(damage_is_reported_with_any_number_of_threads),
     };
     return cmocka_run_group_tests_name("shard threads", tests, support_setup, support_teardown);
 }

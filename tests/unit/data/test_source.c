@@ -37,7 +37,7 @@ static void read_records(const struct sw_source *s, int64_t batches, int64_t row
     free(label);
 }
 
-static void shuffled_batches_meet_each_record_once_per_epoch(void **state)
+static void shuffled_batches_contain_each_record_once_per_epoch(void **state)
 {
     enum { ROWS = 10, EPOCHS = 10, BATCHES = RECORDS }; /* 1030 samples are ten epochs */
     struct sw_data_conf conf = support_plain();
@@ -59,7 +59,7 @@ static void shuffled_batches_meet_each_record_once_per_epoch(void **state)
     sw_source_close(s);
 }
 
-static void unshuffled_batches_run_over_the_end(void **state)
+static void unshuffled_batches_wrap_at_the_end_of_an_epoch(void **state)
 {
     struct sw_data_conf conf = support_plain();
     int64_t record[240];
@@ -179,15 +179,15 @@ static void refuse(struct sw_data_conf conf, const char *part)
     ASSERT_CONTAINS(err.text, part);
 }
 
-static void keys_that_do_not_fit_the_pictures_are_refused(void **state)
+static void keys_that_do_not_fit_the_images_are_refused(void **state)
 {
     static const double three[] = {1, 2, 3};
     struct sw_data_conf conf = support_plain();
     conf.crop = 5;
-    refuse(conf, "crop = 5 is larger than the pictures of 4x4");
+    refuse(conf, "crop = 5 exceeds the image size 4x4");
     conf = support_plain();
     conf.mean = (struct sw_reals){three, 3};
-    refuse(conf, "mean: 3 values, expected one, or one for each of the 1 channels");
+    refuse(conf, "mean: 3 values, expected one value or one for each of the 1 channels");
     conf = support_plain();
     conf.std = (struct sw_reals){three, 2};
     refuse(conf, "std: 2 values");
@@ -203,7 +203,7 @@ static void epochs_become_steps(void **state)
     sw_source_close(s);
 }
 
-static void a_missing_file_is_named_and_its_stand_in_looks_alike(void **state)
+static void a_missing_file_is_named_and_its_fallback_has_its_sizes(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct support_conf idx, synthetic;
@@ -231,7 +231,7 @@ static void a_missing_file_is_named_and_its_stand_in_looks_alike(void **state)
     assert_int_equal(s->classes, 10);
     sw_data_describe(s, &line);
     assert_string_equal(sw_buf_text(&line),
-                        "synthetic, 10000 records of 1x28x28, 10 classes, made by code");
+                        "synthetic, 10000 records of 1x28x28, 10 classes, generated data");
     sw_buf_fini(&line);
     sw_source_close(s);
 }
@@ -239,15 +239,15 @@ static void a_missing_file_is_named_and_its_stand_in_looks_alike(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffled_batches_meet_each_record_once_per_epoch),
-        cmocka_unit_test(unshuffled_batches_run_over_the_end),
+        cmocka_unit_test(shuffled_batches_contain_each_record_once_per_epoch),
+        cmocka_unit_test(unshuffled_batches_wrap_at_the_end_of_an_epoch),
         cmocka_unit_test(evaluation_is_sequential_and_unchanged),
         cmocka_unit_test(order_depends_on_the_seed_only),
         cmocka_unit_test(random_crop_is_for_training_only),
         cmocka_unit_test(mean_std_and_scale_follow_the_formula),
-        cmocka_unit_test(keys_that_do_not_fit_the_pictures_are_refused),
+        cmocka_unit_test(keys_that_do_not_fit_the_images_are_refused),
         cmocka_unit_test(epochs_become_steps),
-        cmocka_unit_test(a_missing_file_is_named_and_its_stand_in_looks_alike),
+        cmocka_unit_test(a_missing_file_is_named_and_its_fallback_has_its_sizes),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

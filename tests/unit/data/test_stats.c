@@ -1,4 +1,4 @@
-/* Figures of data against sums by hand, and files that the transforms of a section read back. */
+/* Statistics of data against sums by hand, and files that the transforms of a section read back. */
 #include "data/statistics.h"
 #include "data/stats.h"
 #include "data_support.h"
@@ -27,7 +27,7 @@ static bool near(double a, double b, double tolerance)
     return fabs(a - b) <= tolerance * (1 + fabs(b));
 }
 
-static void figures_are_those_of_the_records(void **state)
+static void statistics_match_the_records(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
@@ -97,7 +97,7 @@ static double distance_from_white(struct sw_source *s)
     return worst;
 }
 
-static void whitening_makes_white_rows(void **state)
+static void whitened_rows_have_identity_covariance(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
@@ -118,7 +118,7 @@ static void whitening_makes_white_rows(void **state)
     sw_free(matrix);
 }
 
-static void mean_pictures_are_read_back(void **state)
+static void mean_images_are_read_back(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
@@ -148,7 +148,7 @@ static void mean_pictures_are_read_back(void **state)
     sw_stats_fini(&got);
 }
 
-static void names_of_files_are_checked(void **state)
+static void file_suffixes_are_checked(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_stats_check_name("mean.npy", false, &err), SW_OK);
@@ -164,7 +164,7 @@ static bool stop(void *user, int64_t done, int64_t records)
     return done == records;
 }
 
-static void a_stop_is_asked_for_between_batches(void **state)
+static void a_stop_takes_effect_between_batches(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
@@ -181,11 +181,11 @@ static void a_stop_is_asked_for_between_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_are_those_of_the_records),
-        cmocka_unit_test(whitening_makes_white_rows),
-        cmocka_unit_test(mean_pictures_are_read_back),
-        cmocka_unit_test(names_of_files_are_checked),
-        cmocka_unit_test(a_stop_is_asked_for_between_batches),
+        cmocka_unit_test(statistics_match_the_records),
+        cmocka_unit_test(whitened_rows_have_identity_covariance),
+        cmocka_unit_test(mean_images_are_read_back),
+        cmocka_unit_test(file_suffixes_are_checked),
+        cmocka_unit_test(a_stop_takes_effect_between_batches),
     };
     return cmocka_run_group_tests_name("stats", tests, support_setup, support_teardown);
 }

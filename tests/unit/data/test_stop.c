@@ -64,7 +64,7 @@ static void assert_stops_at_once(const char *path)
     assert_int_equal(reads, whole / 2);
 }
 
-static void a_large_file_is_read_no_further(void **state)
+static void a_stop_interrupts_reading_a_large_file(void **state)
 {
     unsigned char *zeros = calloc(1, PLAIN_BYTES);
     assert_non_null(zeros);
@@ -73,7 +73,7 @@ static void a_large_file_is_read_no_further(void **state)
     assert_stops_at_once(path);
 }
 
-static void a_gzip_file_is_inflated_no_further(void **state)
+static void a_stop_interrupts_inflating_a_gzip_file(void **state)
 {
     unsigned char *noise = malloc(NOISE_BYTES);
     uint32_t x = 1;
@@ -86,7 +86,7 @@ static void a_gzip_file_is_inflated_no_further(void **state)
 }
 
 /* What compresses well is one piece of input and many of output: no read tells of it. */
-static void zeros_are_inflated_no_further(void **state)
+static void a_stop_interrupts_inflating_zeros(void **state)
 {
     struct sw_err err = {0};
     struct sw_blob b;
@@ -100,7 +100,7 @@ static void zeros_are_inflated_no_further(void **state)
     sw_blob_close(&b);
 }
 
-/* ---- Pictures ---- */
+/* ---- Images ---- */
 
 /* The stop is asked for when the header has been read. */
 static void assert_decoding_stops(const unsigned char *data, size_t bytes)
@@ -127,7 +127,7 @@ static void assert_decoding_stops(const unsigned char *data, size_t bytes)
     sw_decoder_free(d);
 }
 
-static void pictures_are_decoded_no_further(void **state)
+static void a_stop_interrupts_decoding_images(void **state)
 {
     size_t bytes;
     for (int progressive = 0; progressive < 2; progressive++) {
@@ -147,7 +147,7 @@ static void pictures_are_decoded_no_further(void **state)
 }
 
 /* A job in training holds the request: what its step needs is still read. */
-static void a_held_request_lets_reading_go_on(void **state)
+static void a_held_stop_request_does_not_interrupt_reading(void **state)
 {
     struct sw_err err = {0};
     const char *path = support_gzip("little.gz", "some bytes", 10);
@@ -160,11 +160,12 @@ static void a_held_request_lets_reading_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_large_file_is_read_no_further, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_gzip_file_is_inflated_no_further, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(zeros_are_inflated_no_further, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(pictures_are_decoded_no_further, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_held_request_lets_reading_go_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_interrupts_reading_a_large_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_interrupts_inflating_a_gzip_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_interrupts_inflating_zeros, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_interrupts_decoding_images, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_held_stop_request_does_not_interrupt_reading, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static int init(struct sw_subset *s, double from, double to, int64_t seed, int64
 
 enum { ALL = -1 };
 
-static void without_keys_all_records_lie_in_their_order(void **state)
+static void without_keys_all_records_are_in_order(void **state)
 {
     struct sw_subset s;
     struct sw_err err = {0};
@@ -22,7 +22,7 @@ static void without_keys_all_records_lie_in_their_order(void **state)
         assert_int_equal(sw_subset_record(&s, i), i);
 }
 
-static void parts_that_meet_share_no_record_and_leave_none(void **state)
+static void adjacent_parts_are_disjoint_and_complete(void **state)
 {
     static const double cuts[][3] = {{0, 0.8, 1}, {0, 0.123, 0.5}, {0, 1500, 1797}, {2, 3, 4}};
     struct sw_err err = {0};
@@ -47,7 +47,7 @@ static void parts_that_meet_share_no_record_and_leave_none(void **state)
     }
 }
 
-static void numbers_mix_alike_and_different_numbers_differently(void **state)
+static void part_seed_determines_the_permutation(void **state)
 {
     struct sw_subset a, b, c;
     struct sw_err err = {0};
@@ -63,7 +63,7 @@ static void numbers_mix_alike_and_different_numbers_differently(void **state)
     assert_true(same < 20 && in_place < 20);
 }
 
-static void streams_go_on_from_batch_to_batch(void **state)
+static void streams_continue_from_batch_to_batch(void **state)
 {
     struct sw_subset s;
     struct sw_err err = {0};
@@ -82,26 +82,26 @@ static void expect_invalid(double from, double to, int64_t seed, int64_t streams
     ASSERT_CONTAINS(err.text, part);
 }
 
-static void bounds_that_do_not_fit_are_named(void **state)
+static void errors_name_invalid_bounds(void **state)
 {
     struct sw_subset s;
     struct sw_err err = {0};
     const double three[] = {0, 0.5, 1};
     expect_invalid(0, 101, 0, 0,
-                   "part = 0, 101: expected two shares, 0 to 1, or two whole numbers "
+                   "part = 0, 101: expected two fractions from 0 to 1, or two integers "
                    "up to 100");
-    expect_invalid(0.5, 50, 0, 0, "whole numbers");
-    expect_invalid(50, 0.5, 0, 0, "expected two shares");
-    expect_invalid(0.5, 0.25, 0, 0, "holds none of the 100 records");
-    expect_invalid(0.1, 0.101, 0, 0, "holds none");
-    expect_invalid(0, ALL, 0, 101, "streams = 101: there are only 100 records");
-    expect_invalid(0, ALL, 5, 10, "part_seed must be 0");
+    expect_invalid(0.5, 50, 0, 0, "two integers");
+    expect_invalid(50, 0.5, 0, 0, "expected two fractions");
+    expect_invalid(0.5, 0.25, 0, 0, "contains none of the 100 records");
+    expect_invalid(0.1, 0.101, 0, 0, "contains none");
+    expect_invalid(0, ALL, 0, 101, "streams = 101 exceeds the 100 records");
+    expect_invalid(0, ALL, 5, 10, "requires part_seed = 0");
     const struct sw_reals part = {three, 3};
     assert_int_equal(sw_subset_init(&s, &part, 0, 0, 100, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "part: 3 values, expected two");
 }
 
-static void sources_deliver_their_part_and_each_record_of_it_once(void **state)
+static void sources_return_each_record_of_their_part_once(void **state)
 {
     const double bounds[] = {30, 50};
     struct support_conf c;
@@ -135,19 +135,18 @@ static void sources_deliver_their_part_and_each_record_of_it_once(void **state)
     }
     conf.streams = 4;
     assert_int_equal(support_open(&c, &conf, true, 1, &s, &err), SW_ERR_INVALID);
-    ASSERT_CONTAINS(err.text, "data train: streams = 4 reads the records in their order, so "
-                              "shuffle must be no");
+    ASSERT_CONTAINS(err.text, "data train: streams = 4 requires shuffle = no");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_keys_all_records_lie_in_their_order),
-        cmocka_unit_test(parts_that_meet_share_no_record_and_leave_none),
-        cmocka_unit_test(numbers_mix_alike_and_different_numbers_differently),
-        cmocka_unit_test(streams_go_on_from_batch_to_batch),
-        cmocka_unit_test(bounds_that_do_not_fit_are_named),
-        cmocka_unit_test(sources_deliver_their_part_and_each_record_of_it_once),
+        cmocka_unit_test(without_keys_all_records_are_in_order),
+        cmocka_unit_test(adjacent_parts_are_disjoint_and_complete),
+        cmocka_unit_test(part_seed_determines_the_permutation),
+        cmocka_unit_test(streams_continue_from_batch_to_batch),
+        cmocka_unit_test(errors_name_invalid_bounds),
+        cmocka_unit_test(sources_return_each_record_of_their_part_once),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

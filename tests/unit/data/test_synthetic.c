@@ -1,4 +1,4 @@
-/* Synthetic pictures: the same for everybody, different from one another, and learnable. */
+/* Synthetic images: reproducible, different from one another, and learnable. */
 #include "data_support.h"
 #include <math.h>
 
@@ -75,7 +75,7 @@ static void synthetic_uses_the_raw_range_and_all_classes(void **state)
     sw_records_close(&r);
 }
 
-/* Share of a split's pictures whose nearest class mean of the training split is the right one. */
+/* Share of a split's images whose nearest class mean of the training split is the right one. */
 static double nearest_mean(int64_t classes, int64_t train, int64_t test)
 {
     struct sw_records r;
@@ -197,7 +197,7 @@ static void sequences_are_one_text_whatever_their_length(void **state)
     sw_records_close(&other);
 }
 
-static void sequences_follow_the_chain_that_is_promised(void **state)
+static void sequences_follow_the_documented_chain(void **state)
 {
     enum { V = 12, T = 1000, RECORDS = 100 };
     static int64_t pairs[V][V];
@@ -229,7 +229,7 @@ static void sequences_follow_the_chain_that_is_promised(void **state)
     assert_true(best > all * 48 / 100 && best < all * 52 / 100);
 }
 
-static void pairs_say_their_class_on_both_sides(void **state)
+static void both_sides_of_pairs_depend_on_the_class(void **state)
 {
     enum { WORDS = 100, K = 5, RECORDS = 600 };
     struct sw_records r;
@@ -280,7 +280,7 @@ static void pairs_say_their_class_on_both_sides(void **state)
     assert_true(right_by_tags > RECORDS * 70 / 100);
 }
 
-static void stand_ins_have_the_kind_of_the_files(void **state)
+static void fallback_data_have_the_kind_of_the_files(void **state)
 {
     struct support_conf c;
     struct sw_records r;
@@ -307,9 +307,9 @@ int main(void)
         cmocka_unit_test(synthetic_can_be_learned_on_another_split),
         cmocka_unit_test(synthetic_makes_any_size),
         cmocka_unit_test(sequences_are_one_text_whatever_their_length),
-        cmocka_unit_test(sequences_follow_the_chain_that_is_promised),
-        cmocka_unit_test(pairs_say_their_class_on_both_sides),
-        cmocka_unit_test(stand_ins_have_the_kind_of_the_files),
+        cmocka_unit_test(sequences_follow_the_documented_chain),
+        cmocka_unit_test(both_sides_of_pairs_depend_on_the_class),
+        cmocka_unit_test(fallback_data_have_the_kind_of_the_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static const int32_t *get(const struct sw_records *r, int64_t record, int f)
     return out;
 }
 
-static void windows_and_what_comes_next(void **state)
+static void windows_and_next_tokens(void **state)
 {
     /* l comes three times, o twice, the others once: l o " " d e h r w */
     static const int32_t code[] = {5, 4, 0, 0, 1, 2, 7, 1, 6, 0, 3};
@@ -60,7 +60,7 @@ static void windows_and_what_comes_next(void **state)
     }
 }
 
-static void large_vocabularies_keep_all_numbers(void **state)
+static void large_vocabularies_keep_all_ids(void **state)
 {
     struct sw_err err = {0};
     for (int words = 200; words <= 80000; words *= 20) {
@@ -107,7 +107,7 @@ static void sections_share_a_vocabulary(void **state)
     sw_records_close(&c);
 }
 
-static void streams_read_on_from_batch_to_batch(void **state)
+static void text_streams_continue_from_batch_to_batch(void **state)
 {
     enum { S = 3, T = 4 };
     struct sw_data_conf common = support_plain();
@@ -149,24 +149,24 @@ static void expect(int code, const char *part)
     ASSERT_CONTAINS(err.text, part);
 }
 
-static void damage_names_file_and_expectation(void **state)
+static void errors_name_file_and_expected_value(void **state)
 {
     begin(CHARACTERS, 4);
     support_strings(&conf, "paths", 0, text("t", "abcd"), NULL);
-    expect(SW_ERR_FORMAT, "/t: 4 tokens in all files; a record of length = 4 needs one more");
+    expect(SW_ERR_FORMAT, "/t: all files together have 4 tokens; length = 4 requires at least 5");
     support_strings(&conf, "paths", 0, text("t", ""), NULL);
-    expect(SW_ERR_FORMAT, "/t: 0 tokens");
+    expect(SW_ERR_FORMAT, "/t: all files together have 0 tokens");
     support_strings(&conf, "paths", 0,
                     text("t", "ab\xFF"
                               "cdefg"),
                     NULL);
-    expect(SW_ERR_FORMAT, "/t: byte 2 (0xff) is not UTF-8");
+    expect(SW_ERR_FORMAT, "/t: byte 2 (0xff) is not valid UTF-8");
     support_strings(&conf, "paths", 0, text("t", "abcxyz"), NULL);
     support_text(&conf, "vocabulary", text("v", "a\nb\nc\n"));
     expect(SW_ERR_FORMAT, "/t: 'x' before byte 4 is not in the vocabulary");
     support_text(&conf, "vocabulary", NULL);
     support_int(&conf, "max_tokens", 5);
-    expect(SW_ERR_INVALID, "max_tokens = 5, but the texts have 6 different tokens");
+    expect(SW_ERR_INVALID, "max_tokens = 5, but the texts have 6 distinct tokens");
     support_int(&conf, "max_tokens", 0);
     support_text(&conf, "vocabulary", support_path("v"));
     support_text(&conf, "unknown", "?");
@@ -177,10 +177,10 @@ static void damage_names_file_and_expectation(void **state)
     assert_int_equal(get(&r, 0, 0)[3], 3);
     sw_records_close(&r);
     support_int(&conf, "max_tokens", 3);
-    expect(SW_ERR_INVALID, "max_tokens = 3 is for a vocabulary made from texts");
+    expect(SW_ERR_INVALID, "max_tokens = 3 applies only to a vocabulary built from texts");
     support_int(&conf, "max_tokens", 0);
     support_strings(&conf, "vocabulary_from", 1, support_path("t"), NULL);
-    expect(SW_ERR_INVALID, "vocabulary and vocabulary_from are both given");
+    expect(SW_ERR_INVALID, "vocabulary and vocabulary_from are both set");
     begin(CHARACTERS, 4);
     support_strings(&conf, "paths", 0, support_path("t"), NULL);
     support_text(&conf, "vocabulary", support_path("none"));
@@ -190,11 +190,11 @@ static void damage_names_file_and_expectation(void **state)
     expect(SW_ERR_NOTFOUND, "/none");
     max_bytes = 5;
     support_strings(&conf, "paths", 0, text("t", "abcdef"), NULL);
-    expect(SW_ERR_FORMAT, "/t: holds more than max_bytes = 5 bytes; raise that key");
+    expect(SW_ERR_FORMAT, "/t: has more than max_bytes = 5 bytes; raise max_bytes");
 }
 
 /* A .gz of a few kilobytes that inflates to megabytes: refused before the memory is taken. */
-static void a_gz_that_inflates_without_end_is_refused(void **state)
+static void a_decompression_bomb_is_refused(void **state)
 {
     const size_t bytes = 8 << 20;
     char *many = malloc(bytes);
@@ -203,12 +203,12 @@ static void a_gz_that_inflates_without_end_is_refused(void **state)
     begin(BYTES, 4);
     support_strings(&conf, "paths", 0, support_gzip("bomb.gz", many, bytes), NULL);
     max_bytes = (int64_t)bytes - 1;
-    expect(SW_ERR_FORMAT, "bomb.gz: holds more than max_bytes = 8388607 bytes, inflated; raise");
+    expect(SW_ERR_FORMAT, "bomb.gz: has more than max_bytes = 8388607 bytes, inflated; raise");
     free(many);
 }
 
 /* The text fits, the list of its different words does not. */
-static void a_text_of_different_words_is_refused_by_the_size_of_their_list(void **state)
+static void distinct_words_beyond_max_bytes_are_refused(void **state)
 {
     enum { COUNT = 20000 };
     char *many = malloc(COUNT * 8), *at = many;
@@ -218,7 +218,7 @@ static void a_text_of_different_words_is_refused_by_the_size_of_their_list(void 
     begin(WORDS, 4);
     support_strings(&conf, "paths", 0, support_write("words", many, (size_t)(at - many)), NULL);
     max_bytes = 200000;
-    expect(SW_ERR_FORMAT, "different words takes more than max_bytes = 200000 bytes");
+    expect(SW_ERR_FORMAT, "distinct words take more than max_bytes = 200000 bytes");
     max_bytes = 0;
     struct sw_records r;
     struct sw_err err = {0};
@@ -228,7 +228,7 @@ static void a_text_of_different_words_is_refused_by_the_size_of_their_list(void 
     free(many);
 }
 
-static void the_real_corpus_has_its_symbols(void **state)
+static void the_real_corpus_has_its_vocabulary(void **state)
 {
     char path[512];
     struct sw_records r;
@@ -249,14 +249,14 @@ static void the_real_corpus_has_its_symbols(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gz_that_inflates_without_end_is_refused),
-        cmocka_unit_test(a_text_of_different_words_is_refused_by_the_size_of_their_list),
-        cmocka_unit_test(windows_and_what_comes_next),
-        cmocka_unit_test(large_vocabularies_keep_all_numbers),
+        cmocka_unit_test(a_decompression_bomb_is_refused),
+        cmocka_unit_test(distinct_words_beyond_max_bytes_are_refused),
+        cmocka_unit_test(windows_and_next_tokens),
+        cmocka_unit_test(large_vocabularies_keep_all_ids),
         cmocka_unit_test(sections_share_a_vocabulary),
-        cmocka_unit_test(streams_read_on_from_batch_to_batch),
-        cmocka_unit_test(damage_names_file_and_expectation),
-        cmocka_unit_test(the_real_corpus_has_its_symbols),
+        cmocka_unit_test(text_streams_continue_from_batch_to_batch),
+        cmocka_unit_test(errors_name_file_and_expected_value),
+        cmocka_unit_test(the_real_corpus_has_its_vocabulary),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }

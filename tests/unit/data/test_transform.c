@@ -1,5 +1,4 @@
-/* What happens to a picture on its way to a row, against formulas and numbers worked out by hand.
- */
+/* The transform from an image to a row, against formulas and values worked out by hand. */
 #include "data/transform.h"
 #include "data_support.h"
 #include "tensor/npy.h"
@@ -32,7 +31,7 @@ static struct sw_transform make(const struct sw_data_conf *conf, int64_t channel
     return t;
 }
 
-/* A picture of floats through a whole transform. */
+/* An image of floats through a whole transform. */
 static struct sw_view run(const struct sw_transform *t, const float *x, int64_t height,
                           int64_t width, int64_t sample, float *out)
 {
@@ -130,7 +129,7 @@ static void check_cut(enum form form, int64_t crop, int64_t sample)
     sw_transform_fini(&t);
 }
 
-static void cutting_matches_the_formula(void **state)
+static void cropping_matches_the_formula(void **state)
 {
     for (int form = REALS; form <= GREY; form++) {
         for (int64_t crop = 0; crop <= 9; crop += 3) {
@@ -149,7 +148,7 @@ static struct sw_view view_of(const struct sw_transform *t, int64_t sample, int6
     return v;
 }
 
-static void without_randomness_the_centre_is_cut(void **state)
+static void without_randomness_the_center_is_cropped(void **state)
 {
     struct sw_data_conf conf = plain();
     conf.crop = 4;
@@ -163,7 +162,7 @@ static void without_randomness_the_centre_is_cut(void **state)
     }
 }
 
-static void random_places_are_uniform(void **state)
+static void random_crops_are_uniform(void **state)
 {
     enum { N = 30000 };
     struct sw_data_conf conf = plain();
@@ -184,7 +183,7 @@ static void random_places_are_uniform(void **state)
     assert_in_range(mirrored, N / 2 - 520, N / 2 + 520);
 }
 
-/* ---- Pictures of any size ---- */
+/* ---- Images of any size ---- */
 
 static void the_shorter_side_is_resized_in_proportion(void **state)
 {
@@ -215,7 +214,7 @@ static void the_shorter_side_is_resized_in_proportion(void **state)
     assert_int_equal(v.width, 70);
 }
 
-static void a_picture_smaller_than_the_crop_grows(void **state)
+static void an_image_smaller_than_the_crop_is_enlarged(void **state)
 {
     struct sw_data_conf conf = plain();
     conf.crop = 40;
@@ -228,7 +227,7 @@ static void a_picture_smaller_than_the_crop_grows(void **state)
     assert_int_equal(v.width, 41);
 }
 
-static void without_crop_and_resize_all_have_the_sides_of_the_first(void **state)
+static void without_crop_and_resize_all_have_the_size_of_the_first(void **state)
 {
     struct sw_data_conf conf = plain();
     struct sw_view v;
@@ -237,7 +236,7 @@ static void without_crop_and_resize_all_have_the_sides_of_the_first(void **state
     assert_int_equal(t.out_height, 30);
     assert_int_equal(t.out_width, 40);
     assert_int_equal(sw_transform_view(&t, key, 0, 40, 30, &v, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "picture of 40x30 (height x width), expected 30x40 as the first");
+    ASSERT_CONTAINS(err.text, "image of 40x30 (height x width), expected 30x40 like the first");
 }
 
 /* ---- Padding ---- */
@@ -263,7 +262,7 @@ static void padding_is_the_mean(void **state)
     assert_true(fabsf(out[5] - 2 * (log1pf(4) - 3)) < 1e-6f);
 }
 
-static void padded_crops_reach_every_place(void **state)
+static void padded_crops_reach_every_position(void **state)
 {
     struct sw_data_conf conf = plain();
     float x[16], out[16];
@@ -293,7 +292,7 @@ static void padded_crops_reach_every_place(void **state)
 
 /* ---- Resampling ---- */
 
-static void resampling_by_hand(void **state)
+static void resampling_matches_values_worked_by_hand(void **state)
 {
     const double to[] = {1, 2};
     const float x[8] = {0, 8, 16, 24, 32, 40, 48, 56};
@@ -324,9 +323,9 @@ static void resampling_by_hand(void **state)
     assert_near(out, (const double[]){0, 25, 75, 100}, 4, 1e-5);
 }
 
-/* Cutting a part out of a resized picture is the same part of the whole resized picture, for every
- * form of pixels. */
-static void a_resized_crop_is_a_part_of_the_whole(void **state)
+/* Cropping a resized image gives the same pixels as resizing the whole image and cropping it, for
+ * every form of pixels. */
+static void a_resized_crop_equals_the_crop_of_the_resized_image(void **state)
 {
     const double sides[] = {14, 23};
     for (int form = REALS; form <= GREY; form++) {
@@ -369,7 +368,7 @@ static void a_resized_crop_is_a_part_of_the_whole(void **state)
 
 /* ---- Values ---- */
 
-static void a_mean_picture_is_cut_and_turned_with_the_picture(void **state)
+static void a_mean_image_is_cropped_and_mirrored_with_the_image(void **state)
 {
     float x[2 * 36], mean[2 * 36], out[2 * 16];
     const int64_t shape[] = {2, 6, 6};
@@ -411,11 +410,11 @@ static void a_mean_picture_is_cut_and_turned_with_the_picture(void **state)
     conf.crop = 0;
     assert_int_equal(sw_transform_init(&t, &conf, &in, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "mean_image: ");
-    ASSERT_CONTAINS(err.text, "is a picture of 4x4, expected 9x9");
+    ASSERT_CONTAINS(err.text, "is 4x4 (height x width), expected 9x9");
     sw_transform_fini(&t);
 }
 
-static void log_of_counts(void **state)
+static void log1p_of_counts(void **state)
 {
     const float x[4] = {0, 1, 2, 1023};
     float out[4];
@@ -427,7 +426,7 @@ static void log_of_counts(void **state)
 }
 
 /* The three factors are found again from what they did. */
-static void colour_follows_the_formula(void **state)
+static void color_follows_the_formula(void **state)
 {
     const float x[6] = {100, 60, 40, 120, 10, 30}; /* red, green, blue of two pixels */
     const double luma[2] = {0.299 * 100 + 0.587 * 40 + 0.114 * 10,
@@ -470,7 +469,7 @@ static void colour_follows_the_formula(void **state)
     assert_true(lowest < 0.55 && highest > 1.45);
 }
 
-static void colour_changes_in_training_only(void **state)
+static void color_changes_in_training_only(void **state)
 {
     const float x[3] = {10, 20, 30};
     float out[3];
@@ -554,7 +553,7 @@ static void whitening_multiplies_by_the_matrix(void **state)
         want[i / 4] += matrix[1 + i] * (x[i % 4] - mean[1 + i % 4]);
     assert_near(out, want, 4, 1e-4);
     sw_transform_fini(&t);
-    /* The same file has a mean picture. */
+    /* The same file has a mean image. */
     conf.mean_image = conf.whiten;
     conf.whiten = NULL;
     t = make(&conf, 1, 2, 2, false, true);
@@ -569,7 +568,7 @@ static void whitening_multiplies_by_the_matrix(void **state)
     sw_transform_fini(&t);
 }
 
-static void mistakes_in_keys_are_named(void **state)
+static void errors_name_wrong_keys(void **state)
 {
     const double half[] = {10.5}, three[] = {1, 2, 3};
     const struct sw_transform_input in = {.channels = 3, .height = 20, .width = 30};
@@ -578,7 +577,7 @@ static void mistakes_in_keys_are_named(void **state)
     struct sw_data_conf conf = plain();
     conf.resize = (struct sw_reals){half, 1};
     assert_int_equal(sw_transform_init(&t, &conf, &in, &err), SW_ERR_INVALID);
-    ASSERT_CONTAINS(err.text, "resize: 10.5 is not a whole number");
+    ASSERT_CONTAINS(err.text, "resize: 10.5 is not an integer number");
     conf.resize = (struct sw_reals){three, 3};
     assert_int_equal(sw_transform_init(&t, &conf, &in, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "resize: 3 values");
@@ -598,23 +597,23 @@ static void mistakes_in_keys_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cutting_matches_the_formula),
-        cmocka_unit_test(without_randomness_the_centre_is_cut),
-        cmocka_unit_test(random_places_are_uniform),
+        cmocka_unit_test(cropping_matches_the_formula),
+        cmocka_unit_test(without_randomness_the_center_is_cropped),
+        cmocka_unit_test(random_crops_are_uniform),
         cmocka_unit_test(the_shorter_side_is_resized_in_proportion),
-        cmocka_unit_test(a_picture_smaller_than_the_crop_grows),
-        cmocka_unit_test(without_crop_and_resize_all_have_the_sides_of_the_first),
+        cmocka_unit_test(an_image_smaller_than_the_crop_is_enlarged),
+        cmocka_unit_test(without_crop_and_resize_all_have_the_size_of_the_first),
         cmocka_unit_test(padding_is_the_mean),
-        cmocka_unit_test(padded_crops_reach_every_place),
-        cmocka_unit_test(resampling_by_hand),
-        cmocka_unit_test(a_resized_crop_is_a_part_of_the_whole),
-        cmocka_unit_test(a_mean_picture_is_cut_and_turned_with_the_picture),
-        cmocka_unit_test(log_of_counts),
-        cmocka_unit_test(colour_follows_the_formula),
-        cmocka_unit_test(colour_changes_in_training_only),
+        cmocka_unit_test(padded_crops_reach_every_position),
+        cmocka_unit_test(resampling_matches_values_worked_by_hand),
+        cmocka_unit_test(a_resized_crop_equals_the_crop_of_the_resized_image),
+        cmocka_unit_test(a_mean_image_is_cropped_and_mirrored_with_the_image),
+        cmocka_unit_test(log1p_of_counts),
+        cmocka_unit_test(color_follows_the_formula),
+        cmocka_unit_test(color_changes_in_training_only),
         cmocka_unit_test(elastic_distortion_is_smoothed_noise),
         cmocka_unit_test(whitening_multiplies_by_the_matrix),
-        cmocka_unit_test(mistakes_in_keys_are_named),
+        cmocka_unit_test(errors_name_wrong_keys),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);
 }
