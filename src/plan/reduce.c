@@ -191,7 +191,7 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     d->reducer = SW_REDUCER_COPIES;
     describe_copies(p->ways, how, sizeof how);
     snprintf(d->why, sizeof d->why,
-             "copies between devices (%s), in the summation order of servers%s%.90s", how,
+             "copies between devices (%.140s), in the summation order of servers%s%.90s", how,
              *no_library ? "; no library: " : "", no_library);
 }
 
