@@ -30,9 +30,11 @@ extern "C"
 SW_BOTH int64_t sw_axis_offset(const struct sw_axis *a, int64_t index)
 {
     int64_t offset = 0;
+
     for (int i = 0; i < a->count - 1; i++) {
         offset += index % a->factor[i].extent * a->factor[i].stride;
         index /= a->factor[i].extent;
     }
+
     return a->count ? offset + index * a->factor[a->count - 1].stride : 0;
 }

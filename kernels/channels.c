@@ -7,6 +7,7 @@ bool sw_channels_of(const struct sw_desc *d, struct sw_channels *out)
     int block = sw_desc_channel_block(d);
 
     *out = (struct sw_channels){.channels = channels, .rows = d->dim[0], .pixels = pixels};
+
     if (block) {
         out->lanes = block;
         out->padded = true;
@@ -26,5 +27,6 @@ bool sw_channels_of(const struct sw_desc *d, struct sw_channels *out)
     } else {
         return false;
     }
+
     return true;
 }

@@ -16,9 +16,11 @@ static int64_t times(int64_t a, int64_t b)
 static int64_t block_product(const struct sw_desc *d, int dim)
 {
     int64_t product = 1;
+
     for (int i = 0; i < d->nblock; i++)
         if (dim < 0 || d->block_dim[i] == dim)
             product *= d->block[i];
+
     return product;
 }
 
@@ -48,6 +50,7 @@ const char *sw_dtype_name(enum sw_dtype t)
 static void lay_out(struct sw_desc *d)
 {
     int64_t step = block_product(d, -1);
+
     for (int i = d->ndim - 1; i >= 0; i--) {
         d->padded[i] = round_up(d->dim[i], block_product(d, i));
         d->stride[i] = step;
@@ -67,10 +70,12 @@ struct sw_desc sw_desc_blocked(enum sw_dtype t, int ndim, const int64_t *dim, in
                                int block)
 {
     struct sw_desc d = {.dtype = t, .ndim = ndim, .nblock = 1};
+
     memcpy(d.dim, dim, (size_t)ndim * sizeof *dim);
     d.block[0] = block;
     d.block_dim[0] = blocked_dim;
     lay_out(&d);
+
     return d;
 }
 
@@ -87,6 +92,7 @@ int64_t sw_desc_count(const struct sw_desc *d)
 int64_t sw_desc_storage(const struct sw_desc *d)
 {
     int64_t last = block_product(d, -1) - 1;
+
     for (int i = 0; i < d->ndim; i++) {
         int64_t outer = outer_extent(d, i), span;
         if (outer == 0)
@@ -95,6 +101,7 @@ int64_t sw_desc_storage(const struct sw_desc *d)
         if (__builtin_add_overflow(last, span, &last))
             return INT64_MAX;
     }
+
     return last == INT64_MAX ? last : last + 1;
 }
 
@@ -110,8 +117,10 @@ size_t sw_desc_bytes(const struct sw_desc *d)
 static void add_factor(struct sw_axis *a, int64_t extent, int64_t stride)
 {
     struct sw_factor *last = a->count ? &a->factor[a->count - 1] : NULL;
+
     if (extent == 1)
         return;
+
     if (last && times(last->stride, last->extent) == stride)
         last->extent *= extent;
     else
@@ -122,11 +131,13 @@ struct sw_axis sw_axis_of(const struct sw_desc *d, int dim)
 {
     struct sw_axis a = {.dim = d->dim[dim]};
     int64_t step = 1;
+
     for (int i = d->nblock - 1; i >= 0; i--) {
         if (d->block_dim[i] == dim)
             add_factor(&a, d->block[i], step);
         step *= d->block[i];
     }
+
     add_factor(&a, outer_extent(d, dim), d->stride[dim]);
     return a;
 }
@@ -141,12 +152,14 @@ bool sw_desc_equal(const struct sw_desc *a, const struct sw_desc *b)
 {
     if (!sw_desc_same_shape(a, b))
         return false;
+
     for (int i = 0; i < a->ndim; i++) {
         struct sw_axis x = sw_axis_of(a, i), y = sw_axis_of(b, i);
         if (a->padded[i] != b->padded[i] || x.count != y.count ||
             memcmp(x.factor, y.factor, (size_t)x.count * sizeof *x.factor) != 0)
             return false;
     }
+
     return true;
 }
 
@@ -174,24 +187,29 @@ static void swap(int64_t *list, int a, int b)
 struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b)
 {
     struct sw_desc t = *d;
+
     swap(t.dim, a, b);
     swap(t.padded, a, b);
     swap(t.stride, a, b);
     for (int i = 0; i < t.nblock; i++)
         t.block_dim[i] = t.block_dim[i] == a ? b : t.block_dim[i] == b ? a : t.block_dim[i];
+
     return t;
 }
 
 int64_t sw_desc_offset(const struct sw_desc *d, const int64_t *index)
 {
     int64_t rest[SW_MAX_DIMS], offset = 0, step = 1;
+
     memcpy(rest, index, (size_t)d->ndim * sizeof *rest);
+
     for (int i = d->nblock - 1; i >= 0; i--) {
         int64_t *r = &rest[d->block_dim[i]];
         offset += *r % d->block[i] * step;
         *r /= d->block[i];
         step *= d->block[i];
     }
+
     for (int i = 0; i < d->ndim; i++)
         offset += rest[i] * d->stride[i];
     return offset;
@@ -204,6 +222,7 @@ static void SW_PRINTF(2, 3) append(char *out, const char *fmt, ...)
 {
     size_t used = strlen(out);
     va_list ap;
+
     va_start(ap, fmt);
     vsnprintf(out + used, TEXT_BYTES - used, fmt, ap);
     va_end(ap);
@@ -214,6 +233,7 @@ static void append_order(const struct sw_desc *d, char *out)
 {
     int order[SW_MAX_DIMS];
     bool sorted = true;
+
     for (int i = 0; i < d->ndim; i++) {
         int j = i;
         for (; j > 0 && d->stride[order[j - 1]] < d->stride[i]; j--)
@@ -221,6 +241,7 @@ static void append_order(const struct sw_desc *d, char *out)
         order[j] = i;
         sorted = sorted && j == i;
     }
+
     for (int i = 0; !sorted && i < d->ndim; i++)
         append(out, "%s%d%s", i ? "," : " order(", order[i], i == d->ndim - 1 ? ")" : "");
 }
@@ -231,9 +252,11 @@ const char *sw_desc_text(const struct sw_desc *d, char *out)
     for (int i = 0; i < d->ndim; i++)
         append(out, "%s%lld", i ? "x" : "", (long long)d->dim[i]);
     append(out, "%s%s", d->ndim ? " " : "scalar ", sw_dtype_name(d->dtype));
+
     for (int i = 0; i < d->nblock; i++)
         append(out, "%s%d:%d%s", i ? "," : " blocked(", d->block_dim[i], d->block[i],
                i == d->nblock - 1 ? ")" : "");
+
     append_order(d, out);
     return out;
 }
@@ -245,6 +268,7 @@ int sw_desc_channel_block(const struct sw_desc *d)
     int block = d->ndim >= 2 && d->nblock == 1 ? d->block[0] : 0;
     if (block != 16 && block != 8 && block != 4)
         return 0;
+
     struct sw_desc blocked = sw_desc_blocked(d->dtype, d->ndim, d->dim, 1, block);
     return sw_desc_equal(d, &blocked) ? block : 0;
 }
@@ -261,13 +285,16 @@ bool sw_desc_is_channels_last(const struct sw_desc *d)
 {
     if (sw_desc_is_plain(d))
         return d->ndim == 2 || d->dim[1] == 1 || sw_desc_pixels(d) == 1;
+
     int64_t step = d->dim[1];
     if (d->nblock > 0 || d->stride[1] != 1)
         return false;
+
     for (int i = d->ndim - 1; i >= 2; i--) {
         if (d->stride[i] != step)
             return false;
         step *= d->dim[i];
     }
+
     return d->stride[0] == step;
 }

@@ -20,6 +20,7 @@ static void add_axis(struct walk *w, const struct sw_axis *a)
 {
     struct sw_axis *last = w->count ? &w->axis[w->count - 1] : NULL;
     bool single = last && last->count == 1 && a->count == 1;
+
     if (single && last->factor[0].stride == a->factor[0].stride * a->dim) {
         last->dim *= a->dim;
         last->factor[0].stride = a->factor[0].stride;
@@ -32,10 +33,12 @@ static struct walk walk_of(const struct sw_desc *d)
 {
     static const struct sw_axis one = {.dim = 1};
     struct walk w = {.item_bytes = sw_dtype_bytes(d->dtype)};
+
     for (int i = 0; i < d->ndim; i++) {
         struct sw_axis a = sw_axis_of(d, i);
         add_axis(&w, &a);
     }
+
     if (!w.count)
         w.axis[w.count++] = one;
     return w;
@@ -89,12 +92,15 @@ static void copy_rows(const struct walk *w, int64_t first, int64_t n, unsigned c
     int64_t at[PIECE], index[SW_MAX_DIMS] = {0};
     int64_t term[SW_MAX_DIMS] = {0}, base = sw_axis_offset(row, first);
     bool dense = n == 1 || (row->count == 1 && row->factor[0].stride == 1);
+
     for (int64_t i = 0; !dense && i < n; i++)
         at[i] = sw_axis_offset(row, first + i) - base;
+
     plain += (size_t)first * w->item_bytes;
     for (;;) {
         copy_piece(w, dense, stored + (size_t)base * w->item_bytes, at, plain, n, to_plain);
         plain += (size_t)row->dim * w->item_bytes;
+
         int d = w->count - 2;
         for (; d >= 0; d--) {
             index[d] = index[d] + 1 < w->axis[d].dim ? index[d] + 1 : 0;
@@ -104,6 +110,7 @@ static void copy_rows(const struct walk *w, int64_t first, int64_t n, unsigned c
             if (index[d])
                 break;
         }
+
         if (d < 0)
             return;
     }
@@ -112,8 +119,10 @@ static void copy_rows(const struct walk *w, int64_t first, int64_t n, unsigned c
 static void copy_all(const struct sw_desc *d, void *stored, void *plain, bool to_plain)
 {
     struct walk w = walk_of(d);
+
     if (sw_desc_count(d) == 0)
         return;
+
     const struct sw_axis *row = &w.axis[w.count - 1];
     bool dense = row->count == 1 && row->factor[0].stride == 1;
     int64_t most = dense ? row->dim : PIECE;

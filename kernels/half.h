@@ -51,11 +51,14 @@ SW_FORMULA float sw_bf16_value(uint16_t h)
 SW_FORMULA uint16_t sw_fp16_of(float x)
 {
     uint32_t bits = sw_float_bits(x), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+
     /* The exponent's bias goes from 127 to 15. */
     uint32_t normal = (sw_round_bits(size, 13) - (112u << 23)) >> 13;
+
     /* Next to 0.5 the last bit of a float is 2^-24, the smallest subnormal number. */
     uint32_t tiny = sw_float_bits(sw_bits_float(size) + 0.5f) - 0x3f000000u;
     uint32_t h = size < 0x38800000u ? tiny : normal; /* 2^-14 */
+
     h = size >= 0x477ff000u ? 0x7c00u : h;           /* from 65520 on, half way to 65536 */
     h = size > 0x7f800000u ? 0x7e00u : h;
     return (uint16_t)(sign | h);
@@ -67,6 +70,7 @@ SW_FORMULA float sw_fp16_value(uint16_t h)
     uint32_t normal = (size << 13) + (112u << 23);
     uint32_t tiny = sw_float_bits((float)size * 5.9604645e-8f); /* 2^-24, exactly */
     uint32_t bits = size < 0x0400u ? tiny : normal;
+
     bits = size >= 0x7c00u ? 0x7f800000u | size << 13 : bits;
     return sw_bits_float(sign | bits);
 }

@@ -69,6 +69,7 @@ static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const
                                bool written, size_t bytes)
 {
     struct sw_op_array *a = &out->array[out->count++];
+
     a->name = name;
     a->offset = (size_t)((const char *)pointer - (const char *)out->args);
     a->bytes = bytes;

@@ -26,11 +26,14 @@ static int unknown_verb(const char *word)
 {
     const char *names[MAX_VERBS];
     size_t count = 0;
+
     for (int i = 0; sw_verbs[i] && count < MAX_VERBS; i++)
         names[count++] = sw_verbs[i]->name;
+
     const char *near = sw_str_nearest(word, names, count);
     if (near)
         return sw_cli_usage(NULL, "unknown verb '%s'; did you mean '%s'?", word, near);
+
     return sw_cli_usage(NULL, "unknown verb '%s'", word);
 }
 
@@ -49,12 +52,14 @@ static int dispatch(int argc, char **argv)
     if (argv[1][0] == '-')
         return sw_cli_usage(NULL, "unknown option '%s': the first argument must be a verb",
                             argv[1]);
+
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_str_eq(argv[1], sw_verbs[i]->name)) {
             if (sw_verbs[i]->stops)
                 sw_stop_signals_install();
             return sw_cli_run(sw_verbs[i], argc - 1, argv + 1);
         }
+
     return unknown_verb(argv[1]);
 }
 
@@ -62,11 +67,13 @@ int main(int argc, char **argv)
 {
     /* Writing to a closed pipe must return EPIPE and not kill a training. */
     signal(SIGPIPE, SIG_IGN);
+
     int code = dispatch(argc, argv);
     if (fflush(stdout) != 0 && errno != EPIPE) {
         sw_cli_say("standard output: %s", strerror(errno));
         return code == SW_EXIT_DONE ? SW_EXIT_FAILED : code;
     }
+
     sw_stop_signals_leave(code);
     return code;
 }

@@ -13,15 +13,18 @@ int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps, s
 {
     w = w < 0 ? 0 : w;
     h = h < 0 ? 0 : h;
+
     size_t count = (size_t)w * (size_t)h;
     struct sw_ui_cell *cells = sw_realloc_array(c->cells, count ? count : 1, sizeof *cells);
     if (!cells) {
         sw_canvas_fini(c);
         return sw_err_nomem(err, "screen", count * sizeof *cells);
     }
+
     *c = (struct sw_canvas){w, h, caps, cells};
     for (size_t i = 0; i < count; i++)
         cells[i] = (struct sw_ui_cell){' ', SW_ROLE_TEXT};
+
     return SW_OK;
 }
 
@@ -40,11 +43,13 @@ int sw_utf8_put(uint32_t rune, char out[4])
         out[0] = (char)rune;
         return 1;
     }
+
     int more = rune < 0x800 ? 1 : rune < 0x10000 ? 2 : 3;
     static const unsigned lead[] = {0, 0xc0, 0xe0, 0xf0};
     out[0] = (char)(lead[more] | (rune >> (6 * more)));
     for (int i = 1; i <= more; i++)
         out[i] = (char)(0x80 | ((rune >> (6 * (more - i))) & 0x3f));
+
     return more + 1;
 }
 
@@ -60,9 +65,11 @@ static uint32_t ascii_of_rune(uint32_t rune)
                  {SW_BAR_RUNE, '#'}, {0x2592, ':'}, {0x2591, '.'}, {0x2026, '~'}, {0x25b2, '^'},
                  {0x25bc, 'v'},      {0x25b6, '>'}, {0x2022, '*'}, {0x00b7, '.'}, {0x00b0, 'o'},
                  {0x2504, '.'},      {0x250a, ':'}, {0x2191, '^'}, {0x2193, 'v'}, {0x2192, '>'}};
+
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].rune == rune)
             return (uint32_t)pairs[i].ascii;
+
     return '?';
 }
 
@@ -78,11 +85,14 @@ int sw_canvas_columns(const struct sw_canvas *c, const char *text)
 {
     struct sw_buf plain = {0};
     int columns = 0;
+
     sw_text_add(&plain, text);
+
     const char *at = sw_buf_text(&plain);
     for (size_t left = plain.length; left;)
         columns += sw_rune_columns(shown(c, sw_utf8_next(&at, &left)));
     sw_buf_fini(&plain);
+
     return columns;
 }
 
@@ -93,7 +103,9 @@ void sw_canvas_rune(struct sw_canvas *c, int x, int y, uint32_t rune, enum sw_ro
 {
     if (x < 0 || y < 0 || x >= c->w || y >= c->h)
         return;
+
     struct sw_ui_cell *cell = &c->cells[(size_t)y * (size_t)c->w + (size_t)x];
+
     /* Overwriting half a character of double width erases the other half. */
     if (cell->rune == 0 && x > 0)
         cell[-1].rune = ' ';
@@ -106,7 +118,9 @@ void sw_canvas_rune(struct sw_canvas *c, int x, int y, uint32_t rune, enum sw_ro
 static void put(struct sw_canvas *c, int x, int y, uint32_t rune, int wide, enum sw_role role)
 {
     bool fits = wide == 1 || (x >= 0 && x + 1 < c->w);
+
     sw_canvas_rune(c, x, y, fits ? rune : '?', role);
+
     if (wide == 2 && fits && y >= 0 && y < c->h) {
         sw_canvas_rune(c, x + 1, y, ' ', role);
         c->cells[(size_t)y * (size_t)c->w + (size_t)x + 1].rune = 0;
@@ -121,20 +135,25 @@ int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role 
     int room = cut ? columns - 1 : columns, drawn = 0;
     if (columns <= 0)
         return 0;
+
     sw_text_add(&plain, text);
+
     const char *at = sw_buf_text(&plain);
     for (size_t left = plain.length; left;) {
         uint32_t rune = shown(c, sw_utf8_next(&at, &left));
         int wide = sw_rune_columns(rune);
         if (drawn + wide > room)
             break;
+
         if (wide > 0)
             put(c, x + drawn, y, rune, wide, role);
         drawn += wide;
     }
+
     if (cut)
         sw_canvas_rune(c, x + drawn++, y, '~', role);
     sw_buf_fini(&plain);
+
     return drawn;
 }
 
@@ -143,9 +162,11 @@ int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_rol
 {
     char text[1024];
     va_list ap;
+
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+
     return sw_canvas_text(c, x, y, columns, role, text);
 }
 
@@ -176,6 +197,7 @@ void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, con
 {
     if (r.w < 2 || r.h < 2)
         return;
+
     int right = r.x + r.w - 1, bottom = r.y + r.h - 1;
     sw_canvas_fill(c, (struct sw_area){r.x, r.y, r.w, 1}, 0x2500, role);
     sw_canvas_fill(c, (struct sw_area){r.x, bottom, r.w, 1}, 0x2500, role);
@@ -185,6 +207,7 @@ void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, con
     sw_canvas_rune(c, right, r.y, 0x256e, role);
     sw_canvas_rune(c, r.x, bottom, 0x2570, role);
     sw_canvas_rune(c, right, bottom, 0x256f, role);
+
     int used = 0;
     enum sw_role name = role == SW_ROLE_BORDER ? SW_ROLE_TITLE : role;
     if (title && r.w >= 6) {
@@ -192,6 +215,7 @@ void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, con
         used = sw_canvas_text(c, r.x + 2, r.y, r.w - 4, name, title) + 2;
         sw_canvas_rune(c, r.x + used, r.y, ' ', role);
     }
+
     int room = r.w - used - 5;
     if (note && *note && room >= sw_canvas_columns(c, note)) {
         int n = sw_canvas_columns(c, note);
@@ -239,18 +263,23 @@ static int used_columns(const struct sw_canvas *c, int y)
 static void write_rows(const struct sw_canvas *c, bool escapes, struct sw_buf *out)
 {
     const struct sw_theme *theme = sw_theme_find(NULL);
+
     for (int y = 0; y < c->h; y++) {
         int n = used_columns(c, y), role = SW_ROLE_TEXT;
+
         for (int x = 0; x < n; x++) {
             const struct sw_ui_cell *cell = &c->cells[(size_t)y * (size_t)c->w + (size_t)x];
             char bytes[4];
+
             if (escapes && cell->role != role && cell->rune != ' ') {
                 role = cell->role;
                 sw_theme_escape(theme, (enum sw_role)role, c->caps.colours, out);
             }
+
             if (cell->rune)
                 sw_buf_add_bytes(out, bytes, (size_t)sw_utf8_put(cell->rune, bytes));
         }
+
         if (role != SW_ROLE_TEXT)
             sw_buf_add(out, "\033[0m");
         sw_buf_add(out, "\n");

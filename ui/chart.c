@@ -23,14 +23,17 @@ const char *sw_chart_number(char *out, double value)
 void sw_chart_smooth(const struct sw_point *in, size_t count, double decay, struct sw_point *out)
 {
     double mean = 0, weight = 0;
+
     for (size_t i = 0; i < count; i++) {
         double y = in[i].y;
+
         if (isfinite(y)) {
             /* In this form the mean of equal values is that value, without rounding. */
             weight = decay * weight + (1 - decay);
             mean += (1 - decay) / weight * (y - mean);
             y = mean;
         }
+
         out[i] = (struct sw_point){in[i].x, y, y, y};
     }
 }
@@ -49,17 +52,21 @@ static void widen(double *from, double *to, double v, bool log_y)
 void sw_chart_fit(struct sw_chart *chart)
 {
     double from = NAN, to = NAN;
+
     for (int l = 0; l < chart->line_count; l++) {
         const struct sw_chart_line *line = &chart->lines[l];
+
         for (size_t i = 0; i < line->count; i++) {
             const struct sw_point *p = &line->points[i];
             if (p->x < chart->x_from || p->x > chart->x_to)
                 continue;
+
             bool band = line->stroke == SW_STROKE_BAND;
             widen(&from, &to, band ? p->lo : p->y, chart->log_y);
             widen(&from, &to, band ? p->hi : p->y, chart->log_y);
         }
     }
+
     struct sw_ui_range y = sw_ticks_fit(from, to, chart->log_y);
     chart->y_from = y.from;
     chart->y_to = y.to;
@@ -70,10 +77,12 @@ struct sw_chart sw_chart_normalized(const struct sw_chart *chart)
     struct sw_chart normalized = *chart;
     struct sw_ui_range x = sw_ticks_range(chart->x_from, chart->x_to, false);
     struct sw_ui_range y = sw_ticks_range(chart->y_from, chart->y_to, chart->log_y);
+
     normalized.x_from = x.from;
     normalized.x_to = x.to;
     normalized.y_from = y.from;
     normalized.y_to = y.to;
+
     return normalized;
 }
 
@@ -102,13 +111,16 @@ static void ticks_y(struct sw_canvas *c, struct sw_area in, const struct sw_char
 {
     struct sw_ticks ticks;
     int last_row = -1, most = chart->log_y ? in.h : in.h > 6 ? in.h / 3 : 2;
+
     sw_ticks_make(&ticks, (struct sw_ui_range){chart->y_from, chart->y_to}, chart->log_y, most,
                   LABEL_COLUMNS - 1);
+
     for (int i = 0; i < ticks.count; i++) {
         double fraction = sw_chart_fraction_y(chart, ticks.items[i].value);
         int row = in.y + (int)lround((1 - fraction) * (in.h - 1));
         if (row == last_row)
             continue;
+
         last_row = row;
         sw_canvas_right(c, in.x - LABEL_COLUMNS, row, LABEL_COLUMNS - 1, SW_ROLE_DIM,
                         ticks.items[i].label);
@@ -120,15 +132,19 @@ static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_char
 {
     struct sw_ticks ticks;
     int row = in.y + in.h, free_from = in.x;
+
     sw_ticks_make(&ticks, (struct sw_ui_range){chart->x_from, chart->x_to}, false,
                   in.w > 16 ? in.w / 8 : 2, X_LABEL_COLUMNS);
+
     for (int i = 0; i < ticks.count; i++) {
         const struct sw_tick *t = &ticks.items[i];
         int n = (int)strlen(t->label);
         int x = in.x + (int)lround(sw_chart_fraction_x(chart, t->value) * (in.w - 1)) - n / 2;
+
         x = x < in.x ? in.x : x + n > in.x + in.w ? in.x + in.w - n : x;
         if (x < free_from)
             continue;
+
         sw_canvas_text(c, x, row, n, SW_ROLE_DIM, t->label);
         free_from = x + n + 2;
     }
@@ -160,9 +176,11 @@ static struct pen pen_of(struct sw_canvas *c, struct sw_area in, const struct sw
 {
     bool utf8 = c->caps.utf8;
     struct pen p = {.c = c, .in = in, .chart = chart, .line = line};
+
     p.across = utf8 ? 2 : 1;
     p.down = utf8 ? 4 : 1;
     p.y_far = 2 * (in.h * p.down - 1) + 8;
+
     return p;
 }
 
@@ -199,11 +217,14 @@ static uint32_t ascii_of(const struct sw_chart_line *line)
 static void dot(struct pen *p, int x, int y)
 {
     static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+
     if (x < 0 || y < 0 || x >= dots_w(p) || y >= dots_h(p))
         return;
+
     int column = p->in.x + x / p->across, row = p->in.y + y / p->down;
     if (column < 0 || row < 0 || column >= p->c->w || row >= p->c->h)
         return;
+
     uint32_t rune = ascii_of(p->line);
     if (p->c->caps.utf8) {
         const struct sw_ui_cell *cell =
@@ -212,6 +233,7 @@ static void dot(struct pen *p, int x, int y)
         bool dots = cell->rune >= BRAILLE && cell->rune < BRAILLE + 256 && !other;
         rune = (dots ? cell->rune : BRAILLE) | bit[y % 4][x % 2];
     }
+
     sw_canvas_rune(p->c, column, row, rune, p->line->role);
 }
 
@@ -220,14 +242,17 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
     double last = dots_w(p) - 1;
     if (!isfinite(x0) || !isfinite(x1) || !isfinite(y0) || !isfinite(y1) || x1 < 0 || x0 > last)
         return;
+
     if (x0 < 0 && x1 > x0) {
         y0 += (y1 - y0) * ((0 - x0) / (x1 - x0)); /* the quotient first: the product may overflow */
         x0 = 0;
     }
+
     if (x1 > last && x1 > x0) {
         y1 = y0 + (y1 - y0) * ((last - x0) / (x1 - x0));
         x1 = last;
     }
+
     double longer = fmax(fabs(x1 - x0), fabs(y1 - y0));
     int steps = (int)ceil(longer);
     for (int i = 0; i <= steps; i++) {
@@ -244,19 +269,23 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
 static void draw_band(struct pen *p)
 {
     double column = -1, top = NAN, bottom = NAN;
+
     for (size_t i = 0; i < p->line->count; i++) {
         const struct sw_point *q = &p->line->points[i];
         double x = floor(dot_x(p, q->x) + 0.5);
         if (!(x >= 0 && x < dots_w(p)) || isnan(q->lo) || isnan(q->hi))
             continue;
+
         if (x != column) {
             draw_segment(p, column, top, column, bottom);
             top = bottom = NAN;
             column = x;
         }
+
         top = fmin(dot_y(p, q->hi), top);
         bottom = fmax(dot_y(p, q->lo), bottom);
     }
+
     draw_segment(p, column, top, column, bottom);
 }
 
@@ -266,6 +295,7 @@ static void draw_dots(struct pen *p)
         const struct sw_point *q = &p->line->points[i];
         if (!isfinite(q->y))
             continue;
+
         double x = dot_x(p, q->x), y = dot_y(p, q->y);
         draw_segment(p, x - 1, y, x + 1, y);
     }
@@ -275,15 +305,18 @@ static void draw_dots(struct pen *p)
 static void draw_curve(struct pen *p)
 {
     double x0 = NAN, y0 = NAN;
+
     for (size_t i = 0; i < p->line->count; i++) {
         const struct sw_point *q = &p->line->points[i];
         double x = dot_x(p, q->x), y = isfinite(q->y) ? dot_y(p, q->y) : (double)NAN;
         if (fabs(x - x0) < 0.5 && fabs(y - y0) < 0.5)
             continue;
+
         if (isfinite(y0) && isfinite(y))
             draw_segment(p, x0, y0, x, y);
         else if (isfinite(y))
             draw_segment(p, x, y, x, y);
+
         x0 = x;
         y0 = y;
     }
@@ -302,6 +335,7 @@ static void draw_marks(struct sw_canvas *c, struct sw_area in, const struct sw_c
         if (x >= 0)
             sw_canvas_rune(c, x, in.y + in.h - 1, chart->marks[i].rune, chart->marks[i].role);
     }
+
     int x = isnan(chart->cursor) ? -1 : column_of(in, chart, chart->cursor);
     for (int y = in.y; x >= 0 && y < in.y + in.h; y++)
         if (c->cells[(size_t)y * (size_t)c->w + (size_t)x].rune == ' ')
@@ -316,10 +350,13 @@ void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart 
     struct sw_area in = chart_inside(r);
     if (in.w < 1 || in.h < 1 || in.x < 0 || in.y < 0 || in.x + in.w > c->w || in.y + in.h > c->h)
         return;
+
     if (in.h < r.h)
         draw_axes(c, in, chart);
+
     for (int i = 0; i < chart->line_count; i++) {
         struct pen p = pen_of(c, in, chart, &chart->lines[i]);
+
         if (p.line->stroke == SW_STROKE_BAND)
             draw_band(&p);
         else if (p.line->stroke == SW_STROKE_DOTS)
@@ -327,5 +364,6 @@ void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart 
         else
             draw_curve(&p);
     }
+
     draw_marks(c, in, chart);
 }

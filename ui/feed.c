@@ -23,13 +23,16 @@ int sw_feed_new(struct sw_feed **out, const char *db_path, struct sw_err *err)
     struct sw_feed *f = sw_calloc(1, sizeof *f);
     if (!f)
         return sw_err_nomem(err, "dashboard", sizeof *f);
+
     f->db_path = sw_strdup(db_path);
+
     int rc = f->db_path ? sw_sampler_new(&f->sampler, err)
                         : sw_err_nomem(err, "dashboard", strlen(db_path));
     if (rc == SW_OK)
         *out = f;
     else
         sw_feed_free(f);
+
     return rc;
 }
 
@@ -45,6 +48,7 @@ void sw_feed_free(struct sw_feed *f)
 {
     if (!f)
         return;
+
     close_snapshot(f);
     sw_history_reader_close(f->reader);
     sw_sampler_free(f->sampler);
@@ -96,13 +100,16 @@ static int note_newest(void *user, const struct sw_run *run)
 static int find_run(struct sw_feed *f, const char *text, struct sw_run *run, struct sw_err *err)
 {
     struct newest n = {0};
+
     if (text)
         return sw_history_find(f->reader, text, run, err);
+
     int rc = sw_history_each_run(f->reader, note_newest, &n, err);
     if (rc < 0)
         return rc;
     if (n.id == 0)
         return sw_err_set(err, SW_ERR_NOTFOUND, "%s contains no runs yet", f->db_path);
+
     return sw_history_find_id(f->reader, n.running ? n.running : n.id, run, err);
 }
 
@@ -120,12 +127,14 @@ static void reset_rows(struct sw_feed *f)
 int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, struct sw_err *err)
 {
     struct sw_run found = {0};
+
     int rc = f->reader ? SW_OK : sw_history_reader_open(&f->reader, f->db_path, err);
     if (rc != SW_OK)
         return rc;
     rc = find_run(f, run, &found, err);
     if (rc != SW_OK)
         return rc;
+
     close_snapshot(f);
     f->reported_problem = false;
     reset_rows(f);
@@ -134,6 +143,7 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
     m->found = true;
     f->run_id = found.id;
     sw_run_fini(&found);
+
     return SW_OK;
 }
 
@@ -151,10 +161,12 @@ static void report_problem(struct sw_feed *f, struct sw_ui_model *m, const struc
 static void open_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err err;
+
     if (f->snapshot || m->run.status != SW_RUN_RUNNING || !*m->run.uid)
         return;
     if (sw_snapshot_find(m->run.uid, &f->live_path, &err) != SW_OK)
         return;
+
     int rc = sw_snapshot_reader_open(&f->snapshot, f->live_path, &err);
     if (rc == SW_ERR_FORMAT)
         report_problem(f, m, &err);
@@ -173,16 +185,19 @@ static void update_threads(struct sw_feed *f, struct sw_ui_model *m, int count)
         struct sw_ui_thread *threads = sw_calloc((size_t)count + 1, sizeof *threads);
         if (!threads)
             return;
+
         for (int i = 0; i < count; i++)
             threads[i].busy = NAN;
         sw_free(m->threads);
         m->threads = threads;
         m->thread_count = count;
     }
+
     for (int i = 0; i < count; i++) {
         struct sw_ui_thread *u = &m->threads[i];
         if (!sw_snapshot_reader_slot(f->snapshot, i, &u->slot))
             continue; /* the slot is being written: keep the previous state */
+
         double now = at_work(&u->slot) ? 1 : 0;
         u->busy = isnan(u->busy) ? now : 0.95 * u->busy + 0.05 * now;
     }
@@ -192,28 +207,34 @@ static void update_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_snapshot_state s;
     struct sw_err err;
+
     open_snapshot(f, m);
     m->live = false;
     if (!f->snapshot)
         return;
+
     const bool read = sw_snapshot_reader_state(f->snapshot, &s);
     if (sw_snapshot_reader_check(f->snapshot, &err) != SW_OK) {
         report_problem(f, m, &err);
         close_snapshot(f);
         return;
     }
+
     if (!read)
         return;
+
     if (s.status != SW_RUN_RUNNING) {
         m->run.status = s.status;
         close_snapshot(f);
         f->slow_ns = 0; /* read the final state from the history at once */
         return;
     }
+
     if (s.gone) {
         close_snapshot(f);
         return;
     }
+
     m->live = true;
     m->run.pid = s.pid;
     m->run.steps = s.steps_total;
@@ -227,17 +248,21 @@ static void update_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 static void add_output(struct sw_feed *f, struct sw_ui_model *m, const char *text, size_t bytes)
 {
     size_t n = strlen(f->part);
+
     for (size_t i = 0; i < bytes; i++) {
         char c = text[i];
         bool over = c == '\n' || c == '\r' || c == 0;
+
         if (!over && n + 1 < sizeof f->part)
             f->part[n++] = c;
         if (!over || n == 0)
             continue;
+
         f->part[n] = 0;
         sw_ui_event_add(m, m->now, SW_LOG_DEBUG, "output", f->part);
         n = 0;
     }
+
     f->part[n] = 0;
 }
 
@@ -246,22 +271,27 @@ static void read_output(struct sw_feed *f, struct sw_ui_model *m)
 {
     char text[4096];
     struct stat st;
+
     if (!*m->run.out_dir)
         return;
+
     char *path = sw_format("%s/" SW_UI_OUTPUT, m->run.out_dir);
     int fd = path ? sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0) : -1;
     sw_free(path);
     if (fd < 0)
         return;
+
     if (sw_os()->fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         if (f->tail_at == 0 && st.st_size > TAIL_BYTES)
             f->tail_at = st.st_size - TAIL_BYTES;
+
         ssize_t got;
         while ((got = sw_os()->pread(fd, text, sizeof text, f->tail_at)) > 0) {
             add_output(f, m, text, (size_t)got);
             f->tail_at += got;
         }
     }
+
     sw_os()->close(fd);
 }
 
@@ -274,6 +304,7 @@ static void read_run(struct sw_feed *f, struct sw_ui_model *m)
     struct sw_run run = {0};
     if (sw_history_find_id(f->reader, f->run_id, &run, &ignored) != SW_OK)
         return;
+
     int64_t steps = m->live ? m->run.steps : run.steps;
     copy_run(&m->run, &run);
     m->run.steps = steps;
@@ -292,6 +323,7 @@ static bool is_due(int64_t *last_ns, int64_t now_ns, int ms)
 static void sample_machine(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_process self;
+
     sw_process_self(&self);
     m->machine.known = false;
     if (m->run.status == SW_RUN_RUNNING && sw_str_eq(self.host, m->run.host))
@@ -304,15 +336,18 @@ void sw_feed_refresh(struct sw_feed *f, struct sw_ui_model *m, unsigned what)
     m->now_ns = sw_os()->monotonic_ns();
     if (!f->reader || !m->found)
         return;
+
     update_snapshot(f, m);
     sw_feed_read_new(f, m);
     read_output(f, m);
+
     if (is_due(&f->slow_ns, m->now_ns, SLOW_MS)) {
         read_run(f, m);
         sw_feed_read_slow(f, m);
         if (what & SW_FEED_MACHINE)
             sample_machine(f, m);
     }
+
     if ((what & SW_FEED_ROWS) && is_due(&f->list_ns, m->now_ns, LIST_MS))
         sw_feed_read_list(f, m);
     m->rows_age = f->new_ns ? (double)(m->now_ns - f->new_ns) * 1e-9 : (double)NAN;
@@ -323,9 +358,11 @@ int sw_feed_request(struct sw_feed *f, const char *line, char *answer, size_t by
 {
     if (!f->live_path)
         return sw_err_set(err, SW_ERR_NOTFOUND, "the run is not running on this host");
+
     char *path = sw_control_path(f->live_path);
     if (!path)
         return sw_err_nomem(err, "the control socket", 0);
+
     int rc = sw_control_ask(path, line, answer, bytes, err);
     sw_free(path);
     return rc;

@@ -42,13 +42,16 @@ static bool read_points(struct sw_feed *f, struct sw_ui_series *list, int count,
         struct sw_rows rows =
             sw_rows_begin(f->reader, SW_ROWS_POINT, s->id, s->last_step, INT64_MAX, &ignored);
         bool news = false;
+
         for (; sw_rows_next(&rows, &p); news = true) {
             sw_ui_series_point(s, p.step, p.value);
             if (m && !sw_str_eq(s->split, "train"))
                 sw_ui_event_eval(m, p.time, s->split, p.step, s->name, p.value);
         }
+
         any |= sw_rows_end(&rows) == SW_OK && news;
     }
+
     return any;
 }
 
@@ -61,6 +64,7 @@ static void read_curves(struct sw_feed *f, struct sw_ui_model *m)
     while (sw_rows_next(&rows, &s))
         if (!series_of(m->series, m->series_count, s.id))
             sw_ui_series_add(m->series, &m->series_count, SW_UI_SERIES, s.id, s.split, s.name);
+
     if (sw_rows_end(&rows) == SW_OK && read_points(f, m->series, m->series_count, m))
         f->new_ns = m->now_ns;
 }
@@ -80,6 +84,7 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m, struc
     while (sw_rows_next(&rows, &s))
         if (sw_str_eq(s.name, "loss") || sw_str_eq(s.name, "accuracy"))
             sw_ui_series_add(m->overlay, &m->overlay_count, most, s.id, s.split, s.name);
+
     int rc = sw_rows_end(&rows);
     if (rc != SW_OK)
         return rc;
@@ -101,12 +106,14 @@ static void read_links(struct sw_feed *f, struct sw_ui_model *m, int64_t after)
     for (m->link_count = 0; m->link_count < SW_UI_LINKS && sw_rows_next(&rows, &t);) {
         struct sw_ui_link *to = &m->links[m->link_count++];
         double steps = (double)(t.steps > 0 ? t.steps : 1);
+
         sw_feed_copy(to->from, sizeof to->from, t.from);
         sw_feed_copy(to->to, sizeof to->to, t.to);
         sw_feed_copy(to->kind, sizeof to->kind, t.kind);
         to->bytes_per_step = (double)t.bytes / steps;
         to->ms_per_step = t.ms / steps;
     }
+
     if (sw_rows_end(&rows) != SW_OK)
         m->link_count = 0;
 }
@@ -139,6 +146,7 @@ static void read_layers(struct sw_feed *f, struct sw_ui_model *m)
         to->forward_ms = l.forward_ms;
         to->backward_ms = l.backward_ms;
     }
+
     if (sw_rows_end(&rows) != SW_OK)
         m->layer_count = 0;
 }
@@ -151,6 +159,7 @@ static void read_devices(struct sw_feed *f, struct sw_ui_model *m)
 
     for (m->device_count = 0; m->device_count < SW_UI_DEVICES && sw_rows_next(&rows, &h);) {
         struct sw_ui_device *to = &m->devices[m->device_count++];
+
         *to = (struct sw_ui_device){.age_s = m->run.status == SW_RUN_RUNNING ? m->now - h.time : 0,
                                     .util = h.util,
                                     .mem_used = h.mem_used,
@@ -159,6 +168,7 @@ static void read_devices(struct sw_feed *f, struct sw_ui_model *m)
                                     .clock_mhz = h.clock_mhz};
         sw_feed_copy(to->name, sizeof to->name, h.device);
     }
+
     if (sw_rows_end(&rows) != SW_OK)
         m->device_count = 0;
 }
@@ -178,6 +188,7 @@ static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
         sw_feed_copy(to->reason, sizeof to->reason, u.reason);
         to->numa = u.numa;
     }
+
     if (sw_rows_end(&rows) != SW_OK)
         m->placement_count = 0;
 }
@@ -201,12 +212,15 @@ static int add_checkpoint(void *user, const struct sw_run_checkpoint *c)
 {
     struct happened *h = user;
     struct sw_ui_model *m = h->model;
+
     if (c->step > m->checkpoint_step) {
         m->checkpoint_step = c->step;
         m->checkpoint_time = c->time;
     }
+
     if (c->step <= h->feed->last_checkpoint)
         return 1; /* steps are in descending order: the rest is known */
+
     sw_ui_event_checkpoint(m, c->time, c->step, c->path, (double)c->bytes);
     return 0;
 }
@@ -223,6 +237,7 @@ static void read_events(struct sw_feed *f, struct sw_ui_model *m)
         f->new_ns = m->now_ns;
         sw_ui_event_add(m, e.time, level_of(e.level), e.source, e.text);
     }
+
     int rc = sw_rows_end(&rows);
     (void)rc; /* what cannot be read now is read the next time */
 }
@@ -237,15 +252,18 @@ static void read_segments(struct sw_feed *f, struct sw_ui_model *m)
 
     m->resume_count = 0;
     m->segment_start = NAN;
+
     m->ended_s = 0;
     for (; sw_rows_next(&rows, &s); count++) {
         if (isnan(s.ended_at))
             m->segment_start = s.started_at;
         else
             m->ended_s += s.ended_at - s.started_at;
+
         if (s.segment > 0 && m->resume_count < SW_UI_SEGMENTS)
             m->resume_steps[m->resume_count++] = s.from_step;
     }
+
     if (sw_rows_end(&rows) != SW_OK)
         return;
 
@@ -254,6 +272,7 @@ static void read_segments(struct sw_feed *f, struct sw_ui_model *m)
         if (m->resume_count > 0)
             m->checkpoint_step = f->last_checkpoint = m->resume_steps[m->resume_count - 1];
     }
+
     f->segments = count;
 }
 
@@ -272,9 +291,11 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
     int64_t newest = -1;
 
     read_segments(f, m);
+
     if (sw_history_newest_step_time(f->reader, f->run_id, &newest, &ignored) == SW_OK &&
         newest >= 0 && newest != m->ledger.to_step)
         read_times(f, m, newest);
+
     read_layers(f, m);
     read_devices(f, m);
     if (m->placement_count == 0)
@@ -294,6 +315,7 @@ static int add_run(void *user, const struct sw_run *r)
     struct sw_ui_row *to = sw_array_add(&l->rows, &l->count, sizeof *to);
     if (!to)
         return 1;
+
     *to = (struct sw_ui_row){.id = r->id,
                              .step = r->last_step,
                              .steps = r->steps,
@@ -304,6 +326,7 @@ static int add_run(void *user, const struct sw_run *r)
                              .started_at = r->started_at,
                              .ended_at = r->ended_at};
     sw_feed_copy(to->name, sizeof to->name, r->name);
+
     return 0;
 }
 
@@ -315,6 +338,7 @@ void sw_feed_read_list(struct sw_feed *f, struct sw_ui_model *m)
         sw_free(l.rows);
         return;
     }
+
     sw_free(m->rows);
     m->rows = l.rows;
     m->row_count = l.count;

@@ -28,6 +28,7 @@ static void restore(int fd, const struct termios *before, const struct termios *
 {
     struct termios now;
     ssize_t written = write(fd, bytes, strlen(bytes));
+
     (void)written; /* nobody is left to report to */
     if (tcgetattr(fd, &now) == 0 && same_modes(&now, during))
         tcsetattr(fd, TCSANOW, before);
@@ -39,19 +40,24 @@ static void watch(int pipe_fd, int fd, const struct termios *before, const char 
 {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
                                   SIGTTOU, SIGTTIN, SIGTSTP, SIGPIPE};
+
     enum { PIPE = 3 };
+
     struct termios during;
     char word = 0;
     ssize_t got;
+
     /* The terminal is descriptor 0; all other files of the dashboard are closed. */
     dup2(pipe_fd, PIPE);
     close_range(PIPE + 1, ~0u, 0);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     setpgid(0, 0);
+
     /* The first byte: the modes of the terminal were changed. The second: a normal end. */
     while ((got = read(PIPE, &word, 1)) < 0 && errno == EINTR)
         ;
+
     bool changed = got == 1 && tcgetattr(fd, &during) == 0;
     while ((got = read(PIPE, &word, 1)) < 0 && errno == EINTR)
         ;
@@ -71,11 +77,13 @@ int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, 
         sw_free(g);
         return sw_err_errno(err, errno, "cannot create a pipe for the terminal guard");
     }
+
     g->pid = fork();
     if (g->pid == 0) {
         close(ends[1]);
         watch(ends[0], fd, before, bytes);
     }
+
     int reason = errno;
     close(ends[0]);
     g->pipe_fd = ends[1];
@@ -83,9 +91,11 @@ int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, 
         *out = g;
         return SW_OK;
     }
+
     reason = g->pid < 0 ? reason : errno;
     close(ends[1]);
     sw_free(g);
+
     return sw_err_errno(err, reason, "cannot start the terminal guard process");
 }
 
@@ -93,6 +103,7 @@ void sw_guard_end(struct sw_guard *g)
 {
     if (!g)
         return;
+
     ssize_t written = write(g->pipe_fd, "q", 1);
     (void)written; /* the guard may have ended */
     close(g->pipe_fd);

@@ -70,6 +70,7 @@ static void scroll(struct sw_ui_view *v, const struct sw_ui_model *m, int number
     const struct sw_panel *p = sw_panel_numbered(number);
     if (!p || !p->lines)
         return;
+
     int most = p->lines(m, v) - 1;
     if (number == RUNS)
         v->selected = clamp(v->selected + by, most);
@@ -91,6 +92,7 @@ static void zoom(struct sw_ui_view *v, int by)
 static void move_cursor(struct sw_ui_view *v, int by)
 {
     double width = 1.0 / (1 << v->zoom);
+
     v->cursor = v->cursor < 0 ? 1 : v->cursor + 0.01 * by;
     if (v->cursor < 0 || v->cursor > 1)
         v->end += 0.1 * width * by;
@@ -104,6 +106,7 @@ static void move_cursor(struct sw_ui_view *v, int by)
 static void type_filter(struct sw_ui_view *v, int key)
 {
     size_t n = strlen(v->filter);
+
     if (key == SW_KEY_ENTER)
         v->mode = SW_UI_NORMAL;
     else if (key == SW_KEY_ESCAPE) {
@@ -115,6 +118,7 @@ static void type_filter(struct sw_ui_view *v, int key)
         v->filter[n] = (char)key;
         v->filter[n + 1] = 0;
     }
+
     memset(v->scroll, 0, sizeof v->scroll);
     v->selected = 0;
 }
@@ -158,9 +162,11 @@ static enum sw_ui_action request_of(int key)
                 {'p', SW_ACT_PAUSE},       {'c', SW_ACT_CHECKPOINT},
                 {'o', SW_ACT_OVERLAY},     {'m', SW_ACT_MOUSE},
                 {12, SW_ACT_REDRAW} /* Ctrl-L */};
+
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].key == key)
             return rows[i].action;
+
     return SW_ACT_NONE;
 }
 
@@ -230,6 +236,7 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
         if (key >= '1' && key <= '9')
             focus_on(v, l, key - '0');
     }
+
     return SW_ACT_NONE;
 }
 
@@ -249,11 +256,13 @@ static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
             move_cursor(v, key == SW_KEY_LEFT ? -1 : 1);
         return true;
     }
+
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
         if (key == moves[i].key || key == moves[i].letter) {
             scroll(v, m, v->focus, moves[i].lines + moves[i].pages * page_of(l, v->focus));
             return true;
         }
+
     return false;
 }
 
@@ -267,18 +276,24 @@ static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_mode
     }
     if (v->mode == SW_UI_CONFIRMING && !leaves)
         return answer(v, key);
+
     if (v->mode == SW_UI_HELP && !leaves) {
         bool scrolls = key == SW_KEY_UP || key == SW_KEY_DOWN;
+
         if (scrolls)
             v->scroll[0] = clamp(v->scroll[0] + (key == SW_KEY_UP ? -1 : 1), 20);
         else
             v->mode = SW_UI_NORMAL;
+
         return SW_ACT_NONE;
     }
+
     v->message[0] = 0;
+
     enum sw_ui_action request = request_of(key);
     if (request != SW_ACT_NONE || press_display(v, key) || press_arrow(v, m, l, key))
         return request;
+
     return press_letter(v, l, key);
 }
 
@@ -293,23 +308,29 @@ static enum sw_ui_action click(struct sw_ui_view *v, const struct sw_ui_model *m
         int key = sw_screen_key_at(w, v, in->x);
         return key ? press_key(v, m, l, key) : SW_ACT_NONE;
     }
+
     const struct sw_panel_area *at = sw_layout_at(l, in->x, in->y);
     if (!at)
         return SW_ACT_NONE;
+
     bool title = in->y == at->area.y;
     bool again = v->focus == at->panel->number;
     v->focus = at->panel->number;
+
     if (title)
         v->maximized = again ? !v->maximized : v->maximized;
     else if (v->focus == RUNS) {
         int row = in->y - at->area.y - 2, room = at->area.h - 3;
         int first = v->selected >= room ? v->selected - room + 1 : 0;
         int most = at->panel->lines(m, v) - 1;
+
         if (row >= 0 && again && first + row == v->selected)
             return SW_ACT_RUN;
+
         if (row >= 0)
             v->selected = clamp(first + row, most);
     }
+
     return SW_ACT_NONE;
 }
 
@@ -317,15 +338,18 @@ enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
                               const struct sw_ui_input *in, int w, int h)
 {
     struct sw_layout l;
+
     sw_layout_make(&l, w, h, m, v);
     if (in->key == SW_KEY_CLICK)
         return v->mode == SW_UI_NORMAL ? click(v, m, &l, in, w)
                                        : press_key(v, m, &l, SW_KEY_ESCAPE);
+
     if (in->key == SW_KEY_WHEEL_UP || in->key == SW_KEY_WHEEL_DOWN) {
         const struct sw_panel_area *at = sw_layout_at(&l, in->x, in->y);
         if (at)
             scroll(v, m, at->panel->number, in->key == SW_KEY_WHEEL_UP ? -3 : 3);
         return SW_ACT_NONE;
     }
+
     return press_key(v, m, &l, in->key);
 }

@@ -58,11 +58,14 @@ static int used(const struct column *k)
 static void reserve_minimums(struct column *k, int room)
 {
     int wanted = 0;
+
     for (int rank = 0; rank < RANKS; rank++)
         for (int i = 0; i < k->count; i++) {
             int min = k->panel[i]->min_h + FRAME;
+
             if (k->panel[i]->rank != rank)
                 continue;
+
             if (rank < ESSENTIAL ? used(k) + min <= room : wanted + min <= room)
                 k->h[i] = min;
             wanted += k->want[i];
@@ -83,6 +86,7 @@ static int distribute(struct column *k, int rest)
                     progress = true;
                 }
     }
+
     return rest;
 }
 
@@ -90,17 +94,20 @@ static int distribute(struct column *k, int rest)
 static void grow(struct column *k, int rest)
 {
     int total = 0, last = -1, given = 0;
+
     for (int i = 0; i < k->count; i++)
         if (k->h[i] > 0) {
             total += k->panel[i]->grow;
             last = k->panel[i]->grow > 0 || last < 0 || total == 0 ? i : last;
         }
+
     for (int i = 0; i < k->count && total > 0; i++)
         if (k->h[i] > 0) {
             int more = rest * k->panel[i]->grow / total;
             k->h[i] += more;
             given += more;
         }
+
     if (last >= 0)
         k->h[last] += rest - given;
 }
@@ -109,12 +116,15 @@ static void stack(struct sw_layout *l, const char *const *names, struct sw_area 
                   const struct sw_ui_model *m)
 {
     struct column k = {.count = 0};
+
     for (; k.count < IN_COLUMN && names[k.count]; k.count++) {
         k.panel[k.count] = sw_panel_named(names[k.count]);
         k.want[k.count] = want_h(k.panel[k.count], m, at.w);
     }
+
     reserve_minimums(&k, at.h);
     grow(&k, distribute(&k, at.h - used(&k)));
+
     for (int i = 0, y = at.y; i < k.count; y += k.h[i++])
         if (k.h[i] > 0)
             l->place[l->count++] = (struct sw_panel_area){k.panel[i], {at.x, y, at.w, k.h[i]}};
@@ -124,9 +134,11 @@ void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model 
                     const struct sw_ui_view *v)
 {
     *l = (struct sw_layout){.frames = w >= 50 && h >= 12};
+
     int head = h >= 2 ? 2 : 1, foot = l->frames ? 1 : 0;
     l->header = (struct sw_area){0, 0, w, head};
     l->footer = (struct sw_area){0, h - foot, w, foot};
+
     struct sw_area body = {0, head, w, h - head - foot};
     const struct sw_panel *focus = sw_panel_numbered(v->focus);
     if (!l->frames || body.h <= FRAME)
@@ -135,6 +147,7 @@ void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model 
         l->place[l->count++] = (struct sw_panel_area){focus, body};
         return;
     }
+
     const struct plan *p = plan_for(w);
     for (int i = 0, x = 0; i < p->columns; i++) {
         int width = i + 1 == p->columns ? w - x : w * p->width_percent[i] / 100;

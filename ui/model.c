@@ -18,14 +18,18 @@ struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int
 {
     struct sw_err ignored;
     struct sw_ui_series *s = &list[*count];
+
     if (*count >= most)
         return NULL;
+
     *s = (struct sw_ui_series){.id = id, .last_step = -1, .best = NAN, .best_step = -1};
     if (sw_trail_init(&s->trail, SW_UI_POINTS, &ignored) != SW_OK)
         return NULL;
+
     sw_utf8_copy(s->split, sizeof s->split, split);
     sw_utf8_copy(s->name, sizeof s->name, name);
     ++*count;
+
     return s;
 }
 
@@ -42,6 +46,7 @@ void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
     sw_trail_add(&s->trail, (double)step, value);
     s->recent[s->count++ % SW_UI_RECENT] = value;
     s->last_step = step;
+
     s->not_finite += !isfinite(value);
     if (isfinite(value) && is_better(s, value)) {
         s->best = value;
@@ -65,6 +70,7 @@ const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const 
         if ((split ? sw_str_eq(s->split, split) : !train) && sw_str_eq(s->name, name))
             return s;
     }
+
     return NULL;
 }
 
@@ -85,6 +91,7 @@ double sw_ui_median(const struct sw_ui_series *s)
     int n = s ? (int)(s->count < SW_UI_RECENT ? s->count : SW_UI_RECENT) : 0;
     if (n == 0)
         return NAN;
+
     memcpy(sorted, s->recent, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_size);
     return sorted[n / 2];
@@ -103,9 +110,11 @@ static struct sw_ui_event *insert(struct sw_ui_model *m, const struct sw_ui_even
 {
     int64_t at = m->event_total++;
     int64_t first = m->event_total - sw_ui_event_count(m);
+
     for (; at > first && event_at(m, at - 1)->time > e->time; at--)
         *event_at(m, at) = *event_at(m, at - 1);
     *event_at(m, at) = *e;
+
     return event_at(m, at);
 }
 
@@ -124,15 +133,18 @@ void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int
     char number[16], value_text[96];
     struct sw_ui_event *e = NULL;
     int64_t last = m->event_total - 1, first = m->event_total - sw_ui_event_count(m);
+
     for (int64_t i = last; i >= first && !e; i--)
         if (event_at(m, i)->step == step && sw_str_eq(event_at(m, i)->source, split))
             e = event_at(m, i);
+
     if (!e) {
         struct sw_ui_event one = {.time = time, .step = step, .level = SW_LOG_INFO};
         sw_utf8_copy(one.source, sizeof one.source, split);
         snprintf(one.text, sizeof one.text, "step %lld:", (long long)step);
         e = insert(m, &one);
     }
+
     size_t n = strlen(e->text);
     snprintf(value_text, sizeof value_text, "  %s %s", name, sw_chart_number(number, value));
     if (!strstr(e->text, value_text)) /* curves are read again after a resume */
@@ -145,6 +157,7 @@ void sw_ui_event_checkpoint(struct sw_ui_model *m, double time, int64_t step, co
     char size[32];
     struct sw_ui_event e = {.time = time, .step = step, .level = SW_LOG_INFO};
     const char *name = strrchr(path, '/');
+
     snprintf(e.source, sizeof e.source, "checkpoint");
     snprintf(e.text, sizeof e.text, "step %lld: %.150s, %s", (long long)step,
              name ? name + 1 : path, sw_human_bytes(size, bytes));
@@ -206,14 +219,17 @@ enum sw_ui_thread_kind sw_ui_thread_kind_of(const char *unit)
 int64_t sw_ui_step(const struct sw_ui_model *m)
 {
     int64_t step = -1;
+
     for (int i = 0; m->live && i < m->thread_count; i++)
         if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER) {
             int64_t done = m->threads[i].slot.done_step;
             step = step < 0 || done < step ? done : step;
         }
+
     for (int i = 0; step < 0 && i < m->series_count; i++)
         if (sw_str_eq(m->series[i].split, "train"))
             step = m->series[i].last_step;
+
     return step;
 }
 
@@ -231,6 +247,7 @@ double sw_ui_eta(const struct sw_ui_model *m)
     int64_t left = m->run.steps - sw_ui_step(m);
     if (m->run.status != SW_RUN_RUNNING || !(speed > 0) || m->run.batch <= 0 || left < 0)
         return NAN;
+
     return (double)(left * m->run.batch) / speed;
 }
 
@@ -238,12 +255,14 @@ double sw_ui_eta(const struct sw_ui_model *m)
 static int workers_in(const struct sw_ui_model *m, enum sw_phase phase, int *all)
 {
     int count = 0;
+
     *all = 0;
     for (int i = 0; i < m->thread_count; i++)
         if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER) {
             ++*all;
             count += m->threads[i].slot.phase == phase;
         }
+
     return count;
 }
 
@@ -261,14 +280,17 @@ const char *sw_ui_status(const struct sw_ui_model *m)
     } special[] = {{SW_PHASE_START, "starting"},
                    {SW_PHASE_EVALUATE, "evaluating"},
                    {SW_PHASE_CHECKPOINT, "saving"}};
+
     int all;
     if (!m->live || m->run.status != SW_RUN_RUNNING)
         return sw_run_status_name(m->run.status);
     if (sw_ui_paused(m))
         return "paused";
+
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         if (workers_in(m, special[i].phase, &all) > 0)
             return special[i].text;
+
     return "running";
 }
 
@@ -281,11 +303,14 @@ enum { CORES = 1024 };
 const char *sw_ui_next_range(const char *list, long *from, long *to)
 {
     char *end;
+
     if (*list < '0' || *list > '9')
         return NULL;
+
     *from = *to = strtol(list, &end, 10);
     if (*end == '-')
         *to = strtol(end + 1, &end, 10);
+
     return *end == ',' ? end + 1 : end;
 }
 
@@ -294,11 +319,13 @@ static int walk_cores(const char *cores, bool marks[CORES], bool mark)
 {
     int count = 0;
     long from, to;
+
     while ((cores = sw_ui_next_range(cores, &from, &to)))
         for (long c = from; c <= to && c < CORES; c++) {
             count += !marks[c];
             marks[c] |= mark;
         }
+
     return count;
 }
 
@@ -314,18 +341,22 @@ static void count_servers(const struct sw_ui_model *m, struct sw_bottleneck_inpu
 {
     bool of_workers[CORES] = {false};
     double busy = 0;
+
     for (int i = 0; i < m->placement_count; i++)
         if (sw_ui_thread_kind_of(m->placements[i].unit) == SW_UI_WORKER)
             walk_cores(m->placements[i].cores, of_workers, true);
+
     for (int i = 0; i < m->placement_count; i++) {
         if (sw_ui_thread_kind_of(m->placements[i].unit) != SW_UI_SERVER)
             continue;
+
         int dedicated = walk_cores(m->placements[i].cores, of_workers, false);
         in->servers++;
         in->dedicated_servers += dedicated > 0;
         in->server_cores += dedicated;
         busy += dedicated > 0 ? busy_of(m, m->placements[i].unit) : 0;
     }
+
     in->servers_busy = in->dedicated_servers > 0 ? busy / in->dedicated_servers : (double)NAN;
 }
 
@@ -333,17 +364,22 @@ struct sw_bottleneck sw_ui_bottleneck(const struct sw_ui_model *m)
 {
     struct sw_bottleneck_input in = {.ledger = &m->ledger};
     double all = 0;
+
     count_servers(m, &in);
+
     for (int i = 0; i < m->link_count; i++)
         if (sw_str_eq(m->links[i].kind, "h2d") || sw_str_eq(m->links[i].kind, "d2h"))
             in.copy_ms += m->links[i].ms_per_step;
+
     if (m->ledger.worker_count > 0)
         in.copy_ms /= m->ledger.worker_count;
     for (int i = 0; i < m->layer_count; i++)
         all += m->layers[i].forward_ms + m->layers[i].backward_ms;
+
     if (m->layer_count > 0 && all > 0) {
         in.slowest_layer = m->layers[0].name;
         in.slowest_fraction = (m->layers[0].forward_ms + m->layers[0].backward_ms) / all;
     }
+
     return sw_bottleneck_find(&in);
 }

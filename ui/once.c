@@ -13,16 +13,21 @@ int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, str
 {
     struct sw_canvas c = {0};
     struct sw_ui_view v = sw_ui_first_view();
+
     v.focus = 0;
+
     int rc = sw_canvas_begin(&c, w < MIN_W ? MIN_W : w, HEIGHT, caps, err);
     if (rc != SW_OK)
         return rc;
+
     sw_screen_draw(&c, m, &v);
     c.h--; /* without the line of keys */
+
     if (caps.colours > 0)
         sw_canvas_to_ansi(&c, out);
     else
         sw_canvas_to_text(&c, out);
+
     sw_canvas_fini(&c);
     return out->failed ? sw_err_set(err, SW_ERR_NOMEM, "out of memory") : SW_OK;
 }
@@ -33,17 +38,22 @@ int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, str
 static void put_metrics(struct sw_json_writer *w, const struct sw_ui_model *m)
 {
     const char *split = NULL;
+
     sw_json_open_object(w, "metrics");
+
     for (int i = 0; i < m->series_count; i++) {
         const struct sw_ui_series *s = &m->series[i];
+
         if (!split || !sw_str_eq(split, s->split)) {
             if (split)
                 sw_json_close_object(w);
             sw_json_open_object(w, s->split);
             split = s->split;
         }
+
         sw_json_real(w, s->name, sw_ui_newest(s));
     }
+
     if (split)
         sw_json_close_object(w);
     sw_json_close_object(w);
@@ -52,11 +62,14 @@ static void put_metrics(struct sw_json_writer *w, const struct sw_ui_model *m)
 static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
 {
     struct sw_bottleneck v = sw_ui_bottleneck(m);
+
     sw_json_real(w, "step_ms", m->ledger.step_ms);
     sw_json_open_object(w, "time_shares");
+
     for (int p = 0; p < SW_STEP_PHASES; p++)
         sw_json_real(w, sw_step_phase_name((enum sw_step_phase)p),
                      sw_ledger_fraction(&m->ledger, (enum sw_step_phase)p));
+
     sw_json_close_object(w);
     sw_json_string(w, "bound", sw_bound_name(v.bound));
     sw_json_string(w, "verdict", v.text);
@@ -65,8 +78,10 @@ static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
 static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
 {
     sw_json_open_array(w, "units");
+
     for (int i = 0; m->live && i < m->thread_count; i++) {
         const struct sw_slot_state *s = &m->threads[i].slot;
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "unit", s->name);
         sw_json_string(w, "state", sw_phase_name(s->phase));
@@ -75,12 +90,14 @@ static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
         sw_json_string(w, "waiting_for", *s->waiting_for ? s->waiting_for : NULL);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
 void sw_once_json(const struct sw_ui_model *m, struct sw_buf *out)
 {
     struct sw_json_writer w;
+
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
     sw_json_int(&w, "run", m->run.id);

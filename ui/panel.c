@@ -32,6 +32,7 @@ void sw_ui_clock(char out[16], double unix_time)
     bool known = fabs(unix_time) < 1e12; /* neither NaN nor beyond what time_t holds */
     time_t t = (time_t)(known ? unix_time : 0);
     struct tm local;
+
     if (known && localtime_r(&t, &local))
         strftime(out, 16, "%H:%M:%S", &local);
     else
@@ -44,6 +45,7 @@ void sw_ui_duration(char out[16], double seconds)
         snprintf(out, 16, "--");
         return;
     }
+
     unsigned s = (unsigned)(seconds + 0.5);
     unsigned days = s / 86400 % 10000, hours = s / 3600 % 24, minutes = s / 60 % 60;
     if (days > 0)
@@ -65,10 +67,13 @@ void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
 {
     double all = 0, upto = 0;
     bool blocks = c->caps.utf8 && c->caps.colours > 0;
+
     for (int p = 0; p < SW_STEP_PHASES; p++)
         all += ms[p];
+
     for (int p = 0, at = 0; p < SW_STEP_PHASES && all > 0; p++) {
         upto += ms[p];
+
         int end = sw_canvas_bar_columns(columns, upto / all);
         for (; at < end; at++)
             sw_canvas_rune(c, x + at, y,
@@ -83,14 +88,18 @@ bool sw_ui_matches_filter(const struct sw_ui_view *v, const char *text)
     size_t n = strlen(v->filter);
     if (n == 0)
         return true;
+
     for (; *text; text++) {
         size_t i = 0;
+
         while (i < n && text[i] &&
                tolower((unsigned char)text[i]) == tolower((unsigned char)v->filter[i]))
             i++;
+
         if (i == n)
             return true;
     }
+
     return false;
 }
 
@@ -116,12 +125,14 @@ static size_t bytes_within(const char *text, size_t left, int columns)
 {
     const char *at = text;
     size_t bytes = 0;
+
     while (left) {
         columns -= sw_rune_columns(sw_utf8_next(&at, &left));
         if (columns < 0 && bytes > 0)
             break;
         bytes = (size_t)(at - text);
     }
+
     return bytes;
 }
 
@@ -130,21 +141,27 @@ int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw
 {
     struct sw_buf plain = {0};
     int line = 0;
+
     sw_text_add(&plain, text);
+
     const char *at = sw_buf_text(&plain);
     while (*at && columns > 0) {
         size_t fits = bytes_within(at, strlen(at), columns), end = fits;
+
         while (at[end] && end > 0 && at[end] != ' ')
             end--;
         end = end > 0 ? end : fits;
+
         bool last = line + 1 == rows;
         if (line < rows)
             sw_canvas_printf(c, x, y + line, columns, role, "%.*s", (int)(last ? strlen(at) : end),
                              at);
+
         line++;
         at += end;
         at += strspn(at, " ");
     }
+
     sw_buf_fini(&plain);
     return line;
 }

@@ -34,12 +34,14 @@ int sw_plot_begin(struct sw_plot **out, const char *path, enum sw_plot_format fo
     struct sw_plot *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "image", sizeof *p);
+
     p->file = path;
     p->format = format;
     p->width = width;
     p->height = height;
     sw_plot_fill(p, (struct sw_plot_box){0, 0, width, height}, 0xffffff);
     *out = p;
+
     return SW_OK;
 }
 
@@ -47,6 +49,7 @@ void sw_plot_abandon(struct sw_plot *p)
 {
     if (!p)
         return;
+
     sw_buf_fini(&p->marks);
     sw_buf_fini(&p->points);
     sw_buf_fini(&p->bytes);
@@ -62,6 +65,7 @@ static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_er
                                        .width = p->width,
                                        .height = p->height};
     int rc = SW_OK;
+
     if (p->marks.failed || p->points.failed || p->bytes.failed)
         return sw_err_nomem(err, "image", p->marks.length);
 
@@ -69,10 +73,12 @@ static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_er
         rc = sw_plot_write_png(&list, file, err);
     else
         sw_plot_write_svg(&list, file);
+
     if (rc != SW_OK)
         return rc;
     if (file->failed)
         return sw_err_nomem(err, "image", file->length);
+
     return sw_os_replace_file(p->file, file->text, file->length, 0666, err);
 }
 
@@ -80,6 +86,7 @@ int sw_plot_end(struct sw_plot *p, struct sw_err *err)
 {
     struct sw_buf file = {0};
     int rc = write_file(p, &file, err);
+
     sw_buf_fini(&file);
     sw_plot_abandon(p);
     return rc;
@@ -198,15 +205,18 @@ static size_t bytes_of(const struct sw_buf *text, int most)
 static void add_text(struct sw_plot *p, struct sw_plot_mark mark, double most, const char *text)
 {
     struct sw_buf clean = {0};
+
     sw_text_add(&clean, text);
     mark.kind = SW_PLOT_TEXT;
     mark.first = p->bytes.length;
     mark.count = clean.length;
+
     double width = sw_plot_text_width(mark.size, mark.bold, text);
     if (most > 0 && width > most) {
         mark.size *= fmax(most / width, 0.5);
         mark.count = bytes_of(&clean, (int)(most / letter_width(mark.size, mark.bold)));
     }
+
     sw_buf_add_bytes(&p->bytes, sw_buf_text(&clean), mark.count);
     add(p, mark);
     sw_buf_fini(&clean);
@@ -239,6 +249,7 @@ void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_
 void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h)
 {
     const size_t count = 3 * (size_t)w * (size_t)h;
+
     add(p, (struct sw_plot_mark){.kind = SW_PLOT_IMAGE,
                                  .box = box,
                                  .w = w,

@@ -38,8 +38,10 @@ static void axis_y(const struct pen *n)
 {
     struct sw_ticks ticks;
     int linear = n->in.h > 120 ? (int)(n->in.h / 50) : 2;
+
     sw_ticks_make(&ticks, (struct sw_ui_range){n->chart->y_from, n->chart->y_to}, n->chart->log_y,
                   n->chart->log_y ? MOST_DECADES : linear, LABEL_COLUMNS);
+
     for (int i = 0; i < ticks.count; i++) {
         double y = at_y(n, ticks.items[i].value);
         sw_plot_line(n->p, n->in.x, y, n->in.x + n->in.w, y, SW_PLOT_GRID, 1);
@@ -51,8 +53,10 @@ static void axis_y(const struct pen *n)
 static void axis_x(const struct pen *n)
 {
     struct sw_ticks ticks;
+
     sw_ticks_make(&ticks, (struct sw_ui_range){n->chart->x_from, n->chart->x_to}, false,
                   n->in.w > 200 ? (int)(n->in.w / 90) : 2, X_LABEL_COLUMNS);
+
     for (int i = 0; i < ticks.count; i++) {
         double x = at_x(n, ticks.items[i].value);
         sw_plot_line(n->p, x, n->in.y, x, n->in.y + n->in.h, SW_PLOT_GRID, 1);
@@ -84,6 +88,7 @@ static void draw_band(const struct pen *n, const struct sw_chart_line *line, uin
             to++;
         if (to == from)
             continue;
+
         sw_plot_path_begin(n->p);
         for (size_t i = from; i < to; i++)
             sw_plot_path_add(n->p, at_x(n, line->points[i].x), at_y(n, line->points[i].hi));
@@ -97,6 +102,7 @@ static void draw_curve(const struct pen *n, const struct sw_chart_line *line, ui
                        double width)
 {
     sw_plot_path_begin(n->p);
+
     for (size_t i = 0; i < line->count; i++) {
         const struct sw_point *at = &line->points[i];
         if (!has_place(n, at))
@@ -104,6 +110,7 @@ static void draw_curve(const struct pen *n, const struct sw_chart_line *line, ui
         else
             sw_plot_path_add(n->p, at_x(n, at->x), at_y(n, at->y));
     }
+
     sw_plot_path_stroke(n->p, colour, width, line->stroke == SW_STROKE_DASHED);
 }
 
@@ -118,11 +125,13 @@ static void draw_dots(const struct pen *n, const struct sw_chart_line *line, uin
 static void draw_lines(const struct pen *n, const struct sw_plot_labels *labels)
 {
     const struct sw_chart_line *lines = n->chart->lines;
+
     for (int l = 0; l < n->chart->line_count; l++)
         if (lines[l].stroke == SW_STROKE_BAND) {
             draw_band(n, &lines[l], sw_plot_colour(labels->colours[l]));
             draw_curve(n, &lines[l], pale(sw_plot_colour(labels->colours[l])), 0.7);
         }
+
     for (int l = 0; l < n->chart->line_count; l++) {
         uint32_t colour = sw_plot_colour(labels->colours[l]);
         if (lines[l].stroke != SW_STROKE_BAND)
@@ -139,27 +148,33 @@ static void draw_lines(const struct pen *n, const struct sw_plot_labels *labels)
 static bool more_above(const struct pen *n)
 {
     size_t above = 0, below = 0;
+
     for (int l = 0; l < n->chart->line_count; l++)
         for (size_t i = n->chart->lines[l].count / 2; i < n->chart->lines[l].count; i++) {
             double fraction = sw_chart_fraction_y(n->chart, n->chart->lines[l].points[i].y);
             above += fraction > 0.5;
             below += fraction <= 0.5;
         }
+
     return above > below;
 }
 
 static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels)
 {
     double width = 0, rows = 0;
+
     for (int l = 0; l < n->chart->line_count; l++) {
         if (!labels->lines[l])
             continue;
+
         double w = sw_plot_text_width(TEXT, false, labels->lines[l]);
         width = w > width ? w : width;
         rows++;
     }
+
     if (rows == 0)
         return;
+
     struct sw_plot_box b = {n->in.x + n->in.w - width - 50, n->in.y + 8, width + 42,
                             rows * LEGEND_ROW + 8};
     if (b.x < n->in.x)
@@ -168,10 +183,12 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
         b.y = n->in.y + n->in.h - b.h - 8;
     sw_plot_fill(n->p, b, 0xffffff);
     sw_plot_frame(n->p, b, SW_PLOT_GRID, 1);
+
     double y = b.y + 4 + LEGEND_ROW / 2.0;
     for (int l = 0; l < n->chart->line_count; l++) {
         if (!labels->lines[l])
             continue;
+
         sw_plot_path_begin(n->p);
         sw_plot_path_add(n->p, b.x + 6, y);
         sw_plot_path_add(n->p, b.x + 28, y);
@@ -189,6 +206,7 @@ void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_ch
     const struct sw_chart normalized = sw_chart_normalized(given), *chart = &normalized;
     struct pen n = {
         p, {box.x + LEFT, box.y + TOP, box.w - LEFT - RIGHT, box.h - TOP - BOTTOM}, chart};
+
     axis_y(&n);
     axis_x(&n);
     sw_plot_clip(p, n.in);

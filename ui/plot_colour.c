@@ -16,6 +16,7 @@ static uint32_t of_hue(double hue)
     double sector = 6 * (hue - floor(hue)), part = sector - floor(sector);
     double low = value * (1 - saturation), down = value * (1 - saturation * part);
     double up = value * (1 - saturation * (1 - part));
+
     switch ((int)sector) {
     case 0:
         return pack(value, up, low);
@@ -48,11 +49,14 @@ uint32_t sw_plot_shade(double fraction)
                                       {0.13, 0.44, 0.71},
                                       {0.03, 0.19, 0.42}};
     const int last = sizeof stops / sizeof *stops - 1;
+
     if (!isfinite(fraction))
         return 0xcccccc;
+
     double at = (fraction < 0 ? 0 : fraction > 1 ? 1 : fraction) * last;
     int i = at >= last ? last - 1 : (int)at;
     double t = at - i;
+
     return pack(stops[i][0] + t * (stops[i + 1][0] - stops[i][0]),
                 stops[i][1] + t * (stops[i + 1][1] - stops[i][1]),
                 stops[i][2] + t * (stops[i + 1][2] - stops[i][2]));

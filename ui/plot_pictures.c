@@ -52,16 +52,19 @@ static void paint_tile(const struct sw_plot_tiles *t, int n, uint8_t *rgb, int s
     size_t plane = (size_t)t->h * (size_t)t->w, size = plane * (size_t)t->channels;
     const float *v = t->values + (size_t)n * size;
     double low = INFINITY, high = -INFINITY;
+
     for (size_t i = 0; i < size; i++) {
         low = isfinite(v[i]) ? fmin(low, (double)v[i]) : low;
         high = isfinite(v[i]) ? fmax(high, (double)v[i]) : high;
     }
+
     for (int y = 0; y < t->h; y++)
         for (int x = 0; x < t->w; x++)
             for (int c = 0; c < 3; c++) {
                 size_t from = (size_t)(t->channels == 3 ? c : 0) * plane +
                               (size_t)y * (size_t)t->w + (size_t)x;
                 double fraction = high > low ? ((double)v[from] - low) / (high - low) : 0.5;
+
                 rgb[3 * ((size_t)y * (size_t)stride + (size_t)x) + (size_t)c] =
                     isfinite(v[from]) ? (uint8_t)lround(255 * fraction)
                     : c               ? 0
@@ -77,12 +80,15 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
     uint8_t *rgb = sw_calloc((size_t)w * (size_t)h, 3);
     if (!rgb)
         return sw_err_nomem(err, "image of filters", (size_t)w * (size_t)h * 3);
+
     for (size_t i = 0; i < (size_t)w * (size_t)h * 3; i++)
         rgb[i] = 255;
+
     for (int n = 0; n < t->count; n++) {
         int x = 1 + n % columns * (t->w + 1), y = 1 + n / columns * (t->h + 1);
         paint_tile(t, n, rgb + 3 * ((size_t)y * (size_t)w + (size_t)x), w);
     }
+
     double room_w = box.w - 2 * MARGIN, room_h = box.h - TITLE_H - MARGIN;
     double scale = fmin(room_w / w, room_h / h);
     struct sw_plot_box at = {box.x + MARGIN + (room_w - scale * w) / 2, box.y + TITLE_H, scale * w,
@@ -90,6 +96,7 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
     sw_plot_pixels(p, at, rgb, w, h);
     draw_title(p, box, t->title);
     sw_free(rgb);
+
     return SW_OK;
 }
 
@@ -110,9 +117,11 @@ static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, d
                       bool with_text)
 {
     char text[32];
+
     sw_plot_fill(p, at, sw_plot_shade(fraction));
     if (!with_text || count == 0)
         return;
+
     snprintf(text, sizeof text, "%lld", (long long)count);
     sw_plot_text(p, at.x + at.w / 2, at.y + at.h / 2, SW_PLOT_CENTRE, fmin(TEXT, at.h * 0.45),
                  false, at.w - 2, fraction > 0.5 ? 0xffffff : SW_PLOT_INK, text);
@@ -123,8 +132,10 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
 {
     double cell = in.w / classes;
     int every = (int)ceil(16 / cell);
+
     for (int i = 0; i < classes; i += every) {
         char text[16];
+
         snprintf(text, sizeof text, "%d", i);
         sw_plot_text(p, in.x - 6, in.y + (i + 0.5) * cell, SW_PLOT_RIGHT, 11, false, 0, SW_PLOT_INK,
                      text);
@@ -136,13 +147,17 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_confusion *c)
 {
     double side = fmin(box.w - CONFUSION_LEFT - MARGIN, box.h - TITLE_H - CONFUSION_BOTTOM);
+
     side = fmax(side, 1); /* the box is too small */
+
     struct sw_plot_box in = {box.x + CONFUSION_LEFT, box.y + TITLE_H, side, side};
     double cell = side / c->classes;
     for (int row = 0; row < c->classes; row++) {
         double all = 0;
+
         for (int i = 0; i < c->classes; i++)
             all += (double)c->counts[row * c->classes + i];
+
         for (int i = 0; i < c->classes; i++) {
             int64_t count = c->counts[row * c->classes + i];
             struct sw_plot_box at = {in.x + i * cell, in.y + row * cell, cell, cell};
@@ -150,6 +165,7 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
                       c->classes <= MANY_CLASSES);
         }
     }
+
     sw_plot_frame(p, in, SW_PLOT_GREY, 1);
     draw_class_names(p, in, c->classes);
     draw_title(p, box, c->title);
@@ -167,6 +183,7 @@ enum { LEGEND_W = 60, MOST_IN_LEGEND = 24, LABEL_COLUMNS = 8 };
 static struct sw_ui_range range_of(const struct sw_plot_scatter *s, int axis)
 {
     double from = INFINITY, to = -INFINITY;
+
     for (int64_t i = 0; i < s->count; i++) {
         double v = (double)s->xy[2 * i + axis];
         if (isfinite(v)) {
@@ -174,8 +191,10 @@ static struct sw_ui_range range_of(const struct sw_plot_scatter *s, int axis)
             to = fmax(to, v);
         }
     }
+
     if (!(from <= to))
         from = to = 0;
+
     double room = 0.04 * (to - from);
     return sw_ticks_range(from - room, to + room, false);
 }
@@ -183,9 +202,12 @@ static struct sw_ui_range range_of(const struct sw_plot_scatter *s, int axis)
 static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, struct sw_ui_range r)
 {
     struct sw_ticks ticks;
+
     sw_ticks_make(&ticks, r, false, 6, LABEL_COLUMNS);
+
     for (int i = 0; i < ticks.count; i++) {
         double fraction = sw_ticks_fraction(r, false, ticks.items[i].value);
+
         if (axis == 0) {
             double x = in.x + fraction * in.w;
             sw_plot_line(p, x, in.y, x, in.y + in.h, SW_PLOT_GRID, 1);
@@ -203,8 +225,10 @@ static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, struct
 static void draw_labels(struct sw_plot *p, struct sw_plot_box in, const struct sw_plot_scatter *s)
 {
     int most = -1;
+
     for (int64_t i = 0; s->labels && i < s->count; i++)
         most = s->labels[i] > most ? s->labels[i] : most;
+
     for (int i = 0; i <= most && i < MOST_IN_LEGEND; i++) {
         char text[16];
         double y = in.y + 10 + i * 18;
@@ -219,17 +243,21 @@ void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_
     struct sw_plot_box in = {box.x + 54, box.y + TITLE_H,
                              box.w - 54 - (s->labels ? LEGEND_W : MARGIN), box.h - TITLE_H - 30};
     struct sw_ui_range across = range_of(s, 0), up = range_of(s, 1);
+
     draw_axis(p, in, 0, across);
     draw_axis(p, in, 1, up);
+
     double radius = s->count > 5000 ? 1.3 : s->count > 500 ? 2 : 3;
     for (int64_t i = 0; i < s->count; i++) {
         double x = (double)s->xy[2 * i], y = (double)s->xy[2 * i + 1];
         int label = s->labels ? s->labels[i] : 0;
+
         if (isfinite(x) && isfinite(y))
             sw_plot_dot(p, in.x + sw_ticks_fraction(across, false, x) * in.w,
                         in.y + (1 - sw_ticks_fraction(up, false, y)) * in.h, radius,
                         label < 0 ? SW_PLOT_GREY : sw_plot_colour(label));
     }
+
     sw_plot_frame(p, in, SW_PLOT_GREY, 1);
     draw_labels(p, in, s);
     draw_title(p, box, s->title);

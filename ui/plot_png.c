@@ -11,6 +11,7 @@ static int check(cairo_status_t status, struct sw_err *err)
         return SW_OK;
     if (status == CAIRO_STATUS_NO_MEMORY)
         return sw_err_nomem(err, "image", 0);
+
     return sw_err_set(err, SW_ERR_LIBRARY, "cairo: %s", cairo_status_to_string(status));
 }
 
@@ -22,6 +23,7 @@ int sw_plot_check_png(const char *path, struct sw_err *err)
 static void paint_shape(cairo_t *cr, const struct sw_plot_mark *m)
 {
     static const double dashes[] = {6, 4};
+
     if (m->width > 0) {
         cairo_set_line_width(cr, m->width);
         cairo_set_line_join(cr, m->kind == SW_PLOT_PATH ? CAIRO_LINE_JOIN_ROUND
@@ -49,6 +51,7 @@ static void paint_text(cairo_t *cr, const struct sw_plot_mark *m, const char *te
 {
     cairo_text_extents_t extents;
     cairo_font_extents_t font;
+
     cairo_save(cr);
     cairo_translate(cr, m->box.x, m->box.y);
     if (m->up)
@@ -58,9 +61,11 @@ static void paint_text(cairo_t *cr, const struct sw_plot_mark *m, const char *te
     cairo_set_font_size(cr, m->size);
     cairo_font_extents(cr, &font);
     cairo_text_extents(cr, text, &extents);
+
     const double estimate = sw_plot_text_width(m->size, m->bold, text);
     if (extents.x_advance > estimate)
         cairo_scale(cr, estimate / extents.x_advance, 1);
+
     const double part = m->align == SW_PLOT_LEFT ? 0 : m->align == SW_PLOT_CENTRE ? 0.5 : 1;
     cairo_move_to(cr, -part * extents.x_advance, (font.ascent - font.descent) / 2);
     cairo_show_text(cr, text);
@@ -72,19 +77,23 @@ static int paint_image(cairo_t *cr, const struct sw_plot_mark *m, const uint8_t 
                        struct sw_err *err)
 {
     cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, m->w, m->h);
+
     int rc = check(cairo_surface_status(image), err);
     if (rc != SW_OK) {
         cairo_surface_destroy(image);
         return rc;
     }
+
     unsigned char *data = cairo_image_surface_get_data(image);
     const size_t stride = (size_t)cairo_image_surface_get_stride(image);
     cairo_surface_flush(image);
+
     for (size_t y = 0; y < (size_t)m->h; y++)
         for (size_t x = 0; x < (size_t)m->w; x++, rgb += 3) {
             uint32_t pixel = (uint32_t)rgb[0] << 16 | (uint32_t)rgb[1] << 8 | rgb[2];
             memcpy(data + y * stride + 4 * x, &pixel, sizeof pixel);
         }
+
     cairo_surface_mark_dirty(image);
 
     cairo_save(cr);
@@ -96,6 +105,7 @@ static int paint_image(cairo_t *cr, const struct sw_plot_mark *m, const uint8_t 
     cairo_fill(cr);
     cairo_restore(cr);
     cairo_surface_destroy(image);
+
     return SW_OK;
 }
 
@@ -103,9 +113,11 @@ static int paint_mark(cairo_t *cr, const struct sw_plot_marks *list, const struc
                       struct sw_err *err)
 {
     const struct sw_plot_box b = m->box;
+
     cairo_set_source_rgba(cr, (m->colour >> 16 & 255) / 255.0, (m->colour >> 8 & 255) / 255.0,
                           (m->colour & 255) / 255.0, m->opacity);
     cairo_new_path(cr);
+
     switch (m->kind) {
     case SW_PLOT_RECT:
         cairo_rectangle(cr, b.x, b.y, b.w, b.h);
@@ -137,6 +149,7 @@ static int paint_mark(cairo_t *cr, const struct sw_plot_marks *list, const struc
         cairo_restore(cr);
         break;
     }
+
     return SW_OK;
 }
 
@@ -152,20 +165,26 @@ int sw_plot_write_png(const struct sw_plot_marks *list, struct sw_buf *out, stru
     cairo_surface_t *surface =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, list->width, list->height);
     cairo_t *cr = cairo_create(surface);
+
     int rc = check(cairo_status(cr), err);
     if (rc != SW_OK)
         goto out;
+
     for (size_t i = 0; i < list->marks; i++) {
         rc = paint_mark(cr, list, &list->mark[i], err);
         if (rc != SW_OK)
             goto out;
     }
+
     rc = check(cairo_status(cr), err);
     if (rc != SW_OK)
         goto out;
+
     rc = check(cairo_surface_write_to_png_stream(surface, take_bytes, out), err);
+
 out:
     cairo_destroy(cr);
     cairo_surface_destroy(surface);
+
     return rc;
 }

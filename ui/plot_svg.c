@@ -12,6 +12,7 @@ static void add_paint(struct sw_buf *out, const struct sw_plot_mark *m)
                       (unsigned)m->colour, m->width);
     else
         sw_buf_printf(out, " fill=\"#%06x\"", (unsigned)m->colour);
+
     if (m->opacity < 1)
         sw_buf_printf(out, " fill-opacity=\"%.2f\"", m->opacity);
     if (m->dashed)
@@ -38,12 +39,14 @@ static void add_path(struct sw_buf *out, const struct sw_plot_mark *m,
 static void add_text(struct sw_buf *out, const struct sw_plot_mark *m, const char *text)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
+
     sw_buf_printf(out, "<text transform=\"translate(%.2f %.2f)%s\" y=\"%.2f\"", m->box.x, m->box.y,
                   m->up ? " rotate(-90)" : "", 0.35 * m->size);
     sw_buf_printf(out, " text-anchor=\"%s\" font-size=\"%.2f\"%s", anchors[m->align], m->size,
                   m->bold ? " font-weight=\"bold\"" : "");
     add_paint(out, m);
     sw_buf_add(out, ">");
+
     for (size_t i = 0; i < m->count; i++) {
         if (text[i] == '&')
             sw_buf_add(out, "&amp;");
@@ -54,6 +57,7 @@ static void add_text(struct sw_buf *out, const struct sw_plot_mark *m, const cha
         else
             sw_buf_add_bytes(out, &text[i], 1);
     }
+
     sw_buf_add(out, "</text>\n");
 }
 
@@ -62,10 +66,12 @@ static void add_text(struct sw_buf *out, const struct sw_plot_mark *m, const cha
 static void add_base64(struct sw_buf *out, const uint8_t *bytes, size_t n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
     for (size_t i = 0; i < n; i += 3) {
         uint32_t b = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) |
                      (i + 2 < n ? bytes[i + 2] : 0);
         char four[4] = {digits[b >> 18], digits[b >> 12 & 63], digits[b >> 6 & 63], digits[b & 63]};
+
         for (size_t k = n - i < 3 ? n - i + 1 : 4; k < 4; k++)
             four[k] = '=';
         sw_buf_add_bytes(out, four, 4);
@@ -81,6 +87,7 @@ static void put32(uint8_t *at, uint32_t v)
 static void add_image(struct sw_buf *out, const struct sw_plot_mark *m, const uint8_t *rgb)
 {
     enum { HEAD = 54 };
+
     size_t w = (size_t)m->w, h = (size_t)m->h;
     size_t stride = (w * 3 + 3) / 4 * 4, bytes = HEAD + stride * h;
     uint8_t *bmp = sw_calloc(1, bytes);
@@ -88,6 +95,7 @@ static void add_image(struct sw_buf *out, const struct sw_plot_mark *m, const ui
         out->failed = true;
         return;
     }
+
     memcpy(bmp, "BM", 2);
     put32(bmp + 2, (uint32_t)bytes);
     put32(bmp + 10, HEAD);
@@ -95,6 +103,7 @@ static void add_image(struct sw_buf *out, const struct sw_plot_mark *m, const ui
     put32(bmp + 18, (uint32_t)w);
     put32(bmp + 22, (uint32_t)h);
     put32(bmp + 26, 24u << 16 | 1);
+
     for (size_t y = 0; y < h; y++) /* the last row first, blue first */
         for (size_t x = 0; x < w; x++)
             for (size_t c = 0; c < 3; c++)
@@ -113,6 +122,7 @@ static void add_image(struct sw_buf *out, const struct sw_plot_mark *m, const ui
 static void add_mark(struct sw_buf *out, const struct sw_plot_marks *list, size_t i)
 {
     const struct sw_plot_mark *m = &list->mark[i];
+
     switch (m->kind) {
     case SW_PLOT_RECT:
         add_box(out, "rect", m->box);

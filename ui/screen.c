@@ -37,6 +37,7 @@ int sw_screen_key_at(int w, const struct sw_ui_view *v, int x)
             return foot[i].key;
         at += entry_w(i, v) + 2;
     }
+
     return 0;
 }
 
@@ -46,6 +47,7 @@ static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_vi
         sw_canvas_printf(c, in.x + 1, in.y, in.w - 1, SW_ROLE_KEY, "filter: /%s_", v->filter);
         return;
     }
+
     if (*v->message) {
         enum sw_role role = v->message_bad                ? SW_ROLE_BAD
                             : v->mode == SW_UI_CONFIRMING ? SW_ROLE_WARN
@@ -53,6 +55,7 @@ static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_vi
         sw_canvas_text(c, in.x + 1, in.y, in.w - 1, role, v->message);
         return;
     }
+
     for (int i = 0, x = in.x + 1; i < FOOT && x + entry_w(i, v) <= in.x + in.w; i++) {
         int n = (int)strlen(foot[i].letter);
         sw_canvas_text(c, x, in.y, n, SW_ROLE_KEY, foot[i].letter);
@@ -70,16 +73,19 @@ void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
 {
     char number[16];
     int64_t step = sw_ui_step(m);
+
     if (!m->found) {
         sw_buf_add(out, m->problem);
         return;
     }
+
     sw_buf_printf(out, "#%lld", (long long)m->run.id);
     if (!sw_str_eq(sw_ui_status(m), "running"))
         sw_buf_printf(out, " %s", sw_ui_status(m));
     sw_buf_printf(out, " %lld/%lld", (long long)step, (long long)m->run.steps);
     sw_buf_printf(out, " loss %s",
                   sw_chart_number(number, sw_ui_newest(sw_ui_series_find(m, "train", "loss"))));
+
     const struct sw_ui_series *a = sw_ui_series_find(m, NULL, "accuracy");
     if (a)
         sw_buf_printf(out, " acc %s", sw_chart_number(number, sw_ui_newest(a)));
@@ -97,18 +103,22 @@ static void sparkline(struct sw_canvas *c, int x, int y, int columns, const stru
 {
     double lo = INFINITY, hi = -INFINITY;
     size_t n = s->trail.count;
+
     for (size_t i = 0; i < n; i++) {
         lo = fmin(lo, s->trail.points[i].y);
         hi = fmax(hi, s->trail.points[i].y);
     }
+
     struct sw_ui_range range = sw_ticks_range(lo, hi, false);
     for (int i = 0; i < columns && n > 0; i++) {
         size_t from = (size_t)i * n / (size_t)columns, end = (size_t)(i + 1) * n / (size_t)columns;
         double y_sum = 0;
+
         if (end <= from)
             end = from + 1;
         for (size_t k = from; k < end; k++)
             y_sum += s->trail.points[k].y;
+
         double level = sw_ticks_fraction(range, false, y_sum / (double)(end - from));
         int eighth = 1 + (int)(level > 0 ? fmin(level, 1) * 7.99 : 0);
         sw_canvas_rune(c, x + i, y,
@@ -123,17 +133,21 @@ static int metric_lines(struct sw_canvas *c, int y, int end, const struct sw_ui_
         const char *split, *name;
     } wanted[] = {
         {"train", "loss"}, {NULL, "loss"}, {NULL, "accuracy"}, {"train", "samples_per_s"}};
+
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted && y < end; i++) {
         const struct sw_ui_series *s = sw_ui_series_find(m, wanted[i].split, wanted[i].name);
         char number[16];
+
         if (!s)
             continue;
+
         int x = sw_canvas_printf(c, 0, y, c->w, SW_ROLE_TEXT, "%.5s %s", s->split, s->name);
         sw_canvas_right(c, 0, y, 24, SW_ROLE_STRONG, sw_chart_number(number, sw_ui_newest(s)));
         x = x < 24 ? 25 : x + 1;
         sparkline(c, x, y, c->w - x, s);
         y++;
     }
+
     return y;
 }
 
@@ -141,6 +155,7 @@ static void draw_small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
                        const struct sw_ui_view *v)
 {
     struct sw_bottleneck bottleneck = sw_ui_bottleneck(m);
+
     y = metric_lines(c, y, c->h, m);
     if (y < c->h)
         sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, bottleneck.text);
@@ -157,9 +172,11 @@ static void draw_framed(struct sw_canvas *c, struct sw_area at, const struct sw_
 {
     char text[96] = "";
     bool focus = p->number > 0 && v->focus == p->number;
+
     if (p->note)
         p->note(m, v, text);
     sw_canvas_box(c, at, focus ? SW_ROLE_FOCUS : SW_ROLE_BORDER, p->title, text);
+
     struct sw_area in = sw_area_inside(at);
     if (in.w > 4 && in.h > 0)
         p->draw(c, (struct sw_area){in.x + 1, in.y, in.w - 2, in.h}, m, v);
@@ -170,6 +187,7 @@ static void dim_stale(struct sw_canvas *c, const struct sw_layout *l, const stru
 {
     if (m->run.status != SW_RUN_RUNNING || m->live || !m->found)
         return;
+
     for (int i = 0; i < l->count; i++)
         if (l->place[i].panel->number == 3)
             sw_canvas_recolour(c, sw_area_inside(l->place[i].area), SW_ROLE_DIM);
@@ -179,7 +197,9 @@ static void help(struct sw_canvas *c, const struct sw_ui_model *m, const struct 
 {
     const struct sw_panel *p = sw_panel_named("help");
     int w = c->w < 84 ? c->w : 84, h = p->want_h(m, w) + 2;
+
     h = h > c->h ? c->h : h;
+
     struct sw_area at = {(c->w - w) / 2, (c->h - h) / 2, w, h};
     sw_canvas_fill(c, at, ' ', SW_ROLE_TEXT);
     draw_framed(c, at, p, m, v);
@@ -188,8 +208,10 @@ static void help(struct sw_canvas *c, const struct sw_ui_model *m, const struct 
 void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     struct sw_layout l;
+
     if (c->w < 1 || c->h < 1)
         return;
+
     sw_layout_make(&l, c->w, c->h, m, v);
     if (!l.frames && (c->h < 4 || c->w < 30)) {
         struct sw_buf line = {0};
@@ -198,12 +220,14 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
         sw_buf_fini(&line);
         return;
     }
+
     sw_panel_named("header")->draw(c, l.header, m, v);
     if (!l.frames)
         draw_small(c, l.header.h, m, v);
     for (int i = 0; i < l.count; i++)
         draw_framed(c, l.place[i].area, l.place[i].panel, m, v);
     dim_stale(c, &l, m);
+
     if (l.footer.h > 0)
         footer(c, l.footer, v);
     else if (*v->message || v->mode == SW_UI_FILTERING) {
@@ -211,6 +235,7 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
         sw_canvas_fill(c, last, ' ', SW_ROLE_TEXT);
         footer(c, last, v);
     }
+
     if (v->mode == SW_UI_HELP)
         help(c, m, v);
 }

@@ -56,6 +56,7 @@ static void set_modes(struct sw_term *t)
     curs_set(0);
     mouseinterval(0);
     sw_term_mouse(t, true);
+
     if (t->caps.colours > 0 && has_colors()) {
         start_color();
         use_default_colors();
@@ -69,6 +70,7 @@ static void set_modes(struct sw_term *t)
 static void silence(struct sw_term *t)
 {
     int null = isatty(STDERR_FILENO) ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+
     t->stderr_fd = null >= 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
     if (t->stderr_fd >= 0)
         dup2(null, STDERR_FILENO);
@@ -81,21 +83,26 @@ static int start(struct sw_term *t, struct sw_err *err)
     struct termios before;
     struct sw_buf bytes = {0};
     const char *term = getenv("TERM");
+
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "standard input and output are not a terminal");
+
     t->caps = sw_ui_caps_here();
     t->screen = newterm(NULL, stdout, stdin);
     if (!t->screen)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "TERM=%s: the terminal cannot position the cursor", term ? term : "");
+
     silence(t);
     set_modes(t);
     refresh();
     restore_escapes(&bytes);
+
     int rc = bytes.failed
                  ? sw_err_nomem(err, "terminal", 0)
                  : sw_guard_start(&t->guard, STDIN_FILENO, &before, sw_buf_text(&bytes), err);
     sw_buf_fini(&bytes);
+
     return rc;
 }
 
@@ -104,12 +111,15 @@ int sw_term_open(struct sw_term **out, struct sw_err *err)
     struct sw_term *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "terminal", sizeof *t);
+
     t->stderr_fd = -1;
+
     int rc = start(t, err);
     if (rc == SW_OK)
         *out = t;
     else
         sw_term_close(t);
+
     return rc;
 }
 
@@ -117,16 +127,20 @@ void sw_term_close(struct sw_term *t)
 {
     if (!t)
         return;
+
     if (t->screen) {
         mousemask(0, NULL);
         endwin();
         delscreen(t->screen);
     }
+
     sw_guard_end(t->guard);
+
     if (t->stderr_fd >= 0) {
         dup2(t->stderr_fd, STDERR_FILENO);
         close(t->stderr_fd);
     }
+
     sw_free(t->shown);
     sw_free(t);
 }
@@ -155,6 +169,7 @@ static void set_theme(struct sw_term *t, const struct sw_theme *theme)
         const struct sw_style *style = &theme->style[role];
         init_pair((short)(role + 1), t->caps.colours >= 256 ? style->colour : style->basic, -1);
     }
+
     t->theme = theme;
 }
 
@@ -170,6 +185,7 @@ static void put(const struct sw_term *t, int x, int y, const struct sw_ui_cell *
     wchar_t text[2] = {(wchar_t)cell->rune, 0};
     cchar_t c;
     short pair = t->caps.colours > 0 ? (short)(cell->role + 1) : 0;
+
     if (cell->rune != 0 &&
         setcchar(&c, text, attributes_of(t, (enum sw_role)cell->role), pair, NULL) == OK)
         mvadd_wch(y, x, &c);
@@ -181,15 +197,18 @@ static bool match_size(struct sw_term *t, int w, int h)
 {
     if (t->shown && t->w == w && t->h == h)
         return true;
+
     size_t count = (size_t)w * (size_t)h;
     struct sw_ui_cell *cells = sw_realloc_array(t->shown, count ? count : 1, sizeof *cells);
     if (!cells)
         return false;
+
     memset(cells, 0xff, count * sizeof *cells);
     t->shown = cells;
     t->w = w;
     t->h = h;
     erase();
+
     return true;
 }
 
@@ -197,18 +216,22 @@ void sw_term_show(struct sw_term *t, const struct sw_canvas *c, const struct sw_
 {
     if (!match_size(t, c->w, c->h))
         return;
+
     if (t->theme != theme) {
         set_theme(t, theme);
         sw_term_invalidate(t);
     }
+
     for (int y = 0; y < c->h; y++)
         for (int x = 0; x < c->w; x++) {
             size_t i = (size_t)y * (size_t)c->w + (size_t)x;
             if (t->shown[i].rune == c->cells[i].rune && t->shown[i].role == c->cells[i].role)
                 continue;
+
             t->shown[i] = c->cells[i];
             put(t, x, y, &c->cells[i]);
         }
+
     refresh();
 }
 
@@ -226,6 +249,7 @@ static int mouse_key(struct sw_ui_input *in)
     MEVENT e;
     if (getmouse(&e) != OK)
         return SW_KEY_NONE;
+
     in->x = e.x;
     in->y = e.y;
     return e.bstate & BUTTON4_PRESSED   ? SW_KEY_WHEEL_UP
@@ -251,9 +275,11 @@ static int function_key(int code, struct sw_ui_input *in)
                  {KEY_ENTER, SW_KEY_ENTER},
                  {KEY_BACKSPACE, SW_KEY_BACKSPACE},
                  {KEY_RESIZE, SW_KEY_RESIZE}};
+
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].curses == code)
             return pairs[i].key;
+
     return code == KEY_MOUSE ? mouse_key(in) : SW_KEY_NONE;
 }
 
@@ -263,6 +289,7 @@ static bool read_key(struct sw_ui_input *in)
     int kind = get_wch(&rune);
     if (kind == ERR)
         return false;
+
     in->key = kind == KEY_CODE_YES ? function_key((int)rune, in)
               : rune == '\r'       ? SW_KEY_ENTER
                                    : (int)rune;
@@ -272,6 +299,7 @@ static bool read_key(struct sw_ui_input *in)
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+
     if (read_key(in)) /* ncurses may have buffered a key */
         return true;
     if (poll(&p, 1, timeout_ms) < 0)
@@ -280,5 +308,6 @@ bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in)
         in->key = SW_KEY_HANGUP;
         return true;
     }
+
     return read_key(in);
 }

@@ -85,6 +85,7 @@ void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, s
 {
     const struct sw_style *style = &t->style[role];
     unsigned attributes = sw_theme_attributes(t, role, colours);
+
     sw_buf_add(out, "\033[0");
     if (attributes & B)
         sw_buf_add(out, ";1");
@@ -94,9 +95,11 @@ void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, s
         sw_buf_add(out, ";4");
     if (attributes & R)
         sw_buf_add(out, ";7");
+
     if (colours >= 256 && style->colour >= 0)
         sw_buf_printf(out, ";38;5;%d", style->colour);
     else if (colours >= 8 && style->basic >= 0)
         sw_buf_printf(out, ";3%d", style->basic);
+
     sw_buf_add(out, "m");
 }

@@ -38,6 +38,7 @@ static bool is_flat(struct sw_ui_range r)
 static struct sw_ui_range bounded(double from, double to, bool log)
 {
     double low = log ? SMALLEST : -LARGEST;
+
     if (isnan(from) || isnan(to) || (log && fmax(from, to) <= 0))
         return (struct sw_ui_range){log ? 0.1 : 0, 1};
     return (struct sw_ui_range){clamp(fmin(from, to), low, LARGEST),
@@ -49,6 +50,7 @@ struct sw_ui_range sw_ticks_range(double from, double to, bool log)
     struct sw_ui_range r = bounded(from, to, log);
     if (!is_flat(r))
         return r;
+
     double room = size_of(r) > SMALLEST ? fmax(0.1 * size_of(r), SMALLEST) : 1;
     return log ? bounded(r.from / 2, r.to * 2, log) : bounded(r.from - room, r.to + room, log);
 }
@@ -56,11 +58,13 @@ struct sw_ui_range sw_ticks_range(double from, double to, bool log)
 struct sw_ui_range sw_ticks_fit(double from, double to, bool log)
 {
     struct sw_ui_range values = bounded(from, to, log), r = sw_ticks_range(from, to, log);
+
     if (!is_flat(values)) {
         double room = log ? pow(r.to / r.from, 0.04) : 0.04 * (r.to - r.from);
         r = log ? bounded(r.from / room, r.to * room, log)
                 : bounded(r.from - room, r.to + room, log);
     }
+
     if (values.from >= 0 && r.from < 0)
         r.from = 0;
     return r;
@@ -79,6 +83,7 @@ double sw_ticks_fraction(struct sw_ui_range r, bool log, double value)
 const char *sw_ticks_number(char *out, double value, int digits)
 {
     double size = fabs(value);
+
     if (!isfinite(value))
         snprintf(out, NUMBER_BYTES, "%s", isnan(value) ? "--" : value > 0 ? "inf" : "-inf");
     else if (size >= 999.95e9)
@@ -93,6 +98,7 @@ const char *sw_ticks_number(char *out, double value, int digits)
         snprintf(out, NUMBER_BYTES, "%.*f", digits > 4 ? digits - 4 : 0, value);
     else
         snprintf(out, NUMBER_BYTES, "%.*g", digits, value);
+
     return out;
 }
 
@@ -126,11 +132,13 @@ static bool all_differ(const struct sw_ticks *t)
 static void drop_unfit(struct sw_ticks *t, int columns)
 {
     int kept = 0;
+
     for (int i = 0; i < t->count; i++) {
         t->items[kept] = t->items[i];
         if (strlen(t->items[kept].label) <= (size_t)columns && !is_repeated(t, kept))
             kept++;
     }
+
     t->count = kept;
 }
 
@@ -139,6 +147,7 @@ static void drop_unfit(struct sw_ticks *t, int columns)
 static void put_labels(struct sw_ticks *t, int columns)
 {
     int digits = DIGITS;
+
     label_all(t, digits);
     while (digits < MOST_DIGITS && !all_differ(t) && all_fit(t, columns))
         label_all(t, ++digits);
@@ -179,8 +188,10 @@ static void add_linear(struct sw_ticks *t, struct sw_ui_range r, bool log, int m
 static void add_decades(struct sw_ticks *t, struct sw_ui_range r, double decades, int most)
 {
     int every = 1 + (int)(decades / most), last = (int)ceil(log10(r.to));
+
     for (int d = (int)floor(log10(r.from)); d <= last; d += every) {
         add(t, r, true, pow(10, d));
+
         if (decades * 3 < most) {
             add(t, r, true, 2 * pow(10, d));
             add(t, r, true, 5 * pow(10, d));
@@ -191,12 +202,15 @@ static void add_decades(struct sw_ticks *t, struct sw_ui_range r, double decades
 void sw_ticks_make(struct sw_ticks *out, struct sw_ui_range r, bool log, int most, int columns)
 {
     r = sw_ticks_range(r.from, r.to, log);
+
     double decades = log ? log10(r.to / r.from) : 0;
     most = most < 1 ? 1 : most > SW_TICKS / 4 ? SW_TICKS / 4 : most;
     out->count = 0;
+
     if (decades >= 0.7)
         add_decades(out, r, decades, most);
     else
         add_linear(out, r, log, !log ? most : most > 6 ? most / 3 : 2);
+
     put_labels(out, columns);
 }

@@ -36,6 +36,7 @@ static struct sw_point merge(const struct sw_point *a, double wa, const struct s
         one.x = a->x;
         return one;
     }
+
     /* This form gives the mean of equal values without rounding. */
     return (struct sw_point){a->x, a->y + wb / (wa + wb) * (b->y - a->y), fmin(a->lo, b->lo),
                              fmax(a->hi, b->hi)};
@@ -53,14 +54,17 @@ static void halve(struct sw_trail *f)
 void sw_trail_add(struct sw_trail *f, double x, double y)
 {
     struct sw_point one = {x, isfinite(y) ? y : (double)NAN, y, y};
+
     one.lo = one.hi = one.y;
     f->last_x = x;
+
     f->last_y = y;
     if (f->count > 0 && f->in_last < f->per_point) {
         struct sw_point *last = &f->points[f->count - 1];
         *last = merge(last, (double)f->in_last++, &one, 1);
         return;
     }
+
     if (f->count == f->capacity)
         halve(f);
     f->points[f->count++] = one;
@@ -70,6 +74,7 @@ void sw_trail_add(struct sw_trail *f, double x, double y)
 const struct sw_point *sw_trail_near(const struct sw_trail *f, double x)
 {
     size_t low = 0, high = f->count;
+
     while (low < high) {
         size_t mid = (low + high) / 2;
         if (f->points[mid].x < x)
@@ -77,8 +82,10 @@ const struct sw_point *sw_trail_near(const struct sw_trail *f, double x)
         else
             high = mid;
     }
+
     if (f->count == 0)
         return NULL;
+
     if (low == f->count || (low > 0 && x - f->points[low - 1].x <= f->points[low].x - x))
         low--;
     return &f->points[low];

@@ -79,21 +79,25 @@ static double add_row(struct sw_ledger *l, const struct sw_step_time *row)
 {
     double ms[SW_STEP_PHASES];
     int i = 0;
+
     while (i < l->worker_count && l->worker[i].worker != row->worker)
         i++;
     if (i == SW_LEDGER_WORKERS)
         return 0;
+
     struct sw_ledger_worker *w = &l->worker[i];
     if (i == l->worker_count) {
         *w = (struct sw_ledger_worker){.worker = row->worker};
         l->worker_count++;
     }
+
     phases_of(row, ms);
     for (int p = 0; p < SW_STEP_PHASES; p++)
         w->ms[p] += ms[p];
     w->hidden_ms += row->comm_hidden_ms;
     w->staleness = row->staleness > w->staleness ? row->staleness : w->staleness;
     w->steps++;
+
     return sum(ms);
 }
 
@@ -101,23 +105,29 @@ void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int co
 {
     double longest[SW_LEDGER_STEPS], all = 0;
     int steps = 0;
+
     *l = (struct sw_ledger){.p50_ms = NAN, .p99_ms = NAN, .step_ms = NAN};
     for (int i = 0; i < count; i++) {
         double ms = add_row(l, &rows[i]);
+
         if (i == 0 || rows[i].step != rows[i - 1].step) {
             if (steps == SW_LEDGER_STEPS)
                 break;
             longest[steps++] = 0;
         }
+
         longest[steps - 1] = fmax(longest[steps - 1], ms);
     }
+
     for (int w = 0; w < l->worker_count; w++) {
         for (int p = 0; p < SW_STEP_PHASES; p++)
             l->worker[w].ms[p] /= (double)l->worker[w].steps;
         l->worker[w].hidden_ms /= (double)l->worker[w].steps;
     }
+
     if (steps == 0)
         return;
+
     for (int i = 0; i < steps; i++)
         all += longest[i];
     qsort(longest, (size_t)steps, sizeof *longest, by_size);
@@ -131,10 +141,12 @@ void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int co
 double sw_ledger_fraction(const struct sw_ledger *l, enum sw_step_phase p)
 {
     double part = 0, all = 0;
+
     for (int w = 0; w < l->worker_count; w++) {
         part += l->worker[w].ms[p];
         all += sum(l->worker[w].ms);
     }
+
     return all > 0 ? part / all : (double)NAN;
 }
 
@@ -167,18 +179,23 @@ static enum sw_step_phase largest_excess(const struct sw_ledger *l, int slow)
 {
     enum sw_step_phase worst = SW_STEP_FORWARD;
     double most = -1;
+
     for (int p = 0; p < SW_STEP_PHASES; p++) {
         double others = 0;
+
         if (p == SW_STEP_COMM || p == SW_STEP_WAIT)
             continue;
+
         for (int w = 0; w < l->worker_count; w++)
             others += w == slow ? 0 : l->worker[w].ms[p];
+
         double more = l->worker[slow].ms[p] - others / (l->worker_count - 1);
         if (more > most) {
             most = more;
             worst = (enum sw_step_phase)p;
         }
     }
+
     return worst;
 }
 
@@ -186,24 +203,30 @@ static bool has_slow_worker(const struct sw_ledger *l, struct sw_bottleneck *v)
 {
     int slow = 0;
     double others = 0, waiting = 0;
+
     if (l->worker_count < 2)
         return false;
+
     for (int w = 1; w < l->worker_count; w++)
         slow = own_ms(&l->worker[w]) > own_ms(&l->worker[slow]) ? w : slow;
+
     for (int w = 0; w < l->worker_count; w++)
         if (w != slow) {
             others = fmax(others, own_ms(&l->worker[w]));
             waiting += waiting_fraction(&l->worker[w]) / (l->worker_count - 1);
         }
+
     double factor = others > 0 ? own_ms(&l->worker[slow]) / others : 0;
     if (factor < slow_factor ||
         (waiting < significant && waiting_fraction(&l->worker[slow]) < 0.01))
         return false;
+
     v->bound = SW_BOUND_WORKER;
     v->worker = l->worker[slow].worker;
     snprintf(v->text, sizeof v->text,
              "worker %d is slow: %.1fx the others' work, mostly %s; they wait %.0f %%", v->worker,
              factor, sw_step_phase_name(largest_excess(l, slow)), 100 * waiting);
+
     return true;
 }
 
@@ -222,6 +245,7 @@ static bool waits_for_data(const struct sw_ledger *l, struct sw_bottleneck *v)
            decode = sw_ledger_fraction(l, SW_STEP_DECODE);
     if (read + decode < significant)
         return false;
+
     if (read >= decode)
         set_bottleneck(
             v, SW_BOUND_DISK,
@@ -234,6 +258,7 @@ static bool waits_for_data(const struct sw_ledger *l, struct sw_bottleneck *v)
             "input-bound: workers wait %.0f %% for decoding; try more data workers or smaller "
             "images",
             100 * (read + decode));
+
     return true;
 }
 
@@ -242,6 +267,7 @@ static bool waits_for_copies(const struct sw_bottleneck_input *in, struct sw_bot
     double h2d = sw_ledger_fraction(in->ledger, SW_STEP_H2D);
     double comm = sw_ledger_fraction(in->ledger, SW_STEP_COMM);
     double step_ms = in->ledger->step_ms;
+
     if (h2d >= significant)
         set_bottleneck(
             v, SW_BOUND_COPY,
@@ -255,6 +281,7 @@ static bool waits_for_copies(const struct sw_bottleneck_input *in, struct sw_bot
                        100 * comm);
     else
         return false;
+
     return true;
 }
 
@@ -273,6 +300,7 @@ static bool too_many_servers(const struct sw_bottleneck_input *in, struct sw_bot
                  100 * in->servers_busy);
         return true;
     }
+
     if (in->servers > l->worker_count && exchange >= significant) {
         v->bound = SW_BOUND_SERVERS;
         snprintf(v->text, sizeof v->text,
@@ -281,6 +309,7 @@ static bool too_many_servers(const struct sw_bottleneck_input *in, struct sw_bot
                  in->servers, l->worker_count, l->worker_count == 1 ? "" : "s", 100 * exchange);
         return true;
     }
+
     return false;
 }
 
@@ -293,6 +322,7 @@ static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottle
     double wait = sw_ledger_fraction(l, SW_STEP_WAIT), rest = sw_ledger_fraction(l, SW_STEP_IDLE);
     double compute =
         sw_ledger_fraction(l, SW_STEP_FORWARD) + sw_ledger_fraction(l, SW_STEP_BACKWARD);
+
     if (comm >= significant && comm >= update && comm >= wait)
         set_bottleneck(
             v, SW_BOUND_COMM,
@@ -317,6 +347,7 @@ static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottle
     else
         set_bottleneck(v, SW_BOUND_COMPUTE, "compute-bound: %.0f %% forward and backward",
                        100 * compute);
+
     if (v->bound == SW_BOUND_COMPUTE && in->slowest_layer) {
         size_t n = strlen(v->text);
         snprintf(v->text + n, sizeof v->text - n, "; slowest layer: %.40s (%.0f %%)",
@@ -327,12 +358,15 @@ static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottle
 struct sw_bottleneck sw_bottleneck_find(const struct sw_bottleneck_input *in)
 {
     struct sw_bottleneck v = {.bound = SW_BOUND_UNKNOWN, .worker = -1};
+
     if (in->ledger->worker_count == 0 || isnan(sw_ledger_fraction(in->ledger, SW_STEP_READ))) {
         snprintf(v.text, sizeof v.text, "no step has been measured yet");
         return v;
     }
+
     if (!has_slow_worker(in->ledger, &v) && !waits_for_data(in->ledger, &v) &&
         !waits_for_copies(in, &v) && !too_many_servers(in, &v))
         largest_phase(in, &v);
+
     return v;
 }

@@ -109,6 +109,7 @@ SW_KERNEL static void gelu_backward(float a, float b, const float *x, const floa
                                     int64_t n)
 {
     const float one_by_root_two_pi = 0.398942280f;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] *
@@ -155,14 +156,18 @@ int sw_cpu_activation(const struct sw_host_launch *l, const void *args)
     const struct sw_activation_args *k = args;
     int team = sw_team_size(l->threads, k->n);
     float a, b;
+
     if ((unsigned)k->function >= SW_ACT_COUNT)
         return unknown_activation(k->function, l->err);
+
     constants_of(k->function, k->alpha, &a, &b);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         functions[k->function].forward(a, b, k->x + r.from, k->y + r.from, r.to - r.from);
     }
+
     return SW_OK;
 }
 
@@ -174,6 +179,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
     const struct sw_activation_gradient_args *a = args;
     bool reads_x = a->function == SW_ACT_GELU;
     size_t all = sw_op_floats(a->n);
+
     SW_ARRAY(out, a, x, a->x || reads_x ? all : 0);
     SW_ARRAY(out, a, y, a->y || !reads_x ? all : 0);
     SW_ARRAY(out, a, dy, all);
@@ -186,15 +192,19 @@ int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args)
     const float *v = k->function == SW_ACT_GELU ? k->x : k->y;
     int team = sw_team_size(l->threads, k->n);
     float a, b;
+
     if ((unsigned)k->function >= SW_ACT_COUNT)
         return unknown_activation(k->function, l->err);
+
     constants_of(k->function, k->alpha, &a, &b);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         functions[k->function].backward(a, b, v + r.from, k->dy + r.from, k->dx + r.from,
                                         r.to - r.from);
     }
+
     return SW_OK;
 }
 

@@ -18,8 +18,10 @@ typedef void visit_fn(const struct elements *e, int64_t channel, int64_t at);
 static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e)
 {
     int64_t index[SW_MAX_DIMS] = {0};
+
     for (int64_t n = sw_desc_count(d); n > 0; n--) {
         f(e, index[1], sw_desc_offset(d, index));
+
         for (int i = d->ndim - 1; i >= 0; i--) {
             if (++index[i] < d->dim[i])
                 break;
@@ -92,6 +94,7 @@ static int sums_cpu(const struct sw_host_launch *l, const void *args)
     const float *x = a->x;
     struct sw_channels k;
     int64_t channels = channels_of(b);
+
     if (sw_channels_of(&b->desc, &k)) {
         sw_kernel_channel_sums(l->threads, &k, x, b->scratch, b->sums);
     } else {
@@ -99,6 +102,7 @@ static int sums_cpu(const struct sw_host_launch *l, const void *args)
         visit(&b->desc, add_element,
               &(struct elements){.x = x, .sum = b->sums, .square = b->sums + channels});
     }
+
     b->sums[2 * channels] = elements_per_channel(&b->desc);
     return SW_OK;
 }
@@ -118,6 +122,7 @@ static void apply(int threads, const struct sw_batch_norm *b, const float *x, co
 {
     const struct sw_kernel_relu relu = {factor, b->bias};
     struct sw_channels k;
+
     if (sw_channels_of(&b->desc, &k)) {
         sw_kernel_channel_normalise(threads, &k, b->relu, x, mean, factor, b->bias, y);
     } else {
@@ -146,6 +151,7 @@ static int recompute_cpu(const struct sw_host_launch *l, const void *args)
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
     float *factor = b->scratch;
+
     find_factors(b, factor);
     apply(l->threads, b, a->x, b->mean, factor, a->y);
     return SW_OK;
@@ -157,16 +163,20 @@ static int normalize_cpu(const struct sw_host_launch *l, const void *args)
     const struct sw_batch_norm *b = &a->b;
     int64_t channels = channels_of(b);
     double count = b->sums[2 * channels];
+
     for (int64_t c = 0; c < channels; c++) {
         double mean = b->sums[c] / count;
         double variance = b->sums[channels + c] / count - mean * mean;
+
         variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; NaN stays NaN */
+
         double inv_std = 1 / sqrt(variance + (double)b->eps);
         b->mean[c] = (float)mean;
         b->inv_std[c] = (float)inv_std;
         if (b->update_mean)
             update_running(b, c, mean, variance, count);
     }
+
     return recompute_cpu(l, args);
 }
 
@@ -175,9 +185,11 @@ static int running_cpu(const struct sw_host_launch *l, const void *args)
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
     float *factor = b->scratch;
+
     for (int64_t c = 0; c < channels_of(b); c++)
         factor[c] =
             (float)((double)b->scale[c] / sqrt((double)b->running_variance[c] + (double)b->eps));
+
     apply(l->threads, b, a->x, b->running_mean, factor, a->y);
     return SW_OK;
 }
@@ -198,6 +210,7 @@ static int sums_backward_cpu(const struct sw_host_launch *l, const void *args)
     struct sw_channels k;
     int64_t channels = channels_of(b);
     const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
+
     if (sw_channels_of(&b->desc, &k)) {
         sw_kernel_channel_sums_backward(l->threads, &k, relu, x, b->mean, b->inv_std, dy,
                                         b->scratch, b->sums);
@@ -212,11 +225,14 @@ static int sums_backward_cpu(const struct sw_host_launch *l, const void *args)
                                  .sum = b->sums,
                                  .square = b->sums + channels});
     }
+
     b->sums[2 * channels] = elements_per_channel(&b->desc);
+
     for (int64_t c = 0; c < channels; c++) {
         a->dbias[c] = (float)b->sums[c];
         a->dscale[c] = (float)b->sums[channels + c];
     }
+
     return SW_OK;
 }
 
@@ -232,12 +248,14 @@ static int backward_cpu(const struct sw_host_launch *l, const void *args)
     double count = b->sums[2 * channels];
     float *of_dy = b->scratch, *constant = of_dy + channels, *of_x = constant + channels;
     const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
+
     for (int64_t c = 0; c < channels; c++) {
         double inv_std = (double)b->inv_std[c], factor = (double)b->scale[c] * inv_std;
         of_dy[c] = (float)factor;
         constant[c] = (float)(factor * b->sums[c] / count);
         of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
     }
+
     if (sw_channels_of(&b->desc, &k)) {
         sw_kernel_channel_backward(l->threads, &k, relu, x, b->mean, of_dy, constant, of_x, dy, dx);
     } else {
@@ -252,6 +270,7 @@ static int backward_cpu(const struct sw_host_launch *l, const void *args)
                                  .relu = relu,
                                  .out = dx});
     }
+
     return SW_OK;
 }
 
@@ -264,6 +283,7 @@ static void arrays(const void *args, struct sw_op_arrays *out)
     const struct sw_batch_norm *b = &a->b;
     const size_t channels = (size_t)channels_of(b), each = channels * sizeof(float);
     const size_t feature = sw_desc_bytes(&b->desc);
+
     SW_ARRAY_OR_NULL(out, b, sums, (2 * channels + 1) * sizeof(double));
     SW_ARRAY_OR_NULL(out, b, scratch, sw_channel_scratch_bytes(&b->desc));
     SW_ARRAY_OR_NULL(out, b, scale, each);

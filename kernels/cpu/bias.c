@@ -12,6 +12,7 @@ enum {
 SW_KERNEL static void add_value(float *y, float b, bool relu, int64_t n)
 {
     float floor = relu ? 0.0f : -__builtin_inff();
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float v = y[i] + b;
@@ -22,6 +23,7 @@ SW_KERNEL static void add_value(float *y, float b, bool relu, int64_t n)
 SW_KERNEL static void add_values(float *restrict y, const float *restrict b, bool relu, int64_t n)
 {
     float floor = relu ? 0.0f : -__builtin_inff();
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float v = y[i] + b[i];
@@ -51,16 +53,20 @@ SW_KERNEL static double sum_block(const float *x, int64_t n)
 {
     float lane[LANES] = {0};
     int64_t whole = n / LANES * LANES;
+
     for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
         for (int64_t j = 0; j < LANES; j++)
             lane[j] += x[i + j];
     }
+
     for (int64_t i = whole; i < n; i++)
         lane[i - whole] += x[i];
+
     double sum = 0;
     for (int j = 0; j < LANES; j++)
         sum += (double)lane[j];
+
     return sum;
 }
 
@@ -76,11 +82,13 @@ SW_KERNEL static void sum_few_columns(int64_t rows, int64_t columns, int64_t ste
                                       float *sum)
 {
     double total[COLUMNS] = {0};
+
     for (int64_t r = 0; r < rows; r++) {
 #pragma omp simd
         for (int64_t c = 0; c < columns; c++)
             total[c] += (double)x[r * step + c];
     }
+
     for (int64_t c = 0; c < columns; c++)
         sum[c] = (float)total[c];
 }

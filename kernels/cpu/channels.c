@@ -33,10 +33,13 @@ static int64_t groups_of(const struct sw_channels *k)
 static struct unit unit_of(const struct sw_channels *k, int64_t group, int64_t from, int64_t to)
 {
     struct unit u = {.from = from, .to = to, .at = group * k->group_stride};
+
     u.channel = group * k->lanes;
+
     int64_t left = k->channels - u.channel;
     u.valid = left < k->lanes ? (int)left : k->lanes;
     u.width = k->padded ? k->lanes : u.valid;
+
     return u;
 }
 
@@ -48,8 +51,10 @@ SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit 
 {
     double s[LANES] = {0}, q[LANES] = {0};
     int64_t whole = k->pixels / LANES * LANES;
+
     for (int64_t r = u->from; r < u->to; r++) {
         const float *v = x + u->at + r * k->row_stride;
+
         for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
             for (int j = 0; j < LANES; j++) {
@@ -57,11 +62,13 @@ SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit 
                 q[j] += (double)v[i + j] * (double)v[i + j];
             }
         }
+
         for (int64_t i = whole; i < k->pixels; i++) {
             s[i - whole] += (double)v[i];
             q[i - whole] += (double)v[i] * (double)v[i];
         }
     }
+
     *sum = *square = 0;
     for (int j = 0; j < LANES; j++) {
         *sum += s[j];
@@ -81,8 +88,10 @@ SW_KERNEL_INLINE void sum_planes_masked(const struct sw_channels *k, const struc
 {
     double s[LANES] = {0}, q[LANES] = {0};
     int64_t whole = k->pixels / LANES * LANES;
+
     for (int64_t r = u->from; r < u->to; r++) {
         const float *v = x + u->at + r * k->row_stride, *d = dy + u->at + r * k->row_stride;
+
         for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
             for (int j = 0; j < LANES; j++) {
@@ -91,12 +100,14 @@ SW_KERNEL_INLINE void sum_planes_masked(const struct sw_channels *k, const struc
                 q[j] += g * ((double)v[i + j] - (double)mean);
             }
         }
+
         for (int64_t i = whole; i < k->pixels; i++) {
             double g = (double)passed(relu, v[i], mean, factor, bias, d[i]);
             s[i - whole] += g;
             q[i - whole] += g * ((double)v[i] - (double)mean);
         }
     }
+
     *sum = *product = 0;
     for (int j = 0; j < LANES; j++) {
         *sum += s[j];
@@ -109,6 +120,7 @@ SW_KERNEL static void sum_planes_backward(const struct sw_channels *k, const str
                                           float mean, const float *dy, double *sum, double *product)
 {
     int64_t c = u->channel;
+
     if (relu)
         sum_planes_masked(k, u, true, x, mean, relu->factor[c], relu->bias[c], dy, sum, product);
     else
@@ -134,15 +146,18 @@ SW_KERNEL_INLINE void sum_lanes(const struct sw_channels *k, const struct unit *
                                 const float *x, double *sum, double *square)
 {
     double s[LANES] = {0}, q[LANES] = {0};
+
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
             const float *v = x + u->at + r * k->row_stride + p * k->pixel_stride;
+
 #pragma omp simd
             for (int j = 0; j < width; j++) {
                 s[j] += (double)v[j];
                 q[j] += (double)v[j] * (double)v[j];
             }
         }
+
     for (int j = 0; j < u->valid; j++) {
         sum[j] = s[j];
         square[j] = q[j];
@@ -156,14 +171,17 @@ SW_KERNEL_INLINE void sum_lanes_backward(const struct sw_channels *k, const stru
 {
     double s[LANES] = {0}, q[LANES] = {0};
     struct lanes m = take(mean, u->valid), f = {{0}}, b = {{0}};
+
     if (relu) {
         f = take(relu->factor + u->channel, u->valid);
         b = take(relu->bias + u->channel, u->valid);
     }
+
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
             int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
             const float *v = x + at, *d = dy + at;
+
 #pragma omp simd
             for (int j = 0; j < width; j++) {
                 double g = (double)passed(relu, v[j], m.v[j], f.v[j], b.v[j], d[j]);
@@ -171,6 +189,7 @@ SW_KERNEL_INLINE void sum_lanes_backward(const struct sw_channels *k, const stru
                 q[j] += g * ((double)v[j] - (double)m.v[j]);
             }
         }
+
     for (int j = 0; j < u->valid; j++) {
         sum[j] = s[j];
         product[j] = q[j];
@@ -212,8 +231,10 @@ static int64_t parts_of(const struct sw_channels *k)
 static void add_parts(const struct sw_channels *k, const double *parts, double *sums)
 {
     int64_t n = 2 * k->channels, count = parts_of(k);
+
     for (int64_t i = 0; i < n; i++)
         sums[i] = 0;
+
     for (int64_t p = 0; p < count; p++)
         for (int64_t i = 0; i < n; i++)
             sums[i] += parts[p * n + i];
@@ -229,17 +250,20 @@ void sw_kernel_channel_sums(int threads, const struct sw_channels *k, const floa
 {
     int team = team_of(k, threads);
     int64_t groups = groups_of(k), count = parts_of(k);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < count * groups; i++) {
         int64_t part = i / groups;
         struct unit u =
             unit_of(k, i % groups, k->rows * part / count, k->rows * (part + 1) / count);
         double *sum = parts + part * 2 * k->channels + u.channel;
+
         if (k->lanes == 1)
             sum_planes(k, &u, x, sum, sum + k->channels);
         else
             sum_group(k, &u, x, sum, sum + k->channels);
     }
+
     add_parts(k, parts, sums);
 }
 
@@ -250,6 +274,7 @@ void sw_kernel_channel_sums_backward(int threads, const struct sw_channels *k,
 {
     int team = team_of(k, threads);
     int64_t groups = groups_of(k), count = parts_of(k);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < count * groups; i++) {
         int64_t part = i / groups;
@@ -257,11 +282,13 @@ void sw_kernel_channel_sums_backward(int threads, const struct sw_channels *k,
             unit_of(k, i % groups, k->rows * part / count, k->rows * (part + 1) / count);
         double *sum = parts + part * 2 * k->channels + u.channel;
         const float *m = mean + u.channel;
+
         if (k->lanes == 1)
             sum_planes_backward(k, &u, relu, x, *m, dy, sum, sum + k->channels);
         else
             sum_group_backward(k, &u, relu, x, m, dy, sum, sum + k->channels);
     }
+
     add_parts(k, parts, sums);
     for (int64_t c = 0; c < k->channels; c++)
         sums[k->channels + c] *= (double)inv_std[c];
@@ -313,9 +340,11 @@ SW_KERNEL_INLINE void normalize_lanes(const struct sw_channels *k, const struct 
                                       const float *factor, const float *bias, float *y)
 {
     struct lanes m = take(mean, u->valid), f = take(factor, u->valid), b = take(bias, u->valid);
+
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
             int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
+
 #pragma omp simd
             for (int j = 0; j < width; j++) {
                 float v = f.v[j] * (x[at + j] - m.v[j]) + b.v[j];
@@ -331,13 +360,16 @@ SW_KERNEL_INLINE void backward_lanes(const struct sw_channels *k, const struct u
 {
     struct lanes m = take(mean, u->valid), la = take(a, u->valid), lb = take(b, u->valid),
                  lc = take(c, u->valid), rf = {{0}}, rb = {{0}};
+
     if (relu) {
         rf = take(relu->factor + u->channel, u->valid);
         rb = take(relu->bias + u->channel, u->valid);
     }
+
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
             int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
+
 #pragma omp simd
             for (int j = 0; j < width; j++) {
                 float v = x[at + j];
@@ -382,10 +414,12 @@ void sw_kernel_channel_normalise(int threads, const struct sw_channels *k, bool 
 {
     int team = team_of(k, threads);
     int64_t groups = groups_of(k);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < k->rows * groups; i++) {
         struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
         int64_t c = u.channel, at = u.at + u.from * k->row_stride;
+
         if (k->lanes == 1)
             normalize_plane(k->pixels, relu, x + at, mean[c], factor[c], bias[c], y + at);
         else
@@ -400,15 +434,18 @@ void sw_kernel_channel_backward(int threads, const struct sw_channels *k,
 {
     int team = team_of(k, threads);
     int64_t groups = groups_of(k);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < k->rows * groups; i++) {
         struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
         int64_t n = u.channel, at = u.at + u.from * k->row_stride;
         struct gradient g = {.mean = mean[n], .a = a[n], .b = b[n], .c = c[n]};
+
         if (relu) {
             g.factor = relu->factor[n];
             g.bias = relu->bias[n];
         }
+
         if (k->lanes == 1)
             backward_plane(k->pixels, relu, g, x + at, dy + at, dx + at);
         else

@@ -11,6 +11,7 @@ SW_KERNEL static int64_t rank_of_label(const float *x, int64_t label, int64_t n)
 {
     float mine = x[label];
     int64_t after = 0;
+
 #pragma omp simd reduction(+ : after)
     for (int64_t j = 0; j < n; j++)
         after += x[j] < mine || (x[j] == mine && j > label);
@@ -23,10 +24,12 @@ static int64_t hits_of_labels(const struct sw_top_k_args *a, int threads, int64_
     const int64_t ignored = sw_labels_ignored(&a->labels);
     int team = sw_team_size(threads, rows * a->classes);
     int64_t hits = 0;
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static) reduction(+ : hits)
     for (int64_t r = 0; r < rows; r++)
         hits += label[r] != ignored &&
                 rank_of_label(a->x + r * a->classes, label[r], a->classes) < a->top_k;
+
     return hits;
 }
 
@@ -35,9 +38,11 @@ static int64_t hits_of_labels(const struct sw_top_k_args *a, int threads, int64_
 static int64_t best_label(const float *x, const float *target, int64_t n)
 {
     int64_t best = -1;
+
     for (int64_t j = 0; j < n; j++)
         if (target[j] > present_above && (best < 0 || !(x[j] <= x[best])))
             best = j;
+
     return best;
 }
 
@@ -47,6 +52,7 @@ static int64_t hits_of_targets(const struct sw_top_k_args *a, int threads, int64
 {
     int team = sw_team_size(threads, rows * a->classes);
     int64_t hits = 0, with_label = 0;
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)                          \
     reduction(+ : hits, with_label)
     for (int64_t r = 0; r < rows; r++) {
@@ -55,6 +61,7 @@ static int64_t hits_of_targets(const struct sw_top_k_args *a, int threads, int64
         with_label += best >= 0;
         hits += best >= 0 && rank_of_label(row, best, a->classes) < a->top_k;
     }
+
     *counted = with_label;
     return hits;
 }
@@ -62,6 +69,7 @@ static int64_t hits_of_targets(const struct sw_top_k_args *a, int threads, int64
 static void top_k_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_top_k_args *a = args;
+
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->classes));
     SW_ARRAY_OR_NULL(out, &a->labels, label, sw_op_floats(a->rows));
     SW_ARRAY_OR_NULL(out, a, target, sw_op_matrix(a->rows, a->classes));
@@ -73,15 +81,18 @@ static int top_k(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_top_k_args *a = args;
     int64_t rows = sw_labels_valid_rows(&a->labels, a->step, a->rows), counted, hits;
+
     if (a->target) {
         hits = hits_of_targets(a, l->threads, rows, &counted);
     } else {
         int rc = sw_labels_check("accuracy", &a->labels, rows, a->classes, l->err);
         if (rc != SW_OK)
             return rc;
+
         hits = hits_of_labels(a, l->threads, rows);
         counted = sw_labels_count(&a->labels, rows);
     }
+
     *a->result = (struct sw_result){.sum = (double)hits, .weight = (double)counted};
     return SW_OK;
 }
@@ -107,11 +118,13 @@ static void count_prediction(struct sw_result *count, int64_t c, bool present)
 static int64_t next_best(const float *x, int64_t last, int64_t n)
 {
     int64_t best = -1;
+
     for (int64_t j = 0; j < n; j++) {
         bool after = last < 0 ? x[j] == x[j] : x[j] < x[last] || (x[j] == x[last] && j > last);
         if (after && (best < 0 || x[j] > x[best]))
             best = j;
     }
+
     return best;
 }
 
@@ -120,6 +133,7 @@ static void count_row(const struct sw_class_count_args *a, int64_t r)
     const int64_t classes = a->classes;
     const float *x = a->x + r * classes, *target = a->target ? a->target + r * classes : NULL;
     int64_t c = -1, label = -1;
+
     /* With one column, label 1 is that column and 0 is none. */
     if (!target)
         label = classes == 1 ? a->labels.label[r] - 1 : a->labels.label[r];
@@ -128,6 +142,7 @@ static void count_row(const struct sw_class_count_args *a, int64_t r)
         a->count[2 * k + 1].weight += is_present(k, label, target);
     for (int64_t i = 0; i < a->top_k && (c = next_best(x, c, classes)) >= 0; i++)
         count_prediction(a->count, c, is_present(c, label, target));
+
     for (c = 0; c < classes && a->top_k == 0; c++)
         if (x[c] > a->threshold)
             count_prediction(a->count, c, is_present(c, label, target));
@@ -136,6 +151,7 @@ static void count_row(const struct sw_class_count_args *a, int64_t r)
 static void count_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_class_count_args *a = args;
+
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->classes));
     SW_ARRAY_OR_NULL(out, &a->labels, label, sw_op_floats(a->rows));
     SW_ARRAY_OR_NULL(out, a, target, sw_op_matrix(a->rows, a->classes));
@@ -148,6 +164,7 @@ static int count(const struct sw_host_launch *l, const void *args)
     const struct sw_class_count_args *a = args;
     const int32_t *label = a->target ? NULL : a->labels.label;
     int64_t rows = sw_labels_valid_rows(&a->labels, a->step, a->rows);
+
     if (label) {
         int64_t classes = a->classes == 1 ? 2 : a->classes;
         int rc = sw_labels_check("precision_recall", &a->labels, rows, classes, l->err);
@@ -156,9 +173,11 @@ static int count(const struct sw_host_launch *l, const void *args)
     }
 
     memset(a->count, 0, 2 * (size_t)a->classes * sizeof *a->count);
+
     for (int64_t r = 0; r < rows; r++)
         if (!label || label[r] != sw_labels_ignored(&a->labels))
             count_row(a, r);
+
     return SW_OK;
 }
 

@@ -22,6 +22,7 @@ SW_KERNEL_INLINE void sw_draw_normal(uint32_t *a, uint32_t *b)
 {
     float sine, cosine;
     float radius = sqrtf(-2.0f * sw_v_log_unit((float)((*a >> 8) + 1) * 0x1p-24f));
+
     sw_v_turn(sw_philox_uniform(*b), &sine, &cosine);
     *a = sw_v_bits(radius * sine);
     *b = sw_v_bits(radius * cosine);
@@ -33,6 +34,7 @@ SW_KERNEL_INLINE void sw_draw_blocks(struct sw_philox key, uint64_t step, uint32
                                      uint32_t (*word)[SW_DRAW_LANES])
 {
     uint32_t step_low = (uint32_t)step, step_high = (uint32_t)(step >> 32);
+
 #pragma omp simd
     for (int lane = 0; lane < SW_DRAW_LANES; lane++) {
         struct sw_philox4 w = sw_philox_block(key, first + offset[lane], row, step_low, step_high);

@@ -59,11 +59,15 @@ SW_KERNEL static void drop_row(const struct pass *d, uint32_t row, int64_t featu
                                float *y)
 {
     uint32_t offset[LANES], word[4][LANES];
+
     for (uint32_t i = 0; i < LANES; i++)
         offset[i] = i;
+
     for (int64_t e = 0; e < features; e += WORDS) {
         int64_t left = features - e;
+
         draw(d, row, (uint32_t)(e / 4), offset, word);
+
         if (left >= WORDS)
             change_interleaved(d, word, WORDS, x + e, y + e);
         else
@@ -77,11 +81,15 @@ SW_KERNEL static void drop_planes(const struct pass *d, uint32_t row, int64_t ch
                                   int64_t channel, int64_t pixels, const float *x, float *y)
 {
     uint32_t offset[LANES], word[4][LANES];
+
     for (uint32_t i = 0; i < LANES; i++)
         offset[i] = i * (uint32_t)(channels / 4);
+
     for (int64_t p = 0; p < pixels; p += LANES) {
         int64_t n = pixels - p < LANES ? pixels - p : LANES;
+
         draw(d, row, (uint32_t)((p * channels + channel) / 4), offset, word);
+
         for (int64_t c = 0; c < 4; c++) {
             int64_t at = (channel + c) * pixels + p;
             change(d, word[c], n, x + at, y + at);
@@ -97,12 +105,16 @@ SW_KERNEL static void drop_block(const struct pass *d, uint32_t row, int64_t cha
     uint32_t offset[LANES], word[4][LANES];
     int64_t valid = channels - channel < block ? channels - channel : block;
     int64_t per_pixel = block / 4, pixels_at_once = LANES / per_pixel;
+
     for (int64_t i = 0; i < LANES; i++)
         offset[i] = (uint32_t)(i / per_pixel * (channels / 4) + i % per_pixel);
+
     for (int64_t p = 0; p < pixels; p += pixels_at_once) {
         int64_t n = pixels - p < pixels_at_once ? pixels - p : pixels_at_once;
+
         draw(d, row, (uint32_t)((p * channels + channel) / 4), offset, word);
         change_interleaved(d, word, n * block, x + p * block, y + p * block);
+
         if (valid < block)
             for (int64_t i = 0; i < n * block; i++)
                 y[p * block + i] = i % block < valid ? y[p * block + i] : 0.0f;
@@ -123,6 +135,7 @@ static void drop_all_planes(int threads, const struct pass *d, int64_t rows, int
 {
     int team = sw_team_size(threads, rows * channels * pixels * ROW_GRAIN);
     int64_t quads = channels / 4, features = channels * pixels;
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < rows * quads; i++) {
         int64_t r = i / quads, channel = i % quads * 4;
@@ -136,6 +149,7 @@ static void drop_blocks(int threads, const struct pass *d, int64_t rows, int64_t
 {
     int64_t blocks = (channels + block - 1) / block, piece = pixels * block;
     int team = sw_team_size(threads, rows * blocks * piece * ROW_GRAIN);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < rows * blocks; i++) {
         int64_t r = i / blocks, channel = i % blocks * block;
@@ -148,10 +162,12 @@ SW_KERNEL static float change_one(const struct pass *d, struct sw_philox4 block,
                                   float x)
 {
     float y;
+
     if (d->k.std > 0) {
         sw_draw_normal(&block.v[0], &block.v[1]);
         sw_draw_normal(&block.v[2], &block.v[3]);
     }
+
     change(d, &block.v[number % 4], 1, &x, &y);
     return y;
 }
@@ -161,6 +177,7 @@ static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_
 {
     index[0] = r;
     index[1] = element % d->dim[1];
+
     element /= d->dim[1];
     for (int i = d->ndim - 1; i >= 2; i--) {
         index[i] = element % d->dim[i];
@@ -174,14 +191,18 @@ static void drop_by_offset(int threads, const struct pass *p, const struct sw_de
 {
     int64_t features = sw_desc_features(d);
     int64_t channels = p->k.channels ? p->k.channels : d->dim[1]; /* channels of the whole tensor */
+
     if (x != y && sw_desc_storage(d) != sw_desc_count(d))
         sw_kernel_zero(threads, y, (int64_t)sw_desc_bytes(d));
+
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t r = 0; r < d->dim[0]; r++)
         for (int64_t e = 0; e < features; e++) {
             int64_t index[SW_MAX_DIMS];
             uint32_t row = p->first_row + (uint32_t)r;
+
             index_of(d, r, e, index);
+
             int64_t at = sw_desc_offset(d, index);
             int64_t number = p->k.first_channel + index[1] + e / d->dim[1] * channels;
             y[at] = change_one(p, sw_philox_at(p->k.key, p->step, row, (uint32_t)number / 4),
@@ -205,6 +226,7 @@ static int dropout(const struct sw_host_launch *l, const void *args)
         .k = a->dropout, .step = a->step->step, .first_row = (uint32_t)a->step->first_row};
     bool part = p.k.channels && p.k.channels != d->dim[1];
     char text[128];
+
     if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
         return sw_err_set(
             l->err, SW_ERR_INVALID,
@@ -223,6 +245,7 @@ static int dropout(const struct sw_host_launch *l, const void *args)
         drop_blocks(l->threads, &p, rows, channels, pixels, block, a->x, a->y);
     else
         drop_by_offset(l->threads, &p, d, a->x, a->y);
+
     return SW_OK;
 }
 

@@ -15,6 +15,7 @@ enum {
 void sw_kernel_copy(int threads, void *dst, const void *src, int64_t bytes)
 {
     int team = sw_team_size(threads, bytes / 16);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(bytes, LINE_BYTES);
@@ -26,6 +27,7 @@ void sw_kernel_copy(int threads, void *dst, const void *src, int64_t bytes)
 void sw_kernel_zero(int threads, void *dst, int64_t bytes)
 {
     int team = sw_team_size(threads, bytes / 16);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(bytes, LINE_BYTES);
@@ -50,6 +52,7 @@ SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
 void sw_kernel_add(int threads, float *y, const float *x, int64_t n)
 {
     int team = sw_team_size(threads, n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(n, LINE_FLOATS);
@@ -60,12 +63,14 @@ void sw_kernel_add(int threads, float *y, const float *x, int64_t n)
 SW_KERNEL static bool block_is_finite(const float *x, int64_t n)
 {
     uint32_t bad = 0;
+
 #pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
         bad |= (bits & 0x7f800000u) == 0x7f800000u;
     }
+
     return !bad;
 }
 
@@ -76,6 +81,7 @@ static bool range_is_finite(const float *x, int64_t n)
         if (!block_is_finite(x + i, left < CHECK_FLOATS ? left : CHECK_FLOATS))
             return false;
     }
+
     return true;
 }
 
@@ -83,11 +89,13 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n)
 {
     int team = sw_team_size(threads, n);
     bool finite = true;
+
 #pragma omp parallel num_threads(team) if (team > 1) reduction(&& : finite)
     {
         struct sw_range r = sw_team_range(n, LINE_FLOATS);
         finite = finite && range_is_finite(x + r.from, r.to - r.from);
     }
+
     return finite;
 }
 
@@ -129,11 +137,13 @@ static int floats_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_floats_args *a = args;
     int team = sw_team_size(l->threads, a->n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
         floats(a->y + r.from, a->x + r.from, r.to - r.from);
     }
+
     return SW_OK;
 }
 
@@ -169,6 +179,7 @@ static int combine_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_combine_args *a = args;
     int team = sw_team_size(l->threads, a->n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
@@ -177,6 +188,7 @@ static int combine_cpu(const struct sw_host_launch *l, const void *args)
         else
             combine(a->alpha, a->x + r.from, a->beta, a->y + r.from, r.to - r.from);
     }
+
     return SW_OK;
 }
 
@@ -204,11 +216,13 @@ static int multiply_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_multiply_args *a = args;
     int team = sw_team_size(l->threads, a->n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
         multiply(a->a + r.from, a->b + r.from, a->y + r.from, r.to - r.from);
     }
+
     return SW_OK;
 }
 

@@ -62,12 +62,14 @@ static void forward_piece(const struct sw_eltwise_args *k, int64_t at, int64_t n
                                      [SW_ELTWISE_PRODUCT] = product_pair,
                                      [SW_ELTWISE_MAX] = max_pair};
     float *y = k->y + at;
+
     for (int i = 1; i < k->count; i++) {
         bool last_sum = k->kind == SW_ELTWISE_SUM && k->relu && i == k->count - 1;
         (last_sum ? sum_pair_relu : pairs[k->kind])(i == 1 ? k->factor[0] : 1.0f,
                                                     i == 1 ? k->x[0] + at : y, k->factor[i],
                                                     k->x[i] + at, y, n);
     }
+
     if (k->relu && k->kind != SW_ELTWISE_SUM)
         relu(y, n);
 }
@@ -84,12 +86,14 @@ static int forward(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_eltwise_args *k = args;
     int team = sw_team_size(l->threads, k->n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         for (int64_t at = r.from; at < r.to; at += PIECE)
             forward_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
     }
+
     return SW_OK;
 }
 
@@ -145,18 +149,22 @@ static void sum_piece(const struct sw_eltwise_sum_gradient_args *k, int64_t at, 
     float masked[PIECE];
     const float *g = k->dy + at;
     int in_place = -1;
+
     if (k->y) {
         mask(k->y + at, g, masked, n);
         g = masked;
     }
+
     for (int i = 0; i < k->count; i++) {
         if (!k->dx[i])
             continue;
+
         if (k->dx[i] == k->dy)
             in_place = i;
         else
             write_gradient(k, i, g, at, n);
     }
+
     if (in_place >= 0 && (g == masked || k->factor[in_place] != 1.0f))
         write_gradient(k, in_place, g, at, n);
 }
@@ -165,6 +173,7 @@ static void sum_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_eltwise_sum_gradient_args *a = args;
     size_t all = sw_op_floats(a->n);
+
     SW_ARRAY_OR_NULL(out, a, y, all);
     SW_ARRAY_OR_NULL(out, a, dy, all);
     SW_ARRAYS_OR_NULL(out, a, dx, SW_ELTWISE_SRCS, all);
@@ -174,12 +183,14 @@ static int sum_gradient(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_eltwise_sum_gradient_args *k = args;
     int team = sw_team_size(l->threads, k->n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         for (int64_t at = r.from; at < r.to; at += PIECE)
             sum_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
     }
+
     return SW_OK;
 }
 
@@ -189,18 +200,22 @@ const struct sw_op sw_op_eltwise_sum_gradient = {
 static void one_piece(const struct sw_eltwise_gradient_args *k, int64_t at, int64_t n)
 {
     float g[PIECE];
+
     if (k->y)
         mask(k->y + at, k->dy + at, g, n);
     else
         scale_to(1.0f, k->dy + at, g, n);
+
     for (int i = 0; i < k->count; i++) {
         if (i == k->of)
             continue;
+
         if (k->kind == SW_ELTWISE_PRODUCT)
             product_pair(1, g, 1, k->x[i] + at, g, n);
         else
             mask_smaller(k->x[k->of] + at, k->x[i] + at, i > k->of, g, n);
     }
+
     (k->add ? scale_add : scale_to)(1.0f, g, k->dx + at, n);
 }
 
@@ -208,6 +223,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_eltwise_gradient_args *a = args;
     size_t all = sw_op_floats(a->n);
+
     SW_ARRAYS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, all);
     SW_ARRAY_OR_NULL(out, a, y, all);
     SW_ARRAY_OR_NULL(out, a, dy, all);
@@ -218,12 +234,14 @@ static int gradient(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_eltwise_gradient_args *k = args;
     int team = sw_team_size(l->threads, k->n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         for (int64_t at = r.from; at < r.to; at += PIECE)
             one_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
     }
+
     return SW_OK;
 }
 

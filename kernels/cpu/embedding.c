@@ -32,9 +32,11 @@ static int check_tokens(const struct sw_token_lists *l, int64_t valid_rows, cons
                         struct sw_err *err)
 {
     int64_t in_row = l->per_row * l->length;
+
     for (int64_t i = 0; i < valid_rows * in_row; i++)
         if ((token[i] < 0 || token[i] >= l->vocabulary) && token[i] != l->skip)
             return sw_tokens_say_bad(i / in_row, i % in_row, token[i], l->vocabulary, err);
+
     return SW_OK;
 }
 
@@ -59,10 +61,13 @@ static void mean_of_list(const struct sw_token_lists *l, int64_t width, const in
                          const float *weight, float *y)
 {
     int64_t n = count_tokens(l, token);
+
     memset(y, 0, (size_t)width * sizeof *y);
+
     for (int64_t i = 0; i < l->length; i++)
         if (token[i] != l->skip)
             add_scaled(y, weight + token[i] * width, 1.0f, width);
+
     for (int64_t c = 0; n > 1 && c < width; c++)
         y[c] /= (float)n;
 }
@@ -70,6 +75,7 @@ static void mean_of_list(const struct sw_token_lists *l, int64_t width, const in
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_embedding_args *a = args;
+
     SW_ARRAY(out, a, token, token_bytes(&a->lists));
     SW_ARRAY(out, a, weight, sw_op_floats(a->lists.vocabulary * a->width));
     SW_ARRAY(out, a, step, sizeof *a->step);
@@ -82,14 +88,18 @@ static int forward(const struct sw_host_launch *l, const void *args)
     const struct sw_token_lists *lists = &a->lists;
     const int64_t rows = sw_op_valid_rows(a->step, lists->rows), valid = rows * lists->per_row;
     const int64_t width = a->width;
+
     int rc = check_tokens(lists, rows, a->token, l->err);
     if (rc != SW_OK)
         return rc;
+
     int team = sw_team_size(l->threads, valid * lists->length * width);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < valid; r++)
         mean_of_list(lists, width, a->token + r * lists->length, a->weight, a->y + r * width);
     sw_kernel_zero_rows(1, valid, lists->rows * lists->per_row, width, a->y);
+
     return SW_OK;
 }
 
@@ -102,6 +112,7 @@ static void spread_list(const struct sw_token_lists *l, int64_t width, struct sw
                         const int32_t *token, const float *dy, float *dweight)
 {
     int64_t n = count_tokens(l, token);
+
     for (int64_t i = 0; i < l->length; i++)
         if (token[i] != l->skip)
             add_scaled(dweight + token[i] * width + columns.from, dy + columns.from,
@@ -111,6 +122,7 @@ static void spread_list(const struct sw_token_lists *l, int64_t width, struct sw
 static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_embedding_gradient_args *a = args;
+
     SW_ARRAY(out, a, token, token_bytes(&a->lists));
     SW_ARRAY(out, a, dy, matrix_bytes(&a->lists, a->width));
     SW_ARRAY(out, a, step, sizeof *a->step);
@@ -123,11 +135,14 @@ static int gradient(const struct sw_host_launch *l, const void *args)
     const struct sw_token_lists *lists = &a->lists;
     const int64_t rows = sw_op_valid_rows(a->step, lists->rows), valid = rows * lists->per_row;
     const int64_t width = a->width, length = lists->length;
+
     int rc = check_tokens(lists, rows, a->token, l->err);
     if (rc != SW_OK)
         return rc;
+
     int team = sw_team_size(l->threads, valid * length * width);
     sw_kernel_zero_rows(l->threads, 0, lists->vocabulary, width, a->dweight);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range columns = sw_team_range(width, COLUMNS);
@@ -135,6 +150,7 @@ static int gradient(const struct sw_host_launch *l, const void *args)
             spread_list(lists, width, columns, a->token + r * length, a->dy + r * width,
                         a->dweight);
     }
+
     return SW_OK;
 }
 
@@ -156,13 +172,17 @@ static int onehot(const struct sw_host_launch *l, const void *args)
     const struct sw_onehot_args *a = args;
     const struct sw_token_lists *lists = &a->lists;
     const int64_t rows = sw_op_valid_rows(a->step, lists->rows), valid = rows * lists->per_row;
+
     int rc = check_tokens(lists, rows, a->token, l->err);
     if (rc != SW_OK)
         return rc;
+
     sw_kernel_zero_rows(l->threads, 0, lists->rows * lists->per_row, lists->vocabulary, a->y);
+
     for (int64_t r = 0; r < valid; r++)
         if (a->token[r] != lists->skip)
             a->y[r * lists->vocabulary + a->token[r]] = 1;
+
     return SW_OK;
 }
 

@@ -39,6 +39,7 @@ void sw_kernel_round(enum sw_precision to, const float *x, float *y, int64_t n)
 void sw_kernel_round_all(int threads, enum sw_precision to, const float *x, float *y, int64_t n)
 {
     int team = sw_team_size(threads, n);
+
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(n, LINE_FLOATS);

@@ -35,6 +35,7 @@ SW_KERNEL_INLINE uint32_t bits_of(const float *x)
 SW_KERNEL_INLINE bool differs(const float *a, const float *b)
 {
     uint32_t any = 0;
+
 #pragma omp simd reduction(| : any)
     for (int i = 0; i < BLOCK; i++)
         any |= bits_of(a + i) ^ bits_of(b + i);
@@ -55,6 +56,7 @@ __attribute__((no_sanitize("thread"))) SW_KERNEL void sw_hogwild_add(float *shar
                                                                      const float *from, int64_t n)
 {
     int64_t i = 0;
+
     for (int64_t blocks = from ? n / BLOCK : 0, some; blocks > 0; blocks -= some) {
         some = blocks < 64 ? blocks : 64;
         for (uint64_t left = differing(to + i, from + i, some); left; left &= left - 1) {
@@ -63,8 +65,10 @@ __attribute__((no_sanitize("thread"))) SW_KERNEL void sw_hogwild_add(float *shar
             for (int l = 0; l < BLOCK; l++)
                 shared[at + l] += to[at + l] - from[at + l];
         }
+
         i += some * BLOCK;
     }
+
     for (; i < n; i++)
         shared[i] += from ? to[i] - from[i] : to[i];
 }

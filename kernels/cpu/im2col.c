@@ -36,12 +36,14 @@ static void gather_element(const struct sw_kernel_windows *w, int64_t i, int64_t
 {
     int64_t shift = j * w->dilation_w - w->pad_w;
     struct sw_range inside = sw_columns_inside(w, shift);
+
     for (int64_t r = 0; r < rows; r++, col += w->out_w) {
         int64_t y = (first_row + r) * w->stride_h - w->pad_h + i * w->dilation_h;
         if (y < 0 || y >= w->in_h || inside.from == inside.to) {
             memset(col, 0, (size_t)w->out_w * sizeof *col);
             continue;
         }
+
         memset(col, 0, (size_t)inside.from * sizeof *col);
         gather_row(col + inside.from, plane + y * w->in_w + inside.from * w->stride_w + shift,
                    inside.to - inside.from, w->stride_w);
@@ -54,10 +56,12 @@ static void scatter_element(const struct sw_kernel_windows *w, int64_t i, int64_
 {
     int64_t shift = j * w->dilation_w - w->pad_w;
     struct sw_range inside = sw_columns_inside(w, shift);
+
     for (int64_t r = 0; r < rows; r++, col += w->out_w) {
         int64_t y = (first_row + r) * w->stride_h - w->pad_h + i * w->dilation_h;
         if (y < 0 || y >= w->in_h || inside.from == inside.to)
             continue;
+
         scatter_row_add(plane + y * w->in_w + inside.from * w->stride_w + shift, col + inside.from,
                         inside.to - inside.from, w->stride_w);
     }

@@ -48,9 +48,11 @@ static inline struct sw_range sw_team_range(int64_t n, int64_t align)
     int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
     int64_t units = (n + align - 1) / align;
     struct sw_range r = {units * me / team * align, units * (me + 1) / team * align};
+
     if (r.from > n)
         r.from = n;
     if (r.to > n)
         r.to = n;
+
     return r;
 }

@@ -14,9 +14,11 @@ int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, in
                     struct sw_err *err)
 {
     int64_t ignored = sw_labels_ignored(l);
+
     for (int64_t r = 0; r < rows; r++)
         if ((l->label[r] < 0 || l->label[r] >= classes) && l->label[r] != ignored)
             return sw_labels_say_bad(who, r, l->label[r], classes, err);
+
     return SW_OK;
 }
 

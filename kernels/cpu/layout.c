@@ -27,12 +27,14 @@ static void copy_runs(int threads, const struct runs *k)
 {
     int64_t pieces = (k->run + PIECE - 1) / PIECE;
     int team = sw_team_size(threads, k->rows * k->run);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < k->rows * pieces; i++) {
         int64_t row = i / pieces, at = i % pieces * PIECE;
         int64_t n = k->run - at < PIECE ? k->run - at : PIECE;
         const float *x = k->src + row * k->src_stride + at;
         float *y = k->dst + row * k->dst_stride + at;
+
         if (k->add)
             add(y, x, n);
         else
@@ -59,16 +61,20 @@ static bool lay_out(const struct sw_desc *d, int axis, struct rows *r)
     int block = sw_desc_channel_block(d);
     if (!block && !sw_desc_is_plain(d))
         return false;
+
     r->rows = product(d, 0, axis);
     r->unit = product(d, axis + 1, d->ndim);
     r->step = 1;
+
     if (block) {
         r->unit *= block;
+
         if (axis == 1)
             r->step = block;
         else
             r->rows = r->rows / d->dim[1] * (d->padded[1] / block);
     }
+
     return true;
 }
 
@@ -86,11 +92,13 @@ static bool find_runs(const struct sw_part_args *a, struct runs *k)
     if (!lay_out(&a->from, a->axis, &from) || !lay_out(&a->to, a->axis, &to) ||
         from.step != to.step || from.unit != to.unit || from.rows != to.rows)
         return false;
+
     int64_t step = from.step, count = (a->count + step - 1) / step;
     if (a->from_at % step || a->to_at % step ||
         !ends_with_block(&a->from, a->axis, a->from_at + a->count, step) ||
         !ends_with_block(&a->to, a->axis, a->to_at + a->count, step))
         return false;
+
     *k = (struct runs){.rows = from.rows,
                        .run = count * from.unit,
                        .src_stride = a->from.padded[a->axis] / step * from.unit,
@@ -106,15 +114,18 @@ static int64_t pixel_stride(const struct sw_desc *d)
 {
     if (d->ndim < 3)
         return 1;
+
     int64_t stride = d->stride[d->ndim - 1], step = stride;
     for (int i = 0; i < d->nblock; i++)
         if (d->block_dim[i] > 1)
             return 0;
+
     for (int i = d->ndim - 1; i >= 2; i--) {
         if (d->dim[i] > 1 && d->stride[i] != step)
             return 0;
         step *= d->dim[i];
     }
+
     return stride;
 }
 
@@ -130,8 +141,10 @@ static bool copy_channels(int threads, const struct sw_part_args *a)
 {
     int64_t from_step = pixel_stride(&a->from), to_step = pixel_stride(&a->to);
     int64_t rows = a->from.dim[0], pixels = sw_desc_pixels(&a->from);
+
     if (a->axis != 1 || !from_step || !to_step)
         return false;
+
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t i = 0; i < rows * a->count; i++) {
         int64_t from[SW_MAX_DIMS] = {i / a->count, a->from_at + i % a->count};
@@ -139,22 +152,28 @@ static bool copy_channels(int threads, const struct sw_part_args *a)
         copy_strided(pixels, a->src + sw_desc_offset(&a->from, from), from_step,
                      a->dst + sw_desc_offset(&a->to, to), to_step, a->add);
     }
+
     return true;
 }
 
 static void copy_elements(const struct sw_part_args *a)
 {
     int64_t index[SW_MAX_DIMS] = {0}, n = a->count;
+
     for (int i = 0; i < a->from.ndim; i++)
         n *= i == a->axis ? 1 : a->from.dim[i];
+
     for (; n > 0; n--) {
         int64_t to[SW_MAX_DIMS], from[SW_MAX_DIMS];
+
         for (int i = 0; i < a->from.ndim; i++) {
             from[i] = index[i] + (i == a->axis ? a->from_at : 0);
             to[i] = index[i] + (i == a->axis ? a->to_at : 0);
         }
+
         float *at = a->dst + sw_desc_offset(&a->to, to);
         *at = a->src[sw_desc_offset(&a->from, from)] + (a->add ? *at : 0);
+
         for (int i = a->from.ndim - 1; i >= 0; i--) {
             if (++index[i] < (i == a->axis ? a->count : a->from.dim[i]))
                 break;
@@ -174,10 +193,12 @@ static int part(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_part_args *a = args;
     struct runs k;
+
     if (find_runs(a, &k))
         copy_runs(l->threads, &k);
     else if (!copy_channels(l->threads, a))
         copy_elements(a);
+
     return SW_OK;
 }
 
@@ -189,15 +210,19 @@ const struct sw_op sw_op_part = {"part", sizeof(struct sw_part_args), part_array
 static void zero_beyond(const struct sw_desc *d, int beyond, float *x)
 {
     int64_t index[SW_MAX_DIMS] = {0};
+
     index[beyond] = d->dim[beyond];
     for (;;) {
         int i = d->ndim - 1;
+
         x[sw_desc_offset(d, index)] = 0.0f;
+
         for (; i >= 0; i--) {
             if (++index[i] < d->padded[i])
                 break;
             index[i] = i == beyond ? d->dim[i] : 0;
         }
+
         if (i < 0)
             return;
     }
@@ -214,6 +239,7 @@ static int zero_padding(const struct sw_host_launch *l, const void *args)
     const struct sw_zero_padding_args *a = args;
     const struct sw_desc *d = &a->desc;
     int block = sw_desc_channel_block(d);
+
     if (block && sw_desc_count(d) > 0)
         sw_kernel_zero_channel_padding(l->threads, d->dim[0], d->dim[1], sw_desc_pixels(d), block,
                                        a->x);
@@ -221,6 +247,7 @@ static int zero_padding(const struct sw_host_launch *l, const void *args)
         for (int i = 0; i < d->ndim; i++)
             if (d->padded[i] > d->dim[i])
                 zero_beyond(d, i, a->x);
+
     return SW_OK;
 }
 

@@ -45,22 +45,29 @@ SW_KERNEL static void forward_piece(const struct sw_kernel_lrn *l, int64_t n, co
                                     float *y, float *scale)
 {
     float alpha = l->alpha / (float)l->size, s[PIECE];
+
     for (int64_t c = 0; c < l->channels; c++) {
         struct sw_range window = window_of(l, c);
+
         for (int64_t p = 0; p < n; p++)
             s[p] = 0;
+
         for (int64_t j = window.from; j < window.to; j++) {
 #pragma omp simd
             for (int64_t p = 0; p < n; p++)
                 s[p] += x[j * l->pixels + p] * x[j * l->pixels + p];
         }
+
 #pragma omp simd
         for (int64_t p = 0; p < n; p++)
             s[p] = l->k + alpha * s[p];
+
         if (scale)
             for (int64_t p = 0; p < n; p++)
                 scale[c * l->pixels + p] = s[p];
+
         negative_power(s, l->beta, n);
+
 #pragma omp simd
         for (int64_t p = 0; p < n; p++)
             y[c * l->pixels + p] = x[c * l->pixels + p] * s[p];
@@ -71,26 +78,33 @@ SW_KERNEL static void backward_piece(const struct sw_kernel_lrn *l, int64_t n, c
                                      const float *scale, const float *dy, float *ratio, float *dx)
 {
     float factor = 2.0f * l->alpha * l->beta / (float)l->size, s[PIECE], sum[PIECE];
+
     for (int64_t c = 0; c < l->channels; c++) {
         int64_t at = c * l->pixels;
+
         for (int64_t p = 0; p < n; p++)
             s[p] = scale[at + p];
         negative_power(s, l->beta, n);
+
 #pragma omp simd
         for (int64_t p = 0; p < n; p++) {
             dx[at + p] = dy[at + p] * s[p];
             ratio[at + p] = dx[at + p] * x[at + p] / scale[at + p];
         }
     }
+
     for (int64_t c = 0; c < l->channels; c++) {
         struct sw_range window = window_of(l, c);
+
         for (int64_t p = 0; p < n; p++)
             sum[p] = 0;
+
         for (int64_t j = window.from; j < window.to; j++) {
 #pragma omp simd
             for (int64_t p = 0; p < n; p++)
                 sum[p] += ratio[j * l->pixels + p];
         }
+
 #pragma omp simd
         for (int64_t p = 0; p < n; p++)
             dx[c * l->pixels + p] -= factor * x[c * l->pixels + p] * sum[p];
@@ -114,6 +128,7 @@ void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, f
                    float *scale)
 {
     int team = sw_team_size(threads, l->rows * l->channels * l->pixels * l->size);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < l->rows * pieces_of(l); i++) {
         int64_t n, at = piece_at(l, i, &n);
@@ -125,6 +140,7 @@ void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const fl
                             const float *scale, const float *dy, float *ratio, float *dx)
 {
     int team = sw_team_size(threads, l->rows * l->channels * l->pixels * l->size);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < l->rows * pieces_of(l); i++) {
         int64_t n, at = piece_at(l, i, &n);
@@ -145,16 +161,20 @@ SW_KERNEL_INLINE void sum_windows(const struct sw_kernel_lrn_within *l, const fl
     float column[PIECE + 2 * MOST_HALF * MOST_LANES];
     int64_t from = first > reach ? 0 : reach - first; /* earlier elements are left of the plane */
     int64_t to = first + n + reach > row ? row - first + reach : n + 2 * reach;
+
     for (int64_t i = 0; i < n + 2 * reach; i++)
         column[i] = 0;
+
     for (int64_t y = top; y < end; y++) {
         const float *line = plane + y * row + first - reach;
 #pragma omp simd
         for (int64_t i = from; i < to; i++)
             column[i] += squares ? line[i] * line[i] : line[i];
     }
+
     for (int64_t i = 0; i < n; i++)
         sum[i] = 0;
+
     for (int64_t d = 0; d < l->size; d++) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
@@ -167,17 +187,23 @@ SW_KERNEL static void within_plane(const struct sw_kernel_lrn_within *l, const f
 {
     int64_t row = l->width * l->lanes;
     float alpha = l->alpha / (float)(l->size * l->size), s[PIECE];
+
     for (int64_t h = 0; h < l->height; h++)
         for (int64_t first = 0; first < row; first += PIECE) {
             int64_t n = row - first < PIECE ? row - first : PIECE, at = h * row + first;
+
             sum_windows(l, x, true, h, first, n, s);
+
 #pragma omp simd
             for (int64_t i = 0; i < n; i++)
                 s[i] = l->k + alpha * s[i];
+
             if (scale)
                 for (int64_t i = 0; i < n; i++)
                     scale[at + i] = s[i];
+
             negative_power(s, l->beta, n);
+
 #pragma omp simd
             for (int64_t i = 0; i < n; i++)
                 y[at + i] = x[at + i] * s[i];
@@ -190,17 +216,21 @@ SW_KERNEL static void within_plane_backward(const struct sw_kernel_lrn_within *l
 {
     int64_t row = l->width * l->lanes, all = l->height * row;
     float factor = 2.0f * l->alpha * l->beta / (float)(l->size * l->size), s[PIECE];
+
     for (int64_t at = 0; at < all; at += PIECE) {
         int64_t n = all - at < PIECE ? all - at : PIECE;
+
         for (int64_t i = 0; i < n; i++)
             s[i] = scale[at + i];
         negative_power(s, l->beta, n);
+
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
             dx[at + i] = dy[at + i] * s[i];
             ratio[at + i] = dx[at + i] * x[at + i] / scale[at + i];
         }
     }
+
     for (int64_t h = 0; h < l->height; h++)
         for (int64_t first = 0; first < row; first += PIECE) {
             int64_t n = row - first < PIECE ? row - first : PIECE, at = h * row + first;
@@ -221,6 +251,7 @@ void sw_kernel_lrn_within(int threads, const struct sw_kernel_lrn_within *l, con
 {
     int64_t plane = plane_of(l);
     int team = sw_team_size(threads, l->planes * plane * 2 * l->size);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < l->planes; p++)
         within_plane(l, x + p * plane, y + p * plane, scale ? scale + p * plane : NULL);
@@ -232,6 +263,7 @@ void sw_kernel_lrn_within_backward(int threads, const struct sw_kernel_lrn_withi
 {
     int64_t plane = plane_of(l);
     int team = sw_team_size(threads, l->planes * plane * 2 * l->size);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < l->planes; p++)
         within_plane_backward(l, x + p * plane, scale + p * plane, dy + p * plane,

@@ -74,6 +74,7 @@ SW_KERNEL_INLINE void scale_words(int64_t n, const uint8_t *restrict x, const fl
 {
     const float m0 = mean[0], m1 = mean[1], m2 = mean[2];
     const float g0 = gain[0], g1 = gain[1], g2 = gain[2];
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         const uint32_t p = pixel(x, mirrored ? n - 1 - i : i);
@@ -287,6 +288,7 @@ SW_KERNEL_INLINE void scale_fours(int64_t n, const float *restrict x, const floa
 {
     const float m0 = mean[0], m1 = mean[1], m2 = mean[2];
     const float g0 = gain[0], g1 = gain[1], g2 = gain[2];
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         const int64_t to = mirrored ? n - 1 - i : i;
@@ -323,6 +325,7 @@ SW_KERNEL static void matrix_vector(int64_t rows, int64_t columns, const float *
     for (int64_t r = 0; r < rows; r++) {
         const float *restrict row = a + r * columns;
         float sum = 0;
+
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < columns; i++)
             sum += row[i] * x[i];

@@ -13,8 +13,10 @@ struct window {
 static struct window window_of(int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t in)
 {
     int64_t start = out * stride - pad, end = start + kernel;
+
     if (end > in + pad)
         end = in + pad;
+
     struct window w = {start > 0 ? start : 0, end < in ? end : in, end - start};
     return w;
 }
@@ -37,16 +39,19 @@ SW_KERNEL static void max_of_row(const struct sw_kernel_windows *w, const float 
 {
     struct window h = window_h(w, oh);
     int64_t step = w->stride_w;
+
     for (int64_t i = 0; i < n; i++) {
         best[i] = -__builtin_inff();
         at[i] = (int32_t)(h.from * w->in_w + window_w(w, first + i).from);
     }
+
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t j = 0; j < w->kernel_w; j++) {
             struct sw_range inside = sw_columns_inside(w, j - w->pad_w);
             int64_t from = inside.from > first ? inside.from - first : 0;
             int64_t to = inside.to < first + n ? inside.to - first : n;
             int64_t base = y * w->in_w + j - w->pad_w + first * step;
+
 #pragma omp simd
             for (int64_t i = from; i < to; i++) {
                 float v = plane[base + i * step], b = best[i];
@@ -65,6 +70,7 @@ static void max_of_plane(const struct sw_kernel_windows *w, const float *plane, 
             float best[PIECE];
             int32_t at[PIECE];
             int64_t n = w->out_w - first < PIECE ? w->out_w - first : PIECE;
+
             max_of_row(w, plane, oh, first, n, best, at);
             memcpy(y + oh * w->out_w + first, best, (size_t)n * sizeof *y);
             if (index)
@@ -82,6 +88,7 @@ void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t 
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < planes; p++)
         max_of_plane(w, x + p * in, y + p * out, index ? index + p * out : NULL);
@@ -92,6 +99,7 @@ void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w,
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < planes; p++) {
         memset(dx + p * in, 0, (size_t)in * sizeof *dx);
@@ -120,9 +128,11 @@ static float average(const struct sw_kernel_windows *k, const float *plane, int6
 {
     struct window h, w;
     float sum = 0, divisor = find_window(k, o, by, &h, &w);
+
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t x = w.from; x < w.to; x++)
             sum += plane[y * k->in_w + x];
+
     return sum / divisor;
 }
 
@@ -131,6 +141,7 @@ void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t 
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < planes; p++)
         for (int64_t o = 0; o < out; o++)
@@ -142,6 +153,7 @@ static void spread(const struct sw_kernel_windows *k, float *plane, int64_t o,
 {
     struct window h, w;
     float share = dy / find_window(k, o, by, &h, &w);
+
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t x = w.from; x < w.to; x++)
             plane[y * k->in_w + x] += share;
@@ -152,6 +164,7 @@ void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w,
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t p = 0; p < planes; p++) {
         memset(dx + p * in, 0, (size_t)in * sizeof *dx);

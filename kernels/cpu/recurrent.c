@@ -27,10 +27,12 @@ SW_KERNEL static void gru(int64_t n, int64_t hidden, const float *restrict b, fl
 {
     float *ar = a, *az = a + hidden, *an = a + 2 * hidden, *aq = a + 3 * hidden;
     const float *br = b, *bz = b + hidden, *bn = b + 2 * hidden, *bq = b + 3 * hidden;
+
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float r = sw_v_sigmoid(ar[j] + br[j]), z = sw_v_sigmoid(az[j] + bz[j]);
         const float q = aq[j] + bq[j], t = sw_v_tanh(an[j] + bn[j] + r * q);
+
         ar[j] = r;
         az[j] = z;
         an[j] = t;
@@ -45,11 +47,13 @@ SW_KERNEL static void lstm(int64_t n, int64_t hidden, const float *restrict b, f
     float *ai = a, *af = a + hidden, *ag = a + 2 * hidden, *ao = a + 3 * hidden;
     float *before = a + 4 * hidden;
     const float *bi = b, *bf = b + hidden, *bg = b + 2 * hidden, *bo = b + 3 * hidden;
+
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float i = sw_v_sigmoid(ai[j] + bi[j]), f = sw_v_sigmoid(af[j] + bf[j]);
         const float g = sw_v_tanh(ag[j] + bg[j]), o = sw_v_sigmoid(ao[j] + bo[j]);
         const float now = f * c[j] + i * g;
+
         ai[j] = i;
         af[j] = f;
         ag[j] = g;
@@ -64,6 +68,7 @@ void sw_kernel_cell(const struct sw_kernel_cell *k)
 {
     for (int64_t r = 0; r < k->rows; r++) {
         float *a = k->gates + r * k->gates_pitch, *h = k->h + r * k->h_pitch;
+
         if (k->kind <= SW_CELL_RNN_RELU)
             rnn(k->kind == SW_CELL_RNN_RELU, k->units, k->bias, a, h);
         else if (k->kind == SW_CELL_GRU)
@@ -86,10 +91,12 @@ SW_KERNEL static void gru_back(int64_t n, int64_t hidden, const float *restrict 
 {
     const float *ar = a, *az = a + hidden, *an = a + 2 * hidden, *aq = a + 3 * hidden;
     float *dr = d, *dz = d + hidden, *dn = d + 2 * hidden, *dq = d + 3 * hidden;
+
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float g = dh[j], r = ar[j], z = az[j], t = an[j];
         const float new = g *(1 - z) * (1 - t * t);
+
         dn[j] = new;
         dq[j] = new *r;
         dr[j] = new *aq[j] * r *(1 - r);
@@ -104,11 +111,13 @@ SW_KERNEL static void lstm_back(int64_t n, int64_t hidden, const float *restrict
     const float *ai = a, *af = a + hidden, *ag = a + 2 * hidden, *ao = a + 3 * hidden;
     const float *before = a + 4 * hidden;
     float *di = d, *df = d + hidden, *dg = d + 2 * hidden, *d_o = d + 3 * hidden;
+
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         const float i = ai[j], f = af[j], g = ag[j], o = ao[j];
         const float t = sw_v_tanh(f * before[j] + i * g);
         const float c = dc[j] + dh[j] * o * (1 - t * t);
+
         di[j] = c * g * i * (1 - i);
         df[j] = c * before[j] * f * (1 - f);
         dg[j] = c * i * (1 - g * g);
@@ -123,8 +132,10 @@ void sw_kernel_cell_back(const struct sw_kernel_cell_back *k)
         const float *a = k->gates + r * k->gates_pitch;
         float *d = k->dgates + r * k->dgates_pitch, *dh = k->dh + r * k->hidden;
         const float *dy = k->dy ? k->dy + r * k->dy_pitch : NULL;
+
         for (int64_t j = 0; dy && j < k->units; j++)
             dh[j] += dy[j];
+
         if (k->kind <= SW_CELL_RNN_RELU)
             rnn_back(k->kind == SW_CELL_RNN_RELU, k->units, a, dh, d);
         else if (k->kind == SW_CELL_GRU)
@@ -148,10 +159,12 @@ static int initial_state(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_carry_args *a = args;
     const int64_t bytes = a->n * (int64_t)sizeof(float);
+
     if (a->from && !a->step->sequences_begin)
         sw_kernel_copy(l->threads, a->to, a->from, bytes);
     else
         sw_kernel_zero(l->threads, a->to, bytes);
+
     return SW_OK;
 }
 

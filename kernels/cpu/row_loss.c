@@ -44,21 +44,26 @@ SW_KERNEL_INLINE float element(bool sigmoid, float x, float t, float *y)
 SW_KERNEL_INLINE double elements(bool sigmoid, const float *x, const float *t, float *y, int64_t n)
 {
     double sum = 0;
+
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t left = n - from < BLOCK ? n - from : BLOCK;
         int64_t whole = left / SW_ROW_LANES * SW_ROW_LANES;
         float lane[SW_ROW_LANES] = {0};
+
         for (int64_t i = from; i < from + whole; i += SW_ROW_LANES) {
 #pragma omp simd
             for (int64_t j = 0; j < SW_ROW_LANES; j++)
                 lane[j] += element(sigmoid, x[i + j], t[i + j], &y[i + j]);
         }
+
         for (int64_t j = 0; j < left - whole; j++)
             lane[j] +=
                 element(sigmoid, x[from + whole + j], t[from + whole + j], &y[from + whole + j]);
+
         for (int j = 0; j < SW_ROW_LANES; j++)
             sum += (double)lane[j];
     }
+
     return sum;
 }
 
@@ -126,9 +131,11 @@ static double poisson_row(const float *x, const float *t, float *y, int64_t n)
     double total = sum_of(t, n), log_sum = softmax_row(x, y, total, &m, n), factorials = 0;
     if (!(total > 0))
         return no_loss(log_sum);
+
     for (int64_t i = 0; i < n; i++)
         if (t[i] > 0 && t[i] != 1)
             factorials += log_factorial((double)t[i]);
+
     return total - total * (log(total) - log_sum) - weighted_scores(x, m, t, n) + factorials;
 }
 
@@ -146,11 +153,13 @@ SW_KERNEL static double hinge_row(const struct sw_row_loss_args *k, const float 
                                   float *y, int64_t n)
 {
     double sum = 0;
+
     for (int64_t i = 0; i < n; i++) {
         float s = i == label ? 1.0f : -1.0f, slope;
         sum += (double)hinge(k->squared, k->margin - s * x[i], &slope);
         y[i] = -s * slope;
     }
+
     return sum;
 }
 
@@ -159,13 +168,16 @@ SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const floa
 {
     double sum = 0, slopes = 0;
     float least = k->margin - x[label];
+
     for (int64_t i = 0; i < n; i++) {
         y[i] = 0;
         if (i == label)
             continue;
+
         sum += (double)hinge(k->squared, least + x[i], &y[i]);
         slopes += (double)y[i];
     }
+
     y[label] = (float)-slopes;
     return sum;
 }
@@ -204,6 +216,7 @@ static int check_targets(const struct sw_row_loss_args *a, int64_t rows, struct 
         if (!fits(a->kind, a->target[i]))
             return sw_row_loss_say_bad(a->kind, a->who, i / a->columns, i % a->columns,
                                        (double)a->target[i], err);
+
     return SW_OK;
 }
 
@@ -213,6 +226,7 @@ static double row_loss(const void *user, int64_t r)
     int64_t n = k->columns;
     const float *x = k->x + r * n, *t = k->target ? k->target + r * n : NULL;
     float *y = k->y + r * n;
+
     switch (k->kind) {
     case SW_LOSS_EUCLIDEAN:
         return euclidean_row(x, t, y, n);
@@ -227,6 +241,7 @@ static double row_loss(const void *user, int64_t r)
     case SW_LOSS_RANKING:
         return ranking_row(k, x, k->labels.label[r], y, n);
     }
+
     return 0;
 }
 
@@ -234,6 +249,7 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_row_loss_args *a = args;
     const size_t matrix = sw_op_matrix(a->rows, a->columns);
+
     SW_ARRAY(out, a, x, matrix);
     SW_ARRAY_OR_NULL(out, a, target, matrix);
     SW_ARRAY_OR_NULL(out, &a->labels, label, sw_op_floats(a->rows));
@@ -246,10 +262,12 @@ static int forward(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_row_loss_args *a = args;
     int64_t valid = sw_op_valid_rows(a->step, a->rows);
+
     int rc = a->target ? check_targets(a, valid, l->err)
                        : sw_labels_check(a->who, &a->labels, valid, a->columns, l->err);
     if (rc != SW_OK)
         return rc;
+
     double sum = sw_sum_over_rows(l->threads, valid, a->columns * SW_EXP_COST, row_loss, a);
     *a->result = (struct sw_result){.sum = (double)a->weight * sum, .weight = (double)valid};
     return SW_OK;
@@ -279,6 +297,7 @@ static void row_gradient(bool softmax, float scale, const float *y, const float 
                          int64_t n)
 {
     double total = t && softmax ? sum_of(t, n) : 1;
+
     if (!(total > 0))
         memset(dx, 0, (size_t)n * sizeof *dx);
     else if (t)
@@ -291,6 +310,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_row_gradient_args *a = args;
     const size_t matrix = sw_op_matrix(a->rows, a->columns);
+
     SW_ARRAY(out, a, y, matrix);
     SW_ARRAY_OR_NULL(out, a, target, matrix);
     SW_ARRAY(out, a, step, sizeof *a->step);
@@ -305,10 +325,12 @@ static int gradient(const struct sw_host_launch *l, const void *args)
     const bool by_target = softmax || a->kind == SW_LOSS_SIGMOID || a->kind == SW_LOSS_POISSON;
     const float scale = a->weight * a->step->backward_scale;
     int team = sw_team_size(l->threads, valid * n);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < valid; r++)
         row_gradient(softmax, scale, a->y + r * n, by_target ? a->target + r * n : NULL,
                      a->dx + r * n, n);
+
     sw_kernel_zero_rows(l->threads, valid, a->rows, n, a->dx);
     return SW_OK;
 }
@@ -332,6 +354,7 @@ static double triplet_loss(const void *user, int64_t r)
     int64_t n = t->columns, at = r * n;
     double m =
         (double)t->margin + dot_of_difference(t->anchor + at, t->match + at, t->other + at, n);
+
     return (double)hinge(t->squared, (float)m, &t->slope[r]);
 }
 
@@ -339,6 +362,7 @@ static void triplet_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_triplet_loss_args *a = args;
     const size_t matrix = sw_op_matrix(a->rows, a->columns);
+
     SW_ARRAY(out, a, anchor, matrix);
     SW_ARRAY(out, a, match, matrix);
     SW_ARRAY(out, a, other, matrix);
@@ -352,6 +376,7 @@ static int triplets(const struct sw_host_launch *l, const void *args)
     const struct sw_triplet_loss_args *a = args;
     int64_t valid = sw_op_valid_rows(a->step, a->rows);
     double sum = sw_sum_over_rows(l->threads, valid, 2 * a->columns, triplet_loss, a);
+
     *a->result = (struct sw_result){.sum = (double)a->weight * sum, .weight = (double)valid};
     return SW_OK;
 }
@@ -363,6 +388,7 @@ static void triplet_gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_triplet_gradient_args *a = args;
     const size_t matrix = sw_op_matrix(a->rows, a->columns);
+
     SW_ARRAY(out, a, slope, sw_op_floats(a->rows));
     SW_ARRAY_OR_NULL(out, a, plus, matrix);
     SW_ARRAY_OR_NULL(out, a, minus, matrix);
@@ -376,11 +402,13 @@ static int triplet_gradient(const struct sw_host_launch *l, const void *args)
     const int64_t n = a->columns, valid = sw_op_valid_rows(a->step, a->rows);
     const float scale = a->weight * a->step->backward_scale;
     int team = sw_team_size(l->threads, valid * n);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < valid; r++)
         for (int64_t i = r * n; i < (r + 1) * n; i++)
             a->dx[i] =
                 scale * a->slope[r] * ((a->plus ? a->plus[i] : 0) - (a->minus ? a->minus[i] : 0));
+
     sw_kernel_zero_rows(l->threads, valid, a->rows, n, a->dx);
     return SW_OK;
 }

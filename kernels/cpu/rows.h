@@ -13,15 +13,18 @@ static inline double sw_sum_over_rows(int threads, int64_t rows, int64_t cost, s
                                       const void *user)
 {
     double total = 0;
+
     for (int64_t first = 0; first < rows; first += SW_ROWS_AT_ONCE) {
         double value[SW_ROWS_AT_ONCE];
         int64_t n = rows - first < SW_ROWS_AT_ONCE ? rows - first : SW_ROWS_AT_ONCE;
         int team = sw_team_size(threads, n * cost);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
         for (int64_t i = 0; i < n; i++)
             value[i] = fn(user, first + i);
         for (int64_t i = 0; i < n; i++)
             total += value[i];
     }
+
     return total;
 }

@@ -20,9 +20,11 @@ SW_KERNEL static void row(int64_t n, const float *x, float *y)
 {
     float most = x[0], lane[LANES] = {0};
     double sum = 0;
+
 #pragma omp simd reduction(max : most)
     for (int64_t i = 1; i < n; i++)
         most = x[i] > most ? x[i] : most;
+
     int64_t whole = n / LANES * LANES;
     for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
@@ -31,13 +33,17 @@ SW_KERNEL static void row(int64_t n, const float *x, float *y)
             lane[j] += y[i + j];
         }
     }
+
     for (int64_t i = whole; i < n; i++) {
         y[i] = sw_v_exp(x[i] - most);
         lane[i - whole] += y[i];
     }
+
     for (int j = 0; j < LANES; j++)
         sum += (double)lane[j];
+
     float scale = (float)(1.0 / sum);
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] *= scale;
@@ -48,16 +54,20 @@ SW_KERNEL static void row_backward(int64_t n, const float *y, const float *dy, f
     float lane[LANES] = {0};
     double sum = 0;
     int64_t whole = n / LANES * LANES;
+
     for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
         for (int64_t j = 0; j < LANES; j++)
             lane[j] += y[i + j] * dy[i + j];
     }
+
     for (int64_t i = whole; i < n; i++)
         lane[i - whole] += y[i] * dy[i];
     for (int j = 0; j < LANES; j++)
         sum += (double)lane[j];
+
     float dot = (float)sum;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = y[i] * (dy[i] - dot);
@@ -69,13 +79,16 @@ SW_KERNEL static void piece(int64_t classes, int64_t step, int64_t n, const floa
 {
     float most[PIECE], scale[PIECE];
     double sum[PIECE] = {0};
+
     for (int64_t i = 0; i < n; i++)
         most[i] = x[i];
+
     for (int64_t c = 1; c < classes; c++) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
             most[i] = x[c * step + i] > most[i] ? x[c * step + i] : most[i];
     }
+
     for (int64_t c = 0; c < classes; c++) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
@@ -83,8 +96,10 @@ SW_KERNEL static void piece(int64_t classes, int64_t step, int64_t n, const floa
             sum[i] += (double)y[c * step + i];
         }
     }
+
     for (int64_t i = 0; i < n; i++)
         scale[i] = (float)(1.0 / sum[i]);
+
     for (int64_t c = 0; c < classes; c++) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
@@ -96,11 +111,13 @@ SW_KERNEL static void piece_backward(int64_t classes, int64_t step, int64_t n, c
                                      const float *dy, float *dx)
 {
     double sum[PIECE] = {0};
+
     for (int64_t c = 0; c < classes; c++) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
             sum[i] += (double)(y[c * step + i] * dy[c * step + i]);
     }
+
     for (int64_t c = 0; c < classes; c++) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
@@ -123,15 +140,18 @@ static int forward(const struct sw_host_launch *l, const void *args)
     const struct sw_softmax_args *a = args;
     const int64_t classes = a->classes, places = a->places, pieces = (places + PIECE - 1) / PIECE;
     int team = sw_team_size(l->threads, a->rows * classes * places * EXP_COST);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < a->rows * pieces; i++) {
         int64_t first = i % pieces * PIECE, at = i / pieces * classes * places + first;
+
         if (places == 1)
             row(classes, a->x + at, a->y + at);
         else
             piece(classes, places, places - first < PIECE ? places - first : PIECE, a->x + at,
                   a->y + at);
     }
+
     return SW_OK;
 }
 
@@ -141,6 +161,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_softmax_args *a = args;
     const size_t all = sw_op_floats(a->rows * a->classes * a->places);
+
     SW_ARRAY(out, a, y, all);
     SW_ARRAY(out, a, dy, all);
     SW_ARRAY(out, a, dx, all);
@@ -151,15 +172,18 @@ static int gradient(const struct sw_host_launch *l, const void *args)
     const struct sw_softmax_args *a = args;
     const int64_t classes = a->classes, places = a->places, pieces = (places + PIECE - 1) / PIECE;
     int team = sw_team_size(l->threads, a->rows * classes * places);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < a->rows * pieces; i++) {
         int64_t first = i % pieces * PIECE, at = i / pieces * classes * places + first;
+
         if (places == 1)
             row_backward(classes, a->y + at, a->dy + at, a->dx + at);
         else
             piece_backward(classes, places, places - first < PIECE ? places - first : PIECE,
                            a->y + at, a->dy + at, a->dx + at);
     }
+
     return SW_OK;
 }
 

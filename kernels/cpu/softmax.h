@@ -11,6 +11,7 @@ enum {
 SW_KERNEL_INLINE float sw_row_max(const float *x, int64_t n)
 {
     float m = x[0];
+
 #pragma omp simd reduction(max : m)
     for (int64_t i = 1; i < n; i++)
         m = x[i] > m ? x[i] : m;
@@ -22,6 +23,7 @@ SW_KERNEL_INLINE double sw_row_exp(const float *x, float m, float *e, int64_t n)
 {
     float lane[SW_ROW_LANES] = {0};
     int64_t whole = n / SW_ROW_LANES * SW_ROW_LANES;
+
     for (int64_t i = 0; i < whole; i += SW_ROW_LANES) {
 #pragma omp simd
         for (int64_t j = 0; j < SW_ROW_LANES; j++) {
@@ -30,13 +32,16 @@ SW_KERNEL_INLINE double sw_row_exp(const float *x, float m, float *e, int64_t n)
             lane[j] += v;
         }
     }
+
     for (int64_t i = whole; i < n; i++) {
         e[i] = sw_v_exp(x[i] - m);
         lane[i - whole] += e[i];
     }
+
     double sum = 0;
     for (int j = 0; j < SW_ROW_LANES; j++)
         sum += (double)lane[j];
+
     return sum;
 }
 

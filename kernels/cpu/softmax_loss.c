@@ -25,12 +25,14 @@ static double row_loss(const void *user, int64_t r)
     bool ignored = label == sw_labels_ignored(&a->labels);
     float at_label = ignored ? 0 : x[label];
     double loss = loss_of_row(x, at_label, a->prob + r * a->classes, a->classes);
+
     return ignored ? 0 : loss;
 }
 
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_softmax_loss_args *a = args;
+
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->classes));
     SW_ARRAY(out, &a->labels, label, sw_op_floats(a->rows));
     SW_ARRAY(out, a, step, sizeof *a->step);
@@ -42,12 +44,15 @@ static int forward(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_softmax_loss_args *a = args;
     int64_t valid = sw_labels_valid_rows(&a->labels, a->step, a->rows);
+
     int rc = sw_labels_check("softmax_loss", &a->labels, valid, a->classes, l->err);
     if (rc != SW_OK)
         return rc;
+
     double sum = sw_sum_over_rows(l->threads, valid, a->classes * SW_EXP_COST, row_loss, a);
     *a->result = (struct sw_result){.sum = (double)a->weight * sum,
                                     .weight = (double)sw_labels_count(&a->labels, valid)};
+
     return SW_OK;
 }
 
@@ -69,10 +74,12 @@ static void gradient_row(const struct sw_softmax_gradient_args *a, float scale, 
     const int32_t label = a->labels.label[r];
     const float *p = a->prob + r * n;
     float *d = a->dx + r * n;
+
     if (label == sw_labels_ignored(&a->labels)) {
         memset(d, 0, (size_t)n * sizeof *d);
         return;
     }
+
     float at_label = scale * (p[label] - 1.0f);
     scale_row(scale, p, d, n);
     d[label] = at_label;
@@ -81,6 +88,7 @@ static void gradient_row(const struct sw_softmax_gradient_args *a, float scale, 
 static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_softmax_gradient_args *a = args;
+
     SW_ARRAY(out, a, prob, sw_op_matrix(a->rows, a->classes));
     SW_ARRAY(out, &a->labels, label, sw_op_floats(a->rows));
     SW_ARRAY(out, a, step, sizeof *a->step);
@@ -92,15 +100,19 @@ static int gradient(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_softmax_gradient_args *a = args;
     int64_t valid = sw_labels_valid_rows(&a->labels, a->step, a->rows);
+
     int rc = sw_labels_check("softmax_loss", &a->labels, valid, a->classes, l->err);
     if (rc != SW_OK)
         return rc;
+
     float scale = sw_softmax_gradient_scale(a);
     int team = sw_team_size(l->threads, valid * a->classes);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < valid; r++)
         gradient_row(a, scale, r);
     sw_kernel_zero_rows(l->threads, valid, a->rows, a->classes, a->dx);
+
     return SW_OK;
 }
 

@@ -35,6 +35,7 @@ static int row_sums(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_row_sums_args *a = args;
     int team = sw_team_size(l->threads, a->rows * a->columns);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < a->rows; r++)
         a->sum[r] = (float)sw_kernel_sum(a->x + r * a->columns, a->columns);
@@ -68,12 +69,14 @@ SW_KERNEL static void weighted_row_sum_piece(int64_t rows, int64_t first_rows, i
                                              const float *x, float *sum)
 {
     double total[COLUMNS] = {0};
+
     for (int64_t r = 0; r < rows; r++) {
         double factor = r < first_rows ? (double)first_factor : 1.0;
 #pragma omp simd
         for (int64_t c = 0; c < columns; c++)
             total[c] += factor * (double)x[r * step + c];
     }
+
     for (int64_t c = 0; c < columns; c++)
         sum[c] = (float)(total[c] + (double)shift);
 }
@@ -88,11 +91,13 @@ static void weighted_row_sum_arrays(const void *args, struct sw_op_arrays *out)
 static int weighted_row_sum(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_two_sums_args *a = args;
+
     for (int64_t c = 0; c < a->columns; c += COLUMNS) {
         int64_t n = a->columns - c < COLUMNS ? a->columns - c : COLUMNS;
         weighted_row_sum_piece(a->rows, a->first_rows, n, a->columns, a->first_factor, a->shift,
                                a->x + c, a->sum + c);
     }
+
     return SW_OK;
 }
 

@@ -28,6 +28,7 @@ SW_KERNEL_INLINE void draw(const struct sw_units_args *u, uint32_t row, int64_t 
                            uint32_t *restrict flat)
 {
     uint32_t offset[SW_DRAW_LANES], word[4][SW_DRAW_LANES];
+
     for (uint32_t i = 0; i < SW_DRAW_LANES; i++)
         offset[i] = i;
     sw_draw_blocks(u->key, u->step->step, row, (uint32_t)(first / 4), offset, word);
@@ -67,14 +68,17 @@ SW_KERNEL_INLINE void piece(const struct sw_units_args *u, int64_t r, int64_t c,
     const float *bias = u->bias ? u->bias + c : NULL;
     const float total = u->total ? u->total[r] : 1.0f;
     const bool normal = u->units == SW_UNITS_GAUSSIAN;
+
     if (normal)
         gaussian_means(u->x + at, bias, total, n, mean);
     else
         bernoulli_means(u->x + at, bias, total, n, mean);
+
     if (u->sample)
         draw(u, row_of(u->step, r), u->first_column + c - skipped, normal, word);
     for (int64_t i = 0; i < n && u->mean; i++)
         u->mean[at + i] = mean[i];
+
     if (u->sample && normal) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
@@ -90,10 +94,12 @@ SW_KERNEL static void independent_row(const struct sw_units_args *u, int64_t r)
 {
     const int64_t skipped = u->first_column % 4;
     int64_t c = 0;
+
     if (skipped > 0) {
         c = u->columns < WORDS - skipped ? u->columns : WORDS - skipped;
         piece(u, r, 0, c);
     }
+
     for (; c + WORDS <= u->columns; c += WORDS)
         piece(u, r, c, WORDS);
     if (c < u->columns)
@@ -105,15 +111,18 @@ SW_KERNEL static double exponentials(const float *x, const float *bias, int64_t 
 {
     float most = -__builtin_inff();
     double sum = 0;
+
     for (int64_t i = 0; i < n; i++) {
         float z = x[i] + (bias ? bias[i] : 0.0f);
         most = z > most ? z : most;
     }
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = sw_v_exp(x[i] + (bias ? bias[i] : 0.0f) - most);
     for (int64_t i = 0; i < n; i++)
         sum += (double)y[i];
+
     return sum;
 }
 
@@ -121,11 +130,13 @@ SW_KERNEL static double exponentials(const float *x, const float *bias, int64_t 
 static int64_t sample_unit(const float *share, double sum, uint32_t word, int64_t n)
 {
     double at = (double)sw_philox_uniform(word) * sum, below = 0;
+
     for (int64_t i = 0; i + 1 < n; i++) {
         below += (double)share[i];
         if (at < below)
             return i;
     }
+
     return n - 1;
 }
 
@@ -134,15 +145,19 @@ static void softmax_row(const struct sw_units_args *u, int64_t r, float *share)
     const int64_t n = u->columns, at = r * n;
     const float total = u->total ? u->total[r] : 1.0f;
     double sum = exponentials(u->x + at, u->bias, n, share);
+
     if (u->sample) {
         float *count = u->sample + at;
+
         for (int64_t i = 0; i < n; i++)
             count[i] = 0.0f;
+
         for (uint32_t d = 0; (float)d + 0.5f < total; d++)
             count[sample_unit(share, sum,
                               sw_philox_word(u->key, u->step->step, row_of(u->step, r), d), n)] +=
                 1.0f;
     }
+
     for (int64_t i = 0; i < n && u->mean; i++)
         u->mean[at + i] = total * (float)((double)share[i] / sum);
 }
@@ -150,6 +165,7 @@ static void softmax_row(const struct sw_units_args *u, int64_t r, float *share)
 void sw_kernel_units(int threads, const struct sw_units_args *u)
 {
     int team = sw_team_size(threads, u->rows * u->columns * GRAIN);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < u->rows; r++)
         if (u->units == SW_UNITS_SOFTMAX)
@@ -162,6 +178,7 @@ static void units_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_units_args *a = args;
     const size_t matrix = sw_op_matrix(a->rows, a->columns);
+
     SW_ARRAY(out, a, x, matrix);
     SW_ARRAY_OR_NULL(out, a, bias, sw_op_floats(a->columns));
     SW_ARRAY_OR_NULL(out, a, total, sw_op_floats(a->rows));
@@ -177,11 +194,13 @@ static int units_cpu(const struct sw_host_launch *l, const void *args)
     struct sw_units_args a = *(const struct sw_units_args *)args;
     float *sample = a.sample;
     const bool goes_on = a.carried && !a.step->chains_begin;
+
     if (goes_on)
         a.sample = NULL;
     sw_kernel_units(l->threads, &a);
     if (goes_on)
         sw_kernel_copy(l->threads, sample, a.carried, (int64_t)sw_op_matrix(a.rows, a.columns));
+
     return SW_OK;
 }
 
@@ -202,15 +221,18 @@ SW_KERNEL_INLINE double sum_row(enum sw_units units, bool free, const float *x, 
     float lane[LANES] = {0};
     int64_t whole = n / LANES * LANES;
     double sum = 0;
+
     for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
         for (int64_t j = 0; j < LANES; j++)
             lane[j] += element_energy(units, free, x[i + j], total * bias[i + j]);
     }
+
     for (int64_t i = whole; i < n; i++)
         lane[i - whole] += element_energy(units, free, x[i], total * bias[i]);
     for (int j = 0; j < LANES; j++)
         sum += (double)lane[j];
+
     return sum;
 }
 
@@ -228,6 +250,7 @@ SW_KERNEL static double energy_of_row(enum sw_units units, bool free, const floa
 static void energy_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_unit_energy_args *a = args;
+
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->columns));
     SW_ARRAY(out, a, bias, sw_op_floats(a->columns));
     SW_ARRAY_OR_NULL(out, a, total, sw_op_floats(a->rows));
@@ -241,12 +264,14 @@ static int energy_cpu(const struct sw_host_launch *l, const void *args)
     const struct sw_unit_energy_args *e = args;
     const int64_t valid = sw_op_valid_rows(e->step, e->rows);
     int team = sw_team_size(l->threads, e->rows * e->columns * GRAIN);
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < e->rows; r++) {
         double sum = energy_of_row(e->units, e->free, e->x + r * e->columns, e->bias,
                                    e->total ? e->total[r] : 1.0f, e->columns);
         e->energy[r] = e->add ? e->energy[r] + sum : sum;
     }
+
     if (!e->result)
         return SW_OK;
 
@@ -255,6 +280,7 @@ static int energy_cpu(const struct sw_host_launch *l, const void *args)
         sum += e->energy[r];
     *e->result = (struct sw_result){.sum = (e->more ? e->result->sum : 0) + e->factor * sum,
                                     .weight = e->part ? 0 : (double)valid};
+
     return SW_OK;
 }
 
@@ -268,6 +294,7 @@ SW_KERNEL_INLINE double anneal_with(enum sw_units units, const struct sw_kernel_
     float lane[LANES] = {0};
     const int64_t n = a->columns, whole = n / LANES * LANES;
     double sum = 0;
+
     for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
         for (int64_t j = 0; j < LANES; j++) {
@@ -277,12 +304,14 @@ SW_KERNEL_INLINE double anneal_with(enum sw_units units, const struct sw_kernel_
             x[i + j] = to;
         }
     }
+
     for (int64_t i = whole; i < n; i++) {
         float to = a->to * x[i];
         lane[i - whole] += element_energy(units, true, to, a->bias[i]) -
                            element_energy(units, true, a->from * x[i], a->bias[i]);
         x[i] = to;
     }
+
     for (int j = 0; j < LANES; j++)
         sum += (double)lane[j];
     return sum;
@@ -308,18 +337,21 @@ static double rise_of_row(const struct sw_flip_args *f, int64_t r)
     const int64_t i = (int64_t)(((uint64_t)word * (uint64_t)f->visible) >> 32);
     const float change = 1.0f - 2.0f * f->v[r * f->visible + i];
     double rise = -(double)f->visible_bias[i] * (double)change;
+
     for (int64_t j = 0; j < f->hidden; j++) {
         float x = f->x[r * f->hidden + j], b = f->bias[j];
         float turned = x + change * f->weight[j * f->visible + i];
         rise += (double)(element_energy(f->hidden_units, true, turned, b) -
                          element_energy(f->hidden_units, true, x, b));
     }
+
     return rise;
 }
 
 static void pseudo_likelihood_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_flip_args *a = args;
+
     SW_ARRAY(out, a, v, sw_op_matrix(a->rows, a->visible));
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->hidden));
     SW_ARRAY(out, a, weight, sw_op_matrix(a->hidden, a->visible));
@@ -336,13 +368,16 @@ static int pseudo_likelihood_cpu(const struct sw_host_launch *l, const void *arg
     const int64_t valid = sw_op_valid_rows(a->step, a->rows);
     int team = sw_team_size(l->threads, a->rows * a->hidden * GRAIN);
     double sum = 0;
+
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < a->rows; r++)
         a->rise[r] = rise_of_row(a, r);
+
     /* log sigma(d) = -log(1 + exp -d) */
     for (int64_t r = 0; r < valid; r++)
         sum -= fmax(-a->rise[r], 0) + log1p(exp(-fabs(a->rise[r])));
     *a->result = (struct sw_result){.sum = (double)a->visible * sum, .weight = (double)valid};
+
     return SW_OK;
 }
 

@@ -33,7 +33,9 @@ SW_KERNEL_INLINE float sw_v_exp(float x)
 {
     const float round_bias = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
     float t = x > 89.0f ? 89.0f : x;
+
     t = t < -104.0f ? -104.0f : t;
+
     float shifted = t * 1.44269504f + round_bias;
     float n = shifted - round_bias;
     float r = (t - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -42,11 +44,13 @@ SW_KERNEL_INLINE float sw_v_exp(float x)
     q = q * r + 0.0416683927f;
     q = q * r + 0.166665196f;
     q = q * r + 0.49999994f;
+
     float p = q * (r * r) + r + 1.0f;
     int32_t k = (int32_t)(sw_v_bits(shifted) - sw_v_bits(round_bias));
     int32_t half = k >> 1;
     float scale_a = sw_v_from_bits((uint32_t)(half + 127) << 23);
     float scale_b = sw_v_from_bits((uint32_t)(k - half + 127) << 23);
+
     return p * scale_a * scale_b;
 }
 
@@ -55,13 +59,16 @@ SW_KERNEL_INLINE float sw_v_tanh(float x)
 {
     float a = sw_v_abs(x), z = x * x;
     float q = -0.00513866264f;
+
     q = q * z + 0.0200919714f;
     q = q * z - 0.05355886f;
     q = q * z + 0.13329111f;
     q = q * z - 0.333331913f;
+
     float small = x + x * (z * q);
     float large = 1.0f - 2.0f / (sw_v_exp(2.0f * a) + 1.0f);
     large = sw_v_from_bits(sw_v_bits(large) | (sw_v_bits(x) & 0x80000000u));
+
     return a < 0.625f ? small : large;
 }
 
@@ -76,9 +83,11 @@ SW_KERNEL_INLINE float sw_v_log1p_unit(float u)
 {
     float s = u / (2.0f + u), z = s * s;
     float q = 0.140059933f;
+
     q = q * z + 0.140009031f;
     q = q * z + 0.200107634f;
     q = q * z + 0.333332092f;
+
     return 2.0f * (s + s * (z * q));
 }
 
@@ -91,9 +100,11 @@ SW_KERNEL_INLINE float sw_v_log_unit(float u)
     float m = sw_v_from_bits((bits & 0x007fffffu) + 0x3f3504f3u);
     float s = (m - 1.0f) / (m + 1.0f), z = s * s;
     float q = 0.140059933f;
+
     q = q * z + 0.140009031f;
     q = q * z + 0.200107634f;
     q = q * z + 0.333332092f;
+
     return 2.0f * (s + s * (z * q)) + k * 0.693147181f;
 }
 
@@ -104,14 +115,17 @@ SW_KERNEL_INLINE void sw_v_turn(float t, float *sine, float *cosine)
     int32_t quarter = (int32_t)(4.0f * t + 0.5f);
     float x = (4.0f * t - (float)quarter) * 1.57079633f, z = x * x;
     float s = 2.75573192e-6f;
+
     s = s * z - 1.98412698e-4f;
     s = s * z + 8.33333333e-3f;
     s = s * z - 1.66666667e-1f;
     s = x + x * (z * s);
+
     float c = 2.48015873e-5f;
     c = c * z - 1.38888889e-3f;
     c = c * z + 4.16666667e-2f;
     c = 1.0f - 0.5f * z + z * z * c;
+
     float a = quarter & 1 ? c : s, b = quarter & 1 ? s : c;
     *sine = quarter & 2 ? -a : a;
     *cosine = (quarter + 1) & 2 ? -b : b;
@@ -125,6 +139,7 @@ SW_KERNEL_INLINE float sw_v_phi(float x)
     float a = sw_v_abs(x);
     float t = 1.0f / (1.0f + 0.212132034f * a);
     float q = -0.064761363f;
+
     q = q * t + 0.242781177f;
     q = q * t - 0.256138176f;
     q = q * t + 0.273859024f;
@@ -133,6 +148,7 @@ SW_KERNEL_INLINE float sw_v_phi(float x)
     q = q * t + 0.0741696581f;
     q = q * t + 0.0853576064f;
     q = q * t + 0.0845940039f;
+
     float tail = q * t * sw_v_exp(-0.5f * (x * x));
     return x < 0.0f ? tail : 1.0f - tail;
 }

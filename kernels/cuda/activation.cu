@@ -21,6 +21,7 @@ static __device__ __forceinline__ float forward(enum sw_activation f, float a, f
     case SW_ACT_COUNT:
         break;
     }
+
     return x;
 }
 
@@ -44,6 +45,7 @@ static __device__ __forceinline__ float slope(enum sw_activation f, float a, flo
     case SW_ACT_COUNT:
         break;
     }
+
     return 1.0f;
 }
 
@@ -65,8 +67,10 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_activation_args *k = (const struct sw_activation_args *)args;
     float a, b;
+
     if (k->function >= SW_ACT_COUNT)
         return SW_CUDA_NO_KERNEL;
+
     constants_of(k->function, k->alpha, &a, &b);
     SW_START(activate, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, k->x, k->y, k->n);
     return (int)cudaGetLastError();
@@ -85,11 +89,14 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
     const struct sw_activation_gradient_args *k = (const struct sw_activation_gradient_args *)args;
     const float *v = k->function == SW_ACT_GELU ? k->x : k->y;
     float a, b;
+
     if (k->function >= SW_ACT_COUNT)
         return SW_CUDA_NO_KERNEL;
+
     constants_of(k->function, k->alpha, &a, &b);
     SW_START(gradient, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, v, k->dy, k->dx,
              k->n);
+
     return (int)cudaGetLastError();
 }
 

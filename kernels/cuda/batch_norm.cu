@@ -45,6 +45,7 @@ template <bool back> static __global__ void sum_parts(struct pass b, const struc
 {
     __shared__ double first[SW_THREADS], second[SW_THREADS];
     const struct sw_channels &k = b.k;
+
     unsigned t = threadIdx.x, lanes = (unsigned)k.lanes, slots = SW_THREADS / lanes;
     unsigned group = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     int64_t c = (int64_t)group * lanes + t % lanes;
@@ -58,16 +59,20 @@ template <bool back> static __global__ void sum_parts(struct pass b, const struc
         two += back ? v * ((double)b.n.x[at] - (double)b.n.b.mean[c]) * (double)b.n.b.inv_std[c]
                     : v * v;
     }
+
     first[t] = one;
     second[t] = two;
     __syncthreads();
+
     for (unsigned half = SW_THREADS / 2; half >= lanes; half /= 2) {
         if (t < half) {
             first[t] += first[t + half];
             second[t] += second[t + half];
         }
+
         __syncthreads();
     }
+
     if (t < lanes && c < k.channels) {
         b.parts[2 * part * k.channels + c] = first[t];
         b.parts[(2 * part + 1) * k.channels + c] = second[t];
@@ -78,9 +83,11 @@ static __global__ void add_parts(struct pass b, const struct sw_step *step)
 {
     int64_t channels = b.k.channels;
     int64_t rows = step ? sw_op_valid_rows(step, b.k.rows) : b.k.rows;
+
     for (int64_t i = sw_first(); i < 2 * channels; i += sw_stride()) {
         int64_t c = i % channels, which = i / channels;
         double sum = 0;
+
         for (int part = 0; part < PARTS; part++)
             sum += b.parts[(2 * part + which) * channels + c];
         b.n.b.sums[i] = sum;
@@ -109,12 +116,14 @@ int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const stru
                          const struct sw_cuda_launch *l)
 {
     struct pass b = {};
+
     b.k = *k;
     b.n.x = x;
     b.parts = parts;
     b.n.b.sums = sums;
     b.n.dbias = rounded;
     SW_START(sum_parts<false>, part_blocks(k), SW_THREADS, l, b, step);
+
     return add_up(&b, step, l);
 }
 
@@ -124,6 +133,7 @@ static int launch_sums(const struct sw_cuda_launch *l, const void *args)
     struct sw_channels k;
     if (!sw_cuda_channels(&a->b.desc, &k))
         return SW_CUDA_NO_KERNEL;
+
     return sw_cuda_channel_sums(&k, a->x, NULL, (double *)a->b.scratch, a->b.sums, NULL, l);
 }
 
@@ -139,6 +149,7 @@ static int launch_sums_backward(const struct sw_cuda_launch *l, const void *args
     struct pass b;
     if (!begin(&b, args))
         return SW_CUDA_NO_KERNEL;
+
     SW_START(find_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
     SW_START(sum_parts<true>, part_blocks(&b.k), SW_THREADS, l, b, (const struct sw_step *)NULL);
     return add_up(&b, NULL, l);
@@ -150,13 +161,17 @@ static __global__ void find_moments(struct pass b)
 {
     int64_t channels = b.k.channels;
     double count = b.n.b.sums[2 * channels], m = (double)b.n.b.momentum;
+
     for (int64_t c = sw_first(); c < channels; c += sw_stride()) {
         double mean = b.n.b.sums[c] / count,
                variance = b.n.b.sums[channels + c] / count - mean * mean;
+
         variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; NaN stays NaN */
+
         double inv_std = 1 / sqrt(variance + (double)b.n.b.eps);
         b.n.b.mean[c] = (float)mean;
         b.n.b.inv_std[c] = (float)inv_std;
+
         b.factor[c] = (float)((double)b.n.b.scale[c] * (double)(float)inv_std);
         if (b.n.b.update_mean) {
             double unbiased = count > 1 ? variance * count / (count - 1) : variance;
@@ -183,6 +198,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     struct pass b;
     if (!begin(&b, args))
         return SW_CUDA_NO_KERNEL;
+
     SW_START(find_moments, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
     SW_START(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, (const float *)b.n.b.mean);
     return (int)cudaGetLastError();
@@ -200,6 +216,7 @@ static int launch_running(const struct sw_cuda_launch *l, const void *args)
     struct pass b;
     if (!begin(&b, args))
         return SW_CUDA_NO_KERNEL;
+
     SW_START(find_running_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
     SW_START(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, b.n.b.running_mean);
     return (int)cudaGetLastError();
@@ -210,11 +227,14 @@ static __global__ void backward(struct pass b)
 {
     int64_t channels = b.k.channels;
     double count = b.n.b.sums[2 * channels];
+
     for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
         for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
             int64_t c, pixel, at = r * b.k.row_stride + i;
             float dx = 0.0f;
+
             sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+
             if (c < channels) {
                 double inv_std = (double)b.n.b.inv_std[c],
                        factor = (double)b.n.b.scale[c] * inv_std;
@@ -223,6 +243,7 @@ static __global__ void backward(struct pass b)
                 dx = (float)factor * passed(b, c, at) - constant -
                      of_x * (b.n.x[at] - b.n.b.mean[c]);
             }
+
             b.n.dx[at] = dx;
         }
 }
@@ -232,6 +253,7 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
     struct pass b;
     if (!begin(&b, args))
         return SW_CUDA_NO_KERNEL;
+
     SW_START(find_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
     SW_START(backward, sw_row_grid(&b.k), SW_THREADS, l, b);
     return (int)cudaGetLastError();
@@ -244,10 +266,13 @@ static __global__ void add_bias(struct sw_channels k, const float *x, const floa
                                 const struct sw_step *scale, bool relu, float *y)
 {
     float factor = scale ? scale->backward_scale : 1.0f;
+
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (int64_t i = sw_first(); i < k.row_stride; i += sw_stride()) {
             int64_t c, pixel, at = r * k.row_stride + i;
+
             sw_element_at(k, (uint32_t)i, &c, &pixel);
+
             bool is_there = c < k.channels;
             float v = (is_there && x ? x[at] : 0.0f) + (is_there && bias ? bias[c] * factor : 0.0f);
             y[at] = relu && 0.0f > v ? 0.0f : v;
@@ -267,6 +292,7 @@ int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const floa
 static __global__ void penalty(struct sw_sparsity_args a, struct sw_channels k)
 {
     __shared__ double room[SW_THREADS];
+
     const double least = 1e-6; /* mean activations are clamped to least .. 1 - least */
     int64_t channels = k.channels;
     double rho = (double)a.rho, beta = (double)a.beta, mine = 0, count = a.sums[2 * channels];
@@ -277,6 +303,7 @@ static __global__ void penalty(struct sw_sparsity_args a, struct sw_channels k)
         mine += beta * (rho * log(rho / mean) + (1 - rho) * log((1 - rho) / (1 - mean)));
         a.slope[c] = (float)(beta * ((1 - rho) / (1 - mean) - rho / mean) / (double)k.pixels);
     }
+
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0) {
         a.result->sum = sum * rows;
@@ -290,6 +317,7 @@ static int launch_sparsity_sums(const struct sw_cuda_launch *l, const void *args
     struct sw_channels k;
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
+
     return sw_cuda_channel_sums(&k, a->x, a->step, (double *)a->scratch, a->sums, NULL, l);
 }
 
@@ -299,6 +327,7 @@ static int launch_sparsity(const struct sw_cuda_launch *l, const void *args)
     struct sw_channels k;
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
+
     SW_START(penalty, 1, SW_THREADS, l, *a, k);
     return (int)cudaGetLastError();
 }
@@ -309,6 +338,7 @@ static int launch_sparsity_backward(const struct sw_cuda_launch *l, const void *
     struct sw_channels k;
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
+
     SW_START(add_bias, sw_row_grid(&k), SW_THREADS, l, k, a->dy, (const float *)a->slope, a->step,
              false, a->dx);
     return (int)cudaGetLastError();

@@ -12,9 +12,11 @@
 static __device__ int64_t best_label(const float *x, const float *target, int64_t n)
 {
     int64_t best = -1;
+
     for (int64_t j = 0; j < n; j++)
         if (target[j] > PRESENT_ABOVE && (best < 0 || !(x[j] <= x[best])))
             best = j;
+
     return best;
 }
 
@@ -22,6 +24,7 @@ static __global__ void top_k(struct sw_top_k_args a, uint64_t who, double *part,
                              struct sw_cuda_trouble *trouble)
 {
     __shared__ double room[SW_THREADS];
+
     const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     const int64_t ignored = sw_labels_ignored(&a.labels);
     double hits = 0, counted = 0;
@@ -32,12 +35,14 @@ static __global__ void top_k(struct sw_top_k_args a, uint64_t who, double *part,
             a.target ? label >= 0 : label != ignored && sw_label_fits(label, n, r, who, trouble);
         float mine = counts ? x[label] : 0.0f;
         double after = 0;
+
         for (int64_t j = threadIdx.x; j < n && counts; j += blockDim.x)
             after += x[j] < mine || (x[j] == mine && j > label) ? 1 : 0;
         after = sw_block_sum(after, room);
         hits += counts && (double)(n - 1) - after < (double)a.top_k ? 1 : 0;
         counted += counts ? 1 : 0;
     }
+
     sw_store_partial(part, hits, counted);
 }
 
@@ -45,9 +50,11 @@ static int launch_top_k(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_top_k_args *a = (const struct sw_top_k_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
+
     SW_START(top_k, blocks, sw_threads_for(a->classes), l, *a,
              (uint64_t)(uintptr_t)sw_op_top_k.name, l->partials, l->trouble);
     SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, 1.0f, a->result);
+
     return (int)cudaGetLastError();
 }
 
@@ -72,8 +79,10 @@ static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b,
 static __device__ struct place block_best(struct place mine, struct place *room)
 {
     unsigned t = threadIdx.x;
+
     room[t] = mine;
     __syncthreads();
+
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         if (t < half) {
             struct place a = room[t], b = room[t + half];
@@ -82,8 +91,10 @@ static __device__ struct place block_best(struct place mine, struct place *room)
                     ? b
                     : a;
         }
+
         __syncthreads();
     }
+
     struct place best = room[0];
     __syncthreads();
     return best;
@@ -95,10 +106,12 @@ static __device__ struct place best_after(const float *x, int64_t n, struct plac
                                            struct place *room)
 {
     struct place mine = {0.0f, -1};
+
     for (int64_t j = threadIdx.x; j < n; j += blockDim.x)
         if ((last.place < 0 || comes_before(last.value, last.place, x[j], j)) &&
             (mine.place < 0 || comes_before(x[j], j, mine.value, mine.place)))
             mine = {x[j], (int32_t)j};
+
     return block_best(mine, room);
 }
 
@@ -108,6 +121,7 @@ static __device__ struct place best_after(const float *x, int64_t n, struct plac
 static __global__ void find_last(struct sw_class_count_args a, struct place *last_predicted)
 {
     __shared__ struct place room[SW_THREADS];
+
     const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         struct place last = {0.0f, -1};
@@ -123,8 +137,10 @@ static __device__ bool predicts(const struct sw_class_count_args &a,
                                 const struct place *last_predicted, int64_t r, int64_t c)
 {
     float x = a.x[r * a.classes + c];
+
     if (a.top_k == 0)
         return x > a.threshold;
+
     struct place last = last_predicted[r];
     return x == x && !comes_before(last.value, last.place, x, c);
 }
@@ -135,15 +151,18 @@ static __global__ void count_classes(struct sw_class_count_args a,
                                      struct sw_cuda_trouble *trouble)
 {
     __shared__ double room[SW_THREADS];
+
     const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     const int64_t ignored = sw_labels_ignored(&a.labels);
     for (int64_t c = blockIdx.x; c < n; c += gridDim.x) {
         double hits = 0, predicted = 0, present = 0;
+
         for (int64_t r = threadIdx.x; r < valid; r += blockDim.x) {
             int64_t label = a.target ? 0 : a.labels.label[r];
             if (!a.target &&
                 (label == ignored || !sw_label_fits(label, n == 1 ? 2 : n, r, who, trouble)))
                 continue;
+
             /* With one column, label 1 is that column and 0 is none. */
             bool is_present =
                 a.target ? a.target[r * n + c] > PRESENT_ABOVE : c == (n == 1 ? label - 1 : label);
@@ -152,9 +171,11 @@ static __global__ void count_classes(struct sw_class_count_args a,
             predicted += is_predicted ? 1 : 0;
             present += is_present ? 1 : 0;
         }
+
         hits = sw_block_sum(hits, room);
         predicted = sw_block_sum(predicted, room);
         present = sw_block_sum(present, room);
+
         if (threadIdx.x == 0) {
             a.count[2 * c].sum = a.count[2 * c + 1].sum = hits;
             a.count[2 * c].weight = predicted;
@@ -173,10 +194,12 @@ static int launch_count(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_class_count_args *a = (const struct sw_class_count_args *)args;
     struct place *last = (struct place *)l->room;
+
     if (a->top_k > 0)
         SW_START(find_last, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, *a, last);
     SW_START(count_classes, sw_blocks_of(a->classes, 65535), sw_threads_for(a->rows), l, *a,
              (const struct place *)last, (uint64_t)(uintptr_t) "precision_recall", l->trouble);
+
     return (int)cudaGetLastError();
 }
 
@@ -191,28 +214,35 @@ static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, in
 {
     __shared__ float value[SORTED];
     __shared__ int32_t from[SORTED];
+
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         for (int i = threadIdx.x; i < size; i += blockDim.x) {
             value[i] = i < columns ? x[r * columns + i] : nanf("");
             from[i] = i;
         }
+
         __syncthreads();
+
         for (int run = 2; run <= size; run *= 2)
             for (int distance = run / 2; distance > 0; distance /= 2) {
                 for (int i = threadIdx.x; i < size; i += blockDim.x) {
                     int j = i ^ distance;
                     bool ascends = (i & run) == 0;
+
                     if (j > i && comes_before(value[j], from[j], value[i], from[i]) == ascends) {
                         float v = value[i];
                         int32_t f = from[i];
+
                         value[i] = value[j];
                         from[i] = from[j];
                         value[j] = v;
                         from[j] = f;
                     }
                 }
+
                 __syncthreads();
             }
+
         for (int64_t k = threadIdx.x; k < most; k += blockDim.x)
             place[r * most + k] = from[k];
         __syncthreads();
@@ -224,8 +254,10 @@ static __global__ void select_places(int64_t rows, int64_t columns, int64_t most
                                      int32_t *place)
 {
     __shared__ struct place room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         struct place last = {0.0f, -1};
+
         for (int64_t k = 0; k < most; k++) {
             last = best_after(x + r * columns, columns, last, room);
             if (threadIdx.x == 0)
@@ -239,14 +271,17 @@ static int launch_argsort(const struct sw_cuda_launch *l, const void *args)
     const struct sw_argsort_args *a = (const struct sw_argsort_args *)args;
     unsigned blocks = sw_blocks_of(a->rows, 65535);
     int size = 2;
+
     while (size < a->columns && size < SORTED)
         size *= 2;
+
     if (a->columns <= SORTED)
         SW_START(sort_rows, blocks, sw_threads_for(size / 2), l, a->rows, a->columns, a->top_k,
                  size, a->x, a->place);
     else
         SW_START(select_places, blocks, SW_THREADS, l, a->rows, a->columns, a->top_k, a->x,
                  a->place);
+
     return (int)cudaGetLastError();
 }
 

@@ -66,13 +66,16 @@ static __device__ __forceinline__ int64_t sw_stride(void)
 template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, T *room)
 {
     unsigned t = threadIdx.x;
+
     room[t] = value;
     __syncthreads();
+
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         if (t < half)
             room[t] += room[t + half];
         __syncthreads();
     }
+
     T sum = room[0];
     __syncthreads();
     return sum;
@@ -81,13 +84,16 @@ template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, 
 static __device__ __forceinline__ int sw_block_max_int(int value, int *room)
 {
     unsigned t = threadIdx.x;
+
     room[t] = value;
     __syncthreads();
+
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         if (t < half)
             room[t] = room[t + half] > room[t] ? room[t + half] : room[t];
         __syncthreads();
     }
+
     int most = room[0];
     __syncthreads();
     return most;
@@ -96,13 +102,16 @@ static __device__ __forceinline__ int sw_block_max_int(int value, int *room)
 static __device__ __forceinline__ float sw_block_max(float value, float *room)
 {
     unsigned t = threadIdx.x;
+
     room[t] = value;
     __syncthreads();
+
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         if (t < half)
             room[t] = room[t + half] > room[t] ? room[t + half] : room[t];
         __syncthreads();
     }
+
     float most = room[0];
     __syncthreads();
     return most;
@@ -120,6 +129,7 @@ static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint
 {
     if (t->found || atomicCAS(&t->owner, 0, 1) != 0)
         return;
+
     t->who = who;
     t->row = row;
     t->column = column;

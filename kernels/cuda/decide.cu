@@ -23,6 +23,7 @@ static __global__ void measure(const float *x, int64_t count, float clip,
 {
     __shared__ double lanes[SW_THREADS];
     __shared__ int found[SW_THREADS];
+
     const float limit = clip * (float)known->loss_scale;
     const int lane = (int)threadIdx.x % SW_NORM_LANES, first = (int)threadIdx.x - lane;
     for (int64_t set = blockIdx.x; set * NORM_BLOCKS * SW_NORM_BLOCK < count; set += gridDim.x) {
@@ -31,26 +32,33 @@ static __global__ void measure(const float *x, int64_t count, float clip,
         int64_t whole = n > 0 ? n / SW_NORM_LANES * SW_NORM_LANES : 0;
         double mine = 0;
         int bad = 0;
+
         for (int64_t i = lane; i < whole; i += SW_NORM_LANES) {
             double v = (double)clipped(x[from + i], limit, &bad);
             mine += v * v;
         }
+
         for (int64_t i = whole; i < n && lane == 0; i++) {
             double v = (double)clipped(x[from + i], limit, &bad);
             mine += v * v;
         }
+
         lanes[threadIdx.x] = mine;
         found[threadIdx.x] = bad;
         __syncthreads();
+
         if (lane == 0 && n > 0) {
             double sum = 0;
             int any = 0;
+
             for (int l = 0; l < SW_NORM_LANES; l++) {
                 sum += lanes[first + l];
                 any |= found[first + l];
             }
+
             squares[block] = any ? (double)NAN : sum;
         }
+
         __syncthreads();
     }
 }
@@ -59,6 +67,7 @@ static int launch_measure(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_measure_args *a = (const struct sw_measure_args *)args;
     int64_t sets = (sw_norm_blocks(a->count) + NORM_BLOCKS - 1) / NORM_BLOCKS;
+
     SW_START(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, a->x, a->count,
              a->limit, a->known, a->squares);
     return (int)cudaGetLastError();
@@ -69,18 +78,23 @@ static int launch_measure(const struct sw_cuda_launch *l, const void *args)
 static __global__ void totals(const double *squares, const int64_t *ends, int arrays, double *total)
 {
     __shared__ double room[SW_THREADS];
+
     for (int a = (int)blockIdx.x; a < arrays; a += (int)gridDim.x) {
         int64_t from = a > 0 ? ends[a - 1] : 0, blocks = ends[a] - from;
         double sum = 0;
+
         for (int64_t first = 0; first < blocks; first += (int64_t)SW_THREADS * SW_NORM_GROUP) {
             int64_t b = first + (int64_t)threadIdx.x * SW_NORM_GROUP;
+
             room[threadIdx.x] = b < blocks ? sw_norm_group(squares + from + b, blocks - b) : 0;
             __syncthreads();
+
             int64_t groups = (blocks - first + SW_NORM_GROUP - 1) / SW_NORM_GROUP;
             for (int g = 0; g < SW_THREADS && g < groups && threadIdx.x == 0; g++)
                 sum += room[g];
             __syncthreads();
         }
+
         if (threadIdx.x == 0)
             total[a] = sum;
     }

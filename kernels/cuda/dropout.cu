@@ -18,10 +18,12 @@ static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_dropout
 {
     uint32_t row = (uint32_t)a.step->first_row + (uint32_t)r;
     struct sw_philox4 w = sw_philox_at(a.dropout.key, a.step->step, row, block);
+
     if (a.dropout.std > 0) {
         sw_normal(w.v, normal);
         sw_normal(w.v + 2, normal + 2);
     }
+
     return w;
 }
 
@@ -31,11 +33,13 @@ static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
     uint32_t channels = (uint32_t)k.channels, pixels = (uint32_t)k.pixels;
     uint32_t features = channels * pixels, blocks = (features + 3) / 4;
     bool planes = k.lanes == 1 && channels % 4 == 0;
+
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (uint32_t i = (uint32_t)sw_first(); i < blocks; i += (uint32_t)sw_stride()) {
             uint32_t block = planes ? i % pixels * (channels / 4) + i / pixels : i;
             float normal[4] = {0, 0, 0, 0};
             struct sw_philox4 w = draw(a, r, block, normal);
+
             for (uint32_t j = 0; j < 4 && 4 * block + j < features; j++) {
                 uint32_t e = 4 * block + j;
                 int64_t at = sw_offset(k, r, e % channels, e / channels);
@@ -47,6 +51,7 @@ static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
 static __global__ void part(struct sw_dropout_args a, struct sw_channels k)
 {
     uint32_t channels = (uint32_t)k.channels, features = channels * (uint32_t)k.pixels;
+
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (uint32_t e = (uint32_t)sw_first(); e < features; e += (uint32_t)sw_stride()) {
             int64_t c = e % channels, pixel = e / channels;
@@ -64,16 +69,19 @@ static int launch_dropout(const struct sw_cuda_launch *l, const void *args)
     struct sw_channels k;
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
+
     const bool is_part = a->dropout.channels && a->dropout.channels != k.channels;
     cudaError_t answer = cudaSuccess;
     if (a->x != a->y && sw_desc_storage(&a->desc) != sw_desc_count(&a->desc))
         answer = cudaMemsetAsync(a->y, 0, sw_desc_bytes(&a->desc), l->stream);
     if (answer != cudaSuccess)
         return (int)answer;
+
     if (is_part)
         SW_START(part, sw_row_grid(&k), SW_THREADS, l, *a, k);
     else
         SW_START(whole, sw_row_grid(&k), SW_THREADS, l, *a, k);
+
     return (int)cudaGetLastError();
 }
 

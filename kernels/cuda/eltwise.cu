@@ -6,8 +6,10 @@
 static __device__ __forceinline__ float combined(const struct sw_eltwise_args &e, int64_t i)
 {
     float v = e.kind == SW_ELTWISE_SUM ? e.factor[0] * e.x[0][i] : e.x[0][i];
+
     for (int k = 1; k < e.count; k++) {
         float x = e.x[k][i];
+
         if (e.kind == SW_ELTWISE_SUM)
             v += e.factor[k] * x;
         else if (e.kind == SW_ELTWISE_PRODUCT)
@@ -15,6 +17,7 @@ static __device__ __forceinline__ float combined(const struct sw_eltwise_args &e
         else
             v = v > x || v != v ? v : x;
     }
+
     return v;
 }
 
@@ -61,15 +64,18 @@ static __global__ void one_backward(struct sw_eltwise_gradient_args e)
 {
     for (int64_t i = sw_first(); i < e.n; i += sw_stride()) {
         float g = passed(e.y, e.dy, i);
+
         for (int k = 0; k < e.count; k++) {
             if (k == e.of)
                 continue;
+
             float mine = e.kind == SW_ELTWISE_MAX ? e.x[e.of][i] : 0.0f, other = e.x[k][i];
             if (e.kind == SW_ELTWISE_PRODUCT)
                 g *= other;
             else if (!(k > e.of ? mine >= other : mine > other))
                 g = 0.0f;
         }
+
         e.dx[i] = g + (e.add ? e.dx[i] : 0.0f);
     }
 }

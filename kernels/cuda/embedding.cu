@@ -17,10 +17,12 @@ static __device__ __forceinline__ bool counts(const lists &k, const int32_t *tok
 {
     int32_t token = tokens[i];
     int64_t in_row = k.per_row * k.length;
+
     if (token == k.skip)
         return false;
     if (token >= 0 && token < k.vocabulary)
         return true;
+
     sw_tell(trouble, SW_FOUND_TOKEN, 0, i / in_row, i % in_row, k.vocabulary, (double)token);
     return false;
 }
@@ -39,15 +41,18 @@ static __device__ __forceinline__ int64_t tokens_of(const lists &k, const int32_
 static __global__ void forward(struct sw_embedding_args a, struct sw_cuda_trouble *trouble)
 {
     const lists &k = a.lists;
+
     const int64_t valid = valid_lists(k, a.step), all = k.rows * k.per_row;
     for (int64_t i = sw_first(); i < all * a.width; i += sw_stride()) {
         int64_t list = i / a.width, c = i % a.width, n = 0;
         float sum = 0.0f;
+
         for (int64_t t = list * k.length; t < (list + 1) * k.length && list < valid; t++) {
             n += a.token[t] != k.skip ? 1 : 0;
             if (counts(k, a.token, t, trouble))
                 sum += a.weight[a.token[t] * a.width + c];
         }
+
         a.y[i] = n > 1 ? sum / (float)n : sum;
     }
 }
@@ -68,16 +73,20 @@ static __global__ void link_tokens(struct sw_embedding_gradient_args a, int32_t 
                                    int32_t *first, struct sw_cuda_trouble *trouble)
 {
     __shared__ int room[SW_THREADS];
+
     int64_t tokens = valid_lists(a.lists, a.step) * a.lists.length;
     for (int64_t i = blockIdx.x; i < tokens; i += gridDim.x) {
         bool mine = counts(a.lists, a.token, i, trouble);
         int before = 0; /* position of the previous equal token + 1 */
+
         for (int64_t end = i; end > 0 && mine && before == 0; end -= blockDim.x) {
             int64_t j = end - 1 - threadIdx.x;
             before = sw_block_max_int(j >= 0 && a.token[j] == a.token[i] ? (int)j + 1 : 0, room);
         }
+
         if (threadIdx.x > 0)
             continue;
+
         first[i] = mine && before == 0 ? 1 : 0;
         if (before > 0)
             next[before - 1] = (int32_t)i;
@@ -88,16 +97,20 @@ static __global__ void backward(struct sw_embedding_gradient_args a, const int32
                                 const int32_t *first)
 {
     const lists &k = a.lists;
+
     int64_t tokens = valid_lists(k, a.step) * k.length;
     for (int64_t i = blockIdx.x; i < tokens; i += gridDim.x) {
         if (!first[i])
             continue;
+
         for (int64_t c = threadIdx.x; c < a.width; c += blockDim.x) {
             float sum = 0.0f;
+
             for (int64_t j = i; j >= 0; j = next[j]) {
                 int64_t list = j / k.length;
                 sum += 1.0f / (float)tokens_of(k, a.token, list) * a.dy[list * a.width + c];
             }
+
             a.dweight[a.token[i] * a.width + c] = sum;
         }
     }
@@ -121,14 +134,17 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
     const int64_t table = a->lists.vocabulary * a->width, tokens = all_tokens(a->lists);
     int32_t *next = (int32_t *)l->room, *first = next + tokens;
     cudaError_t answer = cudaMemsetAsync(a->dweight, 0, (size_t)table * sizeof(float), l->stream);
+
     if (answer == cudaSuccess)
         answer = cudaMemsetAsync(next, 0xff, (size_t)tokens * sizeof *next, l->stream);
     if (answer != cudaSuccess)
         return (int)answer;
+
     unsigned blocks = sw_blocks_of(tokens, 65535);
     SW_START(link_tokens, blocks, sw_threads_for(tokens), l, *a, next, first, l->trouble);
     SW_START(backward, blocks, sw_threads_for(a->width), l, *a, (const int32_t *)next,
              (const int32_t *)first);
+
     return (int)cudaGetLastError();
 }
 
@@ -137,6 +153,7 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 static __global__ void onehot(struct sw_onehot_args a, struct sw_cuda_trouble *trouble)
 {
     const lists &k = a.lists;
+
     const int64_t valid = valid_lists(k, a.step), all = k.rows * k.per_row;
     for (int64_t i = sw_first(); i < all * k.vocabulary; i += sw_stride()) {
         int64_t list = i / k.vocabulary, c = i % k.vocabulary;

@@ -14,11 +14,13 @@ static __global__ void fold(struct sw_fold_args f, struct program p)
     for (int64_t i = sw_first(); i < f.n; i += sw_stride()) {
         float stack[SW_TREE_DEPTH];
         int depth = 0;
+
         for (int t = 0; t < f.count; t++) {
             stack[depth++] = f.x[t][i];
             for (int a = p.adds[t]; a > 0; a--, depth--)
                 stack[depth - 2] += stack[depth - 1];
         }
+
         f.y[i] = stack[0];
     }
 }
@@ -27,9 +29,11 @@ static int launch_fold(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_fold_args *a = (const struct sw_fold_args *)args;
     struct program p = {};
+
     for (int t = 0, begin = 0; t < a->count; begin = a->ends[t++])
         p.adds[t] = sw_tree_adds(a->ends[a->count - 1], begin, a->ends[t]);
     SW_START(fold, sw_blocks_for(a->n, l), SW_THREADS, l, *a, p);
+
     return (int)cudaGetLastError();
 }
 

@@ -70,6 +70,7 @@ static __global__ void convert_fours(int64_t n, const typename C::from *x, typen
 {
     const four<typename C::from> *from = (const four<typename C::from> *)x;
     four<typename C::to> *to = (four<typename C::to> *)y;
+
     for (int64_t i = sw_first(); i < n / 4; i += sw_stride()) {
         four<typename C::from> a = from[i];
         four<typename C::to> b;
@@ -102,6 +103,7 @@ static void start(const struct sw_cuda_box *b, int64_t n, const void *src, void 
 {
     const typename C::from *x = (const typename C::from *)src;
     typename C::to *y = (typename C::to *)dst;
+
     if (b)
         SW_START(convert_box<C>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, x, y);
     else if (in_fours<C>(n, src, dst))
@@ -119,6 +121,7 @@ static int run(enum sw_cuda_conversion c, const struct sw_cuda_box *b, int64_t n
         start<from_fp16>, start<round_bf16>, start<round_fp16>};
     if (n == 0)
         return (int)cudaSuccess;
+
     starts[c](b, n, src, dst, l);
     return (int)cudaGetLastError();
 }

@@ -5,11 +5,13 @@
 static __global__ void count_labels(struct sw_label_count_args a)
 {
     __shared__ double room[SW_THREADS];
+
     const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows);
     const int64_t ignored = sw_labels_ignored(&a.labels);
     double mine = 0;
     for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
         mine += a.labels.label[r] != ignored ? 1 : 0;
+
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0)
         *a.count = sum;

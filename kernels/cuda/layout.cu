@@ -18,6 +18,7 @@ static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
     int64_t n = sw_box_count(b);
     if (n == 0)
         return (int)cudaSuccess;
+
     if (b->element_bytes == 1)
         SW_START(copy_box<uint8_t>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, (const uint8_t *)src,
                  (uint8_t *)dst);
@@ -27,6 +28,7 @@ static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
     else
         SW_START(copy_box<uint32_t>, sw_blocks_for(n, l), SW_THREADS, l, *b, n,
                  (const uint32_t *)src, (uint32_t *)dst);
+
     return (int)cudaGetLastError();
 }
 
@@ -35,9 +37,11 @@ static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
 static struct sw_cuda_layout layout_of(const struct sw_desc *d)
 {
     struct sw_cuda_layout l = {};
+
     l.ndim = d->ndim;
     for (int i = 0; i < d->ndim; i++)
         l.axis[i] = sw_axis_of(d, i);
+
     return l;
 }
 
@@ -52,11 +56,13 @@ static int clear(const struct sw_desc *d, void *to, const struct sw_cuda_launch 
 static struct sw_cuda_box whole(const struct sw_desc *from, const struct sw_desc *to)
 {
     struct sw_cuda_box b = {};
+
     b.from = layout_of(from);
     b.to = layout_of(to);
     b.element_bytes = (int)sw_dtype_bytes(from->dtype);
     for (int i = 0; i < from->ndim; i++)
         b.size[i] = from->dim[i];
+
     return b;
 }
 
@@ -66,6 +72,7 @@ int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c
 {
     if (sw_desc_equal(from, to))
         return sw_cuda_convert(c, sw_desc_storage(to), src, dst, l);
+
     struct sw_cuda_box b = whole(from, to);
     int answer = clear(to, dst, l);
     return answer ? answer : sw_cuda_convert_box(c, &b, src, dst, l);
@@ -76,6 +83,7 @@ int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, 
 {
     if (sw_desc_equal(from, to))
         return (int)cudaMemcpyAsync(dst, src, sw_desc_bytes(to), cudaMemcpyDefault, l->stream);
+
     struct sw_cuda_box b = whole(from, to);
     int answer = clear(to, dst, l);
     return answer ? answer : copy(&b, src, dst, l);
@@ -87,10 +95,12 @@ static int launch_part(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_part_args *a = (const struct sw_part_args *)args;
     struct sw_cuda_box b = whole(&a->from, &a->to);
+
     b.add = a->add;
     b.size[a->axis] = a->count;
     b.from_at[a->axis] = a->from_at;
     b.to_at[a->axis] = a->to_at;
+
     return copy(&b, a->src, a->dst, l);
 }
 
@@ -99,12 +109,14 @@ static __global__ void zero_padding(struct sw_desc d, struct sw_cuda_layout at, 
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t offset = 0, rest = i;
         bool outside = false;
+
         for (int k = at.ndim - 1; k >= 0; k--) {
             int64_t index = rest % d.padded[k];
             rest /= d.padded[k];
             outside = outside || index >= d.dim[k];
             offset += sw_axis_offset(&at.axis[k], index);
         }
+
         if (outside)
             x[offset] = 0.0f;
     }
@@ -115,12 +127,15 @@ static int launch_zero_padding(const struct sw_cuda_launch *l, const void *args)
     const struct sw_zero_padding_args *a = (const struct sw_zero_padding_args *)args;
     const struct sw_desc *d = &a->desc;
     int64_t n = 1, here = 1;
+
     for (int i = 0; i < d->ndim; i++) {
         n *= d->padded[i];
         here *= d->dim[i];
     }
+
     if (n == here)
         return (int)cudaSuccess;
+
     SW_START(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n, a->x);
     return (int)cudaGetLastError();
 }

@@ -30,12 +30,14 @@ static __device__ float sum_window(const struct sw_cuda_lrn &a, const float *v, 
     int64_t x0 = within ? clip(w - half, a.width) : w;
     int64_t x1 = within ? clip(w + half + 1, a.width) : w + 1;
     float sum = 0.0f;
+
     for (int64_t j = c0; j < c1; j++)
         for (int64_t y = y0; y < y1; y++)
             for (int64_t x = x0; x < x1; x++) {
                 float e = v[sw_offset(a.k, r, j, y * a.width + x)];
                 sum += squares ? e * e : e;
             }
+
     return sum;
 }
 
@@ -44,7 +46,9 @@ static __global__ void forward(struct sw_cuda_lrn a)
     for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
         for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
             int64_t c, pixel, at = r * a.k.row_stride + i;
+
             sw_element_at(a.k, (uint32_t)i, &c, &pixel);
+
             float scale = a.bias;
             if (c < a.k.channels)
                 scale += a.alpha * sum_window(a, a.x, true, r, c, pixel);
@@ -73,6 +77,7 @@ static __global__ void ratios(struct sw_cuda_lrn a)
 static __global__ void backward(struct sw_cuda_lrn a)
 {
     float factor = 2.0f * a.alpha * a.beta;
+
     for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
         for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
             int64_t c, pixel, at = r * a.k.row_stride + i;

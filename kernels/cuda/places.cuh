@@ -11,6 +11,7 @@ static __device__ __forceinline__ int64_t sw_offset(const struct sw_channels &k,
     const int64_t place = k.lanes == 1 ? channel * k.group_stride
                           : k.padded   ? c / lanes * k.group_stride + c % lanes
                                        : channel; /* all channels are adjacent */
+
     return row * k.row_stride + place + pixel * k.pixel_stride;
 }
 
@@ -21,6 +22,7 @@ static __device__ __forceinline__ void sw_element_at(const struct sw_channels &k
 {
     uint32_t lanes = (uint32_t)k.lanes, group = (uint32_t)k.group_stride,
              step = (uint32_t)k.pixel_stride;
+
     if (k.lanes == 1) {
         *channel = at / group;
         *pixel = at % group;

@@ -13,8 +13,10 @@ static __device__ __forceinline__ struct window window_of(int64_t out, int64_t k
                                                           int64_t stride, int64_t pad, int64_t in)
 {
     int64_t start = out * stride - pad, end = start + kernel;
+
     if (end > in + pad)
         end = in + pad;
+
     struct window w = {start > 0 ? start : 0, end < in ? end : in, end - start};
     return w;
 }
@@ -50,6 +52,7 @@ static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t
 {
     float best = -CUDART_INF_F;
     int64_t at = h.from * p.w.in_w + w.from;
+
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t x = w.from; x < w.to; x++) {
             float v = p.x[sw_offset(p.in, r, c, y * p.w.in_w + x)];
@@ -58,6 +61,7 @@ static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t
                 at = y * p.w.in_w + x;
             }
         }
+
     *pixel = (int32_t)at;
     return best;
 }
@@ -66,9 +70,11 @@ static __device__ float average(const struct sw_cuda_pool &p, int64_t r, int64_t
                                 const struct window &h, const struct window &w)
 {
     float sum = 0.0f;
+
     for (int64_t y = h.from; y < h.to; y++)
         for (int64_t x = w.from; x < w.to; x++)
             sum += p.x[sw_offset(p.in, r, c, y * p.w.in_w + x)];
+
     return sum / divisor_of(p, h, w);
 }
 
@@ -79,11 +85,14 @@ template <bool max> static __global__ void forward(struct sw_cuda_pool p)
             int64_t c, o, at = r * p.out.row_stride + i;
             int32_t pixel = 0;
             float y = 0.0f;
+
             sw_element_at(p.out, (uint32_t)i, &c, &o);
+
             if (c < p.out.channels) {
                 struct window h = window_h(p.w, o / p.w.out_w), w = window_w(p.w, o % p.w.out_w);
                 y = max ? largest(p, r, c, h, w, &pixel) : average(p, r, c, h, w);
             }
+
             p.y[at] = y;
             if (max && p.index)
                 p.index[at] = pixel;
@@ -108,6 +117,7 @@ static __device__ __forceinline__ void outputs_of(int64_t i, int64_t kernel, int
                                                   int64_t *to)
 {
     int64_t low = i + pad - kernel + 1;
+
     *from = low > 0 ? (low + stride - 1) / stride : 0;
     *to = (i + pad) / stride + 1;
     if (*to > out)
@@ -117,13 +127,16 @@ static __device__ __forceinline__ void outputs_of(int64_t i, int64_t kernel, int
 template <bool max> static __global__ void backward(struct sw_cuda_pool p)
 {
     const struct sw_kernel_windows &k = p.w;
+
     for (int64_t r = blockIdx.y; r < p.in.rows; r += gridDim.y)
         for (int64_t i = sw_first(); i < p.in.row_stride; i += sw_stride()) {
             int64_t c, pixel, y0, y1, x0, x1;
             float sum = 0.0f;
+
             sw_element_at(p.in, (uint32_t)i, &c, &pixel);
             outputs_of(pixel / k.in_w, k.kernel_h, k.stride_h, k.pad_h, k.out_h, &y0, &y1);
             outputs_of(pixel % k.in_w, k.kernel_w, k.stride_w, k.pad_w, k.out_w, &x0, &x1);
+
             for (int64_t y = y0; y < y1 && c < p.in.channels; y++)
                 for (int64_t x = x0; x < x1; x++) {
                     int64_t at = sw_offset(p.out, r, c, y * k.out_w + x);
@@ -132,6 +145,7 @@ template <bool max> static __global__ void backward(struct sw_cuda_pool p)
                     else if (p.index[at] == pixel)
                         sum += p.dy[at];
                 }
+
             p.dx[r * p.in.row_stride + i] = sum;
         }
 }

@@ -31,6 +31,7 @@ SW_CUDA_KERNELS(recurrent) = {{{&sw_op_carry_on, launch_initial_state, NULL}, {}
 static __global__ void begin(struct sw_recurrent_args a)
 {
     const struct sw_recurrent &r = a.r;
+
     const bool goes_on = a.carried && !a.step->sequences_begin;
     float *first = a.before + sw_recurrent_step(&r, 0) * r.hidden;
     for (int64_t i = sw_first(); i < r.rows * r.hidden; i += sw_stride()) {
@@ -53,10 +54,12 @@ static __device__ float gru(float *a, const float *b, int64_t n, float before)
 {
     float r = sigmoid(a[0] + b[0]), z = sigmoid(a[n] + b[n]), q = a[3 * n] + b[3 * n];
     float t = tanhf(a[2 * n] + b[2 * n] + r * q);
+
     a[0] = r;
     a[n] = z;
     a[2 * n] = t;
     a[3 * n] = q;
+
     return (1 - z) * t + z * before;
 }
 
@@ -65,12 +68,14 @@ static __device__ float lstm(float *a, const float *b, int64_t n, float *c)
     float i = sigmoid(a[0] + b[0]), f = sigmoid(a[n] + b[n]);
     float g = tanhf(a[2 * n] + b[2 * n]), o = sigmoid(a[3 * n] + b[3 * n]);
     float now = f * *c + i * g;
+
     a[0] = i;
     a[n] = f;
     a[2 * n] = g;
     a[3 * n] = o;
     a[4 * n] = *c;
     *c = now;
+
     return o * tanhf(now);
 }
 
@@ -83,6 +88,7 @@ static __device__ float rnn(bool relu, float *a, const float *b)
 static __global__ void forward(struct sw_cuda_cell k)
 {
     int64_t n = k.hidden;
+
     for (int64_t i = sw_first(); i < k.rows * n; i += sw_stride()) {
         int64_t r = i / n, j = i % n;
         float *a = k.gates + r * k.gates_pitch + j;
@@ -90,6 +96,7 @@ static __global__ void forward(struct sw_cuda_cell k)
         float h = k.kind == SW_CELL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
                   : k.kind == SW_CELL_LSTM ? lstm(a, b, n, k.c + i)
                                            : rnn(k.kind == SW_CELL_RNN_RELU, a, b);
+
         if (k.next)
             k.next[r * k.before_pitch + j] = h;
         if (k.y)
@@ -110,10 +117,12 @@ static __device__ float gru_back(const float *a, float before, float dh, int64_t
 {
     float r = a[0], z = a[n], t = a[2 * n], q = a[3 * n];
     float candidate = dh * (1 - z) * (1 - t * t);
+
     d[0] = candidate * q * r * (1 - r);
     d[n] = dh * (before - t) * z * (1 - z);
     d[2 * n] = candidate;
     d[3 * n] = candidate * r;
+
     return dh * z;
 }
 
@@ -121,6 +130,7 @@ static __device__ void lstm_back(const float *a, float dh, float *dc, int64_t n,
 {
     float i = a[0], f = a[n], g = a[2 * n], o = a[3 * n], before = a[4 * n];
     float t = tanhf(f * before + i * g), c = *dc + dh * o * (1 - t * t);
+
     d[0] = c * g * i * (1 - i);
     d[n] = c * before * f * (1 - f);
     d[2 * n] = c * i * (1 - g * g);
@@ -131,17 +141,20 @@ static __device__ void lstm_back(const float *a, float dh, float *dc, int64_t n,
 static __global__ void backward(struct sw_cuda_cell_back k)
 {
     int64_t n = k.hidden;
+
     for (int64_t i = sw_first(); i < k.rows * n; i += sw_stride()) {
         int64_t r = i / n, j = i % n;
         const float *a = k.gates + r * k.gates_pitch + j;
         float *d = k.dgates + r * k.dgates_pitch + j;
         float dh = k.dh[i] + (k.dy ? k.dy[r * k.dy_pitch + j] : 0.0f);
+
         if (k.kind == SW_CELL_GRU)
             dh = gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
         else if (k.kind == SW_CELL_LSTM)
             lstm_back(a, dh, k.dc + i, n, d);
         else
             *d = dh * (k.kind == SW_CELL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
+
         k.dh[i] = dh;
     }
 }

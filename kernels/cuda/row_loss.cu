@@ -29,8 +29,10 @@ static __device__ __forceinline__ float hinge(bool squared, float m, float *slop
 static __device__ double elements(bool sigmoid, const struct row &k)
 {
     double sum = 0;
+
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
         float x = k.x[i], t = k.t[i];
+
         if (sigmoid) {
             float e = expf(-fabsf(x)), small = 1.0f / (1.0f + e);
             k.y[i] = x < 0 ? e * small : small;
@@ -41,6 +43,7 @@ static __device__ double elements(bool sigmoid, const struct row &k)
             sum += (double)(0.5f * d * d);
         }
     }
+
     return sum;
 }
 
@@ -51,11 +54,14 @@ static __device__ double shares(bool poisson, const struct row &k, struct room *
 {
     double total = 0, scores = 0, factorials = 0, sum = 0;
     float m = -CUDART_INF_F;
+
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
         total += (double)k.t[i];
         m = k.x[i] > m ? k.x[i] : m;
     }
+
     total = sw_block_sum(total, room->sum);
+
     m = sw_block_max(m, room->most);
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
         float t = k.t[i], e = expf(k.x[i] - m);
@@ -64,15 +70,19 @@ static __device__ double shares(bool poisson, const struct row &k, struct room *
         scores += t > 0 ? (double)t * ((double)k.x[i] - (double)m) : 0;
         factorials += poisson && t > 0 && t != 1 ? lgamma((double)t + 1) : 0;
     }
+
     sum = sw_block_sum(sum, room->sum);
     scores = sw_block_sum(scores, room->sum);
     factorials = sw_block_sum(factorials, room->sum);
+
     float scale = (float)((poisson ? total : 1) / sum);
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x)
         k.y[i] *= scale;
+
     double log_sum = log(sum);
     if (!(total > 0))
         return log_sum - log_sum;
+
     return poisson ? total - total * (log(total) - log_sum) - scores + factorials
                    : log_sum - scores / total;
 }
@@ -82,11 +92,13 @@ static __device__ double shares(bool poisson, const struct row &k, struct room *
 static __device__ double hinges(const struct sw_row_loss_args &a, const struct row &k)
 {
     double sum = 0;
+
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
         float s = i == k.label ? 1.0f : -1.0f, slope;
         sum += (double)hinge(a.squared, a.margin - s * k.x[i], &slope);
         k.y[i] = -s * slope;
     }
+
     return sum;
 }
 
@@ -95,17 +107,22 @@ static __device__ double ranking(const struct sw_row_loss_args &a, const struct 
 {
     double sum = 0, slopes = 0;
     float least = a.margin - k.x[k.label];
+
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
         float slope;
+
         if (i == k.label)
             continue;
+
         sum += (double)hinge(a.squared, least + k.x[i], &slope);
         k.y[i] = slope;
         slopes += (double)slope;
     }
+
     slopes = sw_block_sum(slopes, room->sum);
     if (threadIdx.x == 0)
         k.y[k.label] = (float)-slopes;
+
     return sum;
 }
 
@@ -118,6 +135,7 @@ static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
         return t >= -1e-3f && t <= 1 + 1e-3f;
     if (kind == SW_LOSS_SOFTMAX || kind == SW_LOSS_POISSON)
         return t >= 0 && t < CUDART_INF_F;
+
     return true;
 }
 
@@ -127,6 +145,7 @@ static __device__ double loss_of(const struct sw_row_loss_args &a, const struct 
                                  struct room *room)
 {
     double all;
+
     switch (a.kind) {
     case SW_LOSS_EUCLIDEAN:
     case SW_LOSS_SIGMOID:
@@ -140,6 +159,7 @@ static __device__ double loss_of(const struct sw_row_loss_args &a, const struct 
     case SW_LOSS_RANKING:
         return ranking(a, k, room);
     }
+
     return 0;
 }
 
@@ -147,20 +167,24 @@ static __global__ void forward(struct sw_row_loss_args a, uint64_t who, double *
                                struct sw_cuda_trouble *trouble)
 {
     __shared__ struct room room;
+
     int64_t valid = sw_op_valid_rows(a.step, a.rows), n = a.columns;
     const int32_t *label = a.target ? NULL : a.labels.label;
     double loss = 0, rows = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         const struct row k = {a.x + r * n, a.target ? a.target + r * n : NULL, a.y + r * n, n,
                               label ? label[r] : 0};
+
         for (int64_t i = threadIdx.x; a.target && i < n; i += blockDim.x)
             if (!fits(a.kind, k.t[i]))
                 sw_tell(trouble, SW_FOUND_TARGET, who, r, i, a.kind, (double)k.t[i]);
+
         bool counts = !label || sw_label_fits(k.label, n, r, who, trouble);
         double mine = counts ? loss_of(a, k, &room) : 0;
         loss += sw_block_sum(mine, room.sum);
         rows++;
     }
+
     sw_store_partial(part, loss, rows);
 }
 
@@ -168,9 +192,11 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_row_loss_args *a = (const struct sw_row_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
+
     SW_START(forward, blocks, sw_threads_for(a->columns), l, *a, (uint64_t)(uintptr_t)a->who,
              l->partials, l->trouble);
     SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+
     return (int)cudaGetLastError();
 }
 
@@ -178,17 +204,20 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 static __global__ void backward(struct sw_row_gradient_args a)
 {
     __shared__ double room[SW_THREADS];
+
     bool softmax = a.kind == SW_LOSS_SOFTMAX;
     bool by_target = softmax || a.kind == SW_LOSS_SIGMOID || a.kind == SW_LOSS_POISSON;
     int64_t valid = sw_op_valid_rows(a.step, a.rows), n = a.columns;
     float scale = a.weight * a.step->backward_scale;
     for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         double total = softmax ? 0 : 1;
+
         if (softmax && r < valid) {
             for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
                 total += (double)a.target[r * n + i];
             total = sw_block_sum(total, room);
         }
+
         float share = (float)(1 / total);
         bool counts = r < valid && total > 0;
         for (int64_t i = r * n + threadIdx.x; i < (r + 1) * n; i += blockDim.x)
@@ -208,18 +237,22 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 static __global__ void triplets(struct sw_triplet_loss_args a, double *part)
 {
     __shared__ double room[SW_THREADS];
+
     int64_t valid = sw_op_valid_rows(a.step, a.rows), n = a.columns;
     double loss = 0, rows = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         double dot = 0;
+
         for (int64_t i = r * n + threadIdx.x; i < (r + 1) * n; i += blockDim.x)
             dot += (double)a.anchor[i] * ((double)a.other[i] - (double)a.match[i]);
+
         float slope, m = (float)((double)a.margin + sw_block_sum(dot, room));
         loss += (double)hinge(a.squared, m, &slope);
         rows++;
         if (threadIdx.x == 0)
             a.slope[r] = slope;
     }
+
     sw_store_partial(part, loss, rows);
 }
 
@@ -227,6 +260,7 @@ static int launch_triplets(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_triplet_loss_args *a = (const struct sw_triplet_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
+
     SW_START(triplets, blocks, sw_threads_for(a->columns), l, *a, l->partials);
     SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
     return (int)cudaGetLastError();
@@ -236,6 +270,7 @@ static __global__ void triplets_backward(struct sw_triplet_gradient_args a)
 {
     int64_t valid = sw_op_valid_rows(a.step, a.rows);
     float scale = a.weight * a.step->backward_scale;
+
     for (int64_t i = sw_first(); i < a.rows * a.columns; i += sw_stride()) {
         int64_t r = i / a.columns;
         float plus = a.plus ? a.plus[i] : 0.0f, minus = a.minus ? a.minus[i] : 0.0f;

@@ -17,13 +17,16 @@ static __global__ void sw_add_row_partials(const double *part, unsigned parts, f
                                         struct sw_result *result)
 {
     __shared__ double room[SW_THREADS];
+
     double sum = 0, rows = 0;
     for (unsigned i = threadIdx.x; i < parts; i += blockDim.x) {
         sum += part[2 * i];
         rows += part[2 * i + 1];
     }
+
     sum = sw_block_sum(sum, room);
     rows = sw_block_sum(rows, room);
+
     if (threadIdx.x == 0) {
         result->sum = (double)weight * sum;
         result->weight = rows;

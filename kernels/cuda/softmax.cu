@@ -9,18 +9,22 @@ static __global__ void rows_forward(int64_t rows, int64_t n, const float *x, flo
 {
     __shared__ float most[SW_THREADS];
     __shared__ double room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         const float *from = x + r * n;
         float *to = y + r * n, m = -CUDART_INF_F;
+
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             m = from[i] > m ? from[i] : m;
         m = sw_block_max(m, most);
+
         double sum = 0;
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
             float e = expf(from[i] - m);
             to[i] = e;
             sum += (double)e;
         }
+
         float scale = (float)(1.0 / sw_block_sum(sum, room));
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             to[i] *= scale;
@@ -31,11 +35,14 @@ static __global__ void rows_backward(int64_t rows, int64_t n, const float *y, co
                                      float *dx)
 {
     __shared__ double room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         int64_t at = r * n;
         double sum = 0;
+
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             sum += (double)(y[at + i] * dy[at + i]);
+
         float dot = (float)sw_block_sum(sum, room);
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             dx[at + i] = y[at + i] * (dy[at + i] - dot);
@@ -49,13 +56,16 @@ static __global__ void places_forward(int64_t rows, int64_t classes, int64_t pla
         int64_t at = i / places * classes * places + i % places;
         float m = x[at];
         double sum = 0;
+
         for (int64_t c = 1; c < classes; c++)
             m = x[at + c * places] > m ? x[at + c * places] : m;
+
         for (int64_t c = 0; c < classes; c++) {
             float e = expf(x[at + c * places] - m);
             y[at + c * places] = e;
             sum += (double)e;
         }
+
         float scale = (float)(1.0 / sum);
         for (int64_t c = 0; c < classes; c++)
             y[at + c * places] *= scale;
@@ -68,6 +78,7 @@ static __global__ void places_backward(int64_t rows, int64_t classes, int64_t pl
     for (int64_t i = sw_first(); i < rows * places; i += sw_stride()) {
         int64_t at = i / places * classes * places + i % places;
         double sum = 0;
+
         for (int64_t c = 0; c < classes; c++)
             sum += (double)(y[at + c * places] * dy[at + c * places]);
         for (int64_t c = 0; c < classes; c++)
@@ -78,24 +89,28 @@ static __global__ void places_backward(int64_t rows, int64_t classes, int64_t pl
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_args *a = (const struct sw_softmax_args *)args;
+
     if (a->places == 1)
         SW_START(rows_forward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, a->rows,
                  a->classes, a->x, a->y);
     else
         SW_START(places_forward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l, a->rows,
                  a->classes, a->places, a->x, a->y);
+
     return (int)cudaGetLastError();
 }
 
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_args *a = (const struct sw_softmax_args *)args;
+
     if (a->places == 1)
         SW_START(rows_backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l,
                  a->rows, a->classes, (const float *)a->y, a->dy, a->dx);
     else
         SW_START(places_backward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l, a->rows,
                  a->classes, a->places, (const float *)a->y, a->dy, a->dx);
+
     return (int)cudaGetLastError();
 }
 

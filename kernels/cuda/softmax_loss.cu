@@ -10,6 +10,7 @@ static __global__ void forward(struct sw_softmax_loss_args a, uint64_t who, doub
 {
     __shared__ float most[SW_THREADS];
     __shared__ double room[SW_THREADS];
+
     int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     const int64_t ignored = sw_labels_ignored(&a.labels);
     double loss = 0, counted = 0;
@@ -19,22 +20,27 @@ static __global__ void forward(struct sw_softmax_loss_args a, uint64_t who, doub
         int64_t label = a.labels.label[r];
         bool counts = label != ignored && sw_label_fits(label, n, r, who, trouble);
         float at_label = counts ? x[label] : 0.0f;
+
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             m = x[i] > m ? x[i] : m;
         m = sw_block_max(m, most);
+
         double sum = 0;
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
             float e = expf(x[i] - m);
             y[i] = e;
             sum += (double)e;
         }
+
         sum = sw_block_sum(sum, room);
+
         float scale = (float)(1.0 / sum);
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             y[i] *= scale;
         loss += counts ? log(sum) - ((double)at_label - (double)m) : 0;
         counted += counts ? 1 : 0;
     }
+
     sw_store_partial(part, loss, counted);
 }
 
@@ -42,9 +48,11 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_loss_args *a = (const struct sw_softmax_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
+
     SW_START(forward, blocks, sw_threads_for(a->classes), l, *a,
              (uint64_t)(uintptr_t)sw_op_softmax_loss.name, l->partials, l->trouble);
     SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+
     return (int)cudaGetLastError();
 }
 
@@ -53,6 +61,7 @@ static __global__ void backward(struct sw_softmax_gradient_args a)
     int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     const int64_t ignored = sw_labels_ignored(&a.labels);
     float scale = sw_softmax_gradient_scale(&a);
+
     for (int64_t i = sw_first(); i < a.rows * n; i += sw_stride()) {
         int64_t r = i / n, label = r < valid ? a.labels.label[r] : ignored;
         bool counts = r < valid && label != ignored;

@@ -9,20 +9,24 @@ enum { COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
 static __global__ void sum_rows(int64_t rows, int64_t columns, const float *x, float *sum)
 {
     __shared__ double room[SW_THREADS];
+
     unsigned column = threadIdx.x % COLUMNS, line = threadIdx.x / COLUMNS;
     for (int64_t first = (int64_t)blockIdx.x * COLUMNS; first < columns;
          first += (int64_t)gridDim.x * COLUMNS) {
         int64_t c = first + column;
         double mine = 0;
+
         for (int64_t r = line; r < rows && c < columns; r += LINES)
             mine += (double)x[r * columns + c];
         room[threadIdx.x] = mine;
         __syncthreads();
+
         for (unsigned half = LINES / 2; half > 0; half /= 2) {
             if (line < half)
                 room[threadIdx.x] += room[threadIdx.x + half * COLUMNS];
             __syncthreads();
         }
+
         if (line == 0 && c < columns)
             sum[c] = (float)room[column];
         __syncthreads();
@@ -46,9 +50,11 @@ static int launch_sum_rows(const struct sw_cuda_launch *l, const void *args)
 static __global__ void sum_parts(const float *x, int64_t n, double *part)
 {
     __shared__ double room[SW_THREADS];
+
     double mine = 0;
     for (int64_t i = sw_first(); i < n; i += sw_stride())
         mine += (double)x[i];
+
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0)
         part[blockIdx.x] = sum;
@@ -66,6 +72,7 @@ static int launch_total(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_total_args *a = (const struct sw_total_args *)args;
     unsigned parts = sw_sum_blocks((a->n + SW_THREADS - 1) / SW_THREADS);
+
     SW_START(sum_parts, parts, SW_THREADS, l, a->x, a->n, l->partials);
     SW_START(add_parts, 1, 1, l, l->partials, parts, a->total);
     return (int)cudaGetLastError();
@@ -74,10 +81,13 @@ static int launch_total(const struct sw_cuda_launch *l, const void *args)
 static __global__ void row_sums(int64_t rows, int64_t columns, const float *x, float *sum)
 {
     __shared__ double room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         double mine = 0;
+
         for (int64_t c = threadIdx.x; c < columns; c += blockDim.x)
             mine += (double)x[r * columns + c];
+
         double all = sw_block_sum(mine, room);
         if (threadIdx.x == 0)
             sum[r] = (float)all;

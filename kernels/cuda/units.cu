@@ -14,8 +14,10 @@ static __device__ __forceinline__ float softplus(float x)
 static __device__ __forceinline__ float mean_of(const struct sw_units_args &u, int64_t r, int64_t c)
 {
     float x = u.x[r * u.columns + c];
+
     if (!u.bias)
         return x;
+
     x += (u.total ? u.total[r] : 1.0f) * u.bias[c];
     return u.units == SW_UNITS_GAUSSIAN ? x : 1.0f / (1.0f + expf(-x));
 }
@@ -27,17 +29,21 @@ static __global__ void units(struct sw_units_args u)
     const uint32_t first = (uint32_t)u.step->first_row;
     const int64_t before = u.first_column / 4;
     const int64_t blocks = (u.first_column + u.columns + 3) / 4 - before;
+
     for (int64_t r = blockIdx.y; r < u.rows; r += gridDim.y)
         for (int64_t b = sw_first(); b < blocks; b += sw_stride()) {
             struct sw_philox4 w =
                 sw_philox_at(u.key, u.step->step, first + (uint32_t)r, (uint32_t)(before + b));
             float number[4];
+
             sw_normal(w.v, number);
             sw_normal(w.v + 2, number + 2);
+
             for (int k = 0; k < 4; k++) {
                 const int64_t c = 4 * (before + b) + k - u.first_column, at = r * u.columns + c;
                 if (c < 0 || c >= u.columns)
                     continue;
+
                 const float mean = mean_of(u, r, c);
                 const float drawn = normal                             ? mean + number[k]
                                     : sw_philox_uniform(w.v[k]) < mean ? 1.0f
@@ -63,11 +69,13 @@ static __device__ void add_up_before(double mine, double *below)
 {
     below[threadIdx.x + 1] = mine;
     __syncthreads();
+
     if (threadIdx.x == 0) {
         below[0] = 0;
         for (unsigned t = 1; t <= blockDim.x; t++)
             below[t] += below[t - 1];
     }
+
     __syncthreads();
 }
 
@@ -78,6 +86,7 @@ static __device__ int64_t sample_unit(const float *share, const double *below, i
 {
     const double at = (double)sw_philox_uniform(word) * below[blockDim.x];
     unsigned t = 0, end = blockDim.x;
+
     while (end - t > 1) {
         const unsigned middle = t + (end - t) / 2;
         if (below[middle] <= at && middle * piece < n)
@@ -85,6 +94,7 @@ static __device__ int64_t sample_unit(const float *share, const double *below, i
         else
             end = middle;
     }
+
     double sum = below[t];
     int64_t c = t * piece;
     for (int64_t last = c + piece < n ? c + piece - 1 : n - 1; c < last; c++) {
@@ -92,6 +102,7 @@ static __device__ int64_t sample_unit(const float *share, const double *below, i
         if (at < sum)
             break;
     }
+
     return c;
 }
 
@@ -102,6 +113,7 @@ static __device__ void draw_counts(const struct sw_units_args &u, int64_t r, con
 {
     const float total = u.total ? u.total[r] : 1.0f;
     const uint32_t row = (uint32_t)u.step->first_row + (uint32_t)r;
+
     for (uint32_t d = threadIdx.x; (float)d + 0.5f < total; d += blockDim.x) {
         const uint32_t word = sw_philox_word(u.key, u.step->step, row, d);
         int64_t c = sample_unit(share, below, piece, u.columns, word);
@@ -114,6 +126,7 @@ static __global__ void softmax_units(struct sw_units_args u)
 {
     __shared__ float room[SW_THREADS];
     __shared__ double below[SW_THREADS + 1];
+
     const bool goes_on = u.carried && !u.step->chains_begin;
     const int64_t n = u.columns, piece = (n + blockDim.x - 1) / blockDim.x;
     const int64_t from = threadIdx.x * piece, to = from + piece < n ? from + piece : n;
@@ -121,8 +134,10 @@ static __global__ void softmax_units(struct sw_units_args u)
         const int64_t at = r * n;
         float *share = u.share + at, most = -CUDART_INF_F;
         double mine = 0;
+
         for (int64_t c = from; c < to; c++)
             most = input_of(u, r, c) > most ? input_of(u, r, c) : most;
+
         most = sw_block_max(most, room);
         for (int64_t c = from; c < to; c++) {
             share[c] = expf(input_of(u, r, c) - most);
@@ -130,9 +145,11 @@ static __global__ void softmax_units(struct sw_units_args u)
             if (u.sample)
                 u.sample[at + c] = goes_on ? u.carried[at + c] : 0.0f;
         }
+
         add_up_before(mine, below);
         if (u.sample && !goes_on)
             draw_counts(u, r, share, below, piece);
+
         const double sum = below[blockDim.x];
         __syncthreads();
         for (int64_t c = from; c < to && u.mean; c++)
@@ -147,10 +164,12 @@ int sw_cuda_units(const struct sw_cuda_launch *l, const void *args)
         SW_START(softmax_units, sw_blocks_of(u->rows, 65535), sw_threads_for(u->columns), l, *u);
         return (int)cudaGetLastError();
     }
+
     const int64_t threads = (u->columns + 3) / 4;
     const dim3 grid(sw_blocks_of((threads + SW_THREADS - 1) / SW_THREADS, 1024),
                     sw_blocks_of(u->rows, 65535), 1);
     SW_START(units, grid, SW_THREADS, l, *u);
+
     return (int)cudaGetLastError();
 }
 
@@ -167,12 +186,15 @@ static __device__ __forceinline__ float element_energy(enum sw_units units, bool
 static __global__ void energies(struct sw_unit_energy_args e)
 {
     __shared__ double room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < e.rows; r += gridDim.x) {
         const float total = e.total ? e.total[r] : 1.0f;
         double mine = 0;
+
         for (int64_t c = threadIdx.x; c < e.columns; c += blockDim.x)
             mine +=
                 (double)element_energy(e.units, e.free, e.x[r * e.columns + c], total * e.bias[c]);
+
         double sum = sw_block_sum(mine, room);
         if (threadIdx.x == 0)
             e.energy[r] = e.add ? e.energy[r] + sum : sum;
@@ -182,10 +204,12 @@ static __global__ void energies(struct sw_unit_energy_args e)
 static __global__ void add_energies(struct sw_unit_energy_args e)
 {
     __shared__ double room[SW_THREADS];
+
     const int64_t valid = sw_op_valid_rows(e.step, e.rows);
     double mine = 0;
     for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
         mine += e.energy[r];
+
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0) {
         e.result->sum = (e.more ? e.result->sum : 0) + e.factor * sum;
@@ -196,9 +220,11 @@ static __global__ void add_energies(struct sw_unit_energy_args e)
 static int launch_energy(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_unit_energy_args *e = (const struct sw_unit_energy_args *)args;
+
     SW_START(energies, sw_blocks_of(e->rows, 65535), sw_threads_for(e->columns), l, *e);
     if (e->result)
         SW_START(add_energies, 1, SW_THREADS, l, *e);
+
     return (int)cudaGetLastError();
 }
 
@@ -207,18 +233,21 @@ static int launch_energy(const struct sw_cuda_launch *l, const void *args)
 static __global__ void flip(struct sw_flip_args f)
 {
     __shared__ double room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < f.rows; r += gridDim.x) {
         const uint32_t word =
             sw_philox_word(f.key, f.step->step, (uint32_t)f.step->first_row + (uint32_t)r, 0);
         const int64_t i = (int64_t)(((uint64_t)word * (uint64_t)f.visible) >> 32);
         const float change = 1.0f - 2.0f * f.v[r * f.visible + i];
         double mine = 0;
+
         for (int64_t j = threadIdx.x; j < f.hidden; j += blockDim.x) {
             float x = f.x[r * f.hidden + j], b = f.bias[j];
             float turned = x + change * f.weight[j * f.visible + i];
             mine += (double)(element_energy(f.hidden_units, true, turned, b) -
                              element_energy(f.hidden_units, true, x, b));
         }
+
         double sum = sw_block_sum(mine, room);
         if (threadIdx.x == 0)
             f.rise[r] = sum - (double)f.visible_bias[i] * (double)change;
@@ -228,10 +257,12 @@ static __global__ void flip(struct sw_flip_args f)
 static __global__ void add_rises(struct sw_flip_args f)
 {
     __shared__ double room[SW_THREADS];
+
     const int64_t valid = sw_op_valid_rows(f.step, f.rows);
     double mine = 0;
     for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
         mine -= fmax(-f.rise[r], 0.0) + log1p(exp(-fabs(f.rise[r])));
+
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0) {
         f.result->sum = (double)f.visible * sum;
@@ -258,14 +289,17 @@ SW_CUDA_KERNELS(units) = {{{&sw_op_units, sw_cuda_units, NULL},
 static __global__ void begin_annealing(struct sw_ais_args a)
 {
     __shared__ double room[SW_THREADS];
+
     const double half_log_2pi = 0.91893853320467274;
     const int64_t hidden = a.hidden_units == SW_UNITS_BERNOULLI ? a.hidden : 0;
     double mine = 0;
     for (int64_t i = threadIdx.x; i < a.visible; i += blockDim.x)
         mine += a.visible_units == SW_UNITS_GAUSSIAN ? half_log_2pi
                                                      : (double)softplus(a.visible_bias[i]);
+
     for (int64_t j = threadIdx.x; j < hidden; j += blockDim.x)
         mine += (double)softplus(a.bias[j]);
+
     const double sum = sw_block_sum(mine, room);
     for (int64_t r = threadIdx.x; r < a.rows; r += blockDim.x)
         a.log_weight[r] = sum;
@@ -280,14 +314,17 @@ int sw_cuda_ais_begin(const struct sw_ais_args *a, const struct sw_cuda_launch *
 static __global__ void anneal(struct sw_kernel_anneal a)
 {
     __shared__ double room[SW_THREADS];
+
     for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         double mine = 0;
+
         for (int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
             float *x = a.x + r * a.columns + c, to = a.to * *x;
             mine += (double)(element_energy(a.units, true, to, a.bias[c]) -
                              element_energy(a.units, true, a.from * *x, a.bias[c]));
             *x = to;
         }
+
         double sum = sw_block_sum(mine, room);
         if (threadIdx.x == 0)
             a.log_weight[r] -= sum;

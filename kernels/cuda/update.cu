@@ -24,23 +24,30 @@ template <sw_formula formula, typename K> static __global__ void update(struct s
     const K constants = *there;
     const float scale = a.decided ? a.decided->scale : a.numbers->gradient_scale;
     const float clip = a.decided ? a.clip_value * (float)a.decided->loss_scale : a.clip_value;
+
     if (a.decided && a.decided->dropped)
         return;
+
     for (int64_t i = sw_first(); i < a.count; i += sw_stride()) {
         float g = a.gradient[i];
         struct sw_element e = {a.value[i], a.slot[0] ? a.slot[0][i] : 0.0f,
                                a.slot[1] ? a.slot[1][i] : 0.0f};
+
         e = formula(&constants, e, scale * clipped(g, clip));
+
         uint32_t bad = sw_non_finite(g) | sw_non_finite(e.w);
+
         a.value[i] = e.w;
         if (a.slot[0]) {
             a.slot[0][i] = e.s0;
             bad |= sw_non_finite(e.s0);
         }
+
         if (a.slot[1]) {
             a.slot[1][i] = e.s1;
             bad |= sw_non_finite(e.s1);
         }
+
         if (bad)
             *a.non_finite = true; /* all threads that write it store the same value */
     }
@@ -84,6 +91,7 @@ static int launch_update(const struct sw_cuda_launch *l, const void *args)
     const struct formula *f = find(a->formula->name, a->formula->constants_bytes);
     if (!f)
         return SW_CUDA_NO_KERNEL;
+
     f->start(a, l);
     return (int)cudaGetLastError();
 }

@@ -46,8 +46,10 @@ static inline double sw_ais_beta(int64_t done, int64_t all)
     static const struct {
         double share, beta;
     } bend[] = {{0, 0}, {1.0 / 29, 0.5}, {9.0 / 29, 0.9}, {1, 1}};
+
     double at = (double)done / (double)all;
     int i = at <= bend[1].share ? 0 : at <= bend[2].share ? 1 : 2;
     double part = (at - bend[i].share) / (bend[i + 1].share - bend[i].share);
+
     return done == all ? 1 : bend[i].beta + part * (bend[i + 1].beta - bend[i].beta);
 }

@@ -37,9 +37,11 @@ extern const struct sw_op sw_op_softmax_loss_gradient;
 SW_BOTH float sw_softmax_gradient_scale(const struct sw_softmax_gradient_args *a)
 {
     double scale = (double)a->weight * (double)a->step->backward_scale;
+
     if (a->counted)
         scale = *a->counted > 0 ? scale * (double)a->batch_rows / *a->counted : 0;
     else if (a->labels.per_sample > 1)
         scale /= (double)a->labels.per_sample;
+
     return (float)scale;
 }

@@ -20,10 +20,13 @@ struct sw_adadelta {
 SW_FORMULA struct sw_element sw_adadelta_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adadelta *k = (const struct sw_adadelta *)constants;
+
     g += k->decay * c.w;
     c.s0 = k->rho * c.s0 + k->one_minus_rho * g * g;
+
     float d = sqrtf(c.s1 + k->delta) / sqrtf(c.s0 + k->delta) * g;
     c.s1 = k->rho * c.s1 + k->one_minus_rho * d * d;
     c.w -= k->lr * d;
+
     return c;
 }

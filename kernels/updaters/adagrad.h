@@ -18,8 +18,10 @@ struct sw_adagrad {
 SW_FORMULA struct sw_element sw_adagrad_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adagrad *k = (const struct sw_adagrad *)constants;
+
     g += k->decay * c.w;
     c.s0 += g * g;
     c.w -= k->lr * g / (sqrtf(c.s0) + k->delta);
+
     return c;
 }

@@ -21,10 +21,13 @@ struct sw_adamax {
 SW_FORMULA struct sw_element sw_adamax_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_adamax *k = (const struct sw_adamax *)constants;
+
     g += k->decay * c.w;
+
     float size = fabsf(g), faded = k->beta2 * c.s1;
     c.s0 = k->beta1 * c.s0 + k->one_minus_beta1 * g;
     c.s1 = faded > size ? faded : size;
     c.w -= k->step * c.s0 / (c.s1 > 0 ? c.s1 : 1.0f);
+
     return c;
 }

@@ -61,16 +61,19 @@ SW_FORMULA struct sw_decided sw_decide(const double *squares, int params, struct
 {
     struct sw_decided d = {0, known.loss_scale, 1, -1, 0, known.vetoes > 0};
     double sum = 0;
+
     for (int p = 0; p < params; p++) {
         double square = squares[p];
         if (square - square != 0 && d.bad_param < 0) /* infinity - infinity is NaN */
             d.bad_param = p;
         sum += square;
     }
+
     d.grad_norm = sqrt(sum) / known.loss_scale;
     d.dropped = d.bad_param >= 0 || d.vetoed;
     if (clip_norm > 0 && d.grad_norm > clip_norm)
         d.scale = (float)(clip_norm / d.grad_norm);
     d.scale /= (float)known.loss_scale;
+
     return d;
 }

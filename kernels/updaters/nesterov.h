@@ -21,6 +21,7 @@ SW_FORMULA struct sw_element sw_nesterov_step(const void *constants, struct sw_e
 {
     const struct sw_nesterov *k = (const struct sw_nesterov *)constants;
     float v = k->momentum * c.s0 + k->lr * (g + k->decay * c.w);
+
     c.w -= (1 + k->momentum) * v - k->momentum * c.s0;
     c.s0 = v;
     return c;

@@ -18,8 +18,10 @@ struct sw_rmsprop {
 SW_FORMULA struct sw_element sw_rmsprop_step(const void *constants, struct sw_element c, float g)
 {
     const struct sw_rmsprop *k = (const struct sw_rmsprop *)constants;
+
     g += k->decay * c.w;
     c.s0 = k->rho * c.s0 + k->one_minus_rho * g * g;
     c.w -= k->lr * g / (sqrtf(c.s0) + k->delta);
+
     return c;
 }

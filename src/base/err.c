@@ -31,19 +31,23 @@ int sw_err_set(struct sw_err *err, int code, const char *fmt, ...)
 {
     if (!err)
         return code;
+
     char text[SW_ERR_TEXT];
     va_list ap;
     va_start(ap, fmt);
     build(text, fmt, ap);
     va_end(ap);
+
     return store(err, code, text);
 }
 
 int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...)
 {
     int code = errno_value == ENOENT ? SW_ERR_NOTFOUND : SW_ERR_IO;
+
     if (!err)
         return code;
+
     char text[SW_ERR_TEXT], reason[128];
     va_list ap;
     va_start(ap, fmt);
@@ -51,6 +55,7 @@ int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...)
     va_end(ap);
     append(text, ": ");
     append(text, strerror_r(errno_value, reason, sizeof reason));
+
     return store(err, code, text);
 }
 
@@ -58,6 +63,7 @@ int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...)
 {
     if (!err)
         return code;
+
     char text[SW_ERR_TEXT];
     va_list ap;
     va_start(ap, fmt);
@@ -65,5 +71,6 @@ int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...)
     va_end(ap);
     append(text, ": ");
     append(text, err->text);
+
     return store(err, err->code == SW_OK ? code : err->code, text);
 }

@@ -49,9 +49,11 @@ struct sw_hash_state *sw_hash_new(void)
     struct sw_hash_state *s = sw_calloc(1, sizeof *s);
     if (!s)
         return NULL;
+
     s->xxh = (XXH3_state_t *)(((uintptr_t)s->room + 63) & ~(uintptr_t)63);
     XXH3_INITSTATE(s->xxh);
     XXH3_128bits_reset(s->xxh);
+
     return s;
 }
 
@@ -75,10 +77,12 @@ struct sw_hash sw_hash_finish(const struct sw_hash_state *s)
 void sw_hash_hex(struct sw_hash h, char out[33])
 {
     static const char digits[] = "0123456789abcdef";
+
     for (int i = 0; i < 16; i++) {
         out[i] = digits[(h.high >> (60 - 4 * i)) & 15];
         out[16 + i] = digits[(h.low >> (60 - 4 * i)) & 15];
     }
+
     out[32] = '\0';
 }
 

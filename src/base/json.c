@@ -29,10 +29,13 @@ static void add_escape(struct sw_buf *out, uint32_t rune)
 static void add_string(struct sw_buf *out, const char *s)
 {
     size_t left = strlen(s);
+
     sw_buf_add_bytes(out, "\"", 1);
+
     while (left) {
         const char *at = s;
         uint32_t rune = sw_utf8_next(&s, &left);
+
         if (rune == SW_UTF8_BAD)
             sw_buf_add(out, "\xEF\xBF\xBD"); /* U+FFFD, the replacement character */
         else if (rune == '"' || rune == '\\')
@@ -44,6 +47,7 @@ static void add_string(struct sw_buf *out, const char *s)
         else
             sw_buf_add_bytes(out, at, (size_t)(s - at));
     }
+
     sw_buf_add_bytes(out, "\"", 1);
 }
 
@@ -51,11 +55,13 @@ static void add_string(struct sw_buf *out, const char *s)
 static void lead(struct sw_json_writer *w, const char *key)
 {
     uint64_t bit = 1ull << w->depth;
+
     if (w->has_item & bit && w->depth == 0)
         w->out->failed = true; /* a JSON text is a single value */
     if (w->has_item & bit)
         sw_buf_add_bytes(w->out, ",", 1);
     w->has_item |= bit;
+
     if (key) {
         add_string(w->out, key);
         sw_buf_add_bytes(w->out, ":", 1);
@@ -70,6 +76,7 @@ static void open_level(struct sw_json_writer *w, const char *key, const char *br
         w->out->failed = true;
         return;
     }
+
     w->depth++;
     w->has_item &= ~(1ull << w->depth);
 }
@@ -80,6 +87,7 @@ static void close_level(struct sw_json_writer *w, const char *bracket)
         w->out->failed = true;
         return;
     }
+
     w->depth--;
     sw_buf_add(w->out, bracket);
 }
@@ -107,6 +115,7 @@ void sw_json_close_array(struct sw_json_writer *w)
 void sw_json_string(struct sw_json_writer *w, const char *key, const char *value)
 {
     lead(w, key);
+
     if (value)
         add_string(w->out, value);
     else
@@ -123,16 +132,19 @@ void sw_json_int(struct sw_json_writer *w, const char *key, int64_t value)
 void sw_json_real(struct sw_json_writer *w, const char *key, double value)
 {
     char text[32];
+
     lead(w, key);
     if (!isfinite(value)) {
         sw_buf_add(w->out, "null");
         return;
     }
+
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
+
     sw_buf_add(w->out, text);
 }
 

@@ -41,11 +41,14 @@ int sw_log_add_sink(struct sw_log *log, enum sw_log_level level, sw_log_sink *si
                     struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_mutex_lock(&log->lock);
+
     if (log->count == MAX_SINKS)
         rc = sw_err_set(err, SW_ERR_NOMEM, "a log can have at most %d sinks", MAX_SINKS);
     else
         log->sinks[log->count++] = (struct sink){.call = sink, .user = user, .level = level};
+
     sw_mutex_unlock(&log->lock);
     return rc;
 }
@@ -53,10 +56,12 @@ int sw_log_add_sink(struct sw_log *log, enum sw_log_level level, sw_log_sink *si
 void sw_log_remove_sink(struct sw_log *log, void *user)
 {
     sw_mutex_lock(&log->lock);
+
     int kept = 0;
     for (int i = 0; i < log->count; i++)
         if (log->sinks[i].user != user)
             log->sinks[kept++] = log->sinks[i];
+
     log->count = kept;
     sw_mutex_unlock(&log->lock);
 }
@@ -75,15 +80,19 @@ void sw_log_write(struct sw_log *log, enum sw_log_level level, const char *sourc
 {
     if (!log)
         return;
+
     char text[MAX_MESSAGE];
     va_list ap;
     va_start(ap, fmt);
+
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (n < 0)
         return;
+
     /* A text may have several lines; sinks get them one by one under one lock. */
     sw_mutex_lock(&log->lock);
+
     for (char *line = text, *next; line; line = next) {
         next = strchr(line, '\n');
         if (next)
@@ -92,6 +101,7 @@ void sw_log_write(struct sw_log *log, enum sw_log_level level, const char *sourc
             next = NULL;
         hand_out(log, level, source, line);
     }
+
     sw_mutex_unlock(&log->lock);
 }
 

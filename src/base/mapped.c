@@ -38,6 +38,7 @@ static struct sw_mapped *find(uintptr_t address)
         if (address < end && address >= atomic_load(&mappings[i].begin))
             return &mappings[i];
     }
+
     return NULL;
 }
 
@@ -57,6 +58,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     const int saved = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
     struct sw_mapped *m = info->si_code == BUS_ADRERR ? find(address) : NULL;
+
     if (m)
         atomic_store(&m->lost, true);
     if (!m || !replace_page(address))
@@ -68,14 +70,17 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 static void install(void)
 {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, now;
+
     sigemptyset(&action.sa_mask);
     while (atomic_flag_test_and_set(&installing))
         ; /* another thread holds it for three system calls */
     sigaction(SIGBUS, NULL, &now);
+
     if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != on_bus_error) {
         before = now;
         sigaction(SIGBUS, &action, NULL);
     }
+
     atomic_flag_clear(&installing);
 }
 
@@ -84,19 +89,23 @@ static void install(void)
 int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes, struct sw_err *err)
 {
     install();
+
     const unsigned first = atomic_fetch_add(&turn, 1);
     for (unsigned i = 0; i < MAX_MAPPINGS; i++) {
         struct sw_mapped *m = &mappings[(first + i) % MAX_MAPPINGS];
         uintptr_t expected = FREE;
         if (!atomic_compare_exchange_strong(&m->end, &expected, CLAIMED))
             continue;
+
         atomic_store(&m->lost, false);
         atomic_store(&m->begin, (uintptr_t)begin);
+
         /* Release: a reader that sees this end also sees the matching begin. */
         atomic_store_explicit(&m->end, (uintptr_t)begin + bytes, memory_order_release);
         *out = m;
         return SW_OK;
     }
+
     return sw_err_set(err, SW_ERR_NOMEM, "too many memory-mapped files: the limit is %d",
                       MAX_MAPPINGS);
 }
@@ -109,13 +118,16 @@ int sw_mapped_watch_around(struct sw_mapped **out, const void *address, struct s
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
         return sw_err_errno(err, errno, "cannot open /proc/self/maps");
+
     while (!found && fgets(line, sizeof line, maps))
         found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
                 (uintptr_t)address >= begin && (uintptr_t)address < end;
+
     fclose(maps);
     if (!found)
         return sw_err_set(err, SW_ERR_NOTFOUND, "/proc/self/maps: no mapping holds address %p",
                           address);
+
     return sw_mapped_watch(out, (const void *)begin, end - begin, err);
 }
 
@@ -134,6 +146,7 @@ int sw_mapped_check(const struct sw_mapped *m, int fd, uint64_t bytes, const cha
                     struct sw_err *err)
 {
     typedef unsigned long long ull;
+
     struct stat st;
     if (sw_os()->fstat(fd, &st) != 0)
         return sw_err_errno(err, errno, "%s", path);
@@ -141,11 +154,13 @@ int sw_mapped_check(const struct sw_mapped *m, int fd, uint64_t bytes, const cha
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: was truncated from %llu to %llu bytes while it was in use", path,
                           (ull)bytes, (ull)st.st_size);
+
     if (sw_mapped_lost(m))
         return sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: a page could not be read: the file was truncated and written again while "
             "it was in use, or its disk failed",
             path);
+
     return SW_OK;
 }

@@ -25,10 +25,12 @@ bool sw_parse_int(const char *s, int64_t *value)
     const char *digits = skip_sign(s), *end = skip_digits(digits);
     if (end == digits || *end)
         return false;
+
     errno = 0;
     long long v = strtoll(s, NULL, 10);
     if (errno)
         return false;
+
     *value = v;
     return true;
 }
@@ -39,18 +41,22 @@ static const char *real_end(const char *s)
 {
     const char *start = skip_sign(s), *end = skip_digits(start);
     ptrdiff_t digits = end - start;
+
     if (*end == '.') {
         const char *fraction = end + 1;
         end = skip_digits(fraction);
         digits += end - fraction;
     }
+
     if (!digits)
         return NULL;
+
     if (*end == 'e' || *end == 'E') {
         const char *exponent = skip_sign(end + 1), *after = skip_digits(exponent);
         if (after > exponent)
             end = after;
     }
+
     return end;
 }
 
@@ -59,9 +65,11 @@ bool sw_parse_real(const char *s, double *value)
     const char *end = real_end(s);
     if (!end || *end)
         return false;
+
     double v = strtod(s, NULL);
     if (!isfinite(v))
         return false;
+
     *value = v;
     return true;
 }
@@ -73,23 +81,29 @@ bool sw_parse_bytes(const char *s, int64_t *value)
         double factor;
     } units[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
                  {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+
     const char *unit = real_end(s);
     /* Exponents are refused: the e of "1e3" could be taken for exabytes. */
     if (!unit || *s == '-' || memchr(s, 'e', (size_t)(unit - s)) ||
         memchr(s, 'E', (size_t)(unit - s)))
         return false;
+
     double number = strtod(s, NULL);
     if (*unit == ' ' && unit[1])
         unit++;
+
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcasecmp(unit, units[i].name) != 0)
             continue;
+
         double bytes = number * units[i].factor;
         if (!(bytes < 0x1p62))
             return false;
+
         *value = (int64_t)llround(bytes);
         return true;
     }
+
     return false;
 }
 
@@ -97,12 +111,14 @@ bool sw_parse_bool(const char *s, bool *value)
 {
     static const char *const yes[] = {"yes", "true", "on", "1"};
     static const char *const no[] = {"no", "false", "off", "0"};
+
     for (int i = 0; i < 4; i++) {
         if (strcmp(s, yes[i]) == 0 || strcmp(s, no[i]) == 0) {
             *value = strcmp(s, yes[i]) == 0;
             return true;
         }
     }
+
     return false;
 }
 
@@ -113,18 +129,22 @@ static const char *scaled(char *out, double value, const char *unit)
 {
     static const char prefix[] = "kMGTPE";
     int p = -1;
+
     if (!isfinite(value)) {
         snprintf(out, HUMAN_BYTES, "?");
         return out;
     }
+
     while (fabs(value) >= 999.95 && p < 5) {
         value /= 1000;
         p++;
     }
+
     if (p < 0)
         snprintf(out, HUMAN_BYTES, "%.0f%s%s", value, *unit ? " " : "", unit);
     else
         snprintf(out, HUMAN_BYTES, "%.1f %c%s", value, prefix[p], unit);
+
     return out;
 }
 
@@ -141,6 +161,7 @@ const char *sw_human_count(char *out, double count)
 const char *sw_human_seconds(char *out, double seconds)
 {
     double whole = nearbyint(seconds);
+
     if (!(seconds >= 0 && seconds < 1e12))
         snprintf(out, HUMAN_BYTES, "?");
     else if (seconds < 0.0009995)
@@ -156,5 +177,6 @@ const char *sw_human_seconds(char *out, double seconds)
     else
         snprintf(out, HUMAN_BYTES, "%lld d %02d h", (long long)whole / 86400,
                  (int)((long long)whole % 86400 / 3600));
+
     return out;
 }

@@ -70,15 +70,18 @@ static double posix_unix_time(void)
 static int posix_random_bytes(void *buf, size_t bytes)
 {
     unsigned char *p = buf;
+
     while (bytes) {
         ssize_t n = getrandom(p, bytes, 0);
         if (n < 0 && errno != EINTR)
             return -1;
+
         if (n > 0) {
             p += n;
             bytes -= (size_t)n;
         }
     }
+
     return 0;
 }
 
@@ -101,9 +104,11 @@ void *sw_calloc(size_t count, size_t size)
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
         return NULL;
+
     void *p = sw_os()->alloc(bytes ? bytes : 1);
     if (p)
         memset(p, 0, bytes ? bytes : 1);
+
     return p;
 }
 
@@ -139,12 +144,14 @@ void *sw_array_add(void *items, int *count, size_t size)
     void *array;
 
     memcpy(&array, items, sizeof array);
+
     if ((n & (n - 1)) == 0) { /* the capacity is the next power of two, so the array is full */
         array = sw_realloc_array(array, n ? 2 * n : 1, size);
         if (!array)
             return NULL;
         memcpy(items, &array, sizeof array);
     }
+
     ++*count;
     return memset((char *)array + n * size, 0, size);
 }
@@ -173,8 +180,10 @@ const char *sw_memory_limit(char *out, size_t bytes)
     const rlim_t space = limit_of(RLIMIT_AS), data = limit_of(RLIMIT_DATA);
     const rlim_t least = space < data ? space : data;
     char text[32];
+
     if (least == RLIM_INFINITY)
         return "";
+
     snprintf(out, bytes, "; the memory of this process is limited to %s: raise ulimit -%c",
              sw_human_bytes(text, (double)least), least == space ? 'v' : 'd');
     return out;

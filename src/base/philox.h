@@ -58,9 +58,11 @@ SW_PHILOX_FN struct sw_philox4 sw_philox_block(struct sw_philox p, uint32_t c0, 
                                                uint32_t c2, uint32_t c3)
 {
     uint32_t k0 = p.key[0], k1 = p.key[1];
+
     for (int round = 0; round < 10; round++) {
         uint64_t m0 = (uint64_t)0xD2511F53u * c0, m1 = (uint64_t)0xCD9E8D57u * c2;
         uint32_t n0 = (uint32_t)(m1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(m0 >> 32) ^ c3 ^ k1;
+
         c1 = (uint32_t)m1;
         c3 = (uint32_t)m0;
         c0 = n0;
@@ -68,6 +70,7 @@ SW_PHILOX_FN struct sw_philox4 sw_philox_block(struct sw_philox p, uint32_t c0, 
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
+
     struct sw_philox4 out = {{c0, c1, c2, c3}};
     return out;
 }

@@ -13,12 +13,15 @@ static int first_signal;
 int sw_stop_request(int signal)
 {
     int none = 0;
+
     if (signal)
         __atomic_compare_exchange_n(&first_signal, &none, signal, 0, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
+
     if (sw_stop_requests() ==
         REQUESTS) /* saturates, so that the count does not overflow into the holders */
         return REQUESTS;
+
     return (__atomic_add_fetch(&state, 1, __ATOMIC_RELAXED)) & REQUESTS;
 }
 
@@ -54,6 +57,7 @@ int sw_stop_hold(struct sw_err *err)
     const int before = __atomic_fetch_add(&state, HOLDER, __ATOMIC_RELAXED);
     if ((before & REQUESTS) == 0)
         return SW_OK;
+
     sw_stop_release();
     return cancelled(err);
 }

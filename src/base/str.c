@@ -30,14 +30,17 @@ static bool reserve(struct sw_buf *b, size_t n)
     }
     if (need <= b->capacity)
         return true;
+
     size_t capacity = b->capacity < 32 ? 64 : 2 * b->capacity;
     if (capacity < need)
         capacity = need;
+
     char *text = sw_realloc_array(b->text, capacity, 1);
     if (!text) {
         b->failed = true;
         return false;
     }
+
     b->text = text;
     b->capacity = capacity;
     return true;
@@ -47,6 +50,7 @@ void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n)
 {
     if (!reserve(b, n))
         return;
+
     if (n)
         memcpy(b->text + b->length, bytes, n);
     b->length += n;
@@ -61,9 +65,12 @@ void sw_buf_add(struct sw_buf *b, const char *s)
 void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap)
 {
     va_list again;
+
     if (!reserve(b, 0))
         return;
+
     va_copy(again, ap);
+
     size_t room = b->capacity - b->length;
     int n = vsnprintf(b->text + b->length, room, fmt, ap);
     if (n < 0)
@@ -76,6 +83,7 @@ void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap)
     } else {
         b->text[b->length] = '\0';
     }
+
     va_end(again);
 }
 
@@ -95,11 +103,13 @@ const char *sw_buf_text(const struct sw_buf *b)
 char *sw_buf_take(struct sw_buf *b)
 {
     sw_buf_add_bytes(b, NULL, 0); /* so that an empty text is not NULL */
+
     char *text = NULL;
     if (!b->failed) {
         text = b->text;
         b->text = NULL;
     }
+
     sw_buf_fini(b);
     return text;
 }
@@ -108,38 +118,47 @@ char *sw_format(const char *fmt, ...)
 {
     struct sw_buf b = {0};
     va_list ap;
+
     va_start(ap, fmt);
     sw_buf_vprintf(&b, fmt, ap);
     va_end(ap);
+
     return sw_buf_take(&b);
 }
 
 bool sw_utf8_is_valid(const char *s)
 {
     size_t left = strlen(s);
+
     for (size_t n; left > 0; s += n, left -= n)
         if (!(n = sw_utf8_length(s, left)))
             return false;
+
     return true;
 }
 
 size_t sw_utf8_length(const char *s, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)s;
+
     if (!bytes)
         return 0;
     if (p[0] < 0x80)
         return 1;
+
     size_t n = p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3 : 4;
     if (p[0] < 0xC2 || p[0] > 0xF4 || bytes < n)
         return 0;
+
     for (size_t i = 1; i < n; i++)
         if ((p[i] & 0xC0) != 0x80)
             return 0;
+
     /* Overlong forms, surrogates and values above U+10FFFF can be recognized by the second byte. */
     if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
         (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
         return 0;
+
     return n;
 }
 
@@ -164,6 +183,7 @@ bool sw_str_ends(const char *s, const char *suffix)
 bool sw_str_match(const char *pattern, const char *s)
 {
     const char *star = NULL, *retry = NULL;
+
     while (*s) {
         if (*pattern == '*') {
             star = pattern++;
@@ -178,6 +198,7 @@ bool sw_str_match(const char *pattern, const char *s)
             return false;
         }
     }
+
     while (*pattern == '*')
         pattern++;
     return *pattern == '\0';
@@ -196,8 +217,10 @@ int sw_str_distance(const char *a, const char *b)
     int n = (int)strnlen(a, MAX_WORD - 1), m = (int)strnlen(b, MAX_WORD - 1);
     int rows[3][MAX_WORD];
     int *before = rows[0], *last = rows[1], *now = rows[2];
+
     for (int j = 0; j <= m; j++)
         last[j] = j;
+
     for (int i = 1; i <= n; i++) {
         now[0] = i;
         for (int j = 1; j <= m; j++) {
@@ -206,11 +229,13 @@ int sw_str_distance(const char *a, const char *b)
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 now[j] = least(now[j], before[j - 2] + 1);
         }
+
         int *oldest = before;
         before = last;
         last = now;
         now = oldest;
     }
+
     return last[m];
 }
 
@@ -236,6 +261,7 @@ static int least_distance(struct letters a, struct letters b)
     int only_a = __builtin_popcountll(a.set & ~b.set),
         only_b = __builtin_popcountll(b.set & ~a.set);
     int foreign = only_a > only_b ? only_a : only_b;
+
     return longer > foreign ? longer : foreign;
 }
 
@@ -243,17 +269,21 @@ const char *sw_str_nearest(const char *word, const char *const *candidates, size
 {
     const struct letters letters = letters_of(word);
     int limit = (int)strnlen(word, MAX_WORD) / 3;
+
     limit = limit < 1 ? 1 : limit > 3 ? 3 : limit;
+
     const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {
         if (least_distance(letters, letters_of(candidates[i])) > limit)
             continue;
+
         int distance = sw_str_distance(word, candidates[i]);
         if (distance <= limit) {
             nearest = candidates[i];
             limit = distance - 1;
         }
     }
+
     return nearest;
 }
 

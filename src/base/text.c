@@ -13,13 +13,16 @@ uint32_t sw_utf8_next(const char **text, size_t *left)
     static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     const unsigned char *s = (const unsigned char *)*text;
     size_t n = sw_utf8_length(*text, *left);
+
     *text += n ? n : 1;
     *left -= n ? n : 1;
     if (n == 0)
         return SW_UTF8_BAD;
+
     uint32_t rune = s[0] & lead[n];
     for (size_t i = 1; i < n; i++)
         rune = rune << 6 | (s[i] & 0x3f);
+
     return rune;
 }
 
@@ -33,12 +36,14 @@ size_t sw_utf8_whole(const char *text, size_t bytes)
         if (needs || c < 0x80)
             return bytes;
     }
+
     return bytes;
 }
 
 void sw_utf8_copy(char *out, size_t bytes, const char *text)
 {
     size_t length = strlen(text);
+
     if (length >= bytes)
         length = sw_utf8_whole(text, bytes - 1);
     memcpy(out, text, length);
@@ -85,8 +90,10 @@ int sw_rune_columns(uint32_t rune)
                                       {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
                                       {0xff00, 0xff60},   {0xffe0, 0xffe6},   {0x1f300, 0x1f64f},
                                       {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+
     if (within(none, sizeof none / sizeof *none, rune))
         return 0;
+
     return within(two, sizeof two / sizeof *two, rune) ? 2 : 1;
 }
 
@@ -106,19 +113,24 @@ static void add_escape(struct sw_buf *out, uint32_t rune, unsigned char first)
 static void add(struct sw_buf *out, const char *text, size_t left, bool lines)
 {
     const char *safe = text;
+
     while (left) {
         const char *at = text;
         uint32_t rune = sw_utf8_next(&text, &left);
         bool is_blank = rune == '\n' || rune == '\t';
         if ((is_blank && lines) || !sw_rune_is_unsafe(rune))
             continue;
+
         sw_buf_add_bytes(out, safe, (size_t)(at - safe));
+
         if (is_blank)
             sw_buf_add(out, " ");
         else
             add_escape(out, rune, (unsigned char)*at);
+
         safe = text;
     }
+
     sw_buf_add_bytes(out, safe, (size_t)(text - safe));
 }
 
@@ -136,8 +148,10 @@ int sw_text_columns(const char *text)
 {
     size_t left = strlen(text);
     int columns = 0;
+
     while (left) {
         uint32_t rune = sw_utf8_next(&text, &left);
+
         if (rune == '\n' || rune == '\t')
             columns++;
         else if (rune < 0x80 || rune == SW_UTF8_BAD)
@@ -145,5 +159,6 @@ int sw_text_columns(const char *text)
         else
             columns += !sw_rune_is_unsafe(rune) ? sw_rune_columns(rune) : rune > 0xffff ? 10 : 6;
     }
+
     return columns;
 }

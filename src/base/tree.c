@@ -11,14 +11,17 @@ static void sum_piece(const double *rows, int leaves, int room, int n, double *o
 {
     double stack[SW_TREE_DEPTH][PIECE];
     int depth = 0;
+
     for (int i = 0; i < leaves; i++) {
         memcpy(stack[depth++], rows + (int64_t)i * room, (size_t)n * sizeof *rows);
+
         for (int a = sw_tree_adds(leaves, i, i + 1); a > 0; a--) {
             depth--;
             for (int c = 0; c < n; c++)
                 stack[depth - 1][c] += stack[depth][c];
         }
     }
+
     memcpy(out, stack[0], (size_t)n * sizeof *out);
 }
 

@@ -30,6 +30,7 @@ static inline int sw_tree_node_end(int leaves, int from, int to)
     /* The remainder at the right is also a node. */
     if (to == leaves && (from == 0 || from == (leaves & -width)))
         return leaves;
+
     while (from + width > to)
         width /= 2;
     return from + width;

@@ -27,11 +27,13 @@ static int take(struct sw_carried_over *l, const struct sw_st_file *f, const str
                 struct sw_err *err)
 {
     struct sw_carried_tensor *t = &l->items[l->count];
+
     *t = (struct sw_carried_tensor){.entry = *e, .values = sw_calloc(1, (size_t)e->bytes + 1)};
     t->entry.name = sw_strdup(e->name);
     l->count++;
     if (!t->entry.name || !t->values)
         return sw_err_nomem(err, "values of earlier stages", (size_t)e->bytes);
+
     return sw_st_read(f, e, 0, (size_t)e->bytes, t->values, err);
 }
 
@@ -40,16 +42,20 @@ int sw_carried_over_read(struct sw_carried_over *l, const struct sw_st_file *f,
                          struct sw_err *err)
 {
     int rc = SW_OK;
+
     if (l->items)
         return SW_OK;
+
     l->items = sw_calloc(sw_st_count(f) + 1, sizeof *l->items);
     if (!l->items)
         return sw_err_nomem(err, "values of earlier stages", sw_st_count(f));
+
     for (size_t i = 0; i < sw_st_count(f) && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
         if (!sw_str_starts(e->name, "updater.") && !is_own(t, state, e->name))
             rc = take(l, f, e, err);
     }
+
     return rc;
 }
 
@@ -62,11 +68,13 @@ static int emit(void *user, struct sw_st_sink *sink, struct sw_err *err)
 int sw_carried_over_write(struct sw_carried_over *l, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < l->count && rc == SW_OK; i++) {
         struct sw_carried_tensor *t = &l->items[i];
         rc = sw_st_writer_add(w, t->entry.name, t->entry.dtype, t->entry.ndim, t->entry.shape, emit,
                               t, err);
     }
+
     return rc;
 }
 
@@ -76,6 +84,7 @@ void sw_carried_over_fini(struct sw_carried_over *l)
         sw_free((void *)(uintptr_t)l->items[i].entry.name);
         sw_free(l->items[i].values);
     }
+
     sw_free(l->items);
     *l = (struct sw_carried_over){0};
 }

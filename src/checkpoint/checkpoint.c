@@ -41,6 +41,7 @@ static char *tensor_name(const struct sw_table *t, int param, int slot, int copy
 {
     const char *name = sw_table_param(t, param)->name;
     char behind[16] = "";
+
     if (copy > 0)
         snprintf(behind, sizeof behind, ".%d", copy);
     return slot < 0
@@ -59,12 +60,14 @@ static int add_tensors(const struct sw_checkpoint_job *job, int copy, struct sw_
         for (int s = copy == 0 ? -1 : 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             struct sw_table_source *source = &sources[p * (slots + 1) + s + 1];
             char *name = tensor_name(t, p, s, copy);
+
             *source = (struct sw_table_source){
                 .table = t, .stream = host_stream(job), .param = p, .slot = s};
             rc = name ? sw_table_add_tensor(source, name, w, err)
                       : sw_err_nomem(err, "a checkpoint's names", 0);
             sw_free(name);
         }
+
     return rc;
 }
 
@@ -94,12 +97,14 @@ static int add_counts(const struct sw_checkpoint_job *job, struct sw_st_writer *
 
     for (int i = 0; i < copies && rc == SW_OK; i++) {
         const struct sw_table *t = table_of(job, i);
+
         rc = add_number(w, copy_key("updates", i, key), (int64_t)sw_table_updates(t), err);
         if (rc == SW_OK)
             rc = add_number(w, copy_key("dropped", i, key), (int64_t)sw_table_dropped(t), err);
         if (rc == SW_OK && job->conf->loss_scale > 0)
             rc = sw_scale_write(t, i, w, err);
     }
+
     return rc;
 }
 
@@ -114,6 +119,7 @@ static int add_stage(const struct sw_checkpoint_stage *stage, struct sw_st_write
         rc = add_number(w, "stage_from", stage->from, err);
     if (rc == SW_OK && stage->over)
         rc = sw_st_writer_metadata(w, "stage_over", "yes", err);
+
     return rc;
 }
 
@@ -122,6 +128,7 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
 {
     /* A path is any bytes; metadata is UTF-8. */
     struct sw_buf name = {0}, path = {0};
+
     sw_text_add(&name, job->name);
     sw_text_add(&path, sw_recipe_path(job->recipe));
     const struct {
@@ -136,12 +143,14 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
         {"fallback", sw_recipe_fallback(job->recipe)},
         {"choices", job->choices},
     };
+
     int rc = name.failed || path.failed ? sw_err_nomem(err, "metadata", 0) : SW_OK;
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
         rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
     sw_buf_fini(&name);
     sw_buf_fini(&path);
+
     return rc;
 }
 
@@ -157,6 +166,7 @@ static int add_metadata(const struct sw_checkpoint_job *job, int64_t step, struc
         {"seed", job->conf->seed},
         {"samples", sw_topology_samples(job->topology, step)},
     };
+
     int rc = add_texts(job, w, err);
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && rc == SW_OK; i++)
@@ -167,6 +177,7 @@ static int add_metadata(const struct sw_checkpoint_job *job, int64_t step, struc
         rc = add_counts(job, w, err);
     if (rc == SW_OK)
         rc = add_stage(&job->stage, w, err);
+
     return rc == SW_OK ? sw_retention_write(job->retention,
                                             sw_retention_best_with(job->retention, step), w, err)
                        : rc;
@@ -185,6 +196,7 @@ static int add_all(const struct sw_checkpoint_job *job, int64_t step,
         rc = sw_states_write(&job->state->buffers, w, err);
     if (rc == SW_OK)
         rc = sw_carries_write(&job->state->carries, w, err);
+
     return rc == SW_OK ? sw_carried_over_write(job->carried_over, w, err) : rc;
 }
 
@@ -217,8 +229,10 @@ int sw_checkpoint_write(const struct sw_checkpoint_job *job, struct sw_err *err)
 
     int rc = sources && writer && path ? add_all(job, step, sources, each, writer, err)
                                        : sw_err_nomem(err, "a checkpoint", count * sizeof *sources);
+
     if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0666, &bytes, checksum, err);
+
     if (rc == SW_OK)
         announce(job, path, bytes, checksum);
     else
@@ -227,6 +241,7 @@ int sw_checkpoint_write(const struct sw_checkpoint_job *job, struct sw_err *err)
     sw_st_writer_free(writer);
     sw_free(sources);
     sw_free(path);
+
     return rc;
 }
 
@@ -236,14 +251,17 @@ void sw_checkpoint_sweep(const char *dir)
     DIR *d = opendir(dir);
     if (!d)
         return;
+
     for (const struct dirent *e; (e = readdir(d));) {
         if (!sw_str_match("checkpoint-*.safetensors.tmp-*", e->d_name))
             continue;
+
         char *path = sw_format("%s/%s", dir, e->d_name);
         if (path)
             sw_os()->unlink(path);
         sw_free(path);
     }
+
     closedir(d);
 }
 
@@ -254,6 +272,7 @@ static int read_number(const struct sw_st_file *f, const char *path, const char 
     if (!text || !sw_parse_int(text, value) || *value < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: not a checkpoint of a run: its metadata has no %s", path, key);
+
     return SW_OK;
 }
 
@@ -262,6 +281,7 @@ static int check_tensors(struct sw_table *t, const struct sw_st_file *f, const c
                          struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = -1; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             char *name = tensor_name(t, p, s, 0);
@@ -270,6 +290,7 @@ static int check_tensors(struct sw_table *t, const struct sw_st_file *f, const c
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
         }
+
     return rc;
 }
 
@@ -279,12 +300,15 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
     struct sw_st_file *f = NULL;
     int64_t version = 0;
     int rc = sw_st_open(path, true, &f, err);
+
     if (rc == SW_OK)
         rc = read_number(f, path, "singa_ws.format", &version, err);
+
     if (rc == SW_OK && version > FORMAT_VERSION)
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
                         "%s: written by a newer version (format %lld, this program knows %d)", path,
                         (long long)version, FORMAT_VERSION);
+
     if (rc == SW_OK)
         rc = read_number(f, path, "step", step, err);
     if (rc == SW_OK)
@@ -292,6 +316,7 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
     if (rc == SW_OK)
         rc = sw_states_check(&job->state->buffers, f, path, err);
     sw_st_close(f);
+
     return rc;
 }
 
@@ -302,9 +327,11 @@ int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
 {
     bool finite = true;
     int rc = sw_op_all_finite(stream, value, sw_desc_storage(layout), &finite, err);
+
     if (rc == SW_OK && !finite)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %s holds values that are not finite (NaN or Inf)",
                         path, name);
+
     return rc;
 }
 
@@ -314,18 +341,21 @@ static int load_state(const struct sw_checkpoint_job *job, const struct sw_st_fi
 {
     struct sw_table *t = table_of(job, copy);
     int rc = SW_OK;
+
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             struct sw_table_source to = {
                 .table = t, .stream = host_stream(job), .param = p, .slot = s};
             char *name = tensor_name(t, p, s, from);
             const struct sw_tensor slot = sw_table_tensor(t, p, s);
+
             rc = name ? sw_table_read_tensor(&to, name, f, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             if (rc == SW_OK)
                 rc = sw_checkpoint_check_finite(to.stream, slot.data, &slot.desc, name, path, err);
             sw_free(name);
         }
+
     return rc;
 }
 
@@ -340,12 +370,15 @@ static int take_values(const struct sw_checkpoint_job *job, const struct sw_st_f
         const struct sw_param *param = sw_table_param(t, p);
         const char *name = param->name;
         struct sw_table_source to = {.table = t, .stream = stream, .param = p, .slot = -1};
+
         if (!sw_st_find(f, name))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+
         rc = sw_table_read_tensor(&to, name, f, err);
         if (rc == SW_OK)
             rc = sw_checkpoint_check_finite(stream, param->value, &param->layout, name, path, err);
     }
+
     return rc;
 }
 
@@ -370,17 +403,20 @@ int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, in
 {
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);
+
     if (rc == SW_OK)
         rc = sw_tokens_check(job->source, f, path, err);
     if (rc == SW_OK)
         rc = take_values(job, f, path, err);
     if (rc == SW_OK)
         rc = sw_states_read(&job->state->buffers, f, path, err);
+
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
         if (!text || !sw_parse_int(text, step))
             *step = 0;
     }
+
     sw_st_close(f);
     return rc;
 }
@@ -394,11 +430,13 @@ static int read_meta(const struct sw_st_file *f, const char *path, struct file_m
                      struct sw_err *err)
 {
     file_meta->copies = 1;
+
     int rc = read_number(f, path, "step", &file_meta->step, err);
     if (rc == SW_OK && sw_st_metadata(f, "server_groups"))
         rc = read_number(f, path, "server_groups", &file_meta->copies, err);
     if (rc == SW_OK && file_meta->copies < 1)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: server_groups = 0 in its metadata", path);
+
     return rc;
 }
 
@@ -435,10 +473,12 @@ static int read_all(const struct sw_checkpoint_job *job, const struct sw_st_file
                     const char *path, const struct file_meta *file_meta, struct sw_err *err)
 {
     int rc = take_values(job, f, path, err);
+
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = load_state(job, f, path, i, source_replica(job, file_meta, i), err);
     if (rc == SW_OK && job->sync)
         sw_sync_spread(job->sync, (uint64_t)job->workers[0].step, false);
+
     return rc == SW_OK ? sw_states_read(&job->state->buffers, f, path, err) : rc;
 }
 
@@ -449,13 +489,16 @@ static int restore(const struct sw_checkpoint_job *job, const struct sw_st_file 
 {
     int64_t updates, dropped;
     int rc = SW_OK;
+
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         uint64_t now = sw_table_updates(table_of(job, i));
+
         rc = read_counts(job, f, path, file_meta, i, &updates, &dropped, err);
         if (rc == SW_OK)
             job->put_step(job->user, i, job->workers[0].step, now,
                           now - (uint64_t)(updates - dropped));
     }
+
     return rc;
 }
 
@@ -465,6 +508,7 @@ int sw_checkpoint_roll_back(const struct sw_checkpoint_job *job, const char *pat
     struct sw_st_file *f = NULL;
     struct file_meta file_meta = {0};
     int rc = sw_st_open(path, true, &f, err);
+
     if (rc == SW_OK)
         rc = read_meta(f, path, &file_meta, err);
     if (rc == SW_OK)
@@ -472,6 +516,7 @@ int sw_checkpoint_roll_back(const struct sw_checkpoint_job *job, const char *pat
     if (rc == SW_OK)
         rc = restore(job, f, path, &file_meta, err);
     sw_st_close(f);
+
     return rc;
 }
 
@@ -482,6 +527,7 @@ static bool differs(const char *kept, const char *own)
     struct sw_err ignored;
     bool same = !kept || (sw_kept_parse(kept, &a, &ignored) == SW_OK &&
                           sw_kept_parse(own, &b, &ignored) == SW_OK && sw_json_equal(a, b));
+
     sw_json_free(a);
     sw_json_free(b);
     return !same;
@@ -499,6 +545,7 @@ static void warn_differences(const struct sw_checkpoint_job *job, const struct s
             job->events, SW_LOG_WARN, unit,
             "the algorithms differ from those that wrote the checkpoint (another machine, library "
             "or number of threads): the run continues, but its results will not be bit-identical");
+
     if (file_meta->copies != copies)
         sw_events_say(job->events, SW_LOG_WARN, unit,
                       "the checkpoint has the updater state of %d server group%s, but there %s %d: "
@@ -513,6 +560,7 @@ static int put_steps(const struct sw_checkpoint_job *job, const struct sw_st_fil
 {
     int64_t updates, dropped;
     int rc = SW_OK;
+
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         rc = read_counts(job, f, path, file_meta, i, &updates, &dropped, err);
         if (rc == SW_OK)
@@ -520,6 +568,7 @@ static int put_steps(const struct sw_checkpoint_job *job, const struct sw_st_fil
         if (rc == SW_OK && job->conf->loss_scale > 0)
             rc = sw_scale_read(table_of(job, i), f, path, source_replica(job, file_meta, i), err);
     }
+
     return rc;
 }
 
@@ -528,6 +577,7 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
     struct sw_st_file *f = NULL;
     struct file_meta file_meta = {0};
     int rc = sw_st_open(path, true, &f, err);
+
     if (rc == SW_OK)
         rc = read_meta(f, path, &file_meta, err);
     if (rc == SW_OK)
@@ -540,10 +590,12 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
         rc = read_all(job, f, path, &file_meta, err);
     if (rc == SW_OK)
         rc = put_steps(job, f, path, &file_meta, err);
+
     if (rc == SW_OK) {
         sw_retention_read(job->retention, f);
         warn_differences(job, f, &file_meta);
     }
+
     sw_st_close(f);
     return rc;
 }

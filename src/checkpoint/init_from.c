@@ -51,6 +51,7 @@ static bool read_rule(const char *text, struct sw_take_rule *r)
     const char *arrow = strstr(text, "->");
     if (!arrow)
         return false;
+
     const char *end = arrow, *to = arrow + 2;
     while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
@@ -60,6 +61,7 @@ static bool read_rule(const char *text, struct sw_take_rule *r)
         end -= 2;
     snprintf(r->from, sizeof r->from, "%.*s", (int)(end - text), text);
     snprintf(r->to, sizeof r->to, "%s", to);
+
     return true;
 }
 
@@ -75,12 +77,14 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_
                       struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+
     if (!*r->from || !*r->to)
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                              "a rule is TENSOR -> PARAMETER, as in rbm1.weight -> enc1.weight");
     else if (stars(r->from) != stars(r->to) || stars(r->from) > 1)
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                              "a * must appear once on each side");
+
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -89,15 +93,18 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
 {
     struct sw_take_list *init = job->takes;
     struct sw_take_file *file = &init->files[init->file_count];
+
     *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
                                   .path = sw_strdup(path),
                                   .item = item,
                                   .first_rule = init->rule_count};
     if (!file->path)
         return sw_err_nomem(err, "init_from", strlen(path));
+
     init->file_count++;
     if (!file->previous || job->stage.index > 0)
         return SW_OK;
+
     sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
                          "there is no previous stage; a file of that name is ./previous");
     return sw_recipe_verdict(job->recipe, err);
@@ -110,11 +117,13 @@ static int add_item(const struct sw_checkpoint_job *job, const char *text, int i
     struct sw_take_rule rule = {.item = item};
     if (!read_rule(text, &rule))
         return add_file(job, text, item, err);
+
     if (init->file_count == 0) {
         sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
                              item, "a rule must follow the file it applies to");
         return sw_recipe_verdict(job->recipe, err);
     }
+
     init->rules[init->rule_count++] = rule;
     init->files[init->file_count - 1].rule_count++;
     return check_rule(job, &rule, err);
@@ -128,15 +137,18 @@ static int read_list(const struct sw_checkpoint_job *job, const char *option, st
     const bool own = later ? sw_section_by_stage(s, "init_from") : !option;
     const struct sw_strings list = job->conf->init_from;
     const size_t count = (size_t)list.count + 2;
+
     job->takes->files = sw_calloc(count, sizeof *job->takes->files);
     job->takes->rules = sw_calloc(count, sizeof *job->takes->rules);
     if (!job->takes->files || !job->takes->rules)
         return sw_err_nomem(err, "init_from", count);
+
     int rc = later ? add_file(job, previous, 0, err) : SW_OK;
     if (!later && option)
         rc = add_file(job, option, 0, err);
     for (int i = 0; own && i < list.count && rc == SW_OK; i++)
         rc = add_item(job, list.items[i], i, err);
+
     return rc;
 }
 
@@ -185,16 +197,20 @@ static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule
         snprintf(tensor, NAME, "%s", r->from);
         return sw_str_eq(r->to, name);
     }
+
     if (is_state(job, target) && !sw_str_starts(r->to, state_prefix)) {
         prefix = state_prefix;
         name += strlen(state_prefix);
     }
+
     size_t head = (size_t)(star - r->to), tail = strlen(star + 1), n = strlen(name);
     if (n < head + tail || strncmp(name, r->to, head) != 0 || !sw_str_ends(name, star + 1))
         return false;
+
     const char *from = strchr(r->from, '*');
     snprintf(tensor, NAME, "%s%.*s%.*s%s", prefix, (int)(from - r->from), r->from,
              (int)(n - head - tail), name + head, from + 1);
+
     return true;
 }
 
@@ -231,10 +247,12 @@ static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_t
 {
     const struct sw_take_rule *rules = job->takes->rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
+
     for (int r = 0; r < rounds && rc == SW_OK; r++)
         for (int i = 0; i < target_count(job) && rc == SW_OK; i++) {
             char tensor[NAME];
             struct take t = {.from = from, .target = i, .tensor = tensor};
+
             if (file->rule_count) {
                 t.rule = &rules[r];
                 if (!apply(job, t.rule, i, tensor))
@@ -242,11 +260,13 @@ static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_t
             } else {
                 snprintf(tensor, sizeof tensor, "%s", target_name(job, i));
             }
+
             /* check_found has checked rules without a pattern. */
             t.entry = find_tensor(from, tensor);
             if (t.entry)
                 rc = call(job, &t, user, err);
         }
+
     return rc;
 }
 
@@ -267,7 +287,9 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     int *found = user, rc;
+
     ++*found;
+
     if (is_state(job, t->target)) {
         rc = sw_state_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
                             t->tensor, t->entry, t->from->path, err);
@@ -275,8 +297,10 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
         struct sw_table_source to = source_of(job, t, NULL);
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
     }
+
     if (rc == SW_OK || !t->rule)
         return rc;
+
     sw_recipe_error_item(job->recipe, s, "init_from", t->rule->item, "%s", err->text);
     return sw_recipe_verdict(job->recipe, err);
 }
@@ -296,10 +320,12 @@ static void hint(const struct sw_checkpoint_job *job, const struct tensors *from
                    : from->f ? sw_st_count(from->f)
                              : (size_t)from->names->count;
     const char **names = sw_calloc(count + 1, sizeof *names);
+
     for (size_t i = 0; names && i < count; i++)
         names[i] = !from     ? target_name(job, (int)i)
                    : from->f ? sw_st_entry_at(from->f, i)->name
                              : from->names->items[i].name;
+
     if (names)
         sw_recipe_hint_near(job->recipe, word, names, (int)count, NULL);
     sw_free(names);
@@ -311,14 +337,17 @@ static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_t
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     char tensor[NAME], first[NAME] = "";
+
     for (int i = 0; i < target_count(job); i++) {
         if (!apply(job, r, i, tensor))
             continue;
         if (find_tensor(from, tensor))
             return;
+
         if (!*first)
             snprintf(first, sizeof first, "%s", tensor);
     }
+
     if (*first)
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                              "%s has no tensor '%s', nor any other that the parameters of '%s' "
@@ -334,8 +363,10 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_take
                        const struct tensors *from, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+
     for (int i = 0; i < file->rule_count; i++) {
         const struct sw_take_rule *r = &job->takes->rules[file->first_rule + i];
+
         if (strchr(r->to, '*'))
             check_pattern(job, r, from);
         else if (target_of(job, r->to) < 0) {
@@ -348,6 +379,7 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_take
             hint(job, from, r->from);
         }
     }
+
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -355,12 +387,15 @@ static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_ta
                          const struct tensors *from, struct sw_err *err)
 {
     int found = 0, rc = check_found(job, file, from, err);
+
     if (rc == SW_OK)
         rc = for_each_match(job, file, from, check_one, &found, err);
+
     /* A stage may have a different net. */
     if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(table_of(job)) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         file->path);
+
     return rc;
 }
 
@@ -377,12 +412,15 @@ static int check_file(const struct sw_checkpoint_job *job, const struct sw_take_
 {
     struct tensors from = {.names = earlier, .path = path_of(file)};
     struct sw_st_file *f = NULL;
+
     if (file->previous && !job->stage.begins)
         return earlier ? check_tensors(job, file, &from, err) : SW_OK;
+
     int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK)
         rc = check_tensors(job, file, &from, err);
     sw_st_close(f);
+
     return rc;
 }
 
@@ -414,6 +452,7 @@ static void list(struct sw_buf *out, const char *a, const char *between, const c
             sw_buf_add(out, ", ...");
         return;
     }
+
     sw_buf_add(out, out->length ? ", " : "");
     sw_buf_add(out, a);
     sw_buf_add(out, between);
@@ -427,25 +466,31 @@ static int take_one(const struct sw_checkpoint_job *job, const struct take *t, v
     struct taking *taking = user;
     const struct sw_st_file *f = t->from->f;
     int params = sw_table_count(table_of(job)), rc;
+
     for (size_t i = 0; i < sw_st_count(f); i++)
         taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
+
     if (is_state(job, t->target)) {
         rc = sw_state_read(&job->state->buffers.items[t->target - params], t->tensor, f,
                            t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
         const struct sw_param *p = sw_table_param(table_of(job), t->target);
+
         rc = sw_table_read_tensor(&to, t->tensor, f, err);
         if (rc == SW_OK)
             rc = sw_checkpoint_check_finite(taking->stream, p->value, &p->layout, p->name,
                                             t->from->path, err);
+
         /* Shards of one parameter count once. */
         bool first = p->part_first == 0;
         taking->count += first;
+
         if (t->rule && first)
             list(&taking->names, target_name(job, t->target), " from ", t->tensor,
                  t->rule->transposed ? "^T" : "");
     }
+
     taking->has[t->target] = true;
     return rc;
 }
@@ -474,16 +519,20 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     struct sw_st_file *f = NULL;
     struct sw_buf unused = {0};
     struct tensors from;
+
     t->count = 0;
     sw_buf_clear(&t->names);
+
     int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK) {
         t->used = sw_calloc(sw_st_count(f) + 1, sizeof *t->used);
         rc = t->used ? for_each_match(job, file, &from, take_one, t, err)
                      : sw_err_nomem(err, "init_from", sw_st_count(f));
     }
+
     if (rc == SW_OK && file->previous)
         rc = sw_carried_over_read(job->carried_over, f, table_of(job), job->state, err);
+
     /* Do not report a stage with an entirely different net. */
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* tensors of a previous stage are carried over */
@@ -493,10 +542,12 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
                       from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
                       unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
     }
+
     sw_free(t->used);
     t->used = NULL;
     sw_buf_fini(&unused);
     sw_st_close(f);
+
     return rc;
 }
 
@@ -505,29 +556,37 @@ int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
     struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
     struct sw_buf own = {0}, frozen_names = {0};
     int rc = SW_OK, params = sw_table_count(table_of(job));
+
     if (job->takes->file_count == 0)
         return SW_OK;
+
     t.has = sw_calloc((size_t)target_count(job) + 1, sizeof *t.has);
     if (!t.has)
         return sw_err_nomem(err, "init_from", (size_t)target_count(job));
+
     for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
         rc = take_file(job, &job->takes->files[i], &t, err);
+
     for (int i = 0; i < params && rc == SW_OK; i++) {
         const struct sw_param *p = sw_table_param(table_of(job), i);
         if (!t.has[i] && p->part_first == 0)
             list(p->frozen ? &frozen_names : &own, p->name, "", "", "");
     }
+
     if (rc == SW_OK && own.length)
         sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "with the initial values of the recipe: %s", sw_buf_text(&own));
+
     if (rc == SW_OK && frozen_names.length)
         sw_events_say(job->events, SW_LOG_WARN, job->workers[0].unit,
                       "frozen with the initial values of the recipe, although no file provides "
                       "trained values: %s; is init_from the right file?",
                       sw_buf_text(&frozen_names));
+
     sw_buf_fini(&frozen_names);
     sw_buf_fini(&own);
     sw_buf_fini(&t.names);
     sw_free(t.has);
+
     return rc;
 }

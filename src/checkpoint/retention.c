@@ -43,9 +43,11 @@ bool sw_retention_beats(const struct sw_retention *r, int64_t step)
 {
     if (!r->metric || r->evaluated != step)
         return false;
+
     double value = r->metric->value;
     if (r->best.step < 0)
         return value == value;
+
     return r->less_is_better ? value < r->best.value : value > r->best.value;
 }
 
@@ -62,11 +64,14 @@ int sw_retention_write(const struct sw_retention *r, struct sw_best best, struct
     char step[32], value[40];
     if (best.step < 0)
         return SW_OK;
+
     snprintf(step, sizeof step, "%lld", (long long)best.step);
     snprintf(value, sizeof value, "%.17g", best.value);
+
     int rc = sw_st_writer_metadata(w, "best_step", step, err);
     if (rc == SW_OK)
         rc = sw_st_writer_metadata(w, "best_metric", r->metric_name, err);
+
     return rc == SW_OK ? sw_st_writer_metadata(w, "best_value", value, err) : rc;
 }
 
@@ -87,10 +92,13 @@ void sw_retention_read(struct sw_retention *r, const struct sw_st_file *f)
     const char *step = sw_st_metadata(f, "best_step"), *metric = sw_st_metadata(f, "best_metric"),
                *value = sw_st_metadata(f, "best_value");
     struct sw_best best;
+
     if (step && metric && value && r->metric && sw_str_eq(metric, r->metric_name) &&
         sw_parse_int(step, &best.step) && best.step >= 0 && sw_parse_real(value, &best.value))
         r->best = best;
+
     record_again(r);
+
     /* A newer checkpoint that this resume supersedes may have been marked as the best. */
     sw_history_checkpoint_best(r->events->history, r->best.step);
 }
@@ -112,30 +120,36 @@ int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, con
     char *copy = sw_strdup(path);
     if (!copy)
         return sw_err_nomem(err, "the list of checkpoints", strlen(path));
+
     if (!item) {
         struct sw_kept *items = sw_realloc_array(r->items, (size_t)r->count + 1, sizeof *r->items);
         if (!items) {
             sw_free(copy);
             return sw_err_nomem(err, "the list of checkpoints", sizeof *items);
         }
+
         r->items = items;
         item = &items[r->count++];
         *item = (struct sw_kept){.step = step};
     }
+
     sw_free(item->path);
     item->path = copy;
     snprintf(item->checksum, sizeof item->checksum, "%s", checksum ? checksum : "");
+
     return SW_OK;
 }
 
 const char *sw_retention_newest(const struct sw_retention *r, int64_t *step)
 {
     const char *path = r->resumed;
+
     for (int i = 0; i < r->count; i++)
         if (r->items[i].step >= *step) {
             *step = r->items[i].step;
             path = r->items[i].path;
         }
+
     return path;
 }
 
@@ -180,19 +194,24 @@ void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, con
 {
     struct sw_err err;
     struct sw_best best = sw_retention_best_with(r, step);
+
     sw_history_checkpoint(r->events->history, step, path, (int64_t)bytes, checksum,
                           best.step == step);
     r->best = best;
     __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
+
     if (sw_retention_add(r, step, path, checksum, &err) != SW_OK)
         sw_events_say(r->events, SW_LOG_WARN, "checkpoint",
                       "the checkpoint will not be removed: %s", err.text);
+
     for (int i = 0; i < r->count; i++)
         if (!stays(r, &r->items[i]))
             sw_history_checkpoint_removed(r->events->history, r->items[i].step);
+
     /* Commit the row before deleting files; a busy database does not stop training. */
     if (!sw_history_flush(r->events->history, is_last ? FLUSH_LAST_MS : FLUSH_MS))
         return; /* the next checkpoint removes the remaining files */
+
     for (int i = r->count; i-- > 0;)
         if (!stays(r, &r->items[i])) {
             remove_file(r, &r->items[i]);

@@ -21,14 +21,17 @@ int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writ
 {
     struct sw_buf text = {0};
     char key[32];
+
     for (int r = 0; r < sw_table_update_groups(t); r++) {
         struct sw_loss_scale s = sw_table_scale(t, r);
         sw_buf_printf(&text, "%s%.0f %lld", r > 0 ? " " : "", s.value, (long long)s.good);
     }
+
     int rc = text.failed
                  ? sw_err_nomem(err, "a checkpoint's loss scale", 0)
                  : sw_st_writer_metadata(w, key_of(server_group, key), sw_buf_text(&text), err);
     sw_buf_fini(&text);
+
     return rc;
 }
 
@@ -37,13 +40,16 @@ static bool next_pair(const char **at, struct sw_loss_scale *s)
 {
     char *end;
     int exponent;
+
     s->value = strtod(*at, &end);
     if (end == *at)
         return false;
+
     *at = end;
     s->good = strtoll(*at, &end, 10);
     if (end == *at || s->good < 0 || s->value < 1 || s->value > SW_LOSS_SCALE_MOST)
         return false;
+
     *at = end;
     return frexp(s->value, &exponent) == 0.5;
 }
@@ -53,14 +59,18 @@ static bool find_pair(const char *text, int which, struct sw_loss_scale *out)
 {
     struct sw_loss_scale s;
     int count = 0;
+
     for (const char *at = text; *at; count++)
         if (!next_pair(&at, &s))
             return false;
+
     if (count == 0)
         return false;
+
     for (int i = 0; i <= which % count; i++)
         if (!next_pair(&text, out))
             return false;
+
     return true;
 }
 
@@ -71,12 +81,15 @@ int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *pa
     const char *text = sw_st_metadata(f, key_of(from, key));
     if (!text)
         return SW_OK;
+
     for (int r = 0; r < sw_table_update_groups(t); r++) {
         struct sw_loss_scale s;
         if (!find_pair(text, r, &s))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: %s = %s in its metadata: not a loss scale",
                               path, key, text);
+
         sw_table_put_scale(t, r, s);
     }
+
     return SW_OK;
 }

@@ -23,8 +23,10 @@ static void write_identity(const struct sw_source *s, char text[TEXT_BYTES])
 int sw_tokens_write(const struct sw_source *source, struct sw_st_writer *w, struct sw_err *err)
 {
     char text[TEXT_BYTES];
+
     if (!source || !source->vocabulary)
         return SW_OK;
+
     write_identity(source, text);
     return sw_st_writer_metadata(w, "vocabulary", text, err);
 }
@@ -33,14 +35,18 @@ int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f,
                     struct sw_err *err)
 {
     const char *theirs = sw_st_metadata(f, "vocabulary");
+
     for (int split = 0; split < SW_SPLITS && theirs; split++) {
         const struct sw_source *s = source[split];
         char ours[TEXT_BYTES];
+
         if (!s || !s->vocabulary)
             continue;
+
         write_identity(s, ours);
         if (strncmp(ours, theirs, IDENTITY) == 0)
             continue;
+
         const char *count = strchr(theirs, ' ');
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: the model was trained with another vocabulary, of%s tokens; that of "
@@ -49,6 +55,7 @@ int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f,
                           path, count ? count : " other", s->name,
                           (long long)sw_vocabulary_count(s->vocabulary));
     }
+
     return SW_OK;
 }
 
@@ -62,6 +69,7 @@ static bool reads_tokens(const struct sw_recipe *recipe, const struct sw_section
         src->count > 0 ? sw_recipe_find(recipe, "layer", src->items[0]) : NULL;
     if (!s->type[0] || !from || !from->type[0] || !sw_str_eq(from->type[0]->name, "input"))
         return false;
+
     const struct sw_layer input = {.conf = from->conf[0]};
     return sw_str_eq(sw_layer_input_field(&input), "tokens");
 }
@@ -70,9 +78,11 @@ static void check_table(struct sw_recipe *recipe, const struct sw_section *s,
                         const struct sw_source *source)
 {
     const int64_t tokens = sw_vocabulary_count(source->vocabulary);
+
     for (const struct sw_opt *o = s->type[0]->opts; o && o->key; o++) {
         if (!sw_str_eq(o->key, "vocabulary") && !sw_str_eq(o->key, "classes"))
             continue;
+
         const int64_t has = *(const int64_t *)(const void *)((const char *)s->conf[0] + o->offset);
         if (has < tokens)
             sw_recipe_error(
@@ -86,8 +96,10 @@ int sw_tokens_fit(struct sw_recipe *recipe, const struct sw_source *source, stru
 {
     if (!source || !source->vocabulary)
         return SW_OK;
+
     for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s))
         if (reads_tokens(recipe, s))
             check_table(recipe, s, source);
+
     return sw_recipe_verdict(recipe, err);
 }

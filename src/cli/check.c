@@ -40,9 +40,11 @@ static size_t resident_bytes(void)
     struct sw_err ignored;
     if (sw_os_read_file("/proc/self/statm", 4096, &text, &bytes, &ignored) != SW_OK)
         return 0;
+
     if (sscanf(text, "%*s %zu", &pages) != 1)
         pages = 0;
     sw_free(text);
+
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -74,16 +76,19 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     sw_columns_cell(t, "%s", l->name);
     sw_columns_cell(t, "%s", l->type);
     sw_columns_cell(t, "%s", l->shape);
+
     if (l->params)
         sw_columns_cell(t, "%lld", (long long)l->params);
     else
         sw_columns_cell(t, "%s", "");
+
     bytes_cell(t, l->feature_bytes);
     bytes_cell(t, l->gradient_bytes);
     bytes_cell(t, l->saved_bytes);
     bytes_cell(t, l->scratch_bytes);
     count_cell(t, l->flops_forward);
     count_cell(t, l->flops_backward);
+
     struct sw_buf notes = {0};
     const char *const words[] = {strcmp(l->spread, "rows") == 0 ? NULL : l->spread,
                                  l->in_place ? "in place" : NULL,
@@ -96,10 +101,12 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i])
             sw_buf_printf(&notes, "%s%s", notes.length ? ", " : "", words[i]);
+
     sw_columns_cell(t, "%s", sw_buf_text(&notes));
     sw_buf_fini(&notes);
     if (!verbose)
         return;
+
     sw_columns_cell(t, "%s", l->src ? l->src : "");
     sw_columns_cell(t, "%s", l->layout);
     sw_columns_cell(t, "%s", l->algorithm ? l->algorithm : "");
@@ -123,6 +130,7 @@ static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool v
 static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
 {
     char text[32], rss[32], own[32];
+
     sw_buf_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->bytes.peak));
     const struct {
         const char *name;
@@ -135,12 +143,15 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
         {"activations between workers", p->bytes.exchange},
         {"activations offloaded to the host", p->bytes.swapped},
     };
+
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
                       part[i].name);
+
     if (p->bytes.device > 0)
         sw_buf_printf(out, "             at most %s of it on each device\n",
                       sw_human_bytes(text, (double)p->bytes.device));
+
     sw_buf_printf(out, "resident     about %s, including %s for the program\n",
                   sw_human_bytes(rss, (double)(p->bytes.peak + base)),
                   sw_human_bytes(own, (double)base));
@@ -153,9 +164,11 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
                        bool verbose)
 {
     char count[32], flops[32];
+
     if (p->stage)
         sw_buf_printf(out, "%sstage %s, %d of %d: ", out->length ? "\n" : "", p->stage,
                       p->stage_index + 1, p->stage_count);
+
     sw_text_add(out, p->name);
     sw_buf_printf(out, " (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
                   p->recipe, (long long)(p->stage ? p->stage_steps : p->steps), (long long)p->batch,
@@ -185,27 +198,33 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
 static void json_shape(struct sw_json_writer *w, const char *shape)
 {
     sw_json_open_array(w, "shape");
+
     for (char *end; *shape; shape = *end == 'x' ? end + 1 : end) {
         long long dim = strtoll(shape, &end, 10);
         if (end == shape)
             break;
         sw_json_int(w, NULL, dim);
     }
+
     sw_json_close_array(w);
 }
 
 static void json_sources(struct sw_json_writer *w, const char *src)
 {
     char name[128];
+
     sw_json_open_array(w, "src");
+
     while (src && *src) {
         src += strspn(src, ", ");
+
         size_t n = strcspn(src, ", ");
         snprintf(name, sizeof name, "%.*s", (int)n, src);
         if (n)
             sw_json_string(w, NULL, name);
         src += n;
     }
+
     sw_json_close_array(w);
 }
 
@@ -305,6 +324,7 @@ static int open_stage(struct checking *c, int index, struct sw_err *err)
     char *name = sw_strdup(sw_recipe_stage_name(sw_job_recipe(c->t.job), index));
     if (!name)
         return sw_err_nomem(err, "stage name", 0);
+
     sw_free(c->stage);
     c->job.stage = c->stage = name;
     return sw_trainer_reopen(&c->t, &c->job, err);
@@ -313,6 +333,7 @@ static int open_stage(struct checking *c, int index, struct sw_err *err)
 static void print_one(struct checking *c)
 {
     const struct sw_cli_common *o = &c->options->common;
+
     if (o->json)
         json_plan(&c->json, sw_job_plan(c->t.job), &c->extra);
     else if (!o->quiet)
@@ -323,20 +344,25 @@ static void print_one(struct checking *c)
 static int print_stages(struct checking *c, int count, struct sw_err *err)
 {
     const bool json = c->options->common.json;
+
     if (json)
         sw_json_open_array(&c->json, "stages");
+
     for (int i = 0; i < count; i++) {
         int rc = open_stage(c, i, err);
         if (rc != SW_OK)
             return rc;
+
         if (json)
             sw_json_open_object(&c->json, NULL);
         print_one(c);
         if (json)
             sw_json_close_object(&c->json);
     }
+
     if (!json)
         return SW_OK;
+
     sw_json_close_array(&c->json);
     print_one(c);
     return SW_OK;
@@ -346,11 +372,13 @@ static int print_stages(struct checking *c, int count, struct sw_err *err)
 static int draw(struct checking *c, int stages, struct sw_err *err)
 {
     const struct options *o = c->options;
+
     if (stages > 0) {
         int rc = open_stage(c, stages - 1, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return o->plot ? sw_draw_net(o->plot, sw_job_plan(c->t.job), err) : SW_OK;
 }
 
@@ -358,6 +386,7 @@ static int print(struct checking *c, struct sw_err *err)
 {
     const struct options *o = c->options;
     const int stages = o->common.stage ? 0 : sw_recipe_stage_count(sw_job_recipe(c->t.job));
+
     int rc = o->plot || o->dot ? draw(c, stages, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
@@ -365,12 +394,15 @@ static int print(struct checking *c, struct sw_err *err)
         sw_report_dot(&c->out, sw_job_plan(c->t.job));
         return SW_OK;
     }
+
     if (o->common.json)
         sw_cli_json_begin(&c->json, &c->out);
+
     if (stages > 0)
         rc = print_stages(c, stages, err);
     else
         print_one(c);
+
     if (o->common.json)
         sw_cli_json_end(&c->json);
     return rc;
@@ -381,7 +413,9 @@ static int check(void *given)
     const struct options *options = given;
     const struct sw_cli_common *o = &options->common;
     struct checking c = {.options = options, .job = sw_trainer_job_of(o)};
+
     c.job.look = true;
+
     struct sw_err err, ignored;
 
     if (options->plot && !sw_picture_is_named("check", options->plot))
@@ -393,16 +427,19 @@ static int check(void *given)
     rc = sw_trainer_open(&c.t, &c.job, &err);
     if (rc != SW_OK)
         goto out;
+
     c.extra.base_bytes = resident_bytes();
     if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
         c.extra.db = NULL;
     rc = print(&c, &err);
+
 out:
     code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
     sw_free(c.extra.db);
     sw_free(c.stage);
     sw_buf_fini(&c.out);
     sw_trainer_fini(&c.t);
+
     return code;
 }
 

@@ -59,13 +59,16 @@ int sw_cli_exit_code(int err_code)
 static void say(const char *verb, const char *fmt, va_list ap)
 {
     struct sw_buf line = {0};
+
     sw_buf_printf(&line, "singa-ws%s%s: ", verb ? " " : "", verb ? verb : "");
     sw_buf_vprintf(&line, fmt, ap);
     sw_buf_add(&line, "\n");
+
     if (line.failed)
         fputs("singa-ws: out of memory\n", stderr);
     else
         sw_cli_tell(line.text);
+
     sw_buf_fini(&line);
 }
 
@@ -99,10 +102,12 @@ int sw_cli_fail(int err_code, const struct sw_err *err)
 int sw_cli_usage(const char *verb, const char *fmt, ...)
 {
     va_list ap;
+
     va_start(ap, fmt);
     say(verb, fmt, ap);
     va_end(ap);
     fprintf(stderr, "Try 'singa-ws%s%s --help'.\n", verb ? " " : "", verb ? verb : "");
+
     return SW_EXIT_USAGE;
 }
 
@@ -112,7 +117,9 @@ int sw_cli_usage(const char *verb, const char *fmt, ...)
 int sw_cli_write(const char *text, size_t bytes)
 {
     struct sw_buf shown = {0};
+
     sw_text_add_lines(&shown, text, bytes);
+
     int problem = shown.failed ? ENOMEM : sw_cli_write_raw(shown.text, shown.length);
     sw_buf_fini(&shown);
     return problem;
@@ -126,9 +133,11 @@ int sw_cli_write_raw(const char *text, size_t bytes)
             continue;
         if (n < 0)
             return errno;
+
         text += n;
         bytes -= (size_t)n;
     }
+
     return 0;
 }
 
@@ -138,9 +147,11 @@ static int print(const struct sw_buf *buf, int (*write)(const char *text, size_t
         sw_cli_say("out of memory");
         return SW_EXIT_MISSING;
     }
+
     int problem = write(sw_buf_text(buf), buf->length);
     if (problem == 0 || problem == EPIPE)
         return SW_EXIT_DONE;
+
     sw_cli_say("standard output: %s", strerror(problem));
     return SW_EXIT_FAILED;
 }
@@ -205,10 +216,12 @@ void sw_cli_version(void)
 void sw_cli_quote(struct sw_buf *out, const char *word)
 {
     sw_buf_add(out, "'");
+
     for (; *word; word++)
         if (*word == '\'')
             sw_buf_add(out, "'\\''");
         else
             sw_buf_add_bytes(out, word, 1);
+
     sw_buf_add(out, "'");
 }

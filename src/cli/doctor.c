@@ -37,17 +37,21 @@ static bool is_fit(const struct sw_doctor *d)
 static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_buf *out)
 {
     int counts[4] = {0};
+
     for (int i = 0; i < d->count; i++) {
         const struct sw_finding *f = &d->findings[i];
+
         counts[f->level]++;
         if (f->level == SW_FINDING_OK && o->common.quiet)
             continue;
+
         sw_buf_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
         if (f->why)
             sw_buf_printf(out, "%18swhy:  %s\n", "", f->why);
         if (f->fix)
             sw_buf_printf(out, "%18sfix:  %s\n", "", f->fix);
     }
+
     sw_buf_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
                   counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
                   counts[SW_FINDING_WARN] == 1 ? "" : "s", counts[SW_FINDING_NOTE],
@@ -57,8 +61,10 @@ static void print_text(const struct options *o, const struct sw_doctor *d, struc
 static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
 {
     sw_json_open_array(w, "findings");
+
     for (int i = 0; i < d->count; i++) {
         const struct sw_finding *f = &d->findings[i];
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "level", level_names[f->level]);
         sw_json_string(w, "part", f->part);
@@ -68,6 +74,7 @@ static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
         sw_json_string(w, "mend", f->fix); /* the old key, kept for one release */
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
@@ -79,6 +86,7 @@ static bool has_better(const struct sw_doctor *d, const char *path)
     char *text = NULL;
     size_t bytes;
     bool better = false;
+
     if (sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
         sw_json_parse(text, bytes, &root, &ignored) == SW_OK) {
         const struct sw_json *host = sw_json_get(root, "host"), *busy = sw_json_get(root, "busy");
@@ -86,6 +94,7 @@ static bool has_better(const struct sw_doctor *d, const char *path)
                  sw_str_eq(host->string, d->machine->host) && busy && busy->type == SW_JSON_BOOL &&
                  !busy->boolean;
     }
+
     sw_json_free(root);
     sw_free(text);
     return better;
@@ -96,16 +105,20 @@ static void save_figures(const struct sw_doctor *d, const struct sw_buf *json)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
+
     if (d->quick || (d->device && !sw_str_eq(d->device, "auto")))
         return;
+
     int code = sw_history_state_dir(&state, &err);
     if (!code && !(path = sw_format("%s/doctor.json", state)))
         code = sw_err_nomem(&err, "path of doctor.json", 0);
+
     if (!code && d->busy && has_better(d, path))
         sw_cli_say(
             "the machine was busy: its figures are not saved; doctor.json keeps the earlier ones");
     else if (!code)
         code = sw_os_replace_file(path, json->text, json->length, 0600, &err);
+
     if (code)
         sw_cli_say("the figures are not saved: %s", err.text);
     sw_free(path);
@@ -134,9 +147,11 @@ static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *
     code = sw_survey_read(&d->survey, "/proc", "/sys", err);
     if (code)
         return code;
+
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].measures && d->quick)
             continue;
+
         if (o->common.verbose)
             sw_cli_say("%s ...", parts[i].name);
         code = sw_stop_check(err);
@@ -146,6 +161,7 @@ static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *
         if (code)
             return code;
     }
+
     return d->failed ? sw_err_nomem(err, "findings", 0) : SW_OK;
 }
 
@@ -155,10 +171,12 @@ static int doctor(void *options)
     struct sw_doctor d = {.device = o->common.device, .db = o->common.db, .quick = o->quick};
     struct sw_buf json = {0}, text = {0};
     struct sw_err err = {0};
+
     sw_cli_json_begin(&d.json, &json);
     sw_json_string(&d.json, "version", SW_VERSION);
     sw_json_real(&d.json, "time", sw_os()->unix_time());
     sw_json_open_object(&d.json, "measured");
+
     int exit_code, code = examine(&d, o, &err);
     if (code) {
         exit_code = sw_cli_fail(code, &err);
@@ -176,9 +194,11 @@ static int doctor(void *options)
         if (exit_code == SW_EXIT_DONE && !is_fit(&d))
             exit_code = SW_EXIT_MISSING;
     }
+
     sw_buf_fini(&json);
     sw_buf_fini(&text);
     sw_doctor_fini(&d);
+
     return exit_code;
 }
 

@@ -23,6 +23,7 @@ static const struct sw_cli_option options_of_eval[] = {
 static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w)
 {
     struct sw_json_writer j;
+
     sw_cli_json_begin(&j, out);
     for (int i = 0; i < e->metric_count; i++)
         sw_json_real(&j, e->metric[i].name, e->metric[i].value);
@@ -41,15 +42,19 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
         sw_weights_describe(w, out);
         sw_buf_add(out, "\n");
     }
+
     if (!quiet)
         sw_buf_printf(out, "step       %lld\nsplit      %s\n", (long long)e->step, e->split);
+
     if (!quiet && *plan->fallback) {
         sw_buf_add(out, "fallback   ");
         sw_print_lines(out, plan->fallback, "           ");
     }
+
     if (!quiet && e->skipped_records)
         sw_buf_printf(out, "skipped    %lld records that could not be read\n",
                       (long long)e->skipped_records);
+
     int width = 10; /* width of the titles above */
     for (int i = 0; i < e->metric_count; i++)
         width = (int)strlen(e->metric[i].name) > width ? (int)strlen(e->metric[i].name) : width;
@@ -66,7 +71,9 @@ static int evaluate(void *options)
     struct sw_buf out = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
+
     job.one_worker = true;
+
     int code;
 
     int rc = sw_trainer_init(&t, &o->common, &err);
@@ -76,6 +83,7 @@ static int evaluate(void *options)
         code = sw_trainer_refuse(&t, rc, &err);
         goto done;
     }
+
     rc = sw_cli_check_split(sw_job_recipe(t.job), o->split, &err);
     if (rc == SW_OK)
         rc = sw_job_evaluate(t.job, w.path, o->split, &result, &err);
@@ -83,15 +91,19 @@ static int evaluate(void *options)
         code = sw_cli_fail(rc, &err);
         goto done;
     }
+
     if (o->common.json)
         print_json(&out, &result, &w);
     else
         print_text(&out, &result, &w, sw_job_plan(t.job), o->common.quiet);
+
     code = sw_cli_print(&out);
+
 done:
     sw_buf_fini(&out);
     sw_weights_fini(&w);
     sw_trainer_fini(&t);
+
     return code;
 }
 

@@ -26,6 +26,7 @@ struct answer {
 static void json_value(struct answer *a, const struct sw_explained *e)
 {
     struct sw_buf from = {0};
+
     sw_explained_from(e, &from);
     sw_json_string(&a->w, "value", e->value);
     sw_json_string(&a->w, "origin", sw_origin_name(e->origin));
@@ -38,16 +39,19 @@ static void add_json(struct answer *a, const struct sw_explained *e, const char 
 {
     struct sw_json_writer *w = &a->w;
     struct sw_explained below = *e;
+
     sw_json_open_object(w, NULL);
     sw_json_string(w, "section", section);
     sw_json_string(w, "key", e->key);
     json_value(a, e);
     sw_json_open_array(w, "instead_of");
+
     while (sw_explained_below(&below)) {
         sw_json_open_object(w, NULL);
         json_value(a, &below);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
     if (e->row)
         sw_json_string(w, "help", e->row->help);
@@ -68,15 +72,19 @@ static void add_from(const struct sw_explained *e, struct sw_buf *out)
 static void add_one(struct answer *a, const struct sw_explained *e, const char *section)
 {
     struct sw_explained below = *e;
+
     sw_buf_printf(a->out, "%s.%s = %s\n  from        ", section, e->key, e->value ? e->value : "-");
     add_from(e, a->out);
+
     while (sw_explained_below(&below)) {
         sw_buf_printf(a->out, "\n  instead of  %s, ", below.value);
         add_from(&below, a->out);
     }
+
     sw_buf_add(a->out, "\n");
     if (!e->row)
         return;
+
     sw_buf_add(a->out, "  values      ");
     sw_opt_describe(e->row, a->out);
     sw_buf_printf(a->out, "\n  meaning     %s\n", e->row->help ? e->row->help : "");
@@ -86,11 +94,14 @@ static void add_row(struct answer *a, const struct sw_explained *e)
 {
     struct sw_explained below = *e;
     struct sw_buf from = {0};
+
     add_from(e, &from);
+
     for (const char *word = ", instead of"; sw_explained_below(&below); word = ", of") {
         sw_buf_printf(&from, "%s %s of ", word, below.value);
         add_from(&below, &from);
     }
+
     sw_columns_cell(&a->table, "%s", e->key);
     sw_columns_cell(&a->table, "%s", e->value ? e->value : "-");
     sw_columns_cell(&a->table, "%s", sw_buf_text(&from));
@@ -108,14 +119,17 @@ static void end_section(struct answer *a)
         sw_buf_add(a->out, a->out->length ? "\n" : "");
         sw_columns_print(&a->table, a->out);
     }
+
     sw_columns_fini(&a->table);
 }
 
 static void begin_section(struct answer *a, const struct sw_explained *e, const char *section)
 {
     char title[256];
+
     if (strcmp(section, a->section) == 0 && a->table.columns)
         return;
+
     end_section(a);
     snprintf(a->section, sizeof a->section, "%s", section);
     snprintf(title, sizeof title, "[%s%s%s]", e->kind, e->name ? " " : "", e->name ? e->name : "");
@@ -149,10 +163,13 @@ static void show(void *user, const struct sw_explained *e)
 {
     struct answer *a = user;
     char section[256];
+
     section_of(e, section, sizeof section);
     if (a->one ? !is_path(a, e, section) : a->path && strcmp(a->path, section) != 0)
         return;
+
     a->count++;
+
     if (a->json) {
         add_json(a, e, section);
     } else if (a->one) {
@@ -175,6 +192,7 @@ struct words {
 static void measure(struct words *w, const char *word)
 {
     int d = sw_str_distance(w->path, word);
+
     if (d < w->distance) {
         w->distance = d;
         snprintf(w->nearest, sizeof w->nearest, "%.*s", (int)sizeof w->nearest - 1, word);
@@ -184,6 +202,7 @@ static void measure(struct words *w, const char *word)
 static void find_nearest(void *user, const struct sw_explained *e)
 {
     char section[256], path[400];
+
     section_of(e, section, sizeof section);
     snprintf(path, sizeof path, "%s.%s", section, e->key);
     measure(user, path);
@@ -194,12 +213,14 @@ static int unknown(const struct sw_recipe *recipe, const char *path)
 {
     struct words w = {.path = path, .distance = 4};
     struct sw_err err;
+
     int rc = sw_recipe_explain(recipe, find_nearest, &w, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     if (*w.nearest)
         return sw_cli_usage("explain", "the recipe has no '%s'; did you mean '%s'?", path,
                             w.nearest);
+
     return sw_cli_usage("explain", "the recipe has no '%s'; omit it to print all values", path);
 }
 
@@ -211,24 +232,30 @@ static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o, 
 {
     struct answer a = {.path = o->arg_count > 1 ? o->args[1] : NULL, .json = o->json, .out = out};
     int rc = a.path ? sw_recipe_explain(recipe, find_value, &a, err) : SW_OK;
+
     sw_json_begin(&a.w, out);
+
     if (a.json && !a.one) {
         sw_json_open_object(&a.w, NULL);
         sw_json_string(&a.w, "recipe", sw_recipe_path(recipe));
         sw_json_string(&a.w, "hash", sw_recipe_hash(recipe));
         sw_json_open_array(&a.w, "values");
     }
+
     if (rc == SW_OK)
         rc = sw_recipe_explain(recipe, show, &a, err);
     end_section(&a);
+
     if (a.json && !a.one) {
         sw_json_close_array(&a.w);
         sw_json_close_object(&a.w);
     }
+
     if (a.json)
         sw_buf_add(out, "\n");
     if (rc != SW_OK)
         return sw_cli_fail(rc, err);
+
     return a.count ? sw_cli_print(out) : unknown(recipe, a.path);
 }
 

@@ -41,21 +41,27 @@ static int split_inputs(const struct options *o, struct sw_predict_input **out, 
                         struct sw_err *err)
 {
     size_t count = (size_t)o->inputs.count + 1;
+
     *out = sw_calloc(count, sizeof **out);
     *fields = sw_calloc(count, sizeof **fields);
     if (!*out || !*fields)
         return sw_err_nomem(err, "--input", count);
+
     for (int i = 0; i < o->inputs.count; i++) {
         const char *text = o->inputs.items[i], *equals = strchr(text, '=');
         size_t n = equals ? (size_t)(equals - text) : 0;
+
         (*out)[i].path = text;
         if (n == 0 || memchr(text, '/', n) || memchr(text, '.', n))
             continue;
+
         (*fields)[i] = sw_format("%.*s", (int)n, text);
         if (!(*fields)[i])
             return sw_err_nomem(err, "--input", n);
+
         (*out)[i] = (struct sw_predict_input){.field = (*fields)[i], .path = equals + 1};
     }
+
     return SW_OK;
 }
 
@@ -69,9 +75,11 @@ struct output {
 static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
     struct output *out = user;
+
     int rc = out->plot.path ? sw_predict_plot_begin(&out->plot, info, err) : SW_OK;
     if (rc != SW_OK || !out->path)
         return rc;
+
     return sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
 }
 
@@ -109,22 +117,28 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
 {
     struct sw_predict_sink sink = {begin_labels, append_labels, plot};
     struct sw_job_options options = job_options(o);
+
     options.weights = args->weights;
+
     struct sw_buf messages = {0};
     struct sw_predict_info info;
     struct sw_predict_args labels = *args;
     struct sw_job *job = NULL;
     if (args->input_count)
         return SW_OK;
+
     int rc = sw_job_open(&options, NULL, &job, &messages, err);
     if (rc != SW_OK)
         goto out;
+
     labels.layer = sw_predict_label_layer(sw_job_recipe(job));
     if (labels.layer)
         rc = sw_job_predict(job, &labels, &sink, &info, err);
+
 out:
     sw_job_close(job);
     sw_buf_fini(&messages);
+
     return rc;
 }
 
@@ -135,6 +149,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
                        const struct sw_predict_info *info, const struct sw_weights *w)
 {
     struct sw_json_writer j;
+
     sw_cli_json_begin(&j, out);
     sw_json_string(&j, "layer", info->layer);
     sw_json_string(&j, "type", info->type);
@@ -161,10 +176,12 @@ static void print_text(struct sw_buf *out, const struct options *o,
                   o->layer ? "" : ", the input of the loss");
     if (info->split)
         sw_buf_printf(out, "split      %s\n", info->split);
+
     if (*info->fallback) {
         sw_buf_add(out, "fallback   ");
         sw_print_lines(out, info->fallback, "           ");
     }
+
     if (o->plot)
         sw_buf_printf(out, "plot       %s\n", o->plot);
     sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not written",
@@ -186,20 +203,25 @@ static int write_outputs(const struct options *o, struct sw_job *job,
                           .writer = {.file.fd = -1},
                           .plot = {.path = o->plot, .codes = o->layer != NULL}};
     struct sw_predict_sink sink = {begin, append, &file};
+
     int rc = o->plot ? read_labels(o, args, &file.plot, err) : SW_OK;
     if (rc != SW_OK)
         goto abandon;
     rc = sw_job_predict(job, args, &sink, info, err);
     if (rc != SW_OK)
         goto abandon;
+
     if (o->plot)
         rc = sw_predict_plot_draw(&file.plot, info, err);
     if (rc != SW_OK || !o->output)
         goto abandon;
+
     rc = sw_npy_writer_commit(&file.writer, err);
     goto out;
+
 abandon:
     sw_npy_writer_abandon(&file.writer);
+
 out:
     sw_predict_plot_fini(&file.plot);
     return rc;
@@ -216,14 +238,17 @@ static int predict_with(const struct options *o, struct sw_job *job, const struc
                                    .inputs = inputs,
                                    .input_count = o->inputs.count};
     int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
+
     if (rc == SW_OK)
         rc = write_outputs(o, job, &args, &info, &err);
     if (rc != SW_OK)
         return sw_cli_refuse(sw_job_recipe(job), rc, &err);
+
     if (o->common.json)
         print_json(out, o, &info, w);
     else if (!o->common.quiet)
         print_text(out, o, &info, w);
+
     return sw_cli_print(out);
 }
 
@@ -235,6 +260,7 @@ static int check_options(const struct options *o)
         return SW_EXIT_USAGE;
     if (o->split && o->inputs.count)
         return sw_cli_usage("predict", "--split and --input are mutually exclusive");
+
     return SW_EXIT_DONE;
 }
 
@@ -242,12 +268,14 @@ static int open_job(const struct options *o, struct sw_trainer *t, struct sw_pre
                     char ***fields, struct sw_weights *w, struct sw_err *err)
 {
     struct sw_job_options job = job_options(o);
+
     int rc = split_inputs(o, inputs, fields, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_trainer_init(t, &o->common, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_trainer_open_with(t, &job, o->weights, &o->common, w, err);
 }
 
@@ -274,6 +302,7 @@ static int predict(void *options)
     sw_free(inputs);
     sw_buf_fini(&out);
     sw_trainer_fini(&t);
+
     return code;
 }
 

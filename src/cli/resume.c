@@ -26,10 +26,12 @@ static int64_t last_step(const struct options *o, const struct sw_run *run)
 {
     if (o->steps)
         return o->steps;
+
     for (int i = 0; i < o->common.sets.count; i++)
         if (sw_str_starts(o->common.sets.items[i], "job.steps=") ||
             sw_str_starts(o->common.sets.items[i], "job.epochs="))
             return 0;
+
     return run->steps;
 }
 
@@ -45,6 +47,7 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
     const struct sw_checkpoint_file *newest = &checkpoints->items[0];
     char title[128];
     struct sw_err err, ignored;
+
     int rc = sw_checkpoints_look(newest, &err);
     if (rc == SW_OK) {
         sw_cli_say("%s is already at step %lld of %lld; use --steps N to train until step N",
@@ -52,9 +55,11 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
                    (long long)last);
         return SW_EXIT_DONE;
     }
+
     int i = 1;
     while (i < checkpoints->count && sw_checkpoints_look(&checkpoints->items[i], &ignored) != SW_OK)
         i++;
+
     if (i < checkpoints->count)
         sw_cli_say(
             "%s; the newest undamaged checkpoint is that of step %lld, %s: remove the damaged "
@@ -62,6 +67,7 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
             err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
     else
         sw_cli_say("%s; the run has no other undamaged checkpoint", err.text);
+
     return sw_cli_exit_code(rc);
 }
 
@@ -73,14 +79,18 @@ static int open_run(struct sw_trainer *t, struct sw_job_options *job,
 {
     if (!kept)
         return sw_err_nomem(err, "list of checkpoints", 0);
+
     for (int i = 0; i < checkpoints->count; i++)
         kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
                                        checkpoints->items[i].checksum};
+
     job->kept = kept;
     job->kept_count = checkpoints->count;
+
     int rc = sw_checkpoints_newest(checkpoints, &job->resume_checkpoint, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_trainer_open(t, job, err);
 }
 
@@ -104,14 +114,17 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     };
     struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
+
     sw_beside_report(beside, &t.report);
     if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
+
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
         code = SW_EXIT_STOPPED;
     sw_trainer_fini(&t);
     sw_free(kept);
+
     return code;
 }
 
@@ -122,12 +135,14 @@ static int find_run(const struct options *o, struct sw_run *run, struct sw_check
 {
     struct sw_history_reader *reader = NULL;
     char title[128], since[SW_RUN_TEXT];
+
     int rc = sw_runs_open(o->common.db, NULL, &reader, db, err);
     if (rc != SW_OK)
         goto out;
     rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", run, err);
     if (rc != SW_OK)
         goto out;
+
     if (run->status == SW_RUN_RUNNING)
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
@@ -137,6 +152,7 @@ static int find_run(const struct options *o, struct sw_run *run, struct sw_check
                         sw_run_time_text(run->segment_at, since));
     else
         rc = sw_checkpoints_find(reader, run, checkpoints, err);
+
 out:
     sw_history_reader_close(reader);
     return rc;
@@ -152,18 +168,22 @@ static int resume(void *options, struct sw_beside *beside)
     int code;
 
     int rc = find_run(o, &run, &checkpoints, &db, &err);
+
     /* After a stop, files that were not read to the end may seem damaged. */
     if (sw_stop_check(&err) != SW_OK)
         rc = SW_ERR_CANCELLED;
+
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
     else if (is_complete(&checkpoints, last_step(o, &run)))
         code = report_complete(&run, &checkpoints, last_step(o, &run));
     else
         code = continue_run(o, &run, &checkpoints, db, beside);
+
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);
     sw_free(db);
+
     return code;
 }
 

@@ -30,16 +30,19 @@ static int train(void *options, struct sw_beside *beside)
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
     int code;
+
     job.name = o->name;
     job.out_dir = o->out_dir;
     job.init_from = o->init_from;
     job.steps = o->steps;
+
     int rc = sw_trainer_init(&t, &o->common, &err);
     sw_beside_report(beside, &t.report);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     sw_trainer_fini(&t);
+
     return code;
 }
 

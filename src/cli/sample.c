@@ -38,18 +38,22 @@ static int show(struct sw_buf *text, size_t rest, struct sw_err *err)
     struct sw_buf left = {0};
     size_t whole = text->length - rest;
     int problem = text->failed ? ENOMEM : sw_cli_write(sw_buf_text(text), whole);
+
     sw_buf_add_bytes(&left, sw_buf_text(text) + whole, rest);
     sw_buf_fini(text);
     *text = left;
+
     return problem ? sw_err_set(err, SW_ERR_IO, "standard output: %s", strerror(problem)) : SW_OK;
 }
 
 static int take(void *user, const char *text, size_t n, struct sw_err *err)
 {
     struct writing *w = user;
+
     sw_buf_add_bytes(&w->text, text, n);
     if (w->keep)
         return SW_OK;
+
     return show(&w->text, w->text.length - sw_utf8_whole(sw_buf_text(&w->text), w->text.length),
                 err);
 }
@@ -65,12 +69,14 @@ static int print_json(const struct options *o, const struct sw_buf *text, int64_
 {
     struct sw_buf out = {0};
     struct sw_json_writer j;
+
     sw_cli_json_begin(&j, &out);
     sw_json_string(&j, "text", sw_buf_text(text));
     sw_json_string(&j, "prime", o->prime);
     sw_json_int(&j, "step", step);
     sw_json_string(&j, "weights", w->path);
     sw_cli_json_end(&j);
+
     int code = sw_cli_print(&out);
     sw_buf_fini(&out);
     return code;
@@ -83,18 +89,23 @@ static int write_with(const struct options *o, struct sw_sample_args *args, stru
     struct sw_err err;
     int64_t step = 0;
     int code = SW_EXIT_DONE;
+
     args->weights = w->path;
+
     int rc = sw_job_sample(job, args, take, &writing, &step, &err);
     if (rc != SW_OK)
         goto out;
+
     if (o->common.json)
         code = print_json(o, &writing.text, step, w);
     else
         rc = end_of_text(&writing, &err);
+
 out:
     if (rc != SW_OK)
         code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
     sw_buf_fini(&writing.text);
+
     return code;
 }
 
@@ -109,18 +120,22 @@ static int sample(void *options)
                                   .temperature = 1,
                                   .seed = (uint64_t)o->seed};
     struct sw_job_options job = sw_trainer_job_of(&o->common);
+
     job.one_worker = true;
     job.predict = true;
     if (o->temperature &&
         (!sw_parse_real(o->temperature, &args.temperature) || args.temperature < 0))
         return sw_cli_usage("sample", "--temperature %s: must be a number, 0 or more",
                             o->temperature);
+
     int rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
         rc = sw_trainer_open_with(&t, &job, o->weights, &o->common, &w, &err);
+
     int code = rc == SW_OK ? write_with(o, &args, t.job, &w) : sw_trainer_refuse(&t, rc, &err);
     sw_weights_fini(&w);
     sw_trainer_fini(&t);
+
     return code;
 }
 

@@ -48,12 +48,14 @@ static int watch_remote(const struct options *o, bool terminal)
     const char *target = o->common.args[0], *colon = strchr(target, ':');
     char *host = colon ? sw_format("%.*s", (int)(colon - target), target) : sw_strdup(target);
     struct sw_buf command = {0};
+
     sw_buf_add(&command, "singa-ws top");
     sw_buf_add(&command, o->once ? " --once" : "");
     sw_buf_add(&command, o->common.json ? " --json" : "");
     add_quoted(&command, " --db ", o->common.db);
     add_quoted(&command, " --theme ", o->theme);
     add_quoted(&command, " -- ", colon && colon[1] ? colon + 1 : NULL);
+
     char *words[] = {"ssh", terminal ? "-t" : "-T", "--", host, command.text, NULL};
     int code = SW_EXIT_MISSING;
     if (!host || command.failed)
@@ -64,6 +66,7 @@ static int watch_remote(const struct options *o, bool terminal)
         execvp("ssh", words);
         sw_cli_say("cannot run ssh: %s", strerror(errno));
     }
+
     sw_buf_fini(&command);
     sw_free(host);
     return code;
@@ -77,11 +80,14 @@ static int print_once(const struct options *o, const struct sw_ui_model *m)
     struct sw_err err;
     struct sw_ui_caps caps = sw_ui_caps_here();
     int rc = SW_OK;
+
     caps.colours = sw_cli_colour() ? caps.colours : 0;
+
     if (o->common.json)
         sw_once_json(m, &out);
     else
         rc = sw_once_text(m, sw_cli_stdout_width(), caps, &out, &err);
+
     int code = rc == SW_OK ? sw_cli_print_raw(&out) : sw_cli_fail(rc, &err);
     sw_buf_fini(&out);
     return code;
@@ -93,8 +99,10 @@ static int show_once(const struct options *o, const char *db_path, const char *r
     struct sw_ui_model *m = sw_calloc(1, sizeof *m);
     struct sw_err err;
     int code;
+
     if (!m)
         return sw_cli_fail(sw_err_nomem(&err, "snapshot", sizeof *m), &err);
+
     int rc = sw_feed_new(&feed, db_path, &err);
     if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
@@ -105,12 +113,15 @@ static int show_once(const struct options *o, const char *db_path, const char *r
         code = sw_cli_fail(rc, &err);
         goto out;
     }
+
     sw_feed_refresh(feed, m, o->common.json ? 0 : SW_FEED_MACHINE);
     code = print_once(o, m);
+
 out:
     sw_feed_free(feed);
     sw_ui_model_fini(m);
     sw_free(m);
+
     return code;
 }
 
@@ -120,6 +131,7 @@ static int show_live(const struct options *o, const char *db_path, const char *r
     struct sw_err err;
     int ended_by;
     int rc = sw_dash_run(&args, &ended_by, &err);
+
     return rc == SW_OK ? SW_EXIT_DONE : sw_cli_fail(rc, &err);
 }
 
@@ -141,10 +153,12 @@ static int top(void *options)
     /* Spools are merged first, so that a run that could not reach the database is visible. */
     int rc = sw_runs_open(o->common.db, NULL, &reader, &db_path, &err);
     sw_history_reader_close(reader);
+
     int code = rc != SW_OK ? sw_cli_fail(rc, &err)
                : terminal  ? show_live(o, db_path, run)
                            : show_once(o, db_path, run);
     sw_free(db_path);
+
     return code;
 }
 

@@ -41,11 +41,13 @@ static void print_text(struct sw_buf *out, const struct view *v)
     sw_print_machine(out, v->machine);
     if (v->ways)
         sw_print_ways(out, v->ways, "copies", 13);
+
     if (v->plan)
         sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
                       v->plan->device);
     else
         sw_buf_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
+
     sw_buf_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
     if (v->plan)
         sw_report_copy(out, v->plan);
@@ -56,6 +58,7 @@ static void print_text(struct sw_buf *out, const struct view *v)
 static void print_json(struct sw_buf *out, const struct view *v)
 {
     struct sw_json_writer w;
+
     sw_cli_json_begin(&w, out);
     sw_json_machine(&w, v->machine);
     sw_json_open_array(&w, "copies");
@@ -78,21 +81,26 @@ static int show(const struct options *o, struct view v)
     struct sw_buf out = {0};
     struct sw_ways *ways = NULL;
     struct sw_err err;
+
     int rc = o->plot ? sw_draw_placement(o->plot, v.machine, v.placement, &err) : SW_OK;
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
+
     v.ways = ways;
     v.verbose = o->common.verbose > 0;
+
     if (o->common.json)
         print_json(&out, &v);
     else
         print_text(&out, &v);
+
     int code = sw_cli_print(&out);
     sw_ways_free(ways);
     sw_buf_fini(&out);
+
     return code;
 }
 
@@ -101,21 +109,26 @@ static int show_recipe(const struct options *o)
     struct sw_trainer t = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
+
     job.plan_units = true;
     job.machine = o->from;
+
     int code, rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
+
     if (rc != SW_OK) {
         code = sw_trainer_refuse(&t, rc, &err);
     } else {
         const struct sw_job_plan *p = sw_job_plan(t.job);
+
         code = show(o, (struct view){.machine = p->machine,
                                      .placement = p->placement,
                                      .framework = p->framework,
                                      .framework_reason = p->framework_reason,
                                      .plan = p});
     }
+
     sw_trainer_fini(&t);
     return code;
 }
@@ -129,6 +142,7 @@ static int show_machine(const struct options *o)
     struct view v = {.framework_reason = reason};
     struct sw_err err;
     const char *key;
+
     int code, rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
@@ -143,12 +157,15 @@ static int show_machine(const struct options *o)
         code = sw_cli_fail(rc, &err);
         goto out;
     }
+
     v.machine = m;
     v.placement = p;
     code = show(o, v);
+
 out:
     sw_placement_free(p);
     sw_machine_free(m);
+
     return code;
 }
 
@@ -161,6 +178,7 @@ static int topo(void *options)
         return SW_EXIT_USAGE;
     if (c->arg_count > 0)
         return show_recipe(o);
+
     const char *unused = c->sets.count      ? "set"
                          : c->device        ? "device"
                          : c->framework     ? "framework"
@@ -168,6 +186,7 @@ static int topo(void *options)
                                             : NULL;
     if (unused)
         return sw_cli_usage("topo", "--%s needs a RECIPE", unused);
+
     return show_machine(o);
 }
 

@@ -38,18 +38,22 @@ static int list_row(struct sw_columns *t, const struct sw_st_entry *e,
 {
     struct sw_buf shape = {0};
     char bytes[32];
+
     sw_entry_shape(e, &shape);
     sw_columns_cell(t, "%s", e->name);
     sw_columns_cell(t, "%s", sw_st_dtype_name(e->dtype));
     sw_columns_cell(t, "%s", sw_buf_text(&shape));
     sw_columns_cell(t, "%s", sw_human_bytes(bytes, (double)e->bytes));
+
     const double numbers[] = {s->min, s->max, s->mean, s->norm};
     for (int i = 0; i < 4; i++)
         sw_columns_cell(t, isnan(numbers[i]) ? "--" : "%.4g", numbers[i]);
+
     if (s->not_finite)
         sw_columns_cell(t, "%llu not finite", (unsigned long long)s->not_finite);
     else
         sw_columns_cell(t, "%s", "");
+
     bool lost = shape.failed;
     sw_buf_fini(&shape);
     return lost ? SW_ERR_NOMEM : SW_OK;
@@ -84,17 +88,21 @@ static void head_line(struct sw_buf *out, const char *key, const char *value)
 static void head_text(struct sw_buf *out, const struct sw_weights_file *file)
 {
     const char *checksum = sw_st_checksum_hex(file->f);
+
     head_line(out, "file", file->path);
     head_line(out, "checksum", checksum ? checksum : "none");
+
     for (size_t i = 0; i < sizeof shown_metadata / sizeof *shown_metadata; i++)
         if (sw_st_metadata(file->f, shown_metadata[i]))
             head_line(out, shown_metadata[i], sw_st_metadata(file->f, shown_metadata[i]));
+
     sw_buf_add(out, "\n");
 }
 
 static void head_json(struct sw_json_writer *w, const struct sw_weights_file *file)
 {
     const char *key, *value;
+
     sw_json_string(w, "file", file->path);
     sw_json_string(w, "checksum", sw_st_checksum_hex(file->f));
     sw_json_open_object(w, "metadata");
@@ -111,31 +119,38 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     struct sw_json_writer w;
     struct sw_err err;
     int rc = SW_OK;
+
     sw_json_begin(&w, out);
     sw_columns_begin(&t, "tensor|type|shape|>bytes|>min|>max|>mean|>norm|");
+
     if (o->common.json) {
         sw_json_open_object(&w, NULL);
         head_json(&w, file);
     } else if (!o->common.quiet) {
         head_text(out, file);
     }
+
     for (size_t i = 0; i < sw_st_count(file->f); i++) {
         const struct sw_st_entry *e = sw_st_entry_at(file->f, i);
         struct sw_value_stats s;
+
         rc = sw_value_stats(file->f, e, &s, &err);
         if (rc != SW_OK)
             goto out;
+
         if (o->common.json)
             list_json(&w, e, &s);
         else
             out->failed |= list_row(&t, e, &s) != SW_OK;
     }
+
     if (o->common.json) {
         sw_json_close_array(&w);
         sw_cli_json_end(&w);
     } else {
         sw_columns_print(&t, out);
     }
+
 out:
     sw_columns_fini(&t);
     return rc == SW_OK ? sw_cli_print(out) : sw_cli_fail(rc, &err);
@@ -157,10 +172,12 @@ static void verify_one(struct verification *v, const char *path, const char *sto
     struct sw_err err = {0};
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoints_look(&c, &err);
+
     if (rc == SW_OK)
         rc = sw_st_open(path, true, &f, &err);
     if (rc != SW_OK && v->code == SW_EXIT_DONE)
         v->code = sw_cli_exit_code(rc);
+
     if (v->o->common.json) {
         sw_json_open_object(&v->w, NULL);
         sw_json_string(&v->w, "file", path);
@@ -173,6 +190,7 @@ static void verify_one(struct verification *v, const char *path, const char *sto
     } else if (!v->o->common.quiet) {
         sw_buf_printf(v->out, "%s: intact, checksum %s\n", path, sw_st_checksum_hex(f));
     }
+
     sw_st_close(f);
 }
 
@@ -189,6 +207,7 @@ static int verify_run(struct verification *v, const char *name, struct sw_err *e
     struct sw_checkpoints list = {0};
     struct sw_run run = {0};
     char *db = NULL;
+
     int rc = sw_runs_open(v->o->common.db, NULL, &reader, &db, err);
     if (rc != SW_OK)
         goto out;
@@ -198,17 +217,20 @@ static int verify_run(struct verification *v, const char *name, struct sw_err *e
     rc = sw_checkpoints_find(reader, &run, &list, err);
     if (rc != SW_OK)
         goto out;
+
     for (int i = 0; i < list.count; i++) {
         rc = sw_stop_check(err);
         if (rc != SW_OK)
             goto out;
         verify_one(v, list.items[i].path, list.items[i].checksum);
     }
+
 out:
     sw_checkpoints_fini(&list);
     sw_run_fini(&run);
     sw_history_reader_close(reader);
     sw_free(db);
+
     return rc;
 }
 
@@ -218,22 +240,28 @@ static int verify(const struct sw_weights_options *o, struct sw_buf *out)
     struct sw_err err;
     const char *what = o->common.args[0];
     int rc = SW_OK;
+
     sw_json_begin(&v.w, out);
+
     if (o->common.json) {
         sw_json_open_object(&v.w, NULL);
         sw_json_open_array(&v.w, "files");
     }
+
     if (is_file(what) || strchr(what, '/') || sw_str_ends(what, ".safetensors"))
         verify_one(&v, what, NULL);
     else
         rc = verify_run(&v, what, &err);
+
     if (o->common.json) {
         sw_json_close_array(&v.w);
         sw_json_bool(&v.w, "whole", v.code == SW_EXIT_DONE);
         sw_cli_json_end(&v.w);
     }
+
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
+
     int code = sw_cli_print(out);
     return code != SW_EXIT_DONE ? code : v.code;
 }
@@ -245,9 +273,11 @@ static int open_file(const struct sw_weights_options *o, const char *what, struc
                      struct sw_weights_file *file, struct sw_err *err)
 {
     struct sw_weights_args args = {.what = what, .db = o->common.db};
+
     int rc = sw_weights_find(&args, w, err);
     if (rc != SW_OK)
         return rc;
+
     file->path = w->path;
     return sw_st_open(w->path, false, &file->f, err);
 }
@@ -259,13 +289,16 @@ static int run_action(const struct sw_weights_options *o, const char *action, st
     struct sw_err err;
     int code;
     bool two = sw_str_eq(action, "diff");
+
     int rc = open_file(o, o->common.args[0], &first, &a, &err);
     if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
         goto out;
     }
+
     if (two)
         rc = open_file(o, o->common.args[2], &second, &b, &err);
+
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
     else if (two)
@@ -276,11 +309,13 @@ static int run_action(const struct sw_weights_options *o, const char *action, st
         code = sw_weights_export(o, &a, out);
     else
         code = list(o, &a, out);
+
 out:
     sw_st_close(a.f);
     sw_st_close(b.f);
     sw_weights_fini(&first);
     sw_weights_fini(&second);
+
     return code;
 }
 
@@ -290,16 +325,19 @@ static int check_arguments(struct sw_weights_options *o, const char *action)
     static const char *const actions[] = {"list", "verify", "diff", "export"};
     int words = o->common.arg_count;
     bool known = false;
+
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         known |= sw_str_eq(action, actions[i]);
     if (!known) {
         const char *near = sw_str_nearest(action, actions, sizeof actions / sizeof *actions);
+
         return near ? sw_cli_usage("weights", "unknown action '%s'; did you mean '%s'?", action,
                                    near)
                     : sw_cli_usage("weights",
                                    "unknown action '%s'; must be list, verify, diff or export",
                                    action);
     }
+
     if (sw_str_eq(action, "diff") && words < 3)
         return sw_cli_usage("weights", "OTHER is missing");
     if (!sw_str_eq(action, "diff") && words > 2)
@@ -320,6 +358,7 @@ static int check_arguments(struct sw_weights_options *o, const char *action)
     if (o->tolerance && (!sw_parse_real(o->tolerance, &o->relative) || !(o->relative >= 0)))
         return sw_cli_usage("weights", "--tolerance=%s: R must be a number, 0 or more",
                             o->tolerance);
+
     return SW_EXIT_DONE;
 }
 

@@ -30,6 +30,7 @@ static int check_header(struct sw_array *a, struct sw_err *err)
     if (a->header.count == 0)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: the array is empty; expected at least one row",
                           a->what);
+
     return SW_OK;
 }
 
@@ -42,25 +43,30 @@ static int read_header(struct sw_array *a, struct sw_err *err)
 {
     unsigned char first[SW_NPY_MIN_BYTES];
     size_t bytes = 0;
+
     int rc = sw_blob_head(&a->blob, first, sizeof first, err);
     if (rc)
         return rc;
     rc = sw_npy_header_bytes(first, a->what, &bytes, err);
     if (rc)
         return rc;
+
     unsigned char *head = sw_os()->alloc(bytes);
     if (!head)
         return sw_err_nomem(err, "the header of an array", bytes);
+
     rc = sw_blob_head(&a->blob, head, bytes, err);
     if (!rc)
         rc = sw_npy_parse(head, bytes, a->what, &a->header, err);
     sw_free(head);
+
     return rc ? rc : check_header(a, err);
 }
 
 static int open_file(struct sw_array *a, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     *a = (struct sw_array){.what = sw_strdup(path)};
+
     int rc = a->what ? sw_blob_open(&a->blob, path, max_bytes, err)
                      : sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
     if (rc)
@@ -71,8 +77,10 @@ static int open_file(struct sw_array *a, const char *path, uint64_t max_bytes, s
     rc = sw_blob_settle(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows, err);
     if (rc)
         goto out;
+
     if (a->blob.memory)
         a->values = a->blob.memory + a->header.data_offset;
+
 out:
     if (rc)
         close_array(a);
@@ -83,7 +91,9 @@ static int open_member(struct sw_array *a, const struct sw_zip *zip, const char 
                        struct sw_err *err)
 {
     char *file = sw_format("%s.npy", member);
+
     *a = (struct sw_array){.what = sw_format("%s: %s", zip->file.path, member)};
+
     int rc = file && a->what ? SW_OK : sw_err_nomem(err, "the name of an array", strlen(member));
     const struct sw_zip_member *m = rc ? NULL : sw_zip_find(zip, file);
     sw_free(file);
@@ -95,17 +105,21 @@ static int open_member(struct sw_array *a, const struct sw_zip *zip, const char 
         rc = sw_npy_parse(a->memory, (size_t)m->bytes, a->what, &a->header, err);
     if (!rc)
         rc = check_header(a, err);
+
     if (!rc) {
         const uint64_t want =
             a->header.data_offset + a->header.count * sw_npy_dtype_bytes(a->header.dtype);
+
         if (m->bytes != want)
             rc = sw_err_set(
                 err, SW_ERR_FORMAT,
                 "%s: has %llu bytes, but its header requires %llu (%llu values of type %s)",
                 a->what, (unsigned long long)m->bytes, (unsigned long long)want,
                 (unsigned long long)a->header.count, sw_npy_dtype_name(a->header.dtype));
+
         a->values = a->memory + a->header.data_offset;
     }
+
     if (rc)
         close_array(a);
     return rc;
@@ -125,6 +139,7 @@ static int convert_rows(const struct sw_array *a, enum sw_dtype to, unsigned cha
 {
     const int64_t per_row = sw_npy_row_count(&a->header);
     const size_t raw_bytes = raw_row_bytes(a), row_bytes = (size_t)per_row * sw_dtype_bytes(to);
+
     for (int64_t first = 0; first < a->rows; first += step) {
         const int64_t n = a->rows - first < step ? a->rows - first : step;
         const void *raw = a->values ? a->values + (size_t)first * raw_bytes : NULL;
@@ -140,6 +155,7 @@ static int convert_rows(const struct sw_array *a, enum sw_dtype to, unsigned cha
             return sw_err_prefix(err, rc, "%s: record %lld", a->what,
                                  (long long)(first + at / per_row));
     }
+
     return SW_OK;
 }
 
@@ -151,6 +167,7 @@ static int convert(struct sw_array *a, enum sw_dtype to, struct sw_err *err)
     size_t bytes = 0;
     unsigned char *out = NULL, *scratch = NULL;
     int rc = SW_OK;
+
     if (!__builtin_mul_overflow(a->header.count, sw_dtype_bytes(to), &bytes))
         out = sw_os()->alloc(bytes);
     if (!a->values)
@@ -164,10 +181,12 @@ static int convert(struct sw_array *a, enum sw_dtype to, struct sw_err *err)
         sw_free(out);
         return rc;
     }
+
     sw_blob_close(&a->blob);
     sw_free(a->memory);
     a->memory = out;
     a->values = out;
+
     return SW_OK;
 }
 
@@ -176,10 +195,12 @@ static int convert(struct sw_array *a, enum sw_dtype to, struct sw_err *err)
 static enum sw_dtype field_type(const char *name, const struct sw_npy_header *h)
 {
     const bool real = h->dtype == SW_NPY_F4 || h->dtype == SW_NPY_F8;
+
     if (!strcmp(name, "image"))
         return h->dtype == SW_NPY_U1 || h->dtype == SW_NPY_B1 ? SW_U8 : SW_F32;
     if (!strcmp(name, "label"))
         return sw_npy_row_count(h) == 1 ? SW_I32 : SW_F32;
+
     return real || h->dtype == SW_NPY_B1 ? SW_F32 : SW_I32;
 }
 
@@ -188,17 +209,21 @@ static int image_shape(const struct sw_array *a, const char *shape, struct sw_fi
 {
     const int64_t *dim = a->header.shape + 1;
     const int ndim = a->header.ndim - 1;
+
     f->ndim = 3;
     if ((shape && *shape) || ndim < 2)
         return sw_shape_read(shape, sw_npy_row_count(&a->header), f->dim, err);
+
     if (ndim > 3)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: rows have %d dimensions; an image has height x width or "
                           "channels x height x width",
                           a->what, ndim);
+
     f->dim[0] = ndim == 3 ? dim[0] : 1;
     f->dim[1] = dim[ndim - 2];
     f->dim[2] = dim[ndim - 1];
+
     return SW_OK;
 }
 
@@ -206,6 +231,7 @@ static int make_field(const struct sw_array *a, const char *name, const char *sh
                       struct sw_field *f, struct sw_err *err)
 {
     const struct sw_npy_header *h = &a->header;
+
     *f = (struct sw_field){.name = name, .dtype = field_type(name, h)};
     if (raw_row_bytes(a) > INT32_MAX)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: a row has %zu bytes; the limit is 2 GiB",
@@ -217,6 +243,7 @@ static int make_field(const struct sw_array *a, const char *name, const char *sh
     if (h->ndim - 1 > SW_MAX_FIELD_DIMS)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: rows have %d dimensions; the limit is %d",
                           a->what, h->ndim - 1, SW_MAX_FIELD_DIMS);
+
     f->ndim = h->ndim - 1;
     memcpy(f->dim, h->shape + 1, (size_t)f->ndim * sizeof *f->dim);
     return SW_OK;
@@ -237,14 +264,17 @@ static int count_classes(struct sw_column *c, const struct sw_array *a, struct s
 {
     for (int64_t i = 0; i < a->rows; i++) {
         int32_t label;
+
         memcpy(&label, a->values + (size_t)i * sizeof label, sizeof label);
         if (label < 0 || label == INT32_MAX)
             return sw_err_set(
                 err, SW_ERR_FORMAT,
                 "%s: record %lld: label %d is negative or too large; expected 0 to 2147483646",
                 a->what, (long long)i, label);
+
         c->classes = label >= c->classes ? label + 1 : c->classes;
     }
+
     return SW_OK;
 }
 
@@ -254,12 +284,15 @@ static int add_array(struct sw_column *c, const char *name, const char *shape, s
 {
     struct sw_field field;
     int rc = make_field(a, name, shape, &field, err);
+
     if (!rc && c->count == 0)
         c->field = field;
+
     if (!rc && !same_field(&field, &c->field))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: the shape or type of its rows differs from that of %s", a->what,
                         c->array[0].what);
+
     const bool is_class = !strcmp(name, "label") && field.dtype == SW_I32;
     if (!rc && (is_class || !same_bits(a->header.dtype, field.dtype)))
         rc = convert(a, field.dtype, err);
@@ -269,6 +302,7 @@ static int add_array(struct sw_column *c, const char *name, const char *shape, s
         close_array(a);
         return rc;
     }
+
     c->array[c->count++] = *a;
     c->records += a->rows;
     return SW_OK;
@@ -285,12 +319,14 @@ int sw_column_open(struct sw_column *c, const char *name, const struct sw_files 
                    const char *shape, uint64_t max_bytes, struct sw_err *err)
 {
     int rc = begin_column(c, files->count, err);
+
     for (int i = 0; !rc && i < files->count; i++) {
         struct sw_array a;
         rc = open_file(&a, files->path[i], max_bytes, err);
         if (!rc)
             rc = add_array(c, name, shape, &a, err);
     }
+
     if (rc)
         sw_column_close(c);
     return rc;
@@ -300,12 +336,14 @@ int sw_column_open_members(struct sw_column *c, const char *name, const struct s
                            int zip_count, const char *member, const char *shape, struct sw_err *err)
 {
     int rc = begin_column(c, zip_count, err);
+
     for (int i = 0; !rc && i < zip_count; i++) {
         struct sw_array a;
         rc = open_member(&a, &zip[i], member, err);
         if (!rc)
             rc = add_array(c, name, shape, &a, err);
     }
+
     if (rc)
         sw_column_close(c);
     return rc;
@@ -324,6 +362,7 @@ static bool all_finite(const void *values, int64_t count)
 {
     const uint32_t *p = values;
     uint32_t bad = 0;
+
     for (int64_t i = 0; i < count; i++)
         bad |= (p[i] & 0x7f800000u) == 0x7f800000u;
     return !bad;
@@ -334,8 +373,10 @@ int sw_column_fetch(const struct sw_column *c, int64_t record, void *scratch, co
 {
     const struct sw_array *a = c->array;
     const size_t bytes = sw_field_bytes(&c->field);
+
     for (; record >= a->rows; a++)
         record -= a->rows;
+
     const uint64_t offset = (uint64_t)record * bytes;
     int rc = SW_OK;
     if (!a->values)
@@ -344,6 +385,7 @@ int sw_column_fetch(const struct sw_column *c, int64_t record, void *scratch, co
         *out = memcpy(scratch, a->values + offset, bytes);
     else
         *out = a->values + offset;
+
     if (!rc && c->field.dtype == SW_F32 && !all_finite(*out, sw_field_count(&c->field)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: contains a value that is not finite", a->what);
     return rc ? sw_err_prefix(err, rc, "record %lld", (long long)record) : SW_OK;
@@ -360,9 +402,11 @@ int sw_columns_join(struct sw_records *r, const struct sw_column *columns, int c
                               "%s: field %s has %lld records, but %s has %lld in %s",
                               c->array[0].what, c->field.name, (long long)c->records,
                               columns[0].field.name, (long long)r->count, columns[0].array[0].what);
+
         r->field[i] = c->field;
         r->classes = c->classes > r->classes ? c->classes : r->classes;
     }
+
     r->field_count = count;
     return SW_OK;
 }

@@ -13,6 +13,7 @@ int sw_blob_open(struct sw_blob *b, const char *path, uint64_t max_bytes, struct
 {
     unsigned char magic[2] = {0};
     int rc = SW_OK;
+
     *b = (struct sw_blob){.max_bytes = max_bytes ? max_bytes : SW_BLOB_MAX_BYTES};
     b->path = sw_strdup(path);
     if (!b->path)
@@ -20,13 +21,16 @@ int sw_blob_open(struct sw_blob *b, const char *path, uint64_t max_bytes, struct
     rc = sw_os_open_regular(path, &b->fd, &b->file_bytes, err);
     if (rc)
         goto fail;
+
     b->is_open = true;
     if (b->file_bytes >= sizeof magic)
         rc = sw_os_pread_all(b->fd, magic, sizeof magic, 0, path, err);
     if (rc)
         goto fail;
+
     b->gzip = magic[0] == 0x1f && magic[1] == 0x8b;
     return SW_OK;
+
 fail:
     sw_blob_close(b);
     return rc;
@@ -38,10 +42,12 @@ void sw_blob_close(struct sw_blob *b)
         sw_os()->close(b->fd);
     sw_free(b->path);
     sw_mapped_forget(b->mapped);
+
     if (b->mapped)
         sw_os()->unmap_pages(b->memory, (size_t)b->bytes);
     else
         sw_free(b->memory);
+
     *b = (struct sw_blob){0};
 }
 
@@ -54,25 +60,31 @@ int sw_blob_head(struct sw_blob *b, void *out, size_t bytes, struct sw_err *err)
 {
     uint64_t got = b->file_bytes < bytes ? b->file_bytes : bytes;
     int rc;
+
     if (b->gzip) {
         struct sw_inflater *s = NULL;
+
         rc = start_inflating(b, &s, err);
         if (rc)
             return rc;
+
         rc = sw_inflate(s, out, bytes, &got, err);
         sw_inflater_free(s);
     } else {
         rc = sw_os_pread_all(b->fd, out, (size_t)got, 0, b->path, err);
     }
+
     if (!rc && got < bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header of %zu",
                         b->path, (unsigned long long)got, bytes);
+
     return rc;
 }
 
 int sw_blob_claimed(struct sw_blob *b, uint64_t *bytes, struct sw_err *err)
 {
     unsigned char t[4];
+
     *bytes = b->file_bytes;
     if (!b->gzip)
         return SW_OK;
@@ -80,6 +92,7 @@ int sw_blob_claimed(struct sw_blob *b, uint64_t *bytes, struct sw_err *err)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: the compressed file is truncated after %llu bytes", b->path,
                           (unsigned long long)b->file_bytes);
+
     int rc = sw_os_pread_all(b->fd, t, sizeof t, (off_t)(b->file_bytes - 4), b->path, err);
     *bytes = t[0] | (uint64_t)t[1] << 8 | (uint64_t)t[2] << 16 | (uint64_t)t[3] << 24;
     return rc;
@@ -94,6 +107,7 @@ static int wrong_size(const struct sw_blob *b, const struct layout *l, uint64_t 
                       struct sw_err *err)
 {
     uint64_t body = got > l->header_bytes ? got - l->header_bytes : 0;
+
     if (more)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: data follow the last record (%llu); expected %llu records of %llu "
@@ -116,6 +130,7 @@ static int insist_on_end(const struct sw_blob *b, const struct sw_inflater *s, s
     const uint64_t behind = sw_inflater_left(s);
     if (!behind)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_FORMAT, "%s: %llu bytes follow the end of the compressed data",
                       b->path, (unsigned long long)behind);
 }
@@ -126,21 +141,26 @@ static int inflate_exactly(struct sw_blob *b, const struct layout *l, struct sw_
     struct sw_inflater *s = NULL;
     uint64_t got = 0, extra = 0;
     unsigned char spare;
+
     int rc = start_inflating(b, &s, err);
     if (rc)
         return rc;
     rc = sw_inflate(s, b->memory, b->bytes, &got, err);
     if (rc)
         goto out;
+
     if (got == b->bytes && !sw_inflater_ended(s))
         rc = sw_inflate(s, &spare, 1, &extra, err);
     if (rc)
         goto out;
+
     if (got < b->bytes || extra)
         rc = wrong_size(b, l, got, extra > 0, err);
     if (rc)
         goto out;
+
     rc = insist_on_end(b, s, err);
+
 out:
     sw_inflater_free(s);
     return rc;
@@ -164,10 +184,12 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: %llu records of %llu bytes exceed the maximum file size", b->path,
                           (unsigned long long)records, (unsigned long long)record_bytes);
+
     if (!b->gzip)
         return b->file_bytes == b->bytes
                    ? SW_OK
                    : wrong_size(b, &l, b->file_bytes, b->file_bytes > b->bytes, err);
+
     if (b->bytes / SW_INFLATE_MAX_RATIO > b->file_bytes)
         return sw_err_set(
             err, SW_ERR_FORMAT,
@@ -175,11 +197,14 @@ int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_byt
             "hold",
             b->path, (unsigned long long)records, (unsigned long long)record_bytes,
             (unsigned long long)b->file_bytes);
+
     if (b->bytes > b->max_bytes)
         return too_large(b, err);
+
     b->memory = sw_os()->alloc((size_t)b->bytes);
     if (!b->memory)
         return sw_err_nomem(err, b->path, (size_t)b->bytes);
+
     return inflate_exactly(b, &l, err);
 }
 
@@ -187,9 +212,11 @@ int sw_blob_load(struct sw_blob *b, struct sw_err *err)
 {
     if (b->memory)
         return SW_OK;
+
     b->memory = sw_os()->alloc(b->bytes ? (size_t)b->bytes : 1);
     if (!b->memory)
         return sw_err_nomem(err, b->path, (size_t)b->bytes);
+
     return sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
 }
 
@@ -199,6 +226,7 @@ static int grow(struct sw_blob *b, uint64_t bytes, struct sw_err *err)
     void *grown = sw_realloc_array(b->memory, (size_t)bytes + 1, 1);
     if (!grown)
         return sw_err_nomem(err, b->path, (size_t)bytes + 1);
+
     b->memory = grown;
     return SW_OK;
 }
@@ -211,8 +239,10 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
     struct sw_inflater *s = NULL;
     uint64_t room = 0, got = 0, step = 0;
     int rc = sw_blob_claimed(b, &step, err);
+
     if (!rc)
         rc = start_inflating(b, &s, err);
+
     while (!rc && !sw_inflater_ended(s)) {
         if (room + step > b->max_bytes)
             rc = too_large(b, err);
@@ -222,8 +252,10 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
                 room ? "%s: inflates to more than the %llu bytes stated in its trailer"
                      : "%s: its trailer states %llu bytes, more than the compressed data can hold",
                 b->path, (unsigned long long)(room ? room : step));
+
         if (!rc)
             rc = grow(b, room + step, err);
+
         /* Asks for one byte more than stated, so that the end of the stream is reached. */
         if (!rc)
             rc = sw_inflate(s, b->memory + b->bytes, room + step + 1 - b->bytes, &got, err);
@@ -231,25 +263,30 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
         room += step;
         step = UINT64_C(1) << 32;
     }
+
     if (!rc)
         rc = insist_on_end(b, s, err);
     sw_inflater_free(s);
+
     return rc;
 }
 
 int sw_blob_take(struct sw_blob *b, struct sw_err *err)
 {
     int rc = SW_OK;
+
     if (b->gzip) {
         rc = inflate_all(b, err);
     } else {
         if (b->file_bytes > b->max_bytes)
             return too_large(b, err);
+
         b->bytes = b->file_bytes;
         rc = grow(b, b->bytes, err);
         if (!rc)
             rc = sw_os_pread_all(b->fd, b->memory, (size_t)b->bytes, 0, b->path, err);
     }
+
     if (!rc)
         b->memory[b->bytes] = '\0';
     return rc;
@@ -260,7 +297,9 @@ int sw_blob_open_whole(struct sw_blob *b, const char *path, uint64_t max_bytes, 
     int rc = sw_blob_open(b, path, max_bytes, err);
     if (rc)
         goto out;
+
     rc = sw_blob_take(b, err);
+
 out:
     if (rc)
         sw_blob_close(b);
@@ -271,14 +310,17 @@ int sw_blob_map(struct sw_blob *b, struct sw_err *err)
 {
     if (b->memory || b->bytes == 0)
         return SW_OK;
+
     void *map = sw_os()->map_file(b->fd, (size_t)b->bytes);
     if (!map)
         return sw_err_errno(err, errno, "cannot map %s into memory", b->path);
+
     int rc = sw_mapped_watch(&b->mapped, map, (size_t)b->bytes, err);
     if (rc)
         sw_os()->unmap_pages(map, (size_t)b->bytes);
     else
         b->memory = map;
+
     return rc;
 }
 

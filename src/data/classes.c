@@ -16,6 +16,7 @@ int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, co
         if (id < i)
             return sw_err_set(err, SW_ERR_INVALID, "%s: %s is listed twice", key, names->items[i]);
     }
+
     return SW_OK;
 }
 
@@ -27,9 +28,11 @@ static bool are_numbers(const struct sw_lexicon *words, int32_t *number, int64_t
         if (!sw_parse_int(sw_lexicon_word(words, i, NULL), &value) || value < 0 ||
             value >= SW_MAX_CLASS_NUMBERS)
             return false;
+
         number[i] = (int32_t)value;
         *classes = value >= *classes ? value + 1 : *classes;
     }
+
     return true;
 }
 
@@ -40,20 +43,24 @@ int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, i
     int32_t *n = sw_calloc(2 * count + 1, sizeof *n);
     if (!n)
         return sw_err_nomem(err, "the names of classes", 2 * count * sizeof *n);
+
     int32_t *order = n + count;
     *number = n;
     *naming = 0;
     if (how == SW_CLASSES_NUMBERED && are_numbers(words, n, classes))
         return SW_OK;
+
     if (how == SW_CLASSES_LISTED) {
         for (int32_t i = 0; i < words->count; i++)
             order[i] = i;
     } else {
         sw_lexicon_rank(words, SW_LEXICON_BY_BYTES, order);
     }
+
     for (int32_t k = 0; k < words->count; k++)
         n[order[k]] = k;
     *classes = words->count;
     *naming = sw_lexicon_identity(words, order);
+
     return SW_OK;
 }

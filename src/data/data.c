@@ -19,14 +19,18 @@ static void describe_image(const struct sw_source *s, int image, struct sw_buf *
     const struct sw_transform *t = &s->transform;
     const bool any = s->raw.has_pictures && raw->dim[1] == 0;
     int64_t height = t->height, width = t->width;
+
     sw_transform_resized(t, &height, &width);
+
     const bool resized =
         any ? t->resize_shorter || t->resize_height : height != t->height || width != t->width;
     sw_buf_add(out, " of ");
+
     if (any)
         sw_buf_printf(out, "%lldx any size", (long long)raw->dim[0]);
     else
         describe_shape(raw, out);
+
     if (any || t->out_height != t->height || t->out_width != t->width)
         sw_buf_printf(out, "%s %lldx%lld",
                       resized && t->crop ? " resized and cropped to"
@@ -38,6 +42,7 @@ static void describe_image(const struct sw_source *s, int image, struct sw_buf *
 void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
 {
     int image = sw_source_find(s, "image");
+
     sw_buf_printf(out, "%s, %lld ", s->raw.format->base.name, (long long)s->records);
     if (s->records < s->raw.count)
         sw_buf_printf(out, "of %lld ", (long long)s->raw.count);
@@ -46,15 +51,18 @@ void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
         describe_image(s, image, out);
     if (s->classes)
         sw_buf_printf(out, ", %lld classes", (long long)s->classes);
+
     for (int f = 0; f < s->field_count; f++) {
         const struct sw_field *field = &s->field[f];
         if (f == image || (!strcmp(field->name, "label") && field->ndim == 0))
             continue;
+
         sw_buf_printf(out, ", %s", field->name);
         if (field->ndim)
             sw_buf_add(out, " of ");
         describe_shape(field, out);
     }
+
     sw_buf_printf(out, ", %s", s->raw.where);
 }
 

@@ -25,6 +25,7 @@ static bool read_varint(struct walk *w, uint64_t *value)
         if (!(byte & 0x80))
             return true;
     }
+
     return false;
 }
 
@@ -32,6 +33,7 @@ static bool take(struct walk *w, uint64_t bytes)
 {
     if (bytes > (uint64_t)(w->end - w->at))
         return false;
+
     w->bytes = w->at;
     w->at += bytes;
     return true;
@@ -43,11 +45,13 @@ static bool next(struct walk *w)
     const unsigned char *begin = w->at;
     uint64_t key;
     bool ok = w->at < w->end && read_varint(w, &key);
+
     if (ok) {
         w->number = key >> 3 > UINT32_MAX ? 0 : (uint32_t)(key >> 3);
         w->wire = key & 7;
         ok = w->number != 0;
     }
+
     if (ok && w->wire == VARINT)
         ok = read_varint(w, &w->value);
     else if (ok && w->wire == BYTES)
@@ -56,6 +60,7 @@ static bool next(struct walk *w)
         ok = take(w, w->wire == FIXED32 ? 4 : 8);
     else
         ok = false; /* groups are not used in a Datum */
+
     if (!ok)
         w->at = begin;
     return ok;
@@ -83,6 +88,7 @@ static bool wire_fits(const struct walk *w)
 static void take_field(struct sw_datum *d, const struct walk *w, bool *encoded)
 {
     int64_t side = w->value > (uint64_t)INT64_MAX ? -1 : (int64_t)w->value;
+
     switch (w->number) {
     case CHANNELS:
         d->channels = side;
@@ -125,6 +131,7 @@ static int check_sizes(struct sw_datum *d, bool encoded, struct sw_err *err)
     }
     if (encoded)
         return sw_err_set(err, SW_ERR_FORMAT, "the encoded image has no bytes");
+
     const size_t count = d->floats && !d->bytes ? d->floats : d->bytes;
     d->kind = d->floats && !d->bytes ? SW_DATUM_F32 : SW_DATUM_U8;
     if (!is_side(d->channels) || !is_side(d->height) || !is_side(d->width))
@@ -132,10 +139,12 @@ static int check_sizes(struct sw_datum *d, bool encoded, struct sw_err *err)
             err, SW_ERR_FORMAT,
             "image of %lldx%lldx%lld (channels x height x width), expected 1 to %d for each",
             (long long)d->channels, (long long)d->height, (long long)d->width, MAX_SIDE);
+
     if ((uint64_t)d->channels * (uint64_t)d->height * (uint64_t)d->width != count)
         return sw_err_set(err, SW_ERR_FORMAT, "has %zu %s, expected %lldx%lldx%lld", count,
                           d->kind == SW_DATUM_F32 ? "floats" : "bytes", (long long)d->channels,
                           (long long)d->height, (long long)d->width);
+
     return SW_OK;
 }
 
@@ -143,25 +152,31 @@ int sw_datum_parse(const void *message, size_t bytes, struct sw_datum *d, struct
 {
     struct walk w = {.at = message, .end = (const unsigned char *)message + bytes};
     bool encoded = false;
+
     *d = (struct sw_datum){0};
+
     while (next(&w)) {
         if (!wire_fits(&w))
             return sw_err_set(err, SW_ERR_FORMAT, "not a Caffe Datum: field %u has wire type %u",
                               w.number, w.wire);
         take_field(d, &w, &encoded);
     }
+
     if (w.at < w.end)
         return sw_err_set(err, SW_ERR_FORMAT, "not a Caffe Datum: invalid field at byte %zu of %zu",
                           (size_t)(w.at - (const unsigned char *)message), bytes);
+
     return check_sizes(d, encoded, err);
 }
 
 void sw_datum_floats(const void *message, size_t bytes, size_t count, float *out)
 {
     struct walk w = {.at = message, .end = (const unsigned char *)message + bytes};
+
     while (next(&w)) {
         if (w.number != FLOATS)
             continue;
+
         const size_t has = w.wire == FIXED32 ? 1 : (size_t)w.value / 4;
         const size_t n = has < count ? has : count;
         memcpy(out, w.bytes, n * sizeof *out);

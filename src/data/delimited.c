@@ -33,9 +33,11 @@ int sw_delimited_skip(struct sw_delimited *d, int64_t lines, struct sw_err *err)
         if (!newline && (d->at == d->end || i + 1 < lines))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: has only %lld lines, but skip_lines = %lld",
                               d->what, (long long)(i + (d->at < d->end)), (long long)lines);
+
         d->at = newline ? newline + 1 : d->end;
         d->next_line++;
     }
+
     return SW_OK;
 }
 
@@ -54,10 +56,12 @@ static int add_field(struct sw_delimited *d, char *field, struct sw_err *err)
     if (d->count == MAX_FIELDS)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: more than %d columns", d->what,
                           (long long)d->line, MAX_FIELDS);
+
     int rc = sw_grow(&d->field, sizeof *d->field, d->count, &d->capacity, FIRST_FIELDS,
                      "the columns of a table", err);
     if (rc)
         return rc;
+
     d->field[d->count++] = field;
     return rc;
 }
@@ -67,21 +71,26 @@ static int add_field(struct sw_delimited *d, char *field, struct sw_err *err)
 static int read_quoted(struct sw_delimited *d, char **end, struct sw_err *err)
 {
     char *to = d->at, *from = d->at;
+
     for (;; from++) {
         if (from == d->end || *from == '\0')
             return sw_err_set(err, SW_ERR_FORMAT,
                               from == d->end ? "%s: line %lld, column %d: unterminated quote"
                                              : ZERO_BYTE,
                               d->what, (long long)d->line, d->count + 1);
+
         if (*from == '"' && *++from != '"')
             break;
+
         d->next_line += *from == '\n';
         *to++ = *from;
     }
+
     d->at = from;
     *end = to;
     if (ends_line(d, from) || separates(d, *from))
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld, column %d: text after the closing quote",
                       d->what, (long long)d->line, d->count + 1);
 }
@@ -89,6 +98,7 @@ static int read_quoted(struct sw_delimited *d, char **end, struct sw_err *err)
 static int read_bare(struct sw_delimited *d, char **end, struct sw_err *err)
 {
     char *p = d->at;
+
     for (; !ends_line(d, p) && !separates(d, *p); p++) {
         if (*p == '"' || *p == '\0')
             return sw_err_set(err, SW_ERR_FORMAT,
@@ -96,6 +106,7 @@ static int read_bare(struct sw_delimited *d, char **end, struct sw_err *err)
                                  : ZERO_BYTE,
                               d->what, (long long)d->line, d->count + 1);
     }
+
     d->at = *end = p;
     return SW_OK;
 }
@@ -110,25 +121,30 @@ static int read_field(struct sw_delimited *d, bool *last, struct sw_err *err)
 {
     char *end = NULL, *field = d->at;
     int rc;
+
     if (*field == '"' && d->at < d->end) {
         field = ++d->at;
         rc = read_quoted(d, &end, err);
     } else {
         rc = read_bare(d, &end, err);
     }
+
     if (!rc)
         rc = add_field(d, field, err);
     if (rc)
         return rc;
+
     const bool separated = !ends_line(d, d->at);
     d->at += separated;
     skip_blanks(d);
+
     *last = !separated || (d->separator == SW_SEPARATOR_BLANKS && ends_line(d, d->at));
     if (*last) {
         d->at += d->at < d->end && *d->at == '\r';
         d->at += d->at < d->end;
         d->next_line++;
     }
+
     *end = '\0';
     return SW_OK;
 }
@@ -137,19 +153,23 @@ int sw_delimited_next(struct sw_delimited *d, struct sw_err *err)
 {
     bool last = false;
     int rc = sw_stop_check(err);
+
     d->count = 0;
     if (rc)
         return rc;
+
     for (skip_blanks(d); d->at < d->end && ends_line(d, d->at); skip_blanks(d)) {
         d->at += *d->at == '\r' ? 2 : 1;
         d->next_line++;
     }
+
     d->line = d->next_line;
     while (d->at < d->end && !last) {
         rc = read_field(d, &last, err);
         if (rc)
             return rc;
     }
+
     /* The text ends with a separator: an empty field follows. */
     return d->count && !last ? add_field(d, d->end, err) : SW_OK;
 }

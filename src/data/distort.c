@@ -20,9 +20,11 @@ static float gray_of(const float *x, int64_t channels, int64_t plane)
 {
     if (channels == 3)
         return 0.299f * x[0] + 0.587f * x[plane] + 0.114f * x[2 * plane];
+
     float sum = 0;
     for (int64_t c = 0; c < channels; c++)
         sum += x[c * plane];
+
     return sum / (float)channels;
 }
 
@@ -42,12 +44,15 @@ static void change_color(const struct sw_transform *t, struct sw_philox key, int
     const float b = factor(word.v[0], t->brightness), c = factor(word.v[1], t->contrast);
     const float s = t->channels == 3 ? factor(word.v[2], t->saturation) : 1;
     const float center = t->contrast > 0 ? b * mean_gray(x, t->channels, plane) : 0;
+
     /* Brightness and contrast in one step: c (b x - center) + center. */
     const float by = b * c, add = center * (1 - c);
+
     for (int64_t i = 0; i < t->channels * plane; i++)
         x[i] = by * x[i] + add;
     if (s == 1)
         return;
+
     for (int64_t i = 0; i < plane; i++) {
         const float gray = gray_of(x + i, 3, plane);
         for (int64_t k = 0; k < 3; k++)
@@ -65,6 +70,7 @@ static void smooth_line(const float *in, float *out, int64_t n, int64_t step, co
     for (int64_t i = 0; i < n; i++) {
         const int64_t low = i < reach ? i : reach, high = n - 1 - i < reach ? n - 1 - i : reach;
         float sum = taps[0] * in[i * step];
+
         for (int64_t k = 1; k <= low; k++)
             sum += taps[k] * in[(i - k) * step];
         for (int64_t k = 1; k <= high; k++)
@@ -78,10 +84,12 @@ static int64_t make_taps(float *taps, int64_t most, double sigma, double total)
 {
     const int64_t reach = (int64_t)ceil(3 * sigma) < most ? (int64_t)ceil(3 * sigma) : most;
     double sum = 0;
+
     for (int64_t k = -reach; k <= reach; k++)
         sum += exp(-(double)(k * k) / (2 * sigma * sigma));
     for (int64_t k = 0; k <= reach; k++)
         taps[k] = (float)(total * exp(-(double)(k * k) / (2 * sigma * sigma)) / sum);
+
     return reach;
 }
 
@@ -92,6 +100,7 @@ static void fill_noise(struct sw_philox key, int64_t sample, int64_t n, float *a
     for (int64_t i = 0; i < n; i += 2) {
         const struct sw_philox4 word =
             sw_philox_at(key, (uint64_t)sample, ROW_ELASTIC, (uint32_t)(i / 2));
+
         for (int64_t k = 0; k < 2 && i + k < n; k++) {
             across[i + k] = 2 * sw_philox_uniform(word.v[2 * k]) - 1;
             down[i + k] = 2 * sw_philox_uniform(word.v[2 * k + 1]) - 1;
@@ -103,6 +112,7 @@ static void fill_noise(struct sw_philox key, int64_t sample, int64_t n, float *a
 static void smooth(const struct sw_transform *t, float *d, float *spare)
 {
     enum { MOST_TAPS = 192 };
+
     const int64_t height = t->out_height, width = t->out_width;
     float taps[MOST_TAPS + 1];
     int64_t reach = make_taps(taps, MOST_TAPS, t->elastic_sigma, 1);
@@ -126,6 +136,7 @@ static float between(const float *from, int64_t height, int64_t width, float y, 
     const float down = y - (float)y0, across = x - (float)x0;
     const float upper = from[y0 * width + x0] * (1 - across) + from[y0 * width + x1] * across;
     const float lower = from[y1 * width + x0] * (1 - across) + from[y1 * width + x1] * across;
+
     return upper * (1 - down) + lower * down;
 }
 
@@ -133,22 +144,27 @@ static int bend(const struct sw_transform *t, struct sw_transform_work *w, struc
                 int64_t sample, float *x, struct sw_err *err)
 {
     const int64_t height = t->out_height, width = t->out_width, plane = height * width;
+
     int rc =
         sw_room_need(&w->field, (size_t)(3 * plane) * sizeof(float), "an elastic distortion", err);
     if (rc)
         return rc;
+
     float *across = (float *)(void *)w->field.memory, *down = across + plane, *copy = down + plane;
     fill_noise(key, sample, plane, across, down);
     smooth(t, across, copy);
     smooth(t, down, copy);
+
     for (int64_t c = 0; c < t->channels; c++, x += plane) {
         memcpy(copy, x, (size_t)plane * sizeof *x);
+
         for (int64_t i = 0; i < plane; i++) {
             const float to_y = (float)(i / width) + down[i], to_x = (float)(i % width) + across[i];
             x[i] = between(copy, height, width, limited(to_y, (float)(height - 1)),
                            limited(to_x, (float)(width - 1)));
         }
     }
+
     return SW_OK;
 }
 

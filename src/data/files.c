@@ -18,10 +18,12 @@ static int add(struct sw_files *f, const char *path, struct sw_err *err)
     char **grown = sw_realloc_array(f->path, (size_t)f->count + 1, sizeof *grown);
     if (!grown)
         return sw_err_nomem(err, "a list of data files", ((size_t)f->count + 1) * sizeof *grown);
+
     f->path = grown;
     f->path[f->count] = sw_strdup(path);
     if (!f->path[f->count])
         return sw_err_nomem(err, "the name of a data file", strlen(path) + 1);
+
     f->count++;
     return SW_OK;
 }
@@ -31,15 +33,18 @@ static int add_matches(struct sw_files *f, const char *pattern, const char *key,
     glob_t found = {0};
     int rc = SW_OK;
     int answer = glob(pattern, 0, NULL, &found);
+
     if (answer == GLOB_NOMATCH)
         rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no file matches %s", key, pattern);
     else if (answer == GLOB_NOSPACE)
         rc = sw_err_nomem(err, "the matches of a file pattern", 0);
     else if (answer)
         rc = sw_err_set(err, SW_ERR_IO, "%s: cannot read the folders of %s", key, pattern);
+
     for (size_t i = 0; !rc && i < found.gl_pathc; i++)
         rc = add(f, found.gl_pathv[i], err);
     globfree(&found);
+
     return rc;
 }
 
@@ -47,13 +52,16 @@ int sw_files_expand(struct sw_files *f, const struct sw_strings *names, const ch
                     struct sw_err *err)
 {
     int rc = SW_OK;
+
     *f = (struct sw_files){0};
     if (names->count == 0)
         return sw_err_set(err, SW_ERR_NOTFOUND, "%s: the list of files is empty", key);
+
     for (int i = 0; !rc && i < names->count; i++) {
         rc = is_pattern(names->items[i]) ? add_matches(f, names->items[i], key, err)
                                          : add(f, names->items[i], err);
     }
+
     if (rc)
         sw_files_fini(f);
     return rc;

@@ -25,6 +25,7 @@ const struct sw_format *sw_format_find(const char *name)
         if (!strcmp(sw_formats[i]->base.name, name))
             return sw_formats[i];
     }
+
     return NULL;
 }
 
@@ -35,6 +36,7 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     r->format = format;
     r->max_bytes = args->max_bytes ? (uint64_t)args->max_bytes : SW_BLOB_MAX_BYTES;
     r->max_pixels = args->max_pixels ? args->max_pixels : SW_PICTURE_MAX_PIXELS;
+
     r->state = sw_calloc(1, format->state_bytes);
     if (!r->state)
         return sw_err_nomem(err, "the state of a data format", format->state_bytes);
@@ -42,21 +44,25 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     struct sw_format_args told = *args;
     struct sw_files files = {0};
     told.files = format->made_by_code ? NULL : &files;
+
     int rc = told.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
     if (rc)
         goto out;
     rc = format->open(r, &told, err);
     if (rc)
         goto out;
+
     if (!r->where) {
         r->files = files.count;
         r->where = sw_files_text(&files);
         rc = r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
     }
+
 out:
     sw_files_fini(&files);
     if (rc)
         sw_records_close(r);
+
     return rc;
 }
 
@@ -78,9 +84,11 @@ int sw_records_check(const struct sw_records *r, struct sw_err *err)
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     sw_buf_printf(out, "record %lld (", (long long)record);
+
     if (r->format->locate)
         r->format->locate(r, record, out);
     else
         sw_buf_add(out, r->where);
+
     sw_buf_add(out, ")");
 }

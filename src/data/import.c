@@ -46,23 +46,28 @@ static int set_recoded(struct import *m, int f, struct sw_err *err)
     struct sw_recode_args a = m->args->recode;
     struct sw_shard_field *to = &m->field[f];
     const bool is_image = from->has_pictures && f == from->picture_field;
+
     if (is->dtype != SW_U8 || is->ndim != 3)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "field %s is not an image of bytes, so it cannot be resized or encoded",
                           is->name);
+
     if (a.height) {
         to->dim[1] = a.height;
         to->dim[2] = a.width;
     } else if (a.shorter) {
         to->dim[1] = to->dim[2] = 0;
     }
+
     const bool pixels = a.form == SW_RECODE_PIXELS || (a.form == SW_RECODE_SAME && !is_image);
     const bool alike = pixels && to->dim[1] && to->dim[2];
     to->kind = alike ? SW_SHARD_ARRAY : SW_SHARD_PICTURE;
+
     if (alike && is_image)
         a.channels = to->dim[0];
     else if (a.channels)
         to->dim[0] = a.channels;
+
     m->recoded = f;
     a.max_pixels = from->max_pixels;
     return sw_recoder_new(&a, &m->recoder, err);
@@ -71,16 +76,19 @@ static int set_recoded(struct import *m, int f, struct sw_err *err)
 static int set_fields(struct import *m, struct sw_err *err)
 {
     const struct sw_records *from = m->args->from;
+
     m->label = m->recoded = -1;
     for (int f = 0; f < from->field_count; f++) {
         const struct sw_field *is = &from->field[f];
         struct sw_shard_field *to = &m->field[f];
         const bool is_image = from->has_pictures && f == from->picture_field;
+
         if (strlen(is->name) >= SW_SHARD_NAME_BYTES || is->ndim > SW_SHARD_MAX_DIMS)
             return sw_err_set(
                 err, SW_ERR_INVALID,
                 "field %s: its name is longer than 31 bytes, or it has more than %d dimensions",
                 is->name, SW_SHARD_MAX_DIMS);
+
         *to = (struct sw_shard_field){.kind = is_image ? SW_SHARD_PICTURE : SW_SHARD_ARRAY,
                                       .dtype = is->dtype,
                                       .ndim = is->ndim};
@@ -88,6 +96,7 @@ static int set_fields(struct import *m, struct sw_err *err)
         memcpy(to->dim, is->dim, (size_t)is->ndim * sizeof *is->dim);
         if (!strcmp(is->name, "label") && is->dtype == SW_I32 && is->ndim == 0)
             m->label = f;
+
         int rc = is_image ? SW_OK
                           : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
         if (!rc && sw_recode_wanted(&m->args->recode) && !strcmp(is->name, "image"))
@@ -95,9 +104,11 @@ static int set_fields(struct import *m, struct sw_err *err)
         if (rc)
             return rc;
     }
+
     if (sw_recode_wanted(&m->args->recode) && m->recoded < 0)
         return sw_err_set(err, SW_ERR_INVALID, "%s: has no images to resize or encode",
                           from->where);
+
     return SW_OK;
 }
 
@@ -106,8 +117,10 @@ static int set_fields(struct import *m, struct sw_err *err)
 static char *file_name(const struct import *m, int number)
 {
     const char *out = m->args->out;
+
     if (m->args->file_bytes == 0)
         return sw_strdup(out);
+
     const int stem = (int)strlen(out) - (sw_str_ends(out, suffix) ? SUFFIX_BYTES : 0);
     return sw_format("%.*s-%05d%s", stem, out, number, suffix);
 }
@@ -118,6 +131,7 @@ static int refuse_existing(const struct import *m, struct sw_err *err)
     struct stat st;
     if (m->args->file_bytes == 0 || m->result->files > 0 || sw_os()->stat(m->path, &st) != 0)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "%s already exists; remove the files of that import or choose another name",
                       m->path);
@@ -126,12 +140,15 @@ static int refuse_existing(const struct import *m, struct sw_err *err)
 static int begin_file(struct import *m, struct sw_err *err)
 {
     const struct sw_import_args *a = m->args;
+
     m->path = file_name(m, m->result->files);
     if (!m->path)
         return sw_err_nomem(err, "the name of a shard", strlen(a->out) + 16);
+
     int rc = refuse_existing(m, err);
     if (rc)
         return rc;
+
     return sw_shard_begin(&m->writer, m->path, m->field, a->from->field_count, a->origin, err);
 }
 
@@ -139,9 +156,11 @@ static int end_file(struct import *m, struct sw_err *err)
 {
     struct sw_import_result *r = m->result;
     const uint64_t bytes = sw_shard_bytes(&m->writer);
+
     int rc = sw_shard_commit(&m->writer, m->classes, err);
     if (rc)
         return rc;
+
     m->complete += bytes;
     r->bytes = m->complete;
     r->files++;
@@ -150,6 +169,7 @@ static int end_file(struct import *m, struct sw_err *err)
     m->path = NULL;
     if (!r->first)
         r->first = sw_strdup(r->last);
+
     return r->first ? SW_OK : sw_err_nomem(err, "the name of a shard", strlen(r->last) + 1);
 }
 
@@ -166,8 +186,10 @@ static int fetch_picture(struct import *m, int64_t record, int f, struct sw_pict
 {
     const struct sw_records *from = m->args->from;
     const struct sw_field *is = &from->field[f];
+
     if (from->has_pictures && f == from->picture_field)
         return from->format->fetch_picture(from, record, &m->scratch[f], out, err);
+
     *out = (struct sw_picture){.bytes = sw_field_bytes(is),
                                .channels = is->dim[0],
                                .height = is->dim[1],
@@ -180,19 +202,24 @@ static int fetch_field(struct import *m, int64_t record, int f, struct sw_err *e
     const struct sw_records *from = m->args->from;
     struct sw_shard_value *v = &m->value[f];
     struct sw_picture p, changed;
+
     if (f != m->recoded && m->field[f].kind == SW_SHARD_ARRAY) {
         *v = (struct sw_shard_value){.bytes = sw_shard_field_bytes(&m->field[f])};
         return from->format->fetch(from, record, f, m->scratch[f].memory, &v->data, err);
     }
+
     int rc = fetch_picture(m, record, f, &p, err);
     if (rc)
         return rc;
+
     if (f == m->recoded) {
         rc = sw_recode(m->recoder, &p, &changed, err);
         p = changed;
     }
+
     if (rc)
         return rc;
+
     *v = image_value(&p);
     return rc;
 }
@@ -200,11 +227,13 @@ static int fetch_field(struct import *m, int64_t record, int f, struct sw_err *e
 static int fetch(struct import *m, int64_t record, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int f = 0; f < m->args->from->field_count; f++) {
         rc = fetch_field(m, record, f, err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -213,9 +242,11 @@ static int check_label(struct import *m, struct sw_err *err)
     int32_t label;
     if (m->label < 0)
         return SW_OK;
+
     memcpy(&label, m->value[m->label].data, sizeof label);
     if (label < 0)
         return sw_err_set(err, SW_ERR_FORMAT, "label %d, expected 0 or more", label);
+
     if (label >= m->classes)
         m->classes = (int64_t)label + 1;
     return SW_OK;
@@ -226,6 +257,7 @@ static int check_label(struct import *m, struct sw_err *err)
 static bool is_full(const struct import *m)
 {
     uint64_t more = 16;
+
     for (int f = 0; f < m->args->from->field_count; f++)
         more += m->value[f].bytes + 32;
     return m->args->file_bytes && m->writer.records > 0 &&
@@ -235,6 +267,7 @@ static bool is_full(const struct import *m)
 static int put_record(struct import *m, struct sw_err *err)
 {
     int rc = SW_OK;
+
     if (m->path && is_full(m))
         rc = end_file(m, err);
     if (!rc && !m->path)
@@ -245,6 +278,7 @@ static int put_record(struct import *m, struct sw_err *err)
         rc = sw_records_check(m->args->from, err);
     if (!rc)
         m->result->records++;
+
     return rc;
 }
 
@@ -259,19 +293,23 @@ static int take_record(struct import *m, int64_t record, struct sw_err *err)
     struct sw_err own;
     struct sw_err *e = err ? err : &own;
     int rc = fetch(m, record, e);
+
     if (!rc)
         rc = check_label(m, e);
     if (!rc)
         return put_record(m, err);
+
     struct sw_buf place = {0};
     sw_records_locate(a->from, record, &place);
     rc = sw_err_prefix(e, rc, "%s", sw_buf_text(&place));
     sw_buf_fini(&place);
     if (!a->skip_bad || !may_skip(rc))
         return rc;
+
     m->result->skipped++;
     if (a->bad)
         a->bad(a->user, e->text);
+
     return SW_OK;
 }
 
@@ -284,11 +322,14 @@ static int stopped(int64_t done, int64_t records, struct sw_err *err)
 static int check_progress(struct import *m, int64_t done, int64_t records, struct sw_err *err)
 {
     const int64_t now = sw_os()->monotonic_ns();
+
     if (sw_stop_check(NULL) != SW_OK)
         return stopped(done, records, err);
     if (!m->args->progress || now < m->next_report_ns)
         return SW_OK;
+
     m->next_report_ns = now + PROGRESS_NS;
+
     const struct sw_import_progress p = {.done = done,
                                          .records = records,
                                          .bytes = m->complete +
@@ -302,8 +343,10 @@ int sw_import(const struct sw_import_args *args, struct sw_import_result *result
 {
     struct import m = {.args = args, .result = result, .writer.file.fd = -1};
     const int64_t records = args->subset ? args->subset->count : args->from->count;
+
     *result = (struct sw_import_result){0};
     m.classes = args->from->classes;
+
     int rc = set_fields(&m, err);
     for (int64_t i = 0; !rc && i < records; i++) {
         rc = take_record(&m, args->subset ? sw_subset_record(args->subset, i) : i, err);
@@ -312,6 +355,7 @@ int sw_import(const struct sw_import_args *args, struct sw_import_result *result
         if (!rc)
             rc = check_progress(&m, i + 1, records, err);
     }
+
     if (!rc && m.path)
         rc = end_file(&m, err);
     if (!rc && result->records == 0)
@@ -322,5 +366,6 @@ int sw_import(const struct sw_import_args *args, struct sw_import_result *result
     sw_free(m.path);
     for (int f = 0; f < SW_MAX_FIELDS; f++)
         sw_room_fini(&m.scratch[f]);
+
     return rc;
 }

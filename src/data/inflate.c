@@ -43,16 +43,19 @@ int sw_inflater_new(int fd, uint64_t first, uint64_t bytes, enum sw_inflate_kind
     struct sw_inflater *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "a buffer for compressed data", sizeof *s);
+
     s->what = what;
     s->fd = fd;
     s->in_first = s->in_offset = first;
     s->in_end = first + bytes;
     s->z.zalloc = zlib_alloc;
+
     s->z.zfree = zlib_free;
     if (inflateInit2(&s->z, window_bits(kind)) != Z_OK) {
         sw_free(s);
         return sw_err_nomem(err, "the state of zlib", 0);
     }
+
     *out = s;
     return SW_OK;
 }
@@ -74,11 +77,14 @@ static int refill(struct sw_inflater *s, struct sw_err *err)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: the compressed file is truncated after %llu bytes", s->what,
                           (unsigned long long)(s->in_end - s->in_first));
+
     s->z.next_in = s->memory ? (unsigned char *)(uintptr_t)(s->memory + s->in_offset) : s->in;
+
     int rc =
         s->memory ? SW_OK : sw_os_pread_all(s->fd, s->in, n, (off_t)s->in_offset, s->what, err);
     s->in_offset += n;
     s->z.avail_in = (uInt)n;
+
     return rc;
 }
 
@@ -89,14 +95,18 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got, s
         uint64_t room = want - *got;
         uInt step = room < OUT_BYTES ? (uInt)room : OUT_BYTES;
         int rc = sw_stop_check(err);
+
         if (!rc && s->z.avail_in == 0)
             rc = refill(s, err);
         if (rc)
             return rc;
+
         s->z.next_out = (unsigned char *)out + *got;
         s->z.avail_out = step;
+
         int answer = inflate(&s->z, Z_NO_FLUSH);
         *got += step - s->z.avail_out;
+
         if (answer == Z_STREAM_END)
             s->ended = true;
         else if (answer == Z_MEM_ERROR)
@@ -107,6 +117,7 @@ int sw_inflate(struct sw_inflater *s, void *out, uint64_t want, uint64_t *got, s
                 "%s: the compressed data are damaged after %llu bytes of content (%s)", s->what,
                 (unsigned long long)s->z.total_out, s->z.msg ? s->z.msg : "zlib");
     }
+
     return SW_OK;
 }
 
@@ -116,17 +127,21 @@ int sw_inflate_bytes(const struct sw_compressed *in, bool whole, void *out, uint
     struct sw_inflater *s = NULL;
     unsigned char spare;
     uint64_t more = 0;
+
     int rc = sw_inflater_new(-1, 0, in->bytes, in->kind, in->what, &s, err);
     if (rc)
         return rc;
+
     s->memory = in->data;
     rc = sw_inflate(s, out, want, got, err);
     if (!rc && whole && *got == want)
         rc = sw_inflate(s, &spare, 1, &more, err);
+
     if (!rc && whole && (more || *got < want || sw_inflater_left(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: the compressed data do not end after the expected %llu bytes",
                         in->what, (unsigned long long)want);
+
     sw_inflater_free(s);
     return rc;
 }

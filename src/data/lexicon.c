@@ -28,11 +28,13 @@ void sw_lexicon_fini(struct sw_lexicon *l)
 static uint32_t find_slot(const struct sw_lexicon *l, const char *bytes, size_t n, uint64_t hash)
 {
     uint32_t s = (uint32_t)hash & (l->slots - 1);
+
     for (; l->slot[s]; s = (s + 1) & (l->slots - 1)) {
         const struct sw_lexicon_word *w = &l->word[l->slot[s] - 1];
         if (w->hash == hash && w->bytes == n && !memcmp(l->text + w->at, bytes, n))
             break;
     }
+
     return s;
 }
 
@@ -57,19 +59,24 @@ static int grow_words(struct sw_lexicon *l, struct sw_err *err)
         return SW_OK;
     if (l->count > INT32_MAX / 8)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than %d distinct words", l->count);
+
     const int32_t capacity = l->capacity ? 2 * l->capacity : FIRST_WORDS;
     const uint32_t slots = 2 * (uint32_t)capacity;
     if (l->max_bytes && (size_t)capacity * sizeof *l->word + slots * sizeof *l->slot > l->max_bytes)
         return too_many(l, err);
+
     struct sw_lexicon_word *word = sw_realloc_array(l->word, (size_t)capacity, sizeof *word);
     if (word)
         l->word = word;
+
     int32_t *slot = word ? sw_calloc(slots, sizeof *slot) : NULL;
     if (!slot)
         return sw_err_nomem(err, "a list of words", slots * sizeof *slot);
+
     sw_free(l->slot);
     l->slot = slot;
     l->slots = slots;
+
     l->capacity = capacity;
     for (int32_t i = 0; i < l->count; i++) {
         uint32_t s = (uint32_t)word[i].hash & (slots - 1);
@@ -77,6 +84,7 @@ static int grow_words(struct sw_lexicon *l, struct sw_err *err)
             s = (s + 1) & (slots - 1);
         slot[s] = i + 1;
     }
+
     return SW_OK;
 }
 
@@ -86,14 +94,17 @@ static int grow_text(struct sw_lexicon *l, size_t more, struct sw_err *err)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "more than 2 GiB of distinct words");
     if (l->text_bytes + more <= l->text_capacity)
         return SW_OK;
+
     size_t capacity = l->text_capacity ? l->text_capacity : FIRST_TEXT;
     while (capacity < l->text_bytes + more)
         capacity *= 2;
     if (l->max_bytes && capacity > l->max_bytes)
         return too_many(l, err);
+
     char *text = sw_realloc_array(l->text, capacity, 1);
     if (!text)
         return sw_err_nomem(err, "a list of words", capacity);
+
     l->text = text;
     l->text_capacity = capacity;
     return SW_OK;
@@ -103,13 +114,16 @@ int sw_lexicon_add(struct sw_lexicon *l, const char *bytes, size_t n, int64_t ti
                    struct sw_err *err)
 {
     const uint64_t hash = sw_hash_bytes64(bytes, n);
+
     *id = l->slots ? l->slot[find_slot(l, bytes, n, hash)] - 1 : -1;
     if (*id < 0) {
         int rc = grow_words(l, err);
+
         if (!rc)
             rc = grow_text(l, n + 1, err);
         if (rc)
             return rc;
+
         *id = l->count++;
         l->word[*id] = (struct sw_lexicon_word){.at = l->text_bytes, .bytes = n, .hash = hash};
         memcpy(l->text + l->text_bytes, bytes, n);
@@ -117,6 +131,7 @@ int sw_lexicon_add(struct sw_lexicon *l, const char *bytes, size_t n, int64_t ti
         l->text_bytes += n + 1;
         l->slot[find_slot(l, bytes, n, hash)] = *id + 1;
     }
+
     l->word[*id].times += times;
     return SW_OK;
 }
@@ -140,6 +155,7 @@ static int compare_bytes(const void *a, const void *b, void *lexicon)
                                  *y = &l->word[*(const int32_t *)b];
     const int c =
         memcmp(l->text + x->at, l->text + y->at, x->bytes < y->bytes ? x->bytes : y->bytes);
+
     return c ? c : x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
@@ -154,6 +170,7 @@ void sw_lexicon_rank(const struct sw_lexicon *l, enum sw_lexicon_order how, int3
 {
     for (int32_t i = 0; i < l->count; i++)
         order[i] = i;
+
     if (l->count)
         qsort_r(order, (size_t)l->count, sizeof *order,
                 how == SW_LEXICON_BY_BYTES ? compare_bytes : compare_times, (void *)l);

@@ -51,11 +51,13 @@ static bool read_tag(const unsigned char *p, size_t left, struct element *e)
 {
     if (left < TAG_BYTES)
         return false;
+
     const uint32_t word = u32(p);
     if (word >> 16) { /* small element: up to four bytes of data in the tag */
         *e = (struct element){word & 0xffff, word >> 16, p + 4, TAG_BYTES};
         return e->bytes <= 4;
     }
+
     *e = (struct element){word, u32(p + 4), p + TAG_BYTES, 0};
     e->whole = TAG_BYTES + ((size_t)e->bytes + 7) / 8 * 8;
     return true;
@@ -65,6 +67,7 @@ static bool next_element(const unsigned char **p, size_t *left, struct element *
 {
     if (!read_tag(*p, *left, e) || e->whole > *left)
         return false;
+
     *p += e->whole;
     *left -= e->whole;
     return true;
@@ -76,11 +79,13 @@ static bool take_dims(struct sw_mat_variable *v, const struct element *e)
     v->count = 1;
     if (e->type != INT32 || e->bytes % 4 || e->bytes < 8 || e->bytes > 4 * SW_MAT_MAX_DIMS)
         return false;
+
     for (int i = 0; i < v->ndim; i++) {
         v->dim[i] = (int32_t)u32(e->data + 4 * i);
         if (v->dim[i] < 0 || __builtin_mul_overflow(v->count, v->dim[i], &v->count))
             return false;
     }
+
     return v->count <= (int64_t)1 << 48;
 }
 
@@ -92,14 +97,17 @@ static bool parse_head(const unsigned char *p, size_t bytes, struct sw_mat_varia
     struct element e;
     if (!next_element(&at, &bytes, &e) || e.type != UINT32 || e.bytes != 8)
         return false;
+
     const uint32_t flags = u32(e.data), class = flags & 0xff;
     v->class_name = class_names[class <= CLASS_LAST ? class : 0];
     v->readable = class >= CLASS_DOUBLE && class <= CLASS_LAST && !(flags & COMPLEX_FLAG);
+
     v->is_u8 = class == CLASS_UINT8;
     if (!next_element(&at, &bytes, &e) || !take_dims(v, &e))
         return false;
     if (!next_element(&at, &bytes, &e) || e.type != INT8 || e.bytes >= SW_MAT_NAME_BYTES)
         return false;
+
     memcpy(v->name, e.data, e.bytes);
     *data_at = (size_t)(at - p);
     return true;
@@ -116,20 +124,24 @@ static int check_header(const struct sw_mat *m, struct sw_err *err)
             "%s: a .mat file of level 7.3 (HDF5) is not supported; save it in MATLAB with "
             "save(..., '-v7')",
             m->what);
+
     if (m->size < HEADER_BYTES)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header of %d",
                           m->what, (ull)m->size, HEADER_BYTES);
+
     const unsigned char *v = m->bytes + VERSION_AT;
     if (v[2] == 'M' && v[3] == 'I')
         return sw_err_set(
             err, SW_ERR_UNSUPPORTED,
             "%s: a big-endian .mat file is not supported; load it in MATLAB and save it again",
             m->what);
+
     if (v[0] != 0 || v[1] != 1 || v[2] != 'I' || v[3] != 'M')
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: not a .mat file of level 5: bytes 124 to 127 are %02x %02x %02x "
                           "%02x, expected 00 01 49 4d",
                           m->what, v[0], v[1], v[2], v[3]);
+
     return SW_OK;
 }
 
@@ -154,11 +166,13 @@ static int list_compressed(const struct sw_mat *m, struct sw_mat_variable *v, bo
     uint64_t got = 0;
     size_t data_at;
     const struct sw_compressed in = compressed_element(m, v);
+
     int rc = sw_inflate_bytes(&in, false, head, sizeof head, &got, err);
     if (rc)
         return rc;
     if (got < TAG_BYTES)
         return bad_element(m, v->at, "the compressed data are too short for a matrix", err);
+
     *matrix = u32(head) == MATRIX;
     v->inflated_bytes = u32(head + 4);
     if (!*matrix)
@@ -166,6 +180,7 @@ static int list_compressed(const struct sw_mat *m, struct sw_mat_variable *v, bo
     if (v->inflated_bytes / SW_INFLATE_MAX_RATIO > v->bytes)
         return bad_element(m, v->at, "the stated size exceeds what the compressed bytes can hold",
                            err);
+
     const uint64_t whole = got - TAG_BYTES;
     const size_t known = (size_t)(whole < v->inflated_bytes ? whole : v->inflated_bytes);
     return parse_head(head + TAG_BYTES, known, v, &data_at)
@@ -178,10 +193,12 @@ static int add_variable(struct sw_mat *m, const struct sw_mat_variable *v, struc
     if (m->count == SW_MAT_MAX_VARIABLES)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s: has more than %d variables", m->what,
                           SW_MAT_MAX_VARIABLES);
+
     struct sw_mat_variable *grown =
         sw_realloc_array(m->variable, (size_t)m->count + 1, sizeof *grown);
     if (!grown)
         return sw_err_nomem(err, m->what, ((size_t)m->count + 1) * sizeof *grown);
+
     m->variable = grown;
     m->variable[m->count++] = *v;
     return SW_OK;
@@ -194,8 +211,10 @@ static int list_element(struct sw_mat *m, uint64_t at, uint64_t *next, struct sw
     bool matrix = false;
     size_t data_at;
     int rc = SW_OK;
+
     if (m->size - at < TAG_BYTES)
         return bad_element(m, at, "the file ends inside its tag", err);
+
     const uint32_t type = u32(m->bytes + at);
     v.bytes = u32(m->bytes + at + 4);
     v.compressed = type == COMPRESSED;
@@ -203,12 +222,15 @@ static int list_element(struct sw_mat *m, uint64_t at, uint64_t *next, struct sw
         *next = at + TAG_BYTES;
         return SW_OK;
     }
+
     if (v.bytes > m->size - v.at)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: the element at byte %llu has %llu bytes, but the file ends after "
                           "%llu of them",
                           m->what, (ull)at, (ull)v.bytes, (ull)(m->size - v.at));
+
     *next = v.at + v.bytes;
+
     if (v.compressed) {
         rc = list_compressed(m, &v, &matrix, err);
     } else if (type == MATRIX) {
@@ -216,6 +238,7 @@ static int list_element(struct sw_mat *m, uint64_t at, uint64_t *next, struct sw
         if (!parse_head(m->bytes + v.at, v.bytes, &v, &data_at))
             rc = bad_element(m, at, "invalid flags, dimensions or name of the matrix", err);
     }
+
     return !rc && matrix ? add_variable(m, &v, err) : rc;
 }
 
@@ -223,14 +246,17 @@ int sw_mat_open(struct sw_mat *m, const char *what, const void *bytes, uint64_t 
                 struct sw_err *err)
 {
     *m = (struct sw_mat){.what = what, .bytes = bytes, .size = size};
+
     int rc = check_header(m, err);
     if (rc)
         goto out;
+
     for (uint64_t at = HEADER_BYTES; at < size;) {
         rc = list_element(m, at, &at, err);
         if (rc)
             goto out;
     }
+
 out:
     if (rc)
         sw_mat_close(m);
@@ -249,6 +275,7 @@ const struct sw_mat_variable *sw_mat_find(const struct sw_mat *m, const char *na
         if (!strcmp(m->variable[i].name, name))
             return &m->variable[i];
     }
+
     return NULL;
 }
 
@@ -259,10 +286,12 @@ static int load_matrix(const struct sw_mat *m, const struct sw_mat_variable *v,
                        struct sw_err *err)
 {
     uint64_t got = 0;
+
     *matrix = m->bytes + v->at;
     *bytes = (size_t)v->bytes;
     if (!v->compressed)
         return SW_OK;
+
     const uint64_t whole = TAG_BYTES + v->inflated_bytes;
     if (m->max_bytes && whole > m->max_bytes)
         return sw_err_set(
@@ -273,8 +302,10 @@ static int load_matrix(const struct sw_mat *m, const struct sw_mat_variable *v,
     x->memory = sw_os()->alloc((size_t)whole);
     if (!x->memory)
         return sw_err_nomem(err, m->what, (size_t)whole);
+
     *matrix = x->memory + TAG_BYTES;
     *bytes = (size_t)v->inflated_bytes;
+
     const struct sw_compressed in = compressed_element(m, v);
     return sw_inflate_bytes(&in, true, x->memory, whole, &got, err);
 }
@@ -286,11 +317,13 @@ int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct 
     const unsigned char *matrix = NULL;
     size_t bytes = 0, data_at = 0;
     struct element e = {0};
+
     *out = (struct sw_mat_values){.count = v->count};
     if (!v->readable)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "%s: variable %s is of class %s, expected a real, full, numeric matrix",
                           m->what, v->name, v->class_name);
+
     int rc = load_matrix(m, v, out, &matrix, &bytes, err);
     if (!rc && (!parse_head(matrix, bytes, &again, &data_at) ||
                 !read_tag(matrix + data_at, bytes - data_at, &e) ||
@@ -299,10 +332,12 @@ int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct 
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: variable %s: expected %lld numeric values, as its dimensions require",
                         m->what, v->name, (long long)v->count);
+
     if (rc) {
         sw_mat_values_fini(out);
         return rc;
     }
+
     out->type = (int)e.type;
     out->data = e.data;
     return SW_OK;

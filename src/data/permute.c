@@ -7,6 +7,7 @@ void sw_permutation_init(struct sw_permutation *p, struct sw_philox key, uint64_
                          int64_t count)
 {
     int bits = 0;
+
     while (bits < 62 && (int64_t)1 << bits < count)
         bits++;
     p->count = count;
@@ -29,18 +30,22 @@ static uint64_t network(const struct sw_permutation *p, uint64_t x)
     const uint64_t left_mask = ((uint64_t)1 << p->left_bits) - 1;
     const uint64_t right_mask = ((uint64_t)1 << p->right_bits) - 1;
     uint64_t left = x >> p->right_bits, right = x & right_mask;
+
     for (int i = 0; i < SW_PERMUTE_ROUNDS; i += 2) {
         left ^= mix(right, p->round_key[i]) & left_mask;
         right ^= mix(left, p->round_key[i + 1]) & right_mask;
     }
+
     return left << p->right_bits | right;
 }
 
 int64_t sw_permutation_at(const struct sw_permutation *p, int64_t i)
 {
     uint64_t x = (uint64_t)i;
+
     do {
         x = network(p, x);
     } while (x >= (uint64_t)p->count);
+
     return (int64_t)x;
 }

@@ -22,12 +22,15 @@ int sw_decoder_new(struct sw_decoder **out, struct sw_err *err)
     struct sw_decoder *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "an image decoder", sizeof *d);
+
     d->max_pixels = SW_PICTURE_MAX_PIXELS;
+
     int rc = sw_jpeg_new(&d->jpeg, err);
     if (rc) {
         sw_decoder_free(d);
         return rc;
     }
+
     *out = d;
     return SW_OK;
 }
@@ -36,6 +39,7 @@ void sw_decoder_free(struct sw_decoder *d)
 {
     if (!d)
         return;
+
     sw_jpeg_free(d->jpeg);
     sw_png_close(d->png);
     sw_room_fini(&d->room);
@@ -50,16 +54,20 @@ void sw_decoder_limit(struct sw_decoder *d, int64_t max_pixels)
 static int open_pixels(struct sw_decoder *d, struct sw_err *err)
 {
     const struct sw_picture *p = &d->image;
+
     d->head = (struct sw_picture_head){"pixels", p->channels, p->height, p->width};
+
     int rc = sw_picture_check_sides("image", p->height, p->width, d->max_pixels, err);
     if (rc)
         return rc;
+
     if (p->channels < 1 ||
         (uint64_t)p->bytes / (uint64_t)(p->height * p->width) != (uint64_t)p->channels)
         rc = sw_err_set(
             err, SW_ERR_FORMAT,
             "image of %lldx%lldx%lld (channels x height x width) does not fit its %zu bytes",
             (long long)p->channels, (long long)p->height, (long long)p->width, p->bytes);
+
     return rc;
 }
 
@@ -77,10 +85,12 @@ static int open_encoded(struct sw_decoder *d, struct sw_err *err)
         d->kind = KIND_PNG;
         return sw_png_open(&d->png, p->data, p->bytes, d->max_pixels, &d->head, err);
     }
+
     const unsigned char *b = p->data;
     if (p->bytes < 4)
         return sw_err_set(err, SW_ERR_FORMAT, "has only %zu bytes, expected a JPEG or PNG file",
                           p->bytes);
+
     return sw_err_set(
         err, SW_ERR_FORMAT,
         "begins with %02x %02x %02x %02x, expected a JPEG (ff d8 ff) or PNG (89 50 4e 47) file",
@@ -94,11 +104,13 @@ int sw_decoder_open(struct sw_decoder *d, const struct sw_picture *p, struct sw_
     d->png = NULL;
     d->kind = KIND_PIXELS;
     d->image = *p;
+
     int rc = p->encoded ? open_encoded(d, err) : open_pixels(d, err);
     if (rc)
         d->kind = KIND_NONE;
     else
         *out = d->head;
+
     return rc;
 }
 
@@ -118,12 +130,15 @@ static int read_pixels(struct sw_decoder *d, bool gray, struct sw_picture_part w
     const struct sw_picture *p = &d->image;
     const int64_t plane = p->height * p->width;
     const unsigned char *first = (const unsigned char *)p->data + w.top * p->width + w.left;
+
     *out = (struct sw_pixels){SW_U8, first, p->channels, w.height, w.width, plane, p->width, 1};
     if (!gray || p->channels != 3)
         return SW_OK;
+
     int rc = sw_room_need(&d->room, 4 * (size_t)(w.height * w.width), "pixels", err);
     if (rc)
         return rc;
+
     unsigned char *to = d->room.memory;
     for (int64_t y = 0; y < w.height; y++) {
         for (int64_t x = 0; x < w.width; x++, to += 4) {
@@ -131,6 +146,7 @@ static int read_pixels(struct sw_decoder *d, bool gray, struct sw_picture_part w
                 to[c] = first[c * plane + y * p->width + x];
         }
     }
+
     sw_picture_grey(d->room.memory, w.height * w.width);
     *out = (struct sw_pixels){SW_U8, d->room.memory, 1, w.height, w.width, 0, w.width, 1};
     return SW_OK;
@@ -141,6 +157,7 @@ int sw_decoder_read(struct sw_decoder *d, int64_t channels, struct sw_picture_pa
 {
     const bool gray = channels == 1;
     int rc = SW_OK;
+
     switch (d->kind) {
     case KIND_JPEG:
         rc = sw_jpeg_read(d->jpeg, gray, w, &d->room, out, err);
@@ -154,12 +171,14 @@ int sw_decoder_read(struct sw_decoder *d, int64_t channels, struct sw_picture_pa
     case KIND_NONE:
         return sw_err_set(err, SW_ERR_INVALID, "no image is open");
     }
+
     if (rc || channels == 0 || out->channels == channels)
         return rc;
     if (out->channels != 1)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "image of %lld channels cannot be converted to %lld",
                           (long long)out->channels, (long long)channels);
+
     /* All channels share the gray one. */
     out->channels = channels;
     out->channel_step = 0;
@@ -171,6 +190,7 @@ int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t 
 {
     struct sw_picture_head head;
     struct sw_pixels x = {0};
+
     int rc = sw_decoder_open(d, p, &head, err);
     if (rc)
         return rc;
@@ -178,10 +198,12 @@ int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t 
                          err);
     if (rc)
         return rc;
+
     const size_t bytes = (size_t)(x.channels * x.height * x.width);
     rc = sw_room_need(room, bytes, "a decoded image", err);
     if (rc)
         return rc;
+
     unsigned char *to = room->memory;
     for (int64_t c = 0; c < x.channels; c++) {
         for (int64_t y = 0; y < x.height; y++) {
@@ -191,6 +213,7 @@ int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t 
                 *to++ = from[i * x.pixel_step];
         }
     }
+
     *out = (struct sw_picture){false, room->memory, bytes, x.channels, x.height, x.width};
     return SW_OK;
 }

@@ -23,18 +23,22 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
 {
     const size_t folder_bytes = strlen(folder), name_bytes = strlen(name);
     struct sw_picture_file item = {f->text.length, 0, label};
+
     if (folder_bytes + name_bytes + 2 > PATH_MAX)
         return sw_err_set(err, SW_ERR_FORMAT, "%.40s...: a path of %zu bytes; the limit is %d",
                           name, folder_bytes + name_bytes, PATH_MAX - 2);
+
     int rc = sw_lexicon_add(&f->folders, folder, folder_bytes, 1, &item.folder, err);
     if (rc)
         return rc;
     rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of images", err);
     if (rc)
         return rc;
+
     sw_buf_add_bytes(&f->text, name, name_bytes + 1);
     if (f->text.failed)
         return sw_err_nomem(err, "the names of images", f->text.length);
+
     f->item[f->count++] = item;
     return SW_OK;
 }
@@ -58,6 +62,7 @@ static int size_of(int fd, size_t *bytes, struct sw_err *err)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "a file of %lld MiB; the limit for an image is %d MiB",
                           (long long)st.st_size >> 20, SW_PICTURE_MAX_BYTES >> 20);
+
     *bytes = (size_t)st.st_size;
     return SW_OK;
 }
@@ -67,12 +72,14 @@ static bool stays_below(const char *path)
 {
     if (*path == '/')
         return false;
+
     for (const char *p = path; *p;) {
         const size_t n = strcspn(p, "/");
         if (n == 2 && p[0] == '.' && p[1] == '.')
             return false;
         p += n + (p[n] == '/');
     }
+
     return true;
 }
 
@@ -105,11 +112,14 @@ int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw
 {
     char path[PATH_MAX];
     size_t bytes = 0;
+
     path_of(r->state, record, path);
+
     /* O_NONBLOCK: opening a pipe would block until it has a writer. */
     const int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return sw_err_errno(err, errno, "cannot be opened");
+
     int rc = size_of(fd, &bytes, err);
     if (!rc)
         rc = sw_room_need(room, bytes, "an image", err);
@@ -118,6 +128,7 @@ int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw
     sw_os()->close(fd);
     if (!rc)
         *out = (struct sw_picture){.encoded = true, .data = room->memory, .bytes = bytes};
+
     return rc;
 }
 
@@ -143,9 +154,11 @@ bool sw_is_picture_name(const char *name)
 {
     static const char *const suffixes[] = {".jpg", ".jpeg", ".jpe", ".png"};
     const char *dot = strrchr(name, '.');
+
     for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++) {
         if (!strcasecmp(dot, suffixes[i]))
             return true;
     }
+
     return false;
 }

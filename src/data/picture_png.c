@@ -31,6 +31,7 @@ static void *take(png_structp png, png_alloc_size_t bytes)
 {
     struct sw_png *p = png_get_mem_ptr(png);
     void *memory = sw_os()->alloc(bytes);
+
     if (!memory)
         p->no_memory = true;
     return memory;
@@ -57,6 +58,7 @@ static int report(const struct sw_png *p, struct sw_err *err)
         return rc;
     if (p->no_memory)
         return sw_err_nomem(err, "the state of libpng", 0);
+
     return sw_err_set(err, SW_ERR_FORMAT, "damaged PNG of %zu bytes: %s", p->bytes, p->text);
 }
 
@@ -67,6 +69,7 @@ static void on_warning(png_structp png, const char *text)
 static void feed(png_structp png, unsigned char *to, size_t bytes)
 {
     struct sw_png *p = png_get_io_ptr(png);
+
     if (bytes > p->bytes - p->at)
         png_error(png, "the file is truncated");
     memcpy(to, p->data + p->at, bytes);
@@ -82,10 +85,12 @@ static int check_head(struct sw_png *p, struct sw_err *err)
 {
     int rc = sw_picture_check_sides("PNG", p->height, p->width, p->max_pixels, err);
     const uint64_t inside = (uint64_t)p->height * png_get_rowbytes(p->png, p->info);
+
     if (!rc && inside / MAX_RATIO > p->bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "PNG header claims %lldx%lld pixels, more than its %zu bytes can hold",
                         (long long)p->height, (long long)p->width, p->bytes);
+
     return rc;
 }
 
@@ -105,6 +110,7 @@ static int read_head(struct sw_png *p, struct sw_picture_head *out, struct sw_er
 {
     if (setjmp(png_jmpbuf(p->png)))
         return report(p, err);
+
     png_set_read_fn(p->png, p, feed);
     png_set_user_limits(p->png, SW_PICTURE_MAX_SIDE, SW_PICTURE_MAX_SIDE);
     png_set_chunk_malloc_max(p->png, CHUNK_BYTES_MOST);
@@ -113,13 +119,17 @@ static int read_head(struct sw_png *p, struct sw_picture_head *out, struct sw_er
     p->height = png_get_image_height(p->png, p->info);
     p->width = png_get_image_width(p->png, p->info);
     p->interlaced = png_get_interlace_type(p->png, p->info) != PNG_INTERLACE_NONE;
+
     const int type = png_get_color_type(p->png, p->info);
     p->has_color = type & PNG_COLOR_MASK_COLOR;
+
     const int64_t channels = type == PNG_COLOR_TYPE_PALETTE ? 3 : png_get_channels(p->png, p->info);
     *out = (struct sw_picture_head){"PNG", channels, p->height, p->width};
+
     int rc = check_head(p, err);
     if (!rc)
         set_conversions(p);
+
     return rc;
 }
 
@@ -129,9 +139,11 @@ int sw_png_open(struct sw_png **out, const void *data, size_t bytes, int64_t max
     struct sw_png *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "the state of libpng", sizeof *p);
+
     p->data = data;
     p->bytes = bytes;
     p->max_pixels = max_pixels;
+
     int rc = SW_OK;
     p->png =
         png_create_read_struct_2(PNG_LIBPNG_VER_STRING, p, on_error, on_warning, p, take, give);
@@ -140,10 +152,12 @@ int sw_png_open(struct sw_png **out, const void *data, size_t bytes, int64_t max
         rc = sw_err_nomem(err, "the state of libpng", 0);
     if (!rc)
         rc = read_head(p, head, err);
+
     if (rc)
         sw_png_close(p);
     else
         *out = p;
+
     return rc;
 }
 
@@ -151,6 +165,7 @@ void sw_png_close(struct sw_png *p)
 {
     if (!p)
         return;
+
     png_destroy_read_struct(&p->png, &p->info, NULL);
     sw_room_fini(&p->row);
     sw_free(p);
@@ -169,6 +184,7 @@ static void read_rows(struct sw_png *p, struct sw_picture_part w, int64_t step, 
 {
     for (int64_t y = 0; y < p->height; y++) {
         read_row(p, p->row.memory);
+
         if (y >= w.top && y < w.top + w.height) {
             memcpy(to, p->row.memory + w.left * step, (size_t)(w.width * step));
             to += w.width * step;
@@ -182,11 +198,14 @@ static void read_interlaced(struct sw_png *p, struct sw_picture_part w, int64_t 
 {
     const int passes = 7;
     const int64_t row_bytes = p->width * step;
+
     memset(to, 0, (size_t)(p->height * row_bytes));
+
     for (int pass = 0; pass < passes; pass++) {
         for (int64_t y = 0; y < p->height; y++)
             read_row(p, to + y * row_bytes);
     }
+
     for (int64_t y = 0; y < w.height; y++)
         memmove(to + y * w.width * step, to + (w.top + y) * row_bytes + w.left * step,
                 (size_t)(w.width * step));
@@ -197,10 +216,12 @@ static int read_all(struct sw_png *p, struct sw_picture_part w, int64_t step, un
 {
     if (setjmp(png_jmpbuf(p->png)))
         return report(p, err);
+
     if (p->interlaced)
         read_interlaced(p, w, step, to);
     else
         read_rows(p, w, step, to);
+
     png_read_end(p->png, NULL);
     return SW_OK;
 }
@@ -214,6 +235,7 @@ int sw_png_read(struct sw_png *p, bool gray, struct sw_picture_part w, struct sw
     if (row_bytes != (size_t)(p->width * step))
         return sw_err_set(err, SW_ERR_LIBRARY, "libpng: rows of %zu bytes, expected %lld",
                           row_bytes, (long long)(p->width * step));
+
     int rc = sw_room_need(room, (size_t)(pixels * step), "a decoded image", err);
     if (rc)
         return rc;
@@ -223,10 +245,12 @@ int sw_png_read(struct sw_png *p, bool gray, struct sw_picture_part w, struct sw
     rc = read_all(p, w, step, room->memory, err);
     if (rc)
         return rc;
+
     if (gray && step == 4) {
         sw_picture_grey(room->memory, w.height * w.width);
         step = 1;
     }
+
     *out = (struct sw_pixels){SW_U8,          room->memory, step == 1 ? 1 : 3, w.height, w.width, 1,
                               w.width * step, step};
     return SW_OK;

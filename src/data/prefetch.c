@@ -71,11 +71,13 @@ struct part {
 static struct part find_part(const struct sw_prefetch_args *a, int64_t row, size_t row_bytes)
 {
     struct part p = {.end = part_rows(a, 0)};
+
     for (int i = 1; p.end <= row && i < part_count(a); i++) {
         p.at += sw_aligned((size_t)(p.end - p.first) * row_bytes, SW_BATCH_ALIGN);
         p.first = p.end;
         p.end += part_rows(a, i);
     }
+
     return p;
 }
 
@@ -83,6 +85,7 @@ static size_t field_bytes(const struct sw_prefetch_args *a, int f)
 {
     if (!(a->fields >> f & 1))
         return 0;
+
     size_t row_bytes = sw_field_bytes(&a->source->field[f]);
     struct part last = find_part(a, a->row_count - 1, row_bytes);
     return last.at + sw_aligned((size_t)(last.end - last.first) * row_bytes, SW_BATCH_ALIGN);
@@ -144,20 +147,25 @@ static bool claim_rows(struct sw_prefetch *p, struct claim *c)
     sw_mutex_lock(&p->lock);
     while (!p->closed && !may_claim(p))
         sw_cond_wait(&p->work, &p->lock);
+
     const bool open = !p->closed;
     if (open) {
         const int64_t left = find_part(&p->args, p->claimed_row, 0).end - p->claimed_row;
+
         c->ordinal = p->claimed;
         c->batch = batch_of(p, p->claimed);
         c->row = p->claimed_row;
         c->rows = left < p->claim_rows ? left : p->claim_rows;
+
         p->claimed_row += c->rows;
         if (p->claimed_row == p->args.row_count) {
             p->claimed++;
             p->claimed_row = 0;
         }
+
         p->busy++;
     }
+
     sw_mutex_unlock(&p->lock);
     return open;
 }
@@ -171,15 +179,19 @@ static int fill_rows(struct sw_prefetch *p, struct sw_reader *reader, const stru
     const int64_t sample = first_sample(&p->args, c->batch) + c->row;
     const int64_t real = real_rows(s, sample, c->rows);
     void *out[SW_MAX_FIELDS] = {0};
+
     for (int f = 0; f < s->field_count; f++) {
         const size_t bytes = sw_field_bytes(&s->field[f]);
+
         if (!slot->field[f])
             continue;
+
         const struct part part = find_part(&p->args, c->row, bytes);
         unsigned char *at = slot->field[f] + part.at + (size_t)(c->row - part.first) * bytes;
         memset(at + (size_t)real * bytes, 0, (size_t)(c->rows - real) * bytes);
         out[f] = at;
     }
+
     return sw_source_fetch(reader, sample, real, out, err);
 }
 
@@ -187,6 +199,7 @@ static void report_rows(struct sw_prefetch *p, const struct sw_reader *reader,
                         const struct claim *c)
 {
     sw_mutex_lock(&p->lock);
+
     struct slot *slot = &p->slot[c->ordinal % p->args.slots];
     slot->rows_done += c->rows;
     slot->read_ms += reader->read_ms;
@@ -204,6 +217,7 @@ static void fail(struct sw_prefetch *p, const struct sw_err *e)
         p->error = *e;
     p->busy--;
     sw_mutex_unlock(&p->lock);
+
     /* Without the lock, because the fault closes this prefetch as well. */
     if (p->args.fault)
         sw_fault_set(p->args.fault, p->name, e);
@@ -215,8 +229,10 @@ static void role_main(void *arg)
     struct role *role = arg;
     struct claim c;
     struct sw_err err = {0};
+
     if (role->owner->args.begin)
         role->owner->args.begin(role->owner->args.begin_user);
+
     while (claim_rows(role->owner, &c)) {
         tell(role, c.batch);
         if (fill_rows(role->owner, &role->reader, &c, &err)) {
@@ -224,6 +240,7 @@ static void role_main(void *arg)
             fail(role->owner, &err);
             return;
         }
+
         report_rows(role->owner, &role->reader, &c);
         tell(role, -1);
     }
@@ -256,6 +273,7 @@ static void give_block(const struct sw_prefetch *p, void *block, size_t bytes)
 {
     if (!block)
         return;
+
     if (p->args.free)
         p->args.free(p->args.user, block, bytes);
     else
@@ -271,6 +289,7 @@ static int copy_parts(struct sw_prefetch *p, struct sw_err *err)
     p->part_rows = sw_calloc(1, bytes);
     if (!p->part_rows)
         return sw_err_nomem(err, p->name, bytes);
+
     memcpy(p->part_rows, p->args.part_rows, bytes);
     p->args.part_rows = p->part_rows;
     return SW_OK;
@@ -280,6 +299,7 @@ static int copy_parts(struct sw_prefetch *p, struct sw_err *err)
 static void assign_block(struct sw_prefetch *p)
 {
     unsigned char *at = p->block;
+
     for (int i = 0; i < p->args.slots; i++)
         for (int f = 0; f < p->args.source->field_count; f++) {
             const size_t bytes = field_bytes(&p->args, f);
@@ -291,10 +311,12 @@ static void assign_block(struct sw_prefetch *p)
 static int take_memory(struct sw_prefetch *p, struct sw_err *err)
 {
     const struct sw_prefetch_args *a = &p->args;
+
     p->slot = sw_calloc((size_t)a->slots, sizeof *p->slot);
     p->role = sw_calloc((size_t)a->threads, sizeof *p->role);
     if (!p->slot || !p->role)
         return sw_err_nomem(err, p->name, (size_t)a->threads * sizeof *p->role);
+
     int rc = copy_parts(p, err);
     p->block_bytes = sw_prefetch_bytes(&p->args);
     if (!rc)
@@ -303,6 +325,7 @@ static int take_memory(struct sw_prefetch *p, struct sw_err *err)
         assign_block(p);
     for (int i = 0; !rc && i < a->threads; i++)
         rc = sw_reader_init(&p->role[i].reader, a->source, err);
+
     return rc;
 }
 
@@ -310,8 +333,10 @@ static int take_memory(struct sw_prefetch *p, struct sw_err *err)
 static int64_t rows_of_claim(const struct sw_prefetch_args *a)
 {
     size_t row_bytes = 1;
+
     for (int f = 0; f < a->source->field_count; f++)
         row_bytes += sw_field_bytes(&a->source->field[f]);
+
     const int64_t share = (a->row_count + a->threads - 1) / a->threads;
     const int64_t most = CLAIM_BYTES / (int64_t)row_bytes + 1;
     return share < most ? share : most;
@@ -320,14 +345,17 @@ static int64_t rows_of_claim(const struct sw_prefetch_args *a)
 static int start_threads(struct sw_prefetch *p, struct sw_err *err)
 {
     int rc = SW_OK;
+
     if (p->args.fault) {
         rc = sw_fault_attach(p->args.fault, sw_prefetch_close_v, p, err);
         p->attached = rc == SW_OK;
     }
+
     for (int i = 0; !rc && i < p->args.threads; i++) {
         p->role[i].owner = p;
         rc = sw_thread_start(&p->role[i].thread, p->name, role_main, &p->role[i], err);
     }
+
     return rc;
 }
 
@@ -337,9 +365,11 @@ int sw_prefetch_start(const struct sw_prefetch_args *args, struct sw_prefetch **
     int rc = check_args(args, err);
     if (rc)
         return rc;
+
     struct sw_prefetch *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "prefetch", sizeof *p);
+
     p->args = *args;
     p->first_batch = args->first_batch;
     p->claim_rows = rows_of_claim(args);
@@ -354,6 +384,7 @@ int sw_prefetch_start(const struct sw_prefetch_args *args, struct sw_prefetch **
         sw_prefetch_free(p);
         return rc;
     }
+
     *out = p;
     return SW_OK;
 }
@@ -361,12 +392,15 @@ int sw_prefetch_start(const struct sw_prefetch_args *args, struct sw_prefetch **
 bool sw_prefetch_end(struct sw_prefetch *p, int timeout_ms)
 {
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+
     sw_prefetch_close(p);
+
     for (int i = 0; i < p->args.threads; i++) {
         int64_t left_ms = (until_ns - sw_os()->monotonic_ns()) / 1000000;
         if (!sw_thread_join_timed(&p->role[i].thread, left_ms > 0 ? (int)left_ms : 0))
             return false;
     }
+
     return true;
 }
 
@@ -374,11 +408,14 @@ void sw_prefetch_free(struct sw_prefetch *p)
 {
     if (!p)
         return;
+
     sw_prefetch_close(p);
+
     for (int i = 0; p->role && i < p->args.threads; i++) {
         sw_thread_join(&p->role[i].thread);
         sw_reader_fini(&p->role[i].reader);
     }
+
     if (p->attached)
         sw_fault_detach(p->args.fault, p);
     give_block(p, p->block, p->block_bytes);
@@ -398,6 +435,7 @@ static int closed_error(const struct sw_prefetch *p, struct sw_err *err)
     const bool in_fault = p->args.fault && p->error.code != SW_ERR_CANCELLED;
     if (in_fault || p->error.code == SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "%s: stopped", p->name);
+
     if (err)
         *err = p->error;
     return sw_err_prefix(err, p->error.code, "%s", p->name);
@@ -407,6 +445,7 @@ static int closed_error(const struct sw_prefetch *p, struct sw_err *err)
 static void fill_batch(const struct sw_prefetch *p, int64_t ordinal, struct sw_batch *out)
 {
     const struct slot *slot = &p->slot[ordinal % p->args.slots];
+
     *out = (struct sw_batch){
         .index = batch_of(p, ordinal),
         .rows = p->args.row_count,
@@ -416,6 +455,7 @@ static void fill_batch(const struct sw_prefetch *p, int64_t ordinal, struct sw_b
                   sw_prefetch_batch_bytes(&p->args) * (size_t)(ordinal % p->args.slots),
         .ordinal = ordinal,
     };
+
     int64_t sample = first_sample(&p->args, out->index);
     out->valid_rows = real_rows(p->args.source, sample, out->rows);
     out->batch_valid_rows =
@@ -427,7 +467,9 @@ static void fill_batch(const struct sw_prefetch *p, int64_t ordinal, struct sw_b
 int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_mutex_lock(&p->lock);
+
     const struct slot *slot = &p->slot[p->handed % p->args.slots];
     if (p->args.batch_limit >= 0 && p->handed >= p->args.batch_limit) {
         rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no batch after the last", p->name);
@@ -436,11 +478,13 @@ int sw_prefetch_next(struct sw_prefetch *p, struct sw_batch *out, struct sw_err 
     } else {
         while (!p->closed && slot->rows_done < p->args.row_count)
             sw_cond_wait(&p->ready, &p->lock);
+
         if (p->closed)
             rc = closed_error(p, err);
         else
             fill_batch(p, p->handed++, out);
     }
+
     sw_mutex_unlock(&p->lock);
     return rc;
 }
@@ -457,7 +501,9 @@ static bool has_next(const struct sw_prefetch *p, bool *read)
 bool sw_prefetch_is_ready(struct sw_prefetch *p)
 {
     bool read;
+
     sw_mutex_lock(&p->lock);
+
     bool next = has_next(p, &read);
     sw_mutex_unlock(&p->lock);
     return next && read;
@@ -466,8 +512,10 @@ bool sw_prefetch_is_ready(struct sw_prefetch *p)
 bool sw_prefetch_is_late(struct sw_prefetch *p)
 {
     bool read;
+
     if (!sw_mutex_trylock(&p->lock))
         return false;
+
     bool next = has_next(p, &read);
     sw_mutex_unlock(&p->lock);
     return next && !read;
@@ -483,12 +531,14 @@ static void empty_slot(struct slot *slot)
 void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b)
 {
     sw_mutex_lock(&p->lock);
+
     /* A batch taken before a rewind, or released twice, is ignored. */
     if (b->ordinal == p->released && b->ordinal < p->handed) {
         empty_slot(&p->slot[b->ordinal % p->args.slots]);
         p->released++;
         sw_cond_broadcast(&p->work);
     }
+
     sw_mutex_unlock(&p->lock);
 }
 
@@ -514,16 +564,20 @@ static void restart(struct sw_prefetch *p, int64_t first_batch)
 int sw_prefetch_rewind(struct sw_prefetch *p, int64_t first_batch, struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_mutex_lock(&p->lock);
+
     /* If no batch was taken and the start is the same, the prefetched batches are the right ones.
      */
     if (p->handed > 0 || p->first_batch != first_batch) {
         stop_reading(p);
         restart(p, first_batch);
     }
+
     if (p->closed)
         rc = closed_error(p, err);
     sw_mutex_unlock(&p->lock);
+
     return rc;
 }
 
@@ -532,19 +586,23 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
 {
     struct sw_prefetch_args args = p->args;
     void *block = NULL;
+
     args.first_row = rows->first_row;
     args.row_count = rows->row_count;
     args.part_rows = rows->part_rows;
+
     size_t bytes = sw_prefetch_bytes(&args);
     int rc = take_block(p, bytes, &block, err);
     sw_mutex_lock(&p->lock);
     stop_reading(p);
+
     if (rc == SW_OK && !p->closed) {
         give_block(p, p->block, p->block_bytes);
         p->block = block;
         p->block_bytes = bytes;
         if (p->part_rows)
             memcpy(p->part_rows, rows->part_rows, (size_t)args.parts * sizeof *p->part_rows);
+
         /* Only these members change: waiting threads read the others without the lock. */
         p->args.first_row = args.first_row;
         p->args.row_count = args.row_count;
@@ -552,11 +610,13 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
         assign_block(p);
         block = NULL;
     }
+
     restart(p, first_batch);
     if (rc == SW_OK && p->closed)
         rc = closed_error(p, err);
     sw_mutex_unlock(&p->lock);
     give_block(p, block, bytes);
+
     return rc;
 }
 

@@ -37,17 +37,22 @@ static bool needs_decoder(const struct sw_source *s)
 static int take_memory(struct sw_reader *r, struct sw_err *err)
 {
     const size_t rows = (size_t)r->rows;
+
     r->block = sw_os()->alloc(r->scratch_bytes + ALIGNMENT);
     r->raw = sw_calloc(rows * SW_MAX_FIELDS, sizeof *r->raw);
+
     r->place = sw_calloc(rows, sizeof *r->place);
     if (!r->block || !r->raw || !r->place)
         return sw_err_nomem(err, "a buffer for raw records", r->scratch_bytes);
+
     r->scratch = r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT) % ALIGNMENT;
+
     int rc = needs_decoder(r->source) ? sw_decoder_new(&r->decoder, err) : SW_OK;
     if (r->decoder)
         sw_decoder_limit(r->decoder, r->source->raw.max_pixels);
     if (!rc && r->source->raw.picture_bytes)
         rc = sw_room_need(&r->room, r->source->raw.picture_bytes, "an image", err);
+
     return rc;
 }
 
@@ -58,11 +63,14 @@ int sw_reader_init(struct sw_reader *r, const struct sw_source *s, struct sw_err
         r->field_offset[f] = r->row_bytes;
         r->row_bytes += sw_aligned(sw_field_bytes(&s->raw.field[f]), ALIGNMENT);
     }
+
     r->rows = rows_at_once(r);
     r->scratch_bytes = (size_t)r->rows * r->row_bytes;
+
     int rc = take_memory(r, err);
     if (rc)
         sw_reader_fini(r);
+
     return rc;
 }
 
@@ -86,9 +94,11 @@ static int64_t place_of(struct sw_reader *r, int64_t sample)
         return sample;
     if (!s->shuffle)
         return sample % s->records;
+
     const uint64_t epoch = (uint64_t)(sample / s->records);
     if (r->order.count != s->records || r->order.epoch != epoch)
         sw_permutation_init(&r->order, s->shuffle_key, epoch, s->records);
+
     return sw_permutation_at(&r->order, sample % s->records);
 }
 
@@ -125,6 +135,7 @@ static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_e
     const unsigned char bit = (unsigned char)(1 << place % 8);
     if (__atomic_fetch_or(&bad->bits[place / 8], bit, __ATOMIC_RELAXED) & bit)
         return; /* already marked by another thread */
+
     __atomic_add_fetch(&bad->count, 1, __ATOMIC_RELAXED);
     if (bad->report)
         bad->report(bad->user, why->text);
@@ -136,11 +147,14 @@ static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_e
 static int add_place(const struct sw_source *s, int64_t place, int rc, struct sw_err *err)
 {
     struct sw_buf where = {0};
+
     if (!s->raw.format->locate)
         return rc;
+
     sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
     rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&where));
     sw_buf_fini(&where);
+
     return rc;
 }
 
@@ -149,16 +163,20 @@ static int read_record(struct sw_reader *r, int64_t i, void *const *wanted, stru
     const struct sw_source *s = r->source;
     const int64_t record = sw_subset_record(&s->subset, r->place[i]);
     int rc = sw_stop_check(err);
+
     for (int f = 0; !rc && f < s->field_count; f++) {
         void *scratch = r->scratch + (size_t)i * r->row_bytes + r->field_offset[f];
+
         if (!wanted[f])
             continue;
+
         if (s->raw.has_pictures && f == s->raw.picture_field)
             rc = s->raw.format->fetch_picture(&s->raw, record, &r->room, &r->image, err);
         else
             rc = s->raw.format->fetch(&s->raw, record, f, scratch, &r->raw[i * SW_MAX_FIELDS + f],
                                       err);
     }
+
     return rc;
 }
 
@@ -182,14 +200,17 @@ static int none_readable(const struct sw_source *s, struct sw_err *err)
 static int read_row(struct sw_reader *r, int64_t i, void *const *wanted, struct sw_err *err)
 {
     const struct sw_source *s = r->source;
+
     for (int64_t tried = 0; tried < s->records; tried++) {
         if (!is_bad(s, r->place[i])) {
             int rc = read_record(r, i, wanted, err);
             if (rc == SW_OK || !skips_error(s, r->place[i], &rc, err))
                 return rc;
         }
+
         r->place[i] = (r->place[i] + 1) % s->records;
     }
+
     return sw_err_prefix(err, none_readable(s, err), "data %s", s->name);
 }
 
@@ -203,16 +224,19 @@ static int decode(struct sw_reader *r, const struct sw_picture *image, struct sw
     struct sw_picture_head head;
     struct sw_picture_part part;
     int64_t height, width;
+
     int rc = sw_decoder_open(r->decoder, image, &head, err);
     if (rc)
         return rc;
     rc = sw_transform_view(&s->transform, s->augment_key, sample, head.height, head.width, v, err);
     if (rc)
         return rc;
+
     sw_decoder_shrink(r->decoder, v->height, v->width, &height, &width);
     rc = sw_transform_need(v, &r->work, height, width, &part, err);
     if (rc)
         return rc;
+
     return sw_decoder_read(r->decoder, s->transform.channels, part, pixels, err);
 }
 
@@ -224,12 +248,14 @@ static int select_pixels(struct sw_reader *r, const struct sw_field *field, cons
     const struct sw_transform *t = &r->source->transform;
     const int64_t plane = t->height * t->width;
     struct sw_picture_part part;
+
     int rc = sw_transform_view(t, r->source->augment_key, sample, t->height, t->width, v, err);
     if (rc)
         return rc;
     rc = sw_transform_need(v, &r->work, t->height, t->width, &part, err);
     if (rc)
         return rc;
+
     const int64_t first = part.top * t->width + part.left;
     const bool gray = sw_field_count(field) == plane;
     *pixels = (struct sw_pixels){
@@ -242,6 +268,7 @@ static int select_pixels(struct sw_reader *r, const struct sw_field *field, cons
         .row_step = t->width,
         .pixel_step = 1,
     };
+
     return SW_OK;
 }
 
@@ -254,16 +281,20 @@ static int finish_image(struct sw_reader *r, int64_t sample, int image, const vo
     struct sw_view v;
     struct sw_pixels pixels;
     int rc;
+
     if (!s->raw.has_pictures)
         input = (struct sw_picture){false,         raw,           sw_field_bytes(field),
                                     field->dim[0], field->dim[1], field->dim[2]};
+
     if (r->decoder)
         rc = decode(r, &input, &v, sample, &pixels, err);
     else
         rc = select_pixels(r, field, raw, &v, sample, &pixels, err);
+
     if (!rc)
         rc = sw_transform_run(&s->transform, &r->work, &v, &pixels, s->augment_key, sample, out,
                               err);
+
     return rc;
 }
 
@@ -272,15 +303,18 @@ static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image,
 {
     const struct sw_source *s = r->source;
     int rc = SW_OK;
+
     for (int f = 0; !rc && f < s->field_count; f++) {
         const size_t bytes = sw_field_bytes(&s->field[f]);
         unsigned char *to = out[f] ? (unsigned char *)out[f] + (size_t)out_row * bytes : NULL;
         const void *raw = r->raw[i * SW_MAX_FIELDS + f];
+
         if (to && f == image)
             rc = finish_image(r, sample, f, raw, (float *)(void *)to, err);
         else if (to)
             memcpy(to, raw, bytes);
     }
+
     return rc;
 }
 
@@ -289,12 +323,14 @@ static int finish(struct sw_reader *r, int64_t sample, int64_t i, int image, voi
                   int64_t out_row, struct sw_err *err)
 {
     int rc = finish_row(r, sample, i, image, out, out_row, err);
+
     while (rc && skips_error(r->source, r->place[i], &rc, err)) {
         rc = read_row(r, i, out, err);
         if (rc)
             return rc;
         rc = finish_row(r, sample, i, image, out, out_row, err);
     }
+
     return rc;
 }
 
@@ -303,6 +339,7 @@ static int finish(struct sw_reader *r, int64_t sample, int64_t i, int image, voi
 static void prefetch_record(const struct sw_reader *r, int64_t i)
 {
     const struct sw_source *s = r->source;
+
     for (int f = 0; f < s->field_count && !s->raw.has_pictures; f++) {
         const char *raw = r->raw[i * SW_MAX_FIELDS + f];
         const size_t bytes = sw_field_bytes(&s->raw.field[f]);
@@ -316,16 +353,20 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
 {
     const int image = sw_source_find(r->source, "image");
     struct sw_err own;
+
     err = err ? err : &own; /* errors of skipped records are written here too */
     r->read_ms = r->decode_ms = 0;
+
     int64_t before = sw_os()->monotonic_ns();
     for (int64_t done = 0; done < count; done += r->rows) {
         const int64_t rows = count - done < r->rows ? count - done : r->rows;
         int rc = SW_OK;
+
         for (int64_t i = 0; !rc && i < rows; i++) {
             r->place[i] = place_of(r, first + done + i);
             rc = read_row(r, i, field_out, err);
         }
+
         const int64_t between = sw_os()->monotonic_ns();
         for (int64_t i = -ROWS_AHEAD; !rc && i < rows; i++) {
             if (i + ROWS_AHEAD < rows)
@@ -333,13 +374,16 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
             if (i >= 0)
                 rc = finish(r, first + done + i, i, image, field_out, done + i, err);
         }
+
         if (rc)
             return rc;
+
         const int64_t after = sw_os()->monotonic_ns();
         r->read_ms += (double)(between - before) * 1e-6;
         r->decode_ms += (double)(after - between) * 1e-6;
         before = after;
     }
+
     int rc = sw_records_check(&r->source->raw, err);
     return rc ? sw_err_prefix(err, rc, "data %s", r->source->name) : SW_OK;
 }
@@ -350,9 +394,11 @@ int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width, struct 
     const struct sw_source *s = r->source;
     void *wanted[SW_MAX_FIELDS] = {0};
     struct sw_picture_head head;
+
     wanted[s->raw.picture_field] = r; /* any non-NULL address: fetch only this field */
     for (int64_t place = 0; place < s->records; place++) {
         r->place[0] = place;
+
         int rc = read_record(r, 0, wanted, err);
         if (!rc)
             rc = sw_decoder_open(r->decoder, &r->image, &head, err);
@@ -361,9 +407,11 @@ int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width, struct 
                 continue;
             return add_place(s, place, rc, err);
         }
+
         *height = head.height;
         *width = head.width;
         return SW_OK;
     }
+
     return none_readable(s, err);
 }

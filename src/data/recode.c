@@ -33,19 +33,23 @@ int sw_recoder_new(const struct sw_recode_args *a, struct sw_recoder **out, stru
     struct sw_recoder *r = sw_calloc(1, sizeof *r);
     if (!r)
         return sw_err_nomem(err, "an image recoder", sizeof *r);
+
     r->args = *a;
     r->sides[0] = (double)(a->shorter ? a->shorter : a->height);
     r->sides[1] = (double)a->width;
     r->conf.scale = 1;
     r->conf.resize = (struct sw_reals){r->sides, a->shorter ? 1 : 2};
+
     int rc = sw_decoder_new(&r->decoder, err);
     if (rc) {
         sw_recoder_free(r);
         return rc;
     }
+
     if (a->max_pixels)
         sw_decoder_limit(r->decoder, a->max_pixels);
     *out = r;
+
     return SW_OK;
 }
 
@@ -53,6 +57,7 @@ void sw_recoder_free(struct sw_recoder *r)
 {
     if (!r)
         return;
+
     sw_decoder_free(r->decoder);
     sw_transform_work_fini(&r->work);
     sw_room_fini(&r->floats);
@@ -71,6 +76,7 @@ static int64_t channels_of(const struct sw_recoder *r, const struct sw_picture *
         return r->args.channels;
     if (!in->encoded)
         return head->channels;
+
     return head->channels <= 2 ? 1 : 3;
 }
 
@@ -81,6 +87,7 @@ static int take_bytes(struct sw_recoder *r, const struct sw_transform *t, struct
     const int64_t count = t->channels * t->out_height * t->out_width;
     const float *x = (const float *)(const void *)r->floats.memory;
     int rc = sw_room_need(&r->pixels, (size_t)count, "a resized image", err);
+
     for (int64_t i = 0; !rc && i < count; i++)
         r->pixels.memory[i] = (unsigned char)lrintf(fminf(fmaxf(x[i], 0), 255));
     *out = (struct sw_picture){.data = r->pixels.memory,
@@ -88,6 +95,7 @@ static int take_bytes(struct sw_recoder *r, const struct sw_transform *t, struct
                                .channels = t->channels,
                                .height = t->out_height,
                                .width = t->out_width};
+
     return rc;
 }
 
@@ -101,9 +109,11 @@ static int resize(struct sw_recoder *r, const struct sw_picture *in, struct sw_p
     struct sw_pixels pixels;
     struct sw_view v;
     int64_t height = 0, width = 0;
+
     int rc = sw_decoder_open(r->decoder, in, &head, err);
     if (rc)
         return rc;
+
     const struct sw_transform_input input = {.channels = channels_of(r, in, &head),
                                              .height = head.height,
                                              .width = head.width,
@@ -115,6 +125,7 @@ static int resize(struct sw_recoder *r, const struct sw_picture *in, struct sw_p
     rc = sw_transform_view(&t, none, 0, head.height, head.width, &v, err);
     if (rc)
         goto out;
+
     sw_decoder_shrink(r->decoder, v.height, v.width, &height, &width);
     rc = sw_transform_need(&v, &r->work, height, width, &part, err);
     if (rc)
@@ -130,7 +141,9 @@ static int resize(struct sw_recoder *r, const struct sw_picture *in, struct sw_p
                           err);
     if (rc)
         goto out;
+
     rc = take_bytes(r, &t, out, err);
+
 out:
     sw_transform_fini(&t);
     return rc;
@@ -152,20 +165,25 @@ int sw_recode(struct sw_recoder *r, const struct sw_picture *in, struct sw_pictu
     const enum sw_recode_form is = form_of(in);
     const enum sw_recode_form form = r->args.form == SW_RECODE_SAME ? is : r->args.form;
     struct sw_picture pixels;
+
     if (form == is && !resizes(&r->args) && !r->args.channels) {
         *out = *in; /* re-encoding a JPEG would only lose quality */
         return SW_OK;
     }
+
     int rc = resizes(&r->args)
                  ? resize(r, in, &pixels, err)
                  : sw_picture_decode(r->decoder, in, r->args.channels, &r->pixels, &pixels, err);
     if (rc)
         return rc;
+
     *out = pixels;
     if (form == SW_RECODE_PIXELS)
         return SW_OK;
+
     rc = form == SW_RECODE_JPEG ? sw_picture_write_jpeg(&pixels, r->args.quality, &r->encoded, err)
                                 : sw_picture_write_png(&pixels, &r->encoded, err);
     *out = (struct sw_picture){.encoded = true, .data = r->encoded.data, .bytes = r->encoded.count};
+
     return rc;
 }

@@ -24,11 +24,13 @@ static bool is_name(const char name[SW_SHARD_NAME_BYTES])
     const size_t n = strnlen(name, SW_SHARD_NAME_BYTES);
     if (n == 0 || n == SW_SHARD_NAME_BYTES)
         return false;
+
     for (size_t i = 0; i < SW_SHARD_NAME_BYTES; i++) {
         const char c = name[i];
         if (i < n ? !((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_') : c != 0)
             return false;
     }
+
     return true;
 }
 
@@ -39,6 +41,7 @@ static const char *image_field_problem(const struct sw_shard_field *f)
     if (f->dim[0] < 0 || f->dim[0] > max_channels || f->dim[1] < 0 || f->dim[1] > max_side ||
         f->dim[2] < 0 || f->dim[2] > max_side)
         return "the height, width or channels of the images are out of range";
+
     return NULL;
 }
 
@@ -52,12 +55,14 @@ const char *sw_shard_field_fault(const struct sw_shard_field *f)
         return "it has more than 4 dimensions";
     if (f->kind == SW_SHARD_PICTURE)
         return image_field_problem(f);
+
     int64_t bytes = (int64_t)sw_dtype_bytes(f->dtype);
     for (int i = 0; i < f->ndim; i++) {
         if (f->dim[i] < 1 || __builtin_mul_overflow(bytes, f->dim[i], &bytes) ||
             bytes > max_array_bytes)
             return "its dimensions are out of range";
     }
+
     return NULL;
 }
 
@@ -73,10 +78,12 @@ const char *sw_shard_value_fault(const struct sw_shard_field *f, const struct sw
     if (v->channels < 1 || v->channels > max_channels || v->height < 1 || v->height > max_side ||
         v->width < 1 || v->width > max_side)
         return "the height, width or channels of the image are out of range";
+
     const uint64_t pixels = (uint64_t)v->channels * (uint64_t)v->height * (uint64_t)v->width;
     if (pixels != v->bytes)
         return "the size of the image does not match its dimensions";
     if ((f->dim[1] && f->dim[1] != v->height) || (f->dim[2] && f->dim[2] != v->width))
         return "the dimensions of the image do not match its field";
+
     return NULL;
 }

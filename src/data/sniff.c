@@ -35,6 +35,7 @@ static const struct sw_format *of_folder(const char *path)
     struct stat st;
     char *data = sw_format("%s/data.mdb", path);
     const bool lmdb = data && sw_os()->stat(data, &st) == 0;
+
     sw_free(data);
     return sw_format_find(lmdb ? "lmdb" : "image_folder");
 }
@@ -42,12 +43,14 @@ static const struct sw_format *of_folder(const char *path)
 static const struct sw_format *of_name(const char *path)
 {
     size_t n = strlen(path);
+
     n -= sw_str_ends(path, ".gz") ? 3 : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t end = strlen(names[i].end);
         if (n >= end && !strncmp(path + n - end, names[i].end, end))
             return sw_format_find(names[i].format);
     }
+
     return NULL;
 }
 
@@ -57,6 +60,7 @@ static const struct sw_format *of_head(const unsigned char head[HEAD_BYTES])
         if (!memcmp(head + magics[i].at, magics[i].bytes, magics[i].count))
             return sw_format_find(magics[i].format);
     }
+
     return NULL;
 }
 
@@ -66,6 +70,7 @@ int sw_data_sniff(const char *path, const struct sw_format **out, struct sw_err 
     struct sw_blob blob;
     struct sw_err short_one;
     struct stat st;
+
     *out = NULL;
     if (sw_os()->stat(path, &st))
         return sw_err_errno(err, errno, "%s", path);
@@ -73,9 +78,11 @@ int sw_data_sniff(const char *path, const struct sw_format **out, struct sw_err 
         *out = of_folder(path);
         return SW_OK;
     }
+
     int rc = sw_blob_open(&blob, path, 0, err);
     if (rc)
         return rc;
+
     /* Not an error: a shorter file, or a damaged .gz, is identified by its name. */
     rc = sw_blob_head(&blob, head, sizeof head, &short_one);
     if (rc == SW_OK)
@@ -83,5 +90,6 @@ int sw_data_sniff(const char *path, const struct sw_format **out, struct sw_err 
     sw_blob_close(&blob);
     if (!*out)
         *out = of_name(path);
+
     return SW_OK;
 }

@@ -23,6 +23,7 @@ static int check_channels(const struct sw_source *s, int64_t has, enum sw_dtype 
     if (wants == has || has == 1 || (wants == 1 && has == 3 && dtype == SW_U8) ||
         s->raw.has_pictures)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "channels = %lld: images of %lld channels%s cannot be converted",
                       (long long)wants, (long long)has, dtype == SW_F32 ? " (floats)" : "");
@@ -32,10 +33,13 @@ static int check_channels(const struct sw_source *s, int64_t has, enum sw_dtype 
 static int first_sides(struct sw_source *s, struct sw_transform_input *in, struct sw_err *err)
 {
     struct sw_reader r;
+
     int rc = sw_reader_init(&r, s, err);
     if (rc)
         goto out;
+
     rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+
 out:
     sw_reader_fini(&r);
     return rc;
@@ -51,9 +55,11 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, i
     struct sw_transform_input in = {.training = s->training};
     int64_t dim[3];
     int rc = SW_OK;
+
     if (raw->ndim > 3)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "image has %d dimensions; the limit is 3",
                           raw->ndim);
+
     image_dims(raw, dim);
     in.channels = conf->channels ? conf->channels : dim[0];
     in.height = dim[1];
@@ -66,13 +72,16 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, i
         rc = check_channels(s, dim[0], raw->dtype, err);
     if (rc)
         return rc;
+
     const struct sw_transform *t = &s->transform;
     const int64_t finished[3] = {t->channels, t->out_height, t->out_width};
+
     /* A vector stays a vector unless the transform changes its shape. */
     if (finished[0] != dim[0] || finished[1] != dim[1] || finished[2] != dim[2]) {
         out->ndim = 3;
         memcpy(out->dim, finished, sizeof finished);
     }
+
     out->dtype = SW_F32;
     return SW_OK;
 }
@@ -83,11 +92,13 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
         sw_subset_init(&s->subset, &conf->part, conf->part_seed, conf->streams, s->raw.count, err);
     if (rc)
         return rc;
+
     if (conf->streams && s->shuffle)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "streams = %lld requires shuffle = no, because it reads the records in order",
             (long long)conf->streams);
+
     s->records = s->subset.count;
     s->streams = conf->streams;
     return SW_OK;
@@ -97,13 +108,16 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
 static int make_bad(struct sw_source *s, const struct sw_source_args *args, struct sw_err *err)
 {
     const size_t bytes = (size_t)(s->records + 7) / 8;
+
     s->bad = sw_calloc(1, sizeof *s->bad);
     if (!s->bad)
         return sw_err_nomem(err, "a list of damaged records", sizeof *s->bad);
+
     *s->bad = (struct sw_bad_records){
         .skip = args->skip_bad, .report = args->report_bad, .user = args->report_user};
     if (!args->skip_bad)
         return SW_OK;
+
     s->bad->bits = sw_calloc(bytes, 1);
     return s->bad->bits ? SW_OK : sw_err_nomem(err, "a list of damaged records", bytes);
 }
@@ -115,25 +129,31 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
                                  .channels = args->conf->channels,
                                  .max_bytes = args->conf->max_bytes,
                                  .max_pixels = args->conf->max_pixels};
+
     if (args->replaced)
         how.implied = args->replaced->implied;
+
     int rc = sw_records_open(&s->raw, args->format, &how, err);
     if (rc)
         return rc;
     if (s->raw.count < 1)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no records", s->raw.where);
+
     rc = choose_records(s, args->conf, err);
     if (rc)
         return rc;
+
     s->classes = s->raw.classes;
     s->naming = s->raw.naming;
     s->vocabulary = s->raw.vocabulary;
     s->unit = s->raw.unit;
     s->field_count = s->raw.field_count;
     memcpy(s->field, s->raw.field, sizeof s->field);
+
     rc = make_bad(s, args, err);
     if (rc)
         return rc;
+
     int image = sw_source_find(s, "image");
     return image < 0 ? SW_OK : set_transform(s, args->conf, image, err);
 }
@@ -143,6 +163,7 @@ int sw_source_open(const struct sw_source_args *args, struct sw_source **out, st
     struct sw_source *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "a data source", sizeof *s);
+
     snprintf(s->name, sizeof s->name, "%s", args->name);
     s->training = args->training;
     s->shuffle = args->conf->shuffle && args->training;
@@ -150,11 +171,13 @@ int sw_source_open(const struct sw_source_args *args, struct sw_source **out, st
     s->prefetch = args->conf->prefetch;
     s->shuffle_key = sw_philox_stream(args->seed, SW_PURPOSE_SHUFFLE, sw_hash_name(args->name));
     s->augment_key = sw_philox_stream(args->seed, SW_PURPOSE_AUGMENT, sw_hash_name(args->name));
+
     int rc = open_records(s, args, err);
     if (rc) {
         sw_source_close(s);
         return sw_err_prefix(err, rc, "data %s", args->name);
     }
+
     *out = s;
     return SW_OK;
 }
@@ -163,6 +186,7 @@ void sw_source_close(struct sw_source *s)
 {
     if (!s)
         return;
+
     sw_transform_fini(&s->transform);
     sw_records_close(&s->raw);
     if (s->bad)

@@ -23,6 +23,7 @@ static int check_finite(const float *x, int64_t count, const char *path, const c
             return sw_err_set(err, SW_ERR_FORMAT, "%s: %s: value %lld is not finite", path, name,
                               (long long)i);
     }
+
     return SW_OK;
 }
 
@@ -32,18 +33,22 @@ static int read_tensor(const struct sw_st_file *f, const struct sw_st_entry *e, 
 {
     float *x = NULL;
     const int64_t count = (int64_t)(e->bytes / sizeof *x);
+
     int rc = take(count, path, &x, err);
     if (rc)
         goto out;
     rc = sw_st_read(f, e, 0, (size_t)e->bytes, x, err);
     if (rc)
         goto out;
+
     rc = check_finite(x, count, path, e->name, err);
+
 out:
     if (rc)
         sw_free(x);
     else
         *out = x;
+
     return rc;
 }
 
@@ -56,6 +61,7 @@ static int find(const struct sw_st_file *f, const char *path, const char *name,
     if ((*out)->dtype != SW_ST_F32)
         return sw_err_set(err, SW_ERR_INVALID, "%s: tensor `%s` is %s, expected F32", path, name,
                           sw_st_dtype_name((*out)->dtype));
+
     return SW_OK;
 }
 
@@ -67,13 +73,16 @@ static int check_image(const char *path, int ndim, const int64_t *shape, int64_t
     if ((ndim == 2 || ndim == 3) && c == channels && shape[ndim - 2] >= 1 && shape[ndim - 1] >= 1 &&
         shape[ndim - 2] <= MOST_SIDE && shape[ndim - 1] <= MOST_SIDE)
         return SW_OK;
+
     struct sw_buf text = {0};
     for (int i = 0; i < ndim; i++)
         sw_buf_printf(&text, "%s%lld", i ? ", " : "", (long long)shape[i]);
+
     int rc = sw_err_set(err, SW_ERR_INVALID,
                         "%s: shape [%s], expected a mean image [%lld, height, width]", path,
                         sw_buf_text(&text), (long long)channels);
     sw_buf_fini(&text);
+
     return rc;
 }
 
@@ -84,12 +93,14 @@ static int mean_of_npy(const char *path, int64_t channels, float **mean, int64_t
     float *x = NULL;
     int rc = sw_npy_open(&f, path, err);
     const struct sw_npy_header *h = &f.header;
+
     if (!rc)
         rc = check_image(path, h->ndim, h->shape, channels, err);
     if (!rc)
         rc = take((int64_t)h->count, path, &x, err);
     if (!rc)
         rc = sw_npy_read_rows(&f, 0, sw_npy_rows(h), SW_F32, x, err);
+
     if (rc) {
         sw_free(x);
     } else {
@@ -97,6 +108,7 @@ static int mean_of_npy(const char *path, int64_t channels, float **mean, int64_t
         *height = h->shape[h->ndim - 2];
         *width = h->shape[h->ndim - 1];
     }
+
     sw_npy_close(&f);
     return rc;
 }
@@ -106,8 +118,10 @@ int sw_statistics_mean(const char *path, int64_t channels, float **mean, int64_t
 {
     struct sw_st_file *f = NULL;
     const struct sw_st_entry *e = NULL;
+
     if (sw_str_ends(path, ".npy"))
         return mean_of_npy(path, channels, mean, height, width, err);
+
     int rc = sw_st_open(path, false, &f, err);
     if (rc)
         goto out;
@@ -120,8 +134,10 @@ int sw_statistics_mean(const char *path, int64_t channels, float **mean, int64_t
     rc = read_tensor(f, e, path, mean, err);
     if (rc)
         goto out;
+
     *height = e->shape[e->ndim - 2];
     *width = e->shape[e->ndim - 1];
+
 out:
     sw_st_close(f);
     return rc;
@@ -131,6 +147,7 @@ static int check_count(const char *path, const struct sw_st_entry *e, int64_t co
                        struct sw_err *err)
 {
     const int64_t has = (int64_t)(e->bytes / sizeof(float));
+
     return has == count
                ? SW_OK
                : sw_err_set(err, SW_ERR_INVALID,
@@ -145,6 +162,7 @@ int sw_statistics_whiten(const char *path, int64_t count, float **mean, float **
     struct sw_st_file *f = NULL;
     const struct sw_st_entry *m = NULL, *w = NULL;
     float *x = NULL;
+
     int rc = sw_st_open(path, false, &f, err);
     if (rc)
         goto out;
@@ -163,12 +181,15 @@ int sw_statistics_whiten(const char *path, int64_t count, float **mean, float **
     rc = read_tensor(f, m, path, &x, err);
     if (rc)
         goto out;
+
     rc = read_tensor(f, w, path, matrix, err);
+
 out:
     if (rc)
         sw_free(x);
     else
         *mean = x;
+
     sw_st_close(f);
     return rc;
 }

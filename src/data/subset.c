@@ -10,6 +10,7 @@ static bool read_bound(double value, bool is_fraction, int64_t records, int64_t 
     const double place = is_fraction ? floor(value * (double)records + 0.5) : value;
     if (!(place >= 0 && place <= (double)records) || floor(place) != place)
         return false;
+
     *out = (int64_t)place;
     return true;
 }
@@ -18,12 +19,14 @@ static int read_part(struct sw_subset *s, const struct sw_reals *part, int64_t r
                      struct sw_err *err)
 {
     int64_t end = records;
+
     if (part->count == 0)
         return SW_OK;
     if (part->count != 2)
         return sw_err_set(err, SW_ERR_INVALID,
                           "part: %d values, expected two: first and end, such as 0, 0.8",
                           part->count);
+
     const double from = part->items[0], to = part->items[1];
     const bool is_fraction = to <= 1;
     if (!read_bound(from, is_fraction, records, &s->first) ||
@@ -37,6 +40,7 @@ static int read_part(struct sw_subset *s, const struct sw_reals *part, int64_t r
     if (s->count < 1)
         return sw_err_set(err, SW_ERR_INVALID, "part = %g, %g: contains none of the %lld records",
                           from, to, (long long)records);
+
     return SW_OK;
 }
 
@@ -44,23 +48,28 @@ int sw_subset_init(struct sw_subset *s, const struct sw_reals *part, int64_t see
                    int64_t records, struct sw_err *err)
 {
     *s = (struct sw_subset){.count = records, .streams = streams, .mixed = seed != 0};
+
     int rc = read_part(s, part, records, err);
     if (rc)
         return rc;
     if (streams > s->count)
         return sw_err_set(err, SW_ERR_INVALID, "streams = %lld exceeds the %lld records",
                           (long long)streams, (long long)s->count);
+
     if (streams && s->mixed)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "streams = %lld requires part_seed = 0, because it reads the records in order",
             (long long)streams);
+
     if (streams)
         s->count -= s->count % streams;
+
     if (s->mixed)
         sw_permutation_init(
             &s->mix, sw_philox_stream((uint64_t)seed, SW_PURPOSE_SHUFFLE, sw_hash_name("part")), 0,
             records);
+
     return SW_OK;
 }
 

@@ -24,8 +24,10 @@ static int64_t successor(const struct sw_synthetic_words *w, int64_t token, int 
 static int64_t next_token(const struct sw_synthetic_words *w, int64_t token, int64_t place)
 {
     const uint64_t draw = sw_mix64(w->split_key ^ (uint64_t)place);
+
     if (place % SW_SYNTHETIC_RUN == 0)
         return below(draw, w->tokens);
+
     const unsigned bits = draw >> 61; /* 0..7: half, a quarter, an eighth, an eighth */
     return successor(w, token, bits < 4 ? 0 : bits < 6 ? 1 : bits < 7 ? 2 : 3);
 }
@@ -33,6 +35,7 @@ static int64_t next_token(const struct sw_synthetic_words *w, int64_t token, int
 void sw_synthetic_text(const struct sw_synthetic_words *w, int64_t first, int64_t n, int32_t *out)
 {
     int64_t token = 0;
+
     for (int64_t p = first - first % SW_SYNTHETIC_RUN; p < first + n; p++) {
         token = next_token(w, token, p);
         if (p >= first)
@@ -60,6 +63,7 @@ void sw_synthetic_tags(const struct sw_synthetic_words *w, uint64_t draw, int64_
                        int32_t *out)
 {
     const int64_t used = 1 + below(sw_mix64(draw), n);
+
     for (int64_t i = 0; i < n; i++) {
         const uint64_t h = sw_mix64(draw ^ sw_mix64((uint64_t)i + 1));
         const bool own = h >> 62;

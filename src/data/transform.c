@@ -31,12 +31,14 @@ void sw_transform_resized(const struct sw_transform *t, int64_t *height, int64_t
         *width = t->resize_width;
         return;
     }
+
     const int64_t shorter = *height < *width ? *height : *width;
     int64_t to = t->resize_shorter;
     if (!to && t->differ && t->crop > shorter + 2 * t->pad)
         to = t->crop - 2 * t->pad;
     if (!to || to == shorter)
         return;
+
     if (*height < *width) {
         *width = in_proportion(*width, to, shorter);
         *height = to;
@@ -62,6 +64,7 @@ int sw_transform_view(const struct sw_transform *t, struct sw_philox key, int64_
 {
     *v = (struct sw_view){.height = height, .width = width};
     sw_transform_resized(t, &v->height, &v->width);
+
     const int64_t down = v->height + 2 * t->pad - t->out_height;
     const int64_t across = v->width + 2 * t->pad - t->out_width;
     if (down < 0 || across < 0 || (!t->crop && (down || across)))
@@ -71,15 +74,19 @@ int sw_transform_view(const struct sw_transform *t, struct sw_philox key, int64_
             t->differ ? " like the first one; for images of different sizes set "
                         "crop, or resize with height and width"
                       : "");
+
     int64_t top = down / 2, left = across / 2;
     if (t->random_crop || t->random_mirror) {
         const struct sw_philox4 word = sw_philox_at(key, (uint64_t)sample, 0, 0);
+
         if (t->random_crop) {
             top = (int64_t)((uint64_t)word.v[0] * (uint64_t)(down + 1) >> 32);
             left = (int64_t)((uint64_t)word.v[1] * (uint64_t)(across + 1) >> 32);
         }
+
         v->mirrored = t->random_mirror && word.v[2] >> 31;
     }
+
     cut_axis(v->height, t->pad, top, t->out_height, &v->top, &v->rows, &v->out_top);
     cut_axis(v->width, t->pad, left, t->out_width, &v->left, &v->columns, &v->out_left);
     return SW_OK;
@@ -97,12 +104,14 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
     w->down.count = 0;
     if (!is_resampled(v, height, width))
         return SW_OK;
+
     int rc = sw_resampling_make(&w->down, height, v->height, v->top, v->rows, err);
     if (rc)
         return rc;
     rc = sw_resampling_make(&w->across, width, v->width, v->left, v->columns, err);
     if (rc)
         return rc;
+
     *part = (struct sw_picture_part){w->down.first, w->across.first, w->down.need, w->across.need};
     return rc;
 }
@@ -140,6 +149,7 @@ static void cut(const struct sw_pixels *p, const struct target *to)
                                    to->mirrored, to->out + y * to->width, to->plane);
         return;
     }
+
     /* If rows are contiguous in both input and output, a channel is one run. */
     const bool whole = p->width == p->row_step && p->width == to->width && !to->mirrored;
     const int64_t rows = whole ? 1 : p->height, n = whole ? p->height * p->width : p->width;
@@ -158,6 +168,7 @@ static void resample_row(const struct sw_transform_work *w, const struct sw_pixe
     const struct sw_resampling *down = &w->down;
     const int64_t n = p->width * p->pixel_step;
     const void *from = element(p, c * p->channel_step + down->start[y] * p->row_step);
+
     if (p->dtype == SW_U8)
         sw_kernel_blend_u8(n, down->taps, from, p->row_step, down->weight + y * down->taps, row);
     else
@@ -172,6 +183,7 @@ static void finish_row(const struct sw_transform_work *w, bool packed, int64_t c
     const struct sw_resampling *across = &w->across;
     const int64_t n = across->count;
     float *out = to->out + c * to->plane + y * to->width;
+
     if (packed) {
         sw_kernel_stretch_packed(n, across->taps, across->start, across->weight, row, new);
         sw_kernel_scale_packed_f32(n, new, to->mean, to->gain, to->mirrored, out, to->plane);
@@ -185,6 +197,7 @@ static int resample(struct sw_transform_work *w, const struct sw_pixels *p, cons
                     struct sw_err *err)
 {
     const bool packed = p->pixel_step == 4;
+
     int rc = sw_room_need(&w->row, (size_t)(p->width * p->pixel_step) * sizeof(float),
                           "a row of a resampling", err);
     if (rc)
@@ -193,6 +206,7 @@ static int resample(struct sw_transform_work *w, const struct sw_pixels *p, cons
                       "a row of a resampling", err);
     if (rc)
         return rc;
+
     float *row = (float *)(void *)w->row.memory, *new = (float *)(void *)w->stretched.memory;
     for (int64_t c = 0; c < p->channels; c += packed ? 3 : 1) {
         for (int64_t y = 0; y < w->down.count; y++) {
@@ -200,6 +214,7 @@ static int resample(struct sw_transform_work *w, const struct sw_pixels *p, cons
             finish_row(w, packed, c, y, row, new, to);
         }
     }
+
     return SW_OK;
 }
 
@@ -219,6 +234,7 @@ static void fill_padding(const struct sw_transform *t, const struct sw_view *v, 
     const int64_t plane = t->out_height * t->out_width;
     if (v->rows == t->out_height && v->columns == t->out_width)
         return;
+
     for (int64_t c = 0; c < t->channels; c++) {
         const float value = plain ? 0 : t->mean[c];
         for (int64_t i = 0; i < plane; i++)
@@ -232,6 +248,7 @@ static void subtract_mean_image(const struct sw_transform *t, const struct sw_vi
 {
     const bool of_row = t->mean_height == t->out_height && t->mean_width == t->out_width;
     const int64_t plane = t->mean_height * t->mean_width;
+
     for (int64_t c = 0; c < t->channels; c++) {
         const float *mean =
             t->mean_image + c * plane + (of_row ? 0 : v->top * t->mean_width + v->left);
@@ -243,14 +260,17 @@ static void subtract_mean_image(const struct sw_transform *t, const struct sw_vi
 static void normalize(const struct sw_transform *t, const struct sw_view *v, float *out)
 {
     const int64_t plane = t->out_height * t->out_width;
+
     if (t->log1p) {
         for (int64_t i = 0; i < t->channels * plane; i++)
             out[i] = log1pf(out[i]);
     }
+
     if (t->mean_image) {
         subtract_mean_image(t, v, out);
         return;
     }
+
     for (int64_t c = 0; c < t->channels; c++)
         sw_kernel_rescale(plane, t->mean[c], t->gain[c], out + c * plane);
 }
@@ -259,13 +279,16 @@ static int whiten(const struct sw_transform *t, struct sw_transform_work *w, flo
                   struct sw_err *err)
 {
     const int64_t n = t->channels * t->out_height * t->out_width;
+
     int rc = sw_room_need(&w->field, (size_t)n * sizeof(float), "a row to be whitened", err);
     if (rc)
         return rc;
+
     float *centered = (float *)(void *)w->field.memory;
     for (int64_t i = 0; i < n; i++)
         centered[i] = out[i] - t->whiten_mean[i];
     sw_kernel_matrix_vector(n, n, t->whiten, centered, out);
+
     return SW_OK;
 }
 
@@ -284,22 +307,27 @@ int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
                         t->out_height * t->out_width,
                         v->mirrored};
     int rc = SW_OK;
+
     if (!plain) {
         for (int64_t c = 0; c < t->channels; c++)
             one[c] = 1;
         to.mean = none;
         to.gain = one;
     }
+
     fill_padding(t, v, plain, out);
+
     if (w->down.count)
         rc = resample(w, pixels, &to, err);
     else
         cut(pixels, &to);
+
     if (!rc && !plain)
         rc = sw_distort(t, w, key, sample, out, err);
     if (!rc && !plain)
         normalize(t, v, out);
     if (!rc && t->whiten)
         rc = whiten(t, w, out, err);
+
     return rc;
 }

@@ -36,15 +36,18 @@ static int set_values(struct sw_transform *t, const struct sw_data_conf *conf, s
     if (t->channels > SW_MAX_CHANNELS)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "images have %lld channels; the limit is %d",
                           (long long)t->channels, SW_MAX_CHANNELS);
+
     int rc = check_values(&conf->mean, "mean", t->channels, err);
     if (!rc)
         rc = check_values(&conf->std, "std", t->channels, err);
     if (!rc && conf->mean_image && conf->mean.count)
         rc = sw_err_set(err, SW_ERR_INVALID, "mean and mean_image are both set; remove one");
+
     for (int64_t c = 0; !rc && c < t->channels; c++) {
         t->mean[c] = (float)of_channel(&conf->mean, c, 0);
         t->gain[c] = (float)(conf->scale / of_channel(&conf->std, c, 1));
     }
+
     return rc;
 }
 
@@ -55,17 +58,21 @@ static int set_resize(struct sw_transform *t, const struct sw_data_conf *conf, s
         return sw_err_set(err, SW_ERR_INVALID,
                           "resize: %d values, expected the shorter side, or height and width",
                           r->count);
+
     for (int i = 0; i < r->count; i++) {
         if (r->items[i] != floor(r->items[i]))
             return sw_err_set(err, SW_ERR_INVALID, "resize: %g is not an integer number of pixels",
                               r->items[i]);
     }
+
     if (r->count == 1)
         t->resize_shorter = (int64_t)r->items[0];
+
     if (r->count == 2) {
         t->resize_height = (int64_t)r->items[0];
         t->resize_width = (int64_t)r->items[1];
     }
+
     return SW_OK;
 }
 
@@ -80,26 +87,31 @@ static int set_size(struct sw_transform *t, const struct sw_data_conf *conf,
     t->width = t->differ ? in->first_width : in->width;
     t->crop = conf->crop;
     t->pad = conf->pad;
+
     int64_t height = t->height, width = t->width;
     sw_transform_resized(t, &height, &width);
     height += 2 * t->pad;
     width += 2 * t->pad;
     t->out_height = t->crop ? t->crop : height;
+
     t->out_width = t->crop ? t->crop : width;
     if (t->crop > height || t->crop > width)
         return sw_err_set(err, SW_ERR_INVALID,
                           "crop = %lld exceeds the image size %lldx%lld (height x width)",
                           (long long)t->crop, (long long)height, (long long)width);
+
     if (t->crop && t->pad >= t->crop)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "pad = %lld: a crop of %lld could contain only padding; pad must be less than crop",
             (long long)t->pad, (long long)t->crop);
+
     if (t->out_height * t->out_width > SW_PICTURE_MAX_PIXELS)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "rows of %lldx%lld (height x width) exceed the limit of %d million pixels",
             (long long)t->out_height, (long long)t->out_width, SW_PICTURE_MAX_PIXELS / 1000000);
+
     return SW_OK;
 }
 
@@ -110,6 +122,7 @@ static void set_random(struct sw_transform *t, const struct sw_data_conf *conf, 
     t->random_mirror = conf->mirror && training;
     if (!training)
         return;
+
     t->brightness = (float)conf->brightness;
     t->contrast = (float)conf->contrast;
     t->saturation = (float)conf->saturation;
@@ -122,17 +135,22 @@ static int set_mean_image(struct sw_transform *t, const struct sw_data_conf *con
                           struct sw_err *err)
 {
     int64_t height = t->height, width = t->width;
+
     if (!conf->mean_image)
         return SW_OK;
+
     int rc = sw_statistics_mean(conf->mean_image, t->channels, &t->mean_image, &t->mean_height,
                                 &t->mean_width, err);
     if (rc)
         return sw_err_prefix(err, rc, "mean_image");
+
     const bool of_row = t->mean_height == t->out_height && t->mean_width == t->out_width;
     sw_transform_resized(t, &height, &width);
+
     const bool alike = (!t->differ || t->resize_height) && !t->pad;
     if (of_row || (alike && t->mean_height == height && t->mean_width == width))
         return SW_OK;
+
     return sw_err_set(
         err, SW_ERR_INVALID,
         "mean_image: %s is %lldx%lld (height x width), expected %lldx%lld, the size of rows",
@@ -147,11 +165,13 @@ static int set_whitening(struct sw_transform *t, const struct sw_data_conf *conf
                          struct sw_err *err)
 {
     const int64_t count = t->channels * t->out_height * t->out_width;
+
     if (!conf->whiten)
         return SW_OK;
     if (count > MOST_WHITENED)
         return sw_err_set(err, SW_ERR_INVALID, "whiten: rows have %lld values; the limit is %d",
                           (long long)count, MOST_WHITENED);
+
     int rc = sw_statistics_whiten(conf->whiten, count, &t->whiten_mean, &t->whiten, err);
     return rc ? sw_err_prefix(err, rc, "whiten") : SW_OK;
 }
@@ -160,6 +180,7 @@ int sw_transform_init(struct sw_transform *t, const struct sw_data_conf *conf,
                       const struct sw_transform_input *in, struct sw_err *err)
 {
     *t = (struct sw_transform){.channels = in->channels, .log1p = conf->log1p};
+
     int rc = set_values(t, conf, err);
     if (rc)
         return rc;
@@ -169,6 +190,7 @@ int sw_transform_init(struct sw_transform *t, const struct sw_data_conf *conf,
     rc = set_size(t, conf, in, err);
     if (rc)
         return rc;
+
     set_random(t, conf, in->training);
     rc = set_mean_image(t, conf, err);
     return rc ? rc : set_whitening(t, conf, err);

@@ -16,6 +16,7 @@ static bool is_blank(char c)
 static void next_word(struct sw_text *t, const char **token, size_t *n)
 {
     const bool marks_lines = t->line_end && *t->line_end;
+
     while (t->at < t->end && is_blank(*t->at)) {
         if (*t->at++ == '\n' && marks_lines) {
             *token = t->line_end;
@@ -23,6 +24,7 @@ static void next_word(struct sw_text *t, const char **token, size_t *n)
             return;
         }
     }
+
     *token = t->at;
     while (t->at < t->end && !is_blank(*t->at))
         t->at++;
@@ -38,7 +40,9 @@ int sw_text_next(struct sw_text *t, const char **token, size_t *n, struct sw_err
         next_word(t, token, n);
         return SW_OK;
     }
+
     *token = t->at;
+
     *n = t->at < t->end;
     if (t->unit == SW_TEXT_CHARACTERS && *n && (*t->at & 0x80)) { /* else ASCII */
         *n = sw_utf8_length(t->at, (size_t)(t->end - t->at));
@@ -48,6 +52,7 @@ int sw_text_next(struct sw_text *t, const char **token, size_t *n, struct sw_err
                 "%s: byte %lld (0x%02x) is not valid UTF-8; use unit = bytes for other text",
                 t->what, (long long)(t->at - t->begin), (unsigned char)*t->at);
     }
+
     t->at += *n;
     return SW_OK;
 }
@@ -76,16 +81,20 @@ static int take_ranked(struct sw_vocabulary *v, const struct sw_lexicon *met, co
     const size_t stand_in_bytes = stand_in ? strlen(stand_in) : 0;
     bool missing = stand_in != NULL;
     int rc = SW_OK;
+
     for (int32_t k = 0; !rc && k < keep; k++) {
         size_t n = 0;
         const char *token = sw_lexicon_word(met, order[k], &n);
         int32_t id = 0;
+
         if (missing && n == stand_in_bytes && !memcmp(token, stand_in, n))
             missing = false;
         if (missing && k + 1 == keep)
             break;
+
         rc = sw_lexicon_add(&v->tokens, token, n, sw_lexicon_times(met, order[k]), &id, err);
     }
+
     return rc;
 }
 
@@ -93,20 +102,26 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
                        const char *unknown, struct sw_err *err)
 {
     *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
+
     const bool cuts = max_tokens > 0 && max_tokens < met->count;
     const char *stand_in = cuts && unknown && *unknown ? unknown : NULL;
     int32_t *order = sw_calloc((size_t)met->count + 1, sizeof *order);
     if (!order)
         return sw_err_nomem(err, "a vocabulary", (size_t)met->count * sizeof *order);
+
     sw_lexicon_rank(met, SW_LEXICON_BY_TIMES, order);
+
     int rc = take_ranked(v, met, order, cuts ? (int32_t)max_tokens : met->count, stand_in, err);
     if (rc)
         goto out;
+
     rc = add_unknown(v, unknown, err);
+
 out:
     sw_free(order);
     if (rc)
         sw_vocabulary_fini(v);
+
     return rc;
 }
 
@@ -119,11 +134,13 @@ static int hex_digit(char c)
 static ptrdiff_t unescape(const char *line, size_t bytes, char *out)
 {
     char *to = out;
+
     for (size_t i = 0; i < bytes; i++) {
         if (line[i] != '\\') {
             *to++ = line[i];
             continue;
         }
+
         static const char names[] = "ntr\\", values[] = "\n\t\r\\";
         const char c = ++i < bytes ? line[i] : '\0';
         const char *name = c ? strchr(names, c) : NULL;
@@ -137,6 +154,7 @@ static ptrdiff_t unescape(const char *line, size_t bytes, char *out)
             return -1;
         }
     }
+
     return to - out;
 }
 
@@ -148,6 +166,7 @@ static int take_line(struct sw_vocabulary *v, const char *what, int64_t number, 
     char *token = sw_os()->alloc(bytes + 1);
     if (!token)
         return sw_err_nomem(err, "a token", bytes + 1);
+
     const ptrdiff_t n = unescape(line, bytes, token);
     int rc = n > 0 ? sw_lexicon_add(&v->tokens, token, (size_t)n, 0, &id, err)
                    : sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: %s", what, (long long)number,
@@ -155,9 +174,11 @@ static int take_line(struct sw_vocabulary *v, const char *what, int64_t number, 
                                   : "empty line; expected a token");
     if (rc)
         goto out;
+
     if (v->tokens.count == before)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: duplicate of the token in line %d",
                         what, (long long)number, id + 1);
+
 out:
     sw_free(token);
     return rc;
@@ -168,6 +189,7 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
 {
     const char *at = list, *end = list + bytes;
     int rc = SW_OK;
+
     *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
     for (int64_t number = 1; !rc && at < end; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
@@ -175,12 +197,14 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
         rc = take_line(v, what, number, at, line_bytes, err);
         at = newline ? newline + 1 : end;
     }
+
     if (!rc && v->tokens.count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no tokens; expected one per line", what);
     if (!rc)
         rc = add_unknown(v, unknown, err);
     if (rc)
         sw_vocabulary_fini(v);
+
     return rc;
 }
 

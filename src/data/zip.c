@@ -62,9 +62,11 @@ static int find_end(const struct sw_zip *z, unsigned char end[END_BYTES], uint64
     if (size < END_BYTES)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: not a ZIP archive: it has only %llu bytes",
                           z->file.path, (unsigned long long)size);
+
     unsigned char *tail = sw_os()->alloc((size_t)most);
     if (!tail)
         return sw_err_nomem(err, "the end of an archive", (size_t)most);
+
     int rc = read_at(z, tail, most, size - most, err);
     uint64_t i = most - END_BYTES;
     bool found = false;
@@ -74,6 +76,7 @@ static int find_end(const struct sw_zip *z, unsigned char end[END_BYTES], uint64
             break;
         i--;
     }
+
     if (found) {
         memcpy(end, tail + i, END_BYTES);
         *at = size - most + i;
@@ -81,6 +84,7 @@ static int find_end(const struct sw_zip *z, unsigned char end[END_BYTES], uint64
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: not a ZIP archive, or truncated: no end record found", z->file.path);
     }
+
     sw_free(tail);
     return rc;
 }
@@ -89,25 +93,31 @@ static int find_end(const struct sw_zip *z, unsigned char end[END_BYTES], uint64
 static int read_end64(const struct sw_zip *z, uint64_t at, struct directory *d, struct sw_err *err)
 {
     unsigned char locator[LOCATOR_BYTES], end[END64_BYTES];
+
     if (at < LOCATOR_BYTES + END64_BYTES)
         return damaged(z, "its ZIP64 end record is missing", err);
+
     int rc = read_at(z, locator, sizeof locator, at - LOCATOR_BYTES, err);
     if (rc)
         return rc;
+
     const uint64_t place = u64(locator + 8);
     if (memcmp(locator, "PK\6\7", 4) || place > at - LOCATOR_BYTES - END64_BYTES)
         return damaged(z, "its ZIP64 end record is missing", err);
     rc = read_at(z, end, sizeof end, place, err);
     if (rc)
         return rc;
+
     if (memcmp(end, "PK\6\6", 4))
         rc = damaged(z, "its ZIP64 end record is missing", err);
     if (rc)
         return rc;
+
     d->entries = u64(end + 32);
     d->bytes = u64(end + 40);
     d->offset = u64(end + 48);
     d->end = place;
+
     return SW_OK;
 }
 
@@ -115,15 +125,18 @@ static int find_directory(const struct sw_zip *z, struct directory *d, struct sw
 {
     unsigned char end[END_BYTES] = {0};
     uint64_t at = 0;
+
     int rc = find_end(z, end, &at, err);
     if (rc)
         return rc;
+
     *d = (struct directory){
         .entries = u16(end + 10), .bytes = u32(end + 12), .offset = u32(end + 16), .end = at};
     if (u16(end + 4) != u16(end + 6))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "%s: the archive is split into several volumes; join them first",
                           z->file.path);
+
     if (d->entries == 0xffff || d->bytes == 0xffffffff || d->offset == 0xffffffff)
         rc = read_end64(z, at, d, err);
     if (rc)
@@ -134,6 +147,7 @@ static int find_directory(const struct sw_zip *z, struct directory *d, struct sw
     if (d->offset > d->end || d->bytes > d->end - d->offset || d->bytes > MAX_DIRECTORY ||
         d->entries > d->bytes / ENTRY_BYTES)
         return damaged(z, "the size or position of its central directory is invalid", err);
+
     return SW_OK;
 }
 
@@ -143,21 +157,25 @@ static bool read_extra64(struct sw_zip_member *m, const unsigned char *extra, un
     uint64_t *const values[] = {&m->bytes, &m->packed_bytes, &m->header_offset};
     const unsigned char *p = NULL;
     unsigned left = 0;
+
     for (unsigned i = 0; !p && i + 4 <= bytes; i += 4 + u16(extra + i + 2)) {
         if (u16(extra + i) != 1 || i + 4 + u16(extra + i + 2) > bytes)
             continue;
         p = extra + i + 4;
         left = u16(extra + i + 2);
     }
+
     for (int k = 0; k < 3; k++) {
         if (*values[k] != 0xffffffff)
             continue;
         if (left < 8)
             return false;
+
         *values[k] = u64(p);
         p += 8;
         left -= 8;
     }
+
     return true;
 }
 
@@ -165,12 +183,15 @@ static int take_entry(struct sw_zip *z, const unsigned char *p, uint64_t left, u
                       struct sw_err *err)
 {
     struct sw_zip_member *m = &z->member[z->count];
+
     if (left < ENTRY_BYTES || memcmp(p, "PK\1\2", 4))
         return damaged(z, "its central directory is truncated or invalid", err);
+
     const unsigned name = u16(p + 28), extra = u16(p + 30), comment = u16(p + 32);
     *used = (uint64_t)ENTRY_BYTES + name + extra + comment;
     if (*used > left || memchr(p + ENTRY_BYTES, 0, name))
         return damaged(z, "its central directory is truncated or invalid", err);
+
     *m = (struct sw_zip_member){.method = u16(p + 10) | (u16(p + 8) & ENCRYPTED) << 16,
                                 .crc = u32(p + 16),
                                 .packed_bytes = u32(p + 20),
@@ -179,6 +200,7 @@ static int take_entry(struct sw_zip *z, const unsigned char *p, uint64_t left, u
     m->name = sw_os()->alloc((size_t)name + 1);
     if (!m->name)
         return sw_err_nomem(err, "the name of a member", (size_t)name + 1);
+
     memcpy(m->name, p + ENTRY_BYTES, name);
     m->name[name] = '\0';
     z->count++;
@@ -188,20 +210,24 @@ static int take_entry(struct sw_zip *z, const unsigned char *p, uint64_t left, u
         m->packed_bytes > z->directory_offset - m->header_offset)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: member %.100s is outside of the file",
                           z->file.path, m->name);
+
     for (int i = 0; i + 1 < z->count; i++) {
         if (!strcmp(z->member[i].name, m->name))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: duplicate member %.100s", z->file.path,
                               m->name);
     }
+
     return SW_OK;
 }
 
 static int read_directory(struct sw_zip *z, struct sw_err *err)
 {
     struct directory d;
+
     int rc = find_directory(z, &d, err);
     if (rc)
         return rc;
+
     unsigned char *bytes = sw_os()->alloc(d.bytes ? (size_t)d.bytes : 1);
     z->member = sw_calloc((size_t)d.entries, sizeof *z->member);
     z->directory_offset = d.offset;
@@ -209,20 +235,25 @@ static int read_directory(struct sw_zip *z, struct sw_err *err)
         rc = sw_err_nomem(err, "the members of an archive", (size_t)d.bytes);
     if (!rc)
         rc = read_at(z, bytes, d.bytes, d.offset, err);
+
     uint64_t at = 0, used = 0;
     for (uint64_t i = 0; !rc && i < d.entries; i++, at += used)
         rc = take_entry(z, bytes + at, d.bytes - at, &used, err);
     sw_free(bytes);
+
     return rc;
 }
 
 int sw_zip_open(struct sw_zip *z, const char *path, uint64_t max_bytes, struct sw_err *err)
 {
     *z = (struct sw_zip){0};
+
     int rc = sw_blob_open(&z->file, path, max_bytes, err);
     if (rc)
         goto out;
+
     rc = read_directory(z, err);
+
 out:
     if (rc)
         sw_zip_close(z);
@@ -244,6 +275,7 @@ const struct sw_zip_member *sw_zip_find(const struct sw_zip *z, const char *name
         if (!strcmp(z->member[i].name, name))
             return &z->member[i];
     }
+
     return NULL;
 }
 
@@ -254,9 +286,11 @@ static int find_bytes(const struct sw_zip *z, const struct sw_zip_member *m, uin
 {
     unsigned char local[LOCAL_BYTES];
     bool fits = z->directory_offset - m->header_offset >= LOCAL_BYTES;
+
     int rc = fits ? read_at(z, local, sizeof local, m->header_offset, err) : SW_OK;
     if (rc)
         return rc;
+
     *offset = m->header_offset + LOCAL_BYTES;
     if (fits)
         *offset += u16(local + 26) + u16(local + 28);
@@ -264,6 +298,7 @@ static int find_bytes(const struct sw_zip *z, const struct sw_zip_member *m, uin
            *offset <= z->directory_offset && m->packed_bytes <= z->directory_offset - *offset;
     if (fits)
         return SW_OK;
+
     return sw_err_set(
         err, SW_ERR_FORMAT,
         "%s: member %.100s: its local header is missing or differs from the central directory",
@@ -277,12 +312,14 @@ static int check_member(const struct sw_zip *z, const struct sw_zip_member *m, s
                           "%s: member %.100s is %s; only stored and deflated members are supported",
                           z->file.path, m->name,
                           m->method >> 16 ? "encrypted" : "compressed with another method");
+
     if (m->method == STORED ? m->bytes != m->packed_bytes
                             : m->bytes / SW_INFLATE_MAX_RATIO > m->packed_bytes)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: member %.100s claims %llu bytes, but has %llu in the file",
                           z->file.path, m->name, (unsigned long long)m->bytes,
                           (unsigned long long)m->packed_bytes);
+
     if (m->method == DEFLATED && m->bytes > z->file.max_bytes)
         return sw_err_set(
             err, SW_ERR_FORMAT,
@@ -290,6 +327,7 @@ static int check_member(const struct sw_zip *z, const struct sw_zip_member *m, s
             "max_bytes in the [data] section if the file is valid",
             z->file.path, m->name, (unsigned long long)m->bytes,
             (unsigned long long)z->file.max_bytes);
+
     return SW_OK;
 }
 
@@ -301,14 +339,17 @@ static int inflate_member(const struct sw_zip *z, const struct sw_zip_member *m,
     uint64_t got = 0, extra = 0;
     unsigned char spare;
     int rc = sw_inflater_new(z->file.fd, offset, m->packed_bytes, SW_INFLATE_RAW, m->name, &s, err);
+
     if (!rc)
         rc = sw_inflate(s, out, m->bytes, &got, err);
     if (!rc && !sw_inflater_ended(s))
         rc = sw_inflate(s, &spare, 1, &extra, err);
+
     if (!rc && (got < m->bytes || extra || sw_inflater_left(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: inflates to a size other than the stated %llu bytes", m->name,
                         (unsigned long long)m->bytes);
+
     sw_inflater_free(s);
     return rc ? sw_err_prefix(err, rc, "%s", z->file.path) : SW_OK;
 }
@@ -317,12 +358,14 @@ int sw_zip_load(const struct sw_zip *z, const struct sw_zip_member *m, unsigned 
                 struct sw_err *err)
 {
     uint64_t offset = 0;
+
     int rc = check_member(z, m, err);
     if (rc)
         return rc;
     rc = find_bytes(z, m, &offset, err);
     if (rc)
         return rc;
+
     unsigned char *bytes = sw_os()->alloc(m->bytes ? (size_t)m->bytes : 1);
     if (!bytes)
         return sw_err_nomem(err, m->name, (size_t)m->bytes);
@@ -330,13 +373,16 @@ int sw_zip_load(const struct sw_zip *z, const struct sw_zip_member *m, unsigned 
                              : inflate_member(z, m, offset, bytes, err);
     if (rc)
         goto out;
+
     if (sw_crc32(0, bytes, (size_t)m->bytes) != m->crc)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: member %.100s: wrong checksum", z->file.path,
                         m->name);
+
 out:
     if (rc)
         sw_free(bytes);
     else
         *out = bytes;
+
     return rc;
 }

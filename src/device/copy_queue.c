@@ -46,31 +46,38 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
     if (capacity < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "a copy queue needs a capacity of at least 1, not %d", capacity);
+
     struct sw_copy_queue *q = sw_calloc(1, sizeof *q);
     if (!q)
         return sw_err_nomem(err, "copy queue", sizeof *q);
+
     q->dev = dev;
     q->capacity = capacity;
     sw_mutex_init(&q->lock);
     q->entries = sw_calloc((size_t)capacity, sizeof *q->entries);
+
     int rc = SW_OK;
     if (!q->entries) {
         rc = sw_err_nomem(err, "copy queue", (size_t)capacity * sizeof *q->entries);
         goto fail;
     }
+
     rc = sw_stream_new_urgent(dev, 1, &q->in, err);
     if (rc != SW_OK)
         goto fail;
     rc = sw_stream_new_urgent(dev, 1, &q->out, err);
     if (rc != SW_OK)
         goto fail;
+
     sw_stream_name(q->in, "copy in");
     sw_stream_name(q->out, "copy out");
     *out = q;
     return SW_OK;
+
 fail:
     sw_stream_free(q->in);
     destroy(q);
+
     return rc;
 }
 
@@ -79,6 +86,7 @@ static void complete(struct entry *entry, int rc)
 {
     struct sw_copy_queue *q = entry->queue;
     struct sw_copy_event e = entry->event;
+
     sw_mutex_lock(&q->lock);
     entry->state = FREE;
     if (rc == SW_OK)
@@ -93,13 +101,16 @@ void sw_copy_queue_free(struct sw_copy_queue *q)
 {
     if (!q)
         return;
+
     sw_copy_queue_close(q);
     sw_stream_free(q->in);
     sw_stream_free(q->out);
+
     /* The streams are freed, so entries that are not done yet will never complete. */
     for (int i = 0; i < q->capacity; i++)
         if (q->entries[i].state != FREE)
             complete(&q->entries[i], SW_ERR_CANCELLED);
+
     destroy(q);
 }
 
@@ -124,7 +135,9 @@ static struct entry *find_free(struct sw_copy_queue *q)
 int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_mutex_lock(&q->lock);
+
     struct entry *entry = find_free(q);
     if (q->closed)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the copy queue of %s is closed", q->dev->name);
@@ -133,9 +146,11 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
                         q->dev->name, q->capacity);
     else
         *entry = (struct entry){q, *e, q->pushed++, PENDING};
+
     if (rc == SW_OK)
         __atomic_add_fetch(&q->in_flight[e->direction], 1, __ATOMIC_RELAXED);
     sw_mutex_unlock(&q->lock);
+
     return rc;
 }
 
@@ -144,18 +159,23 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
 static struct entry *pop_most_urgent(struct sw_copy_queue *q)
 {
     struct entry *best = NULL;
+
     sw_mutex_lock(&q->lock);
+
     for (int i = 0; i < q->capacity; i++) {
         struct entry *e = &q->entries[i];
         if (e->state != PENDING)
             continue;
+
         if (!best || e->event.priority < best->event.priority ||
             (e->event.priority == best->event.priority && e->number < best->number))
             best = e;
     }
+
     if (best)
         best->state = ISSUED;
     sw_mutex_unlock(&q->lock);
+
     return best;
 }
 
@@ -177,6 +197,7 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
 {
     const struct sw_copy_event e = entry->event;
     struct sw_stream *s = e.direction == SW_COPY_TO_DEVICE ? q->in : q->out;
+
     int rc = e.after ? sw_event_wait(s, e.after, err) : SW_OK;
     if (rc != SW_OK)
         goto fail;
@@ -187,12 +208,15 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
                     : sw_copy(s, e.dst, e.src, e.bytes, err);
     if (rc != SW_OK)
         goto fail;
+
     if (e.then) {
         rc = sw_event_record(s, e.then, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_stream_call(s, copy_finished, entry, err);
+
 fail:
     complete(entry, rc);
     return rc;
@@ -201,11 +225,13 @@ fail:
 int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err)
 {
     struct entry *entry;
+
     while ((entry = pop_most_urgent(q))) {
         int rc = issue(q, entry, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -217,6 +243,7 @@ int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err)
     rc = sw_stream_wait(q->in, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_stream_wait(q->out, err);
 }
 

@@ -26,9 +26,11 @@ const struct sw_driver *sw_driver_on_bus(void)
 const struct sw_driver *sw_driver_find(const char *text)
 {
     const size_t n = strcspn(text, ":");
+
     for (const struct sw_driver *const *d = sw_drivers; *d; d++)
         if (strlen((*d)->name) == n && strncmp((*d)->name, text, n) == 0)
             return *d;
+
     return NULL;
 }
 
@@ -48,15 +50,18 @@ static int unknown_device(struct sw_err *err)
 {
     struct sw_buf all = {0}, mixed = {0};
     char suffix[16];
+
     snprintf(suffix, sizeof suffix, "+%s", sw_driver_host()->name);
     list_forms(&all, false, "");
     list_forms(&mixed, true, suffix);
+
     const int rc =
         sw_err_set(err, SW_ERR_INVALID,
                    "unknown device; expected auto, %s, or with some workers on the CPU %s",
                    sw_buf_text(&all), sw_buf_text(&mixed));
     sw_buf_fini(&all);
     sw_buf_fini(&mixed);
+
     return rc;
 }
 
@@ -67,9 +72,11 @@ static bool strip_host_suffix(char *text)
     char *plus = strrchr(text, '+');
     if (!plus || strcmp(plus + 1, host->name) != 0)
         return false;
+
     *plus = '\0';
     if (sw_driver_find(text) != host)
         return true;
+
     *plus = '+';
     return false;
 }
@@ -80,17 +87,22 @@ int sw_device_request_parse(const char *text, struct sw_device_request *out, str
     char rest[sizeof r.text];
     if (strlen(text) >= sizeof rest)
         return sw_err_set(err, SW_ERR_INVALID, "longer than %zu characters", sizeof rest - 1);
+
     strcpy(r.text, sw_str_eq(text, "auto") ? sw_driver_host()->name : text);
     strcpy(rest, r.text);
     r.mixed = strip_host_suffix(rest);
+
     const char *colon = strchr(rest, ':');
     r.driver = sw_driver_find(rest);
     if (!r.driver || (colon && !r.driver->parse))
         return unknown_device(err);
+
     strcpy(r.options, colon ? colon + 1 : "");
+
     const int rc = r.driver->parse ? r.driver->parse(colon ? r.options : NULL, &r, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     *out = r;
     return SW_OK;
 }

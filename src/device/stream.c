@@ -10,5 +10,6 @@ int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }

@@ -25,6 +25,7 @@ static int open_devices(const char *text, struct devices *d, struct sw_err *err)
     const char *colon = strchr(text, ':');
     if (!driver || !driver->open_probe || !colon)
         return sw_err_set(err, SW_ERR_INVALID, "invalid device list '%s'", text);
+
     return driver->open_probe(colon + 1, d->items, SW_COLLECTIVE_RANKS, &d->count, err);
 }
 
@@ -40,17 +41,21 @@ static void probe_direct(struct sw_device *from, struct sw_device *to)
 {
     struct sw_trial t = {0};
     struct sw_err err;
+
     if (!sw_device_reaches(from, to) || !sw_device_reaches(to, from)) {
         puts("none");
         return;
     }
+
     int rc = sw_device_reach(from, to, &err);
     if (rc != SW_OK)
         goto out;
     rc = sw_device_reach(to, from, &err);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_trial_copies(from, to, &t, &err);
+
 out:
     print_result(rc, &t, &err);
 }
@@ -61,6 +66,7 @@ static void run_probe(const struct devices *d, const char *probe)
     struct sw_err err;
     char kind[8];
     int a, b, rc;
+
     if (sscanf(probe, "sum:%d", &a) == 1 && a >= 1 && a <= d->count) {
         rc = sw_trial_sums(d->items, a, ALL_REDUCE_TIMEOUT_MS, &t, &err);
         print_result(rc, &t, &err);
@@ -79,16 +85,20 @@ int main(int argc, char **argv)
 {
     struct devices d = {.count = 0};
     struct sw_err err;
+
     setvbuf(stdout, NULL, _IOLBF, 0);
+
     int rc = argc < 2 ? sw_err_set(&err, SW_ERR_INVALID, "no devices given")
                       : open_devices(argv[1], &d, &err);
     if (rc == SW_OK)
         puts("ready");
     else
         printf("fails %s\n", err.text);
+
     for (int i = 2; i < argc && rc == SW_OK; i++)
         run_probe(&d, argv[i]);
     for (int i = 0; i < d.count; i++)
         sw_device_close(d.items[i]);
+
     return rc == SW_OK ? 0 : 1;
 }

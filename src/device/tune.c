@@ -43,6 +43,7 @@ void sw_tune_fini(struct sw_tune *t)
 static int find_position(const struct sw_tune *t, const char *key, bool *exists)
 {
     int low = 0, high = t->count;
+
     *exists = false;
     while (low < high && !*exists) {
         int middle = low + (high - low) / 2, order = strcmp(key, t->items[middle].key);
@@ -50,6 +51,7 @@ static int find_position(const struct sw_tune *t, const char *key, bool *exists)
         low = order > 0 ? middle + 1 : low;
         high = order > 0 ? high : middle;
     }
+
     return high;
 }
 
@@ -58,18 +60,23 @@ static int insert(struct sw_tune *t, const char *key, const struct sw_tune_item 
 {
     bool exists;
     int at = find_position(t, key, &exists);
+
     if (exists)
         return SW_OK;
+
     size_t room = (size_t)t->count + 1;
     struct sw_tune_item *more = sw_realloc_array(t->items, room, sizeof *more);
     t->items = more ? more : t->items;
+
     char *copy = more ? sw_strdup(key) : NULL;
     if (!copy)
         return sw_err_nomem(err, "table of measured algorithms", room * sizeof *more);
+
     memmove(&more[at + 1], &more[at], (size_t)(t->count - at) * sizeof *more);
     more[at] = *item;
     more[at].key = copy;
     t->count++;
+
     return SW_OK;
 }
 
@@ -77,8 +84,10 @@ int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tu
                 struct sw_err *err)
 {
     struct sw_tune_item item = {.origin = origin, .used = origin == SW_TUNE_KEPT};
+
     snprintf(item.name, sizeof item.name, "%s", name);
     sw_mutex_lock(&t->lock);
+
     int rc = insert(t, key, &item, err);
     sw_mutex_unlock(&t->lock);
     return rc;
@@ -87,14 +96,17 @@ int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tu
 void sw_tune_write(struct sw_tune *t, bool used, struct sw_json_writer *w)
 {
     sw_mutex_lock(&t->lock);
+
     for (int i = 0; i < t->count; i++) {
         if (used && !t->items[i].used)
             continue;
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "key", t->items[i].key);
         sw_json_string(w, "way", t->items[i].name);
         sw_json_close_object(w);
     }
+
     sw_mutex_unlock(&t->lock);
 }
 
@@ -105,10 +117,12 @@ int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_ori
         const struct sw_json *key = sw_json_get(c, "key"), *name = sw_json_get(c, "way");
         if (!key || !name || key->type != SW_JSON_STRING || name->type != SW_JSON_STRING)
             continue;
+
         int rc = sw_tune_put(t, key->string, name->string, origin, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -117,6 +131,7 @@ void sw_tune_add_way(struct sw_tune_ways *ways, const char *name)
     for (int i = 0; i < ways->count; i++)
         if (sw_str_eq(ways->name[i], name))
             return;
+
     if (ways->count < SW_TUNE_WAYS)
         snprintf(ways->name[ways->count++], SW_TUNE_NAME, "%s", name);
 }
@@ -127,8 +142,10 @@ void *sw_tune_take(struct sw_device *dev, size_t bytes)
 {
     struct sw_err ignored;
     void *m = NULL;
+
     if (dev->host_memory)
         return sw_calloc(1, bytes);
+
     return sw_device_alloc(dev, bytes, "memory to measure with", &m, &ignored) == SW_OK ? m : NULL;
 }
 
@@ -153,13 +170,16 @@ static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
 {
     const struct sw_desc *const blobs[] = {&p->src, &p->weight, &p->bias, &p->dst};
     size_t bytes = LINE_BYTES; /* host memory may start at any address */
+
     for (int i = 0; i < 8; i++) {
         at[i] = bytes;
         bytes += blobs[i % 4]->ndim ? round_to_lines(sw_desc_bytes(blobs[i % 4])) : 0;
     }
+
     at[8] = bytes;
     bytes += round_to_lines(p->saved_bytes);
     at[9] = bytes;
+
     return bytes + round_to_lines(p->scratch_bytes);
 }
 
@@ -167,6 +187,7 @@ static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
 {
     char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* aligns to a cache line */
     void *p[ARRAYS];
+
     for (int i = 0; i < ARRAYS; i++)
         p[i] = base + at[i];
     return (struct sw_plan_args){.src = p[0],
@@ -191,6 +212,7 @@ static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_p
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_stream_wait(p->stream, err);
 }
 
@@ -210,6 +232,7 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
     void *block = sw_tune_take(p->stream->dev, bytes);
     if (!block)
         return 0;
+
     struct sw_plan_args a = args_in(block, at);
     int64_t best = 0, began = 0, times = 1;
     int rc = sw_fill_zero(p->stream, block, bytes, &ignored);
@@ -217,18 +240,24 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
         rc = run_pass(p, SW_TUNE_FORWARD, &a, 1, &ignored); /* writes p->saved for backward */
     if (rc == SW_OK && !p->stream->dev->host_memory)
         rc = run_pass(p, pass, &a, 1, &ignored); /* libraries load a kernel at its first run */
+
     for (int i = 0; i <= ROUNDS && rc == SW_OK; i++) {
         int64_t from = sw_os()->monotonic_ns();
+
         rc = run_pass(p, pass, &a, times, &ignored);
+
         int64_t now = sw_os()->monotonic_ns();
         int64_t ns = now - from > times ? (now - from) / times : 1;
         began = i == 0 ? now : began;
         best = rc == SW_OK && i > 0 && (best == 0 || ns < best) ? ns : best;
+
         bool too_slow = i == 0 && best_so_far > 0 && ns / ABANDON_FACTOR > best_so_far;
         if (too_slow || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
             break;
+
         times = runs_per_batch(p->stream->dev, ns);
     }
+
     sw_tune_give(p->stream->dev, block, bytes);
     return rc == SW_OK ? best : 0;
 }
@@ -248,27 +277,33 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
                             const struct sw_tune_ways *ways, struct sw_tune_item *out)
 {
     struct sw_desc baseline_dst = {0};
+
     for (int i = 0; i < ways->count; i++) {
         struct sw_tune_choice tried = *chosen;
         struct sw_plan *p = NULL;
         struct sw_err ignored;
+
         memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
         if (m->make(m->user, &tried, passes_for(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
                 return 0; /* without the default there is no baseline */
             continue;
         }
+
         if (i == 0)
             baseline_dst = p->dst;
+
         int64_t ns = sw_desc_equal(&p->dst, &baseline_dst) ? measure(p, pass, out->ns) : 0;
         sw_plan_free(p);
         if (i == 0)
             out->rule_ns = ns;
         if (ns == 0 || (out->ns && ns >= out->ns - out->ns / MIN_GAIN_DIVISOR))
             continue;
+
         out->ns = ns;
         memcpy(out->name, ways->name[i], SW_TUNE_NAME);
     }
+
     return out->rule_ns ? out->ns : 0;
 }
 
@@ -285,26 +320,33 @@ static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw
     int length = snprintf(key, sizeof key, "%s %s", pass_names[pass], m->key);
     if (length < 0 || (size_t)length >= sizeof key)
         return SW_OK;
+
     int at = find_position(t, key, &exists);
     if (exists) {
         t->items[at].used = true;
         memcpy(chosen->name[pass], t->items[at].name, SW_TUNE_NAME);
         return SW_OK;
     }
+
     if (!t->measures)
         return SW_OK;
+
     struct sw_tune_ways ways = {0};
     m->list(m->user, chosen, pass, &ways);
     if (ways.count < 2)
         return SW_OK;
+
     struct sw_tune_item item = {.origin = SW_TUNE_MEASURED, .used = true};
     int64_t began = sw_os()->monotonic_ns();
     memcpy(item.rule, ways.name[0], SW_TUNE_NAME);
+
     bool found = find_fastest(m, chosen, pass, passes, &ways, &item) > 0;
     t->spent_ns += sw_os()->monotonic_ns() - began;
     if (!found)
         return SW_OK;
+
     memcpy(chosen->name[pass], item.name, SW_TUNE_NAME);
+
     int rc = insert(t, key, &item, err);
     t->measured += rc == SW_OK;
     return rc;
@@ -315,10 +357,13 @@ static int choose(struct sw_tune *t, const struct sw_tune_maker *m, struct sw_pl
 {
     const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
     int rc = SW_OK;
+
     sw_mutex_lock(&t->lock);
+
     for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
         if (requested[pass])
             rc = choose_pass(t, m, (enum sw_tune_pass)pass, passes, out, err);
+
     sw_mutex_unlock(&t->lock);
     return rc;
 }
@@ -330,6 +375,7 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
     struct sw_tune_choice choice = {0};
     struct sw_err ignored;
     struct sw_tune *t = s->dev->tune;
+
     if (t) {
         int rc = choose(t, m, passes, &choice, err);
         if (rc != SW_OK)
@@ -339,6 +385,7 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
             m->make(m->user, &choice, passes, out, &ignored) == SW_OK)
             return SW_OK;
     }
+
     return m->make(m->user, &rule, passes, out, err);
 }
 

@@ -48,11 +48,14 @@ static int begin_host(struct sw_exchange *x, uint64_t version, double *scale, st
         for (int p = 0; p < sw_table_count(t); p++) {
             if (sw_table_param(t, p)->frozen)
                 continue;
+
             int rc = sw_exchange_wait_table(x, own_group(x), p, version - 1, err);
             if (rc != SW_OK)
                 return rc;
+
             break;
         }
+
     *scale = sw_table_loss_scale(t, own_group(x));
     return sw_device_update_begin(x, version, err);
 }
@@ -64,6 +67,7 @@ static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *er
     int rc = x->args.hooks.finite(x->args.hooks.user, &finite, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_table_verdict(x->args.table, x->args.worker, finite, err);
 }
 

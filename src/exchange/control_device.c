@@ -101,21 +101,26 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
     const struct sw_exchange_bytes bytes = sw_decider_bytes(&x->args);
+
     if (!x->args.own_memory)
         return sw_err_set(err, SW_ERR_INVALID,
                           "update control on the device needs a worker with device memory");
+
     struct sw_decider *d = sw_calloc(1, sizeof *d);
     int first, leaves;
 
     sw_table_leaves(t, x->args.worker, &first, &leaves);
+
     size_t votes = (end_count(t) + 1) * (size_t)leaves * sizeof *d->votes;
     x->control_state = d;
     if (d)
         d->votes = sw_calloc(1, votes);
     if (!d || !d->votes)
         return sw_err_nomem(err, "norms of gradients", votes);
+
     d->bytes = bytes.device;
     d->host_bytes = bytes.host;
+
     int rc =
         sw_device_host_alloc(x->args.device, d->host_bytes, "norms of gradients", &d->host, err);
     if (rc != SW_OK)
@@ -132,6 +137,7 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
     memset(d->host, 0, d->host_bytes);
     fill_ends(x);
     sw_device_name(x->args.device, d->memory, d->bytes, "norms of gradients");
+
     return SW_OK;
 }
 
@@ -141,6 +147,7 @@ static void detach(struct sw_exchange *x)
 
     if (!d)
         return;
+
     sw_device_free(x->args.device, d->memory, d->bytes);
     sw_device_host_free(x->args.device, d->host, d->host_bytes);
     sw_free(d->votes);
@@ -155,11 +162,14 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
     int rc = sw_device_update_begin(x, version, err);
     if (rc != SW_OK)
         return rc;
+
     *scale = sw_table_loss_scale(x->args.table, 0);
     *r->sent_known = (struct sw_deciding){.loss_scale = *scale};
+
     rc = sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
     if (rc != SW_OK || d->begun)
         return rc;
+
     d->begun = true;
     return sw_copy(x->args.stream, d->ends, d->host_ends,
                    end_count(x->args.table) * sizeof *d->ends, err);
@@ -197,10 +207,12 @@ static int measure(const struct sw_exchange *x, struct sw_err *err)
         for (int i = 0; i < x->count; i++) {
             if (!x->ports[i].route->updates_on_device)
                 continue;
+
             int rc = measure_port(&x->ports[i], kind, err);
             if (rc != SW_OK)
                 return rc;
         }
+
     return sw_op_run(x->args.stream, &sw_op_norm_totals, &all, err);
 }
 
@@ -237,6 +249,7 @@ static double whole(const struct sw_table *t, const double *sums, int param)
     for (int k = 0; k < sw_table_count(t); k++)
         if (k == param || (p->part_whole && sw_str_eq(sw_table_param(t, k)->name, p->name)))
             sum += sums[k];
+
     return sum;
 }
 
@@ -254,11 +267,14 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
         if (many > 1)
             d->host_totals[params + p] = whole(t, d->votes + params, p);
     }
+
     r->sent_known->vetoes = d->votes[many * params];
+
     int rc =
         sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
 }
 
@@ -278,10 +294,12 @@ static int vote(struct sw_exchange *x, struct sw_err *err)
     rc = h->finite(h->user, &finite, err);
     if (rc != SW_OK)
         return rc;
+
     fill_votes(x, !finite);
     rc = h->sum(h->user, d->votes, sw_exchange_vote_count(x->args.table), err);
     if (rc != SW_OK)
         return rc;
+
     return send_totals(x, err);
 }
 
@@ -314,6 +332,7 @@ static int decide(struct sw_exchange *x, struct sw_err *err)
     int rc = sw_op_run(x->args.stream, &sw_op_decide, &a, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         if (!p->route->updates_on_device)
@@ -325,6 +344,7 @@ static int decide(struct sw_exchange *x, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -333,9 +353,11 @@ static bool is_queued(const struct sw_exchange *x)
 {
     if (x->args.votes || !x->args.overlap)
         return false;
+
     for (int i = 0; i < x->count; i++)
         if (!x->ports[i].route->device_only)
             return false;
+
     return true;
 }
 
@@ -357,13 +379,16 @@ static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_
         if (rc != SW_OK)
             return rc;
     }
+
     rc = measure(x, err);
     if (rc != SW_OK)
         return rc;
+
     if (x->args.votes)
         rc = vote(x, err);
     if (rc != SW_OK)
         return rc;
+
     return decide(x, err);
 }
 
@@ -372,9 +397,11 @@ static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     int rc = is_queued(x) ? SW_OK : gather_and_decide(x, version, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < x->count; i++)
         if (x->ports[i].route->updates_on_device)
             x->ports[i].version = (int64_t)version;
+
     return SW_OK;
 }
 

@@ -22,6 +22,7 @@ int sw_wait_for_table(const struct sw_port *p, uint64_t version, int timeout_ms)
         return SW_OK;
     if (timeout_ms == 0)
         return SW_ERR_BUSY;
+
     return sw_table_wait(a->table, group, p->param, version, a->hooks.served, a->hooks.served_count,
                          timeout_ms);
 }
@@ -44,6 +45,7 @@ static void on_sent(void *user, int rc)
     /* Acquires the bytes that other copy threads wrote. */
     if (rc != SW_OK || __atomic_sub_fetch(&p->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+
     rc = sw_table_update(a->table, a->worker, p->param, p->sending, &err);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_fault_set(a->fault, a->unit, &err);
@@ -57,8 +59,10 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
     int rc = sw_event_record(a->stream, p->made, err);
     if (rc != SW_OK)
         return rc;
+
     p->sending = version;
     __atomic_store_n(&p->missing, partials, __ATOMIC_RELAXED);
+
     for (int k = 0; k < partials; k++) {
         const struct sw_copy_event e = {
             .direction = SW_COPY_TO_HOST,
@@ -70,13 +74,16 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
             .then = p->sent,
             .done = on_sent,
             .user = p};
+
         rc = sw_copy_queue_push(p->x->queue, &e, err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_copy_queue_drain(p->x->queue, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_copies_settle(p->x, err);
 }
 
@@ -92,10 +99,13 @@ static int start_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
 
     if (p->fetched >= (int64_t)version || sw_wait_for_table(p, version, 0) != SW_OK)
         return SW_OK;
+
     p->route->fetch(p, &e);
+
     int rc = sw_copy_queue_push(p->x->queue, &e, err);
     if (rc != SW_OK)
         return rc;
+
     p->fetched = (int64_t)version;
     return SW_OK;
 }
@@ -118,9 +128,11 @@ static int fetch_all(struct sw_exchange *x, uint64_t version, struct sw_err *err
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_copy_queue_drain(x->queue, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_copies_settle(x, err);
 }
 
@@ -134,6 +146,7 @@ int sw_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
     rc = sw_event_wait(s, p->arrived, err);
     if (rc != SW_OK)
         return rc;
+
     /* Backward will overwrite the gradient, or x and dy: the compute stream first waits until the
      * previous one has left the device. */
     return sw_event_wait(s, p->lead->sent, err);

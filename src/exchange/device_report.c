@@ -15,6 +15,7 @@ size_t sw_device_report_bytes(int ports, bool updates, bool decides)
     if (updates)
         bytes += aligned((size_t)ports * sizeof(bool)) +
                  (size_t)ports * sizeof(struct sw_update_numbers);
+
     if (decides)
         bytes += sizeof(struct sw_decided) + sizeof(struct sw_deciding);
     return bytes;
@@ -28,6 +29,7 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
     void *memory;
 
     r->bytes = sw_device_report_bytes(x->count, updates, decides);
+
     int rc = sw_device_host_alloc(x->args.device, 2 * r->bytes, "marks and numbers of updates",
                                   &r->host, err);
     if (rc != SW_OK)
@@ -38,6 +40,7 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
 
     r->marks = memory;
     r->host_marks = r->host;
+
     char *at = (char *)(r->marks + SW_MARKS);
     const char *host_at = (const char *)(r->host_marks + SW_MARKS);
     if (decides) {
@@ -46,6 +49,7 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
         at += sizeof *r->decided;
         host_at += sizeof *r->decided;
     }
+
     r->ask_bytes = (size_t)(at - (char *)memory) + flags;
     if (!updates)
         return SW_OK;
@@ -56,6 +60,7 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
     r->known = (struct sw_deciding *)(void *)(r->numbers + x->count);
     r->sent = (struct sw_update_numbers *)(void *)((char *)r->host + r->bytes);
     r->sent_known = (struct sw_deciding *)(void *)(r->sent + x->count);
+
     return SW_OK;
 }
 

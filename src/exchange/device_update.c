@@ -27,12 +27,14 @@ int sw_device_update_begin(struct sw_exchange *x, uint64_t version, struct sw_er
 {
     if (!x->report.numbers)
         return SW_OK;
+
     for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         uint64_t next = x->control->two_phase || p->route->device_only ? version : version - 1;
         if (p->route->updates_on_device && next > 0)
             number(p, next);
     }
+
     return send_numbers(x, 0, x->count, err);
 }
 
@@ -51,6 +53,7 @@ int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_device_update_queue(p, err);
 }
 
@@ -66,12 +69,14 @@ static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
                        : sw_copy(s, home->value, p->at.value, p->bytes, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < SW_UPDATER_SLOTS && p->at.slot[i]; i++) {
         rc = to_device ? sw_copy(s, p->at.slot[i], home->slot[i], p->bytes, err)
                        : sw_copy(s, home->slot[i], p->at.slot[i], p->bytes, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -79,9 +84,11 @@ int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *e
 {
     if (p->version != SW_NEVER)
         return SW_OK;
+
     p->fetched = p->version = (int64_t)version;
     if (p->x->start == SW_NEVER)
         p->x->start = (int64_t)version;
+
     return move(p, true, err);
 }
 
@@ -106,6 +113,7 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_exchange_ask(x, err);
     if (rc != SW_OK)
         return rc;
@@ -122,5 +130,6 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
         if (p->route->updates_on_device && !p->route->fetch && (p->route->device_only || all))
             sw_table_put_param(x->args.table, p->param, version);
     }
+
     return SW_OK;
 }

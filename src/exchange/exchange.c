@@ -31,6 +31,7 @@ int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **ou
     struct sw_exchange *x = sw_calloc(1, sizeof *x);
     if (!x)
         return sw_err_nomem(err, "a worker's exchange", sizeof *x);
+
     x->args = *args;
     x->start = SW_NEVER;
     x->control = choose_control(args);
@@ -42,10 +43,12 @@ int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **ou
     rc = sw_ports_make(x, err);
     if (rc != SW_OK)
         goto out;
+
     if (args->own_memory)
         sw_table_pin(args->table, args->device, true);
     *out = x;
     return SW_OK;
+
 out:
     sw_exchange_free(x);
     return rc;
@@ -55,6 +58,7 @@ void sw_exchange_free(struct sw_exchange *x)
 {
     if (!x)
         return;
+
     sw_ports_free(x);
     if (x->args.own_memory)
         sw_table_pin(x->args.table, x->args.device, false);
@@ -83,6 +87,7 @@ void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange
 
     *out = (struct sw_exchange_binding){.value = p->at.value,
                                         .partials = sw_table_terms(x->args.table, x->args.worker)};
+
     if (p->route->bind)
         p->route->bind(p, out);
     else
@@ -115,6 +120,7 @@ static int look(const struct sw_exchange *x, const struct awaited *what, uint64_
         return SW_OK;
     if (timeout_ms == 0)
         return SW_ERR_BUSY;
+
     return sw_table_wait(x->args.table, what->group, what->param, version, h->served,
                          h->served_count, timeout_ms);
 }
@@ -128,6 +134,7 @@ static void tell_waiting(const struct sw_exchange *x, int param, bool collective
         h->waiting(h->user, -1, version, "the gradients of the other workers");
         return;
     }
+
     snprintf(text, sizeof text, "version %llu of %s", (unsigned long long)version,
              sw_table_param(x->args.table, param)->name);
     h->waiting(h->user, param, version, text);
@@ -144,22 +151,28 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
     int rc = look(x, what, version, 0);
     if (rc == SW_OK)
         return rc;
+
     charge(x, SW_EXCHANGE_IDLE);
     tell_waiting(x, what->param, collective, version);
+
     while (rc == SW_ERR_BUSY) {
         rc = h->serve(h->user, err);
         charge(x, SW_EXCHANGE_UPDATE);
         if (rc != SW_OK)
             break;
+
         rc = look(x, what, version, 0);
         if (rc != SW_ERR_BUSY)
             break;
+
         rc = look(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
         charge(x, SW_EXCHANGE_EXPOSED);
+
         /* A failed copy never notifies its server: its error is found here. */
         if (rc == SW_ERR_BUSY && x->queue && sw_copy_queue_check(x->queue, err) != SW_OK)
             rc = err->code;
     }
+
     h->waiting(h->user, -1, version, NULL);
     return rc == SW_ERR_CANCELLED ? sw_err_set(err, rc, "the job is ending") : rc;
 }
@@ -179,6 +192,7 @@ int sw_exchange_wait_params(struct sw_exchange *x, int group, uint64_t version, 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -203,13 +217,16 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
     int rc = wait_for(x, &what, version, err);
     if (rc != SW_OK)
         return rc;
+
     if (route->updates_on_device)
         rc = sw_device_update_start(p, version, err);
     if (rc != SW_OK || (route->updates_on_device && p->version >= (int64_t)version))
         return rc;
+
     rc = route->pull ? route->pull(p, version, err) : SW_OK;
     if (rc != SW_OK || !route->updates_on_device || x->control->two_phase)
         return rc;
+
     return sw_device_update(p, version, err);
 }
 
@@ -223,9 +240,11 @@ int sw_exchange_pull(struct sw_exchange *x, struct sw_param_list list, uint64_t 
         int rc = sw_exchange_pull_port(x, sw_exchange_port(x, list.param[i]), version, err);
         if (rc != SW_OK)
             return rc;
+
         int64_t lag = sw_table_staleness(t, group, list.param[i], version);
         x->lag = lag > x->lag ? lag : x->lag;
     }
+
     /* The time of checking values is not charged to the following pass, even if nothing was waited
      * for. */
     if (list.count > 0)
@@ -248,6 +267,7 @@ int sw_exchange_queue_push(struct sw_exchange *x, struct sw_param_list list, str
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -264,13 +284,16 @@ static int push_and_wait(struct sw_exchange *x, struct sw_port *p, uint64_t vers
     rc = p->route->push(p, version, err);
     if (rc != SW_OK)
         return rc;
+
     if (x->args.own_memory)
         charge(x, SW_EXCHANGE_EXPOSED);
     if (rc != SW_OK || x->control->two_phase)
         return rc;
+
     rc = sw_exchange_pull_port(x, p, version, err);
     if (rc != SW_OK)
         return rc;
+
     if (x->args.own_memory)
         charge(x, SW_EXCHANGE_EXPOSED);
     return SW_OK;
@@ -287,6 +310,7 @@ int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -361,6 +385,7 @@ int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
         if (x->report.host_bad[i])
             return sw_table_say_bad(x->args.table, x->ports[i].param, (uint64_t)x->ports[i].version,
                                     err);
+
     return SW_OK;
 }
 

@@ -39,6 +39,7 @@ bool sw_exchange_updates(const struct sw_exchange_args *a)
         if (sw_route_choose(&q)->updates_on_device)
             return true;
     }
+
     return false;
 }
 
@@ -59,13 +60,17 @@ struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
 
     if (!a->own_memory)
         return sum;
+
     for (int i = 0; i < a->count; i++) {
         if (is_repeated(a, i))
             continue;
+
         ports++;
+
         const struct sw_route_query q = query_of(a, a->params[i]);
         const struct sw_route *route = sw_route_choose(&q);
         sum.device += port_bytes(route, &q);
+
         int row = 0;
         while (sw_route_at(row) != route)
             row++;
@@ -73,10 +78,12 @@ struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
             sum.device += route->bytes(a);
         attached[row] = true;
     }
+
     const struct sw_exchange_bytes decider = sw_decider_bytes(a);
     size_t report = sw_device_report_bytes(ports, sw_exchange_updates(a), decider.device > 0);
     sum.device += report + decider.device;
     sum.host += 2 * report + decider.host;
+
     return sum;
 }
 
@@ -91,12 +98,15 @@ static int take_memory(struct sw_exchange *x, struct sw_err *err)
     x->port_of = sw_calloc(params + 1, sizeof *x->port_of);
     if (!x->ports || !x->port_of)
         return sw_err_nomem(err, "parameters of a worker", params * sizeof *x->ports);
+
     for (size_t p = 0; p < params; p++)
         x->port_of[p] = -1;
+
     for (int i = 0; i < a->count; i++) {
         int param = a->params[i];
         if (x->port_of[param] >= 0)
             continue;
+
         const struct sw_route_query q = query_of(a, param);
         struct sw_port *p = &x->ports[x->count];
         *p = (struct sw_port){.x = x,
@@ -110,8 +120,10 @@ static int take_memory(struct sw_exchange *x, struct sw_err *err)
         x->bytes += port_bytes(p->route, &q);
         x->port_of[param] = x->count++;
     }
+
     if (!a->own_memory || x->bytes == 0)
         return SW_OK;
+
     return sw_device_alloc(a->device, x->bytes, "parameters and gradients", &x->memory, err);
 }
 
@@ -121,9 +133,11 @@ static int attach_route(struct sw_port *p, struct sw_err *err)
 
     while (sw_route_at(row) != p->route)
         row++;
+
     void **state = &p->x->state[row];
     int rc = *state || !p->route->attach ? SW_OK : p->route->attach(p->x, state, err);
     p->state = *state;
+
     return rc;
 }
 
@@ -148,8 +162,10 @@ static void place_port(struct sw_port *p, char *at)
         p->at.gradient = p->route->gradient(p);
     else if (arrays > 0)
         p->at.gradient = (float *)(void *)(at + room);
+
     if (!p->route->updates_on_device)
         return;
+
     for (int s = 0; s < sw_table_param_slots(q.table, p->param); s++)
         p->at.slot[s] = (float *)(void *)(at + (size_t)(1 + arrays + s) * room);
     p->at.bad = x->report.bad + p->priority;
@@ -183,6 +199,7 @@ static int make_events(struct sw_port *p, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -191,6 +208,7 @@ int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
     int rc = take_memory(x, err);
     if (rc != SW_OK)
         return rc;
+
     if (x->args.own_memory)
         rc = sw_device_report_make(x, err);
     if (rc != SW_OK)
@@ -201,22 +219,27 @@ int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
     for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         const struct sw_route_query q = query_of(&x->args, p->param);
+
         p->lead = lead_of(p);
         rc = attach_route(p, err);
         if (rc != SW_OK)
             return rc;
         if (!x->args.own_memory)
             continue;
+
         place_port(p, at);
         at += port_bytes(p->route, &q);
         name_port(p);
         copies += p->route->copies ? p->route->copies(&q) : 0;
+
         rc = make_events(p, err);
         if (rc != SW_OK)
             return rc;
     }
+
     if (!x->args.own_memory)
         return SW_OK;
+
     return sw_copy_queue_new(x->args.device, copies, &x->queue, err);
 }
 
@@ -225,14 +248,17 @@ void sw_ports_free(struct sw_exchange *x)
     struct sw_device *dev = x->args.device;
 
     sw_copy_queue_free(x->queue);
+
     for (int i = 0; i < x->count; i++) {
         sw_event_free(dev, x->ports[i].arrived);
         sw_event_free(dev, x->ports[i].made);
         sw_event_free(dev, x->ports[i].sent);
     }
+
     for (int row = 0; sw_route_at(row); row++)
         if (x->state[row])
             sw_route_at(row)->detach(x, x->state[row]);
+
     sw_device_free(dev, x->memory, x->bytes);
     sw_free(x->ports);
     sw_free(x->port_of);

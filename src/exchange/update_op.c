@@ -10,6 +10,7 @@ static void update_arrays(const void *args, struct sw_op_arrays *out)
     const struct sw_update_op_args *a = args;
     size_t array = sw_op_floats(a->count);
     bool any = a->count > 0;
+
     SW_ARRAY(out, a, value, array);
     SW_ARRAYS_OR_NULL(out, a, slot, SW_UPDATER_SLOTS, array);
     SW_ARRAY(out, a, gradient, array);
@@ -27,15 +28,19 @@ static int update(const struct sw_host_launch *l, const void *args)
                                .clip_value = a->clip_value,
                                .gradient_scale = a->numbers->gradient_scale,
                                .non_finite = a->non_finite};
+
     if (a->decided && a->decided->dropped)
         return SW_OK;
+
     if (a->decided) {
         u.clip_value *= (float)a->decided->loss_scale;
         u.gradient_scale = a->decided->scale;
     }
+
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)
         u.slot[s] = a->slot[s];
     sw_update_blocks(&u, a->formula, a->numbers->constants);
+
     return SW_OK;
 }
 
@@ -47,6 +52,7 @@ const struct sw_op sw_op_update = {"update", sizeof(struct sw_update_op_args), u
 static void rate_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_rate_args *a = args;
+
     SW_ARRAY(out, a, value_squares, sizeof(double));
     SW_ARRAY(out, a, gradient_squares, sizeof(double));
     SW_ARRAY(out, a, decided, sizeof *a->decided);
@@ -57,10 +63,12 @@ static int rate(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_rate_args *a = args;
     struct sw_sgd k;
+
     memcpy(&k, a->numbers->constants, sizeof k);
     k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
                       a->decided->scale);
     memcpy(a->numbers->constants, &k, sizeof k);
+
     return SW_OK;
 }
 
@@ -76,12 +84,14 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
     struct sw_update_args u = {
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
         .order = &order};
+
     sw_table_update_terms(t, param, version, &u);
     sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
     memset(out, 0, sizeof *out);
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
     out->trust = order.trust;
     out->gradient_scale = u.gradient_scale;
+
     return order.formula;
 }
 
@@ -99,6 +109,7 @@ int sw_table_update_on_device(const struct sw_table *t, int param,
         .clip_value = (float)t->args.clip_value,
         .decided = place->decided,
         .non_finite = place->bad};
+
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = place->slot[i];
     return sw_op_run(s, &sw_op_update, &a, err);

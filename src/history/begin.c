@@ -15,6 +15,7 @@ static int make_uid(char uid[SW_UID_TEXT], struct sw_err *err)
     uint64_t r;
     if (sw_os()->random_bytes(&r, sizeof r) != 0)
         return sw_err_errno(err, errno, "cannot get random bytes for the id of the run");
+
     snprintf(uid, SW_UID_TEXT, "%016llx", (unsigned long long)r);
     return SW_OK;
 }
@@ -31,6 +32,7 @@ static int make_run_row(struct sw_history *h, const struct sw_run_info *i, doubl
                SW_TEXT(i->note), SW_REAL(i->flops_per_sample), SW_TEXT(h->uid),
                SW_INT(me->start_ticks), SW_TEXT(me->boot_id), SW_NULL, SW_TEXT(i->recipe_text),
                SW_TEXT(i->fallback), SW_COUNT(i->steps), SW_COUNT(i->epoch_records));
+
     h->run = sw_row_copy(&r);
     return h->run ? SW_OK : sw_err_nomem(err, "row of the run", sizeof r);
 }
@@ -43,6 +45,7 @@ static int make_segment_row(struct sw_history *h, const struct sw_run_info *i, i
                              SW_INT(me->start_ticks), SW_TEXT(me->boot_id), SW_TEXT(me->host),
                              SW_TEXT(i->command), SW_TEXT(i->framework), SW_INT(i->workers),
                              SW_TEXT(i->device), SW_INT(i->steps), SW_TEXT(i->version));
+
     h->segment = sw_row_copy(&r);
     return h->segment ? SW_OK : sw_err_nomem(err, "row of a segment", sizeof r);
 }
@@ -54,9 +57,11 @@ static int make_given_dir(const char *dir, char **path, struct sw_err *err)
     int code = sw_os_mkdirs(dir, 0777, err);
     if (code)
         return code;
+
     char *real = realpath(dir, NULL);
     if (!real)
         return sw_err_set(err, SW_ERR_IO, "%s: %s", dir, strerror(errno));
+
     *path = sw_strdup(real);
     free(real);
     return *path ? SW_OK : sw_err_nomem(err, "path of the output directory", 0);
@@ -70,11 +75,14 @@ static int make_own_dir(const char *name, char **path, struct sw_err *err)
     int code = sw_history_state_dir(&state, err);
     if (code)
         return sw_err_prefix(err, code, "no --out DIR given");
+
     runs = sw_format("%s/runs", state);
+
     code = runs ? sw_os_mkdirs(runs, 0700, err) : sw_err_nomem(err, "path of the runs", 0);
     for (int n = 1; !code && !*path; n++) {
         char *candidate =
             n == 1 ? sw_format("%s/%s", runs, name) : sw_format("%s/%s-%d", runs, name, n);
+
         if (!candidate)
             code = sw_err_nomem(err, "path of the output directory", 0);
         else if (sw_os()->mkdir(candidate, 0777) == 0)
@@ -82,9 +90,11 @@ static int make_own_dir(const char *name, char **path, struct sw_err *err)
         else if (errno != EEXIST)
             code =
                 sw_err_set(err, SW_ERR_IO, "output directory %s: %s", candidate, strerror(errno));
+
         if (candidate != *path)
             sw_free(candidate);
     }
+
     sw_free(runs);
     sw_free(state);
     return code;
@@ -96,10 +106,12 @@ static int set_out_dir(struct sw_history *h, char *path, struct sw_err *err)
     char *copy = sw_strdup(path);
     if (!copy)
         return sw_err_nomem(err, "path of the output directory", 0);
+
     if (cell->type == SW_CELL_TEXT)
         sw_free((void *)cell->t);
     *cell = SW_TEXT(copy);
     h->out_dir = path;
+
     return SW_OK;
 }
 
@@ -113,7 +125,9 @@ static int choose_out_dir(struct sw_history *h, const char *given, const char *n
     code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
     if (code)
         goto out;
+
     code = set_out_dir(h, path, err);
+
 out:
     if (code)
         sw_free(path);
@@ -142,13 +156,16 @@ static int64_t newest_checkpoint(const char *dir)
     DIR *d = opendir(dir);
     if (!d)
         return 0;
+
     for (const struct dirent *e; (e = readdir(d));) {
         if (!sw_str_match("checkpoint-*.safetensors", e->d_name))
             continue;
+
         int64_t step = strtoll(e->d_name + strlen("checkpoint-"), NULL, 10);
         if (step > newest)
             newest = step;
     }
+
     closedir(d);
     return newest;
 }
@@ -163,6 +180,7 @@ static int64_t run_in(struct sw_history *h, const char *dir)
     if (sw_store_open(&h->store, h->timeouts.setup_ms, &ignored) != SW_OK ||
         sw_query_once(h->store.db, h->path, sql, SW_CELLS(SW_TEXT(dir)), &id, &ignored) != SW_OK)
         return 0;
+
     return id;
 }
 
@@ -173,12 +191,14 @@ static int refuse_existing_checkpoints(struct sw_history *h, const char *dir, st
     int64_t step = newest_checkpoint(dir), id = step > 0 ? run_in(h, dir) : 0;
     if (step == 0)
         return SW_OK;
+
     if (id == 0)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s holds checkpoints up to step %lld of a run that is not in this "
                           "history, and a new run would overwrite them; choose another --out, or "
                           "remove them",
                           dir, (long long)step);
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "%s holds the checkpoints of run %lld up to step %lld, and a new run would "
                       "overwrite them; choose another --out, or remove that run with `singa-ws "
@@ -197,8 +217,10 @@ static int claim_given_dir(struct sw_history *h, const struct sw_run_info *info,
     code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
     if (code)
         goto out;
+
     if (!info->overwrite)
         code = refuse_existing_checkpoints(h, path, err);
+
 out:
     sw_free(path);
     return code;
@@ -224,17 +246,20 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
     code = sw_store_run_id(&h->store, h->uid, &id, err);
     if (code)
         return code;
+
     snprintf(name, sizeof name, "%lld", (long long)id);
     code = choose_out_dir(h, given, name, err);
     *no_dir = code != SW_OK;
     if (code)
         return code;
+
     code = store_out_dir(h, id, err);
     if (code)
         return code;
     code = sw_store_apply(&h->store, h->uid, h->segment, err);
     if (code)
         return code;
+
     h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
     h->run_id = id;
     return SW_OK;
@@ -243,18 +268,21 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
 static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     *no_dir = false;
+
     int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
+
     code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
     if (code) {
         discard_out_dir(h, !given);
         h->run->cells[SW_RUN_CELL_ID] = SW_NULL;
         h->run_id = 0;
     }
+
     h->segment_stored = code == SW_OK;
     return code;
 }
@@ -265,15 +293,18 @@ static int spool_run(struct sw_history *h, const struct sw_err *why, struct sw_e
 {
     size_t taken;
     int code = sw_history_spool_lines(h, NULL, 0, &taken, err);
+
     sw_store_close(&h->store);
     if (code)
         return sw_err_prefix(err, code, "cannot record the run: %s; and", why->text);
+
     h->outage.degraded = true;
     h->outage.retry_at_ns = sw_os()->monotonic_ns() + SW_HISTORY_TICK_MS * 1000000ll;
     sw_log_write(h->log, SW_LOG_WARN, "history", "%s; rows go to %s until it works again",
                  why->text, h->spool.path);
     sw_history_event(h, SW_LOG_WARN, "history", "%s; rows go to %s until it works again", why->text,
                      h->spool.path);
+
     return SW_OK;
 }
 
@@ -291,25 +322,31 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     code = make_segment_row(h, info, 0, now, err);
     if (code)
         return code;
+
     if (info->out_dir)
         code = claim_given_dir(h, info, err);
     if (code)
         return code;
+
     int stored = store_run(h, info->out_dir, &no_dir, &why);
     if (no_dir)
         return sw_err_set(err, why.code, "%s", why.text);
+
     if (stored)
         code = choose_out_dir(h, info->out_dir, h->uid, err);
     sw_claim_write_owner(&h->claim, h->run_id);
     if (code)
         return code;
+
     code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
     if (code)
         return code;
+
     if (stored)
         code = spool_run(h, &why, err);
     if (code)
         return code;
+
     return sw_history_start_writer(h, err);
 }
 
@@ -328,15 +365,18 @@ static int merge_announced(struct sw_store *store, const struct sw_spool_list *l
                            struct sw_log *log, uint64_t *rows, struct sw_err *err)
 {
     int code = SW_OK;
+
     for (size_t i = 0; !code && i < list->count; i++) {
         struct sw_merge m = {0};
         int64_t bytes = sw_spool_bytes(list->items[i].spool);
+
         code = sw_history_merge_spool(store, list->items[i].spool, SW_HISTORY_SETUP_MS, &m, err);
         report_merged(log, list->items[i].spool, &m);
         if (!code)
             sw_spool_withdraw(&list->items[i], bytes);
         *rows += m.rows;
     }
+
     return code;
 }
 
@@ -348,6 +388,7 @@ int sw_history_merge(const char *path, struct sw_log *log, uint64_t *rows, struc
     int code = sw_spool_list(path, &list, err);
     if (code)
         return code;
+
     if (list.count) {
         code = sw_store_init(&store, path, err);
         if (!code)
@@ -356,9 +397,11 @@ int sw_history_merge(const char *path, struct sw_log *log, uint64_t *rows, struc
             code = merge_announced(&store, &list, log, &merged, err);
         sw_store_fini(&store);
     }
+
     sw_spool_list_fini(&list);
     if (rows)
         *rows = merged;
+
     return code;
 }
 
@@ -367,6 +410,7 @@ int sw_history_waiting(const char *path)
     struct sw_spool_list list;
     if (sw_spool_list(path, &list, NULL) != SW_OK)
         return 0;
+
     int count = (int)list.count;
     sw_spool_list_fini(&list);
     return count;
@@ -380,15 +424,18 @@ static int load_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
     int code = sw_store_read_run(&h->store, run_id, &h->run, err);
     if (code)
         return code;
+
     const struct sw_cell *uid = &h->run->cells[SW_RUN_CELL_UID];
     const struct sw_cell *dir = &h->run->cells[SW_RUN_CELL_OUT_DIR];
     if (uid->type != SW_CELL_TEXT || strlen(uid->t) != SW_UID_TEXT - 1 || dir->type != SW_CELL_TEXT)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: run %lld has no valid uid or output directory",
                           h->path, (long long)run_id);
+
     strcpy(h->uid, uid->t);
     h->out_dir = sw_strdup(dir->t);
     if (!h->out_dir)
         return sw_err_nomem(err, "path of the output directory", 0);
+
     h->run_id = run_id;
     code = sw_os_mkdirs(h->out_dir, 0777, err);
     return code ? code
@@ -406,10 +453,12 @@ static int compare_segments(struct sw_history *h, int64_t segments, bool *change
     struct sw_query q = sw_query_begin(h->store.db, h->path, sql, SW_CELLS(SW_INT(h->run_id)), err);
 
     *changed = sw_query_next(&q) && segments > 0 && sw_query_int(&q, 0) != segments;
+
     int64_t pid = *changed ? sw_query_int(&q, 1) : 0;
     int code = sw_query_end(&q);
     if (!*changed)
         return code;
+
     return sw_err_set(
         err, SW_ERR_INVALID,
         "run %lld was resumed by another process (pid %lld) in the meantime; check it with "
@@ -422,20 +471,25 @@ static int compare_segments(struct sw_history *h, int64_t segments, bool *change
 static int store_segment(struct sw_history *h, int64_t segments, bool *changed, struct sw_err *err)
 {
     struct sw_merge m = {0};
+
     *changed = false;
+
     int code = sw_history_merge_spool(&h->store, h->spool.path, h->timeouts.setup_ms, &m, err);
     report_merged(h->log, h->spool.path, &m);
     atomic_fetch_add(&h->counts.merged, m.rows);
     if (code)
         return code;
+
     code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
+
     code = compare_segments(h, segments, changed, err);
     if (!code)
         code = sw_store_apply(&h->store, h->uid, h->segment, err);
     code = sw_store_end(&h->store, code, err);
     h->segment_stored = code == SW_OK;
+
     return code;
 }
 
@@ -456,9 +510,11 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
     code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
     if (code)
         return code;
+
     if (store_segment(h, info->segments, &changed, &why) != SW_OK)
         code = changed ? sw_err_set(err, why.code, "%s", why.text) : spool_run(h, &why, err);
     if (code)
         return code;
+
     return sw_history_start_writer(h, err);
 }

@@ -35,14 +35,18 @@ void sw_claim_write_owner(const struct sw_claim *c, int64_t run_id)
 {
     char text[TEXT + 1];
     struct sw_process me;
+
     if (!c->path)
         return;
+
     sw_process_self(&me);
+
     int n = snprintf(text, sizeof text, "pid %lld start %lld since %lld run %lld boot %s host %s",
                      (long long)me.pid, (long long)me.start_ticks, (long long)sw_os()->unix_time(),
                      (long long)run_id, word(me.boot_id), word(me.host));
     memset(text + n, ' ', (size_t)(TEXT - n));
     text[TEXT - 1] = '\n';
+
     /* The claim is valid even if the owner cannot be written. */
     ssize_t written = sw_os()->pwrite(c->fd, text, TEXT, 0);
     (void)written;
@@ -52,6 +56,7 @@ static bool read_owner(int fd, struct owner *o)
 {
     char text[TEXT + 1];
     ssize_t n = sw_os()->pread(fd, text, TEXT, 0);
+
     text[n > 0 ? n : 0] = '\0';
     return sscanf(text, "pid %lld start %lld since %lld run %lld boot %39s host %255s", &o->pid,
                   &o->start_ticks, &o->since, &o->run_id, o->boot_id, o->host) == 6;
@@ -63,13 +68,16 @@ static bool read_owner(int fd, struct owner *o)
 static bool find_owner(int fd, struct owner *o)
 {
     struct sw_process me;
+
     sw_process_self(&me);
+
     for (int i = 0; i < OWNER_TRIES; i++) {
         if (read_owner(fd, o) &&
             (!sw_str_eq(o->host, me.host) || sw_process_alive(o->pid, o->start_ticks, NULL)))
             return true;
         nanosleep(&(struct timespec){0, OWNER_PAUSE_MS * 1000000l}, NULL);
     }
+
     return false;
 }
 
@@ -77,15 +85,18 @@ static int refuse(int fd, const char *folder, const char *advice, struct sw_err 
 {
     struct owner o;
     char run[32] = "a run", since[32];
+
     if (!find_owner(fd, &o))
         return sw_err_set(err, SW_ERR_INVALID, "%s is in use by another process; %s", folder,
                           advice);
+
     time_t at = (time_t)o.since;
     struct tm tm;
     if (!localtime_r(&at, &tm) || !strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &tm))
         snprintf(since, sizeof since, "--");
     if (o.run_id > 0)
         snprintf(run, sizeof run, "run %lld", o.run_id);
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "%s is in use: pid %lld on %s has been training %s there since %s; %s",
                       folder, o.pid, o.host, run, since, advice);
@@ -96,11 +107,13 @@ static int refuse(int fd, const char *folder, const char *advice, struct sw_err 
 static int open_file(const char *path, int *fd, struct sw_err *err)
 {
     struct stat st;
+
     *fd = sw_os()->open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0)
         return sw_err_errno(err, errno, "cannot open the lock file %s", path);
     if (sw_os()->fstat(*fd, &st) == 0 && S_ISREG(st.st_mode))
         return SW_OK;
+
     sw_os()->close(*fd);
     *fd = -1;
     return sw_err_set(err, SW_ERR_IO, "the lock file %s is not a regular file; remove it", path);
@@ -132,9 +145,11 @@ static int lock_file(const char *path, const char *folder, const char *advice, s
         int rc = open_file(path, fd, err);
         if (rc != SW_OK)
             return rc;
+
         int reason = lock(*fd);
         if (!reason && !is_removed(*fd, path))
             return SW_OK;
+
         if (reason == EWOULDBLOCK)
             rc = refuse(*fd, folder, advice, err);
         sw_os()->close(*fd);
@@ -143,6 +158,7 @@ static int lock_file(const char *path, const char *folder, const char *advice, s
             return rc;
         if (!reason)
             continue;
+
         sw_log_write(log, SW_LOG_WARN, "history",
                      "%s cannot be locked (%s): do not start a second run in this folder", path,
                      strerror(reason));
@@ -155,15 +171,18 @@ int sw_claim_take(struct sw_claim *c, const char *folder, int64_t run_id, const 
 {
     if (c->path)
         return SW_OK;
+
     char *path = sw_format("%s/" SW_CLAIM_FILE, folder);
     int fd = -1;
     if (!path)
         return sw_err_nomem(err, "path of a run's lock", strlen(folder) + 10);
+
     int rc = lock_file(path, folder, advice, log, &fd, err);
     if (rc != SW_OK || fd < 0) {
         sw_free(path);
         return rc;
     }
+
     *c = (struct sw_claim){path, fd};
     sw_claim_write_owner(c, run_id);
     return SW_OK;
@@ -173,6 +192,7 @@ void sw_claim_release(struct sw_claim *c)
 {
     if (!c->path)
         return;
+
     /* The file is removed before the lock is released, so the next process that locks it sees that
      * it is gone. */
     if (!is_removed(c->fd, c->path))

@@ -10,19 +10,24 @@ void sw_history_queue_row(struct sw_history *h, const struct sw_row *row)
 {
     struct sw_row *copy = sw_row_copy(row);
     bool queued = false;
+
     sw_mutex_lock(&h->lock);
+
     if (copy && h->cold.count < SW_HISTORY_COLD_MAX) {
         if (h->cold.last)
             h->cold.last->next = copy;
         else
             h->cold.first = copy;
+
         h->cold.last = copy;
         h->cold.count++;
         queued = true;
     }
+
     sw_mutex_unlock(&h->lock);
     if (queued)
         return;
+
     sw_row_free(copy);
     atomic_fetch_add_explicit(&h->counts.lost, 1, memory_order_relaxed);
 }
@@ -57,6 +62,7 @@ void sw_history_placement_removed(struct sw_history *h)
 void sw_history_hardware(struct sw_history *h, const struct sw_hardware *hw)
 {
     bool memory = hw->mem_used >= 0 && hw->mem_used < 1e18;
+
     sw_history_queue_row(
         h, &SW_ROW(SW_ROW_HARDWARE, SW_REAL(sw_os()->unix_time()), SW_TEXT(hw->device),
                    SW_REAL(hw->util), memory ? SW_INT((int64_t)hw->mem_used) : SW_NULL,
@@ -86,6 +92,7 @@ void sw_history_event(struct sw_history *h, enum sw_log_level level, const char 
 {
     struct sw_buf text = {0};
     va_list ap;
+
     va_start(ap, fmt);
     sw_buf_vprintf(&text, fmt, ap);
     va_end(ap);

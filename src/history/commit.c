@@ -16,6 +16,7 @@ static void count(atomic_ullong *counter, uint64_t n)
 static struct sw_row row_of(const struct sw_history_handles *h, const struct sw_record *r)
 {
     struct sw_row row = {.series = -1};
+
     switch (r->kind) {
     case SW_RECORD_POINT:
         row.kind = SW_ROW_POINT;
@@ -43,6 +44,7 @@ static struct sw_row row_of(const struct sw_history_handles *h, const struct sw_
         row.cells[4] = SW_INT(r->traffic.bytes);
         row.cells[5] = SW_REAL(r->traffic.ms);
     }
+
     return row;
 }
 
@@ -61,6 +63,7 @@ static void drop_rows(struct sw_history_rows *rows, size_t n)
         rows->first = next;
         rows->count--;
     }
+
     if (!rows->first)
         rows->last = NULL;
 }
@@ -84,20 +87,24 @@ static int ensure_run(struct sw_history *h, bool *segment_stored, struct sw_err 
 {
     int64_t id;
     int code = sw_store_run_id(&h->store, h->uid, &id, err);
+
     if (!code && !id) {
         code = sw_store_apply(&h->store, h->uid, h->run, err);
         if (!code)
             code = sw_store_run_id(&h->store, h->uid, &id, err);
         *segment_stored = false;
     }
+
     if (!code && !*segment_stored) {
         code = sw_store_apply(&h->store, h->uid, h->segment, err);
         *segment_stored = code == SW_OK;
     }
+
     if (!code && id != h->run_id) {
         h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
         h->run_id = id;
     }
+
     return code;
 }
 
@@ -109,20 +116,24 @@ static int apply_one(struct sw_history *h, const struct sw_row *row, uint64_t *r
     int code = sw_store_apply(&h->store, h->uid, row, err);
     if (code != SW_ERR_INVALID)
         return code;
+
     if (!*refused)
         sw_log_write(h->log, SW_LOG_WARN, "history", "%s", err->text);
     ++*refused;
+
     return SW_OK;
 }
 
 static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused, struct sw_err *err)
 {
     int code = SW_OK;
+
     *applied = 0;
     for (size_t i = 0; !code && i < h->backlog.count; i++, ++*applied) {
         struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
         code = apply_one(h, &row, refused, err);
     }
+
     for (const struct sw_row *r = h->backlog.rows.first; !code && r; r = r->next, ++*applied)
         code = apply_one(h, r, refused, err);
     return code;
@@ -135,10 +146,12 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
     uint64_t applied = 0, refused = 0;
     bool segment_stored = h->segment_stored;
     int code = sw_store_open(&h->store, wait_ms, err);
+
     if (!code)
         code = sw_store_begin(&h->store, wait_ms, err);
     if (code)
         return code;
+
     if (h->spool.waiting)
         code = sw_spool_merge_chunk(&h->store, h->spool.path, m, err);
     if (!code && !m->more)
@@ -150,19 +163,23 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
     code = sw_store_end(&h->store, code, err);
     if (code)
         return code;
+
     count(&h->counts.merged, m->rows);
+
     if (!m->more) {
         h->segment_stored = segment_stored;
         drop_all(&h->backlog);
         count(&h->counts.rows, applied - refused);
         count(&h->counts.lost, refused);
     }
+
     return SW_OK;
 }
 
 static void own_spool_merged(struct sw_history *h)
 {
     char *name = sw_format("%s-spool/%s", h->path, h->uid);
+
     if (name)
         sw_os()->unlink(name);
     sw_free(name);
@@ -172,16 +189,20 @@ static void own_spool_merged(struct sw_history *h)
 static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw_err *err)
 {
     struct sw_merge m = {0};
+
     if (h->store.db && sw_store_moved(&h->store))
         sw_store_close(&h->store);
+
     int code = commit_once(h, wait_ms, &m, err);
     *more = m.more;
     if (code)
         return code;
+
     if (m.damaged || m.refused)
         sw_log_write(h->log, SW_LOG_WARN, "history",
                      "%s: %llu damaged and %llu invalid lines skipped", h->spool.path,
                      (unsigned long long)m.damaged, (unsigned long long)m.refused);
+
     if (!m.more && h->spool.waiting)
         own_spool_merged(h);
     return SW_OK;
@@ -195,16 +216,20 @@ static int spool_head(struct sw_history *h, struct sw_err *err)
 {
     struct sw_buf lines = {0};
     size_t taken = 0;
+
     if (h->spool.started)
         return SW_OK;
+
     sw_row_print(h->run, h->uid, &lines);
     if (!h->segment_stored)
         sw_row_print(h->segment, h->uid, &lines);
+
     int code = lines.failed ? sw_err_nomem(err, "lines of a spool", lines.length)
                             : sw_spool_append(&h->spool, lines.text, lines.length, &taken, err);
     if (!code)
         h->spool.started = h->segment_stored = true;
     sw_buf_fini(&lines);
+
     return code;
 }
 
@@ -230,13 +255,16 @@ static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t 
                        struct sw_err *err)
 {
     size_t taken = 0;
+
     *stored = 0;
     if (lines->failed)
         return sw_err_nomem(err, "lines of a spool", lines->length);
+
     int code = sw_history_spool_lines(h, lines->text, lines->length, &taken, err);
     *stored = count_lines(lines->text, taken);
     count(&h->counts.spooled, *stored);
     h->outage.spooled += *stored;
+
     return code;
 }
 
@@ -244,15 +272,19 @@ static int spool_records(struct sw_history *h, struct sw_buf *lines, struct sw_e
 {
     size_t done = 0, stored = 0;
     int code = SW_OK;
+
     while (!code && done < h->backlog.count) {
         sw_buf_clear(lines);
+
         for (size_t i = done; i < h->backlog.count && i < done + BLOCK_ROWS; i++) {
             struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
             sw_row_print(&row, h->uid, lines);
         }
+
         code = spool_block(h, lines, &stored, err);
         done += stored;
     }
+
     drop_records(&h->backlog, done);
     return code;
 }
@@ -260,9 +292,11 @@ static int spool_records(struct sw_history *h, struct sw_buf *lines, struct sw_e
 static int spool_rows(struct sw_history *h, struct sw_buf *lines, struct sw_err *err)
 {
     size_t stored = 0;
+
     sw_buf_clear(lines);
     for (const struct sw_row *r = h->backlog.rows.first; r; r = r->next)
         sw_row_print(r, h->uid, lines);
+
     int code = h->backlog.rows.first ? spool_block(h, lines, &stored, err) : SW_OK;
     drop_rows(&h->backlog.rows, stored);
     return code;
@@ -272,9 +306,11 @@ static int spool_all(struct sw_history *h, struct sw_err *err)
 {
     struct sw_buf lines = {0};
     int code = spool_records(h, &lines, err);
+
     if (!code)
         code = spool_rows(h, &lines, err);
     sw_buf_fini(&lines);
+
     return code;
 }
 
@@ -293,6 +329,7 @@ static void degrade(struct sw_history *h, const struct sw_err *why)
 {
     if (h->outage.degraded)
         return;
+
     struct sw_buf text = {0};
     h->outage.degraded = true;
     h->outage.spooled = 0;
@@ -306,6 +343,7 @@ static void recover(struct sw_history *h)
     h->outage.busy_since_ns = h->outage.retry_at_ns = h->outage.retry_pause_ms = 0;
     if (!h->outage.degraded || h->spool.waiting)
         return;
+
     struct sw_buf text = {0};
     h->outage.degraded = false;
     sw_buf_printf(&text, "%s works again; %llu rows merged from %s", h->path,
@@ -321,6 +359,7 @@ static bool keep_waiting(struct sw_history *h, int code)
 {
     struct sw_history_outage *o = &h->outage;
     int64_t now = sw_os()->monotonic_ns();
+
     if (code == SW_ERR_BUSY) {
         if (!o->busy_since_ns)
             o->busy_since_ns = now;
@@ -333,6 +372,7 @@ static bool keep_waiting(struct sw_history *h, int code)
     if (o->retry_pause_ms > RETRY_MAX_MS)
         o->retry_pause_ms = RETRY_MAX_MS;
     o->retry_at_ns = now + o->retry_pause_ms * 1000000;
+
     return false;
 }
 
@@ -340,6 +380,7 @@ static bool keep_waiting(struct sw_history *h, int code)
 static void give_up(struct sw_history *h, const struct sw_err *why)
 {
     uint64_t n = h->backlog.count + h->backlog.rows.count;
+
     count(&h->counts.lost, n);
     drop_all(&h->backlog);
     sw_log_write(h->log, SW_LOG_ERROR, "history", "%llu rows are lost: %s", (unsigned long long)n,
@@ -350,9 +391,11 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
 {
     struct sw_err err = {0};
     bool more = false;
+
     h->merging = false;
     if (!has_rows(&h->backlog) && !h->spool.waiting && h->segment_stored)
         return true;
+
     if (last || sw_os()->monotonic_ns() >= h->outage.retry_at_ns) {
         int code = try_database(h, wait_ms, &more, &err);
         if (!code) {
@@ -360,15 +403,20 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
             h->merging = more;
             return !more;
         }
+
         if (keep_waiting(h, code) && !last)
             return !has_rows(&h->backlog);
+
         degrade(h, &err);
     }
+
     if (!has_rows(&h->backlog))
         return true;
+
     int code = spool_all(h, &err);
     if (code && last)
         give_up(h, &err);
+
     return code == SW_OK;
 }
 
@@ -377,50 +425,64 @@ int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms
 {
     struct sw_merge m = {0};
     int code = SW_OK;
+
     do {
         struct sw_merge chunk = {0};
+
         code = sw_store_begin(store, wait_ms, err);
         if (code)
             break;
+
         code = sw_store_end(store, sw_spool_merge_chunk(store, path, &chunk, err), err);
         if (!code) {
             m.rows += chunk.rows;
             m.refused += chunk.refused;
             m.damaged += chunk.damaged;
         }
+
         m.more = chunk.more;
     } while (!code && m.more);
+
     sum->rows += m.rows;
     sum->refused += m.refused;
     sum->damaged += m.damaged;
+
     return code;
 }
 
 bool sw_history_merge_other(struct sw_history *h)
 {
     struct sw_merge m = {0};
+
     if (h->outage.degraded || !h->store.db)
         return false;
+
     if (!h->other_spools.listed) {
         h->other_spools.listed = true;
         if (sw_spool_list(h->path, &h->other_spools.list, NULL) != SW_OK)
             return false;
     }
+
     if (h->other_spools.next == h->other_spools.list.count)
         return false;
+
     const struct sw_announced *a = &h->other_spools.list.items[h->other_spools.next];
     int64_t bytes = sw_spool_bytes(a->spool);
     if (sw_store_begin(&h->store, 0, NULL) != SW_OK)
         return false;
+
     if (sw_store_end(&h->store, sw_spool_merge_chunk(&h->store, a->spool, &m, NULL), NULL) !=
         SW_OK) {
         h->other_spools.next++; /* the next process that opens the database retries */
         return false;
     }
+
     count(&h->counts.merged, m.rows);
+
     if (!m.more) {
         sw_spool_withdraw(a, bytes);
         h->other_spools.next++;
     }
+
     return true;
 }

@@ -43,6 +43,7 @@ int sw_control_new(struct sw_control **out, struct sw_err *err)
     struct sw_control *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "control socket", sizeof *c);
+
     c->listen_fd = -1;
     for (int i = 0; i < CLIENTS; i++)
         c->clients[i].fd = -1;
@@ -51,6 +52,7 @@ int sw_control_new(struct sw_control **out, struct sw_err *err)
         sw_free(c);
         return sw_err_errno(err, errno, "cannot create an eventfd");
     }
+
     *out = c;
     return SW_OK;
 }
@@ -63,16 +65,21 @@ static int address_of(const char *path, struct sockaddr_un *to, int *folder, str
     char *dir = slash ? sw_format("%.*s/", (int)(slash - path), path) : sw_strdup(".");
     if (!dir)
         return sw_err_nomem(err, "control socket", strlen(path));
+
     *folder = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
     int reason = errno;
     sw_free(dir);
     if (*folder < 0)
         return sw_err_errno(err, reason, "control socket %s", path);
+
     *to = (struct sockaddr_un){.sun_family = AF_UNIX};
+
     int n = snprintf(to->sun_path, sizeof to->sun_path, "/proc/self/fd/%d/%s", *folder,
                      slash ? slash + 1 : path);
     if (n > 0 && (size_t)n < sizeof to->sun_path)
         return SW_OK;
+
     close(*folder);
     return sw_err_set(err, SW_ERR_INVALID, "control socket %s: the name is too long", path);
 }
@@ -84,6 +91,7 @@ static int bind_private(int fd, const struct sockaddr_un *at)
         return errno;
     if (bind(fd, (const struct sockaddr *)at, sizeof *at) != 0 || listen(fd, CLIENTS) != 0)
         return errno;
+
     return 0;
 }
 
@@ -91,10 +99,13 @@ int sw_control_listen(struct sw_control *c, const char *path, struct sw_err *err
 {
     struct sockaddr_un at;
     int folder;
+
     int rc = address_of(path, &at, &folder, err);
     if (rc != SW_OK)
         return rc;
+
     sw_os()->unlink(path); /* left by a run that crashed */
+
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int reason = fd < 0 ? errno : bind_private(fd, &at);
     close(folder);
@@ -103,9 +114,11 @@ int sw_control_listen(struct sw_control *c, const char *path, struct sw_err *err
         c->listen_fd = fd;
         return SW_OK;
     }
+
     if (fd >= 0)
         close(fd);
     sw_os()->unlink(path);
+
     return reason ? sw_err_errno(err, reason, "control socket %s", path)
                   : sw_err_nomem(err, "control socket", strlen(path));
 }
@@ -120,11 +133,14 @@ void sw_control_free(struct sw_control *c)
 {
     if (!c)
         return;
+
     if (c->path)
         sw_os()->unlink(c->path);
+
     for (int i = 0; i < CLIENTS; i++)
         if (c->clients[i].fd >= 0)
             drop(&c->clients[i]);
+
     if (c->listen_fd >= 0)
         close(c->listen_fd);
     close(c->wake_fd);
@@ -152,12 +168,14 @@ static bool is_same_user(int fd)
 static struct client *free_slot(struct sw_control *c)
 {
     struct client *oldest = &c->clients[0];
+
     for (int i = 0; i < CLIENTS; i++) {
         if (c->clients[i].fd < 0)
             return &c->clients[i];
         if (c->clients[i].until_ns < oldest->until_ns)
             oldest = &c->clients[i];
     }
+
     drop(oldest);
     return oldest;
 }
@@ -173,6 +191,7 @@ static void accept_client(struct sw_control *c)
         close(fd);
         return;
     }
+
     *free_slot(c) = (struct client){
         .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)CLIENT_TIMEOUT_MS * 1000000};
 }
@@ -192,8 +211,10 @@ static void send_line(int fd, const char *text)
 {
     char line[SW_CONTROL_LINE + 1];
     size_t n = strnlen(text, SW_CONTROL_LINE - 1);
+
     memcpy(line, text, n);
     line[n] = '\n';
+
     ssize_t sent = send(fd, line, n + 1, MSG_NOSIGNAL);
     (void)sent;
 }
@@ -202,6 +223,7 @@ static void send_line(int fd, const char *text)
 static void serve(struct client *client, size_t length, sw_control_handle *handle, void *user)
 {
     char answer[SW_CONTROL_LINE] = "error: a line must be UTF-8 text without control characters";
+
     client->line[length] = '\0';
     if (length > 0 && client->line[length - 1] == '\r')
         client->line[length - 1] = '\0';
@@ -220,8 +242,10 @@ static void receive(struct client *client, sw_control_handle *handle, void *user
             drop(client);
         return;
     }
+
     const char *end = memchr(client->line + client->length, '\n', (size_t)n);
     client->length += (size_t)n;
+
     if (end) {
         serve(client, (size_t)(end - client->line), handle, user);
     } else if (client->length == sizeof client->line) {
@@ -239,19 +263,24 @@ void sw_control_poll(struct sw_control *c, int timeout_ms, sw_control_handle *ha
     struct pollfd fds[CLIENTS + 2] = {{.fd = c->wake_fd, .events = POLLIN},
                                       {.fd = c->listen_fd, .events = POLLIN}};
     uint64_t wakes;
+
     for (int i = 0; i < CLIENTS; i++)
         fds[i + 2] = (struct pollfd){.fd = c->clients[i].fd, .events = POLLIN};
+
     if (poll(fds, CLIENTS + 2, timeout_ms) > 0) {
         for (int i = 0; i < CLIENTS; i++)
             if (fds[i + 2].revents)
                 receive(&c->clients[i], handle, user);
+
         if (fds[1].revents)
             accept_client(c);
+
         if (fds[0].revents) {
             ssize_t n = read(c->wake_fd, &wakes, sizeof wakes);
             (void)n;
         }
     }
+
     int64_t now_ns = sw_os()->monotonic_ns();
     for (int i = 0; i < CLIENTS; i++)
         if (c->clients[i].fd >= 0 && now_ns > c->clients[i].until_ns)
@@ -263,16 +292,20 @@ void sw_control_poll(struct sw_control *c, int timeout_ms, sw_control_handle *ha
 static int send_and_receive(int fd, const char *line, char *answer, size_t bytes)
 {
     size_t got = 0;
+
     if (send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || send(fd, "\n", 1, MSG_NOSIGNAL) < 0)
         return errno;
+
     while (got + 1 < bytes) {
         ssize_t n = recv(fd, answer + got, bytes - 1 - got, 0);
         if (n < 0)
             return errno;
         if (n == 0)
             break;
+
         got += (size_t)n;
     }
+
     answer[got] = '\0';
     answer[strcspn(answer, "\n")] = '\0';
     return got > 0 ? 0 : ECONNRESET;
@@ -284,19 +317,23 @@ int sw_control_ask(const char *path, const char *line, char *answer, size_t byte
     struct timeval timeout = {.tv_sec = REQUEST_TIMEOUT_MS / 1000};
     struct sockaddr_un to;
     int folder;
+
     if (strlen(line) >= SW_CONTROL_LINE - 1 || !is_text(line))
         return sw_err_set(
             err, SW_ERR_INVALID,
             "a request must be one line of at most %d bytes, UTF-8 without control characters",
             SW_CONTROL_LINE - 2);
+
     int rc = address_of(path, &to, &folder, err);
     if (rc != SW_OK)
         return rc;
+
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int reason = fd < 0 ? errno : 0;
     if (!reason && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0 ||
                     connect(fd, (const struct sockaddr *)&to, sizeof to) != 0))
         reason = errno;
+
     if (reason == ECONNREFUSED)
         reason = ENOENT;
     if (!reason)
@@ -304,5 +341,6 @@ int sw_control_ask(const char *path, const char *line, char *answer, size_t byte
     if (fd >= 0)
         close(fd);
     close(folder);
+
     return reason ? sw_err_errno(err, reason, "control socket %s", path) : SW_OK;
 }

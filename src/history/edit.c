@@ -23,17 +23,22 @@ int sw_history_edit_open(struct sw_history_edit **out, const char *path, struct 
                    ? sw_err_set(err, SW_ERR_NOTFOUND,
                                 "no history at %s: no run has been recorded yet", path)
                    : sw_err_errno(err, errno, "history %s", path);
+
     struct sw_history_edit *e = sw_calloc(1, sizeof *e);
     if (!e)
         return sw_err_nomem(err, "history editor", sizeof *e);
+
     e->store.lock_fd = -1;
+
     int code = sw_store_init(&e->store, path, err);
     if (!code)
         code = sw_store_open(&e->store, WAIT_MS, err);
+
     if (code)
         sw_history_edit_close(e);
     else
         *out = e;
+
     return code;
 }
 
@@ -63,6 +68,7 @@ static int change(struct sw_history_edit *e, const char *sql, const struct sw_ce
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
         return code;
+
     return sw_store_end(&e->store, run(e, sql, cells, count, NULL, err), err);
 }
 
@@ -124,12 +130,14 @@ static int downsample_table(struct sw_history_edit *e, int64_t id, const struct 
     int64_t rows = 0;
     char *sql = sw_format("%s %s", t->dry ? "SELECT count(*)" : "DELETE", deleted);
     int code = sql ? sw_store_begin(&e->store, WAIT_MS, err) : sw_err_nomem(err, "query", 0);
+
     if (!code) {
         code = run(e, sql, SW_CELLS(SW_INT(id), SW_INT(t->bucket), SW_INT(t->upto)), &rows, err);
         if (!code && !t->dry)
             rows = sqlite3_changes(e->store.db);
         code = sw_store_end(&e->store, code, err);
     }
+
     *count += code ? 0 : rows;
     sw_free(sql);
     return code;
@@ -143,12 +151,14 @@ static int downsample_curves(struct sw_history_edit *e, int64_t run_id,
                                    " AND id > ?2 AND split = 'train'";
     int64_t id = 0, after = 0;
     int code;
+
     while (!(code = run(e, next_sql, SW_CELLS(SW_INT(run_id), SW_INT(after)), &id, err)) && id) {
         code = downsample_table(e, id, t, deleted_points, count, err);
         if (code)
             break;
         after = id;
     }
+
     return code;
 }
 
@@ -158,6 +168,7 @@ static int update_summaries(struct sw_history_edit *e, int64_t run_id, struct sw
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
         return code;
+
     return sw_store_end(&e->store, sw_summary_add_all(e->store.db, e->store.path, run_id, err),
                         err);
 }
@@ -171,9 +182,11 @@ int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep
                    "SELECT coalesce(max((SELECT max(step) FROM point WHERE series_id = s.id)), 0)"
                    " FROM series s WHERE s.run_id = ?1",
                    SW_CELLS(SW_INT(run_id)), &steps, err);
+
     t.bucket = steps / keep;
     if (code || t.bucket < 2)
         return code;
+
     if (!dry) {
         code = update_summaries(e, run_id, err);
         if (code)
@@ -183,12 +196,14 @@ int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep
         if (code)
             return code;
     }
+
     code = downsample_curves(e, run_id, &t, &sum->points, err);
     if (code)
         return code;
     code = downsample_table(e, run_id, &t, deleted_step_times, &sum->step_times, err);
     if (code)
         return code;
+
     return downsample_table(e, run_id, &t, deleted_traffic, &sum->traffic, err);
 }
 

@@ -35,13 +35,16 @@ static int inspect(const char *path, bool check, struct sw_history_health *out, 
     int code = sw_history_reader_open(&r, path, err);
     if (code == SW_ERR_NOTFOUND) /* an empty file: no run has been recorded yet */
         return SW_OK;
+
     if (!code) {
         out->version = r->version;
         code = sw_query_once(r->db, path, "SELECT count(*) FROM runs", NULL, 0, &out->runs, err);
     }
+
     if (!code && check)
         code = run_quick_check(r, out, err);
     sw_history_reader_close(r);
+
     return code;
 }
 
@@ -50,22 +53,28 @@ int sw_history_health(const char *path, bool check, struct sw_history_health *ou
 {
     *out = (struct sw_history_health){.wal_reset_safe = sqlite3_libversion_number() >= FIXED_IN};
     snprintf(out->sqlite, sizeof out->sqlite, "%s", sqlite3_libversion());
+
     struct stat st;
     out->exists = sw_os()->stat(path, &st) == 0;
     out->writable = access(path, W_OK) == 0;
+
     out->waiting = sw_history_waiting(path);
     if (!out->exists)
         return SW_OK;
+
     char *wal = sw_format("%s-wal", path);
     if (!wal)
         return sw_err_nomem(err, "path of the WAL", 0);
+
     out->bytes = (int64_t)st.st_size;
     out->wal_bytes = bytes_of(wal);
     sw_free(wal);
+
     int code = inspect(path, check, out, err);
     if (code == SW_ERR_FORMAT || code == SW_ERR_UNSUPPORTED) {
         snprintf(out->damage, sizeof out->damage, "%.*s", (int)sizeof out->damage - 1, err->text);
         code = SW_OK;
     }
+
     return code;
 }

@@ -12,6 +12,7 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     struct sw_history *h = sw_calloc(1, sizeof *h);
     if (!h)
         return sw_err_nomem(err, "history", sizeof *h);
+
     h->log = log;
     h->timeouts.setup_ms = SW_HISTORY_SETUP_MS;
     h->timeouts.busy_ms = SW_HISTORY_BUSY_MS;
@@ -19,18 +20,22 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     h->wake_fd = -1;
     sw_mutex_init(&h->lock);
     sw_cond_init(&h->flushed);
+
     int code = sw_store_init(&h->store, path, err);
     h->path = sw_strdup(path);
     if (!code && !h->path)
         code = sw_err_nomem(err, "path of the history", 0);
+
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!code && h->wake_fd < 0)
         code =
             sw_err_set(err, SW_ERR_NOMEM, "history: cannot create an eventfd: too many open files");
+
     if (code) {
         sw_history_close(h);
         return code;
     }
+
     sw_process_self(&h->self);
     *out = h;
     return SW_OK;
@@ -43,16 +48,19 @@ static void free_lists(struct sw_history *h)
         sw_free(h->producers);
         h->producers = next;
     }
+
     struct sw_row *lists[] = {h->cold.first, h->backlog.rows.first};
     for (int i = 0; i < 2; i++)
         for (struct sw_row *r = lists[i], *next; r; r = next) {
             next = r->next;
             sw_row_free(r);
         }
+
     for (int i = 0; i < h->handles.series_count; i++) {
         sw_free(h->handles.series[i].split);
         sw_free(h->handles.series[i].name);
     }
+
     for (int i = 0; i < h->handles.link_count; i++) {
         sw_free(h->handles.links[i].from_unit);
         sw_free(h->handles.links[i].to_unit);
@@ -64,6 +72,7 @@ void sw_history_close(struct sw_history *h)
 {
     if (!h)
         return;
+
     if (h->thread.running)
         sw_history_stop_writer(h);
     sw_store_fini(&h->store);
@@ -115,6 +124,7 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
     struct sw_history_producer *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "history ring", sizeof *p);
+
     p->history = h;
     p->gave_up_at = SIZE_MAX;
     sw_mutex_lock(&h->lock);
@@ -122,6 +132,7 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
     h->producers = p;
     sw_mutex_unlock(&h->lock);
     *out = p;
+
     return SW_OK;
 }
 
@@ -138,13 +149,17 @@ int sw_history_series(struct sw_history *h, const char *split, const char *name,
                       struct sw_err *err)
 {
     int code = SW_OK;
+
     sw_mutex_lock(&h->lock);
+
     *series = find_series(&h->handles, split, name);
     if (*series < 0 && h->handles.series_count == SW_HISTORY_HANDLES) {
         code = sw_err_set(err, SW_ERR_NOMEM, "history: more than %d series", SW_HISTORY_HANDLES);
     } else if (*series < 0) {
         int i = h->handles.series_count;
+
         h->handles.series[i].split = sw_strdup(split);
+
         h->handles.series[i].name = sw_strdup(name);
         if (h->handles.series[i].split && h->handles.series[i].name) {
             *series = h->handles.series_count++;
@@ -154,6 +169,7 @@ int sw_history_series(struct sw_history *h, const char *split, const char *name,
             code = sw_err_nomem(err, "series of the history", 0);
         }
     }
+
     sw_mutex_unlock(&h->lock);
     return code;
 }
@@ -166,6 +182,7 @@ static int find_link(const struct sw_history_handles *h, const char *from, const
         if (sw_str_eq(h->links[i].from_unit, from) && sw_str_eq(h->links[i].to_unit, to) &&
             sw_str_eq(h->links[i].kind, kind))
             return i;
+
     return -1;
 }
 
@@ -174,14 +191,18 @@ static int add_link(struct sw_history_handles *h, const char *from, const char *
                     const char *kind)
 {
     int i = h->link_count;
+
     h->links[i].from_unit = sw_strdup(from);
     h->links[i].to_unit = sw_strdup(to);
+
     h->links[i].kind = sw_strdup(kind);
     if (h->links[i].from_unit && h->links[i].to_unit && h->links[i].kind)
         return h->link_count++;
+
     sw_free(h->links[i].from_unit);
     sw_free(h->links[i].to_unit);
     sw_free(h->links[i].kind);
+
     return -1;
 }
 
@@ -189,13 +210,16 @@ int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_
                     const char *kind, int *link, struct sw_err *err)
 {
     int code = SW_OK;
+
     sw_mutex_lock(&h->lock);
     *link = find_link(&h->handles, from_unit, to_unit, kind);
     if (*link < 0 && h->handles.link_count < SW_HISTORY_HANDLES)
         *link = add_link(&h->handles, from_unit, to_unit, kind);
+
     if (*link < 0)
         code = sw_err_set(err, SW_ERR_NOMEM, "history: cannot add another link (%d so far)",
                           h->handles.link_count);
+
     sw_mutex_unlock(&h->lock);
     return code;
 }
@@ -203,15 +227,19 @@ int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_
 bool sw_history_flush(struct sw_history *h, int timeout_ms)
 {
     int64_t until = sw_os()->monotonic_ns() + timeout_ms * 1000000ll;
+
     sw_mutex_lock(&h->lock);
+
     uint64_t wanted = ++h->flush_wanted;
     sw_history_wake(h);
+
     while (h->flush_done < wanted && atomic_load(&h->alive)) {
         int64_t left_ms = (until - sw_os()->monotonic_ns()) / 1000000;
         if (left_ms <= 0)
             break;
         sw_cond_wait_ms(&h->flushed, &h->lock, (int)left_ms);
     }
+
     bool done = h->flush_done >= wanted;
     sw_mutex_unlock(&h->lock);
     return done;

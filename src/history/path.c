@@ -19,7 +19,9 @@ static bool is_set(const char *s)
 int sw_history_state_dir(char **path, struct sw_err *err)
 {
     *path = NULL;
+
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
     /* The base directory specification requires that a relative path is ignored. */
     if (is_set(state) && state[0] == '/')
         *path = sw_format("%s/singa-ws", state);
@@ -30,6 +32,7 @@ int sw_history_state_dir(char **path, struct sw_err *err)
             err, SW_ERR_NOTFOUND,
             "cannot choose a path for the history: neither XDG_STATE_HOME nor HOME is set; "
             "set one, or give --db FILE");
+
     if (!*path)
         return sw_err_nomem(err, "path of the state directory", 0);
 
@@ -38,6 +41,7 @@ int sw_history_state_dir(char **path, struct sw_err *err)
         sw_os_check_private_dir(*path, 0022, "set XDG_STATE_HOME to a directory of your own", &why);
     if (code == SW_OK || code == SW_ERR_NOTFOUND)
         return SW_OK;
+
     sw_free(*path);
     *path = NULL;
     return sw_err_set(err, code, "%s", why.text);
@@ -50,15 +54,18 @@ int sw_history_default_path(const char *option, const char *job_db, char **path,
                          : is_set(env)    ? env
                          : is_set(job_db) ? job_db
                                           : NULL;
+
     *path = NULL;
     if (chosen) {
         *path = sw_strdup(chosen);
         return *path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
     }
+
     char *state;
     int code = sw_history_state_dir(&state, err);
     if (code)
         return code;
+
     *path = sw_format("%s/history.db", state);
     sw_free(state);
     return *path ? SW_OK : sw_err_nomem(err, "path of the history", 0);

@@ -15,10 +15,12 @@ static bool read_small(const char *path, char *out, size_t bytes)
     int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
+
     ssize_t n = sw_os()->read(fd, out, bytes - 1);
     sw_os()->close(fd);
     out[n > 0 ? n : 0] = 0;
     out[strcspn(out, "\n")] = 0;
+
     return n > 0;
 }
 
@@ -27,13 +29,17 @@ static bool read_small(const char *path, char *out, size_t bytes)
 static bool read_stat(int64_t pid, char *state, int64_t *start_ticks)
 {
     char path[64], text[1024];
+
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
     if (!read_small(path, text, sizeof text))
         return false;
+
     char *p = strrchr(text, ')');
     if (!p || p[1] != ' ')
         return false;
+
     *state = p[2];
+
     p += 2;
     for (int field = 3; field < 22; field++) {
         p = strchr(p, ' ');
@@ -41,6 +47,7 @@ static bool read_stat(int64_t pid, char *state, int64_t *start_ticks)
             return false;
         p++;
     }
+
     *start_ticks = strtoll(p, NULL, 10);
     return true;
 }
@@ -55,6 +62,7 @@ void sw_process_self(struct sw_process *p)
 {
     memset(p, 0, sizeof *p);
     p->pid = getpid();
+
     char state;
     if (!read_stat(p->pid, &state, &p->start_ticks))
         p->start_ticks = 0;
@@ -67,6 +75,7 @@ bool sw_process_alive(int64_t pid, int64_t start_ticks, const char *boot_id)
 {
     char boot[SW_BOOT_ID_TEXT], state;
     int64_t start;
+
     read_boot_id(boot);
     if (boot_id && *boot_id && *boot && strcmp(boot, boot_id) != 0)
         return false;
@@ -74,6 +83,7 @@ bool sw_process_alive(int64_t pid, int64_t start_ticks, const char *boot_id)
         return false;
     if (read_stat(pid, &state, &start))
         return state != 'Z' && state != 'X' && (!start_ticks || start == start_ticks);
+
     /* No /proc entry: the process has ended, or /proc hides the processes of other users. */
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }

@@ -33,9 +33,12 @@ static bool has_room(struct sw_history_producer *p, size_t head)
 static bool wait_for_room(struct sw_history_producer *p, size_t head)
 {
     struct sw_history *h = p->history;
+
     if (p->gave_up_at == p->known_tail)
         return false;
+
     atomic_fetch_add_explicit(&h->counts.ring_waits, 1, memory_order_relaxed);
+
     int64_t until = sw_os()->monotonic_ns() + h->timeouts.ring_ms * 1000000ll;
     while (atomic_load_explicit(&h->alive, memory_order_acquire) &&
            sw_os()->monotonic_ns() < until) {
@@ -44,6 +47,7 @@ static bool wait_for_room(struct sw_history_producer *p, size_t head)
         if (has_room(p, head))
             return true;
     }
+
     p->gave_up_at = p->known_tail;
     return false;
 }
@@ -53,6 +57,7 @@ static void wake_when_filling(struct sw_history_producer *p, size_t head)
 {
     if (head - p->known_tail < HALF || head % WAKE_EVERY)
         return;
+
     p->known_tail = atomic_load_explicit(&p->tail, memory_order_acquire);
     if (head - p->known_tail >= HALF)
         sw_history_wake(p->history);
@@ -63,6 +68,7 @@ static struct sw_record *claim(struct sw_history_producer *p, size_t *head)
     *head = atomic_load_explicit(&p->head, memory_order_relaxed);
     if (has_room(p, *head) || wait_for_room(p, *head))
         return &p->records[*head % SW_RING_RECORDS];
+
     atomic_fetch_add_explicit(&p->history->counts.lost, 1, memory_order_relaxed);
     return NULL;
 }
@@ -79,6 +85,7 @@ void sw_history_point(struct sw_history_producer *p, int series, int64_t step, d
     struct sw_record *r = claim(p, &head);
     if (!r)
         return;
+
     r->kind = SW_RECORD_POINT;
     r->handle = series;
     r->step = step;
@@ -93,6 +100,7 @@ void sw_history_step_time(struct sw_history_producer *p, const struct sw_step_ti
     struct sw_record *r = claim(p, &head);
     if (!r)
         return;
+
     const float ms[] = {row->read_ms,     row->decode_ms, row->h2d_ms,          row->forward_ms,
                         row->backward_ms, row->update_ms, row->comm_exposed_ms, row->comm_hidden_ms,
                         row->wait_ms,     row->idle_ms};
@@ -112,6 +120,7 @@ void sw_history_traffic(struct sw_history_producer *p, int link, int64_t step, i
     struct sw_record *r = claim(p, &head);
     if (!r)
         return;
+
     r->kind = SW_RECORD_TRAFFIC;
     r->handle = link;
     r->step = step;
@@ -125,8 +134,10 @@ size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t
     size_t tail = atomic_load_explicit(&p->tail, memory_order_relaxed);
     size_t head = atomic_load_explicit(&p->head, memory_order_acquire);
     size_t count = head - tail < room ? head - tail : room;
+
     for (size_t i = 0; i < count; i++)
         out[i] = p->records[(tail + i) % SW_RING_RECORDS];
     atomic_store_explicit(&p->tail, tail + count, memory_order_release);
+
     return count;
 }

@@ -14,9 +14,11 @@ enum { BUSY_MS = 5000 }; /* readers wait only while the WAL of a crashed writer 
 static int check_readable(struct sw_history_reader *r, struct sw_err *err)
 {
     int code = sw_schema_version(r->db, r->path, &r->version, err);
+
     if (!code && r->version == 0)
         code =
             sw_err_set(err, SW_ERR_NOTFOUND, "%s is empty: no run has been recorded yet", r->path);
+
     return code;
 }
 
@@ -29,14 +31,18 @@ int sw_history_reader_open(struct sw_history_reader **out, const char *path, str
                               "no history at %s: no run has been recorded yet", path);
         return sw_err_errno(err, errno, "history %s", path);
     }
+
     int code = sw_os_need_regular(path, &st, err);
     if (code)
         return code;
+
     struct sw_history_reader *r = sw_calloc(1, sizeof *r);
     if (!r)
         return sw_err_nomem(err, "history reader", sizeof *r);
+
     r->path = sw_strdup(path);
     sw_process_self(&r->self);
+
     code = r->path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
     if (code)
         goto out;
@@ -45,18 +51,23 @@ int sw_history_reader_open(struct sw_history_reader **out, const char *path, str
         err);
     if (code)
         goto out;
+
     sqlite3_busy_timeout(r->db, BUSY_MS);
     sw_sqlite_harden(r->db);
+
     code =
         sw_sqlite_exec(r->db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", path, err);
     if (code)
         goto out;
+
     code = check_readable(r, err);
+
 out:
     if (code)
         sw_history_reader_close(r);
     else
         *out = r;
+
     return code;
 }
 
@@ -64,6 +75,7 @@ void sw_history_reader_close(struct sw_history_reader *r)
 {
     if (!r)
         return;
+
     sqlite3_close(r->db);
     sw_free(r->path);
     sw_free(r);
@@ -131,6 +143,7 @@ static int fill_run(const struct sw_history_reader *r, const struct sw_query *q,
                     struct sw_err *err)
 {
     memset(run, 0, sizeof *run);
+
     for (int i = 0; i < TEXTS; i++) {
         const char *text = sw_query_text(q, i);
         if (text && !(*text_of(run, i) = sw_strdup(text))) {
@@ -142,8 +155,10 @@ static int fill_run(const struct sw_history_reader *r, const struct sw_query *q,
     sqlite3_stmt *st = q->st;
     int c = TEXTS;
     run->id = sqlite3_column_int64(st, c++);
+
     enum sw_run_status stored = parse_status(sw_query_text(q, c++));
     run->pid = sqlite3_column_int64(st, c++);
+
     int64_t pid_start = sqlite3_column_int64(st, c++);
     run->status = actual_status(r, stored, run, pid_start, sw_query_text(q, c++));
     run->started_at = sqlite3_column_double(st, c++);
@@ -162,6 +177,7 @@ static int fill_run(const struct sw_history_reader *r, const struct sw_query *q,
     run->loss = sw_query_real(q, c++);
     run->accuracy = sw_query_real(q, c++);
     run->samples_per_s = sw_query_real(q, c);
+
     return SW_OK;
 }
 
@@ -193,6 +209,7 @@ static int first_run(struct sw_history_reader *r, const char *suffix, struct sw_
     *found = sw_query_next(&q);
     if (*found)
         q.code = fill_run(r, &q, run, err);
+
     return sw_query_end(&q);
 }
 
@@ -219,12 +236,15 @@ int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *fil
     struct sw_query q = query_runs(r, suffix, cells, 3, err);
     while (sw_query_next(&q)) {
         struct sw_run run;
+
         q.code = fill_run(r, &q, &run, err);
         if (q.code)
             break;
+
         q.code = each(user, &run);
         sw_run_fini(&run);
     }
+
     sw_free(suffix);
     return sw_query_end(&q);
 }
@@ -241,6 +261,7 @@ int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_ru
 {
     bool found;
     int code = first_run(r, "WHERE r.id = ?1", SW_INT(run_id), run, &found, err);
+
     if (!code && !found)
         code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run %lld", r->path, (long long)run_id);
     return code;
@@ -254,9 +275,11 @@ int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash,
                          "WHERE r.recipe_hash = ?1 AND EXISTS (SELECT 1 FROM checkpoints c"
                          " WHERE c.run_id = r.id) ORDER BY r.id DESC LIMIT 1",
                          SW_TEXT(recipe_hash), run, &found, err);
+
     if (!code && !found)
         code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run of this recipe with a checkpoint",
                           r->path);
+
     return code;
 }
 
@@ -274,6 +297,7 @@ static int suggest(struct sw_history_reader *r, const char *text, struct sw_err 
 {
     int best = (int)strlen(text) / 3;
     char near[128] = "";
+
     best = best < 1 ? 1 : best > 3 ? 3 : best;
 
     struct sw_query q =
@@ -281,6 +305,7 @@ static int suggest(struct sw_history_reader *r, const char *text, struct sw_err 
     while (sw_query_next(&q)) {
         const char *name = sw_query_text(&q, 0);
         int distance = sw_str_distance(text, name);
+
         if (distance <= best && strlen(name) < sizeof near) {
             best = distance - 1;
             strcpy(near, name);
@@ -290,6 +315,7 @@ static int suggest(struct sw_history_reader *r, const char *text, struct sw_err 
     int code = sw_query_end(&q);
     if (code)
         return code;
+
     return sw_err_set(err, SW_ERR_NOTFOUND, "no run '%s' in %s%s%s%s", text, r->path,
                       *near ? "; did you mean '" : "; `singa-ws history` lists all runs", near,
                       *near ? "'?" : "");
@@ -305,6 +331,7 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
 
     while (sw_query_next(&q))
         sw_buf_printf(&fits, "%s%s", count++ ? ", " : "", sw_query_text(&q, 0));
+
     int code = sw_query_end(&q);
     if (!code && count == 0)
         code = suggest(r, text, err);
@@ -320,6 +347,7 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
                          " OR (length(?1) >= 4 AND substr(r.uid, 1, length(?1)) = ?1)"
                          " ORDER BY r.id DESC LIMIT 1",
                          SW_TEXT(text), run, &found, err);
+
     sw_buf_fini(&fits);
     return code;
 }
@@ -330,19 +358,24 @@ int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run
     int64_t id;
     bool found = false;
     int code = SW_OK;
+
     if (!*text)
         return sw_err_set(err, SW_ERR_INVALID, "the run name is empty");
+
     if (sw_str_eq(text, "@last")) {
         code = first_run(r, "ORDER BY r.id DESC LIMIT 1", SW_NULL, run, &found, err);
         if (!code && !found)
             code = sw_err_set(err, SW_ERR_NOTFOUND, "%s contains no runs yet", r->path);
         return code;
     }
+
     if (sw_parse_int(text, &id))
         code = first_run(r, "WHERE r.id = ?1", SW_INT(id), run, &found, err);
+
     if (!code && !found)
         code = first_run(r, "WHERE r.name = ?1 ORDER BY r.id DESC LIMIT 1", SW_TEXT(text), run,
                          &found, err);
+
     return code || found ? code : find_prefix(r, text, run, err);
 }
 
@@ -368,6 +401,7 @@ int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
         };
         q.code = each(user, &c);
     }
+
     return sw_query_end(&q);
 }
 
@@ -400,6 +434,7 @@ int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
         };
         q.code = each(user, &m);
     }
+
     return sw_query_end(&q);
 }
 
@@ -414,5 +449,6 @@ int sw_history_each_time(struct sw_history_reader *r, int64_t run_id,
     while (sw_query_next(&q))
         q.code =
             each(user, sw_query_text(&q, 0), sqlite3_column_double(q.st, 1), sw_query_real(&q, 2));
+
     return sw_query_end(&q);
 }

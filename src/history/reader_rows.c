@@ -74,6 +74,7 @@ static size_t take(const struct sw_query *q, int column, char type, void *field)
         float f;
         const char *t;
     } v;
+
     size_t bytes = sizeof v.i;
     const bool null = sqlite3_column_type(q->st, column) == SQLITE_NULL;
 
@@ -100,6 +101,7 @@ static size_t take(const struct sw_query *q, int column, char type, void *field)
         v.t = sw_query_text(q, column);
         v.t = v.t || type == 'o' ? v.t : "";
     }
+
     memcpy(field, &v, bytes);
     return bytes;
 }
@@ -123,6 +125,7 @@ bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
     assert(!there || (at + 7) / 8 * 8 == bytes);
 
     rows->code = q.code;
+
     return there;
 }
 

@@ -59,6 +59,7 @@ static int refuse(struct sw_history_reader *r, int rc, struct sw_err *err)
             err, SW_ERR_INVALID,
             "SQL: only reading statements (SELECT) are allowed, without functions that access "
             "anything outside the database");
+
     if (rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_RANGE || rc == SQLITE_MISMATCH)
         return sw_err_set(err, SW_ERR_INVALID, "SQL: %s", sqlite3_errmsg(r->db));
     return sw_sqlite_check(r->db, rc, r->path, err);
@@ -70,7 +71,9 @@ static int prepare_one(struct sw_history_reader *r, const char *sql, sqlite3_stm
 {
     const char *tail = NULL;
     sqlite3_stmt *second = NULL;
+
     *st = NULL;
+
     int rc = sqlite3_prepare_v2(r->db, sql, -1, st, &tail);
     if (rc != SQLITE_OK)
         return refuse(r, rc, err);
@@ -78,11 +81,13 @@ static int prepare_one(struct sw_history_reader *r, const char *sql, sqlite3_stm
         return sw_err_set(err, SW_ERR_INVALID, "SQL: the query is empty");
     if (!sqlite3_stmt_readonly(*st))
         return refuse(r, SQLITE_READONLY, err);
+
     rc = sqlite3_prepare_v2(r->db, tail, -1, &second, NULL);
     sqlite3_finalize(second);
     if (rc != SQLITE_OK || second)
         return sw_err_set(err, SW_ERR_INVALID,
                           "SQL: more than one statement; pass one statement at a time");
+
     return SW_OK;
 }
 
@@ -98,16 +103,20 @@ static int walk(struct sw_history_reader *r, sqlite3_stmt *st, struct sw_history
                 sw_history_row *each, void *user, struct sw_err *err)
 {
     int columns = sqlite3_column_count(st), rc;
+
     for (int i = 0; i < columns; i++)
         cells[i] = (struct sw_history_cell){sqlite3_column_name(st, i), false};
+
     int code = each(user, -1, columns, cells);
     for (int64_t row = 0; !code && (rc = sqlite3_step(st)) != SQLITE_DONE; row++) {
         if (rc != SQLITE_ROW)
             return refuse(r, rc, err);
+
         for (int i = 0; i < columns; i++)
             cells[i] = cell_of(st, i);
         code = each(user, row, columns, cells);
     }
+
     return code;
 }
 
@@ -116,7 +125,9 @@ int sw_history_sql(struct sw_history_reader *r, const char *sql, sw_history_row 
 {
     sqlite3_stmt *st = NULL;
     struct sw_history_cell *cells = NULL;
+
     sqlite3_set_authorizer(r->db, allow_reading, NULL);
+
     int code = prepare_one(r, sql, &st, err);
     if (!code) {
         size_t columns = (size_t)sqlite3_column_count(st);
@@ -124,8 +135,10 @@ int sw_history_sql(struct sw_history_reader *r, const char *sql, sw_history_row 
         code = cells ? walk(r, st, cells, each, user, err)
                      : sw_err_nomem(err, "cells of a row", columns * sizeof *cells);
     }
+
     sw_free(cells);
     sqlite3_finalize(st);
     sqlite3_set_authorizer(r->db, NULL, NULL);
+
     return code;
 }

@@ -99,20 +99,25 @@ struct sw_row *sw_row_copy(const struct sw_row *row)
     struct sw_row *copy = sw_calloc(1, sizeof *copy);
     if (!copy)
         return NULL;
+
     *copy = *row;
+
     copy->next = NULL;
     for (int i = 0; i < SW_ROW_CELLS; i++)
         if (row->cells[i].type == SW_CELL_TEXT)
             copy->cells[i].t = NULL;
+
     for (int i = 0; i < SW_ROW_CELLS; i++) {
         if (row->cells[i].type != SW_CELL_TEXT)
             continue;
+
         copy->cells[i].t = sw_strdup(row->cells[i].t);
         if (!copy->cells[i].t) {
             sw_row_free(copy);
             return NULL;
         }
     }
+
     return copy;
 }
 
@@ -120,9 +125,11 @@ void sw_row_free(struct sw_row *row)
 {
     if (!row)
         return;
+
     for (int i = 0; i < SW_ROW_CELLS; i++)
         if (row->cells[i].type == SW_CELL_TEXT)
             sw_free((void *)row->cells[i].t);
+
     sw_free(row);
 }
 
@@ -140,13 +147,16 @@ void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out)
 {
     const struct sw_row_spec *spec = &sw_row_specs[row->kind];
     struct sw_json_writer w;
+
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
     sw_json_string(&w, "run", uid);
     sw_json_string(&w, "row", spec->name);
+
     for (int i = 0; i < spec->columns; i++) {
         const struct sw_cell *c = &row->cells[i];
         const char *key = spec->column[i].name;
+
         if (c->type == SW_CELL_INT)
             sw_json_int(&w, key, c->i);
         else if (c->type == SW_CELL_REAL)
@@ -154,6 +164,7 @@ void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out)
         else if (c->type == SW_CELL_TEXT)
             sw_json_string(&w, key, c->t);
     }
+
     sw_json_close_object(&w);
     sw_buf_add(out, "\n");
 }
@@ -163,26 +174,32 @@ static bool parse_cell(const struct sw_json *v, enum sw_cell_type type, struct s
     *cell = SW_NULL;
     if (!v || v->type == SW_JSON_NULL)
         return true;
+
     if (type == SW_CELL_TEXT) {
         char *copy = v->type == SW_JSON_STRING ? sw_strdup(v->string) : NULL;
         if (copy)
             *cell = (struct sw_cell){SW_CELL_TEXT, {.t = copy}};
         return copy != NULL;
     }
+
     if (type == SW_CELL_INT) {
         int64_t i;
         if (v->type != SW_JSON_NUMBER || !sw_parse_int(v->string, &i))
             return false;
+
         *cell = SW_INT(i);
         return true;
     }
+
     if (v->type == SW_JSON_STRING &&
         (sw_str_eq(v->string, "inf") || sw_str_eq(v->string, "-inf"))) {
         *cell = SW_REAL(v->string[0] == '-' ? -INFINITY : INFINITY);
         return true;
     }
+
     if (v->type != SW_JSON_NUMBER)
         return false;
+
     *cell = SW_REAL(v->number);
     return true;
 }
@@ -193,6 +210,7 @@ static const struct sw_row_spec *find_spec(const struct sw_json *name)
         for (int k = 0; k < SW_ROW_KINDS; k++)
             if (sw_str_eq(sw_row_specs[k].name, name->string))
                 return &sw_row_specs[k];
+
     return NULL;
 }
 
@@ -204,6 +222,7 @@ int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[S
     int code = sw_json_parse(line, bytes, &root, err);
     if (code)
         return code;
+
     const struct sw_row_spec *spec = find_spec(sw_json_get(root, "row"));
     const struct sw_json *run = sw_json_get(root, "run");
     if (!spec || !run || run->type != SW_JSON_STRING || strlen(run->string) != SW_UID_TEXT - 1) {
@@ -215,13 +234,16 @@ int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[S
         code = sw_err_nomem(err, "row of a spool", sizeof *r);
         goto out;
     }
+
     r->kind = (enum sw_row_kind)(spec - sw_row_specs);
+
     r->series = -1;
     for (int i = 0; !code && i < spec->columns; i++)
         if (!parse_cell(sw_json_get(root, spec->column[i].name), spec->column[i].type,
                         &r->cells[i]))
             code = sw_err_set(err, SW_ERR_FORMAT, "invalid value of %s in a row of %s",
                               spec->column[i].name, spec->name);
+
 out:
     if (code) {
         sw_row_free(r);
@@ -229,6 +251,7 @@ out:
         memcpy(uid, run->string, SW_UID_TEXT);
         *row = r;
     }
+
     sw_json_free(root);
     return code;
 }

@@ -44,6 +44,7 @@ static void put(sw_live_word *w, uint64_t value)
 static void put_text(sw_live_word *to, size_t bytes, const char *text)
 {
     size_t length = text ? strnlen(text, bytes - 1) : 0;
+
     for (size_t at = 0; at <= length; at += 8) {
         uint64_t w = 0;
         if (length > at)
@@ -62,16 +63,20 @@ static struct sw_slot *slot_at(const struct sw_snapshot *s, int index)
 static int map_new_file(const char *path, size_t bytes, void *copy, struct sw_err *err)
 {
     sw_os()->unlink(path); /* left by a dead process that had our pid */
+
     int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return sw_err_errno(err, errno, "live snapshot %s", path);
+
     int reason = posix_fallocate(fd, 0, (off_t)bytes);
     if (!reason &&
         mmap(copy, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
         reason = errno;
+
     sw_os()->close(fd);
     if (!reason)
         return SW_OK;
+
     sw_os()->unlink(path);
     return sw_err_errno(err, reason, "live snapshot %s (%zu bytes)", path, bytes);
 }
@@ -80,7 +85,9 @@ static void fill_header(struct sw_snapshot *s, int64_t run_id, const char *run_u
                         const char *run_name, int64_t steps_total)
 {
     struct sw_process self;
+
     sw_process_self(&self);
+
     sw_live_word *w = s->words;
     put(&w[SW_LIVE_W_MAGIC], SW_LIVE_MAGIC);
     put(&w[SW_LIVE_W_VERSION], SW_LIVE_VERSION);
@@ -122,9 +129,11 @@ static int make_file(struct sw_snapshot *s, const char *temporary, struct sw_err
     int code = map_new_file(temporary, s->bytes, copy, err);
     if (code)
         return code;
+
     code = sw_mapped_watch(&s->mapped, copy, s->bytes, err);
     if (code)
         sw_os()->unlink(temporary);
+
     return code;
 }
 
@@ -134,6 +143,7 @@ static int name_file(const struct sw_snapshot *s, const char *temporary, struct 
 {
     if (sw_os()->rename(temporary, s->path) == 0)
         return SW_OK;
+
     const int reason = errno;
     sw_os()->unlink(temporary);
     return sw_err_errno(err, reason, "live snapshot %s", s->path);
@@ -153,32 +163,39 @@ int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, 
 {
     char *temporary = NULL;
     int code = SW_OK;
+
     if (slots < 0 || slots > SW_SNAPSHOT_MAX_SLOTS)
         return sw_err_set(err, SW_ERR_INVALID, "live snapshot: %d slots, the limit is %d", slots,
                           SW_SNAPSHOT_MAX_SLOTS);
+
     struct sw_snapshot *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "live snapshot", sizeof *s);
+
     s->slots = slots;
     s->bytes = SW_LIVE_HEADER_BYTES + (size_t)slots * SW_SNAPSHOT_SLOT_BYTES;
     s->words = sw_os()->map_pages(2 * COPY_BYTES);
     if (!s->words)
         code = sw_err_nomem(err, "live state", 2 * COPY_BYTES);
+
     if (!code && path) {
         s->path = sw_strdup(path);
         temporary = sw_format("%s.%lld.tmp", path, (long long)getpid());
         code = s->path && temporary ? make_file(s, temporary, err)
                                     : sw_err_nomem(err, "live snapshot's path", 0);
     }
+
     if (!code)
         fill(s, run_id, run_uid, run_name, steps_total);
     if (!code && path)
         code = name_file(s, temporary, err);
     sw_free(temporary);
+
     if (code)
         release(s);
     else
         *out = s;
+
     return code;
 }
 
@@ -191,18 +208,22 @@ void sw_snapshot_free(struct sw_snapshot *s)
 {
     if (!s)
         return;
+
     if (s->path) {
         sw_os()->unlink(s->path);
         put(&s->words[SW_LIVE_W_GONE], 1);
     }
+
     release(s);
 }
 
 int sw_snapshot_check(const struct sw_snapshot *s, struct sw_err *err)
 {
     struct stat st;
+
     if (!s->path)
         return SW_OK;
+
     if (sw_mapped_lost(s->mapped) ||
         (sw_os()->stat(s->path, &st) == 0 && (uint64_t)st.st_size < s->bytes))
         return sw_err_set(
@@ -210,6 +231,7 @@ int sw_snapshot_check(const struct sw_snapshot *s, struct sw_err *err)
             "live snapshot %s: another program truncated it; `singa-ws top` can no longer show the "
             "threads of this run, training continues",
             s->path);
+
     return SW_OK;
 }
 
@@ -254,6 +276,7 @@ void sw_slot_phase(struct sw_slot *slot, enum sw_phase phase, int64_t step, int 
                    const char *layer_name, int64_t now_ns)
 {
     uint64_t q = begin(slot);
+
     put(&slot->word[SW_SLOT_W_STEP], (uint64_t)step);
     put(&slot->word[SW_SLOT_W_PHASE_LAYER], (uint64_t)(uint32_t)layer << 32 | (uint32_t)phase);
     put(&slot->word[SW_SLOT_W_SINCE], (uint64_t)now_ns);
@@ -274,6 +297,7 @@ void sw_slot_wait_on(struct sw_slot *slot, struct sw_wait wait, const char *wait
                      int64_t now_ns)
 {
     uint64_t q = begin(slot);
+
     put_text(&slot->word[SW_SLOT_W_WAITING_FOR], SW_SNAPSHOT_TEXT, waiting_for);
     put(&slot->word[SW_SLOT_W_WAIT], (uint64_t)(uint32_t)wait.index << 32 | (uint32_t)wait.kind);
     put(&slot->word[SW_SLOT_W_WAIT_NUMBER], (uint64_t)wait.number);
@@ -286,6 +310,7 @@ void sw_slot_result(struct sw_slot *slot, int64_t step, double loss, int64_t sam
                     int64_t now_ns)
 {
     uint64_t q = begin(slot);
+
     put(&slot->word[SW_SLOT_W_DONE_STEP], (uint64_t)step);
     put(&slot->word[SW_SLOT_W_LOSS], sw_live_bits(loss));
     put(&slot->word[SW_SLOT_W_SAMPLES], (uint64_t)samples_done);

@@ -67,6 +67,7 @@ static inline void sw_live_get_text(const sw_live_word *from, size_t bytes, char
         uint64_t w = atomic_load_explicit(&from[at / 8], memory_order_acquire);
         memcpy(text + at, &w, 8);
     }
+
     text[bytes - 1] = 0;
 }
 

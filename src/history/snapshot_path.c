@@ -29,6 +29,7 @@ static void candidates_fini(struct candidates *p)
 static int find_candidates(struct candidates *p, struct sw_err *err)
 {
     *p = (struct candidates){0};
+
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/') {
         p->runtime = sw_format("%s/singa-ws", runtime);
@@ -36,10 +37,12 @@ static int find_candidates(struct candidates *p, struct sw_err *err)
         if (!p->runtime || !p->session)
             return sw_err_nomem(err, "path of the live snapshot", 0);
     }
+
     char *state = NULL;
     int code = sw_history_state_dir(&state, err);
     if (code)
         return p->runtime && code != SW_ERR_NOMEM ? SW_OK : code;
+
     p->state = sw_format("%s/live", state);
     sw_free(state);
     return p->state ? SW_OK : sw_err_nomem(err, "path of the live snapshot", 0);
@@ -50,9 +53,11 @@ static int make_private(const char *dir, const char *advice, struct sw_err *err)
 {
     if (sw_os()->mkdir(dir, 0700) != 0 && errno != EEXIST)
         return sw_err_errno(err, errno, "cannot create directory %s", dir);
+
     int code = sw_os_check_private_dir(dir, 0077, advice, err);
     if (!code && access(dir, W_OK | X_OK) != 0)
         code = sw_err_errno(err, errno, "directory %s", dir);
+
     return code;
 }
 
@@ -62,16 +67,21 @@ static int make_private(const char *dir, const char *advice, struct sw_err *err)
 static bool is_runtime_usable(const struct candidates *p, struct sw_log *log)
 {
     struct sw_err why = {0};
+
     if (!p->runtime)
         return false;
+
     int code = sw_os_check_private_dir(p->session, 0077, runtime_advice, &why);
     if (code == SW_ERR_NOTFOUND)
         return false;
+
     if (!code)
         code = make_private(p->runtime, runtime_advice, &why);
+
     if (code)
         sw_log_write(log, SW_LOG_WARN, "snapshot", "%s; using the state directory for live files",
                      why.text);
+
     return code == SW_OK;
 }
 
@@ -79,11 +89,14 @@ static bool is_runtime_usable(const struct candidates *p, struct sw_log *log)
 static int64_t temporary_pid(const char *name)
 {
     size_t n = strlen(name);
+
     if (!sw_str_ends(name, ".tmp"))
         return 0;
+
     size_t end = n - 4, start = end;
     while (start && name[start - 1] >= '0' && name[start - 1] <= '9')
         start--;
+
     return start && start < end && name[start - 1] == '.' ? strtoll(name + start, NULL, 10) : 0;
 }
 
@@ -94,6 +107,7 @@ static bool has_no_snapshot(const char *sock)
     struct stat st;
     char *live = sw_format("%.*s.live", (int)strlen(sock) - 5, sock);
     bool gone = live && sw_os()->stat(live, &st) != 0 && errno == ENOENT;
+
     sw_free(live);
     return gone;
 }
@@ -105,13 +119,16 @@ static bool is_stale(const char *path, const char *name)
         return !sw_process_alive(pid, 0, NULL);
     if (sw_str_ends(name, ".sock"))
         return has_no_snapshot(path);
+
     struct sw_snapshot_reader *r;
     struct sw_snapshot_state state;
     if (!sw_str_ends(name, ".live") || sw_snapshot_reader_open(&r, path, NULL) != SW_OK)
         return false;
+
     bool dead = sw_snapshot_reader_state(r, &state) &&
                 !sw_process_alive(state.pid, state.pid_start, state.boot_id);
     sw_snapshot_reader_close(r);
+
     return dead;
 }
 
@@ -120,12 +137,14 @@ static void remove_stale(const char *dir, const char *ending)
     DIR *d = opendir(dir);
     if (!d)
         return;
+
     for (struct dirent *e; (e = readdir(d));) {
         char *path = sw_str_ends(e->d_name, ending) ? sw_format("%s/%s", dir, e->d_name) : NULL;
         if (path && is_stale(path, e->d_name))
             sw_os()->unlink(path);
         sw_free(path);
     }
+
     closedir(d);
 }
 
@@ -136,11 +155,13 @@ static int choose_dir(const struct candidates *p, struct sw_log *log, const char
     *dir = p->runtime;
     if (is_runtime_usable(p, log))
         return SW_OK;
+
     *dir = p->state;
     if (!p->state)
         return sw_err_set(err, SW_ERR_IO,
                           "cannot choose a directory for the live snapshot: %s is not usable",
                           p->runtime);
+
     int code = sw_os_mkdirs(p->state, 0700, err);
     return code ? code : make_private(p->state, state_advice, err);
 }
@@ -150,9 +171,11 @@ int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path, struc
     struct candidates p;
     const char *dir = NULL;
     int code = find_candidates(&p, err);
+
     *path = NULL;
     if (!code)
         code = choose_dir(&p, log, &dir, err);
+
     if (!code) {
         remove_stale(dir, ".tmp");
         remove_stale(dir, ".live");
@@ -161,6 +184,7 @@ int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path, struc
         if (!*path)
             code = sw_err_nomem(err, "path of the live snapshot", 0);
     }
+
     candidates_fini(&p);
     return code;
 }
@@ -171,13 +195,17 @@ int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
     struct stat st;
     struct sw_err ignored;
     int code = find_candidates(&p, err);
+
     *path = NULL;
+
     const char *dirs[] = {p.runtime, p.state};
     for (int i = 0; !code && i < 2; i++)
         if (dirs[i] && sw_os_check_private_dir(dirs[i], 0077, "", &ignored) != SW_OK)
             dirs[i] = NULL; /* a directory that others can write is not trusted */
+
     for (int i = 0; !code && i < 2 && !*path; i++) {
         char *candidate = dirs[i] ? sw_format("%s/%s.live", dirs[i], run_uid) : NULL;
+
         if (dirs[i] && !candidate)
             code = sw_err_nomem(err, "path of the live snapshot", 0);
         else if (candidate && sw_os()->stat(candidate, &st) == 0)
@@ -185,9 +213,12 @@ int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
         else
             sw_free(candidate);
     }
+
     candidates_fini(&p);
+
     if (!code && !*path)
         code =
             sw_err_set(err, SW_ERR_NOTFOUND, "run %s has no live snapshot on this host", run_uid);
+
     return code;
 }

@@ -36,6 +36,7 @@ static void copy_slot(const struct sw_slot *slot, struct sw_slot_state *out)
 {
     uint64_t phase_layer = get(&slot->word[SW_SLOT_W_PHASE_LAYER]);
     uint64_t wait = get(&slot->word[SW_SLOT_W_WAIT]);
+
     out->step = (int64_t)get(&slot->word[SW_SLOT_W_STEP]);
     out->phase = (enum sw_phase)(uint32_t)phase_layer;
     out->thread = (int)get(&slot->word[SW_SLOT_W_THREAD]);
@@ -56,16 +57,20 @@ static void copy_slot(const struct sw_slot *slot, struct sw_slot_state *out)
 bool sw_live_read_slot(const struct sw_slot *slot, struct sw_slot_state *out)
 {
     struct sw_slot_state state;
+
     for (int i = 0; i < READ_TRIES; i++) {
         uint64_t before = get(&slot->word[SW_SLOT_W_SEQUENCE]);
         if (before & 1)
             continue;
+
         copy_slot(slot, &state);
         if (atomic_load_explicit(&slot->word[SW_SLOT_W_SEQUENCE], memory_order_relaxed) != before)
             continue;
+
         *out = state;
         return true;
     }
+
     return false;
 }
 
@@ -76,11 +81,13 @@ static int check_header(const sw_live_word *w, size_t bytes, const char *path, i
 {
     if (bytes < SW_LIVE_HEADER_BYTES || get(&w[SW_LIVE_W_MAGIC]) != SW_LIVE_MAGIC)
         return sw_err_set(err, SW_ERR_FORMAT, "%s is not a live snapshot of singa-ws", path);
+
     uint64_t version = get(&w[SW_LIVE_W_VERSION]), n = get(&w[SW_LIVE_W_SLOTS]);
     if (version != SW_LIVE_VERSION)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "%s has version %llu of the live snapshot format, this program reads %d",
                           path, (unsigned long long)version, SW_LIVE_VERSION);
+
     if (get(&w[SW_LIVE_W_HEADER_BYTES]) != SW_LIVE_HEADER_BYTES ||
         get(&w[SW_LIVE_W_SLOT_BYTES]) != SW_SNAPSHOT_SLOT_BYTES || n > SW_SNAPSHOT_MAX_SLOTS ||
         get(&w[SW_LIVE_W_FILE_BYTES]) != bytes ||
@@ -89,6 +96,7 @@ static int check_header(const sw_live_word *w, size_t bytes, const char *path, i
             err, SW_ERR_FORMAT,
             "%s: the file size of %zu bytes does not match its header with %llu slots", path, bytes,
             (unsigned long long)n);
+
     *slots = (int)n;
     return SW_OK;
 }
@@ -96,12 +104,14 @@ static int check_header(const sw_live_word *w, size_t bytes, const char *path, i
 static int open_file(struct sw_snapshot_reader *r, struct sw_err *err)
 {
     struct stat st;
+
     r->fd = sw_os()->open(r->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (r->fd < 0 || sw_os()->fstat(r->fd, &st) != 0)
         return sw_err_errno(err, errno, "live snapshot %s", r->path);
     if (!S_ISREG(st.st_mode) || st.st_size < SW_LIVE_HEADER_BYTES ||
         st.st_size > SW_LIVE_HEADER_BYTES + SW_SNAPSHOT_MAX_SLOTS * SW_SNAPSHOT_SLOT_BYTES)
         return sw_err_set(err, SW_ERR_FORMAT, "%s is not a live snapshot of singa-ws", r->path);
+
     r->bytes = (size_t)st.st_size;
     return SW_OK;
 }
@@ -111,6 +121,7 @@ static int map_file(struct sw_snapshot_reader *r, struct sw_err *err)
     void *map = mmap(NULL, r->bytes, PROT_READ, MAP_SHARED, r->fd, 0);
     if (map == MAP_FAILED)
         return sw_err_errno(err, errno, "live snapshot %s", r->path);
+
     r->words = map;
     return sw_mapped_watch(&r->mapped, map, r->bytes, err);
 }
@@ -120,8 +131,10 @@ int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path, s
     struct sw_snapshot_reader *r = sw_calloc(1, sizeof *r);
     if (!r)
         return sw_err_nomem(err, "live snapshot reader", sizeof *r);
+
     r->fd = -1;
     r->path = sw_strdup(path);
+
     int code = r->path ? open_file(r, err) : sw_err_nomem(err, path, strlen(path) + 1);
     if (code)
         goto out;
@@ -131,12 +144,15 @@ int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path, s
     code = check_header(r->words, r->bytes, path, &r->slots, err);
     if (code)
         goto out;
+
     code = sw_snapshot_reader_check(r, err);
+
 out:
     if (code)
         sw_snapshot_reader_close(r);
     else
         *out = r;
+
     return code;
 }
 
@@ -150,6 +166,7 @@ void sw_snapshot_reader_close(struct sw_snapshot_reader *r)
 {
     if (!r)
         return;
+
     sw_mapped_forget(r->mapped);
     if (r->words)
         munmap((void *)r->words, r->bytes);
@@ -163,6 +180,7 @@ bool sw_snapshot_reader_state(const struct sw_snapshot_reader *r, struct sw_snap
 {
     const sw_live_word *w = r->words;
     char uid[SW_LIVE_UID_TEXT];
+
     memset(out, 0, sizeof *out);
     out->pid = (int64_t)get(&w[SW_LIVE_W_PID]);
     out->pid_start = (int64_t)get(&w[SW_LIVE_W_PID_START]);
@@ -178,6 +196,7 @@ bool sw_snapshot_reader_state(const struct sw_snapshot_reader *r, struct sw_snap
         out->status = SW_RUN_CRASHED;
     out->gone = get(&w[SW_LIVE_W_GONE]) != 0;
     out->slots = r->slots;
+
     return out->pid > 0;
 }
 

@@ -22,9 +22,11 @@ int sw_spool_init(struct sw_spool *s, const char *db_path, const char *out_dir, 
     memset(s, 0, sizeof *s);
     strncpy(s->uid, uid, sizeof s->uid - 1);
     s->path = sw_format("%s/metrics.jsonl", out_dir);
+
     s->db_path = sw_strdup(db_path);
     if (s->path && s->db_path)
         return SW_OK;
+
     sw_spool_fini(s);
     return sw_err_nomem(err, "path of a spool", 0);
 }
@@ -46,8 +48,10 @@ static int write_some(int fd, const char *text, size_t bytes, size_t *done, cons
             continue;
         if (n <= 0)
             return sw_err_set(err, SW_ERR_IO, "%s: %s", path, strerror(n < 0 ? errno : ENOSPC));
+
         *done += (size_t)n;
     }
+
     return SW_OK;
 }
 
@@ -58,16 +62,20 @@ static int lead_of(int fd, const char *path, char lead[HEAD_BYTES_MAX], struct s
     struct stat st;
     char last = '\n';
     uint64_t id;
+
     lead[0] = 0;
     if (sw_os()->fstat(fd, &st) != 0)
         return sw_err_errno(err, errno, "%s", path);
+
     if (st.st_size > 0) {
         if (sw_os()->pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
             strcpy(lead, "\n");
         return SW_OK;
     }
+
     if (sw_os()->random_bytes(&id, sizeof id) != 0)
         return sw_err_errno(err, errno, "%s: random bytes", path);
+
     snprintf(lead, HEAD_BYTES_MAX, "{\"row\":\"spool\",\"id\":\"%016llx\",\"version\":1}\n",
              (unsigned long long)id);
     return SW_OK;
@@ -81,18 +89,22 @@ static int append(const char *path, const char *lines, size_t bytes, size_t *tak
     int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0)
         return sw_err_set(err, SW_ERR_IO, "%s: %s", path, strerror(errno));
+
     int code = lead_of(fd, path, lead, err);
     if (!code)
         code = write_some(fd, lead, strlen(lead), &done, path, err);
+
     /* A file with a truncated head could never be merged, so the head is removed again. */
     if (code && lead[0] == '{' && sw_os()->ftruncate(fd, 0) != 0)
         sw_os()->unlink(path);
+
     if (!code) {
         code = write_some(fd, lines, bytes, &done, path, err);
         while (done && lines[done - 1] != '\n')
             done--;
         *taken = done;
     }
+
     sw_os()->close(fd);
     return code;
 }
@@ -109,9 +121,11 @@ static void announce(const struct sw_spool *s)
 {
     struct stat st;
     char *path = announcement_path(s->db_path, s->uid), *dir = announcement_path(s->db_path, "");
+
     if (path && dir && sw_os()->stat(path, &st) != 0 && sw_os_mkdirs(dir, 0700, NULL) == SW_OK)
         if (sw_os_replace_file(path, s->path, strlen(s->path), 0600, NULL) != SW_OK)
             sw_os()->unlink(path);
+
     sw_free(path);
     sw_free(dir);
 }
@@ -120,11 +134,13 @@ int sw_spool_append(struct sw_spool *s, const char *lines, size_t bytes, size_t 
                     struct sw_err *err)
 {
     *taken = 0;
+
     int code = append(s->path, lines, bytes, taken, err);
     if (*taken) {
         s->waiting = true;
         announce(s);
     }
+
     return code;
 }
 
@@ -154,6 +170,7 @@ static bool read_head(struct chunk *p, size_t *head_bytes)
     char *end = n > 0 ? memchr(head, '\n', (size_t)n) : NULL;
     if (!end || sw_json_parse(head, (size_t)(end - head), &root, NULL) != SW_OK)
         return false;
+
     const struct sw_json *row = sw_json_get(root, "row"), *id = sw_json_get(root, "id");
     bool ok = row && row->type == SW_JSON_STRING && sw_str_eq(row->string, "spool") && id &&
               id->type == SW_JSON_STRING && strlen(id->string) < sizeof p->id;
@@ -161,6 +178,7 @@ static bool read_head(struct chunk *p, size_t *head_bytes)
         strcpy(p->id, id->string);
     *head_bytes = (size_t)(end - head) + 1;
     sw_json_free(root);
+
     return ok;
 }
 
@@ -171,6 +189,7 @@ static int read_chunk(struct chunk *p, const char *path, struct sw_err *err)
         char *more = sw_realloc_array(p->text, want, 1);
         if (!more)
             return sw_err_nomem(err, "chunk of a spool", want);
+
         p->text = more;
         while (p->bytes < want) {
             ssize_t n = sw_os()->pread(p->fd, p->text + p->bytes, want - p->bytes,
@@ -183,8 +202,10 @@ static int read_chunk(struct chunk *p, const char *path, struct sw_err *err)
                 p->at_end = true;
                 return SW_OK;
             }
+
             p->bytes += (size_t)n;
         }
+
         if (memchr(p->text, '\n', p->bytes) || want >= LINE_BYTES_MAX)
             return SW_OK;
     }
@@ -200,6 +221,7 @@ static int merge_line(struct sw_store *store, const char *line, size_t bytes, st
         m->damaged += bytes > 0;
         return SW_OK;
     }
+
     if (!code)
         code = sw_store_apply(store, uid, row, err);
     sw_row_free(row);
@@ -207,6 +229,7 @@ static int merge_line(struct sw_store *store, const char *line, size_t bytes, st
         m->refused++;
         return SW_OK;
     }
+
     m->rows += code == SW_OK;
     return code;
 }
@@ -216,13 +239,16 @@ static int merge_lines(struct sw_store *store, const struct chunk *p, size_t *us
                        struct sw_merge *m, struct sw_err *err)
 {
     int code = SW_OK;
+
     for (*used = 0; !code && *used < p->bytes;) {
         const char *line = p->text + *used, *end = memchr(line, '\n', p->bytes - *used);
         if (!end)
             break;
+
         code = merge_line(store, line, (size_t)(end - line), m, err);
         *used += (size_t)(end - line) + 1;
     }
+
     return code;
 }
 
@@ -232,9 +258,11 @@ static int merge_open_file(struct sw_store *store, struct chunk *p, const char *
     size_t head_bytes, used = 0;
     if (!read_head(p, &head_bytes))
         return SW_OK;
+
     int code = sw_store_spool_offset(store, p->id, &p->offset, err);
     if (code)
         return code;
+
     if (p->offset < (int64_t)head_bytes)
         p->offset = (int64_t)head_bytes;
     code = read_chunk(p, path, err);
@@ -243,6 +271,7 @@ static int merge_open_file(struct sw_store *store, struct chunk *p, const char *
     if (!code && used)
         code = sw_store_set_spool_offset(store, p->id, path, p->offset + (int64_t)used, err);
     m->more = !code && !p->at_end && used;
+
     return code;
 }
 
@@ -250,14 +279,17 @@ int sw_spool_merge_chunk(struct sw_store *store, const char *path, struct sw_mer
                          struct sw_err *err)
 {
     m->more = false;
+
     struct chunk p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
     if (p.fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? SW_OK
                    : sw_err_set(err, SW_ERR_IO, "%s: %s", path, strerror(errno));
+
     int code = merge_open_file(store, &p, path, m, err);
     sw_os()->close(p.fd);
     sw_free(p.text);
+
     return code;
 }
 
@@ -271,37 +303,46 @@ static int add_announced(struct sw_spool_list *list, const char *db_path, const 
 {
     struct sw_announced a = {.announcement = announcement_path(db_path, name)};
     struct sw_announced *more = sw_realloc_array(list->items, list->count + 1, sizeof a);
+
     if (more)
         list->items = more;
     if (!more || !a.announcement) {
         sw_free(a.announcement);
         return sw_err_nomem(err, "list of spools", 0);
     }
+
     size_t bytes;
+
     /* An announcement that cannot be read now is retried by the next job. */
     if (sw_os_read_file(a.announcement, PATH_BYTES_MAX, &a.spool, &bytes, err) != SW_OK)
         sw_free(a.announcement);
     else
         list->items[list->count++] = a;
+
     return SW_OK;
 }
 
 int sw_spool_list(const char *db_path, struct sw_spool_list *list, struct sw_err *err)
 {
     memset(list, 0, sizeof *list);
+
     char *dir = announcement_path(db_path, "");
     if (!dir)
         return sw_err_nomem(err, "path of the spools", 0);
+
     DIR *d = opendir(dir);
     sw_free(dir);
+
     int code = SW_OK;
     for (struct dirent *e; !code && d && (e = readdir(d));)
         if (is_uid(e->d_name))
             code = add_announced(list, db_path, e->d_name, err);
+
     if (d)
         closedir(d);
     if (code)
         sw_spool_list_fini(list);
+
     return code;
 }
 
@@ -311,6 +352,7 @@ void sw_spool_list_fini(struct sw_spool_list *list)
         sw_free(list->items[i].announcement);
         sw_free(list->items[i].spool);
     }
+
     sw_free(list->items);
     memset(list, 0, sizeof *list);
 }

@@ -81,6 +81,7 @@ struct sw_query sw_query_begin(sqlite3 *db, const char *path, const char *sql,
 
     int rc = sqlite3_prepare_v2(db, sql, -1, &q.st, NULL);
     int wanted = rc == SQLITE_OK ? sqlite3_bind_parameter_count(q.st) : 0;
+
     for (int i = 0; rc == SQLITE_OK && i < wanted && i < (int)count; i++)
         rc = sw_query_bind(q.st, i + 1, &cells[i]);
 

@@ -98,6 +98,7 @@ static int bind_row(sqlite3_stmt *st, int64_t run_id, const struct sw_row *row)
 {
     int wanted = sqlite3_bind_parameter_count(st), cells = sw_row_specs[row->kind].columns;
     int rc = wanted ? sqlite3_bind_int64(st, 1, run_id) : SQLITE_OK;
+
     for (int i = 0; rc == SQLITE_OK && i < cells && i + 2 <= wanted; i++)
         rc = sw_query_bind(st, i + 2, &row->cells[i]);
     return rc;
@@ -110,23 +111,28 @@ static int run(struct sw_store *s, const struct sw_row *row, int index, int64_t 
 {
     sqlite3_stmt **st = &s->statements[row->kind][index];
     int rc = SQLITE_OK;
+
     if (!*st)
         rc = sqlite3_prepare_v3(s->db, sql_of[row->kind][index], -1, SQLITE_PREPARE_PERSISTENT, st,
                                 NULL);
+
     if (rc == SQLITE_OK)
         rc = bind_row(*st, run_id, row);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(*st);
     if (rc == SQLITE_ROW && value)
         *value = sqlite3_column_int64(*st, 0);
+
     int code = sw_sqlite_check(s->db, rc, s->path, err);
     if ((rc & 0xff) == SQLITE_CONSTRAINT || (rc & 0xff) == SQLITE_TOOBIG)
         code = sw_err_set(err, SW_ERR_INVALID, "%s: cannot store a row of %s: %s", s->path,
                           sw_row_specs[row->kind].name, sqlite3_errmsg(s->db));
+
     if (*st) {
         sqlite3_reset(*st);
         sqlite3_clear_bindings(*st);
     }
+
     return code;
 }
 
@@ -138,13 +144,16 @@ static int find_series(struct sw_store *s, const struct sw_row *row, int64_t run
         *id = s->series[row->series];
         return SW_OK;
     }
+
     *id = 0;
+
     int code = run(s, row, 1, run_id, id, err);
     if (!code && !*id) {
         code = run(s, row, 0, run_id, NULL, err);
         if (!code)
             code = run(s, row, 1, run_id, id, err);
     }
+
     if (!code && row->series >= 0)
         s->series[row->series] = *id;
     return code;
@@ -171,6 +180,7 @@ int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id, struct
     if (strcmp(s->cached_uid, uid) != 0)
         s->newest_step = -1;
     strncpy(s->cached_uid, uid, sizeof s->cached_uid - 1);
+
     return SW_OK;
 }
 
@@ -198,14 +208,17 @@ static int check_summary(struct sw_store *s, int64_t run_id, const struct sw_row
     int cell = step_cell(row->kind);
     if (cell < 0 && row->kind != SW_ROW_SEGMENT)
         return SW_OK;
+
     int64_t step = row->cells[cell < 0 ? 0 : cell].i;
     bool valid = cell < 0 ? step >= s->summed_to : step > s->summed_to;
     if (cell < 0)
         s->newest_step = step;
     else if (step > s->newest_step)
         s->newest_step = step;
+
     if (valid)
         return SW_OK;
+
     s->summed_to = -1;
     return sw_summary_drop(s->db, s->path, run_id, err);
 }
@@ -214,24 +227,30 @@ int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row
                    struct sw_err *err)
 {
     int64_t id = 0;
+
     if (row->kind == SW_ROW_RUN) {
         s->cached_run = 0;
         return apply_plain(s, 0, row, err);
     }
+
     int code = sw_store_run_id(s, uid, &id, err);
     if (!code && !id)
         return sw_err_set(err, SW_ERR_INVALID, "%s: run %s is unknown", s->path, uid);
+
     if (!code)
         code = check_summary(s, id, row, err);
+
     if (!code && row->kind != SW_ROW_POINT)
         code = apply_plain(s, id, row, err);
     else if (!code && !(code = find_series(s, row, id, &id, err)))
         code = run(s, row, 2, id, NULL, err);
+
     if (!code && row->kind == SW_ROW_FINISH) {
         s->summed_to = -1; /* read again if further rows arrive */
         s->cached_run = 0;
         code = sw_summary_add_all(s->db, s->path, id, err);
     }
+
     return code;
 }
 
@@ -240,6 +259,7 @@ int sw_store_update_summaries(struct sw_store *s, struct sw_err *err)
     int64_t upto = s->newest_step - SUMMARY_LAG;
     if (!s->cached_run || upto - s->summed_to < SUMMARY_INTERVAL)
         return SW_OK;
+
     s->summed_to = upto;
     return sw_summary_add(s->db, s->path, s->cached_run, upto, err);
 }
@@ -260,6 +280,7 @@ static struct sw_cell cell_of(sqlite3_stmt *st, int column, enum sw_cell_type ty
         return SW_INT(sqlite3_column_int64(st, column));
     if (type == SW_CELL_REAL)
         return SW_REAL(sqlite3_column_double(st, column));
+
     return SW_TEXT((const char *)sqlite3_column_text(st, column));
 }
 
@@ -278,6 +299,7 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
     struct sw_query q =
         sw_query_begin(s->db, s->path, sw_buf_text(&sql), SW_CELLS(SW_INT(run_id)), err);
     *row = NULL;
+
     bool found = sw_query_next(&q);
     if (found) {
         for (int i = 0; i < spec->columns; i++)
@@ -290,6 +312,7 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
         code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run %lld", s->path, (long long)run_id);
     else if (!code && !*row)
         code = sw_err_nomem(err, "row of a run", sizeof r);
+
     sw_buf_fini(&sql);
     return code;
 }

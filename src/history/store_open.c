@@ -27,10 +27,13 @@ static int make_parent(const char *path, struct sw_err *err)
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path)
         return SW_OK;
+
     char *parent = sw_strdup(path);
     if (!parent)
         return sw_err_nomem(err, "path of the history", 0);
+
     parent[slash - path] = 0;
+
     int code = sw_os_mkdirs(parent, 0700, err);
     sw_free(parent);
     return code;
@@ -40,14 +43,18 @@ static int open_lock(struct sw_store *s, struct sw_err *err)
 {
     if (s->lock_fd >= 0)
         return SW_OK;
+
     char *path = sw_format("%s-lock", s->path);
     if (!path)
         return sw_err_nomem(err, "path of the history's lock", 0);
+
     int code = SW_OK;
+
     s->lock_fd = sw_os()->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->lock_fd < 0)
         code =
             sw_err_set(err, SW_ERR_IO, "cannot open the lock file %s: %s", path, strerror(errno));
+
     sw_free(path);
     return code;
 }
@@ -61,13 +68,16 @@ static void sleep_ms(int ms)
 static int take_lock(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
     int64_t until = sw_os()->monotonic_ns() + wait_ms * 1000000ll;
+
     while (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return sw_err_set(err, SW_ERR_IO, "cannot lock %s: %s", s->path, strerror(errno));
         if (sw_os()->monotonic_ns() >= until)
             return sw_err_set(err, SW_ERR_BUSY, "%s is locked by another process", s->path);
+
         sleep_ms(1);
     }
+
     return SW_OK;
 }
 
@@ -103,6 +113,7 @@ static int create_and_migrate(struct sw_store *s, struct sw_err *err)
     if (!wal)
         return sw_err_set(err, SW_ERR_IO,
                           "%s: the file system does not support the WAL mode of SQLite", s->path);
+
     return sw_schema_migrate(s->db, s->path, err);
 }
 
@@ -114,6 +125,7 @@ static int open_file(struct sw_store *s, struct sw_err *err)
     code = open_lock(s, err);
     if (code)
         return code;
+
     /* We create the file ourselves so that it is private. A file that cannot be opened for writing
      * may still be readable. */
     int fd = sw_os()->open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
@@ -122,22 +134,27 @@ static int open_file(struct sw_store *s, struct sw_err *err)
         sw_os()->close(fd);
     if (sw_os()->stat(s->path, &st) == 0 && sw_os_need_regular(s->path, &st, err) != SW_OK)
         return SW_ERR_FORMAT;
+
     int rc = sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     code = sw_sqlite_check(s->db, rc, s->path, err);
     if (code)
         return code;
+
     sqlite3_extended_result_codes(s->db, 1);
     sqlite3_busy_timeout(s->db, BUSY_MS);
     sw_sqlite_harden(s->db);
+
     if (sw_os()->stat(s->path, &st) == 0) {
         s->device = st.st_dev;
         s->inode = st.st_ino;
     }
+
     code = sw_sqlite_exec(s->db,
                           "PRAGMA wal_autocheckpoint = 0; PRAGMA foreign_keys = ON;"
                           "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;"
                           "PRAGMA journal_size_limit = 67108864",
                           s->path, err);
+
     /* The automatic checkpoint is a WAL hook; this one replaces it. */
     sqlite3_wal_hook(s->db, note_wal_pages, s);
     return code;
@@ -155,12 +172,14 @@ static int try_open(struct sw_store *s, int wait_ms, struct sw_err *err)
     code = journal_is_wal(s, "PRAGMA journal_mode", &wal, err);
     if (code)
         goto out;
+
     if (!wal || version < SW_SCHEMA_VERSION) {
         code = take_lock(s, wait_ms, err);
         if (!code)
             code = create_and_migrate(s, err);
         release_lock(s);
     }
+
 out:
     if (code)
         sw_store_close(s);
@@ -173,10 +192,12 @@ int sw_store_open(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
     int64_t until = sw_os()->monotonic_ns() + wait_ms * 1000000ll;
     int code = s->db ? SW_OK : try_open(s, wait_ms, err);
+
     while (code == SW_ERR_BUSY && sw_os()->monotonic_ns() < until) {
         sleep_ms(2);
         code = try_open(s, wait_ms, err);
     }
+
     return code;
 }
 
@@ -190,8 +211,10 @@ void sw_store_close(struct sw_store *s)
             sqlite3_finalize(s->statements[k][i]);
             s->statements[k][i] = NULL;
         }
+
     if (s->db) {
         bool locked = s->lock_fd >= 0 && !sw_store_moved(s) && take_lock(s, 200, NULL) == SW_OK;
+
         if (!locked)
             sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sqlite3_close(s->db);
@@ -199,6 +222,7 @@ void sw_store_close(struct sw_store *s)
         if (locked)
             release_lock(s);
     }
+
     if (s->lock_fd >= 0)
         sw_os()->close(s->lock_fd);
     s->lock_fd = -1;
@@ -223,6 +247,7 @@ bool sw_store_moved(const struct sw_store *s)
 int sw_store_begin(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
     int64_t until = sw_os()->monotonic_ns() + wait_ms * 1000000ll;
+
     for (;;) {
         int64_t left_ms = (until - sw_os()->monotonic_ns()) / 1000000;
         int code = take_lock(s, left_ms > 0 ? (int)left_ms : 0, err);
@@ -233,9 +258,11 @@ int sw_store_begin(struct sw_store *s, int wait_ms, struct sw_err *err)
             s->cached_run = 0; /* others may have changed its summaries */
             return SW_OK;
         }
+
         release_lock(s);
         if (code != SW_ERR_BUSY || sw_os()->monotonic_ns() >= until)
             return code;
+
         sleep_ms(2);
     }
 }
@@ -254,6 +281,7 @@ int sw_store_end(struct sw_store *s, int code, struct sw_err *err)
 {
     if (!code)
         code = sw_sqlite_exec(s->db, "COMMIT", s->path, err);
+
     if (code) {
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
         /* The rollback may have undone inserts whose ids were cached. */
@@ -262,6 +290,7 @@ int sw_store_end(struct sw_store *s, int code, struct sw_err *err)
     } else {
         move_wal(s);
     }
+
     release_lock(s);
     return code;
 }
@@ -271,10 +300,12 @@ int sw_store_exec(struct sw_store *s, const char *sql, int wait_ms, struct sw_er
     int code = take_lock(s, wait_ms, err);
     if (code)
         return code;
+
     code = sw_sqlite_exec(s->db, sql, s->path, err);
     if (!code)
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     s->wal_pages = 0;
     release_lock(s);
+
     return code;
 }

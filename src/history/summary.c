@@ -48,9 +48,11 @@ int sw_summary_add(sqlite3 *db, const char *path, int64_t run_id, int64_t upto_s
                    struct sw_err *err)
 {
     int code = SW_OK;
+
     for (size_t i = 0; !code && i < sizeof add_sql / sizeof *add_sql; i++)
         code = sw_query_once(db, path, add_sql[i], SW_CELLS(SW_INT(run_id), SW_INT(upto_step)),
                              NULL, err);
+
     return code;
 }
 
@@ -64,6 +66,7 @@ int sw_summary_add_all(sqlite3 *db, const char *path, int64_t run_id, struct sw_
         " UNION ALL SELECT * FROM (SELECT max(step) FROM link_traffic WHERE run_id = ?1))";
     int64_t last = -1;
     int code = sw_query_once(db, path, last_sql, SW_CELLS(SW_INT(run_id)), &last, err);
+
     return code ? code : sw_summary_add(db, path, run_id, last, err);
 }
 

@@ -20,6 +20,7 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data %s] section", split);
+
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     w->parts[SW_SPLIT_EVAL] = NULL;
     w->eval = NULL;
@@ -27,6 +28,7 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     job->data.source[SW_SPLIT_EVAL] = NULL;
     sw_free(w->param_of[SW_SPLIT_EVAL]);
     w->param_of[SW_SPLIT_EVAL] = NULL;
+
     int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
     return rc == SW_OK ? sw_job_build_eval(job, err) : rc;
 }
@@ -44,6 +46,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
 {
     struct sw_worker *w = &job->workers[0];
     int rc = sw_worker_attach(w, err);
+
     if (rc == SW_OK)
         rc = sw_table_allocate(job->params.table, err);
     if (rc == SW_OK)
@@ -60,6 +63,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
         rc = sw_snapshot_new(&job->events.snapshot, NULL, 0, "", job->name, 0, 1, err);
     if (rc == SW_OK)
         w->slot = sw_snapshot_slot(job->events.snapshot, 0);
+
     return rc == SW_OK ? sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err) : rc;
 }
 
@@ -69,14 +73,18 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     struct sw_worker *w = &job->workers[0];
     int64_t began_ns = sw_os()->monotonic_ns();
     int rc = sw_servers_settle(&w->shared, job->topology, err);
+
     if (rc == SW_OK && job->topology->workers != 1)
         rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
+
     if (rc == SW_OK && split &&
         !(w->eval && sw_str_eq(split, job->data.section[SW_SPLIT_EVAL]->name)))
         rc = choose_split(job, split, err);
+
     if (rc == SW_OK && !w->eval)
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
                         "the recipe has no [data val] or [data test] section to evaluate on");
+
     if (rc == SW_OK)
         rc = prepare(job, weights, err);
     if (rc == SW_OK)
@@ -87,6 +95,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     job->events.snapshot = NULL;
     if (rc != SW_OK)
         return rc;
+
     *out = (struct sw_job_event){.type = SW_JOB_EVAL,
                                  .step = job->span.evaluated_step,
                                  .split = job->data.section[SW_SPLIT_EVAL]->name,
@@ -97,5 +106,6 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     out->samples_per_s = (double)job->data.source[SW_SPLIT_EVAL]->records / out->elapsed_s;
     out->skipped_records = sw_source_skipped(job->data.source[SW_SPLIT_EVAL]);
     memcpy(out->metric, job->metrics.last[SW_SPLIT_EVAL], sizeof out->metric);
+
     return SW_OK;
 }

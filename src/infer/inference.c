@@ -33,27 +33,33 @@ static bool has_output(const struct sw_section *s)
 static const char *default_layer(const struct sw_recipe *recipe)
 {
     const char *found = NULL, *last = NULL;
+
     for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s)) {
         const struct sw_layer_conf *conf = s->common;
+
         if (!in_evaluation(s))
             continue;
+
         if (type_of(s)->role == SW_ROLE_LOSS && conf->src.count > 0)
             found = conf->src.items[0];
         if (has_output(s) && type_of(s)->role != SW_ROLE_LOSS)
             last = s->name;
     }
+
     return found ? found : last;
 }
 
 static int unknown_layer(const struct sw_recipe *recipe, const char *name, struct sw_err *err)
 {
     enum { MOST = 1024 };
+
     const char *names[MOST];
     size_t count = 0;
     for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s && count < MOST;
          s = sw_section_next(s))
         if (in_evaluation(s) && has_output(s))
             names[count++] = s->name;
+
     const char *near = sw_str_nearest(name, names, count);
     const char *stage = sw_recipe_stage_name(recipe, sw_recipe_stage(recipe));
     return sw_err_set(err, SW_ERR_INVALID, "--layer %s: %s%s has no such layer%s%s%s%s", name,
@@ -66,6 +72,7 @@ int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const 
                         struct sw_err *err)
 {
     name = name ? name : default_layer(recipe);
+
     const struct sw_section *s = name ? sw_recipe_find(recipe, "layer", name) : NULL;
     if (!s)
         return unknown_layer(recipe, name ? name : "", err);
@@ -76,6 +83,7 @@ int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const 
         return sw_err_set(err, SW_ERR_INVALID,
                           "--layer %s: the layer is not in the evaluation net (include = train)",
                           name);
+
     *layer = s->name;
     return SW_OK;
 }
@@ -96,12 +104,15 @@ static int build_net(struct sw_inference *f, struct sw_recipe *recipe,
                                .carry = a->carry,
                                .steps = a->steps,
                                .until = a->layer};
+
     int rc = sw_net_new(&args, &f->w->eval, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_desc *d = &sw_inference_layer(f)->dst.desc;
     if (d->ndim == 0 || d->dim[0] % a->rows != 0)
         return sw_err_set(err, SW_ERR_INVALID, "--layer %s: its output has no rows", a->layer);
+
     return SW_OK;
 }
 
@@ -111,16 +122,20 @@ static int read_tensor(struct sw_inference *inf, const char *weights, const stru
                        struct sw_err *err)
 {
     struct sw_tensor **t = &inf->tensors[inf->tensor_count];
+
     int rc = sw_tensor_new(inf->w->device, layout, name, t, err);
     if (rc != SW_OK)
         return rc;
+
     inf->tensor_count++;
     *data = (*t)->data;
     if (!sw_st_find(f, name))
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", weights, name);
+
     rc = sw_st_read_tensor(f, name, *t, inf->w->stream, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "%s", weights);
+
     return layout->dtype == SW_F32
                ? sw_checkpoint_check_finite(inf->w->stream, *data, layout, name, weights, err)
                : SW_OK;
@@ -131,18 +146,22 @@ static int read_params(struct sw_inference *inf, const char *weights, const stru
 {
     struct sw_net *net = inf->w->eval;
     int params = sw_net_param_count(net), rc = SW_OK;
+
     for (int i = 0; i < params && rc == SW_OK; i++) {
         const struct sw_net_param *np = sw_net_param(net, i);
         const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
         void *data = NULL;
+
         if (np->root >= 0) { /* tied to an earlier one, which is bound already */
             const struct sw_net_param *root = sw_net_param(net, np->root);
             data = (void *)(uintptr_t)sw_net_layer(net, root->layer)->param[root->index].value;
         } else {
             rc = read_tensor(inf, weights, f, np->name, &lp->layout, &data, err);
         }
+
         sw_net_bind_param(net, i, data, NULL);
     }
+
     return rc;
 }
 
@@ -151,16 +170,19 @@ static int read_states(struct sw_inference *inf, const char *weights, const stru
 {
     struct sw_net *net = inf->w->eval;
     int rc = SW_OK;
+
     for (int i = 0; i < sw_net_state_count(net) && rc == SW_OK; i++) {
         const struct sw_net_state *ns = sw_net_state(net, i);
         char *name = sw_format("state.%s", ns->name);
         void *data = NULL;
+
         rc = name ? read_tensor(inf, weights, f, name,
                                 &sw_net_layer(net, ns->layer)->keeps[ns->index].layout, &data, err)
                   : sw_err_nomem(err, "a buffer's name", 0);
         sw_net_bind_state(net, i, data, NULL);
         sw_free(name);
     }
+
     return rc;
 }
 
@@ -169,9 +191,11 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
     struct sw_net *net = inf->w->eval;
     size_t most = (size_t)(sw_net_param_count(net) + sw_net_state_count(net)) + 1;
     struct sw_st_file *f = NULL;
+
     inf->tensors = sw_calloc(most, sizeof *inf->tensors);
     if (!inf->tensors)
         return sw_err_nomem(err, "the parameters", most * sizeof *inf->tensors);
+
     int rc = sw_checkpoint_open(weights, &f, err);
     if (rc == SW_OK)
         rc = sw_tokens_check(inf->w->shared.data->source, f, weights, err);
@@ -179,10 +203,12 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
         rc = read_params(inf, weights, f, err);
     if (rc == SW_OK)
         rc = read_states(inf, weights, f, err);
+
     const char *text = rc == SW_OK ? sw_st_metadata(f, "step") : NULL;
     if (!text || !sw_parse_int(text, step))
         *step = 0;
     sw_st_close(f);
+
     return rc;
 }
 
@@ -190,11 +216,15 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
 {
     struct sw_worker *w = inf->w;
     size_t count = (size_t)sw_desc_count(&sw_inference_layer(inf)->dst.desc);
+
     w->arena.bytes = sw_net_arena_bytes(w->eval);
+
     int rc = sw_device_alloc(w->device, w->arena.bytes, "features", &w->arena.memory, err);
     if (rc != SW_OK)
         return rc;
+
     sw_net_bind(w->eval, w->arena.memory, NULL);
+
     inf->carry_bytes = sw_net_carry_bytes(w->eval);
     if (inf->carry_bytes > 0) {
         rc = sw_device_alloc(w->device, inf->carry_bytes, "recurrent state", &inf->carries, err);
@@ -202,6 +232,7 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
             return rc;
         sw_net_bind_carries(w->eval, inf->carries);
     }
+
     inf->plain = sw_calloc(count + 1, sizeof *inf->plain);
     return inf->plain ? SW_OK : sw_err_nomem(err, "rows of a layer", count * sizeof *inf->plain);
 }
@@ -210,6 +241,7 @@ int sw_inference_begin(struct sw_inference *f, struct sw_worker *w, struct sw_re
                        const struct sw_inference_args *args, int64_t *step, struct sw_err *err)
 {
     *f = (struct sw_inference){.w = w, .layer = args->layer, .rows = args->rows};
+
     int rc = sw_stream_new(w->device, sw_worker_placement(w)->threads, &w->stream, err);
     if (rc == SW_OK)
         rc = build_net(f, recipe, args, err);
@@ -217,6 +249,7 @@ int sw_inference_begin(struct sw_inference *f, struct sw_worker *w, struct sw_re
         rc = sw_worker_attach(f->w, err);
     if (rc == SW_OK)
         rc = allocate(f, err);
+
     return rc == SW_OK ? load(f, args->weights, step, err) : rc;
 }
 
@@ -226,6 +259,7 @@ void sw_inference_end(struct sw_inference *f)
         sw_net_free(f->w->eval);
         f->w->eval = NULL;
     }
+
     for (int i = 0; i < f->tensor_count; i++)
         sw_tensor_free(f->tensors[i]);
     sw_free(f->tensors);
@@ -253,12 +287,14 @@ static int read_output(struct sw_inference *f, struct sw_err *err)
     struct sw_tensor view = sw_tensor_view(f->w->device, &l->dst.desc, l->dst.data);
     int64_t count = sw_desc_count(&l->dst.desc);
     int rc = sw_tensor_read(&view, f->w->stream, f->plain, err);
+
     if (rc == SW_OK && l->dst.desc.dtype == SW_I32)
         for (int64_t i = 0; i < count; i++) {
             int32_t whole;
             memcpy(&whole, &f->plain[i], sizeof whole);
             f->plain[i] = (float)whole;
         }
+
     return rc;
 }
 
@@ -270,6 +306,7 @@ int sw_inference_pass(struct sw_inference *f, const char *const *names, void *co
     struct sw_step step = {
         .valid_rows = valid, .batch_valid_rows = valid, .sequences_begin = sequences_begin};
     int rc = sw_stop_check(err);
+
     if (rc == SW_OK)
         rc = sw_net_set_step(net, &step, err);
     for (int i = 0; i < count && rc == SW_OK; i++)
@@ -278,9 +315,11 @@ int sw_inference_pass(struct sw_inference *f, const char *const *names, void *co
         rc = sw_net_forward(net, i, err);
     if (rc == SW_OK)
         rc = sw_worker_wait(f->w, err);
+
     /* An input layer's output is its field. */
     if (rc == SW_OK)
         rc = read_output(f, err);
     *out = f->plain;
+
     return rc;
 }

@@ -31,6 +31,7 @@ static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", "train");
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data train] section");
+
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
     if (rc != SW_OK)
         return rc;
@@ -39,6 +40,7 @@ static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "data train: not a text, so it has no tokens to write (format = text has "
                           "tokens; synthetic data has none)");
+
     return SW_OK;
 }
 
@@ -48,16 +50,21 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
     const int64_t one[] = {1, 1};
     int count = 0;
     int rc = sw_inference_choose(job->recipe, NULL, &layer, err);
+
     if (rc == SW_OK)
         rc = sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, err);
+
     if (rc == SW_OK && count != 1)
         rc = sw_err_set(
             err, SW_ERR_INVALID,
             "layer %s is computed from %d fields: sampling needs a net that reads only tokens",
             layer, count);
+
     if (rc != SW_OK)
         return rc;
+
     s->field = names[0];
+
     const struct sw_net_field field = {s->field, sw_desc_plain(SW_I32, 2, one)};
     const struct sw_inference_args args = {.layer = layer,
                                            .weights = s->args->weights,
@@ -70,12 +77,15 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
     rc = sw_inference_begin(&s->net, job->workers, job->recipe, &args, step, err);
     if (rc != SW_OK)
         return rc;
+
     s->classes = sw_desc_count(&sw_inference_layer(&s->net)->dst.desc);
+
     const int64_t tokens = sw_vocabulary_count(s->source->vocabulary);
     if (s->classes < tokens)
         return sw_err_set(err, SW_ERR_INVALID,
                           "layer %s gives %lld scores, but the text has %lld different tokens",
                           layer, (long long)s->classes, (long long)tokens);
+
     s->weight = sw_calloc((size_t)s->classes, sizeof *s->weight);
     return s->weight ? SW_OK : sw_err_nomem(err, "scores", (size_t)s->classes * sizeof *s->weight);
 }
@@ -102,6 +112,7 @@ static int write_token(struct sampler *s, struct sw_err *err)
     const char *text = sw_vocabulary_token(v, s->token, &n);
     const bool ends_line = s->token == v->line_end;
     int rc = SW_OK;
+
     if (s->source->unit == SW_TEXT_WORDS && s->wrote && !ends_line)
         rc = write_text(s, " ", 1, err);
     s->wrote = !ends_line;
@@ -114,6 +125,7 @@ static int begin_anywhere(struct sampler *s, struct sw_err *err)
     const struct sw_vocabulary *v = s->source->vocabulary;
     const bool words = s->source->unit == SW_TEXT_WORDS;
     int32_t line_end = words ? v->line_end : sw_vocabulary_find(v, "\n", 1);
+
     s->token = line_end >= 0 ? line_end : 0;
     return read_token(s, err);
 }
@@ -124,6 +136,7 @@ static int line_end_of(const struct sampler *s, char **out, struct sw_err *err)
     const struct sw_vocabulary *v = s->source->vocabulary;
     size_t n = 0;
     const char *text = v->line_end < 0 ? "" : sw_vocabulary_token(v, v->line_end, &n);
+
     *out = sw_format("%.*s", (int)n, text);
     return *out ? SW_OK : sw_err_nomem(err, "the token of line ends", n);
 }
@@ -133,16 +146,19 @@ static int read_prime(struct sampler *s, struct sw_text *text, struct sw_err *er
     const char *token;
     size_t n;
     int rc = sw_text_next(text, &token, &n, err);
+
     while (rc == SW_OK && n > 0) {
         s->token = sw_vocabulary_find(s->source->vocabulary, token, n);
         if (s->token < 0)
             return sw_err_set(err, SW_ERR_INVALID,
                               "--prime: '%.*s' is not among the %lld tokens of the text", (int)n,
                               token, (long long)sw_vocabulary_count(s->source->vocabulary));
+
         rc = read_token(s, err);
         if (rc == SW_OK)
             rc = sw_text_next(text, &token, &n, err);
     }
+
     s->wrote = s->token != s->source->vocabulary->line_end;
     return rc;
 }
@@ -151,8 +167,10 @@ static int begin(struct sampler *s, struct sw_err *err)
 {
     const char *prime = s->args->prime;
     char *line_end = NULL;
+
     if (!prime || !*prime)
         return begin_anywhere(s, err);
+
     int rc = line_end_of(s, &line_end, err);
     struct sw_text text = {.what = "--prime",
                            .begin = prime,
@@ -163,6 +181,7 @@ static int begin(struct sampler *s, struct sw_err *err)
     if (rc == SW_OK)
         rc = read_prime(s, &text, err);
     sw_free(line_end);
+
     return rc == SW_OK && !s->began ? begin_anywhere(s, err) : rc;
 }
 
@@ -170,9 +189,11 @@ static int begin(struct sampler *s, struct sw_err *err)
 static int32_t best_of(const struct sampler *s, int64_t tokens)
 {
     int32_t best = 0;
+
     for (int32_t i = 1; i < tokens; i++)
         if (s->scores[i] > s->scores[best])
             best = i;
+
     return best;
 }
 
@@ -183,11 +204,13 @@ static int32_t draw(struct sampler *s, int64_t number)
     const int32_t best = best_of(s, tokens);
     if (s->args->temperature <= 0)
         return best;
+
     double sum = 0;
     for (int64_t i = 0; i < tokens; i++) {
         const double above = (double)s->scores[i] - (double)s->scores[best];
         sum += s->weight[i] = exp(above / s->args->temperature);
     }
+
     const struct sw_philox key = sw_philox_stream(s->args->seed, SW_PURPOSE_TEXT, 0);
     const uint32_t word = sw_philox_word(key, (uint64_t)number, 0, 0);
     double left = sum * ((double)word + 0.5) / 4294967296.0;
@@ -196,6 +219,7 @@ static int32_t draw(struct sampler *s, int64_t number)
         if (left < 0)
             return (int32_t)i;
     }
+
     return best;
 }
 
@@ -204,18 +228,21 @@ int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_samp
 {
     struct sampler s = {.args = args, .sink = sink, .user = user};
     int rc = open_text(&s, job, err);
+
     if (rc == SW_OK)
         rc = open_net(&s, job, step, err);
     if (rc == SW_OK)
         rc = begin(&s, err);
     if (rc == SW_OK && args->prime)
         rc = write_text(&s, args->prime, strlen(args->prime), err);
+
     for (int64_t i = 0; i < args->length && rc == SW_OK; i++) {
         s.token = draw(&s, i);
         rc = write_token(&s, err);
         if (rc == SW_OK && i + 1 < args->length)
             rc = read_token(&s, err);
     }
+
     sw_inference_end(&s.net);
     sw_free(s.weight);
     return rc;

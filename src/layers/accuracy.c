@@ -22,12 +22,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_class_targets *by = l->state;
+
     int rc = sw_class_targets_init(by, l, s, c->ignore_label, err);
     if (rc != SW_OK)
         return rc;
     if (c->top_k > by->scores.columns)
         return sw_err_set(err, SW_ERR_INVALID, "top_k = %lld: there are only %lld classes",
                           (long long)c->top_k, (long long)by->scores.columns);
+
     l->dst.desc = sw_class_rows(by);
     l->flops_forward = (double)sw_desc_count(&by->scores.desc);
     return SW_OK;
@@ -43,9 +45,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                               .labels = sw_class_labels(by, l),
                               .step = r->step,
                               .result = l->result};
+
     int rc = sw_class_values(by, l, r, &a.x, &a.target, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_top_k, &a, err);
 }
 

@@ -35,9 +35,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
+
     bool from_output = c->function != SW_ACT_GELU;
     sw_layer_use_elementwise(l);
     st->fused = s->fused;
@@ -48,6 +50,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->backward_reads_src = from_output ? 0u : 1u;
     l->backward_reads_dst = from_output && !s->fused_backward;
     l->view = s->fused_backward;
+
     return SW_OK;
 }
 
@@ -57,10 +60,12 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     struct state *st = l->state;
     if (st->fused)
         return SW_OK;
+
     int rc = sw_op_activation(r->stream, (enum sw_activation)c->function, (float)c->slope,
                               l->src[0]->data, l->dst.data, sw_desc_storage(&l->dst.desc), err);
     if (rc != SW_OK)
         return rc;
+
     if (st->fills_padding)
         rc = sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
     return rc;
@@ -72,6 +77,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct state *st = l->state;
     if (st->fused_backward)
         return sw_layer_view_backward(l, r, err);
+
     return sw_op_run(
         r->stream, &sw_op_activation_gradient,
         &(const struct sw_activation_gradient_args){.function = (enum sw_activation)c->function,

@@ -19,15 +19,18 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_plain *p = l->state;
+
     int rc = sw_plain_init(p, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     if (c->top_k > p->columns)
         return sw_err_set(err, SW_ERR_INVALID, "top_k = %lld: a row has only %lld values",
                           (long long)c->top_k, (long long)p->columns);
+
     const int64_t dim[] = {p->rows, c->top_k};
     l->dst.desc = sw_desc_plain(SW_I32, 2, dim);
     l->flops_forward = (double)(p->rows * p->columns);
+
     return SW_OK;
 }
 
@@ -37,9 +40,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_plain *p = l->state;
     struct sw_argsort_args a = {
         .rows = p->rows, .columns = p->columns, .top_k = c->top_k, .place = l->dst.data};
+
     int rc = sw_plain_values(p, l, r, &a.x, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_argsort, &a, err);
 }
 

@@ -49,12 +49,14 @@ static int check_source(const struct sw_layer *l, struct sw_err *err)
 {
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     if (in->ndim != 2 && in->ndim != 4)
         return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: it has %d dimensions, not 2 or 4",
                           sw_desc_text(in, text), in->ndim);
+
     return SW_OK;
 }
 
@@ -64,10 +66,13 @@ static void plan_memory(struct sw_layer *l, bool wants_grad)
 {
     struct state *st = l->state;
     int64_t channels = l->dst.desc.dim[1], sums = 2 * channels + 1;
+
     l->scratch_bytes = st->sums_at = sw_channel_scratch_bytes(&l->dst.desc);
     if (!st->training)
         return;
+
     l->saved_bytes = (size_t)(2 * channels) * sizeof(float); /* mean, 1 / standard deviation */
+
     if (st->in_group) {
         l->sum_count = (int)sums;
         l->phases.forward = 2;
@@ -81,13 +86,16 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = check_source(l, err);
     if (rc != SW_OK)
         return rc;
+
     l->dst.desc = l->src[0]->desc;
     st->training = s->training;
     st->in_group = c->sync && !s->whole_batch;
     plan_memory(l, s->wants_grad & 1);
+
     struct sw_desc row = sw_desc_plain(SW_F32, 1, &l->dst.desc.dim[1]);
     sw_layer_add_param(l, "scale", &row, 0, 0)->natural = 1;
     sw_layer_add_param(l, "bias", &row, 0, 0);
@@ -100,9 +108,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->in_place = true;
     l->repeats_from_saved = s->training;
     l->backward_reads_src = 1;
+
     double count = (double)sw_desc_count(&l->dst.desc);
     l->flops_forward = count * (s->training ? 6 : 3);
     l->flops_backward = count * ((s->wants_grad & 1) ? 9 : 4);
+
     return SW_OK;
 }
 
@@ -122,12 +132,15 @@ static struct sw_batch_norm operation(const struct sw_layer *l)
                               .running_variance = l->keeps[VARIANCE].value,
                               .update_mean = l->keeps[MEAN].update,
                               .update_variance = l->keeps[VARIANCE].update};
+
     if (!st->training)
         return b;
+
     b.mean = l->saved;
     b.inv_std = b.mean + l->dst.desc.dim[1];
     if (!st->in_group)
         b.sums = sw_layer_at(l->scratch, st->sums_at);
+
     return b;
 }
 
@@ -138,20 +151,25 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_batch_norm b = operation(l);
     const float *x = l->src[0]->data;
     int rc = SW_OK;
+
     if (!st->training)
         return sw_op_run(r->stream, &sw_op_batch_norm_running,
                          &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
     if (r->again)
         return sw_op_run(r->stream, &sw_op_batch_norm_again,
                          &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
+
     if (r->phase == 0)
         rc = sw_op_run(r->stream, &sw_op_batch_norm_sums,
                        &(const struct sw_batch_norm_args){.b = b, .x = x}, err);
+
     if (rc != SW_OK)
         return rc;
+
     if (r->phase == 1 || !st->in_group)
         rc = sw_op_run(r->stream, &sw_op_batch_norm,
                        &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
+
     return rc;
 }
 
@@ -162,6 +180,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct sw_batch_norm b = operation(l);
     const float *x = l->src[0]->data;
     int rc = SW_OK;
+
     if (r->phase == 0)
         rc = sw_op_run(r->stream, &sw_op_batch_norm_sums_gradient,
                        &(const struct sw_batch_norm_args){.b = b,
@@ -170,13 +189,16 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                                                           .dscale = l->param[SCALE].grad,
                                                           .dbias = l->param[BIAS].grad},
                        err);
+
     if (rc != SW_OK)
         return rc;
+
     if (l->src_grad[0] && (r->phase == 1 || !st->in_group))
         rc = sw_op_run(r->stream, &sw_op_batch_norm_gradient,
                        &(const struct sw_batch_norm_args){
                            .b = b, .x = x, .dy = l->dst.grad, .dx = l->src_grad[0]},
                        err);
+
     return rc;
 }
 

@@ -30,12 +30,14 @@ static int64_t columns(const void *conf, const int64_t *src, int count, int64_t 
 {
     const struct conf *c = conf;
     int64_t sum = 0;
+
     for (int k = 0; k < count && c->axis == 1; k++) {
         if (src[k] == 0)
             return 0;
         begin[k] = sum;
         sum += src[k];
     }
+
     return c->axis == 1 ? sum : src[0];
 }
 
@@ -43,12 +45,14 @@ static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err
 {
     struct sw_desc first = l->src[0]->desc, other = l->src[k]->desc;
     char a[128], b[128];
+
     int rc = sw_layer_need_src(l, k, 0, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
+
     bool same = first.ndim == other.ndim;
     for (int i = 0; i < first.ndim && same; i++)
         same = i == axis || first.dim[i] == other.dim[i];
@@ -57,6 +61,7 @@ static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err
             err, SW_ERR_INVALID,
             "source %d is %s, but source 1 is %s: they may differ in dimension %d only", k + 1,
             sw_desc_text(&other, a), sw_desc_text(&first, b), axis);
+
     return SW_OK;
 }
 
@@ -67,18 +72,22 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_desc whole = l->src[0]->desc;
     int64_t extent = 0;
     int block = 0;
+
     for (int k = 0; k < l->src_count; k++) {
         int rc = check_source(l, k, axis, err);
         if (rc != SW_OK)
             return rc;
+
         extent += l->src[k]->desc.dim[axis];
         block = block ? block : sw_desc_channel_block(&l->src[k]->desc);
     }
+
     whole.dim[axis] = extent;
     l->dst.desc = block ? sw_desc_blocked(SW_F32, whole.ndim, whole.dim, 1, block)
                         : sw_desc_plain(SW_F32, whole.ndim, whole.dim);
     l->can_add.src = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+
     return SW_OK;
 }
 
@@ -91,17 +100,22 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     const struct conf *c = l->conf;
     struct sw_part_args a = {.to = l->dst.desc, .axis = (int)c->axis, .dst = l->dst.data};
+
     for (int k = 0; k < l->src_count; k++) {
         a.from = l->src[k]->desc;
         a.src = l->src[k]->data;
         a.count = a.from.dim[a.axis];
+
         int rc = a.count > 0 ? sw_op_run(r->stream, &sw_op_part, &a, err) : SW_OK;
         if (rc != SW_OK)
             return rc;
+
         a.to_at += a.count;
     }
+
     if (is_padded(&l->dst.desc))
         return sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
+
     return SW_OK;
 }
 
@@ -109,20 +123,25 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
 {
     const struct conf *c = l->conf;
     struct sw_part_args a = {.from = l->dst.desc, .axis = (int)c->axis, .src = l->dst.grad};
+
     for (int k = 0; k < l->src_count; k++) {
         a.to = l->src[k]->desc;
         a.count = a.to.dim[a.axis];
         a.dst = a.count > 0 ? l->src_grad[k] : NULL;
         a.add = l->adds.src >> k & 1;
+
         int rc = a.dst ? sw_op_run(r->stream, &sw_op_part, &a, err) : SW_OK;
         if (rc != SW_OK)
             return rc;
+
         if (a.dst && is_padded(&a.to) && !a.add)
             rc = sw_op_zero_padding(r->stream, &a.to, a.dst, err);
         if (rc != SW_OK)
             return rc;
+
         a.from_at += a.count;
     }
+
     return SW_OK;
 }
 

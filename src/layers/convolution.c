@@ -15,9 +15,11 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
     const struct sw_conv_conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
+
     int rc = sw_conv_resolve(l, c, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
+
     s->out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false);
     s->out_w = sw_window_count(in->dim[3], w.extent_w, w.stride_w, w.pad_w, false);
     if (s->out_h < 1 || s->out_w < 1)
@@ -26,6 +28,7 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
                           "with pad %lld x %lld",
                           (long long)w.extent_h, (long long)w.extent_w, (long long)in->dim[2],
                           (long long)in->dim[3], (long long)w.pad_h, (long long)w.pad_w);
+
     return SW_OK;
 }
 
@@ -35,19 +38,23 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_conv_conf *c = l->conf;
     struct sw_conv_shape shape;
     struct sw_conv_part part;
+
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc != SW_OK)
         return rc;
     rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_desc *in = &l->src[0]->desc;
     shape.fuse_relu = s->fuse_relu;
     shape.weight_layout = sw_setup_layout(s, l, "weight");
+
     rc = s->stream->dev->ops->plans->convolution(s->stream, in, &shape, sw_setup_passes(s),
                                                  &st->plan, err);
     if (rc != SW_OK)
         return rc;
+
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t fan_in = in->dim[1] / shape.groups * taps;
     sw_layer_use_plan(l, fan_in, c->outputs / c->groups * taps);
@@ -55,6 +62,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         sw_layer_mark_parts(l, part.first, c->outputs);
     l->flops_forward = 2.0 * (double)sw_desc_count(&l->dst.desc) * (double)fan_in;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
+
     return SW_OK;
 }
 

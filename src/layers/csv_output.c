@@ -31,6 +31,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (c->names.count > 0 && c->names.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "names: %d names for %d sources", c->names.count,
                           l->src_count);
+
     sw_output_settle(l);
     return SW_OK;
 }
@@ -38,6 +39,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static void abandon(struct sw_layer *l)
 {
     struct state *st = l->state;
+
     if (st->begun)
         sw_os_new_file_abandon(&st->file);
     st->begun = false;
@@ -48,23 +50,28 @@ static int flush(struct state *st, struct sw_err *err)
 {
     if (st->text.failed)
         return sw_err_nomem(err, "rows of text", st->text.length);
+
     int rc =
         sw_os_write_all(st->file.fd, sw_buf_text(&st->text), st->text.length, st->file.path, err);
     sw_buf_clear(&st->text);
+
     return rc;
 }
 
 static void add_names(const struct sw_layer *l, const struct conf *c, struct sw_buf *text)
 {
     const char *comma = "";
+
     for (int k = 0; k < c->names.count; k++) {
         int64_t columns = sw_output_columns(l, k);
+
         for (int64_t i = 0; i < columns; i++, comma = ",")
             if (columns == 1)
                 sw_buf_printf(text, "%s%s", comma, c->names.items[k]);
             else
                 sw_buf_printf(text, "%s%s_%" PRId64, comma, c->names.items[k], i);
     }
+
     if (c->names.count > 0)
         sw_buf_add(text, "\n");
 }
@@ -76,12 +83,15 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     char *path = sw_output_path(folder, c->path);
     if (!path)
         return sw_err_nomem(err, "a path", 0);
+
     st->file = (struct sw_new_file){.fd = -1};
     st->begun = true;
+
     int rc = sw_os_new_file_begin(&st->file, path, 0666, err);
     sw_free(path);
     if (rc != SW_OK)
         return rc;
+
     add_names(l, c, &st->text);
     return flush(st, err);
 }
@@ -98,8 +108,10 @@ static void add_value(const struct sw_layer *l, int k, const void *src, int64_t 
 static int rows(struct sw_layer *l, const void *const *src, int64_t count, struct sw_err *err)
 {
     struct state *st = l->state;
+
     for (int64_t r = 0; r < count; r++) {
         const char *comma = "";
+
         for (int k = 0; k < l->src_count; k++) {
             int64_t columns = sw_output_columns(l, k);
             for (int64_t i = 0; i < columns; i++, comma = ",") {
@@ -107,8 +119,10 @@ static int rows(struct sw_layer *l, const void *const *src, int64_t count, struc
                 add_value(l, k, src[k], r * columns + i, &st->text);
             }
         }
+
         sw_buf_add(&st->text, "\n");
     }
+
     return flush(st, err);
 }
 

@@ -41,12 +41,14 @@ static int find_size(const struct axis *a, int64_t *out, struct sw_err *err)
                           "output_pad %lld along the %s must be less than the stride %lld: "
                           "otherwise a convolution back would give another size",
                           (long long)a->output_pad, a->name, (long long)a->stride);
+
     if (*out < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %s of the output is empty: pad %lld crops all %lld pixels that a "
                           "source of %lld gives",
                           a->name, (long long)a->pad, (long long)(*out + 2 * a->pad),
                           (long long)a->in);
+
     return SW_OK;
 }
 
@@ -58,14 +60,17 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
     struct sw_window w;
     int64_t below = c->more.output_pad_y >= 0 ? c->more.output_pad_y : c->more.output_pad;
     int64_t right = c->more.output_pad_x >= 0 ? c->more.output_pad_x : c->more.output_pad;
+
     int rc = sw_conv_resolve(l, &c->conv, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
+
     const struct axis height = {"height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below};
     const struct axis width = {"width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right};
     rc = find_size(&height, &s->out_h, err);
     if (rc != SW_OK)
         return rc;
+
     return find_size(&width, &s->out_w, err);
 }
 
@@ -80,6 +85,7 @@ static void mark_parts(struct sw_layer *l, const struct sw_layer_setup *s,
                        const struct sw_conv_conf *c, const struct sw_conv_part *p)
 {
     sw_layer_mark_parts(l, p->first, c->outputs);
+
     if (c->groups > 1)
         sw_layer_mark_param(l, 0, 0, s->first_channel, s->channels);
     else
@@ -92,18 +98,21 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_conv_conf *c = l->conf;
     struct sw_conv_shape shape;
     struct sw_conv_part part;
+
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc != SW_OK)
         return rc;
     rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_desc *in = &l->src[0]->desc;
     shape.weight_layout = sw_setup_layout(s, l, "weight");
     rc = s->stream->dev->ops->plans->deconvolution(s->stream, in, &shape, sw_setup_passes(s),
                                                    &st->plan, err);
     if (rc != SW_OK)
         return rc;
+
     int64_t taps = shape.kernel_h * shape.kernel_w;
     int64_t met =
         ceil_div(shape.kernel_h, shape.stride_h) * ceil_div(shape.kernel_w, shape.stride_w);
@@ -113,6 +122,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->flops_forward =
         2.0 * (double)sw_desc_count(in) * (double)(shape.outputs / shape.groups * taps);
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
+
     return SW_OK;
 }
 

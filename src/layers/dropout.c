@@ -20,9 +20,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_dropout *st = l->state;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
+
     *st = (struct sw_dropout){
         .key = sw_philox_stream(s->seed, SW_PURPOSE_DROPOUT, l->id),
         .threshold = (uint32_t)(c->ratio * 4294967296.0),
@@ -31,12 +33,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         .channels = s->channels,
     };
     sw_layer_use_elementwise(l);
+
     return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_dropout *st = l->state;
+
     if (r->training)
         return sw_op_run(r->stream, &sw_op_dropout,
                          &(const struct sw_dropout_args){.desc = l->dst.desc,
@@ -51,6 +55,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_dropout *st = l->state;
+
     return sw_op_run(r->stream, &sw_op_dropout,
                      &(const struct sw_dropout_args){.desc = l->dst.desc,
                                                      .dropout = *st,

@@ -44,40 +44,48 @@ static int check_coefficients(const struct sw_layer *l, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "coefficients has %d values for %d sources: give one per source",
                           c->coefficients.count, l->src_count);
+
     return SW_OK;
 }
 
 static int check_sources(const struct sw_layer *l, struct sw_err *err)
 {
     char first[128], other[128];
+
     for (int k = 0; k < l->src_count; k++) {
         int rc = sw_layer_need_src(l, k, 0, err);
         if (rc != SW_OK)
             return rc;
+
         if (!sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
             return sw_err_set(err, SW_ERR_INVALID,
                               "source %d is %s, but source 1 is %s: the shapes must be equal",
                               k + 1, sw_desc_text(&l->src[k]->desc, other),
                               sw_desc_text(&l->src[0]->desc, first));
     }
+
     return SW_OK;
 }
 
 static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct state *st = l->state;
+
     l->dst.desc = l->src[0]->desc;
     for (int k = l->src_count - 1; k >= 0; k--)
         if (l->src[k]->desc.nblock > 0)
             l->dst.desc = l->src[k]->desc;
+
     l->can_add.src = true;
     for (int k = 0; k < l->src_count; k++) {
         int rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
         if (rc != SW_OK)
             return rc;
+
         if (st->src[k].from_source)
             l->can_add.src = false; /* the reorder of the gradient overwrites, it does not add */
     }
+
     l->in_place = !st->src[0].from_source;
     return SW_OK;
 }
@@ -86,6 +94,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = check_sources(l, err);
     if (rc != SW_OK)
         return rc;
@@ -95,14 +104,17 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     rc = lay_out(l, s, err);
     if (rc != SW_OK)
         return rc;
+
     st->relu = s->fuse_relu;
     l->masks_relu = s->fuse_relu;
     l->backward_reads_dst = s->fuse_relu;
     if (c->operation != SW_ELTWISE_SUM)
         l->backward_reads_src = (1u << l->src_count) - 1;
+
     double count = (double)sw_desc_count(&l->dst.desc) * l->src_count;
     l->flops_forward = count;
     l->flops_backward = c->operation == SW_ELTWISE_SUM ? count : count * l->src_count;
+
     return SW_OK;
 }
 
@@ -116,11 +128,13 @@ static int read_sources(const struct sw_layer *l, const struct sw_pass *r, const
                         struct sw_err *err)
 {
     const struct state *st = l->state;
+
     for (int k = 0; k < l->src_count; k++) {
         int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -133,9 +147,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                 .relu = st->relu,
                                 .n = sw_desc_storage(&l->dst.desc),
                                 .y = l->dst.data};
+
     int rc = read_sources(l, r, a.x, err);
     if (rc != SW_OK)
         return rc;
+
     for (int k = 0; k < l->src_count; k++)
         a.factor[k] = factor_of(l, k);
     return sw_op_run(r->stream, &sw_op_eltwise, &a, err);
@@ -149,18 +165,22 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
                                              .n = sw_desc_storage(&l->dst.desc),
                                              .y = st->relu ? l->dst.data : NULL,
                                              .dy = l->dst.grad};
+
     for (int k = 0; k < l->src_count; k++) {
         a.factor[k] = factor_of(l, k);
         a.dx[k] = sw_plain_gradient(&st->src[k], l);
     }
+
     int rc = sw_op_run(r->stream, &sw_op_eltwise_sum_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
+
     for (int k = 0; k < l->src_count; k++) {
         rc = sw_plain_give(&st->src[k], l, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -175,12 +195,15 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
                                          .n = sw_desc_storage(&l->dst.desc),
                                          .y = st->relu ? l->dst.data : NULL,
                                          .dy = l->dst.grad};
+
     int rc = read_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < l->src_count; i++) {
         a.of = (begin + i) % l->src_count;
         a.add = l->adds.src >> a.of & 1;
+
         a.dx = sw_plain_gradient(&st->src[a.of], l);
         if (!a.dx)
             continue;
@@ -191,6 +214,7 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 

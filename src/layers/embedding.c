@@ -23,15 +23,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_lookup *st = l->state;
+
     st->lists =
         (struct sw_token_lists){.length = 1,
                                 .vocabulary = c->lookup.vocabulary,
                                 .skip = c->padding >= -1 ? (int32_t)c->padding : SW_TOKEN_NO_SKIP};
+
     int rc = sw_layer_need_tokens(l, false, &st->lists.rows, &st->lists.per_row, err);
     if (rc != SW_OK)
         return rc;
+
     sw_lookup_init(st, l, &c->lookup, s);
     l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, st->outputs);
+
     const char *reason = s->parts > 1 ? sw_layer_refuse_sequences(&l->src[0]->desc) : NULL;
     return reason
                ? sw_err_set(err, SW_ERR_INVALID, "the layer cannot be split by columns: %s", reason)

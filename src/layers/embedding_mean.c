@@ -15,10 +15,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct sw_lookup_conf *c = l->conf;
     struct sw_lookup *st = l->state;
+
     st->lists = (struct sw_token_lists){.per_row = 1, .vocabulary = c->vocabulary, .skip = -1};
+
     int rc = sw_layer_need_tokens(l, true, &st->lists.rows, &st->lists.length, err);
     if (rc != SW_OK)
         return rc;
+
     sw_lookup_init(st, l, c, s);
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){l->src[0]->desc.dim[0], st->outputs});
     return SW_OK;

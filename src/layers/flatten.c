@@ -28,16 +28,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS] = {0};
+
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i <= axis; i++)
         dim[i] = in->dim[i];
     for (int i = axis + 1; i < in->ndim; i++)
         dim[axis] *= in->dim[i];
+
     return sw_reshaped_setup(l, s, axis + 1, dim, err);
 }
 

@@ -24,9 +24,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct conf *c = l->conf;
     const struct sw_rbm *m = l->state;
     const float *v;
+
     int rc = sw_rbm_weigh(m, l, r, &v, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_rbm_free_energy(m, l, r, &c->machine, v, 1, err);
 }
 

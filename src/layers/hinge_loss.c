@@ -56,12 +56,14 @@ static bool is_triplet(const struct sw_layer *l)
 static int setup_labels(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct state *st = l->state;
+
     int rc = sw_layer_need_labels(l, 1, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(&st->src[0], l, 0, s, err);
     if (rc != SW_OK)
         return rc;
+
     l->dst.desc = st->src[0].desc;
     l->backward_reads_dst = true;
     return SW_OK;
@@ -72,10 +74,12 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc;
+
     if (c->method != RANKING)
         return sw_err_set(err, SW_ERR_INVALID,
                           "method = one_vs_all reads scores and labels; three sources (anchor, "
                           "match, other) are for method = ranking");
+
     for (int k = MATCH; k < TRIPLET; k++) {
         rc = sw_layer_need_src(l, k, 0, err);
         if (rc != SW_OK)
@@ -84,14 +88,17 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
         if (rc != SW_OK)
             return rc;
     }
+
     for (int k = ANCHOR; k < TRIPLET; k++) {
         rc = sw_plain_init(&st->src[k], l, k, s, err);
         if (rc != SW_OK)
             return rc;
     }
+
     l->dst.desc = sw_desc_plain(SW_F32, 1, &st->src[ANCHOR].rows);
     l->backward_reads_dst = true;
     l->backward_reads_src = 1u << ANCHOR | 1u << MATCH | 1u << OTHER;
+
     return SW_OK;
 }
 
@@ -100,6 +107,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
+
     l->flops_forward = 4.0 * (double)sw_desc_count(&l->src[0]->desc);
     l->flops_backward = (is_triplet(l) ? 6.0 : 1.0) * (double)sw_desc_count(&l->src[0]->desc);
     return is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
@@ -122,9 +130,11 @@ static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw
                                  .step = r->step,
                                  .y = l->dst.data,
                                  .result = l->result};
+
     int rc = sw_plain_values(&st->src[0], l, r, &a.x, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
 }
 
@@ -132,11 +142,13 @@ static int read_triplet(struct sw_layer *l, const struct sw_pass *r, const float
                         struct sw_err *err)
 {
     const struct state *st = l->state;
+
     for (int k = ANCHOR; k < TRIPLET; k++) {
         int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -145,9 +157,11 @@ static int forward_triplet(struct sw_layer *l, const struct sw_pass *r, struct s
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const float *x[TRIPLET];
+
     int rc = read_triplet(l, r, x, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_triplet_loss_args a = {.rows = st->src[ANCHOR].rows,
                                      .columns = st->src[ANCHOR].columns,
                                      .weight = (float)c->weight,
@@ -180,9 +194,11 @@ static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct s
                                      .y = l->dst.data,
                                      .step = r->step,
                                      .dx = sw_plain_gradient(&st->src[0], l)};
+
     int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(&st->src[0], l, err);
 }
 
@@ -191,9 +207,11 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const float *x[TRIPLET];
+
     int rc = read_triplet(l, r, x, err);
     if (rc != SW_OK)
         return rc;
+
     for (int k = ANCHOR; k < TRIPLET; k++) {
         struct sw_triplet_gradient_args a = {.rows = st->src[k].rows,
                                              .columns = st->src[k].columns,
@@ -216,6 +234,7 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 

@@ -59,6 +59,7 @@ static bool factors_of(const void *conf, const struct sw_desc *src, struct sw_la
 {
     const struct conf *c = conf;
     int64_t steps = c->axis > 1 && src->ndim > 2 ? src->dim[1] : 1;
+
     *out = (struct sw_layer_factors){.rows = src->dim[0] * steps,
                                      .inputs = sw_desc_features(src) / steps,
                                      .outputs = c->outputs};
@@ -80,6 +81,7 @@ static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_des
 {
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
+
     *seen = *in;
     if (c->axis == 1)
         return SW_OK;
@@ -87,6 +89,7 @@ static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_des
         return sw_err_set(err, SW_ERR_INVALID,
                           "axis = 2: source 1 is %s, not rows x steps x features",
                           sw_desc_text(in, text));
+
     *seen = sw_desc_plain(SW_F32, 2, (const int64_t[]){in->dim[0] * in->dim[1], in->dim[2]});
     return SW_OK;
 }
@@ -97,8 +100,10 @@ static int check_given(const struct conf *c, const struct sw_desc *given, int64_
 {
     const int64_t want[] = {c->transpose ? features : outputs, c->transpose ? outputs : features};
     char text[128];
+
     if (given->ndim == 2 && given->dim[0] == want[0] && given->dim[1] == want[1])
         return SW_OK;
+
     bool is_transposed = given->ndim == 2 && given->dim[0] == want[1] && given->dim[1] == want[0];
     return sw_err_set(err, SW_ERR_INVALID,
                       "the weight must be %lld x %lld, but the shared one is %s%s%s",
@@ -123,7 +128,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct sw_plan_state *st = l->state; /* first member of struct state */
     int64_t first, outputs;
+
     sw_setup_part(s, c->outputs, &first, &outputs);
+
     struct sw_desc seen;
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
@@ -131,7 +138,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     rc = rows_of(l, c, &seen, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_desc *in = &seen;
+
     /* The plan's weights are always [outputs, features]; transpose only changes their storage
      * layout. */
     const struct sw_desc *given = sw_setup_layout(s, l, "weight");
@@ -141,15 +150,18 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         if (rc != SW_OK)
             return rc;
     }
+
     /* Servers own whole rows of plain weights. */
     struct sw_desc plain =
         sw_desc_plain(SW_F32, 2, (const int64_t[]){outputs, sw_desc_features(in)});
     if (!given && s->factors)
         given = &plain;
+
     if (given && c->transpose) {
         transposed = sw_desc_transposed(given, 0, 1);
         given = &transposed;
     }
+
     struct sw_ip_shape shape = {.outputs = outputs,
                                 .bias = c->bias && (!s->sums || s->first_term),
                                 .fuse_relu = s->fuse_relu,
@@ -159,15 +171,18 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                                    &st->plan, err);
     if (rc != SW_OK)
         return rc;
+
     int64_t features = sw_desc_features(in);
     int64_t fan_in = s->sums ? features / in->dim[1] * s->channels : features;
     sw_layer_use_plan(l, fan_in, c->outputs);
     if (s->sums)
         mark_inputs(l, s, features);
+
     if (c->axis > 1) {
         const int64_t *steps = l->src[0]->desc.dim;
         l->dst.desc = sw_desc_plain(SW_F32, 3, (const int64_t[]){steps[0], steps[1], outputs});
     }
+
     if (c->transpose)
         l->param[0].layout = sw_desc_transposed(&l->param[0].layout, 0, 1);
     if (s->parts > 1)
@@ -176,6 +191,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         sw_layer_mark_param(l, 0, 1, first, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
+
     return s->factors ? setup_factors(l, s, err) : SW_OK;
 }
 
@@ -184,12 +200,14 @@ static int copy_factors(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct state *st = l->state;
     const struct sw_layer_factors *f = &l->factors;
     const float *x;
+
     int rc = sw_plain_values(&st->x, l, r, &x, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_copy(r->stream, f->x, x, (size_t)(f->rows * f->inputs) * sizeof *x, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_copy(r->stream, f->dy, l->dst.grad, (size_t)(f->rows * f->outputs) * sizeof *x, err);
 }
 

@@ -18,6 +18,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (!d)
         return sw_err_set(err, SW_ERR_INVALID, "field = %s: the data source has no such field",
                           c->field);
+
     l->dst.desc = *d;
     return SW_OK;
 }

@@ -67,6 +67,7 @@ bool sw_layer_can_split(const struct sw_layer_type *t, enum sw_partition p)
     case SW_PARTITION_ROWS:
         break;
     }
+
     return true;
 }
 
@@ -88,6 +89,7 @@ void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole)
     l->whole_columns = whole;
     for (int p = 0; p < l->param_count; p++)
         sw_layer_mark_param(l, p, 0, first, whole);
+
     for (int k = 0; k < l->keep_count; k++) {
         l->keeps[k].part_first = first;
         l->keeps[k].part_whole = whole;
@@ -134,12 +136,14 @@ int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *
 {
     const struct sw_desc *d = &l->src[i]->desc;
     char text[128];
+
     if (d->dtype != SW_F32)
         return sw_err_set(err, SW_ERR_INVALID, "source %d holds %s values (%s), not features",
                           i + 1, sw_dtype_name(d->dtype), sw_desc_text(d, text));
     if (ndim && d->ndim != ndim)
         return sw_err_set(err, SW_ERR_INVALID, "source %d is %s: %d dimensions, not %d", i + 1,
                           sw_desc_text(d, text), d->ndim, ndim);
+
     return SW_OK;
 }
 
@@ -147,8 +151,10 @@ int sw_layer_need_axis(const struct sw_layer *l, int64_t axis, struct sw_err *er
 {
     const struct sw_desc *d = &l->src[0]->desc;
     char text[128];
+
     if (axis < d->ndim)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID, "axis = %lld: source 1 is %s; its dimensions are 0..%d",
                       (long long)axis, sw_desc_text(d, text), d->ndim - 1);
 }
@@ -157,14 +163,17 @@ int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err)
 {
     const struct sw_desc *d = &l->src[i]->desc;
     char text[128];
+
     if (d->dtype != SW_I32 || d->ndim != 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "source %d is %s: it must be labels, one whole number per row (an input "
                           "layer with field = label)",
                           i + 1, sw_desc_text(d, text));
+
     if (d->dim[0] != l->src[0]->desc.dim[0])
         return sw_err_set(err, SW_ERR_INVALID, "%lld rows of scores but %lld labels",
                           (long long)l->src[0]->desc.dim[0], (long long)d->dim[0]);
+
     return SW_OK;
 }
 
@@ -211,6 +220,7 @@ int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_de
     int rc = s->dev->ops->plans->reorder(s, from, to, out, err);
     if (rc != SW_OK)
         return rc;
+
     sw_layer_own_plan(l, *out);
     return SW_OK;
 }
@@ -223,6 +233,7 @@ static struct sw_plan *plan_of(const struct sw_layer *l)
 void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out)
 {
     struct sw_plan *p = plan_of(l);
+
     sw_layer_own_plan(l, p);
     l->dst.desc = p->dst;
     l->saved_bytes = p->saved_bytes;
@@ -244,14 +255,17 @@ static struct sw_plan_args plan_args(const struct sw_layer *l)
                              .diff_src = l->src_grad[0],
                              .saved = l->saved,
                              .scratch = l->scratch};
+
     if (l->param_count > 0) {
         a.weight = l->param[0].value;
         a.diff_weight = l->param[0].grad;
     }
+
     if (l->param_count > 1) {
         a.bias = l->param[1].value;
         a.diff_bias = l->param[1].grad;
     }
+
     return a;
 }
 
@@ -266,12 +280,15 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
+
     /* False if all parameters are frozen, or if factors are exchanged instead of gradients. */
     bool trains = !l->factors.x && (a.diff_weight || a.diff_bias);
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
+
     a.diff_again = trains;
     if (rc != SW_OK)
         return rc;
+
     return a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : SW_OK;
 }
 
@@ -299,9 +316,11 @@ int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r, struct sw
 int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_desc *d = &l->dst.desc;
+
     if (l->dst.grad == l->src_grad[0])
         return SW_OK;
     if (l->adds.src & 1)
         return sw_op_add(r->stream, l->src_grad[0], l->dst.grad, sw_desc_storage(d), err);
+
     return sw_copy(r->stream, l->src_grad[0], l->dst.grad, sw_desc_bytes(d), err);
 }

@@ -37,12 +37,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
+
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_desc together = sw_desc_plain(SW_F32, in->ndim - axis, in->dim + axis);
     st->n = sw_desc_count(&together);
     st->rows = sw_desc_count(in) / st->n;
@@ -55,6 +57,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->backward_reads_src = 1;
     l->flops_forward = 7.0 * (double)sw_desc_count(in);
     l->flops_backward = (s->wants_grad & 1 ? 14.0 : 5.0) * (double)sw_desc_count(in);
+
     return rc;
 }
 
@@ -64,6 +67,7 @@ static int args_of(const struct sw_layer *l, const struct sw_pass *r, struct sw_
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
+
     *a = (struct sw_layer_norm_args){.rows = st->rows,
                                      .n = st->n,
                                      .eps = (float)c->eps,
@@ -76,9 +80,11 @@ static int args_of(const struct sw_layer *l, const struct sw_pass *r, struct sw_
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_layer_norm_args a;
+
     int rc = args_of(l, r, &a, err);
     if (rc != SW_OK)
         return rc;
+
     a.y = l->dst.data;
     return sw_op_run(r->stream, &sw_op_layer_norm, &a, err);
 }
@@ -87,16 +93,20 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
 {
     const struct state *st = l->state;
     struct sw_layer_norm_args a;
+
     int rc = args_of(l, r, &a, err);
     if (rc != SW_OK)
         return rc;
+
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(&st->plain, l);
     a.dscale = l->param[SCALE].grad;
     a.dbias = l->param[BIAS].grad;
+
     rc = sw_op_run(r->stream, &sw_op_layer_norm_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(&st->plain, l, err);
 }
 

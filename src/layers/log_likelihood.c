@@ -41,19 +41,23 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     const struct sw_rbm *m = &st->machine;
+
     int rc = sw_rbm_setup(&st->machine, l, s, err);
     if (rc != SW_OK)
         return rc;
+
     if (c->machine.visible_units == SW_UNITS_SOFTMAX)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "visible_units = softmax is not supported: rows of different lengths have "
             "different partition functions");
+
     if (c->chains > s->batch_rows)
         return sw_err_set(err, SW_ERR_INVALID,
                           "chains = %lld, but an evaluation batch has %lld rows: raise eval_batch "
                           "or lower chains",
                           (long long)c->chains, (long long)s->batch_rows);
+
     const int64_t rows = m->rows < c->chains ? m->rows : c->chains;
     const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
     const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
@@ -63,6 +67,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->weight_at = sw_layer_reserve(&l->scratch_bytes, (size_t)rows * sizeof(double));
     l->pair_count = 1 + (int)c->chains;
     l->phases.forward = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
+
     return SW_OK;
 }
 
@@ -92,6 +97,7 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
                                   .h = sw_layer_at(l->scratch, st->h_at),
                                   .log_weight = sw_layer_at(l->scratch, st->weight_at),
                                   .result = l->result + 1};
+
     return sw_op_run(r->stream, &sw_op_ais, &a, err);
 }
 
@@ -100,6 +106,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const float *v;
+
     if (r->phase == 0) {
         int rc = sw_rbm_weigh(&st->machine, l, r, &v, err);
         if (rc != SW_OK)
@@ -108,6 +115,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         if (rc != SW_OK)
             return rc;
     }
+
     return anneal(l, r, err);
 }
 
@@ -120,14 +128,17 @@ static double log_partition(const struct sw_result *chain, int64_t chains)
 {
     double most = -INFINITY, sum = 0;
     int64_t count = 0;
+
     for (int64_t i = 0; i < chains; i++)
         if (chain[i].weight > 0)
             most = fmax(most, chain[i].sum / chain[i].weight);
+
     for (int64_t i = 0; i < chains; i++)
         if (chain[i].weight > 0) {
             sum += exp(chain[i].sum / chain[i].weight - most);
             count++;
         }
+
     return count > 0 ? most + log(sum / (double)count) : (double)NAN;
 }
 
@@ -135,6 +146,7 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
 {
     const struct conf *c = l->conf;
     const double log_z = log_partition(total + 1, c->chains);
+
     return which == 1          ? log_z
            : total->weight > 0 ? total->sum / total->weight - log_z
                                : (double)NAN;

@@ -34,11 +34,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct sw_plan_state *st = l->state;
+
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc != SW_OK)
         return rc;
     if (c->size % 2 == 0)
         return sw_err_set(err, SW_ERR_INVALID, "size = %lld: must be odd", (long long)c->size);
+
     struct sw_lrn_shape shape = {.within_channel = c->region == WITHIN,
                                  .size = c->size,
                                  .alpha = (float)c->alpha,
@@ -48,10 +50,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                          &st->plan, err);
     if (rc != SW_OK)
         return rc;
+
     sw_layer_use_plan(l, 0, 0);
     l->flops_forward = (double)sw_desc_count(&l->dst.desc) *
                        (double)(2 * c->size * (c->region == WITHIN ? c->size : 1) + 3);
     l->flops_backward = l->flops_forward;
+
     return SW_OK;
 }
 

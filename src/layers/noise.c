@@ -44,9 +44,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
+
     double words = c->method == GAUSSIAN ? 0 : c->ratio * 4294967296.0;
     st->backward = (struct sw_dropout){
         .key = sw_philox_stream(s->seed, SW_PURPOSE_NOISE, l->id),
@@ -58,11 +60,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->forward = st->backward;
     if (c->method == GAUSSIAN)
         st->forward.std = (float)c->std;
+
     if (c->method == SALT_PEPPER) {
         st->forward.low_below = (uint32_t)(words / 2);
         st->forward.low = (float)c->low;
         st->forward.high = (float)c->high;
     }
+
     sw_layer_use_elementwise(l);
     return SW_OK;
 }
@@ -71,6 +75,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
+
     return r->training || c->always
                ? sw_op_run(r->stream, &sw_op_dropout,
                            &(const struct sw_dropout_args){.desc = l->dst.desc,
@@ -86,8 +91,10 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
+
     if (c->method == GAUSSIAN)
         return sw_layer_view_backward(l, r, err);
+
     return sw_op_run(r->stream, &sw_op_dropout,
                      &(const struct sw_dropout_args){.desc = l->dst.desc,
                                                      .dropout = st->backward,

@@ -40,8 +40,10 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     char *path = sw_output_path(folder, c->path);
     if (!path)
         return sw_err_nomem(err, "a path", 0);
+
     st->writer = (struct sw_npy_writer){.file.fd = -1};
     st->begun = true;
+
     int rc = sw_npy_writer_begin(&st->writer, path, d->dtype, d->ndim - 1, d->dim + 1, err);
     sw_free(path);
     return rc;

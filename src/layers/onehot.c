@@ -26,11 +26,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     st->lists =
         (struct sw_token_lists){.length = 1, .vocabulary = c->classes, .skip = SW_TOKEN_NO_SKIP};
+
     int rc = sw_layer_need_tokens(l, false, &st->lists.rows, &st->lists.per_row, err);
     if (rc != SW_OK)
         return rc;
+
     l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, c->classes);
     l->flops_forward = (double)sw_desc_count(&l->src[0]->desc);
     return SW_OK;
@@ -39,6 +42,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
+
     return sw_op_run(
         r->stream, &sw_op_onehot,
         &(const struct sw_onehot_args){

@@ -25,14 +25,17 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
     if (rc != SW_OK)
         return rc;
     if (!st->by.by_label)
         return sw_err_set(err, SW_ERR_INVALID, "source 2 must be labels");
+
     st->prob_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&st->by.scores.desc));
     l->dst.desc = sw_class_rows(&st->by);
     l->flops_forward = 5.0 * (double)sw_desc_count(&st->by.scores.desc);
+
     return SW_OK;
 }
 
@@ -46,9 +49,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                      .step = r->step,
                                      .prob = sw_layer_at(l->scratch, st->prob_at),
                                      .result = l->result};
+
     int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_softmax_loss, &a, err);
 }
 

@@ -49,10 +49,12 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
     const struct conf *c = l->conf;
     const int64_t *dim = l->src[0]->desc.dim;
     struct sw_window w = {.kernel_h = dim[2], .kernel_w = dim[3], .stride_h = 1, .stride_w = 1};
+
     if (c->method == METHOD_MAX && c->divide_by != SW_POOL_BY_PADDED)
         return sw_err_set(err, SW_ERR_INVALID,
                           "divide_by = %s requires method = avg: remove it or set method = avg",
                           divisors[c->divide_by]);
+
     if (c->global) {
         if (has_window(&c->window))
             return sw_err_set(err, SW_ERR_INVALID,
@@ -62,6 +64,7 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
         if (rc != SW_OK)
             return rc;
     }
+
     bool ceil = c->round == ROUND_CEIL;
     *s = (struct sw_pool_shape){
         .max = c->method == METHOD_MAX,
@@ -80,6 +83,7 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
                           "the window %lld x %lld does not fit its source of %lld x %lld pixels",
                           (long long)w.kernel_h, (long long)w.kernel_w, (long long)dim[2],
                           (long long)dim[3]);
+
     return SW_OK;
 }
 
@@ -87,6 +91,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     struct sw_plan_state *st = l->state;
     struct sw_pool_shape shape;
+
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc != SW_OK)
         return rc;
@@ -97,10 +102,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                              sw_setup_passes(s), &st->plan, err);
     if (rc != SW_OK)
         return rc;
+
     sw_layer_use_plan(l, 0, 0);
     l->flops_forward =
         (double)sw_desc_count(&l->dst.desc) * (double)(shape.kernel_h * shape.kernel_w);
     l->flops_backward = l->flops_forward;
+
     return SW_OK;
 }
 

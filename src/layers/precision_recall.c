@@ -59,6 +59,7 @@ static int check_classes(const struct conf *c, int64_t classes, struct sw_err *e
         return sw_err_set(err, SW_ERR_INVALID,
                           "class = %lld: there are only %lld classes (0..%lld)", (long long)c->only,
                           (long long)classes, (long long)classes - 1);
+
     return SW_OK;
 }
 
@@ -68,15 +69,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
     int64_t classes = st->by.scores.columns;
+
     if (rc != SW_OK)
         return rc;
+
     rc = check_classes(c, classes, err);
     if (rc != SW_OK)
         return rc;
+
     st->top_k = c->top_k > 0 ? c->top_k : st->by.by_label && classes > 1 ? 1 : 0;
     l->pair_count = (int)(2 * classes);
     l->dst.desc = sw_class_rows(&st->by);
     l->flops_forward = (double)sw_desc_count(&st->by.scores.desc);
+
     return SW_OK;
 }
 
@@ -91,9 +96,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                     .labels = sw_class_labels(&st->by, l),
                                     .step = r->step,
                                     .count = l->result};
+
     int rc = sw_class_values(&st->by, l, r, &a.x, &a.target, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_class_count, &a, err);
 }
 
@@ -120,23 +127,27 @@ static double macro(const struct sw_result *total, int64_t from, int64_t to, int
 {
     double sum = 0;
     int64_t occur = 0;
+
     for (int64_t c = from; c < to; c++) {
         bool occurs = total[2 * c].weight + total[2 * c + 1].weight > 0;
         occur += occurs;
         sum += occurs ? score(total[2 * c], total[2 * c + 1], which) : 0;
     }
+
     return occur > 0 ? sum / (double)occur : (double)NAN;
 }
 
 static double micro(const struct sw_result *total, int64_t from, int64_t to, int which)
 {
     struct sw_result predicted = {0, 0}, labeled = {0, 0};
+
     for (int64_t c = from; c < to; c++) {
         predicted.sum += total[2 * c].sum;
         predicted.weight += total[2 * c].weight;
         labeled.sum += total[2 * c + 1].sum;
         labeled.weight += total[2 * c + 1].weight;
     }
+
     bool any = predicted.weight + labeled.weight > 0;
     return any ? score(predicted, labeled, which) : (double)NAN;
 }
@@ -147,6 +158,7 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     const struct state *st = l->state;
     int64_t from = c->only >= 0 ? c->only : 0;
     int64_t to = c->only >= 0 ? c->only + 1 : st->by.scores.columns;
+
     return c->average == MICRO ? micro(total, from, to, which) : macro(total, from, to, which);
 }
 

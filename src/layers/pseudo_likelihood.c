@@ -48,9 +48,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                              .key = st->key,
                              .step = r->step,
                              .result = l->result};
+
     int rc = sw_rbm_weigh(m, l, r, &a.v, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_flip, &a, err);
 }
 

@@ -91,6 +91,7 @@ static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struc
     if (c->replicated && s->training && !s->chain && !s->frozen)
         return sw_err_set(err, SW_ERR_INVALID,
                           "replicated = yes requires algorithm = cd: use inner_product instead");
+
     return SW_OK;
 }
 
@@ -99,6 +100,7 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     const struct conf *c = l->conf;
     struct state *st = l->state;
     const int64_t n = st->rows;
+
     st->chain = true;
     st->share = 1.0f / (float)s->batch_rows;
     st->energy_at = reserve(&l->scratch_bytes, 2 * n);
@@ -109,12 +111,14 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     l->chain_steps = (int)c->k;
     l->backward_reads_dst = true; /* the output must stay valid while the chain runs */
     l->backward_reads_src = 1;
+
     if (c->persistent) {
         struct sw_layer_carry *carry = &l->carry[sw_layer_add_carry(l, "chain", st->hidden)];
         carry->chain = true;
         carry->first = st->first;
         carry->whole = c->hidden;
     }
+
     l->flops_forward *= 1.0 + (double)c->k;
     l->flops_backward = l->flops_forward / (1.0 + (double)c->k) * (2.0 + (double)c->k);
 }
@@ -123,6 +127,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
@@ -132,10 +137,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
+
     st->rows = st->in.rows;
     st->visible = st->in.columns;
     sw_setup_part(s, c->hidden, &st->first, &st->hidden);
     st->seed = s->seed;
+
     const int64_t dim[] = {st->hidden, st->visible}, out[] = {st->rows, st->hidden};
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
                          bias = sw_desc_plain(SW_F32, 1, dim);
@@ -147,6 +154,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->flops_forward = 2.0 * (double)st->rows * (double)st->visible * (double)st->hidden;
     l->flops_backward = 2 * l->flops_forward;
     st->own_total_at = reserve(&l->scratch_bytes, c->replicated ? st->rows : 0);
+
     if (s->chain) {
         setup_chain(l, s);
     } else if (s->training) {
@@ -154,6 +162,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         l->backward_reads_dst = c->units == SW_UNITS_BERNOULLI;
         l->backward_reads_src = 1;
     }
+
     return SW_OK;
 }
 
@@ -172,6 +181,7 @@ static int hidden_input(struct sw_layer *l, const struct sw_pass *r, const float
                                    .a = v,
                                    .b = l->param[0].value,
                                    .c = l->dst.data};
+
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
@@ -180,11 +190,14 @@ static int count_words(struct sw_layer *l, const struct sw_pass *r, const float 
                        struct sw_err *err)
 {
     const struct state *st = l->state;
+
     *total = NULL;
     if (!((const struct conf *)l->conf)->replicated)
         return SW_OK;
+
     *total =
         st->chain ? sw_layer_at(l->saved, st->total_at) : sw_layer_at(l->scratch, st->own_total_at);
+
     const struct sw_row_sums_args a = {
         .rows = st->rows, .columns = st->visible, .x = v, .sum = *total};
     return sw_op_run(r->stream, &sw_op_row_sums, &a, err);
@@ -209,6 +222,7 @@ static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *
                                           .more = r->chain > 0,
                                           .part = st->first > 0,
                                           .step = r->step};
+
     return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
 }
 
@@ -226,6 +240,7 @@ static int save_states(struct sw_layer *l, const struct sw_pass *r, const float 
     const struct state *st = l->state;
     const int64_t n = r->chain > 0 ? st->rows : 0;
     const float share = r->chain > 0 ? st->share : -st->share;
+
     int rc = copy_scaled(r, st->rows * st->hidden, share, l->dst.data,
                          (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
     if (rc != SW_OK)
@@ -234,6 +249,7 @@ static int save_states(struct sw_layer *l, const struct sw_pass *r, const float 
                      (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
     if (rc != SW_OK)
         return rc;
+
     /* The rows of a chain have as many words as those of the data. */
     return total && n > 0 ? copy_scaled(r, st->rows, 1, total,
                                         (float *)sw_layer_at(l->saved, st->total_at) + n, err)
@@ -260,6 +276,7 @@ static int sample_units(struct sw_layer *l, const struct sw_pass *r, const float
                                     .sample = ends ? carry : sw_layer_at(l->saved, st->sample_at),
                                     .key = sw_rbm_key(st->seed, l, r->chain),
                                     .step = r->step};
+
     return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
@@ -270,8 +287,10 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const bool measured = st->chain && (r->chain == 0 || r->chain == l->chain_steps);
     const float *v;
     float *total = NULL;
+
     if (r->chain > l->chain_steps)
         return SW_OK; /* the chain of another machine is longer */
+
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc != SW_OK)
         return rc;
@@ -281,16 +300,19 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     rc = hidden_input(l, r, v, err);
     if (rc != SW_OK)
         return rc;
+
     if (measured)
         rc = add_energy(l, r, total, err);
     if (rc != SW_OK)
         return rc;
+
     if (st->chain) {
         rc = sample_units(l, r, total, err);
         if (rc != SW_OK)
             return rc;
         return measured ? save_states(l, r, v, total, err) : SW_OK;
     }
+
     const struct sw_units_args a = {.units = c->units,
                                     .rows = st->rows,
                                     .columns = st->hidden,
@@ -316,6 +338,7 @@ static int visible_input(struct sw_layer *l, const struct sw_pass *r, const floa
                                    .a = h,
                                    .b = l->param[0].value,
                                    .c = to};
+
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
@@ -332,6 +355,7 @@ static int weight_gradient(struct sw_layer *l, const struct sw_pass *r, int64_t 
                                    .a = h,
                                    .b = v,
                                    .c = l->param[0].grad};
+
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
@@ -348,6 +372,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
         .shift = (float)(-cost * c->sparsity * (double)st->rows * (double)st->share),
         .x = sw_layer_at(l->saved, st->mean_at),
         .sum = l->param[1].grad};
+
     /* Every row is weighted by its number of words. */
     const struct sw_gemm_args words = {.trans_a = true,
                                        .m = st->hidden,
@@ -358,6 +383,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
                                        .b = sw_layer_at(l->saved, st->total_at),
                                        .c = l->param[1].grad,
                                        .exact = true};
+
     return c->replicated ? sw_op_run(r->stream, &sw_op_gemm, &words, err)
                          : sw_op_run(r->stream, &sw_op_two_sums, &sums, err);
 }
@@ -365,12 +391,15 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
 static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
+
     if (!l->param[0].grad)
         return SW_OK;
+
     int rc = weight_gradient(l, r, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
                              sw_layer_at(l->saved, st->visible_at), err);
     if (rc != SW_OK)
         return rc;
+
     return bias_gradient(l, r, err);
 }
 
@@ -383,11 +412,14 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     float *to = sw_plain_gradient(&st->in, l);
     struct sw_sum_rows_args sums = {
         .rows = st->rows, .columns = st->hidden, .sum = l->param[1].grad};
+
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc != SW_OK)
         return rc;
+
     if (c->units == SW_UNITS_BERNOULLI) {
         float *own = sw_layer_at(l->scratch, st->dz_at);
+
         rc = sw_op_run(r->stream, &sw_op_activation_gradient,
                        &(const struct sw_activation_gradient_args){.function = SW_ACT_SIGMOID,
                                                                    .alpha = 0,
@@ -398,21 +430,26 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
                        err);
         dz = own;
     }
+
     if (rc != SW_OK)
         return rc;
+
     sums.x = dz;
     if (l->param[0].grad)
         rc = weight_gradient(l, r, st->rows, dz, v, err);
     if (rc != SW_OK)
         return rc;
+
     if (l->param[1].grad)
         rc = sw_op_run(r->stream, &sw_op_sum_rows, &sums, err);
     if (rc != SW_OK)
         return rc;
+
     if (to)
         rc = visible_input(l, r, dz, to, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(&st->in, l, err);
 }
 
@@ -423,6 +460,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         return backward_feed_forward(l, r, err);
     if (r->chain == 0)
         return chain_gradients(l, r, err);
+
     return r->chain > l->chain_steps
                ? SW_OK
                : visible_input(l, r, sw_layer_at(l->saved, st->sample_at), l->src_grad[0], err);

@@ -70,10 +70,12 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
                                 struct sw_err *err)
 {
     struct state *st = l->state;
+
     if (s->training)
         return sw_err_set(err, SW_ERR_INVALID,
                           "a loss depends on this reconstruction, which passes no gradient: use "
                           "inner_product with transpose = yes and an activation");
+
     int rc = sw_layer_need_src(l, 1, 0, err);
     if (rc != SW_OK)
         return rc;
@@ -83,18 +85,21 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
     if (st->hidden.rows != st->in.rows)
         return sw_err_set(err, SW_ERR_INVALID, "%lld visible rows but %lld hidden ones",
                           (long long)st->in.rows, (long long)st->hidden.rows);
+
     const int64_t dim[] = {st->hidden.columns, st->in.columns};
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim);
     sw_layer_add_param(l, "weight", &weight, dim[1], dim[0]);
     add_bias(l, dim[1]);
     st->own_total_at = sw_layer_reserve(&l->scratch_bytes, (size_t)st->in.rows * sizeof(float));
     l->flops_forward = 2.0 * (double)st->in.rows * (double)dim[0] * (double)dim[1];
+
     return SW_OK;
 }
 
 static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
 {
     struct state *st = l->state;
+
     st->energy_at = sw_layer_reserve(&l->scratch_bytes, (size_t)st->in.rows * sizeof(double));
     st->sum_at = sw_layer_reserve(&l->saved_bytes, (size_t)st->in.columns * sizeof(float));
     st->total_at = sw_layer_reserve(&l->saved_bytes, (size_t)st->in.rows * sizeof(float));
@@ -107,6 +112,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
@@ -115,6 +121,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     if (c->binary && c->units != SW_UNITS_BERNOULLI)
         return sw_err_set(err, SW_ERR_INVALID, "binary = yes requires units = bernoulli");
+
     st->reconstructs = l->src_count == 2;
     st->seed = s->seed;
     st->key = sw_rbm_key(s->seed, l, 0);
@@ -122,10 +129,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
     if (st->reconstructs)
         return setup_reconstruction(l, s, err);
+
     if (s->energy)
         add_bias(l, st->in.columns);
     if (s->chain)
         setup_chain(l, s);
+
     return SW_OK;
 }
 
@@ -134,6 +143,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static struct sw_units_args units_of(const struct sw_layer *l, const struct sw_pass *r)
 {
     const struct state *st = l->state;
+
     return (struct sw_units_args){.units = ((const struct conf *)l->conf)->units,
                                   .rows = st->in.rows,
                                   .columns = st->in.columns,
@@ -175,6 +185,7 @@ static int add_energy(const struct sw_layer *l, const struct sw_pass *r, bool of
                                           .factor = of_data ? 1 : -1,
                                           .more = !of_data,
                                           .step = r->step};
+
     return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
 }
 
@@ -184,6 +195,7 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     const float *v, *h;
     float *total = sw_layer_at(l->scratch, st->own_total_at);
     struct sw_units_args a = units_of(l, r);
+
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc != SW_OK)
         return rc;
@@ -193,6 +205,7 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     rc = count_words(l, r, v, total, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_gemm_args g = {.m = st->in.rows,
                                    .n = st->in.columns,
                                    .k = st->hidden.columns,
@@ -203,9 +216,11 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     rc = sw_op_run(r->stream, &sw_op_gemm, &g, err);
     if (rc != SW_OK)
         return rc;
+
     a.x = a.mean = l->dst.data;
     a.bias = l->param[1].value;
     a.total = counts_words(l) ? total : NULL;
+
     return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
@@ -216,12 +231,15 @@ static int read_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
+
     int rc = sw_plain_values(&st->in, l, r, &a.x, err);
     if (rc != SW_OK)
         return rc;
+
     a.units = c->binary ? SW_UNITS_BERNOULLI : SW_UNITS_GAUSSIAN;
     *(c->binary ? &a.sample : &a.mean) = l->dst.data;
     a.share = NULL;
+
     return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
@@ -232,6 +250,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         return reconstruct(l, r, err);
     if (r->chain > 0)
         return SW_OK; /* backward has already written the states */
+
     int rc = read_data(l, r, err);
     if (rc != SW_OK || !st->chain)
         return rc;
@@ -241,6 +260,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     rc = count_words(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
     if (rc != SW_OK)
         return rc;
+
     return add_energy(l, r, true, err);
 }
 
@@ -252,15 +272,18 @@ static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     struct sw_units_args a = units_of(l, r);
     if (r->chain > l->chain_steps)
         return SW_OK; /* the chain of another machine is longer */
+
     a.x = l->dst.grad;
     a.bias = l->param[0].value;
     a.key = sw_rbm_key(st->seed, l, r->chain);
     a.total = counts_words(l) ? sw_layer_at(l->saved, st->total_at) : NULL;
     a.share = counts_words(l) ? l->dst.grad : NULL;
     *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
+
     int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return r->chain == l->chain_steps ? add_energy(l, r, false, err) : SW_OK;
 }
 
@@ -270,6 +293,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
     float *grad = l->param[0].grad;
     if (!grad)
         return SW_OK;
+
     const struct sw_combine_args minus_data = {.n = st->in.columns,
                                                .alpha = -st->share,
                                                .beta = st->share,
@@ -278,6 +302,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
     int rc = sum_columns(l, r, grad, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_combine, &minus_data, err);
 }
 
@@ -286,13 +311,16 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
 {
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
+
     a.units = SW_UNITS_GAUSSIAN;
     a.x = l->dst.grad;
     a.mean = sw_plain_gradient(&st->in, l);
     a.share = NULL;
+
     int rc = a.mean ? sw_op_run(r->stream, &sw_op_units, &a, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(&st->in, l, err);
 }
 

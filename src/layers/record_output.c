@@ -32,16 +32,19 @@ static int describe(const struct sw_layer *l, int k, struct sw_shard_field *f, s
     const struct sw_desc *d = &l->src[k]->desc;
     const char *name = c->fields.items[k];
     char text[128];
+
     if (d->ndim - 1 > SW_SHARD_MAX_DIMS)
         return sw_err_set(err, SW_ERR_INVALID,
                           "source %d is %s: a record has at most %d dimensions", k + 1,
                           sw_desc_text(d, text), SW_SHARD_MAX_DIMS);
+
     *f = (struct sw_shard_field){.kind = SW_SHARD_ARRAY, .dtype = d->dtype, .ndim = d->ndim - 1};
     for (int i = 0; i < f->ndim; i++)
         f->dim[i] = d->dim[i + 1];
     if (snprintf(f->name, sizeof f->name, "%s", name) >= (int)sizeof f->name)
         return sw_err_set(err, SW_ERR_INVALID, "fields: '%s' has more than %d characters", name,
                           SW_SHARD_NAME_BYTES - 1);
+
     return SW_OK;
 }
 
@@ -49,14 +52,17 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     if (c->fields.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "fields: %d names for %d sources", c->fields.count,
                           l->src_count);
+
     for (int k = 0; k < l->src_count; k++) {
         int rc = describe(l, k, &st->field[k], err);
         if (rc != SW_OK)
             return rc;
     }
+
     sw_output_settle(l);
     return SW_OK;
 }
@@ -76,15 +82,19 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     char *path = sw_output_path(folder, c->path);
     char *origin = sw_format("layer %s", l->name);
     int rc = path && origin ? SW_OK : sw_err_nomem(err, "a path", 0);
+
     st->writer = (struct sw_shard_writer){.file.fd = -1};
     st->classes = 0;
     st->begun = rc == SW_OK;
     if (rc != SW_OK)
         goto out;
+
     rc = sw_shard_begin(&st->writer, path, st->field, l->src_count, origin, err);
+
 out:
     sw_free(path);
     sw_free(origin);
+
     return rc;
 }
 
@@ -97,13 +107,17 @@ static int append(struct sw_layer *l, const void *const *src, int64_t row, struc
 {
     struct state *st = l->state;
     struct sw_shard_value value[SW_LAYER_SRCS] = {{0}};
+
     for (int k = 0; k < l->src_count; k++) {
         size_t bytes = sw_shard_field_bytes(&st->field[k]);
+
         value[k].data = (const char *)src[k] + (size_t)row * bytes;
         value[k].bytes = bytes;
+
         int64_t label = is_label(&st->field[k]) ? *(const int32_t *)value[k].data : -1;
         st->classes = label >= st->classes ? label + 1 : st->classes;
     }
+
     return sw_shard_append(&st->writer, value, err);
 }
 
@@ -114,6 +128,7 @@ static int rows(struct sw_layer *l, const void *const *src, int64_t count, struc
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 

@@ -20,6 +20,7 @@ static int read_dimension(const struct sw_layer *l, int i, int64_t *dim, struct 
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
+
     *dim = (int64_t)c->shape.items[i - 1];
     if ((double)*dim != c->shape.items[i - 1])
         return sw_err_set(err, SW_ERR_INVALID, "shape: %g is not a whole number",
@@ -28,6 +29,7 @@ static int read_dimension(const struct sw_layer *l, int i, int64_t *dim, struct 
         return sw_err_set(err, SW_ERR_INVALID,
                           "shape: 0 at position %d, but source 1 is %s and has no dimension %d", i,
                           sw_desc_text(in, text), i);
+
     *dim = *dim == 0 ? in->dim[i] : *dim;
     return SW_OK;
 }
@@ -41,10 +43,13 @@ static int read_shape(const struct sw_layer *l, int64_t *dim, int *ndim, struct 
     int64_t given = 1, features = sw_desc_features(in);
     int inferred = 0;
     char text[128];
+
     if (c->shape.count > SW_MAX_DIMS - 1)
         return sw_err_set(err, SW_ERR_INVALID, "shape has %d dimensions: at most %d are supported",
                           c->shape.count, SW_MAX_DIMS - 1);
+
     dim[0] = in->dim[0];
+
     *ndim = c->shape.count + 1;
     for (int i = 1; i < *ndim; i++) {
         int rc = read_dimension(l, i, &dim[i], err);
@@ -52,17 +57,20 @@ static int read_shape(const struct sw_layer *l, int64_t *dim, int *ndim, struct 
             return rc;
         if (dim[i] == -1 && inferred)
             return sw_err_set(err, SW_ERR_INVALID, "shape: only one dimension can be -1");
+
         if (dim[i] == -1)
             inferred = i;
         else if (__builtin_mul_overflow(given, dim[i], &given) || given > features)
             given = features + 1;
     }
+
     if (inferred && features % given == 0)
         given *= dim[inferred] = features / given;
     if (given != features)
         return sw_err_set(err, SW_ERR_INVALID,
                           "shape does not match the %lld elements of a row: source 1 is %s",
                           (long long)features, sw_desc_text(in, text));
+
     return SW_OK;
 }
 
@@ -89,12 +97,14 @@ static int64_t columns(const void *conf, const int64_t *src, int count, int64_t 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     int64_t dim[SW_MAX_DIMS];
+
     int ndim = 0, rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     rc = read_shape(l, dim, &ndim, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_reshaped_setup(l, s, ndim, dim, err);
 }
 

@@ -40,16 +40,20 @@ static int find_part(const struct conf *c, int64_t extent, int64_t *first, int64
     if (c->parts > extent)
         return sw_err_set(err, SW_ERR_INVALID, "parts = %lld: the dimension has only %lld elements",
                           (long long)c->parts, (long long)extent);
+
     int64_t to = c->to ? c->to : extent;
     if (!c->parts && (to > extent || c->from >= to))
         return sw_err_set(err, SW_ERR_INVALID,
                           "from = %lld and to = %lld must select a range of 0..%lld",
                           (long long)c->from, (long long)to, (long long)extent);
+
     *first = c->from;
     *count = to - c->from;
+
     if (c->parts)
         sw_setup_part(&(struct sw_layer_setup){.part = (int)c->part, .parts = (int)c->parts},
                       extent, first, count);
+
     return SW_OK;
 }
 
@@ -62,10 +66,12 @@ static int64_t columns(const void *conf, const int64_t *src, int count, int64_t 
 {
     const struct conf *c = conf;
     int64_t first, columns;
+
     if (c->axis > 1 || src[0] == 0)
         return src[0];
     if (find_part(c, src[0], &first, &columns, NULL) != SW_OK)
         return 0; /* setup reports the error */
+
     begin[0] = -first;
     return columns;
 }
@@ -76,22 +82,26 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
+
     /* If columns are sharded, the source contains only the columns that this worker needs. */
     if (c->axis > 1 || s->channels == 0)
         rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);
     if (rc != SW_OK)
         return rc;
+
     int block = sw_desc_channel_block(in);
     l->dst.desc = block ? sw_desc_blocked(SW_F32, out.ndim, out.dim, 1, block)
                         : sw_desc_plain(SW_F32, out.ndim, out.dim);
     l->can_add.src = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+
     return SW_OK;
 }
 
@@ -106,14 +116,17 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct state *st = l->state;
     const struct sw_desc *out = &l->dst.desc;
     struct sw_part_args a = part_of(l);
+
     a.from = l->src[0]->desc;
     a.from_at = st->first;
     a.src = l->src[0]->data;
     a.to = *out;
     a.dst = l->dst.data;
+
     int rc = sw_op_run(r->stream, &sw_op_part, &a, err);
     if (rc != SW_OK)
         return rc;
+
     if (sw_desc_count(out) != sw_desc_storage(out))
         rc = sw_op_zero_padding(r->stream, out, l->dst.data, err);
     return rc;
@@ -123,15 +136,18 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
 {
     const struct state *st = l->state;
     struct sw_part_args a = part_of(l);
+
     a.from = l->dst.desc;
     a.src = l->dst.grad;
     a.to = l->src[0]->desc;
     a.to_at = st->first;
     a.dst = l->src_grad[0];
     a.add = l->adds.src & 1;
+
     int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 

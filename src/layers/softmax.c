@@ -28,18 +28,21 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct sw_plain *p = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_plain_init(p, l, 0, s, err);
     l->dst.desc = p->desc;
     l->in_place = !p->from_source;
     l->backward_reads_dst = true;
     l->flops_forward = 5.0 * (double)sw_desc_count(in);
     l->flops_backward = 4.0 * (double)sw_desc_count(in);
+
     return rc;
 }
 
@@ -48,6 +51,7 @@ static struct sw_softmax_args args_of(const struct sw_layer *l)
     const struct conf *c = l->conf;
     struct sw_softmax_args a = {
         .rows = 1, .classes = l->dst.desc.dim[c->axis], .places = 1, .y = l->dst.data};
+
     for (int i = 0; i < l->dst.desc.ndim; i++)
         *(i < c->axis ? &a.rows : &a.places) *= i == c->axis ? 1 : l->dst.desc.dim[i];
     return a;
@@ -57,9 +61,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
+
     int rc = sw_plain_values(p, l, r, &a.x, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_softmax, &a, err);
 }
 
@@ -67,11 +73,14 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
 {
     const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
+
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(p, l);
+
     int rc = sw_op_run(r->stream, &sw_op_softmax_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(p, l, err);
 }
 

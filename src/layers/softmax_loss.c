@@ -35,19 +35,23 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
+
     int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
     if (rc != SW_OK)
         return rc;
+
     st->batch_rows = s->batch_rows;
     if (st->by.ignores && s->training) {
         l->phases.backward = 2; /* first the number of valid labels, then the gradient */
         l->sum_count = 1;
     }
+
     l->dst.desc = st->by.scores.desc; /* the probabilities, which backward reads */
     l->backward_reads_dst = true;
     l->backward_reads_src = 1u << 1; /* labels or targets */
     l->flops_forward = 5.0 * (double)sw_desc_count(&l->dst.desc);
     l->flops_backward = 2.0 * (double)sw_desc_count(&l->dst.desc);
+
     return SW_OK;
 }
 
@@ -57,9 +61,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct state *st = l->state;
     const struct sw_plain *p = &st->by.scores;
     const float *x, *target;
+
     int rc = sw_class_values(&st->by, l, r, &x, &target, err);
     if (rc != SW_OK)
         return rc;
+
     if (st->by.by_label)
         return sw_op_run(r->stream, &sw_op_softmax_loss,
                          &(struct sw_softmax_loss_args){.rows = p->rows,
@@ -71,6 +77,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                                         .prob = l->dst.data,
                                                         .result = l->result},
                          err);
+
     return sw_op_run(r->stream, &sw_op_row_loss,
                      &(struct sw_row_loss_args){.kind = SW_LOSS_SOFTMAX,
                                                 .who = "softmax_loss",
@@ -99,6 +106,7 @@ static int gradient_by_label(struct sw_layer *l, const struct sw_pass *r, float 
                                          .step = r->step,
                                          .counted = st->by.ignores ? l->sums : NULL,
                                          .dx = dx};
+
     return sw_op_run(r->stream, &sw_op_softmax_loss_gradient, &a, err);
 }
 
@@ -114,15 +122,18 @@ static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float
                                      .y = l->dst.data,
                                      .step = r->step,
                                      .dx = dx};
+
     int rc = sw_plain_values(&st->by.targets, l, r, &a.target, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
+
     if (r->phase == 0 && l->phases.backward == 2)
         return sw_op_run(r->stream, &sw_op_label_count,
                          &(struct sw_label_count_args){.rows = st->by.scores.rows,
@@ -130,10 +141,12 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                                                        .step = r->step,
                                                        .count = l->sums},
                          err);
+
     float *dx = sw_plain_gradient(&st->by.scores, l);
     int rc = st->by.by_label ? gradient_by_label(l, r, dx, err) : gradient_by_target(l, r, dx, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(&st->by.scores, l, err);
 }
 

@@ -30,12 +30,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
     if (in->ndim < 2)
         return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
                           sw_desc_text(in, text));
+
     int64_t channels = in->dim[1];
     sw_layer_use_view(l); /* a view of the values only: the gradient changes */
     l->can_add.src = false;
@@ -45,12 +47,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->scratch_bytes = sw_channel_scratch_bytes(in);
     l->saved_bytes = (size_t)(3 * channels) * sizeof(float);
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);
+
     return SW_OK;
 }
 
 static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw_pass *r)
 {
     const struct conf *c = l->conf;
+
     return (struct sw_sparsity_args){.desc = l->dst.desc,
                                      .rho = (float)c->rho,
                                      .beta = (float)c->beta,
@@ -63,9 +67,12 @@ static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_sparsity_args a = args_of(l, r);
+
     a.sums = l->sums;
+
     if (r->phase == 0) {
         a.x = l->src[0]->data;
+
         int rc = sw_op_run(r->stream, &sw_op_sparsity_sums, &a, err);
         if (rc != SW_OK)
             return rc;
@@ -73,8 +80,10 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         if (rc != SW_OK)
             return rc;
     }
+
     if (r->phase != (l->phases.forward == 2))
         return SW_OK;
+
     a.x = NULL;
     a.result = l->result;
     return sw_op_run(r->stream, &sw_op_sparsity, &a, err);

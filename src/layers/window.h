@@ -69,6 +69,7 @@ static inline int sw_window_resolve(const struct sw_window_conf *c,
     if (!w->kernel_h || !w->kernel_w)
         return sw_err_set(err, SW_ERR_INVALID,
                           "kernel is missing: set kernel, or kernel_x and kernel_y");
+
     w->extent_h = w->dilation_h * (w->kernel_h - 1) + 1;
     w->extent_w = w->dilation_w * (w->kernel_w - 1) + 1;
     if (w->pad_h >= w->extent_h || w->pad_w >= w->extent_w)
@@ -77,6 +78,7 @@ static inline int sw_window_resolve(const struct sw_window_conf *c,
                           "otherwise a window would contain only zeros",
                           (long long)w->pad_h, (long long)w->pad_w, (long long)w->extent_h,
                           (long long)w->extent_w);
+
     return SW_OK;
 }
 
@@ -89,8 +91,10 @@ static inline int64_t sw_window_count(int64_t size, int64_t extent, int64_t stri
     int64_t room = size + 2 * pad - extent;
     if (room < 0)
         return ceil && room > -stride && size + pad > 0 ? 1 : 0;
+
     int64_t count = (room + (ceil ? stride - 1 : 0)) / stride + 1;
     if (ceil && (count - 1) * stride >= size + pad)
         count--;
+
     return count;
 }

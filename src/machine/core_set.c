@@ -46,6 +46,7 @@ bool sw_core_set_overlaps(const struct sw_core_set *a, const struct sw_core_set 
         if (a->bits[i] & b->bits[i])
             return true;
     }
+
     return false;
 }
 
@@ -55,29 +56,36 @@ int sw_core_set_next(const struct sw_core_set *s, int after)
         if (sw_core_set_has(s, core))
             return core;
     }
+
     return -1;
 }
 
 const char *sw_core_set_text(const struct sw_core_set *s, char *out, size_t bytes)
 {
     size_t length = 0;
+
     out[0] = '\0';
     for (int first = sw_core_set_next(s, -1); first >= 0;) {
         int last = first;
         char item[32];
+
         while (sw_core_set_has(s, last + 1))
             last++;
+
         const char *comma = length ? "," : "";
         int n = last > first ? snprintf(item, sizeof item, "%s%d-%d", comma, first, last)
                              : snprintf(item, sizeof item, "%s%d", comma, first);
         first = sw_core_set_next(s, last);
+
         size_t room = first >= 0 ? sizeof "..." : 1; /* what must still fit afterwards */
         if (length + (size_t)n + room > bytes) {
             snprintf(out + length, bytes - length, "...");
             break;
         }
+
         memcpy(out + length, item, (size_t)n + 1);
         length += (size_t)n;
     }
+
     return out;
 }

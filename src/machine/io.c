@@ -63,12 +63,14 @@ static void read_driver_page(const char *bus, const char *key, char *out, size_t
 {
     char *text = NULL, *path = sw_format("/proc/driver/nvidia/gpus/%s/information", bus);
     size_t length;
+
     if (path && sw_os_read_file(path, 65536, &text, &length, NULL) == SW_OK) {
         const char *at = strstr(text, key);
         at = at ? at + strlen(key) : "";
         at += strspn(at, ": \t");
         snprintf(out, bytes, "%.*s", (int)strcspn(at, "\n"), at);
     }
+
     sw_free(text);
     sw_free(path);
 }
@@ -78,8 +80,10 @@ static void find_text(const struct sw_machine *m, hwloc_obj_t gpu, const char *i
 {
     char bus[20];
     const char *text = info_of(gpu, info);
+
     out[0] = '\0';
     bus_text(gpu, bus, sizeof bus);
+
     if (text)
         snprintf(out, bytes, "%s", text);
     else if (m->here)
@@ -90,21 +94,26 @@ static int collect_gpus(struct search *s, struct sw_err *err)
 {
     int count = 0;
     hwloc_obj_t obj = NULL;
+
     while ((obj = hwloc_get_next_pcidev(s->m->topology, obj)))
         count += is_gpu(obj);
     s->gpu = sw_calloc((size_t)count + 1, sizeof(hwloc_obj_t));
     s->uuid = sw_calloc((size_t)count + 1, sizeof *s->uuid);
     if (!s->gpu || !s->uuid)
         return sw_err_nomem(err, "the machine map", (size_t)count * sizeof *s->uuid);
+
     while ((obj = hwloc_get_next_pcidev(s->m->topology, obj))) {
         int at = s->gpus;
+
         if (!is_gpu(obj))
             continue;
+
         for (; at > 0 && address_of(s->gpu[at - 1]) > address_of(obj); at--)
             s->gpu[at] = s->gpu[at - 1];
         s->gpu[at] = obj;
         s->gpus++;
     }
+
     for (int i = 0; i < count; i++)
         find_text(s->m, s->gpu[i], "NVIDIAUUID", "GPU UUID", s->uuid[i], sizeof s->uuid[i]);
     return SW_OK;
@@ -116,9 +125,11 @@ static int keep_visible(struct search *s, struct sw_err *err)
     hwloc_obj_t *all = s->gpu, *seen = sw_calloc(count + 1, sizeof(hwloc_obj_t));
     const char **uuid = sw_calloc(count + 1, sizeof(char *));
     int *order = sw_calloc(count + 1, sizeof *order), rc = SW_OK;
+
     if (seen && uuid && order) {
         for (int i = 0; i < s->gpus; i++)
             uuid[i] = s->uuid[i];
+
         const char *text = s->m->here ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
         int visible = sw_gpus_visible(text, s->gpus, uuid, order);
         for (int i = 0; i < visible; i++)
@@ -130,9 +141,11 @@ static int keep_visible(struct search *s, struct sw_err *err)
     } else {
         rc = sw_err_nomem(err, "the machine map", count * sizeof *order);
     }
+
     sw_free(seen);
     sw_free(uuid);
     sw_free(order);
+
     return rc;
 }
 
@@ -170,14 +183,17 @@ static void find_locality(const struct sw_machine *m, hwloc_obj_t obj, struct sw
 {
     hwloc_obj_t on = hwloc_get_non_io_ancestor_obj(m->topology, obj);
     int nodes = 0;
+
     for (int n = 0; n < m->node_count; n++) {
         int first = sw_core_set_next(&m->nodes[n].cores, -1);
         hwloc_obj_t core = hwloc_get_obj_by_depth(m->topology, m->core_depth, (unsigned)first);
+
         if (on->cpuset && hwloc_bitmap_intersects(on->cpuset, core->cpuset)) {
             io->node = n;
             nodes++;
         }
     }
+
     io->node = nodes == 1 ? io->node : -1;
     while (on && on->type != HWLOC_OBJ_PACKAGE)
         on = on->parent;
@@ -188,9 +204,11 @@ static void name_nic(hwloc_obj_t obj, char *out, size_t bytes)
 {
     size_t n = 0;
     const char *model = hwloc_obj_get_info_by_name(obj, "PCIDevice");
+
     for (hwloc_obj_t f = obj->io_first_child; f && n < bytes; f = f->next_sibling)
         if (f->name)
             n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? " " : "", f->name);
+
     if (model && n < bytes)
         snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", model);
 }
@@ -198,7 +216,9 @@ static void name_nic(hwloc_obj_t obj, char *out, size_t bytes)
 static void name_gpu(const struct sw_machine *m, hwloc_obj_t obj, char *out, size_t bytes)
 {
     const char *model = hwloc_obj_get_info_by_name(obj, "PCIDevice");
+
     find_text(m, obj, "GPUModel", "Model", out, bytes);
+
     if (!out[0] && model)
         snprintf(out, bytes, "%s", model);
     else if (!out[0])
@@ -210,21 +230,25 @@ static void describe(const struct search *s, hwloc_obj_t obj, struct sw_io *io)
 {
     bool from_host =
         obj->type == HWLOC_OBJ_BRIDGE && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
+
     find_locality(s->m, obj, io);
     io->gpu = gpu_number(s, obj);
     io->kind = from_host      ? SW_IO_HOST_BRIDGE
                : io->gpu >= 0 ? SW_IO_GPU
                : is_nic(obj)  ? SW_IO_NIC
                               : SW_IO_BRIDGE;
+
     if (from_host)
         snprintf(io->bus, sizeof io->bus, "%04x:%02x", obj->attr->bridge.downstream.pci.domain,
                  obj->attr->bridge.downstream.pci.secondary_bus);
     else
         bus_text(obj, io->bus, sizeof io->bus);
+
     if (io->kind == SW_IO_GPU)
         name_gpu(s->m, obj, io->name, sizeof io->name);
     else if (io->kind == SW_IO_NIC)
         name_nic(obj, io->name, sizeof io->name);
+
     if (!from_host)
         io->link_gb_per_s = (double)obj->attr->pcidev.linkspeed;
 }
@@ -234,13 +258,16 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
 {
     bool bridge = obj->type == HWLOC_OBJ_BRIDGE;
     bool host = bridge && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
+
     if (count_below(s, obj) == 0)
         return SW_OK;
+
     if (!bridge || host || is_branch_point(s, obj)) {
         int rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32,
                          "the machine map", err);
         if (rc != SW_OK)
             return rc;
+
         struct sw_io io = {.parent = parent, .node = -1};
         describe(s, obj, &io);
         parent = s->m->io_count;
@@ -248,11 +275,13 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
         if (io.gpu >= 0)
             s->m->gpus[io.gpu] = parent;
     }
+
     for (hwloc_obj_t c = obj->io_first_child; c; c = c->next_sibling) {
         int rc = add_io(s, c, parent, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -264,11 +293,13 @@ static int add_below(struct search *s, hwloc_obj_t processors, struct sw_err *er
         if (rc != SW_OK)
             return rc;
     }
+
     for (hwloc_obj_t c = processors->io_first_child; c; c = c->next_sibling) {
         int rc = add_io(s, c, -1, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -292,6 +323,7 @@ static void add_nvlinks(const struct search *s, struct hwloc_distances_s *d)
             int a = gpu_of(s, d->objs[i]), b = gpu_of(s, d->objs[j]);
             if (a < 0 || b < 0 || a == b)
                 continue;
+
             s->m->nvlinks[a * s->gpus + b] += (double)d->values[i * d->nbobjs + j] * 1e-3;
             d->values[i * d->nbobjs + j] = 0;
         }
@@ -310,6 +342,7 @@ static int find_nvlinks(struct search *s, struct sw_err *err)
     if (s->gpus == 0 ||
         hwloc_distances_get_by_name(topology, "NVLinkBandwidth", &count, &d, 0) != 0 || count == 0)
         return SW_OK;
+
     s->m->nvlinks = sw_calloc((size_t)s->gpus * (size_t)s->gpus, sizeof *s->m->nvlinks);
     if (s->m->nvlinks) {
         add_nvlinks(s, d);
@@ -317,6 +350,7 @@ static int find_nvlinks(struct search *s, struct sw_err *err)
                                       NULL, 0) == 0)
             add_nvlinks(s, d);
     }
+
     hwloc_distances_release(topology, d);
     return s->m->nvlinks ? SW_OK : sw_err_nomem(err, "the machine map", 0);
 }
@@ -327,22 +361,28 @@ static int find_nvlinks(struct search *s, struct sw_err *err)
 int sw_io_find(struct sw_machine *m, struct sw_err *err)
 {
     struct search s = {.m = m};
+
     int rc = collect_gpus(&s, err);
     if (rc != SW_OK)
         goto out;
     rc = keep_visible(&s, err);
     if (rc != SW_OK)
         goto out;
+
     m->gpus = sw_calloc((size_t)s.gpus + 1, sizeof *m->gpus);
     m->gpu_count = s.gpus;
+
     rc = m->gpus ? add_below(&s, hwloc_get_root_obj(m->topology), err)
                  : sw_err_nomem(err, "the machine map", 0);
     if (rc != SW_OK)
         goto out;
+
     rc = find_nvlinks(&s, err);
+
 out:
     sw_free(s.gpu);
     sw_free(s.uuid);
+
     return rc;
 }
 
@@ -360,6 +400,7 @@ static int common_ancestor(const struct sw_machine *m, int a, int b)
         else
             b = m->io[b].parent;
     }
+
     return a == b ? a : -1;
 }
 
@@ -367,9 +408,11 @@ enum sw_gpu_path sw_gpu_path(const struct sw_machine *m, int a, int b)
 {
     if (a == b)
         return SW_PATH_SELF;
+
     int at = common_ancestor(m, m->gpus[a], m->gpus[b]);
     if (at >= 0)
         return m->io[at].kind == SW_IO_BRIDGE ? SW_PATH_SWITCH : SW_PATH_HOST_BRIDGE;
+
     int package = sw_machine_gpu(m, a)->package;
     return package >= 0 && package == sw_machine_gpu(m, b)->package ? SW_PATH_PACKAGE
                                                                     : SW_PATH_ACROSS;

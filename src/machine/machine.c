@@ -43,9 +43,11 @@ static int load_here(struct sw_machine *m, struct sw_err *err)
 {
     if (hwloc_topology_init(&m->topology) != 0)
         return library_error("start", err);
+
     disable_plugins(m);
     if (enable_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
         return library_error("map this machine", err);
+
     m->here = hwloc_topology_is_thissystem(m->topology);
     return SW_OK;
 }
@@ -56,6 +58,7 @@ static int refuse_file(const char *source, struct sw_err *err)
     static const char root[] = "<topology", version[] = " version=\"";
     char *text = NULL;
     size_t length;
+
     int rc = sw_os_read_file(source, MAX_XML_BYTES, &text, &length, err);
     if (rc != SW_OK)
         return rc;
@@ -85,6 +88,7 @@ static int refuse_file(const char *source, struct sw_err *err)
                         "hwloc %ld cannot read the machine map %s (of version %ld); set "
                         "HWLOC_XML_VERBOSE=1 to see its reason",
                         ours, source, written_by);
+
     sw_free(text);
     return rc;
 }
@@ -100,15 +104,18 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
         return SW_ERR_FORMAT;
     if (hwloc_topology_init(&m->topology) != 0 || enable_io(m) != 0)
         return library_error("start", err);
+
     if (!file && hwloc_topology_set_synthetic(m->topology, source) != 0)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "'%s' is neither a file nor a synthetic machine such as "
                           "\"numa:4 core:6 pu:2\"",
                           source);
+
     if (file && hwloc_topology_set_xml(m->topology, source) != 0)
         return refuse_file(source, err);
     if (hwloc_topology_load(m->topology) != 0)
         return file ? refuse_file(source, err) : library_error("map this machine", err);
+
     return SW_OK;
 }
 
@@ -122,6 +129,7 @@ static int find_allowed(struct sw_machine *m, struct sw_err *err)
     m->allowed = hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(m->topology));
     if (!m->allowed)
         return sw_err_nomem(err, "the machine map", 0);
+
     if (m->here) {
         bound = hwloc_bitmap_alloc();
         if (!bound)
@@ -130,11 +138,14 @@ static int find_allowed(struct sw_machine *m, struct sw_err *err)
             rc = hwloc_bitmap_and(m->allowed, m->allowed, bound) == 0
                      ? SW_OK
                      : sw_err_nomem(err, "the machine map", 0);
+
         hwloc_bitmap_free(bound);
     }
+
     m->pu_count = hwloc_bitmap_weight(m->allowed);
     m->hidden_pus =
         hwloc_bitmap_weight(hwloc_topology_get_complete_cpuset(m->topology)) - m->pu_count;
+
     return rc;
 }
 
@@ -145,10 +156,12 @@ static int find_allowed(struct sw_machine *m, struct sw_err *err)
 static hwloc_obj_t node_of(const struct sw_machine *m, hwloc_obj_t core)
 {
     hwloc_obj_t node = NULL;
+
     while ((node = hwloc_get_next_obj_by_type(m->topology, HWLOC_OBJ_NUMANODE, node))) {
         if (hwloc_bitmap_isincluded(core->cpuset, node->cpuset))
             return node;
     }
+
     return NULL;
 }
 
@@ -156,17 +169,21 @@ static hwloc_obj_t node_of(const struct sw_machine *m, hwloc_obj_t core)
 static int node_index(struct sw_machine *m, hwloc_obj_t node_obj, int package)
 {
     int number = node_obj ? (int)node_obj->logical_index : -1;
+
     for (int i = 0; i < m->node_count; i++) {
         if (m->nodes[i].number == number && (node_obj || m->nodes[i].package == package))
             return i;
     }
+
     if (m->node_count == SW_MAX_NODES)
         return -1;
+
     struct sw_numa_node *node = &m->nodes[m->node_count];
     node->number = number;
     node->os_number = node_obj ? (int)node_obj->os_index : -1;
     node->package = package;
     node->memory_bytes = node_obj ? (int64_t)node_obj->attr->numanode.local_memory : 0;
+
     return m->node_count++;
 }
 
@@ -178,12 +195,14 @@ static int add_core(struct sw_machine *m, hwloc_obj_t obj, int pus, struct sw_er
         .package = package ? (int)package->logical_index : 0,
         .pus = pus,
     };
+
     core.node = node_index(m, node_of(m, obj), core.package);
     if (core.number >= SW_MAX_CORES || core.node < 0)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "the machine has more than %d cores or %d NUMA nodes; use taskset to "
                           "run on a part of it",
                           SW_MAX_CORES, SW_MAX_NODES);
+
     m->cores[m->core_count++] = core;
     sw_core_set_add(&m->nodes[core.node].cores, core.number);
     return SW_OK;
@@ -192,6 +211,7 @@ static int add_core(struct sw_machine *m, hwloc_obj_t obj, int pus, struct sw_er
 static int find_cores(struct sw_machine *m, struct sw_err *err)
 {
     m->core_depth = hwloc_get_type_or_below_depth(m->topology, HWLOC_OBJ_CORE);
+
     int count = (int)hwloc_get_nbobjs_by_depth(m->topology, m->core_depth), rc = SW_OK;
     hwloc_obj_t core = NULL;
     hwloc_bitmap_t usable = hwloc_bitmap_alloc();
@@ -200,15 +220,18 @@ static int find_cores(struct sw_machine *m, struct sw_err *err)
     m->nodes = sw_calloc(SW_MAX_NODES, sizeof *m->nodes);
     if (!m->cores || !m->nodes || !usable)
         rc = sw_err_nomem(err, "the machine map", (size_t)count * sizeof *m->cores);
+
     while (rc == SW_OK && (core = hwloc_get_next_obj_by_depth(m->topology, m->core_depth, core))) {
         if (hwloc_bitmap_and(usable, core->cpuset, m->allowed) != 0)
             rc = sw_err_nomem(err, "the machine map", 0);
         else if (!hwloc_bitmap_iszero(usable))
             rc = add_core(m, core, hwloc_bitmap_weight(usable), err);
     }
+
     hwloc_bitmap_free(usable);
     if (rc == SW_OK && m->core_count == 0)
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "the machine map has no usable core");
+
     return rc;
 }
 
@@ -223,6 +246,7 @@ static void sort_nodes(struct sw_machine *m)
             m->nodes[at] = m->nodes[at - 1];
         m->nodes[at] = node;
     }
+
     for (int i = 0; i < m->core_count; i++) {
         for (int n = 0; n < m->node_count; n++) {
             if (sw_core_set_has(&m->nodes[n].cores, m->cores[i].number))
@@ -244,35 +268,43 @@ static int find_caches(struct sw_machine *m, struct sw_err *err)
 {
     static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE};
     int count = count_caches(m, types[0]) + count_caches(m, types[1]);
+
     m->caches = sw_calloc((size_t)count + 1, sizeof *m->caches);
     if (!m->caches)
         return sw_err_nomem(err, "the machine map", (size_t)count * sizeof *m->caches);
+
     for (int level = 3; level >= 2; level--) {
         hwloc_obj_t cache = NULL;
+
         while ((cache = hwloc_get_next_obj_by_type(m->topology, types[3 - level], cache))) {
             struct sw_cache c = {.level = level, .bytes = (int64_t)cache->attr->cache.size};
+
             for (int i = 0; i < m->core_count; i++) {
                 unsigned number = (unsigned)m->cores[i].number;
                 hwloc_obj_t core = hwloc_get_obj_by_depth(m->topology, m->core_depth, number);
                 if (hwloc_bitmap_isincluded(core->cpuset, cache->cpuset))
                     sw_core_set_add(&c.cores, m->cores[i].number);
             }
+
             if (sw_core_set_count(&c.cores) > 0)
                 m->caches[m->cache_count++] = c;
         }
     }
+
     return SW_OK;
 }
 
 static int count_packages(const struct sw_machine *m)
 {
     int count = 0;
+
     for (int i = 0; i < m->core_count; i++) {
         bool seen = false;
         for (int j = 0; j < i && !seen; j++)
             seen = m->cores[j].package == m->cores[i].package;
         count += !seen;
     }
+
     return count;
 }
 
@@ -298,7 +330,9 @@ static int machine_new(const char *source, struct sw_machine **out, struct sw_er
     struct sw_machine *m = sw_calloc(1, sizeof *m);
     if (!m)
         return sw_err_nomem(err, "the machine map", sizeof *m);
+
     m->owners = 1;
+
     int rc = source ? load_other(m, source, err) : load_here(m, err);
     if (rc != SW_OK)
         goto fail;
@@ -308,16 +342,20 @@ static int machine_new(const char *source, struct sw_machine **out, struct sw_er
     rc = find_cores(m, err);
     if (rc != SW_OK)
         goto fail;
+
     sort_nodes(m);
     describe(m);
+
     rc = find_caches(m, err);
     if (rc != SW_OK)
         goto fail;
     rc = sw_io_find(m, err);
     if (rc != SW_OK)
         goto fail;
+
     *out = m;
     return SW_OK;
+
 fail:
     sw_machine_free(m);
     return rc;
@@ -344,6 +382,7 @@ void sw_machine_free(struct sw_machine *m)
     /* Acquire and release: all reads by other owners happen before the map is freed. */
     if (!m || __atomic_sub_fetch(&m->owners, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+
     hwloc_bitmap_free(m->allowed);
     if (m->topology)
         hwloc_topology_destroy(m->topology);
@@ -367,10 +406,12 @@ struct sw_core_set sw_machine_cores(const struct sw_machine *m)
 struct sw_core_set sw_machine_node_cores(const struct sw_machine *m, uint64_t node_mask)
 {
     struct sw_core_set cores = {0};
+
     for (int n = 0; n < m->node_count; n++) {
         if (node_mask >> n & 1)
             sw_core_set_add_all(&cores, &m->nodes[n].cores);
     }
+
     return cores;
 }
 
@@ -380,6 +421,7 @@ const struct sw_core *sw_machine_core(const struct sw_machine *m, int number)
         if (m->cores[i].number == number)
             return &m->cores[i];
     }
+
     return NULL;
 }
 

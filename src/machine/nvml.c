@@ -57,25 +57,31 @@ int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err)
     struct sw_nvml *n = sw_calloc(1, sizeof *n);
     if (!n)
         return sw_err_nomem(err, "NVML", sizeof *n);
+
     n->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+
     int rc = SW_OK;
     if (!n->library) {
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
                         "%s not found: GPU utilization, power and temperature are unknown", name);
         goto fail;
     }
+
     if (!find_all(n) || n->init() != SUCCESS) {
         rc = sw_err_set(err, SW_ERR_LIBRARY,
                         "%s cannot be used: GPU utilization, power and temperature are unknown",
                         name);
         goto fail;
     }
+
     *out = n;
     return SW_OK;
+
 fail:
     if (n->library)
         dlclose(n->library);
     sw_free(n);
+
     return rc;
 }
 
@@ -83,6 +89,7 @@ void sw_nvml_close(struct sw_nvml *n)
 {
     if (!n)
         return;
+
     n->shutdown();
     dlclose(n->library);
     sw_free(n);
@@ -97,6 +104,7 @@ struct sw_gpu_reading sw_nvml_read(struct sw_nvml *n, const char *bus)
     device d;
     if (n->by_bus(bus, &d) != SUCCESS)
         return r;
+
     if (n->utilization(d, &u) == SUCCESS)
         r.util = u.gpu / 100.0;
     if (n->memory(d, &m) == SUCCESS)
@@ -107,5 +115,6 @@ struct sw_gpu_reading sw_nvml_read(struct sw_nvml *n, const char *bus)
         r.temp_c = value;
     if (n->clock(d, CLOCK_SM, &value) == SUCCESS)
         r.clock_mhz = value;
+
     return r;
 }

@@ -19,6 +19,7 @@ static char *read_file(const char *folder, const char *group, const char *file)
     if (!path || sw_os_read_file(path, MAX_BYTES, &text, &bytes, NULL) != SW_OK)
         text = NULL;
     sw_free(path);
+
     return text;
 }
 
@@ -32,6 +33,7 @@ static double quota_v2(const char *folder, const char *group)
         double part = strtod(text, &end), whole = strtod(end, NULL);
         quota = whole > 0 ? part / whole : 0;
     }
+
     sw_free(text);
     return quota;
 }
@@ -47,6 +49,7 @@ static double quota_v1(const char *folder, const char *group)
         quota = strtod(part, NULL) / strtod(whole, NULL);
     sw_free(part);
     sw_free(whole);
+
     return quota;
 }
 
@@ -62,11 +65,14 @@ static void keep_smallest(double *quota, double other)
 static double walk_up(const char *folder, char *group, bool v2)
 {
     double quota = 0;
+
     for (;;) {
         keep_smallest(&quota, v2 ? quota_v2(folder, group) : quota_v1(folder, group));
+
         char *slash = strrchr(group, '/');
         if (!slash)
             return quota;
+
         *slash = '\0';
     }
 }
@@ -79,6 +85,7 @@ static bool lists_cpu(const char *controllers)
         if (strncmp(p, "cpu", 3) == 0 && (p[3] == ',' || p[3] == '\0'))
             return true;
     }
+
     return false;
 }
 
@@ -88,8 +95,10 @@ static double line_quota(char *line, const char *sys_root)
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : 0;
     if (!group)
         return 0;
+
     *controllers++ = '\0';
     *group++ = '\0';
+
     bool v2 = controllers[0] == '\0';
     if (!v2 && !lists_cpu(controllers))
         return 0;
@@ -97,6 +106,7 @@ static double line_quota(char *line, const char *sys_root)
     char *folder = sw_format("%s/fs/cgroup%s%s", sys_root, v2 ? "" : "/", controllers);
     double quota = folder ? walk_up(folder, group, v2) : 0;
     sw_free(folder);
+
     return quota;
 }
 
@@ -108,5 +118,6 @@ double sw_cpu_quota(const char *proc_root, const char *sys_root)
     while (rest && (line = strsep(&rest, "\n")))
         keep_smallest(&quota, line_quota(line, sys_root));
     sw_free(text);
+
     return quota;
 }

@@ -21,11 +21,13 @@ static const struct request {
 static void take_note(struct sw_events *events, const char *text, char *answer, size_t bytes)
 {
     struct sw_slot_state s = {0};
+
     text += strspn(text, " ");
     if (!*text) {
         snprintf(answer, bytes, "error: note needs text");
         return;
     }
+
     if (!sw_snapshot_read_slot(events->snapshot, 0, &s))
         s.step = 0;
     sw_events_say_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
@@ -36,21 +38,25 @@ static void take_note(struct sw_events *events, const char *text, char *answer, 
 static int shown(const char *line)
 {
     enum { SHOWN = 60 };
+
     size_t n = 0, next;
     while (line[n] && (next = sw_utf8_length(line + n, strnlen(line + n, 4))) && n + next <= SHOWN)
         n += next;
+
     return (int)n;
 }
 
 void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
 {
     struct sw_requests *r = user;
+
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
         if (sw_str_eq(line, requests[i].word)) {
             sw_requests_set(r, requests[i].what);
             snprintf(answer, bytes, "%s", requests[i].answer);
             return;
         }
+
     if (strncmp(line, "note", 4) == 0 && (line[4] == ' ' || !line[4]))
         take_note(r->events, line + 4, answer, bytes);
     else

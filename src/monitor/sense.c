@@ -42,6 +42,7 @@ static double cpu_seconds(void)
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) != 0)
         return NAN;
+
     return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
@@ -50,7 +51,9 @@ static double cpu_seconds(void)
 static double resident_bytes(void)
 {
     char text[128];
+
     long long all, resident;
+
     int fd = sw_os()->open("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
     ssize_t n = fd >= 0 ? sw_os()->read(fd, text, sizeof text - 1) : -1;
     if (fd >= 0)
@@ -58,6 +61,7 @@ static double resident_bytes(void)
     text[n > 0 ? n : 0] = 0;
     if (sscanf(text, "%lld %lld", &all, &resident) != 2)
         return NAN;
+
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
@@ -73,6 +77,7 @@ static struct sw_hardware read_cpu(struct sw_sense *s)
                               .power_w = NAN,
                               .temp_c = NAN,
                               .clock_mhz = NAN};
+
     s->read_ns = now_ns;
     s->cpu_s = cpu_s;
     return row;
@@ -90,9 +95,11 @@ static void write_rows(struct sw_sense *s, const struct sw_hardware *rows, int c
 static bool rest(struct sw_sense *s)
 {
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)LOOK_MS * 1000000;
+
     sw_mutex_lock(&s->lock);
     while (!s->over && sw_cond_wait_until(&s->changed, &s->lock, until_ns))
         ;
+
     bool over = s->over;
     sw_mutex_unlock(&s->lock);
     return !over;
@@ -103,19 +110,25 @@ static void sense_main(void *arg)
     struct sw_sense *s = arg;
     struct sw_nvml *nvml = NULL;
     struct sw_err ignored;
+
     if (s->gpu_count > 0 && sw_nvml_open(&nvml, NULL, &ignored) != SW_OK)
         nvml = NULL;
+
     while (rest(s)) {
         struct sw_hardware rows[GPUS + 1];
         int count = 0;
+
         rows[count++] = read_cpu(s);
+
         for (int g = 0; nvml && g < s->gpu_count; g++) {
             struct sw_gpu_reading r = sw_nvml_read(nvml, s->gpus[g].bus);
             rows[count++] = (struct sw_hardware){s->gpus[g].device, r.util,   r.mem_used,
                                                  r.power_w,         r.temp_c, r.clock_mhz};
         }
+
         write_rows(s, rows, count);
     }
+
     sw_nvml_close(nvml);
 }
 
@@ -126,10 +139,12 @@ static void list_gpus(struct sw_sense *s, const struct sw_machine *m, const stru
         const char *device = p->rows[i].device;
         int number = p->rows[i].gpu;
         bool known = number < 0 || number >= m->gpu_count;
+
         for (int g = 0; g < s->gpu_count && !known; g++)
             known = sw_str_eq(s->gpus[g].device, device);
         if (known)
             continue;
+
         struct gpu *to = &s->gpus[s->gpu_count++];
         snprintf(to->device, sizeof to->device, "%s", device);
         snprintf(to->bus, sizeof to->bus, "%s", sw_machine_gpu(m, number)->bus);
@@ -142,6 +157,7 @@ int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
     struct sw_sense *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "the sensors", sizeof *s);
+
     s->history = history;
     s->host = sw_driver_host()->name;
     s->threads = sw_machine_threads(m);
@@ -151,6 +167,7 @@ int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
     sw_mutex_init(&s->lock);
     sw_cond_init(&s->changed);
     *out = s;
+
     return sw_thread_start(&s->thread, "sense", sense_main, s, err);
 }
 
@@ -158,12 +175,14 @@ void sw_sense_end(struct sw_sense *s)
 {
     if (!s)
         return;
+
     sw_mutex_lock(&s->lock);
     s->over = true;
     sw_cond_broadcast(&s->changed);
     sw_mutex_unlock(&s->lock);
     if (!sw_thread_join_timed(&s->thread, PATIENCE_MS))
         return; /* it hangs in the driver and may still use its memory */
+
     sw_cond_fini(&s->changed);
     sw_mutex_fini(&s->lock);
     sw_free(s);

@@ -44,6 +44,7 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
         return true;
     if (s->step < version || at_once)
         return false;
+
     int layer = w->completed_by[param];
     return layer < 0 || (s->phase == SW_PHASE_BACKWARD && s->layer < layer) ||
            (s->phase == SW_PHASE_UPDATE && s->layer <= layer);
@@ -65,6 +66,7 @@ static const struct sw_server *owner_of_slices(const struct view *v, int unit, i
     for (int i = 0; i < v->roles->topology->servers_per_group; i++)
         if (sw_table_has_slices(t, i, param))
             return &own[i];
+
     return own;
 }
 
@@ -80,11 +82,13 @@ static int without_gradient(const struct view *v, int unit, bool own, int64_t ve
 {
     const struct sw_worker *all = v->roles->workers;
     int late = -1;
+
     for (int i = 0; i < workers(v); i++)
         if (i != unit && all[i].table == all[unit].table &&
             make_updates_together(&all[i], &all[unit]) == own &&
             !has_given(v, i, v->slots[unit].wait.index, version))
             late = longer_silent(v, late, i);
+
     return late;
 }
 
@@ -94,8 +98,10 @@ static int64_t version_of_others(const struct view *v, int unit)
 {
     const struct sw_slot_state *s = &v->slots[unit];
     int64_t bound = v->roles->topology->staleness;
+
     if (s->step <= s->wait.number)
         return s->wait.number;
+
     return bound < 0 ? 0 : s->wait.number - bound;
 }
 
@@ -105,11 +111,13 @@ static int runner_of(const struct view *v, const struct sw_server *s)
     int busy = __atomic_load_n(&s->runner, __ATOMIC_RELAXED);
     if (busy > 0)
         return busy - 1;
+
     for (int i = 0; s->hosted && i < workers(v); i++)
         for (int k = 0; k < v->roles->workers[i].served.count; k++)
             if (v->roles->workers[i].table == s->table &&
                 v->roles->workers[i].served.ranks[k] == s->place->server_rank)
                 return i;
+
     return -1;
 }
 
@@ -118,10 +126,12 @@ static int blames(const struct view *v, int unit, const char *fmt, ...) SW_PRINT
 static int blames(const struct view *v, int unit, const char *fmt, ...)
 {
     va_list ap;
+
     va_start(ap, fmt);
     if (v->why)
         vsnprintf(v->why, v->bytes, fmt, ap);
     va_end(ap);
+
     return unit;
 }
 
@@ -136,20 +146,24 @@ static int version_blocker(const struct view *v, int unit)
     const struct sw_server *s = owner_of_slices(v, unit, wait->index);
     if (sw_table_ready(all[unit].table, SW_TABLE_ALL, wait->index, (uint64_t)wait->number))
         return -1;
+
     int late = without_gradient(v, unit, true, wait->number);
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     if (sw_exchange_under_way(all[unit].exchange) > 0)
         return -1; /* it waits for its own device */
+
     for (int i = 0; i < workers(v); i++)
         if (sw_exchange_under_way(all[i].exchange) > 0)
             late = longer_silent(v, late, i);
+
     if (late >= 0)
         return blames(v, late, "the gradient of %s has not left %s", all[late].unit,
                       all[late].device->name);
     if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE)
         return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
                       s->unit);
+
     int64_t others = version_of_others(v, unit);
     late = others > 0 ? without_gradient(v, unit, false, others) : -1;
     if (late >= 0)
@@ -160,6 +174,7 @@ static int version_blocker(const struct view *v, int unit)
     if (!s->hosted)
         return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
                       s->unit);
+
     return -1;
 }
 
@@ -169,17 +184,22 @@ static int group_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *all = v->roles->workers;
     int late = -1, first = unit;
+
     for (int own = 1; own >= 0 && late < 0; own--)
         for (int i = 0; i < workers(v); i++) {
             bool peer = i != unit && (all[i].group == all[unit].group) == own;
+
             if (peer && v->slots[i].wait.kind != SW_WAIT_GROUP &&
                 v->slots[i].wait.kind != SW_WAIT_TURN)
                 late = longer_silent(v, late, i);
+
             if (peer && v->slots[i].wait.kind == SW_WAIT_GROUP)
                 first = longer_silent(v, first, i);
         }
+
     if (late >= 0)
         return blames(v, late, "%s has not arrived", all[late].unit);
+
     return first == unit
                ? -1
                : blames(v, first, "%s has not left the previous barrier", all[first].unit);
@@ -191,11 +211,13 @@ static int batch_blocker(const struct view *v, int unit)
     const struct sw_worker *w = &v->roles->workers[unit];
     int split = v->slots[unit].wait.index, late = -1, idle = -1;
     const struct sw_reading *r = &w->batches.reading[split];
+
     for (int i = r->first; i < r->first + r->count; i++)
         if (v->slots[i].phase != SW_PHASE_IDLE)
             late = longer_silent(v, late, i);
         else
             idle = longer_silent(v, idle, i);
+
     if (late < 0 && w->batches.prefetch[split] && sw_prefetch_is_late(w->batches.prefetch[split]))
         late = idle;
     return late < 0 ? -1 : blames(v, late, "%s has not read it", v->slots[late].name);
@@ -205,12 +227,14 @@ static int batch_blocker(const struct view *v, int unit)
 static int served(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->roles->workers[unit];
+
     for (int i = 0; i < w->served.count; i++) {
         const struct sw_server *s = servers_of(v, unit) + w->served.ranks[i];
         if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
             runner_of(v, s) == unit)
             return blames(v, slot_of_server(v, s->place->global_rank), "it is running %s", s->unit);
     }
+
     return -1;
 }
 
@@ -218,13 +242,16 @@ int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots,
                 char *why, size_t bytes)
 {
     struct view v = {roles, slots, why, bytes};
+
     if (why)
         why[0] = '\0';
     if (unit >= workers(&v))
         return -1; /* servers and readers only wait for work, and are idle then */
+
     int next = served(&v, unit);
     if (next >= 0)
         return next;
+
     switch (slots[unit].wait.kind) {
     case SW_WAIT_VERSION:
         return version_blocker(&v, unit);
@@ -238,6 +265,7 @@ int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots,
     case SW_WAIT_TURN:
         break;
     }
+
     return -1;
 }
 
@@ -247,6 +275,7 @@ void sw_waits_place(const struct sw_roles *roles, const struct sw_slot_state *sl
     const struct sw_slot_state *s = &slots[unit];
     bool own = unit < roles->topology->workers && !roles->workers[unit].device->host_memory;
     char step[32] = "";
+
     if (s->step >= 0)
         snprintf(step, sizeof step, ", step %lld", (long long)s->step);
     snprintf(out, bytes, "%s%s%s%s%s%s", sw_phase_name(s->phase), s->layer_name[0] ? " of " : "",

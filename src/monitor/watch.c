@@ -55,12 +55,15 @@ static void find_owner(struct sw_watch *w, int u)
     const int workers = w->args.roles.topology->workers;
     struct sw_thread_owner *o = &w->owners[u];
     int runner = u < workers ? u : -1;
+
     *o = (struct sw_thread_owner){.id = w->slots[u].thread};
+
     if (u >= workers && u < workers + w->args.roles.topology->servers) {
         const struct sw_server *s = &w->args.roles.servers[u - workers];
         runner = __atomic_load_n(&s->runner, __ATOMIC_RELAXED) - 1;
         o->name = s->unit;
     }
+
     if (runner < 0)
         return;
 
@@ -80,6 +83,7 @@ static void read_threads(struct sw_watch *w, int64_t now_ns)
     int64_t passed_ns = w->listed_ns ? now_ns - w->listed_ns : second_ns;
     if (passed_ns < second_ns)
         return;
+
     w->listed_ns = now_ns;
     for (int u = 0; u < w->units; u++)
         find_owner(w, u);
@@ -87,6 +91,7 @@ static void read_threads(struct sw_watch *w, int64_t now_ns)
     int count = sw_tasks_read(w->tasks, MOST_THREADS);
     if (count == MOST_THREADS)
         count = 0; /* the list may be truncated */
+
     /* The process may have been stopped in between. */
     sw_threads_look(w->threads, w->owners, w->tasks, count, (int)getpid(),
                     passed_ns < 2 * second_ns ? passed_ns : second_ns);
@@ -111,9 +116,11 @@ static void describe_wait(const struct sw_slot_state *s, char *out, size_t bytes
 static void describe_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
 {
     char place[PLACE_TEXT], waits[96];
+
     out[0] = '\0';
     if (unit == w->units)
         return;
+
     sw_waits_place(&w->args.roles, w->slots, unit, place, sizeof place);
     describe_wait(&w->slots[unit], waits, sizeof waits);
     snprintf(out, bytes, " in %s%s", place, waits);
@@ -131,13 +138,16 @@ static void describe_thread(const struct sw_thread_state *t, char *out, size_t b
                  {'D', "is blocked in the kernel"},
                  {'S', "sleeps"},
                  {'R', "is running or ready to run"}};
+
     char where[48] = "";
     out[0] = '\0';
     if (t->activity == SW_THREAD_ENDED)
         snprintf(out, bytes, ": its thread %d has ended", t->id);
+
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (t->id == 0 || t->activity == SW_THREAD_ENDED || t->state != texts[i].state)
             continue;
+
         if (t->state == 'D' || t->state == 'S')
             sw_task_wait_channel(t->id, where, sizeof where);
         snprintf(out, bytes, ": its thread %d %s (state %c%s%s)", t->id, texts[i].text, t->state,
@@ -155,6 +165,7 @@ static const char *advice(const struct sw_thread_state *t)
         return "Send SIGCONT to the process, or press Ctrl-C twice to end the run";
     if (t->state == 'D')
         return "Check the disk or network file system, or press Ctrl-C twice to end the run";
+
     return "If it does not resume, press Ctrl-C twice to end the run";
 }
 
@@ -177,21 +188,26 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
                      size_t bytes)
 {
     char place[PLACE_TEXT + 112], thread[112], why[128];
+
     describe_place(w, stall->culprit, place, sizeof place);
     describe_thread(&sw_threads_states(w->threads)[stall->culprit], thread, sizeof thread);
     snprintf(out, bytes, "no progress for %.1f s%s%s", (double)stall->quiet_ns * 1e-9, place,
              thread);
+
     for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->units; hops++) {
         const struct sw_slot_state *s = &w->slots[u];
         int next = sw_waits_on(&w->args.roles, w->slots, u, why, sizeof why);
         size_t n = strlen(out);
+
         if (next < 0)
             break;
+
         snprintf(out + n, bytes - n, "; %s waits for %s for %.1f s: %s", s->name,
                  s->waiting_for[0] ? s->waiting_for : sw_phase_name(s->phase),
                  seconds_since(s->since_ns), why);
         u = next;
     }
+
     if (w->slots[stall->culprit].wait.kind == SW_WAIT_DEVICE)
         describe_devices(w, stall->culprit, out, bytes);
 }
@@ -200,6 +216,7 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
 static void dump(const struct sw_watch *w)
 {
     char place[PLACE_TEXT], waits[96];
+
     for (int u = 0; u < w->units; u++) {
         const struct sw_slot_state *s = &w->slots[u];
         sw_waits_place(&w->args.roles, w->slots, u, place, sizeof place);
@@ -214,13 +231,16 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
     char text[STALL_TEXT];
     struct sw_err err;
     int64_t saved = __atomic_load_n(w->args.saved_step, __ATOMIC_RELAXED);
+
     describe(w, stall, text, sizeof text);
+
     if (saved >= 0)
         sw_err_set(&err, SW_ERR_LIBRARY,
                    "%s; the last checkpoint stands: %s/checkpoint-%lld.safetensors", text,
                    sw_history_out_dir(w->args.events->history), (long long)saved);
     else
         sw_err_set(&err, SW_ERR_LIBRARY, "%s; this run has no checkpoint yet", text);
+
     sw_fault_set(w->args.fault, w->slots[stall->culprit].name, &err);
 }
 
@@ -228,16 +248,20 @@ static void look(struct sw_watch *w)
 {
     char text[STALL_TEXT];
     struct sw_stall stall;
+
     for (int u = 0; u < w->units; u++) {
         bool read = sw_snapshot_read_slot(w->args.events->snapshot, u, &w->slots[u]);
         (void)read; /* a slot that is constantly written is alive: the old state is sufficient */
     }
+
     const int64_t now_ns = sw_os()->monotonic_ns();
     read_threads(w, now_ns);
+
     const struct sw_thread_state *threads = sw_threads_states(w->threads);
     enum sw_stall_news event = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
     if (event == SW_STALL_NONE)
         return;
+
     const struct sw_slot_state *s = &w->slots[stall.culprit];
     int64_t step = w->slots[0].step;
     if (event == SW_STALL_BEGINS) {
@@ -246,9 +270,11 @@ static void look(struct sw_watch *w)
                          advice(&threads[stall.culprit]));
         dump(w);
     }
+
     if (event == SW_STALL_ENDS)
         sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: resumed after %.1f s",
                          (double)stall.quiet_ns * 1e-9);
+
     if (stall.stop)
         end_job(w, &stall);
 }
@@ -259,6 +285,7 @@ static void check_file(struct sw_watch *w)
     struct sw_err err;
     if (w->reported_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
         return;
+
     w->reported_file = true;
     sw_events_say_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
@@ -267,10 +294,12 @@ static void watch_main(void *arg)
 {
     struct sw_watch *w = arg;
     bool over = false;
+
     while (!over) {
         over = __atomic_load_n(&w->over, __ATOMIC_ACQUIRE);
         if (!over)
             sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->args.requests);
+
         /* The last look finds everybody idle: a stall that was told is over. */
         if (!sw_fault_is_set(w->args.fault)) {
             w->args.check_sums(w->args.user);
@@ -293,11 +322,14 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
                                     .on_stall = (enum sw_on_stall)c->on_stall,
                                     .blocker = blocker,
                                     .user = w};
+
     w->slots = sw_calloc(units + 1, sizeof *w->slots);
     w->owners = sw_calloc(units + 1, sizeof *w->owners);
+
     w->tasks = sw_calloc(MOST_THREADS, sizeof *w->tasks);
     if (!w->slots || !w->owners || !w->tasks)
         return sw_err_nomem(err, "the watchdog", units * sizeof *w->slots);
+
     int rc = sw_threads_new(w->units, &w->threads, err);
     return rc == SW_OK ? sw_watchdog_new(&args, &w->dog, err) : rc;
 }
@@ -307,15 +339,19 @@ static int open_control(struct sw_watch *w, struct sw_err *err)
 {
     const char *snapshot = sw_snapshot_file(w->args.events->snapshot);
     struct sw_err ignored;
+
     int rc = sw_control_new(&w->control, err);
     if (rc != SW_OK || !snapshot)
         return rc;
+
     char *path = sw_control_path(snapshot);
     if (!path)
         return sw_err_nomem(err, "the control socket", strlen(snapshot));
+
     if (sw_control_listen(w->control, path, &ignored) != SW_OK)
         sw_log_write(w->args.events->log, SW_LOG_WARN, "control", "%s: the run accepts no requests",
                      ignored.text);
+
     sw_free(path);
     return SW_OK;
 }
@@ -325,6 +361,7 @@ int sw_watch_start(const struct sw_watch_args *args, struct sw_watch **out, stru
     struct sw_watch *w = *out = sw_calloc(1, sizeof *w);
     if (!w)
         return sw_err_nomem(err, "the watchdog", sizeof *w);
+
     w->args = *args;
     w->units = args->slots;
 
@@ -337,6 +374,7 @@ int sw_watch_start(const struct sw_watch_args *args, struct sw_watch **out, stru
     rc = open_control(w, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_thread_start(&w->thread, "watch", watch_main, w, err);
 }
 
@@ -344,6 +382,7 @@ void sw_watch_end(struct sw_watch *w)
 {
     if (!w)
         return;
+
     __atomic_store_n(&w->over, 1, __ATOMIC_RELEASE);
     if (w->control)
         sw_control_wake(w->control);

@@ -55,9 +55,11 @@ int sw_watchdog_new(const struct sw_watchdog_args *args, struct sw_watchdog **ou
         sw_free(units);
         return sw_err_nomem(err, "the watchdog", (size_t)args->units * sizeof *units);
     }
+
     d->args = *args;
     d->units = units;
     *out = d;
+
     return SW_OK;
 }
 
@@ -101,8 +103,10 @@ static int64_t limit_of(const struct look *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
     int64_t limit_ns = least_ns;
+
     if (l->d->args.stall_ns > 0)
         return l->d->args.stall_ns;
+
     if (may_be_silent(s, &l->threads[u]))
         limit_ns = larger(limit_ns, TIMES_LONGEST * l->d->longest_ns[s->phase]);
     return s->phase == SW_PHASE_START ? larger(limit_ns, start_ns) : limit_ns;
@@ -114,6 +118,7 @@ static int64_t stop_limit_of(const struct look *l, int u)
     int64_t limit_ns = limit_of(l, u);
     if (l->d->args.stall_ns > 0)
         return TIMES_STOP * limit_ns;
+
     if (l->slots[u].phase == SW_PHASE_CHECKPOINT)
         limit_ns = larger(limit_ns, start_ns);
     return larger(TIMES_STOP * limit_ns, start_ns);
@@ -137,6 +142,7 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
     struct unit *u = &d->units[i];
     bool moved = s->heartbeat_ns != u->heartbeat_ns || s->since_ns != u->since_ns;
     bool alive = moved || (activity == SW_THREAD_COMPUTES && works(s));
+
     if (alive && u->raises_limit)
         d->longest_ns[u->phase] = larger(d->longest_ns[u->phase], u->quiet_ns);
 
@@ -144,10 +150,12 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
     u->since_ns = s->since_ns;
     u->phase = s->phase;
     u->raises_limit = may_be_silent(s, &l->threads[i]) && !is_down(&l->threads[i]);
+
     if (alive || is_idle(s))
         u->quiet_ns = 0;
     else if (activity != SW_THREAD_STARVED)
         u->quiet_ns += passed_ns;
+
     return alive;
 }
 
@@ -158,12 +166,14 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
 static int follow(const struct look *l, int u)
 {
     const struct sw_watchdog_args *a = &l->d->args;
+
     for (int hops = 0; hops < a->units && !is_down(&l->threads[u]); hops++) {
         int next = a->blocker(a->user, l->slots, u);
         if (next < 0 || next == u)
             break;
         u = next;
     }
+
     return u;
 }
 
@@ -179,10 +189,12 @@ static bool is_resting(const struct look *l, int u)
 static enum certainty blame(const struct look *l, int u, int waiter)
 {
     const struct unit *units = l->d->units;
+
     if (l->threads[u].activity == SW_THREAD_ENDED)
         return CERTAINTY_ENDED;
     if (is_stalled(l, u) && works(&l->slots[u]))
         return CERTAINTY_SILENT;
+
     bool long_enough = is_stalled(l, u) ? units[u].quiet_ns >= 2 * limit_of(l, u)
                                         : units[waiter].quiet_ns >= 2 * limit_of(l, waiter);
     return (is_stalled(l, u) || is_resting(l, u)) && long_enough ? CERTAINTY_WAITER
@@ -203,21 +215,26 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
 {
     enum certainty best = CERTAINTY_NONE;
     int64_t limit_ns = l->d->args.stall_ns;
+
     if (limit_ns == 0 || limit_ns > stopped_ns)
         limit_ns = stopped_ns;
+
     *any = false;
     for (int u = 0; u < l->d->args.units; u++) {
         const struct sw_thread_state *t = &l->threads[u];
         enum certainty sure =
             u < l->d->args.units - l->d->args.others ? CERTAINTY_STOPPED : CERTAINTY_OTHER;
         bool is_stopped = t->activity == SW_THREAD_STOPPED;
+
         *any = *any || is_stopped;
         if (!is_stopped || t->for_ns < limit_ns || sure < best ||
             (sure == best && t->for_ns <= out->quiet_ns))
             continue;
+
         best = sure;
         *out = (struct sw_stall){.culprit = u, .victim = u, .quiet_ns = t->for_ns};
     }
+
     return best;
 }
 
@@ -225,17 +242,21 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
 static enum certainty find_silent(const struct look *l, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
+
     for (int u = 0; u < l->d->args.units; u++) {
         if (!is_stalled(l, u))
             continue;
+
         int culprit = follow(l, u);
         enum certainty sure = blame(l, culprit, u);
         int64_t quiet_ns = quiet_of(l, culprit, u);
         if (sure == CERTAINTY_NONE || sure < best || (sure == best && quiet_ns <= out->quiet_ns))
             continue;
+
         best = sure;
         *out = (struct sw_stall){.culprit = culprit, .victim = culprit, .quiet_ns = quiet_ns};
     }
+
     return best;
 }
 
@@ -246,16 +267,20 @@ static int find_victim(const struct look *l, int culprit)
     const int thread = l->threads[culprit].id;
     int victim = culprit;
     int64_t most = 0;
+
     for (int u = 0; u < l->d->args.units; u++) {
         int64_t quiet_ns = l->d->units[u].quiet_ns;
         if (u == culprit || quiet_ns <= most)
             continue;
+
         int end = follow(l, u);
         if (end != culprit && (end == u || thread == 0 || l->threads[end].id != thread))
             continue;
+
         most = quiet_ns;
         victim = u;
     }
+
     return victim;
 }
 
@@ -263,10 +288,12 @@ static enum certainty find_stall(const struct look *l, struct sw_stall *out)
 {
     bool any_stopped;
     enum certainty sure = find_stopped(l, &any_stopped, out);
+
     if (!any_stopped)
         sure = find_silent(l, out);
     if (sure != CERTAINTY_NONE)
         out->victim = find_victim(l, out->culprit);
+
     return sure;
 }
 
@@ -310,6 +337,7 @@ static bool is_to_stop(const struct look *l)
 static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, bool alive)
 {
     struct sw_stall found = {0};
+
     if (d->reported != CERTAINTY_NONE && is_over(l, alive)) {
         end_stall(d);
         return SW_STALL_ENDS;
@@ -325,8 +353,10 @@ static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, boo
     } else if (d->reported != CERTAINTY_NONE) {
         d->stall.quiet_ns = quiet_of(l, d->stall.culprit, d->stall.victim);
     }
+
     if (d->reported == CERTAINTY_NONE || d->stopping || !is_to_stop(l))
         return begins ? SW_STALL_BEGINS : SW_STALL_NONE;
+
     d->stopping = d->stall.stop = true;
     return begins ? SW_STALL_BEGINS : SW_STALL_LASTS;
 }
@@ -338,9 +368,11 @@ enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_
     const struct look l = {d, slots, threads};
     int64_t passed_ns = d->checked_ns ? now_ns - d->checked_ns : 0;
     bool alive = false;
+
     d->checked_ns = now_ns;
     if (passed_ns > most_ns)
         passed_ns = most_ns;
+
     for (int u = 0; u < d->args.units; u++)
         if (count_silence(d, &l, u, passed_ns) &&
             (u == d->stall.culprit || (d->reported == CERTAINTY_WAITER && u == d->stall.victim)))

@@ -14,9 +14,11 @@ static void bind_outputs(struct sw_net *net)
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_layer *l = &net->shapes.node[i].layer;
         bool batch = l->type->role == SW_ROLE_INPUT && net->args.stream->dev->host_memory;
+
         if (!batch)
             l->dst.data = net->aliases.node[i].in_place ? l->src[0]->data
                                                         : sw_net_at(net, net->memory.node[i].data);
+
         l->saved = sw_net_at(net, net->memory.node[i].saved);
     }
 }
@@ -44,14 +46,17 @@ static void bind_sources(struct sw_net *net, int i)
 {
     struct sw_net_shape *shape = &net->shapes.node[i];
     const struct sw_net_alias *alias = &net->aliases.node[i];
+
     for (int k = 0; k < shape->layer.src_count; k++) {
         const struct sw_net_shape *source = &net->shapes.node[net->graph.node[i].src[k]];
         bool wanted = shape->has_backward && source->needs_grad;
+
         shape->layer.src_grad[k] = !wanted ? NULL
                                    : alias->adds_grad[k]
                                        ? sw_net_at(net, net->memory.node[i].aside[k])
                                        : source->layer.dst.grad;
     }
+
     shape->layer.adds.src = alias->src_adds;
     if (alias->grad_handed)
         sw_bridge_take_there(&shape->layer);
@@ -61,10 +66,12 @@ static void bind_sources(struct sw_net *net, int i)
 static void name_memory(const struct sw_net *net)
 {
     struct sw_device *dev = net->args.stream->dev;
+
     for (int i = 0; i < net->graph.count && !dev->host_memory; i++) {
         const struct sw_net_places *places = &net->memory.node[i];
         const struct sw_layer *l = &net->shapes.node[i].layer;
         size_t bytes = sw_desc_bytes(&l->dst.desc), scratch = l->scratch_bytes;
+
         const struct {
             void *at;
             size_t bytes;
@@ -77,6 +84,7 @@ static void name_memory(const struct sw_net *net)
                      {sw_net_at(net, places->forward_scratch), scratch, "scratch"},
                      {sw_net_at(net, places->backward_scratch), scratch, "scratch"},
                      {sw_net_at(net, places->recompute_scratch), scratch, "scratch"}};
+
         for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
             char text[128];
             snprintf(text, sizeof text, "%s (%s)", l->name, parts[p].what);
@@ -110,6 +118,7 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
     const struct sw_net_param *param = &net->shapes.params[p];
     struct sw_net_shape *shape = &net->shapes.node[param->layer];
     struct sw_layer_param *lp = &shape->layer.param[param->index];
+
     lp->value = value;
     lp->grad = gradient;
     net->gradient[p] = gradient;
@@ -140,15 +149,18 @@ static size_t carry_bytes(const struct sw_layer *l, int k)
 size_t sw_net_carry_bytes(const struct sw_net *net)
 {
     size_t bytes = 0;
+
     for (int i = 0; i < net->graph.count; i++)
         for (int k = 0; k < net->shapes.node[i].layer.carry_count; k++)
             bytes += carry_bytes(&net->shapes.node[i].layer, k);
+
     return bytes;
 }
 
 void sw_net_bind_carries(struct sw_net *net, void *memory)
 {
     char *at = memory;
+
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_layer *l = &net->shapes.node[i].layer;
         for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
@@ -168,24 +180,29 @@ void sw_net_bind_carries(struct sw_net *net, void *memory)
 int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < net->graph.count && rc == SW_OK; i++) {
         struct sw_layer *l = &net->shapes.node[i].layer;
         if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
             continue;
+
         if (net->args.stream->dev->host_memory)
             sw_net_use_memory(net, i, data); /* the batch's memory */
         else
             rc = sw_copy(net->args.stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
     }
+
     return rc;
 }
 
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
     struct sw_step *own = net->staging->step;
+
     own[0] = own[1] = *step;
     own[1].first_row = step->group_row;
     own[1].valid_rows = step->batch_valid_rows;
+
     return sw_copy(net->args.stream, sw_net_at(net, net->memory.step_at), own,
                    sizeof net->staging->step, err);
 }

@@ -6,14 +6,17 @@
 int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_exec_order_make(&net->exec, rates);
     if (net->branches)
         rc = sw_branch_order_new(net->branches, &net->exec, net->args.stream, &net->order, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_net_memory_plan(&net->memory, &net->exec, net->order, net->args.separate_scratch, err);
     if (rc != SW_OK)
         return rc;
+
     sw_exec_order_add_waits(&net->exec, net->memory.written_at);
     return SW_OK;
 }
@@ -34,6 +37,7 @@ static void fill_args(struct sw_net_args *to, const struct sw_net_args *args)
 static int make_staging(struct sw_net *net, struct sw_err *err)
 {
     size_t params = (size_t)net->shapes.param_count + 1;
+
     net->gradient = sw_calloc(params, sizeof *net->gradient);
     if (!net->gradient)
         return sw_err_nomem(err, "the parameters", params * sizeof *net->gradient);
@@ -42,6 +46,7 @@ static int make_staging(struct sw_net *net, struct sw_err *err)
     int rc = sw_device_host_alloc(net->args.stream->dev, sw_net_mail_bytes(net), "the results",
                                   &staging, err);
     net->staging = staging;
+
     return rc;
 }
 
@@ -49,13 +54,16 @@ static int make_shapes(struct sw_net *net, const struct sw_net_args *args, bool 
                        struct sw_err *err)
 {
     int rc = sw_net_graph_init(&net->graph, args, err);
+
     if (rc == SW_OK)
         rc = sw_net_sharding_init(&net->sharding, &net->graph, args, alone, err);
     if (rc == SW_OK)
         rc = sw_branches_new(&net->graph, args, &net->branches, err);
+
     if (rc == SW_OK)
         rc = sw_net_shapes_init(&net->shapes, &net->graph, &net->sharding, net->branches, args,
                                 args->sharing ? &args->sharing->shapes : NULL, err);
+
     return rc;
 }
 
@@ -63,6 +71,7 @@ static int make_memory(struct sw_net *net, struct sw_err *err)
 {
     int rc = sw_net_aliases_init(&net->aliases, &net->graph, &net->shapes,
                                  net->args.stream->dev->host_memory, err);
+
     if (rc == SW_OK)
         rc = sw_exec_order_init(&net->exec, &net->aliases, err);
     if (rc == SW_OK)
@@ -70,6 +79,7 @@ static int make_memory(struct sw_net *net, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_net_plan_step(net, &(struct sw_net_rates){0}, err);
     net->kept_bytes = net->memory.arena_bytes;
+
     return rc;
 }
 
@@ -80,6 +90,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         return sw_err_nomem(err, "a net", sizeof *net);
 
     fill_args(&net->args, args);
+
     int rc = make_shapes(net, &net->args, args->workers == 0, err);
     if (rc == SW_OK)
         rc = make_staging(net, err);
@@ -93,6 +104,7 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
         sw_net_free(net);
         return rc;
     }
+
     *out = net;
     return SW_OK;
 }
@@ -101,6 +113,7 @@ void sw_net_free(struct sw_net *net)
 {
     if (!net)
         return;
+
     sw_swap_free(net->swap);
     if (net->staging)
         sw_device_host_free(net->args.stream->dev, net->staging, sw_net_mail_bytes(net));

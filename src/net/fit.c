@@ -13,12 +13,14 @@ int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rate
     rc = sw_net_plan_step(net, rates, err);
     if (rc != SW_OK || !net->memory.swap_bytes)
         return rc;
+
     return sw_swap_new(net, &net->swap, err);
 }
 
 struct sw_net_cost sw_net_cost(const struct sw_net *net)
 {
     struct sw_net_cost c = {.kept_bytes = net->kept_bytes, .swap_bytes = net->memory.swap_bytes};
+
     for (int i = 0; i < net->graph.count; i++) {
         if (net->exec.back_at[i] < 0)
             continue;
@@ -26,10 +28,12 @@ struct sw_net_cost sw_net_cost(const struct sw_net *net)
             c.swapped++;
             continue;
         }
+
         c.repeated++;
         c.repeat_flops += sw_net_recompute_flops(&net->aliases, i);
         c.repeat_bytes += sw_net_recompute_bytes(&net->aliases, i);
     }
+
     return c;
 }
 

@@ -6,11 +6,13 @@ static int64_t values_of(const struct sw_net *net, const struct sw_net_connectio
                          bool own)
 {
     int64_t values = 0;
+
     for (int j = 0; j < net->sharding.workers; j++)
         for (int k = 0; k < net->sharding.workers; k++)
             if (own || j != k)
                 values += (int64_t)(sw_connection_bytes(c, backward, net->sharding.workers, j, k) /
                                     sizeof(float));
+
     return values;
 }
 
@@ -26,14 +28,17 @@ bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
     const struct sw_net_shape *shape = &net->shapes.node[i];
     if (shape->layer.type != &sw_net_bridge_dst)
         return false;
+
     const struct sw_net_connection *c = sw_bridge_connection(&shape->layer);
     const struct sw_movement_cell *cell = sw_movement_cell(c->from, c->to);
+
     *m = (struct sw_net_movement){.operation = {cell->forward, NULL}};
     for (int back = 0; back < 1 + shape->has_backward; back++) {
         m->operation[back] = back ? cell->backward : cell->forward;
         m->moved[back] = passes_of(shape, back) * values_of(net, c, back, false);
         m->counted[back] = passes_of(shape, back) * values_of(net, c, back, true);
     }
+
     return true;
 }
 
@@ -43,9 +48,11 @@ static int64_t sent_bytes(const struct sw_net *net, const struct sw_net_shape *s
 {
     const struct sw_net_connection *c = sw_bridge_connection(&shape->layer);
     int64_t bytes = 0;
+
     for (int back = 0; back < 1 + shape->has_backward; back++)
         bytes += passes_of(shape, back) *
                  (int64_t)sw_connection_bytes(c, back, net->sharding.workers, from, to);
+
     return bytes;
 }
 
@@ -53,6 +60,7 @@ int64_t sw_net_sent_bytes(const struct sw_net *net, int i, int from)
 {
     const struct sw_net_shape *shape = &net->shapes.node[i];
     int64_t bytes = 0;
+
     for (int to = 0; to < net->sharding.workers && shape->layer.type == &sw_net_bridge_dst; to++)
         bytes += to == from ? 0 : sent_bytes(net, shape, from, to);
     return bytes;
@@ -61,8 +69,10 @@ int64_t sw_net_sent_bytes(const struct sw_net *net, int i, int from)
 int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to)
 {
     int64_t bytes = 0;
+
     for (int i = 0; i < net->graph.count && from != to; i++)
         if (net->shapes.node[i].layer.type == &sw_net_bridge_dst)
             bytes += sent_bytes(net, &net->shapes.node[i], from, to);
+
     return bytes;
 }

@@ -192,11 +192,13 @@ int sw_net_pair_count(const struct sw_net *net)
 void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
 {
     const struct sw_result *pairs = sw_net_pairs(net);
+
     for (int i = 0; i < net->graph.count; i++) {
         const struct sw_net_shape *shape = &net->shapes.node[i];
         const int steps = net->graph.node[i].steps;
         const struct sw_net_result *r =
             shape->result < 0 ? NULL : &net->shapes.results[shape->result];
+
         for (int k = 0; r && k < r->count; k++) {
             to[r->first + k].sum +=
                 pairs[shape->first_pair + k].sum * (r->loss && steps > 1 ? steps : 1);
@@ -230,8 +232,10 @@ const char *sw_net_comm_notes(const struct sw_net *net)
 int sw_net_chain_steps(const struct sw_net *net)
 {
     int most = 0;
+
     for (int i = 0; i < net->graph.count; i++)
         if (net->shapes.node[i].layer.chain_steps > most)
             most = net->shapes.node[i].layer.chain_steps;
+
     return most;
 }

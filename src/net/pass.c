@@ -11,6 +11,7 @@ static void use_memory(struct sw_net *net, int root, bool again)
 {
     const struct sw_net_places *owner = &net->memory.node[root];
     void *data = sw_net_at(net, again ? owner->data_again : owner->data);
+
     for (int i = root; i >= 0; i = net->aliases.node[i].next_in_place) {
         const struct sw_net_places *places = &net->memory.node[i];
         struct sw_layer *l = &net->shapes.node[i].layer;
@@ -37,15 +38,19 @@ static const struct sw_step *step_of(const struct sw_net *net, int i)
 static int recompute(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
+
     use_memory(net, root, true);
+
     for (int i = root; i >= 0 && rc == SW_OK; i = net->aliases.node[i].next_in_place) {
         struct sw_layer *l = &net->shapes.node[i].layer;
         const struct sw_pass pass = {
             .stream = net->args.stream, .step = step_of(net, i), .training = true, .again = true};
+
         l->scratch = sw_net_at(net, net->memory.node[root].recompute_scratch);
         if (!sw_net_is_bridge(&net->graph.node[i])) /* it was already sent */
             rc = l->type->forward(l, &pass, err);
     }
+
     return rc;
 }
 
@@ -64,9 +69,11 @@ static int clear_results(struct sw_stream *stream, const struct sw_layer *l, str
 static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = root; i >= 0 && rc == SW_OK; i = net->aliases.node[i].next_in_place)
         if (net->graph.node[i].type == &sw_net_bridge_src)
             rc = sw_bridge_wait_free(&net->shapes.node[i].layer, err);
+
     return rc;
 }
 
@@ -75,12 +82,14 @@ static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *e
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];
     int rc = SW_OK;
+
     for (int k = 0; k < node->src_count && rc == SW_OK; k++) {
         int source = node->src[k];
         if (sw_net_publishes_grad(&net->aliases, source) &&
             net->aliases.node[source].first_writer == i)
             rc = sw_bridge_wait_free(&net->shapes.node[source].layer, err);
     }
+
     return rc;
 }
 
@@ -104,6 +113,7 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
                                  .begins = net->staging->step[0].pass_begins,
                                  .phase = phase,
                                  .chain = net->chain_turn};
+
     if (shape->absent)
         return clear_results(pass.stream, l, err);
 
@@ -111,11 +121,13 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
         use_memory(net, i, false);
     l->scratch = sw_net_at(net, net->memory.node[i].forward_scratch);
     l->sums = sw_net_at(net, net->memory.node[i].forward_sums);
+
     int rc = alias->published && phase == 0 ? wait_for_readers(net, i, err) : SW_OK;
     if (rc == SW_OK)
         rc = l->type->forward(l, &pass, err);
     if (rc == SW_OK && shape->handed) /* its views are in the same memory */
         sw_net_use_memory(net, i, l->dst.data);
+
     return rc;
 }
 
@@ -128,9 +140,11 @@ static void hide_unread(struct sw_layer *l, void *hidden[SW_LAYER_SRCS + 1])
     hidden[SW_LAYER_SRCS] = l->dst.data;
     for (int k = 0; k < l->src_count; k++)
         l->src[k]->data = NULL;
+
     for (int k = 0; k < l->src_count; k++) /* one activation may be several sources */
         if (l->backward_reads_src >> k & 1)
             l->src[k]->data = hidden[k];
+
     if (!l->backward_reads_dst)
         l->dst.data = NULL;
 }
@@ -149,6 +163,7 @@ static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err
     struct sw_stream *stream = stream_of(net, i);
     const struct sw_layer *l = &shape->layer;
     int rc = SW_OK;
+
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
         /* A connection also runs on workers without its source; these have sent the whole gradient.
          */
@@ -156,10 +171,12 @@ static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err
             !net->shapes.node[net->graph.node[i].src[k]].absent)
             rc = sw_op_add(stream, l->src[k]->grad, l->src_grad[k],
                            sw_desc_storage(&l->src[k]->desc), err);
+
     for (int k = 0; k < l->param_count && rc == SW_OK; k++)
         if (shape->adds_param[k])
             rc = sw_op_add(stream, net->gradient[shape->first_param + k], l->param[k].grad,
                            sw_desc_storage(&l->param[k].layout), err);
+
     return rc;
 }
 
@@ -173,17 +190,21 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
                                  .phase = phase,
                                  .chain = net->chain_turn};
     void *hidden[SW_LAYER_SRCS + 1];
+
     /* After the chain's last turn each side has the inputs of its gradients. */
     if (shape->absent || (shape->chain_link && net->chain_turn == 0))
         return SW_OK;
+
     l->scratch = sw_net_at(net, net->memory.node[i].backward_scratch);
     l->sums = sw_net_at(net, net->memory.node[i].backward_sums);
+
     int rc =
         phase == 0 && net->shapes.connections > 0 ? wait_for_gradient_readers(net, i, err) : SW_OK;
     hide_unread(l, hidden);
     if (rc == SW_OK)
         rc = l->type->backward(l, &pass, err);
     restore_hidden(l, hidden);
+
     bool over = phase + 1 == sw_net_layer_phases(l, true);
     return rc == SW_OK && over ? add_temporary_gradients(net, i, err) : rc;
 }
@@ -195,6 +216,7 @@ static int run_op(struct sw_net *net, int op, struct sw_err *err)
 {
     const struct sw_exec_op *a = &net->exec.ops[op];
     int rc;
+
     if (a->kind == SW_EXEC_RECOMPUTE) {
         rc = recompute(net, a->node, err);
     } else {
@@ -202,6 +224,7 @@ static int run_op(struct sw_net *net, int op, struct sw_err *err)
             use_memory(net, a->node, true);
         rc = sw_swap_run(net, a, err);
     }
+
     release_remote(net, op);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->graph.node[a->node].name);
 }
@@ -212,10 +235,12 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
     int pass = back ? 2 * net->graph.count - 1 - i : i,
         own = back ? s->backward_at[i] : s->forward_at[i];
     int rc = SW_OK;
+
     for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)
         rc = run_op(net, a, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_branch_enter(net->order, i, back, phase, err);
     if (rc == SW_OK)
         rc = back ? backward(net, i, phase, err) : forward(net, i, phase, err);
@@ -223,11 +248,13 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
         rc = sw_branch_leave(net->order, i, back, phase, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "layer %s", net->graph.node[i].name);
+
     bool over = phase + 1 == sw_net_layer_phases(&net->shapes.node[i].layer, back);
     if (over)
         release_remote(net, own);
     for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
         rc = run_op(net, a, err);
+
     return rc;
 }
 
@@ -259,15 +286,18 @@ void sw_net_set_chain(struct sw_net *net, int turn)
 int sw_net_run_chains(struct sw_net *net, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (net->chain_turn = 1; net->chain_turn <= sw_net_chain_steps(net) && rc == SW_OK;
          net->chain_turn++) {
         for (int i = net->graph.count - 1; i >= 0 && rc == SW_OK; i--)
             if (sw_net_takes_turns(&net->shapes, i))
                 rc = sw_net_backward(net, i, err);
+
         for (int i = 0; i < net->graph.count && rc == SW_OK; i++)
             if (sw_net_takes_turns(&net->shapes, i))
                 rc = sw_net_forward(net, i, err);
     }
+
     net->chain_turn = 0;
     return rc;
 }

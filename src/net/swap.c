@@ -27,6 +27,7 @@ static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
 {
     struct sw_event **const events[] = {&m->made, &m->left, &m->ready, &m->back};
     int rc = SW_OK;
+
     for (size_t i = 0; i < sizeof events / sizeof *events && rc == SW_OK; i++)
         rc = sw_event_new(s->dev, events[i], err);
     return rc;
@@ -37,24 +38,30 @@ int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *e
     struct sw_swap *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "copies of features", sizeof *s);
+
     s->dev = net->args.stream->dev;
     s->count = net->graph.count;
     s->of = sw_calloc((size_t)net->graph.count, sizeof *s->of);
+
     int rc = s->of ? SW_OK : sw_err_nomem(err, "copies of features", sizeof *s->of);
     if (rc == SW_OK)
         rc = sw_stream_new(s->dev, 1, &s->out, err);
     if (rc == SW_OK)
         rc = sw_stream_new(s->dev, 1, &s->in, err);
+
     for (int i = 0; i < net->graph.count && rc == SW_OK; i++)
         if (net->memory.node[i].host_at != SW_NO_OFFSET)
             rc = make_events(s, &s->of[i], err);
+
     if (rc != SW_OK) {
         sw_swap_free(s);
         return rc;
     }
+
     sw_stream_name(s->out, "swap out");
     sw_stream_name(s->in, "swap in");
     *out = s;
+
     return SW_OK;
 }
 
@@ -62,14 +69,17 @@ void sw_swap_free(struct sw_swap *s)
 {
     if (!s)
         return;
+
     sw_stream_free(s->out);
     sw_stream_free(s->in);
+
     for (int i = 0; s->of && i < s->count; i++) {
         sw_event_free(s->dev, s->of[i].made);
         sw_event_free(s->dev, s->of[i].left);
         sw_event_free(s->dev, s->of[i].ready);
         sw_event_free(s->dev, s->of[i].back);
     }
+
     sw_free(s->of);
     sw_free(s);
 }
@@ -92,6 +102,7 @@ static int start_out(struct sw_net *net, int root, struct sw_err *err)
     const struct sw_net_places *places = &net->memory.node[root];
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
+
     int rc = follow(s->out, net->args.stream, s->of[root].made, err);
     if (rc != SW_OK)
         return rc;
@@ -99,6 +110,7 @@ static int start_out(struct sw_net *net, int root, struct sw_err *err)
                  sw_desc_bytes(d), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_event_record(s->out, s->of[root].left, err);
 }
 
@@ -107,6 +119,7 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
     const struct sw_net_places *places = &net->memory.node[root];
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
+
     int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
     if (rc != SW_OK)
         return rc;
@@ -117,12 +130,14 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
                  sw_desc_bytes(d), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_event_record(s->in, s->of[root].back, err);
 }
 
 int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)
 {
     const struct moving *m = &net->swap->of[op->node];
+
     switch (op->kind) {
     case SW_EXEC_OFFLOAD:
         return start_out(net, op->node, err);

@@ -34,6 +34,7 @@ static int siblings(const struct lane *l, int i)
 {
     int end = sw_tree_node_end(l->plan->leaves, l->pending[i].from, l->pending[l->count - 1].to);
     int n = 1;
+
     while (l->pending[i + n - 1].to < end)
         n++;
     return n;
@@ -44,6 +45,7 @@ static int siblings(const struct lane *l, int i)
 static void collapse(struct lane *l, int before, bool emits)
 {
     int kept = 0;
+
     for (int i = 0, n; i < l->count; i += n) {
         n = siblings(l, i);
         for (int k = 1; k < n; k++) {
@@ -51,10 +53,12 @@ static void collapse(struct lane *l, int before, bool emits)
             if (slot >= 0)
                 l->taken[slot] = false;
         }
+
         if (n > 1 && emits)
             emit(l->plan, before, &l->pending[i], n);
         l->pending[kept++] = (struct sw_tree_node){l->pending[i].from, l->pending[i + n - 1].to};
     }
+
     l->count = kept;
 }
 
@@ -70,11 +74,14 @@ static int free_slot(const struct lane *l, int slots)
 static void give_place(struct lane *l, int part, int slots, bool emits)
 {
     struct sw_tree_plan *p = l->plan;
+
     p->slot[part] = -1;
     if (begins_term(p, part))
         return;
+
     if (free_slot(l, slots) < 0)
         collapse(l, part, emits);
+
     int slot = free_slot(l, slots);
     if (slot >= 0)
         l->taken[slot] = true;
@@ -86,10 +93,13 @@ static void give_place(struct lane *l, int part, int slots, bool emits)
 static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bool emits)
 {
     int most = 0;
+
     l->count = 0;
     memset(l->taken, 0, sizeof l->taken);
+
     for (int part = from; part < to; part++) {
         int leaf = l->plan->first + part;
+
         give_place(l, part, slots, emits);
         if (l->plan->slot[part] >= most)
             most = l->plan->slot[part] + 1;
@@ -97,6 +107,7 @@ static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bo
         if (eager)
             collapse(l, part + 1, false);
     }
+
     return most;
 }
 
@@ -115,24 +126,30 @@ static void finish_terms(struct sw_tree_plan *p, const struct sw_tree_node *left
 static void plan_all(struct sw_tree_plan *p, struct lane *l, struct sw_tree_node *left)
 {
     int count = 0;
+
     for (int pass = 0; pass < 2; pass++) /* pass 0 merges eagerly and counts slots */
         for (int j = 0; j < p->lanes; j++) {
             int64_t from, parts;
+
             sw_part(p->count, p->lanes, j, &from, &parts);
+
             int slots = pass == 0 ? SW_TREE_LEAVES : p->slots;
             int most = plan_lane(l, (int)from, (int)(from + parts), slots, pass == 0, pass == 1);
             p->slots = most > p->slots ? most : p->slots;
             if (pass == 0)
                 continue;
+
             memcpy(&left[count], l->pending, (size_t)l->count * sizeof *left);
             count += l->count;
         }
+
     finish_terms(p, left, count);
 }
 
 static void find_terms(struct sw_tree_plan *p)
 {
     int end = p->first + p->count;
+
     for (int at = p->first, to; at < end; at = to, p->terms++) {
         to = sw_tree_node_end(p->leaves, at, end);
         for (int leaf = at; leaf < to; leaf++)
@@ -144,11 +161,13 @@ int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, 
                       struct sw_err *err)
 {
     size_t n = (size_t)count;
+
     *p = (struct sw_tree_plan){.leaves = leaves, .first = first, .count = count, .lanes = lanes};
     p->slot = sw_calloc(n, sizeof *p->slot);
     p->term = sw_calloc(n, sizeof *p->term);
     p->merge = sw_calloc(2 * n, sizeof *p->merge);
     p->node = sw_calloc(4 * n, sizeof *p->node);
+
     struct sw_tree_node *left = sw_calloc(n, sizeof *left);
     struct lane *l = sw_calloc(1, sizeof *l);
     bool taken = p->slot && p->term && p->merge && p->node && left && l;
@@ -157,6 +176,7 @@ int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, 
         find_terms(p);
         plan_all(p, l, left);
     }
+
     sw_free(left);
     sw_free(l);
     return taken ? SW_OK : sw_err_nomem(err, "the order of sums", 6 * n * sizeof *p->node);

@@ -36,10 +36,12 @@ static void totals_arrays(const void *args, struct sw_op_arrays *out)
 static int totals(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_norm_totals_args *a = args;
+
     for (int i = 0; i < a->arrays; i++) {
         int64_t from = i > 0 ? a->ends[i - 1] : 0;
         a->totals[i] = a->ends[i] > from ? sw_norm_total(a->squares + from, a->ends[i] - from) : 0;
     }
+
     return SW_OK;
 }
 

@@ -110,10 +110,12 @@ static int find_distribution(const struct sw_init_conf *c, const char *name,
         rc = need_fan_in(name, init, shape->fan_in, err);
     if (rc != SW_OK)
         return rc;
+
     if (init == SW_INIT_UNIFORM || init >= SW_INIT_UNIFORM_SQRT_FAN_IN)
         rc = check_ends(c, name, err);
     if (rc != SW_OK)
         return rc;
+
     switch (init) {
     case SW_INIT_GAUSSIAN:
         *distribution = gaussian;
@@ -139,6 +141,7 @@ static int find_distribution(const struct sw_init_conf *c, const char *name,
     default:
         *distribution = (struct distribution){.a = constant, .b = constant};
     }
+
     return SW_OK;
 }
 
@@ -154,6 +157,7 @@ static void fill_chunk(const struct distribution *distribution, struct sw_philox
         sw_fill_gaussian(key, (uint64_t)chunk, distribution->a, distribution->b, value);
     else
         sw_fill_uniform(key, (uint64_t)chunk, distribution->a, distribution->b, value);
+
     if (!whole) {
         int64_t first = start > from ? start : from, last = end < to ? end : to;
         memcpy(out + (first - from), partial + (first - start),
@@ -172,6 +176,7 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
 {
     struct distribution distribution;
     struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
+
     if (sw_init_is_whole(conf)) {
         if (from != 0 || to != shape->rows * shape->columns)
             return sw_err_set(err, SW_ERR_INVALID,
@@ -179,9 +184,11 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
                               init_names[conf->init]);
         return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
     }
+
     int rc = find_distribution(conf, name, shape, &distribution, err);
     if (rc != SW_OK)
         return rc;
+
     if (!distribution.gaussian && distribution.a == distribution.b) {
         for (int64_t i = 0; i < to - from; i++)
             out[i] = (float)distribution.a;
@@ -189,9 +196,11 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
     }
 
     int64_t first = from / SW_FILL_CHUNK, end = (to + SW_FILL_CHUNK - 1) / SW_FILL_CHUNK;
+
 #pragma omp parallel for schedule(static) if (end - first > 64)
     for (int64_t chunk = first; chunk < end; chunk++)
         if (sw_stop_check(NULL) == SW_OK)
             fill_chunk(&distribution, key, chunk, from, to, out);
+
     return sw_stop_check(err);
 }

@@ -53,6 +53,7 @@ static inline void sw_loss_scale_made(struct sw_loss_scale *s, int64_t every)
 {
     if (s->value == 0 || ++s->good < every || every == 0)
         return;
+
     s->good = 0;
     if (s->value < SW_LOSS_SCALE_MOST)
         s->value *= 2;

@@ -23,13 +23,16 @@ SW_KERNEL_INLINE double dot(const double *x, const double *y, int64_t n)
 {
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
+
     for (; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++)
             lane[l] += x[i + l] * y[i + l];
+
     for (; i < n; i++)
         lane[0] += x[i] * y[i];
     for (int l = 0; l < LANES; l++)
         sum += lane[l];
+
     return sum;
 }
 
@@ -59,21 +62,25 @@ static int orthonormalize(double *vectors, int64_t count, int64_t n, struct sw_e
         int rc = sw_stop_check(err);
         if (rc != SW_OK)
             return rc;
+
         int64_t to = from + PANEL < count ? from + PANEL : count;
         for (int64_t i = from; i < to; i++) {
             subtract_components(vectors + i * n, vectors, from, i, n);
             normalize(vectors + i * n, n);
         }
+
 #pragma omp parallel for schedule(static) if ((count - to) * n > 65536)
         for (int64_t i = to; i < count; i++)
             subtract_components(vectors + i * n, vectors, from, to, n);
     }
+
     return SW_OK;
 }
 
 static void draw(struct sw_philox key, int64_t elements, double *out)
 {
     float chunk[SW_FILL_CHUNK];
+
     for (int64_t from = 0; from < elements; from += SW_FILL_CHUNK) {
         sw_fill_gaussian(key, (uint64_t)(from / SW_FILL_CHUNK), 0, 1, chunk);
         for (int64_t i = from; i < elements && i < from + SW_FILL_CHUNK; i++)
@@ -90,13 +97,17 @@ int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, doub
     double *vectors = sw_calloc(1, bytes ? bytes : 1);
     if (!vectors)
         return sw_err_nomem(err, "an orthogonal matrix", bytes);
+
     draw(key, count * n, vectors);
+
     int rc = orthonormalize(vectors, count, n, err);
     if (rc != SW_OK)
         goto out;
+
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             out[r * columns + c] = (float)(gain * vectors[wide ? r * n + c : c * n + r]);
+
 out:
     sw_free(vectors);
     return rc;

@@ -155,6 +155,7 @@ static int check_at(const struct sw_reals *at, struct sw_err *err)
             return sw_err_set(err, SW_ERR_INVALID, "at: %g comes after %g: the steps must ascend",
                               at->items[i], at->items[i - 1]);
     }
+
     return SW_OK;
 }
 
@@ -203,6 +204,7 @@ static int check_fixed_step(const void *conf, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "at has %d steps, but rates has %d: give one rate for each step",
                           c->at.count, c->rates.count);
+
     return check_at(&c->at, err);
 }
 
@@ -413,6 +415,7 @@ static double one_cycle_rate(const void *conf, double lr, uint64_t step, uint64_
     double r = fraction_of(step, c->over, horizon_steps);
     if (r < c->peak)
         return half_cosine(lr / c->start_div, lr, r / c->peak);
+
     return half_cosine(lr, lr / c->final_div, (r - c->peak) / (1 - c->peak));
 }
 

@@ -38,17 +38,21 @@ SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
 #endif
     for (int64_t i = 0; i < b->count; i++) {
         struct sw_element c = {w[i], slots > 0 ? s0[i] : 0, slots > 1 ? s1[i] : 0};
+
         c = formula(constants, c, scale * g[i]);
         w[i] = c.w;
         most = sw_larger(most, sw_larger(sw_magnitude(g[i]), sw_magnitude(c.w)));
+
         if (slots > 0) {
             s0[i] = c.s0;
             most = sw_larger(most, sw_magnitude(c.s0));
         }
+
         if (slots > 1) {
             s1[i] = c.s1;
             most = sw_larger(most, sw_magnitude(c.s1));
         }
     }
+
     return most >= SW_MAGNITUDE_INFINITE;
 }

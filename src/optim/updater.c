@@ -77,8 +77,10 @@ const struct sw_opt sw_updater_override_opts[] = {
 int sw_updater_slots(const struct sw_updater *u, const void *conf)
 {
     int n = 0;
+
     if (u->slots)
         return u->slots(conf);
+
     while (u->slot_names && u->slot_names[n])
         n++;
     return n;
@@ -90,6 +92,7 @@ static struct sw_update_block block_of(const struct sw_update_args *a, int64_t f
                                 .gradient = a->gradient + from,
                                 .count = to - from,
                                 .gradient_scale = a->gradient_scale};
+
     for (int s = 0; s < SW_UPDATER_SLOTS && a->slot[s]; s++)
         b.slot[s] = a->slot[s] + from;
     return b;
@@ -115,10 +118,12 @@ static bool update_shared(const struct sw_update_block *b, sw_update_loop *loop,
 {
     struct shared_array arrays[1 + SW_UPDATER_SLOTS];
     bool bad = false;
+
     for (int64_t from = 0, n; from < b->count; from += n) {
         struct sw_update_block own = {.gradient = b->gradient + from,
                                       .gradient_scale = b->gradient_scale};
         int count = 0;
+
         n = b->count - from < SHARED_PIECE ? b->count - from : SHARED_PIECE;
         own.count = n;
         own.value = copy_shared(&arrays[count++], b->value + from, n);
@@ -128,6 +133,7 @@ static bool update_shared(const struct sw_update_block *b, sw_update_loop *loop,
         for (int i = 0; i < count; i++)
             sw_hogwild_add(arrays[i].shared, arrays[i].after, arrays[i].before, n);
     }
+
     return bad;
 }
 
@@ -138,17 +144,22 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
 {
     float piece[PIECE], room[SW_FOLD_ROOM];
     bool bad = false;
+
     for (int64_t next; from < to; from = next) {
         next = from + PIECE < to ? from + PIECE : to;
+
         struct sw_update_block b = block_of(a, from, next);
         if (a->sum.count > 1)
             b.gradient = sw_kernel_fold_piece(&a->sum, from, b.count, piece, room);
+
         if (a->clip_value > 0) {
             bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
             b.gradient = piece;
         }
+
         bad = (a->shared ? update_shared(&b, loop, constants) : loop(constants, &b)) || bad;
     }
+
     return bad;
 }
 
@@ -170,6 +181,7 @@ void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_for
             memcpy(a->order->constants, constants, formula->constants_bytes);
         return;
     }
+
     int64_t blocks = (a->count + BLOCK - 1) / BLOCK;
     bool bad = false;
 
@@ -178,6 +190,7 @@ void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_for
         int64_t from = b * BLOCK, to = from + BLOCK < a->count ? from + BLOCK : a->count;
         bad = update(a, from, to, formula->loop, constants) || bad;
     }
+
     if (bad)
         *a->non_finite = true;
 }

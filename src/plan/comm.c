@@ -45,6 +45,7 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way wa
     if (t->devices > 0 && p->args.decides_about_all)
         return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
                "before any update (adam computes them on the host)";
+
     return NULL;
 }
 
@@ -52,6 +53,7 @@ int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err 
 {
     enum sw_comm_way way = (enum sw_comm_way)p->cluster->comm;
     const char *refused = way == SW_COMM_AUTO ? NULL : why_not(p, way);
+
     if (refused && update_group_size(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
                         "%s is not possible: %s; use ps, or remove the key", sw_comm_way_names[way],
@@ -76,8 +78,10 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
 {
     const struct sw_exchange_plan_args *a = &p->args;
     const struct sw_rates *rates = a->rates(a->user);
+
     /* Backward and the next forward of the layers below overlap with the exchange. */
     double flops = l->forward_flops_below;
+
     if (p->overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
 
@@ -105,10 +109,12 @@ static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
 {
     struct sw_comm_link link = {.busy_s = 0};
     struct sw_comm_price price;
+
     for (int i = 0; i < p->comm.count; i++) {
         predict(p, &p->comm.choices[i].layer, &link, &price);
         link = price.link[p->comm.choices[i].way];
     }
+
     return link;
 }
 
@@ -117,12 +123,14 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice
 {
     const struct sw_comm_link link = link_with_choices(p);
     struct sw_comm_price price;
+
     predict(p, &c->layer, &link, &price);
 
     c->way = SW_COMM_PS;
     for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO; way++) {
         if (why_not(p, way))
             continue;
+
         c->ms[way] = price.ms[way];
         if (c->ms[way] < c->ms[c->way])
             c->way = way;
@@ -145,6 +153,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
         return SW_COMM_PS; /* the default for all workers; sw_comm_verdict reports the error */
 
     p->choices = more;
+
     const enum sw_comm_way kept = sw_kept_comm(p->kept, l->name);
     struct sw_comm_choice c = {.layer = *l,
                                .way = kept,
@@ -154,6 +163,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
         choose_least(plan, &c);
 
     p->choices[p->count++] = c;
+
     return c.way;
 }
 
@@ -177,6 +187,7 @@ void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
                    struct sw_json_writer *w)
 {
     sw_json_open_array(w, "exchange");
+
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const char *layer = sw_net_layer(net, i)->name;
         enum sw_comm_way way = sw_net_comm_way(net, i);
@@ -188,6 +199,7 @@ void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
         sw_json_string(w, "mode", sw_comm_way_names[way]);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
@@ -196,9 +208,11 @@ void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
 bool sw_comm_is_asked(const struct sw_exchange_plan *p)
 {
     bool asked = p->cluster->comm != SW_COMM_PS;
+
     for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !asked;
          s = sw_section_next(s))
         asked = sw_section_is_set(s, "comm");
+
     return asked;
 }
 
@@ -208,18 +222,23 @@ static int64_t values_of(const struct sw_exchange_plan *p, const struct sw_net *
                          int64_t *weight)
 {
     enum { LINE = 16 };
+
     int first, count = sw_net_layer_params(net, i, &first);
     int64_t values = 0, line = sw_reduces(p) ? LINE : 1;
+
     *weight = 0;
 
     for (int q = first; q < first + count; q++) {
         const struct sw_net_param *np = sw_net_param(net, q);
         const struct sw_desc *layout = &sw_net_layer(net, i)->param[np->index].layout;
+
         if (np->frozen || np->root >= 0 || np->owner >= 0)
             continue;
+
         values += (sw_desc_storage(layout) + line - 1) / line * line;
         *weight = *weight ? *weight : sw_desc_count(layout);
     }
+
     return values;
 }
 
@@ -227,11 +246,13 @@ static int64_t values_of(const struct sw_exchange_plan *p, const struct sw_net *
 static int servers_of(const struct sw_table *t, const struct sw_table_factors *f)
 {
     int servers = 0;
+
     for (int s = 0; s < sw_table_servers(t); s++) {
         int64_t first, outputs;
         sw_table_factor_range(t, f, s, &first, &outputs);
         servers += outputs > 0;
     }
+
     return servers;
 }
 
@@ -255,6 +276,7 @@ void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net
 
     if (way != SW_COMM_PS) {
         sw_net_layer_params(net, i, &first);
+
         const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
         t.rows = (double)f->rows;
         t.inputs = (double)f->inputs;
@@ -293,6 +315,7 @@ bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net,
                                      .home = p->args.topology->devices == 0 ? SW_FACTORS_SHARED
                                              : way == SW_COMM_ADAM          ? SW_FACTORS_BY_SERVER
                                                                             : SW_FACTORS_EXCHANGED};
+
     return true;
 }
 
@@ -302,29 +325,34 @@ bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net,
 static int list_layers(const struct sw_table *t, struct sw_factors_layer *out)
 {
     int count = 0;
+
     for (int i = 0; i < sw_table_factor_count(t); i++) {
         const struct sw_table_factors *f = sw_table_factors_at(t, i);
         if (f->home == SW_FACTORS_EXCHANGED)
             out[count++] = (struct sw_factors_layer){f->steps, f->inputs, f->outputs};
     }
+
     return count;
 }
 
 size_t sw_comm_bytes(const struct sw_exchange_plan *p)
 {
     size_t bytes = 0;
+
     for (int i = 0; i < sw_table_factor_count(p->table); i++) {
         const struct sw_table_factors *f = sw_table_factors_at(p->table, i);
         const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
         if (f->home == SW_FACTORS_EXCHANGED)
             bytes += sw_factors_bytes(&l, 1, p->args.conf->batch);
     }
+
     return bytes;
 }
 
 void sw_comm_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows)
 {
     const struct sw_topology *t = p->args.topology;
+
     for (int i = 0; i < t->workers && p->comm.factors; i++)
         sw_factors_set_rows(p->comm.factors, i,
                             sw_row_split_first(rows, &t->rank[i], SW_SPLIT_TRAIN),

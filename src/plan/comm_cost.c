@@ -24,6 +24,7 @@ static void put(const struct sw_comm_terms *t, enum sw_comm_way way, double link
     double busy_s = t->link.busy_s + whole_s(t, (double)t->others);
     double before_s = fmax(fmax(t->link.exposed_s, busy_s - t->hidden_s), 0);
     double after_s = fmax(before_s, busy_s + link_s - t->hidden_s);
+
     out->ms[way] = 1e3 * (computes_s + after_s - before_s);
     out->link[way] = (struct sw_comm_link){
         .busy_s = t->link.busy_s + link_s, .exposed_s = after_s, .whole = t->link.whole};
@@ -48,6 +49,7 @@ static void cost_shared(const struct sw_comm_terms *t, double ms[SW_COMM_WAYS])
     double factors = PLAIN_SHARE * forth_and_back +
                      flops_of(t, t->rows) / servers / t->server_flops_per_s +
                      (2 * copied + 2 * bytes / servers) / t->memory_bytes_per_s;
+
     ms[SW_COMM_PS] = whole * 1e3;
     ms[SW_COMM_SFB] = ms[SW_COMM_ADAM] = factors * 1e3;
 }
@@ -60,6 +62,7 @@ static void cost_devices(const struct sw_comm_terms *t, struct sw_comm_price *ou
         own * (t->servers * t->inputs + t->outputs) * FLOAT_BYTES / t->link_bytes_per_s;
     double made_s = flops_of(t, t->rows) / t->servers / t->server_flops_per_s;
     double back_s = matrix * FLOAT_BYTES / t->link_bytes_per_s;
+
     put(t, SW_COMM_PS, whole_s(t, matrix), flops_of(t, own) / t->flops_per_s, out);
     put(t, SW_COMM_SFB, own * (k - 1) * row_s * (t->peers ? 1 : 2),
         flops_of(t, t->rows) / t->flops_per_s, out);
@@ -70,6 +73,7 @@ static void cost_devices(const struct sw_comm_terms *t, struct sw_comm_price *ou
 void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out)
 {
     *out = (struct sw_comm_price){.ms = {0}};
+
     if (t->devices)
         cost_devices(t, out);
     else
@@ -83,12 +87,15 @@ struct sw_comm_count sw_comm_count(enum sw_comm_way way, const struct sw_comm_te
             out = (int64_t)t->outputs, servers = t->servers;
     struct sw_comm_count c = {.moved = 2 * params * (t->reduces ? k - 1 : k),
                               .counted = 2 * k * in * out};
+
     if (way == SW_COMM_SFB)
         c = (struct sw_comm_count){(k - 1) * rows * (in + out),
                                    (k - 1) * (k - 1) * rows * (in + out) / k};
+
     if (way == SW_COMM_ADAM)
         c = (struct sw_comm_count){rows * (out + servers * in) + k * params,
                                    rows * (in + out) + k * in * out};
+
     if (!t->devices)
         c.moved = 0;
     return c;

@@ -155,6 +155,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
     const struct framework *f = &rows[framework_of(c)];
     enum sw_consistency way = (enum sw_consistency)c->consistency;
     bool given = c->staleness >= 0, chosen = way != SW_CONSISTENCY_AUTO;
+
     if (!chosen)
         way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
     *key = "consistency";
@@ -162,6 +163,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s is %s; for another consistency use framework = custom",
                           frameworks[framework_of(c)], consistencies[f->usual]);
+
     *key = "staleness";
     if (way == SW_CONSISTENCY_SSP && !given)
         return sw_err_set(
@@ -171,6 +173,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has no staleness bound; remove the key, or use consistency = ssp",
                           consistencies[way]);
+
     if (c->staleness == 0)
         way = SW_CONSISTENCY_BSP;
     *key = "warmup_steps";
@@ -179,6 +182,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
             err, SW_ERR_INVALID,
             "with bsp all groups make every update together, so no group can train alone first: "
             "remove the key, or use framework = downpour without staleness = 0");
+
     *terms = (struct sw_cluster_terms){.consistency = way,
                                        .staleness = c->staleness,
                                        .sync_period = c->sync_period,
@@ -192,6 +196,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
 static void describe_synchronous(const struct sw_cluster_shape *s, char *out, size_t bytes)
 {
     int workers = s->worker_groups * s->workers_per_group;
+
     snprintf(out, bytes, "%d worker%s; %d server%s, %s", workers,
              workers == 1 ? "" : "s share each batch", s->servers_per_group,
              s->servers_per_group == 1 ? "" : "s",
@@ -203,12 +208,15 @@ static void describe_asynchronous(const struct sw_cluster_shape *s,
                                   const struct sw_cluster_terms *terms, char *out, size_t bytes)
 {
     char bound[48] = "", first[64] = "";
+
     if (terms->staleness > 0)
         snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
                  terms->staleness == 1 ? "" : "s");
+
     if (terms->warmup_steps > 0 && s->worker_groups > 1)
         snprintf(first, sizeof first, "; the first group trains %d step%s alone",
                  (int)terms->warmup_steps, terms->warmup_steps == 1 ? "" : "s");
+
     snprintf(out, bytes, "%d asynchronous group%s of %d worker%s, each with its own batches%s%s%s",
              s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
              s->workers_per_group == 1 ? "" : "s",
@@ -223,6 +231,7 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
     struct sw_cluster_terms terms;
     struct sw_err err;
     int n = snprintf(out, bytes, "%s", chosen);
+
     if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
         terms.consistency != SW_CONSISTENCY_BSP)
         describe_asynchronous(s, &terms, out + n, bytes - (size_t)n);
@@ -237,10 +246,12 @@ static int default_groups(const struct sw_cluster_conf *c, const struct sw_machi
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
     int units = c->devices ? c->devices : m->node_count;
+
     if (c->workers_per_group > 1) {
         units /= (int)c->workers_per_group;
         most /= (int)c->workers_per_group;
     }
+
     return units > 1 ? units : most > 1 ? 2 : 1;
 }
 
@@ -256,6 +267,7 @@ static bool is_bsp(const struct sw_cluster_conf *c)
     struct sw_cluster_terms terms;
     struct sw_err ignored;
     const char *key;
+
     return sw_cluster_terms(c, &terms, &key, &ignored) == SW_OK &&
            terms.consistency == SW_CONSISTENCY_BSP;
 }
@@ -267,6 +279,7 @@ static int default_server_groups(const struct sw_cluster_conf *c, const struct f
         return (int)c->server_groups;
     if (!f->node_each || is_bsp(c))
         return 1;
+
     return m->node_count < groups ? m->node_count : groups;
 }
 
@@ -294,19 +307,23 @@ static int read_pair(const char *text, int count, bool *neighbours, struct sw_er
     int64_t a, b;
     const char *dash = strchr(text, '-');
     size_t n = dash ? (size_t)(dash - text) : sizeof first;
+
     if (n < sizeof first) {
         memcpy(first, text, n);
         first[n] = '\0';
     }
+
     if (n >= sizeof first || !sw_parse_int(first, &a) || !sw_parse_int(dash + 1, &b))
         return sw_err_set(err, SW_ERR_INVALID,
                           "'%s' is not all, ring, tree, or a pair of server groups such as 0-1",
                           text);
+
     if (a < 0 || b < 0 || a >= count || b >= count || a == b)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "'%s': server groups are 0 to %d, and a group cannot be paired with itself", text,
             count - 1);
+
     pair(neighbours, count, (int)a, (int)b);
     return SW_OK;
 }
@@ -315,6 +332,7 @@ static bool reaches_all(const bool *neighbours, int count, int from)
 {
     bool reached[SW_MAX_SERVER_GROUPS] = {false};
     int n = 1;
+
     reached[from] = true;
     for (int round = 0; round < count; round++)
         for (int i = 0; i < count; i++)
@@ -323,6 +341,7 @@ static bool reaches_all(const bool *neighbours, int count, int from)
                     reached[i] = true;
                     n++;
                 }
+
     return n == count;
 }
 
@@ -332,24 +351,31 @@ int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bo
     const struct sw_strings *list = &c->sync_topology;
     int n = server_groups, rc = SW_OK;
     const char *name = list->count == 1 ? list->items[0] : "";
+
     memset(neighbours, 0, (size_t)n * (size_t)n * sizeof *neighbours);
+
     bool all = sw_str_eq(name, "all"), ring = sw_str_eq(name, "ring");
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < i && all; j++)
             pair(neighbours, n, i, j);
+
         if (ring)
             pair(neighbours, n, i, (i + 1) % n);
         else if (sw_str_eq(name, "tree") && i > 0)
             pair(neighbours, n, i, (i - 1) / 2);
     }
+
     if (all || ring || sw_str_eq(name, "tree"))
         return SW_OK;
+
     for (int i = 0; i < list->count && rc == SW_OK; i++)
         rc = read_pair(list->items[i], n, neighbours, err);
+
     for (int i = 0; i < n && rc == SW_OK; i++)
         if (!reaches_all(neighbours, n, i))
             rc = sw_err_set(err, SW_ERR_INVALID,
                             "updates of server group %d do not reach all other groups", i);
+
     return rc;
 }
 
@@ -365,12 +391,15 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
     int groups = c->worker_groups ? (int)c->worker_groups : f->many ? default_groups(c, m) : 1;
     int workers = c->workers_per_group ? (int)c->workers_per_group : default_workers(c, m, groups);
     int servers = c->servers_per_group ? (int)c->servers_per_group : f->server_each ? workers : 1;
+
     *key = "worker_groups";
     if (groups > 1 && !f->groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has one worker group; for several use downpour, hogwild or custom",
                           frameworks[which]);
+
     *key = "server_groups";
+
     int copies = default_server_groups(c, f, m, groups);
     if (copies > 1 && !f->server_groups)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -380,17 +409,20 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker groups that make every update together have one server group: "
                           "remove the key, or use consistency = async");
+
     if (copies > groups)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "%d server groups, but %d worker groups: use at most one server group per worker group",
             copies, groups);
+
     *key = "servers_per_group";
     if (f->server_each && servers != workers)
         return sw_err_set(err, SW_ERR_INVALID,
                           "allreduce has one server per worker: remove the key, or use --set "
                           "cluster.servers_per_group=%d, or --framework sandblaster",
                           workers);
+
     *shape = (struct sw_cluster_shape){
         .worker_groups = groups,
         .workers_per_group = workers,
@@ -399,6 +431,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
     *framework = frameworks[which];
     describe_reason(c, shape, reason, reason_bytes);
+
     return SW_OK;
 }
 
@@ -408,10 +441,12 @@ const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
 {
     int per_group = most / shape->worker_groups;
     int n = snprintf(out, bytes, "--set cluster.workers_per_group=%d", per_group ? per_group : 1);
+
     /* With allreduce the number of servers must match, so a configured number must change too. */
     if (conf->servers_per_group > 0 && rows[framework_of(conf)].server_each)
         n += snprintf(out + n, bytes - (size_t)n, " --set cluster.servers_per_group=%d",
                       per_group ? per_group : 1);
+
     if (per_group == 0)
         snprintf(out + n, bytes - (size_t)n, " --set cluster.worker_groups=%d", most);
     return out;

@@ -8,9 +8,11 @@
 static bool sends_to_servers(const struct sw_exchange_plan *p)
 {
     bool any = p->cluster->comm == SW_COMM_ADAM;
+
     for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !any;
          s = sw_section_next(s))
         any = ((const struct sw_layer_conf *)s->common)->comm == SW_COMM_ADAM;
+
     return any;
 }
 
@@ -18,6 +20,7 @@ static bool sends_to_servers(const struct sw_exchange_plan *p)
 static const char *reason_against_none(const struct sw_exchange_plan *p)
 {
     const struct sw_topology *t = p->args.topology;
+
     return p->args.request->mixed ? "devices and CPUs update the same values on the host"
            : t->is_async          ? "asynchronous groups update values on the host"
            : p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
@@ -32,6 +35,7 @@ void sw_copy_choose(struct sw_exchange_plan *p)
 {
     const struct sw_device_caps *caps = &p->args.request->driver->caps;
     const char *against = reason_against_none(p);
+
     snprintf(p->copy_why, sizeof p->copy_why, "%s",
              p->copy != SW_COPY_AUTO ? "as requested"
              : caps->host_memory     ? "nothing is copied on the CPU"
@@ -62,5 +66,6 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struc
         sw_recipe_error(p->args.recipe, section, "copy",
                         "on_nan = rollback restores the values of a checkpoint through the host, "
                         "from which these devices do not read: use async, or on_nan = skip");
+
     return sw_recipe_verdict(p->args.recipe, err);
 }

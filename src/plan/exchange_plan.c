@@ -9,8 +9,10 @@ int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_p
                           struct sw_err *err)
 {
     size_t workers = (size_t)args->topology->workers;
+
     p->args = *args;
     p->cluster = sw_recipe_find(args->recipe, "cluster", NULL)->common;
+
     p->devices = sw_calloc(workers, sizeof(void *));
     if (!p->devices)
         return sw_err_nomem(err, "the devices of workers", workers * sizeof(void *));
@@ -22,6 +24,7 @@ int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_p
 void sw_exchange_plan_fini(struct sw_exchange_plan *p)
 {
     struct sw_sums *d = &p->sums;
+
     if (d->all_reduce)
         sw_fault_detach(p->args.fault, d->all_reduce);
     sw_allreduce_free(d->all_reduce);

@@ -16,6 +16,7 @@ static void override_factors(const struct sw_recipe *recipe, const char *name, d
          s = sw_section_next(s)) {
         if (!s->name || !sw_str_match(s->name, name))
             continue;
+
         const struct sw_updater_override *o = s->common;
         *lr *= o->lr_mult;
         *decay *= o->decay_mult;
@@ -46,12 +47,15 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
                                  .part_dim = lp->part_dim,
                                  .factors = factors,
                                  .frozen = np->frozen};
+
     spec.lr_mult = spec.decay_mult = 1;
+
     if (conf) {
         spec.init = *conf;
         spec.lr_mult = conf->lr_mult;
         spec.decay_mult = conf->decay_mult;
     }
+
     spec.init.natural = lp->natural;
     override_factors(recipe, np->name, &spec.lr_mult, &spec.decay_mult);
     return sw_table_add(table, &spec, index, err);
@@ -62,6 +66,7 @@ int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err)
     const struct sw_section *u = sw_recipe_find(recipe, "updater", NULL);
     struct sw_err why = {0};
     bool readable = u->errors == 0 && u->type[1];
+
     if (readable && sw_schedule_check(u->type[1], u->conf[1], &why) != SW_OK)
         sw_recipe_error(recipe, u, "policy", "%s", why.text);
     return sw_recipe_verdict(recipe, err);
@@ -80,19 +85,25 @@ int sw_params_check_freeze(struct sw_recipe *recipe, const struct sw_strings *fr
 {
     const struct sw_section *job = sw_recipe_find(recipe, "job", NULL);
     int params = sw_table_count(table), frozen = 0;
+
     for (int p = 0; p < params; p++)
         frozen += sw_table_param(table, p)->frozen;
+
     for (int i = 0; i < freeze->count; i++) {
         bool matches = false;
+
         for (int p = 0; p < params && !matches; p++)
             matches = fits(freeze->items[i], sw_table_param(table, p));
+
         if (!matches)
             sw_recipe_error_item(recipe, job, "freeze", i, "no parameter matches '%s'",
                                  freeze->items[i]);
     }
+
     if (params > 0 && frozen == params)
         sw_recipe_error(recipe, job, "freeze",
                         "all parameters are frozen: nothing would be trained");
+
     return sw_recipe_verdict(recipe, err);
 }
 
@@ -102,14 +113,18 @@ int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *ta
     for (const struct sw_section *s = sw_recipe_first(recipe, "updater"); s;
          s = sw_section_next(s)) {
         bool matches = !s->name;
+
         for (int p = 0; p < sw_table_count(table) && !matches; p++)
             matches = sw_str_match(s->name, sw_table_param(table, p)->name);
         if (matches)
             continue;
+
         sw_recipe_error(recipe, s, NULL, "no parameter matches '%s'", s->name);
+
         if (sw_table_count(table) > 0)
             sw_recipe_hint(recipe, "parameters are named LAYER.PARAM, such as %s",
                            sw_table_param(table, 0)->name);
     }
+
     return sw_recipe_verdict(recipe, err);
 }

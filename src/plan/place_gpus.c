@@ -35,17 +35,21 @@ static int distance_to_all(const struct sw_machine *m, int gpu, const int *other
 static int grow_group(const struct sw_machine *m, bool *taken, int first, int count, int *out)
 {
     int total = distance(m, first, first);
+
     taken[out[0] = first] = true;
     for (int n = 1; n < count; n++) {
         int best = -1, best_distance = 0;
+
         for (int gpu = 0; gpu < m->gpu_count; gpu++) {
             int d = taken[gpu] ? 0 : distance_to_all(m, gpu, out, n);
             if (!taken[gpu] && (best < 0 || d < best_distance))
                 best = gpu, best_distance = d;
         }
+
         total += best_distance;
         taken[out[n] = best] = true;
     }
+
     return total;
 }
 
@@ -63,15 +67,18 @@ static void sort(int *numbers, int count)
 static void choose_group(const struct sw_machine *m, bool *taken, int count, int *trial, int *out)
 {
     int best_first = -1, best_distance = 0;
+
     for (int first = 0; first < m->gpu_count; first++) {
         if (taken[first])
             continue;
+
         int d = grow_group(m, taken, first, count, trial);
         if (best_first < 0 || d < best_distance)
             best_first = first, best_distance = d;
         for (int i = 0; i < count; i++)
             taken[trial[i]] = false;
     }
+
     (void)grow_group(m, taken, best_first, count, out);
     sort(out, count);
 }
@@ -84,16 +91,19 @@ static int check_named(const struct sw_machine *m, const struct sw_cluster_shape
     if (m->gpu_count == 0)
         return sw_err_set(err, SW_ERR_NOTFOUND, "no %s; use --device %s", s->driver->label,
                           sw_driver_host()->name);
+
     for (int i = 0; i < s->gpu_count; i++)
         if (s->gpus[i] < 0 || s->gpus[i] >= m->gpu_count)
             return sw_err_set(
                 err, SW_ERR_NOTFOUND, "%s:%d: there are %d %ss, the last is %s:%d; try --device %s",
                 name, s->gpus[i], m->gpu_count, s->driver->label, name, m->gpu_count - 1, name);
+
     if (workers > count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%d workers need a %s each, but there are %d: at most %d, or name one "
                           "several times, as in %s:0,0",
                           workers, s->driver->label, count, count, name);
+
     return SW_OK;
 }
 
@@ -103,18 +113,23 @@ static int choose(const struct sw_machine *m, const struct sw_cluster_shape *s,
     size_t gpus = (size_t)m->gpu_count, size = (size_t)s->workers_per_group;
     int *group = sw_calloc(2 * size, sizeof *group), rc = SW_OK;
     bool *taken = sw_calloc(gpus, sizeof *taken);
+
     if (!group || !taken)
         rc = sw_err_nomem(err, "the placement", gpus + 2 * size * sizeof *group);
+
     for (int g = 0; g < s->worker_groups && rc == SW_OK; g++) {
         int first = g * s->workers_per_group, own = p->worker_count - first;
+
         own = own < s->workers_per_group ? own : s->workers_per_group; /* the others have none */
         if (!s->gpu_count && own > 0)
             choose_group(m, taken, own, group + size, group);
+
         for (int i = 0; i < own; i++) {
             int worker = first + i;
             p->rows[worker].gpu = s->gpu_count ? s->gpus[worker] : group[i];
         }
     }
+
     sw_free(group);
     sw_free(taken);
     return rc;
@@ -132,6 +147,7 @@ static int node_of(const struct sw_machine *m, const struct sw_placement_row *ro
 static int share_size(const struct sw_machine *m, const struct sw_placement *p, bool bound)
 {
     int size = bound ? sw_machine_threads(m) / p->worker_count : 1;
+
     for (int n = 0; n < m->node_count; n++) {
         int workers = 0, cores = sw_core_set_count(&m->nodes[n].cores);
         for (int i = 0; i < p->worker_count; i++)
@@ -139,6 +155,7 @@ static int share_size(const struct sw_machine *m, const struct sw_placement *p, 
         if (workers > 0 && cores / workers < size)
             size = cores / workers;
     }
+
     return size > 0 ? size : 1;
 }
 
@@ -152,12 +169,14 @@ static int spare_on(const struct sw_machine *m, const struct sw_placement *p, in
 static int second_best(const struct sw_machine *m, const struct sw_placement *p, int package)
 {
     int best = 0, best_score = -1;
+
     for (int n = 0; n < m->node_count; n++) {
         int spare = spare_on(m, p, n);
         int score = spare + (spare > 0 && m->nodes[n].package == package ? SW_MAX_CORES : 0);
         if (score > best_score)
             best = n, best_score = score;
     }
+
     return best;
 }
 
@@ -166,6 +185,7 @@ static const char *reach_text(const struct sw_machine *m, const struct sw_cluste
                               const struct sw_placement *p, int worker, char *out, size_t bytes)
 {
     int first = worker / s->workers_per_group * s->workers_per_group, far = worker;
+
     for (int i = first; i < first + s->workers_per_group && i < p->worker_count; i++) {
         int gpu = p->rows[worker].gpu;
         bool same = p->rows[i].gpu == gpu;
@@ -173,12 +193,15 @@ static const char *reach_text(const struct sw_machine *m, const struct sw_cluste
                       distance(m, gpu, p->rows[i].gpu) > distance(m, gpu, p->rows[far].gpu)))
             far = i;
     }
+
     out[0] = '\0';
     if (far == worker)
         return out;
+
     int a = p->rows[worker].gpu, b = p->rows[far].gpu;
     snprintf(out, bytes, "; farthest peer in its group: %s",
              sw_gpu_nvlink(m, a, b) > 0 ? "NVLink" : sw_gpu_path_text(sw_gpu_path(m, a, b)));
+
     return out;
 }
 
@@ -198,11 +221,13 @@ static bool place_near_gpu(const struct sw_machine *m, struct sw_placement *p, i
     int home = node_of(m, row);
     if (home < 0 || spare_on(m, p, home) < size)
         return false;
+
     struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << home, size);
     sw_seat(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s, nearest to %s%s",
              row->threads, sw_core_set_count(&m->nodes[home].cores),
              sw_node_text(row, node, sizeof node), gpu_text(m, row, gpu, sizeof gpu), reach);
+
     return true;
 }
 
@@ -214,6 +239,7 @@ static void place_elsewhere(const struct sw_machine *m, struct sw_placement *p, 
     char gpu[48], node[48];
     int to = second_best(m, p, sw_machine_gpu(m, row->gpu)->package);
     struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << to, size);
+
     sw_seat(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d core%s of %s: %s %s%s", row->threads,
              row->threads == 1 ? "" : "s", sw_node_text(row, node, sizeof node),
@@ -230,6 +256,7 @@ static void place_time_shared(const struct sw_machine *m, struct sw_placement *p
     int home = node_of(m, row), at = -1;
     struct sw_core_set near = home < 0 ? sw_machine_cores(m) : m->nodes[home].cores, one = {0};
     char gpu[48];
+
     for (int i = 0; i <= turn % sw_core_set_count(&near); i++)
         at = sw_core_set_next(&near, at);
     sw_core_set_add(&one, at);
@@ -253,13 +280,16 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
                          struct sw_placement *p, struct sw_err *err)
 {
     int rc = check_named(m, shape, p->worker_count, err);
+
     if (rc == SW_OK)
         rc = choose(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
+
     /* If other workers compute on cores, one core drives a GPU. */
     int size = share_size(m, p, shape->bind_servers && shape->device_workers == 0);
     char reach[96];
+
     /* First the workers with free cores near their GPU, then the others from the remaining cores.
      */
     for (int i = 0; i < p->worker_count; i++) {
@@ -269,8 +299,10 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
         if (!place_near_gpu(m, p, i, size, reach) && p->oversubscribed)
             place_time_shared(m, p, i, turn_of(m, p, i));
     }
+
     for (int i = 0; i < p->worker_count; i++)
         if (p->rows[i].threads == 0)
             place_elsewhere(m, p, i, size, reach_text(m, shape, p, i, reach, sizeof reach));
+
     return SW_OK;
 }

@@ -22,12 +22,15 @@ static const struct sw_placement_row *host_of(const struct sw_placement *p,
 {
     int group = i / s->servers_per_group, index = i % s->servers_per_group;
     int first = 0, groups = 0;
+
     for (int g = s->worker_groups - 1; g >= 0; g--) {
         if (sw_cluster_server_group(s, g) == group)
             first = g, groups++;
     }
+
     if (groups == 0)
         return &p->rows[spread(i, p->server_count, p->worker_count)];
+
     return &p->rows[first * s->workers_per_group +
                     spread(index, s->servers_per_group, groups * s->workers_per_group)];
 }
@@ -58,16 +61,19 @@ static int place_on_spare_cores(const struct sw_machine *m, struct sw_placement 
 
     if (own == 0 || !sw_share_fit(&share, own, limit))
         return 0;
+
     for (int n = 0; n < share.nodes; n++) {
         for (int unit = 0; unit < share.units[n]; unit++, i++) {
             struct sw_placement_row *row = &p->rows[p->worker_count + i];
             struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share.size);
+
             sw_seat(m, row, &cores);
             snprintf(row->reason, sizeof row->reason, "%d core%s of %s not used by a worker",
                      row->threads, row->threads == 1 ? "" : "s",
                      sw_node_text(row, node, sizeof node));
         }
     }
+
     return i;
 }
 

@@ -10,6 +10,7 @@ static void place_time_shared(const struct sw_machine *m, struct sw_placement *p
         struct sw_placement_row *row = &p->rows[i];
         struct sw_core_set cores = {0};
         int number = m->cores[i % m->core_count].number;
+
         sw_core_set_add(&cores, number);
         sw_core_set_remove(&p->spare, number);
         sw_seat(m, row, &cores);
@@ -26,12 +27,14 @@ static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
     int fewest = SW_MAX_CORES, per = m->node_count / workers;
     if (per < 2)
         return 0;
+
     for (int i = 0; i < workers; i++) {
         int cores = 0;
         for (int n = i * per; n < (i + 1) * per; n++)
             cores += sw_core_set_count(&m->nodes[n].cores);
         fewest = cores < fewest ? cores : fewest;
     }
+
     return fewest;
 }
 
@@ -45,6 +48,7 @@ static void place_whole_nodes(const struct sw_machine *m, struct sw_placement *p
         struct sw_placement_row *row = &p->rows[i];
         uint64_t mask = (per < 64 ? (UINT64_C(1) << per) - 1 : ~UINT64_C(0)) << (i * per);
         struct sw_core_set cores = sw_share_take(m, &p->spare, mask, size);
+
         sw_seat(m, row, &cores);
         snprintf(row->reason, sizeof row->reason,
                  "%d cores of %d NUMA nodes: %d nodes for %d worker%s%s", row->threads,
@@ -63,8 +67,10 @@ static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
         for (int unit = 0; unit < share->units[n]; unit++, i++) {
             struct sw_placement_row *row = &p->rows[i];
             struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share->size);
+
             sw_seat(m, row, &cores);
             sw_node_text(row, node, sizeof node);
+
             if (row->threads == share->cores[n])
                 snprintf(row->reason, sizeof row->reason, "all %d core%s of %s", row->threads,
                          row->threads == 1 ? "" : "s", node);

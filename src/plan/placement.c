@@ -18,9 +18,11 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
         bool worker = i < p->worker_count;
         int index = worker ? i : i - p->worker_count;
         int size = worker ? s->workers_per_group : s->servers_per_group;
+
         snprintf(row->unit, sizeof row->unit, "%s%d.%d", worker ? "worker" : "server", index / size,
                  index % size);
         row->gpu = -1;
+
         bool own = s->device_workers == 0 || index < s->device_workers;
         if (worker && own && s->driver)
             snprintf(row->device, sizeof row->device, "%s:%d", s->driver->name, index);
@@ -35,6 +37,7 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
 static int check_shape(const struct sw_cluster_shape *s, struct sw_err *err)
 {
     enum { MOST = SW_TREE_LEAVES }; /* the reduction tree has a leaf for each worker */
+
     int64_t workers = (int64_t)s->worker_groups * s->workers_per_group;
     int64_t servers = (int64_t)s->server_groups * s->servers_per_group;
 
@@ -46,6 +49,7 @@ static int check_shape(const struct sw_cluster_shape *s, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%d server groups of %d: there must be 1 to %d servers", s->server_groups,
                           s->servers_per_group, MOST);
+
     return SW_OK;
 }
 
@@ -54,6 +58,7 @@ static int check_crowd(const struct sw_machine *m, int workers, struct sw_err *e
     int threads = sw_machine_threads(m);
     if (workers <= threads)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "%d workers need a core each, but %d may be used%s%s; start at most %d, "
                       "or add --oversubscribe",
@@ -67,8 +72,10 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
     static const char *const names[] = {[SW_PLACE_MAIN] = "main", [SW_PLACE_HISTORY] = "history"};
     bool spare = sw_core_set_count(&p->spare) > 0;
     struct sw_core_set cores = spare ? p->spare : sw_machine_cores(m);
+
     for (int i = 0; i < SW_PLACE_HELPERS; i++) {
         struct sw_placement_row *row = &p->rows[p->worker_count + p->server_count + i];
+
         snprintf(row->unit, sizeof row->unit, "%s", names[i]);
         snprintf(row->device, sizeof row->device, "%s", sw_driver_host()->name);
         row->gpu = row->numa = -1;
@@ -85,16 +92,20 @@ static int place_workers(const struct sw_machine *m, const struct sw_cluster_sha
                          struct sw_placement *p, struct sw_err *err)
 {
     struct sw_placement rest = *p;
+
     if (!shape->driver || !shape->driver->caps.on_bus) {
         sw_place_workers(m, p);
         return SW_OK;
     }
+
     int on_gpus = shape->device_workers ? shape->device_workers : p->worker_count;
     p->worker_count = on_gpus;
+
     int rc = sw_place_gpu_workers(m, shape, p, err);
     p->worker_count = rest.worker_count;
     if (rc != SW_OK || on_gpus == p->worker_count)
         return rc;
+
     rest.rows += on_gpus;
     rest.worker_count -= on_gpus;
     rest.spare = p->spare;
@@ -103,6 +114,7 @@ static int place_workers(const struct sw_machine *m, const struct sw_cluster_sha
     sw_place_workers(m, &rest);
     if (sw_core_set_count(&p->spare) > 0)
         p->spare = rest.spare;
+
     return SW_OK;
 }
 
@@ -112,11 +124,14 @@ static int place_all(const struct sw_machine *m, const struct sw_cluster_shape *
     int rc = oversubscribe ? SW_OK : check_crowd(m, p->worker_count, err);
     if (rc != SW_OK)
         return rc;
+
     p->oversubscribed = p->worker_count > sw_machine_threads(m);
     name_rows(p, shape);
+
     rc = place_workers(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
+
     sw_place_servers(m, shape, p);
     place_helpers(m, p);
     return SW_OK;
@@ -128,13 +143,16 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
     int rc = check_shape(shape, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_placement *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "the placement", sizeof *p);
+
     p->worker_count = shape->worker_groups * shape->workers_per_group;
     p->server_count = shape->server_groups * shape->servers_per_group;
     p->spare = sw_machine_cores(m);
     p->row_count = p->worker_count + p->server_count + SW_PLACE_HELPERS;
+
     size_t rows = (size_t)p->row_count;
     p->rows = sw_calloc(rows, sizeof *p->rows);
     rc = p->rows ? place_all(m, shape, oversubscribe, p, err)
@@ -143,6 +161,7 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
         sw_placement_free(p);
         return rc;
     }
+
     *out = p;
     return SW_OK;
 }
@@ -175,8 +194,10 @@ struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
                                              const struct sw_placement_row *row)
 {
     struct sw_core_set near = p->spare, far = sw_machine_node_cores(m, ~row->node_mask);
+
     sw_core_set_remove_all(&near, &far);
     if (sw_core_set_count(&near) > 0)
         return near;
+
     return sw_core_set_count(&p->spare) > 0 ? p->spare : row->cores;
 }

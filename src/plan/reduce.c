@@ -45,6 +45,7 @@ static const char *shared_device(const struct sw_exchange_plan *p)
         for (int k = 0; k < i; k++)
             if (strcmp(p->devices[i]->name, p->devices[k]->name) == 0)
                 return p->devices[i]->name;
+
     return NULL;
 }
 
@@ -55,14 +56,17 @@ static const char *shared_device(const struct sw_exchange_plan *p)
 static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
 {
     int count = 0;
+
     for (int i = 0; i < p->args.topology->workers; i++) {
         int k = 0;
+
         while (k < count && out[k] != p->devices[i]->index)
             k++;
         out[k] = p->devices[i]->index;
         count += k == count;
         place[i] = k;
     }
+
     return count;
 }
 
@@ -70,6 +74,7 @@ static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
 static void warn(const struct sw_exchange_plan *p)
 {
     const struct sw_ways *w = p->ways;
+
     for (int i = 0; i < w->count * w->count; i++)
         if (w->direct[i].state >= SW_WAY_DAMAGED)
             sw_log_write(p->args.log, SW_LOG_WARN, "devices",
@@ -82,10 +87,12 @@ static int enable_peer_access(const struct sw_exchange_plan *p, const int *place
                               struct sw_err *err)
 {
     int workers = p->args.topology->workers, rc = SW_OK;
+
     for (int i = 0; i < workers && rc == SW_OK; i++)
         for (int k = 0; k < workers && rc == SW_OK; k++)
             if (place[i] != place[k] && sw_ways_reach(p->ways, place[i], place[k]))
                 rc = sw_device_reach(p->devices[i], p->devices[k], err);
+
     return rc;
 }
 
@@ -134,6 +141,7 @@ static int check_library(const struct sw_way *sum, bool look, struct sw_err *err
 static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
 {
     int direct = 0, staged = 0, unknown = 0;
+
     for (int a = 0; w && a < w->count; a++)
         for (int b = 0; b < a; b++) {
             bool reach = sw_ways_reach(w, a, b);
@@ -164,6 +172,7 @@ static const struct sw_way *faulty_staged_link(const struct sw_ways *w)
 static void use_library(struct sw_sums *d)
 {
     char name[160];
+
     d->reducer = SW_REDUCER_LIBRARY;
     snprintf(d->why, sizeof d->why,
              "%s, in its own summation order, which depends on the number of devices",
@@ -181,10 +190,12 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     if (bad) {
         snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
                  bad->why);
+
         if (p->cluster->copy == SW_COPY_AUTO) { /* `none` has no advantage any more */
             p->copy = SW_COPY_ASYNC;
             snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
         }
+
         return;
     }
 
@@ -203,6 +214,7 @@ static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool loo
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
                   (asked == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
     int library = wanted ? find_library(p, &why) : SW_ERR_UNSUPPORTED;
+
     int rc = find_links(p, library == SW_OK, look, err);
     if (rc != SW_OK)
         return rc;
@@ -217,6 +229,7 @@ static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool loo
         use_library(&p->sums);
     else
         use_copies(p, why.text);
+
     return SW_OK;
 }
 
@@ -254,25 +267,30 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
 {
     double ready_s = 0;
     int n = 0;
+
     for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
         int first, count = sw_net_layer_params(net, i, &first);
+
         ready_s += seconds_of_backward(net, i);
 
         for (int q = first; q < first + count; q++) {
             if (sw_net_param(net, q)->root >= 0 ||
                 sw_table_reduction(table, params[q]) != SW_REDUCTION_DEVICES)
                 continue;
+
             listed[n] = params[q];
             items[n++] =
                 (struct sw_bucket_item){elements_of(sw_table_param(table, params[q])), i, ready_s};
         }
     }
+
     return n;
 }
 
 static int allocate_buckets(struct sw_sums *d, int params, struct sw_err *err)
 {
     size_t n = (size_t)params + 1;
+
     d->buckets = sw_calloc(n, sizeof *d->buckets);
     d->elements = sw_calloc(n, sizeof *d->elements);
     d->order = sw_calloc(n, sizeof *d->order);
@@ -281,6 +299,7 @@ static int allocate_buckets(struct sw_sums *d, int params, struct sw_err *err)
 
     for (int p = 0; d->bucket_of && p < params; p++)
         d->bucket_of[p] = -1;
+
     return d->buckets && d->elements && d->order && d->bucket_of && d->at_of
                ? SW_OK
                : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
@@ -290,6 +309,7 @@ static void set_offsets(struct sw_sums *d, const struct sw_bucket_item *items, c
 {
     for (int b = 0; b < d->count; b++) {
         int64_t at = 0;
+
         d->elements[b] = d->buckets[b].elements;
         for (int i = d->buckets[b].first; i < d->buckets[b].first + d->buckets[b].count; i++) {
             d->bucket_of[params[i]] = b;
@@ -306,10 +326,12 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
 {
     struct sw_sums *d = &p->sums;
     int most = sw_table_count(p->table);
+
     if (!sw_reduces(p))
         return SW_OK;
 
     d->first_ms = TOGETHER_MS;
+
     struct sw_bucket_item *items = sw_calloc((size_t)most + 1, sizeof *items);
     int *list = sw_calloc((size_t)most + 1, sizeof *list);
 
@@ -338,6 +360,7 @@ int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err)
 {
     struct sw_sums *d = &p->sums;
     int ranks = p->args.topology->workers, rc = SW_OK;
+
     if (d->count == 0)
         return SW_OK;
 

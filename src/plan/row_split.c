@@ -12,6 +12,7 @@ static int64_t even_end(const struct sw_topology *t, int64_t rows, int microbatc
 
     if (t->leaves > 0)
         return rows * (microbatch + 1) / t->microbatches;
+
     sw_part(rows, t->microbatches, microbatch, &first, &count);
     return first + count;
 }
@@ -24,6 +25,7 @@ static void place_rows(struct sw_row_split *s, const struct sw_topology *t, int 
         int from = g * s->microbatches;
 
         sw_topology_group_rows(t, g, split, &at, &group_rows);
+
         for (int m = from; m < from + s->microbatches; m++) {
             s->first[split][m] = at;
             at += s->rows[split][m];
@@ -37,6 +39,7 @@ static void split_evenly(struct sw_row_split *s, const struct sw_topology *t, in
         int64_t first, group_rows, end = 0;
 
         sw_topology_group_rows(t, g, split, &first, &group_rows);
+
         for (int m = 0; m < s->microbatches; m++) {
             int64_t begin = end;
 
@@ -44,6 +47,7 @@ static void split_evenly(struct sw_row_split *s, const struct sw_topology *t, in
             s->rows[split][g * s->microbatches + m] = end - begin;
         }
     }
+
     place_rows(s, t, split);
 }
 
@@ -59,8 +63,10 @@ int sw_row_split_init(struct sw_row_split *s, const struct sw_topology *t, struc
             sw_row_split_fini(s);
             return sw_err_nomem(err, "the microbatches", count * sizeof *s->rows[split]);
         }
+
         split_evenly(s, t, split);
     }
+
     return SW_OK;
 }
 
@@ -70,6 +76,7 @@ void sw_row_split_fini(struct sw_row_split *s)
         sw_free(s->rows[split]);
         sw_free(s->first[split]);
     }
+
     *s = (struct sw_row_split){0};
 }
 
@@ -81,6 +88,7 @@ void sw_row_split_set(struct sw_row_split *s, const struct sw_topology *t, const
         s->rows[SW_SPLIT_TRAIN][m] = rows[m];
         shares[m] = (double)rows[m];
     }
+
     sw_rows_share(t->batch[SW_SPLIT_EVAL], s->microbatches, shares, s->rows[SW_SPLIT_EVAL]);
     place_rows(s, t, SW_SPLIT_TRAIN);
     place_rows(s, t, SW_SPLIT_EVAL);
@@ -120,6 +128,7 @@ void sw_rows_share(int64_t total, int count, const double *shares, int64_t *out)
 
     for (int i = 0; i < count; i++)
         sum += shares[i];
+
     for (int i = 0; i < count; i++) {
         double exact = (double)total * shares[i] / sum;
         out[i] = exact < 1 ? 1 : (int64_t)exact;
@@ -131,9 +140,11 @@ void sw_rows_share(int64_t total, int count, const double *shares, int64_t *out)
      * one each, are taken from the largest. */
     for (; left != 0; left -= left > 0 ? 1 : -1) {
         int who = 0;
+
         for (int i = 1; i < count; i++)
             if (left > 0 ? rest[i] > rest[who] : out[i] > out[who])
                 who = i;
+
         out[who] += left > 0 ? 1 : -1;
         rest[who] -= left > 0 ? 1 : -1;
     }

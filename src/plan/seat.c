@@ -8,6 +8,7 @@ void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
 {
     row->cores = *cores;
     row->threads = sw_core_set_count(cores);
+
     row->node_mask = 0;
     for (int n = m->node_count - 1; n >= 0; n--) {
         if (sw_core_set_overlaps(&m->nodes[n].cores, cores)) {
@@ -20,10 +21,13 @@ void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes)
 {
     int threads = sw_machine_threads(m);
+
     out[0] = '\0';
+
     if (threads < m->core_count)
         snprintf(out, bytes, "; the cgroup quota of %.3g CPUs allows %d thread%s", m->cpu_quota,
                  threads, threads == 1 ? "" : "s");
+
     return out;
 }
 
@@ -33,5 +37,6 @@ const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t b
         snprintf(out, bytes, "NUMA node %d", row->numa);
     else
         snprintf(out, bytes, "cores without local memory");
+
     return out;
 }

@@ -22,11 +22,13 @@ static int parts(const struct sw_share *s, int size)
 static int roomiest(const struct sw_share *s)
 {
     int best = 0, best_room = -1;
+
     for (int n = 0; n < s->nodes; n++) {
         int room = s->cores[n] / s->size - s->units[n];
         if (room > best_room)
             best = n, best_room = room;
     }
+
     return best;
 }
 
@@ -34,6 +36,7 @@ bool sw_share_fit(struct sw_share *s, int units, int limit)
 {
     if (parts(s, 1) < units)
         return false;
+
     s->size = limit;
     while (s->size > 1 && parts(s, s->size) < units)
         s->size--;
@@ -41,6 +44,7 @@ bool sw_share_fit(struct sw_share *s, int units, int limit)
         s->units[n] = 0;
     for (int unit = 0; unit < units; unit++)
         s->units[roomiest(s)]++;
+
     return true;
 }
 
@@ -48,13 +52,16 @@ struct sw_core_set sw_share_take(const struct sw_machine *m, struct sw_core_set 
                                  uint64_t node_mask, int count)
 {
     struct sw_core_set taken = {0};
+
     for (int i = 0; i < m->core_count && count > 0; i++) {
         const struct sw_core *core = &m->cores[i];
         if (!(node_mask >> core->node & 1) || !sw_core_set_has(cores, core->number))
             continue;
+
         sw_core_set_add(&taken, core->number);
         sw_core_set_remove(cores, core->number);
         count--;
     }
+
     return taken;
 }

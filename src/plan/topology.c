@@ -79,6 +79,7 @@ static void rank_servers(struct sw_topology *t, struct sw_server_place *servers,
 {
     for (int g = 0; g < t->server_groups; g++)
         groups[g].first_server = g * t->servers_per_group;
+
     for (int i = 0; i < t->servers; i++)
         servers[i] = (struct sw_server_place){.global_rank = i,
                                               .server_group = i / t->servers_per_group,
@@ -91,6 +92,7 @@ int sw_topology_new(const struct sw_topology_args *args, struct sw_topology **ou
     struct sw_topology *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "the topology", sizeof *t);
+
     count_groups(t, args);
     count_microbatches(t, args);
 
@@ -109,6 +111,7 @@ int sw_topology_new(const struct sw_topology_args *args, struct sw_topology **ou
     rank_workers(t, args->shape, ranks, groups);
     rank_servers(t, servers, groups);
     *out = t;
+
     return SW_OK;
 }
 
@@ -116,6 +119,7 @@ void sw_topology_free(struct sw_topology *t)
 {
     if (!t)
         return;
+
     sw_free((void *)t->rank);
     sw_free((void *)t->server);
     sw_free((void *)t->server_group);

@@ -74,12 +74,15 @@ static int identify(struct search *s, struct sw_err *err)
     const struct sw_driver *driver = s->args->driver;
     const int count = s->args->count;
     const char **bus = sw_calloc((size_t)count, sizeof *bus);
+
     s->identity.device = sw_calloc((size_t)count, sizeof *s->identity.device);
+
     int rc = bus && s->identity.device ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
     for (int i = 0; i < count && rc == SW_OK; i++) {
         bus[i] = bus_of(s, i);
         snprintf(s->ways->name[i], sizeof s->ways->name[i], "%s:%d", driver->name, number_of(s, i));
     }
+
     if (rc == SW_OK)
         rc = driver->identify(s->args->options, bus, count, &s->identity, err);
     sw_free(bus);
@@ -90,10 +93,12 @@ static int identify(struct search *s, struct sw_err *err)
     bool complete = id->options && id->common;
     for (int i = 0; i < count; i++)
         complete = complete && id->device[i];
+
     if (complete) {
         s->devices = sw_format("%s:%s", driver->name, id->options);
         s->common = sw_format("singa-ws %s%s%s", SW_VERSION, id->common[0] ? ", " : "", id->common);
     }
+
     return s->devices && s->common ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
 }
 
@@ -112,6 +117,7 @@ static void find_file(struct search *s)
     struct sw_err ignored;
     char *state = NULL;
     size_t bytes;
+
     if (sw_history_state_dir(&state, &ignored) == SW_OK)
         s->path = sw_format("%s/ways", state);
     sw_free(state);
@@ -127,9 +133,11 @@ static void read_line(const char *line, struct sw_way *out)
     if (sscanf(line, "%15[a-z]\t%lf\t%lf\t%lf\t%159[^\n]", state, &w.gb_per_s, &w.latency_us,
                &w.tried_at, why) < 4)
         return;
+
     for (int i = 0; i < STATES; i++)
         if (strcmp(state, state_names[i]) == 0)
             w.state = (enum sw_way_state)i;
+
     memcpy(w.why, why, sizeof w.why);
     *out = w;
 }
@@ -160,10 +168,12 @@ static void write_way(struct sw_buf *out, const struct test *t)
 static void copy_others(const struct search *s, struct sw_buf *out)
 {
     int lines = 0;
+
     for (const char *line = s->saved; line && *line && lines < KEPT_LINES; lines++) {
         const char *end = strchr(line, '\n');
         size_t n = end ? (size_t)(end + 1 - line) : strlen(line);
         bool replaced = false;
+
         for (int i = 0; i < s->tests && !replaced; i++)
             replaced = has_key(line, s->test[i].key);
         if (!replaced)
@@ -177,18 +187,23 @@ static void save_results(const struct search *s)
 {
     struct sw_buf out = {0};
     struct sw_err ignored;
+
     if (!s->path || !s->found)
         return;
+
     for (int i = 0; i < s->tests; i++)
         if (s->test[i].way->state != SW_WAY_UNKNOWN)
             write_way(&out, &s->test[i]);
+
     copy_others(s, &out);
+
     char *folder = sw_strdup(s->path), *slash = folder ? strrchr(folder, '/') : NULL;
     int rc = slash ? SW_OK : SW_ERR_NOMEM;
     if (rc == SW_OK) {
         *slash = '\0';
         rc = sw_os_mkdirs(folder, 0700, &ignored);
     }
+
     if (rc == SW_OK && !out.failed)
         rc = sw_os_replace_file(s->path, out.text, out.length, 0600, &ignored);
     (void)rc;
@@ -209,6 +224,7 @@ static void set_result(struct search *s, struct sw_way *w, enum sw_way_state sta
 static void read_answer(struct search *s, struct sw_way *w, const char *line)
 {
     double rate, latency;
+
     if (sscanf(line, "ok %lf %lf", &rate, &latency) == 2) {
         set_result(s, w, SW_WAY_SOUND, "");
         w->gb_per_s = rate;
@@ -229,25 +245,30 @@ static int read_answers(struct search *s, struct sw_child *child, struct test *c
 {
     int timeout_ms = s->args->timeout_ms ? s->args->timeout_ms : TEST_MS;
     char line[SW_CHILD_LINE], why[64];
+
     int rc = sw_child_line(child, START_MS, line);
     if (rc != SW_OK || strcmp(line, "ready") != 0) {
         for (int i = 0; i < count; i++)
             set_result(s, list[i]->way, SW_WAY_UNKNOWN,
                        rc == SW_OK && sw_str_starts(line, "fails ") ? line + strlen("fails ")
                                                                     : "the probe did not start");
+
         return count;
     }
+
     for (int i = 0; i < count; i++) {
         rc = sw_child_line(child, timeout_ms, line);
         if (rc == SW_OK) {
             read_answer(s, list[i]->way, line);
             continue;
         }
+
         snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
         set_result(s, list[i]->way, rc == SW_ERR_BUSY ? SW_WAY_HANGS : SW_WAY_FAILS,
                    rc == SW_ERR_BUSY ? why : "the probe process died");
         return i + 1;
     }
+
     return count;
 }
 
@@ -259,8 +280,10 @@ static int run_tests(struct search *s, struct test *const *list, int count, stru
     const char **words = sw_calloc((size_t)count + 3, sizeof *words);
     if (!words)
         return sw_err_nomem(err, "ways between devices", (size_t)count * sizeof *words);
+
     words[0] = path;
     words[1] = s->devices;
+
     int rc = sw_module_find("singa_trial", "SINGA_TRIAL", path, sizeof path, &why);
     for (int i = 0; i < count; i++)
         words[2 + i] = list[i]->name;
@@ -272,9 +295,11 @@ static int run_tests(struct search *s, struct test *const *list, int count, stru
         sw_free(words);
         return SW_OK;
     }
+
     int done = read_answers(s, &child, list, count);
     sw_child_end(&child);
     sw_free(words);
+
     return done < count ? run_tests(s, list + done, count - done, err) : SW_OK;
 }
 
@@ -285,15 +310,18 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
     struct test **list = sw_calloc((size_t)s->tests + 1, sizeof *list);
     if (!list)
         return sw_err_nomem(err, "ways between devices", (size_t)s->tests * sizeof *list);
+
     for (int i = first; i < s->tests; i++) {
         if (!s->args->anew)
             look_up(s, &s->test[i]);
         if (s->test[i].way->state == SW_WAY_UNKNOWN)
             list[count++] = &s->test[i];
     }
+
     if (count > 0 && !s->args->look)
         rc = run_tests(s, list, count, err);
     sw_free(list);
+
     return rc;
 }
 
@@ -303,12 +331,15 @@ static int add(struct search *s, struct sw_way *way, const char *kind, int a, in
                struct sw_err *err)
 {
     struct test *t = &s->test[s->tests];
+
     snprintf(t->name, sizeof t->name, "%s:%d:%d", kind, a, b);
     t->key = sw_format("%s|%s|%s|%s|%s", kind, s->identity.device[a], s->identity.device[b],
                        place_of(s, a, b), s->common);
+
     t->way = way;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
+
     s->tests++;
     return SW_OK;
 }
@@ -317,15 +348,18 @@ static int add_sum(struct search *s, struct sw_err *err)
 {
     struct test *t = &s->test[s->tests];
     struct sw_buf key = {0};
+
     sw_buf_add(&key, "sum");
     for (int i = 0; i < s->args->count; i++)
         sw_buf_printf(&key, "|%s|%s", s->identity.device[i], place_of(s, 0, i));
     sw_buf_printf(&key, "|%s", s->common);
     snprintf(t->name, sizeof t->name, "sum:%d", s->args->count);
     t->key = sw_buf_take(&key);
+
     t->way = &s->ways->sum;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
+
     s->tests++;
     return SW_OK;
 }
@@ -336,29 +370,35 @@ static int search_ways(struct search *s, struct sw_err *err)
 {
     int n = s->args->count, rc = SW_OK, first = 0;
     bool harm = false;
+
     for (int a = 0; a < n && rc == SW_OK; a++)
         for (int b = 0; b < n && rc == SW_OK; b++)
             if (a != b)
                 rc = add(s, &s->ways->direct[a * n + b], "direct", a, b, err);
+
     if (rc == SW_OK)
         rc = run_unknown(s, first, err);
     first = s->tests;
+
     for (int i = 0; i < n * n && rc == SW_OK; i++) {
         enum sw_way_state state = s->ways->direct[i].state;
         if (i / n != i % n && state != SW_WAY_SOUND)
             rc = add(s, &s->ways->staged[i], "staged", i / n, i % n, err);
         harm |= state != SW_WAY_SOUND && state != SW_WAY_NONE && i / n != i % n;
     }
+
     if (rc == SW_OK && first < s->tests)
         rc = run_unknown(s, first, err);
     first = s->tests;
     if (rc != SW_OK || !s->args->sums)
         return rc;
+
     if (harm) {
         snprintf(s->ways->sum.why, sizeof s->ways->sum.why,
                  "not tested because direct copies are not sound");
         return SW_OK;
     }
+
     rc = add_sum(s, err);
     return rc == SW_OK ? run_unknown(s, first, err) : rc;
 }
@@ -369,13 +409,16 @@ static int make(struct search *s, struct sw_err *err)
 {
     size_t n = (size_t)s->args->count;
     struct sw_ways *w = s->ways = sw_calloc(1, sizeof *w);
+
     s->test = sw_calloc(2 * n * n + 1, sizeof *s->test);
     if (!w || !s->test)
         return sw_err_nomem(err, "ways between devices", n * n * sizeof *s->test);
+
     w->count = s->args->count;
     w->name = sw_calloc(n, sizeof *w->name);
     w->direct = sw_calloc(n * n, sizeof *w->direct);
     w->staged = sw_calloc(n * n, sizeof *w->staged);
+
     return w->name && w->direct && w->staged
                ? SW_OK
                : sw_err_nomem(err, "ways between devices", 2 * n * n * sizeof *w->direct);
@@ -401,12 +444,15 @@ int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct s
 {
     struct search s = {.args = args};
     int rc = make(&s, err);
+
     if (rc == SW_OK)
         rc = identify(&s, err);
+
     if (rc == SW_OK) {
         find_file(&s);
         rc = search_ways(&s, err);
     }
+
     if (rc == SW_OK && !args->look)
         save_results(&s);
     free_search(&s);
@@ -414,6 +460,7 @@ int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct s
         sw_ways_free(s.ways);
         return rc;
     }
+
     *out = s.ways;
     return SW_OK;
 }
@@ -422,6 +469,7 @@ void sw_ways_free(struct sw_ways *w)
 {
     if (!w)
         return;
+
     sw_free(w->name);
     sw_free(w->direct);
     sw_free(w->staged);
@@ -446,8 +494,10 @@ const struct sw_way *sw_ways_worst(const struct sw_ways *w)
     for (int i = 0; i < w->count * w->count; i++)
         if (is_bad(&w->staged[i]))
             return &w->staged[i];
+
     for (int i = 0; i < w->count * w->count; i++)
         if (is_bad(&w->direct[i]))
             return &w->direct[i];
+
     return is_bad(&w->sum) ? &w->sum : NULL;
 }

@@ -348,8 +348,10 @@ const struct sw_alias *sw_alias_next(const struct sw_alias *last, enum sw_alias_
 bool sw_alias_means(const char *section, const char *name, const char *key)
 {
     const struct sw_alias *a = NULL;
+
     while ((a = sw_alias_next(a, SW_ALIAS_KEY, name)))
         if (strcmp(a->section, section) == 0 && strcmp(a->key, key) == 0)
             return true;
+
     return false;
 }

@@ -12,10 +12,12 @@
 static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v, int slot)
 {
     struct sw_words words = {0};
+
     if (*v->text)
         sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
     else
         sw_value_error(r, n, v, 0, 0, "missing value");
+
     sw_hint_alias_value(r, n->pub.schema, n->pub.schema->type_key[slot], NULL, v->text);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_words_hint(r, &words, v->text, "known");
@@ -26,10 +28,12 @@ static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
 {
     if (!n->created_by || !n->pub.name || !sw_diags_wants_hint(&r->diags))
         return;
+
     struct sw_words words = {0};
     for (const struct sw_section *s = r->first; s; s = s->next)
         if (s->name && s->schema == n->pub.schema && !((const struct sw_draft *)s)->created_by)
             sw_words_add(&words, s->name);
+
     sw_words_hint(r, &words, n->pub.name, NULL);
     sw_diags_hint(&r->diags, "the recipe has no [%s]", n->pub.title);
 }
@@ -37,6 +41,7 @@ static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
 static void missing_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     struct sw_words words = {0};
+
     sw_draft_error(r, n, NULL, "%s is missing", n->pub.schema->type_key[slot]);
     hint_made(r, n);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
@@ -47,9 +52,12 @@ static void find_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_value *v = sw_draft_find(n, k->type_key[slot]);
+
     if (v) {
         const char *text = sw_value_text(r, v, n->pub.title);
+
         n->pub.type[slot] = text ? sw_types_find(k->types[slot], text) : NULL;
+
         if (!text)
             n->pub.errors++;
         else if (!n->pub.type[slot])
@@ -69,11 +77,14 @@ static void drop_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value 
 {
     int param;
     const struct sw_opt *found = sw_opts_find(old->opts, v->key);
+
     if (!found && slot == 0)
         found = sw_param_find(n->pub.schema, old, v->key, &param);
+
     const char *text = sw_value_text(r, v, n->pub.title);
     struct sw_opt_problem problem;
     v->dropped = true;
+
     if (!text)
         n->pub.errors++;
     else if (!sw_opt_accepts(found, text, &r->pool, &problem) && !r->pool.failed)
@@ -85,6 +96,7 @@ static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const s
 {
     if (!old || old == n->pub.type[slot])
         return;
+
     for (struct sw_value *v = n->first; v; v = v->next)
         if (!v->dropped && (by->is_fallback || sw_value_precedence(v) < sw_value_precedence(by)) &&
             sw_type_knows(n->pub.schema, slot, old, v->key) && !sw_section_has_key(&n->pub, v->key))
@@ -97,11 +109,13 @@ static void drop_replaced(struct sw_recipe *r, struct sw_draft *n, int slot)
     const struct sw_value *v = sw_draft_find(n, k->type_key[slot]);
     if (!v)
         return;
+
     for (struct sw_value *b = v->below; b; b = b->below) {
         const char *text = sw_value_text(r, b, n->pub.title);
         if (text)
             drop_keys(r, n, slot, sw_types_find(k->types[slot], text), v);
     }
+
     if (!v->below && k->type_default[slot])
         drop_keys(r, n, slot, sw_types_find(k->types[slot], k->type_default[slot]), v);
 }
@@ -113,8 +127,10 @@ static void fill_defaults(struct sw_recipe *r, struct sw_draft *n, const struct 
                           void *conf)
 {
     struct sw_opt_problem problem;
+
     for (const struct sw_opt *o = rows; o && o->key; o++) {
         struct sw_opt row = *o;
+
         row.min = row.max = 0; /* a default outside the range means "not given" */
         if (o->def && *o->def && !sw_opt_read(&row, o->def, &r->pool, conf, &problem) &&
             !r->pool.failed)
@@ -136,12 +152,15 @@ static void make_structs(struct sw_recipe *r, struct sw_draft *n)
 {
     struct sw_section *s = &n->pub;
     const struct sw_schema_kind *k = s->schema;
+
     s->common = new_conf(r, n, k->opts, k->conf_bytes);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (s->type[i])
             s->conf[i] = new_conf(r, n, s->type[i]->opts, s->type[i]->conf_bytes);
+
     if (!k->param_opts || !s->type[0] || !s->type[0]->params)
         return;
+
     while (s->type[0]->params[s->param_count])
         s->param_count++;
     s->param_conf = sw_pool_alloc(&r->pool, (size_t)s->param_count + 1, sizeof(*s->param_conf));
@@ -156,10 +175,13 @@ static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
                      const struct sw_opt *row, void *conf, bool *reported)
 {
     struct sw_opt_problem p;
+
     if (!row)
         return false;
+
     if (conf && !*reported && !sw_opt_read(row, v->text, &r->pool, conf, &p) && !r->pool.failed) {
         sw_value_error(r, n, v, p.offset, p.bytes, "%s", p.reason);
+
         if (row->type == SW_OPT_ENUM) {
             int count = 0;
             while (row->choices[count])
@@ -169,8 +191,10 @@ static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
         } else if (row->hint) {
             sw_diags_hint(&r->diags, "%s", row->hint);
         }
+
         *reported = true;
     }
+
     return true;
 }
 
@@ -179,14 +203,17 @@ static bool put_everywhere(struct sw_recipe *r, struct sw_draft *n, struct sw_va
     struct sw_section *s = &n->pub;
     bool reported = false;
     bool found = put_into(r, n, v, sw_opts_find(s->schema->opts, v->key), s->common, &reported);
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (s->type[i])
             found |=
                 put_into(r, n, v, sw_opts_find(s->type[i]->opts, v->key), s->conf[i], &reported);
+
     int param = 0;
     const struct sw_opt *row = sw_param_find(s->schema, s->type[0], v->key, &param);
     if (row && s->param_conf)
         found |= put_into(r, n, v, row, s->param_conf[param], &reported);
+
     return found;
 }
 
@@ -194,19 +221,24 @@ static void unknown_key(struct sw_recipe *r, struct sw_draft *n, struct sw_value
 {
     const struct sw_schema_kind *k = n->pub.schema;
     bool types_known = true;
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         types_known &= !k->type_key[i] || n->pub.type[i];
+
     /* If the type is unknown, report only keys that no type has. */
     if (!types_known && sw_kind_knows(k, v->key))
         return;
+
     char shown[SW_SHOWN];
     v->unknown = true;
     sw_shown(shown, v->key);
+
     if (n->pub.type[0] && n->pub.name)
         sw_draft_error(r, n, v, "unknown key '%s' for %s %s", shown, k->type_key[0],
                        n->pub.type[0]->name);
     else
         sw_draft_error(r, n, v, "unknown key '%s'", shown);
+
     sw_hint_section_key(r, n, v->key);
 }
 
@@ -214,8 +246,10 @@ static void bind_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value 
 {
     const struct sw_schema_kind *k = n->pub.schema;
     bool is_fallback = k->fallback_key && strcmp(k->fallback_key, v->key) == 0;
+
     if (v->dropped || sw_type_slot(k, v->key) >= 0)
         return;
+
     if (!sw_value_text(r, v, n->pub.title))
         n->pub.errors++;
     else if (!put_everywhere(r, n, v) && !is_fallback)
@@ -229,10 +263,12 @@ static bool has_or_meant(const struct sw_draft *n, const char *key)
 {
     if (sw_draft_find(n, key))
         return true;
+
     for (const struct sw_value *v = n->first; v; v = v->next)
         if (v->unknown &&
             (sw_str_nearest(v->key, &key, 1) || sw_alias_means(n->pub.kind, v->key, key)))
             return true;
+
     return false;
 }
 
@@ -241,15 +277,19 @@ static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt
 {
     for (const struct sw_opt *o = rows; o && o->key && !r->pool.failed; o++) {
         struct sw_buf key = {0};
+
         if (!o->required)
             continue;
+
         sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+
         r->pool.failed |= key.failed;
         if (!key.failed && !has_or_meant(n, key.text)) {
             sw_draft_error(r, n, NULL, "%s is missing", key.text);
             hint_made(r, n);
             sw_diags_hint(&r->diags, "%s: %s", key.text, o->help ? o->help : "a required key");
         }
+
         sw_buf_fini(&key);
     }
 }
@@ -257,12 +297,16 @@ static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt
 static void require_all(struct sw_recipe *r, struct sw_draft *n)
 {
     const struct sw_section *s = &n->pub;
+
     if (!n->written)
         return;
+
     require(r, n, s->schema->opts, NULL);
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (s->type[i])
             require(r, n, s->type[i]->opts, NULL);
+
     for (int i = 0; i < s->param_count; i++)
         require(r, n, s->schema->param_opts, s->type[0]->params[i]);
 }
@@ -278,9 +322,11 @@ static bool has_written(const struct sw_recipe *r, const struct sw_schema_kind *
 static void require_kinds(struct sw_recipe *r)
 {
     struct sw_place at = {.origin = r->ini.file->path};
+
     /* A file without any valid section has already been reported. */
     if (!r->ini.first && r->diags.count)
         return;
+
     for (int i = 0; i < r->schema->count; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
         if (k->required && !has_written(r, k))
@@ -294,9 +340,11 @@ static void bind(struct sw_recipe *r, struct sw_draft *n)
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (n->pub.schema->type_key[i])
             find_type(r, n, i);
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (n->pub.schema->type_key[i] && n->pub.type[i])
             drop_replaced(r, n, i);
+
     make_structs(r, n);
     for (struct sw_value *v = n->first; v && !r->pool.failed; v = v->next)
         bind_value(r, n, v);

@@ -34,24 +34,30 @@ void sw_diags_fini(struct sw_diags *d)
 static void add_printable(struct sw_buf *out, const char *s, size_t bytes, size_t limit)
 {
     size_t i = 0, shown = 0; /* everything before `shown` has been appended */
+
     while (i < bytes && i < limit) {
         if (s[i] >= 0x20 && s[i] < 0x7f) {
             i++;
             continue;
         }
+
         size_t n = sw_utf8_length(s + i, bytes - i);
         bool plain = n > 1;
+
         /* U+0080..U+009F are control characters, too. */
         if (n == 2 && (unsigned char)s[i] == 0xc2 && (unsigned char)s[i + 1] < 0xa0)
             plain = false;
         n = n ? n : 1;
+
         if (!plain) {
             sw_buf_add_bytes(out, s + shown, i - shown);
             sw_buf_add(out, s[i] == '\t' ? " " : "?");
             shown = i + n;
         }
+
         i += n;
     }
+
     sw_buf_add_bytes(out, s + shown, i - shown);
     if (i < bytes)
         sw_buf_add(out, "...");
@@ -68,10 +74,12 @@ static char *printable(const char *s, size_t limit)
 static size_t skip_characters(const char *s, size_t bytes, int characters)
 {
     size_t i = 0;
+
     for (; characters > 0 && i < bytes; characters--) {
         size_t n = sw_utf8_length(s + i, bytes - i);
         i += n ? n : 1;
     }
+
     return i;
 }
 
@@ -83,12 +91,14 @@ static void keep_line(struct sw_diag *d, const struct sw_place *at)
     size_t rest = at->source_bytes - start;
     size_t shown = skip_characters(at->source + start, rest, LINE_SHOWN);
     struct sw_buf out = {0};
+
     if (start)
         sw_buf_add(&out, "...");
     add_printable(&out, at->source + start, shown, SIZE_MAX);
     if (shown < rest)
         sw_buf_add(&out, "...");
     d->caret = at->column - from + (start ? 3 : 0);
+
     int room = LINE_SHOWN + 1 - (at->column - from);
     d->span = at->span < room ? at->span : room;
     if (d->span < 1)
@@ -108,21 +118,25 @@ static bool is_before(const struct sw_diag *a, const struct sw_place *at)
         return a->rank < at->rank;
     if (a->order != order_of(at))
         return a->order < order_of(at);
+
     return a->column <= at->column;
 }
 
 static char *format_where(const struct sw_place *at)
 {
     struct sw_buf out = {0};
+
     add_printable(&out, at->origin, strlen(at->origin), ORIGIN_SHOWN);
     if (at->line > 0)
         sw_buf_printf(&out, ":%d:%d", at->line, at->column);
+
     return sw_buf_take(&out);
 }
 
 static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, va_list ap)
 {
     struct sw_buf text = {0};
+
     sw_buf_vprintf(&text, fmt, ap);
     if (!text.failed)
         d->text = printable(sw_buf_text(&text), SW_DIAG_TEXT);
@@ -133,6 +147,7 @@ static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, 
     d->column = at->column;
     if (at->source)
         keep_line(d, at);
+
     return d->text && d->where && (d->line || !at->source);
 }
 
@@ -143,10 +158,12 @@ static bool open_gap(struct sw_diags *d, int i)
         d->items = sw_calloc(SW_DIAG_KEPT, sizeof(*d->items));
     if (!d->items)
         return false;
+
     if (d->count == SW_DIAG_KEPT) {
         free_diag(&d->items[--d->count]);
         d->beyond++;
     }
+
     memmove(d->items + i + 1, d->items + i, (size_t)(d->count - i) * sizeof(*d->items));
     d->count++;
     return true;
@@ -155,6 +172,7 @@ static bool open_gap(struct sw_diags *d, int i)
 int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
 {
     int i = d->count;
+
     while (i > 0 && !is_before(&d->items[i - 1], &at))
         i--;
     d->latest = -1;
@@ -162,9 +180,11 @@ int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
         d->beyond++;
         return SW_ERR_INVALID;
     }
+
     struct sw_diag item = {0};
     va_list ap;
     va_start(ap, fmt);
+
     bool ok = fill(&item, &at, fmt, ap);
     va_end(ap);
     if (!ok || !open_gap(d, i)) {
@@ -172,6 +192,7 @@ int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
         d->nomem = true;
         return SW_ERR_INVALID;
     }
+
     d->items[i] = item;
     d->latest = i;
     return SW_ERR_INVALID;
@@ -188,7 +209,9 @@ void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap)
 
     if (!sw_diags_wants_hint(d))
         return;
+
     sw_buf_vprintf(&text, fmt, ap);
+
     /* A hint is optional: without memory for it the message is shown alone. */
     if (!text.failed)
         d->items[d->latest].hint = printable(sw_buf_text(&text), SW_DIAG_TEXT);
@@ -209,9 +232,11 @@ int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)
         return sw_err_nomem(err, "messages about the recipe", sizeof(struct sw_diag));
     if (!d->count)
         return SW_OK;
+
     int more = d->count + d->beyond - 1;
     if (!more)
         return sw_err_set(err, SW_ERR_INVALID, "%s: %s", d->items[0].where, d->items[0].text);
+
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s (and %d more)", d->items[0].where,
                       d->items[0].text, more);
 }
@@ -219,12 +244,14 @@ int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)
 static void print_one(const struct sw_diag *d, struct sw_buf *out)
 {
     sw_buf_printf(out, "%s: %s\n", d->where, d->text);
+
     if (d->line && *d->line) {
         sw_buf_printf(out, "    %s\n    %*s^", d->line, d->caret, "");
         for (int i = 1; i < d->span; i++)
             sw_buf_add(out, "~");
         sw_buf_add(out, "\n");
     }
+
     if (d->hint)
         sw_buf_printf(out, "    hint: %s\n", d->hint);
 }

@@ -66,20 +66,25 @@ static const char *default_text(struct visit *visit, const struct sw_opt *row, c
     union sw_opt_field given = {0};
     struct sw_buf now = {0}, def = {0};
     const char *text = NULL;
+
     alone.offset = 0;
     if (!conf || !sw_opt_write(row, conf, &now))
         goto done;
+
     /* A value outside its own range means "not given". */
     if (!sw_opt_accepts(row, sw_buf_text(&now), &visit->pool, &problem))
         goto done;
+
     bool same = row->def && sw_opt_read(&alone, row->def, &visit->pool, &given, &problem) &&
                 sw_opt_write(&alone, &given, &def) &&
                 strcmp(sw_buf_text(&now), sw_buf_text(&def)) == 0;
     text = same ? row->def : sw_pool_copy(&visit->pool, sw_buf_text(&now), now.length);
+
 done:
     visit->failed |= now.failed || def.failed || visit->pool.failed;
     sw_buf_fini(&now);
     sw_buf_fini(&def);
+
     return text;
 }
 
@@ -87,11 +92,14 @@ static void visit_rows(struct visit *visit, const struct sw_draft *n, const char
                        const struct sw_opt *rows, const void *conf, const struct sw_opt *before)
 {
     const struct sw_section *s = &n->pub;
+
     for (const struct sw_opt *o = rows; o && o->key; o++) {
         struct sw_buf key = {0};
         if (sw_opts_find(before, o->key))
             continue; /* the key is in two tables and was reported for the first */
+
         sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+
         struct sw_explained e = {
             .kind = s->kind, .name = s->name, .key = sw_buf_text(&key), .row = o};
         const struct sw_value *v = sw_draft_find(n, e.key);
@@ -108,6 +116,7 @@ static void visit_section(struct visit *visit, const struct sw_draft *n)
     const struct sw_section *s = &n->pub;
     const struct sw_schema_kind *k = s->schema;
     struct sw_explained e = {.kind = s->kind, .name = s->name};
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (k->type_key[i]) {
             e.key = k->type_key[i];
@@ -115,15 +124,19 @@ static void visit_section(struct visit *visit, const struct sw_draft *n)
             visit_value(visit, &e, sw_draft_find(n, e.key));
             e = (struct sw_explained){.kind = s->kind, .name = s->name};
         }
+
     if (k->fallback_key && !sw_opts_find(k->opts, k->fallback_key)) {
         e.key = k->fallback_key;
         e.value = NULL;
         visit_value(visit, &e, sw_draft_find(n, e.key));
     }
+
     visit_rows(visit, n, NULL, k->opts, s->common, NULL);
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (s->type[i])
             visit_rows(visit, n, NULL, s->type[i]->opts, s->conf[i], k->opts);
+
     for (int i = 0; i < s->param_count; i++)
         visit_rows(visit, n, s->type[0]->params[i], k->param_opts, s->param_conf[i], NULL);
 }
@@ -132,13 +145,16 @@ int sw_recipe_explain(const struct sw_recipe *r, sw_explain_visit *call, void *u
                       struct sw_err *err)
 {
     struct visit visit = {.call = call, .user = user};
+
     for (int i = 0; i < r->var_count; i++) {
         struct sw_explained e = {.kind = "vars", .key = r->vars[i].name};
         visit_value(&visit, &e, r->vars[i].value);
     }
+
     for (const struct sw_section *s = r->first; s && !visit.failed; s = s->next) {
         visit_section(&visit, (const struct sw_draft *)s);
         sw_pool_fini(&visit.pool);
     }
+
     return visit.failed ? sw_err_nomem(err, "the values of a recipe", 0) : SW_OK;
 }

@@ -14,6 +14,7 @@
 static bool is_missing(const char *path)
 {
     struct stat st;
+
     if (strpbrk(path, "*?[")) {
         glob_t found;
         int rc = glob(path, GLOB_NOSORT, NULL, &found);
@@ -29,13 +30,16 @@ static bool is_missing(const char *path)
 static bool all_missing(struct sw_recipe *r, const char *paths)
 {
     bool any = false;
+
     while (paths) {
         struct sw_span item = sw_span_next(&paths);
         const char *path = item.bytes ? sw_pool_copy(&r->pool, item.at, item.bytes) : NULL;
         if (path && !is_missing(path))
             return false;
+
         any |= path != NULL;
     }
+
     return any;
 }
 
@@ -52,6 +56,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
 {
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_words words = {0};
+
     sw_value_error(r, n, v, 0, 0, "unknown %s", k->type_key[0]);
     sw_hint_alias_value(r, k, k->type_key[0], NULL, name);
     sw_words_add_types(&words, k->types[0]);
@@ -67,18 +72,22 @@ static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_
     const char *p = *at + strspn(*at, " \t,");
     if (!*p)
         return false;
+
     size_t bytes = strcspn(p, ","), word = strcspn(p, " \t,");
     *at = p + bytes;
     while (bytes > word && strchr(blank, p[bytes - 1]))
         bytes--;
+
     size_t before = word + strspn(p + word, blank);
     const char *name = sw_pool_copy(&r->pool, p, word);
     if (!name)
         return false;
+
     a->path = before < bytes ? sw_pool_copy(&r->pool, p + before, bytes - before) : NULL;
     a->type = sw_types_find(n->pub.schema->types[0], name);
     if (!a->type)
         unknown_type(r, n, v, name);
+
     return a->type != NULL;
 }
 
@@ -89,12 +98,14 @@ enum { WITHOUT_PATH = 0, NO_FALLBACK = -2 };
 static int decision_about(const char *list, const char *name)
 {
     size_t bytes = strlen(name);
+
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
         if (n >= bytes && memcmp(p, name, bytes) == 0 && (n == bytes || p[bytes] == ':'))
             return n == bytes ? WITHOUT_PATH : atoi(p + bytes + 1);
         p += n + (p[n] == ',');
     }
+
     return NO_FALLBACK;
 }
 
@@ -102,9 +113,11 @@ static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *deci
                        const char **paths)
 {
     struct sw_value *v = sw_draft_find(n, n->pub.schema->paths_key);
+
     *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
     if (decided)
         return decision_about(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
+
     return *paths && all_missing(r, *paths);
 }
 
@@ -117,8 +130,10 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
     int about = decided ? decision_about(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
     struct alternative a;
     int number = 0, chosen = 0;
+
     while (at && next_alternative(r, n, wanted, &at, &a)) {
         number++;
+
         bool serves = about > 0               ? number == about
                       : about == WITHOUT_PATH ? !a.path
                                               : !a.path || !is_missing(a.path);
@@ -127,6 +142,7 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
             *out = a;
         }
     }
+
     return at && !at[strspn(at, " \t,")] ? chosen : 0;
 }
 
@@ -138,6 +154,7 @@ static void put_value(struct sw_recipe *r, struct sw_draft *n, const struct sw_v
     struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
     if (!v)
         return;
+
     *v = *wanted;
     v->next = v->below = NULL;
     v->key = key;
@@ -153,6 +170,7 @@ static void add_choice(struct sw_recipe *r, const struct sw_fallen *what)
     struct sw_fallen *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
     if (!f)
         return;
+
     *f = *what;
     *(r->last_fallback_choice ? &r->last_fallback_choice->next : &r->fallback_choices) = f;
     r->last_fallback_choice = f;
@@ -168,11 +186,13 @@ static void resolve_section(struct sw_recipe *r, struct sw_draft *n, const char 
     /* A format that is given on the command line is used or is an error; it never falls back. */
     if (!number || !format || format->origin >= SW_FROM_SET)
         return;
+
     const char *text = sw_value_text(r, format, n->pub.title);
     const struct sw_type *from = text ? sw_types_find(k->types[0], text) : NULL;
     const char *paths;
     if (!from || (from == to.type && !to.path) || !falls_back(r, n, decided, &paths))
         return;
+
     put_value(r, n, wanted, k->type_key[0], to.type->name);
     if (to.path)
         put_value(r, n, wanted, k->paths_key, to.path);
@@ -199,6 +219,7 @@ static const char *join_names(struct sw_recipe *r)
     const char *joined = sw_pool_copy(&r->pool, sw_buf_text(&names), names.length);
     r->pool.failed |= names.failed;
     sw_buf_fini(&names);
+
     return joined;
 }
 
@@ -216,6 +237,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     for (struct sw_section *s = r->first; s && !r->pool.failed; s = s->next)
         resolve_section(r, (struct sw_draft *)s, decided);
     r->fallback = join_names(r);
+
     bool synthetic = any_synthetic(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
         if (!synthetic) {
@@ -223,9 +245,11 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
                 sw_recipe_check_line(r, line, "fallback");
             continue;
         }
+
         struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
         if (!v)
             return;
+
         *v = *line;
         v->next = NULL;
         if (!sw_stage_take(r, v))
@@ -244,12 +268,14 @@ static bool is_line(const struct sw_value *v)
 static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
 {
     int count = 0;
+
     for (const struct sw_section *s = r->first; s; s = s->next)
         for (const struct sw_value *v = ((const struct sw_draft *)s)->first; v; v = v->next)
             if (is_line(v) && !v->dropped)
                 sw_buf_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ", s->kind,
                               s->name ? "." : "", s->name ? s->name : "", v->key,
                               v->text ? v->text : v->raw);
+
     if (count)
         sw_buf_add(out, "\n");
 }
@@ -260,6 +286,7 @@ void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
         sw_buf_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
                       f->section->pub.title, f->paths ? f->paths : "", f->to,
                       f->found ? " of " : "", f->found ? f->found : "", f->from);
+
     if (any_synthetic(r))
         announce_lines(r, out);
 }

@@ -36,6 +36,7 @@ static bool fits_here(const struct sw_alias *a, const struct sw_schema_kind *k,
         return false;
     if (a->kind == SW_ALIAS_NOTE)
         return true;
+
     bool typed = n && (!k->type_key[0] || n->pub.type[0]);
     return typed ? sw_section_has_key(&n->pub, a->key) : sw_kind_knows(k, a->key);
 }
@@ -44,12 +45,15 @@ static void hint_alias_key(struct sw_recipe *r, const struct sw_schema_kind *k,
                            const struct sw_draft *n, const char *key)
 {
     const struct sw_alias *a = NULL;
+
     while ((a = sw_alias_next(a, SW_ALIAS_KEY, key)))
         if (fits_here(a, k, n))
             sw_diags_hint(&r->diags, "'%s' is from %s; use '%s'", key, a->system, a->key);
+
     while ((a = sw_alias_next(a, SW_ALIAS_NOTE, key)))
         if (fits_here(a, k, n))
             sw_diags_hint(&r->diags, "'%s' is from %s; %s", key, a->system, a->value);
+
     while ((a = sw_alias_next(a, SW_ALIAS_KEY, key))) {
         const struct sw_schema_kind *other = kind_of(r, a->section);
         if (other && strcmp(other->kind, k->kind) != 0)
@@ -64,11 +68,14 @@ static bool is_accepted(const struct sw_schema_kind *k, const char *key, const s
                         const char *value)
 {
     int slot = sw_type_slot(k, key);
+
     if (!row)
         return slot >= 0 && sw_types_find(k->types[slot], value);
+
     for (const char *const *choice = row->choices; *choice; choice++)
         if (strcmp(*choice, value) == 0)
             return true;
+
     return false;
 }
 
@@ -76,6 +83,7 @@ void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, co
                          const struct sw_opt *row, const char *value)
 {
     const struct sw_alias *a = NULL;
+
     while ((a = sw_alias_next(a, SW_ALIAS_VALUE, value)))
         if (strcmp(a->section, k->kind) == 0 && strcmp(a->key, key) == 0 &&
             is_accepted(k, key, row, a->value))
@@ -86,6 +94,7 @@ void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, co
 void sw_hint_alias_section(struct sw_recipe *r, const char *word)
 {
     const struct sw_alias *a = NULL;
+
     while ((a = sw_alias_next(a, SW_ALIAS_SECTION, word))) {
         const struct sw_schema_kind *k = kind_of(r, a->section);
         if (k)
@@ -115,6 +124,7 @@ static void add_common(struct sw_words *w, const struct sw_schema_kind *k)
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (k->type_key[i])
             sw_words_add(w, k->type_key[i]);
+
     sw_words_add_opts(w, k->opts);
     if (k->fallback_key)
         sw_words_add(w, k->fallback_key);
@@ -124,15 +134,18 @@ void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char
 {
     if (!sw_diags_wants_hint(&r->diags))
         return;
+
     struct sw_words words = {0};
     hint_alias_key(r, k, NULL, key);
     add_common(&words, k);
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         for (const struct sw_type *const *t = k->types[i]; t && *t; t++) {
             sw_words_add_opts(&words, (*t)->opts);
             if (i == 0)
                 add_param_keys(r, &words, k, *t);
         }
+
     sw_words_hint(r, &words, key, NULL);
 }
 
@@ -142,9 +155,11 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
 {
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_buf names = {0};
+
     for (const struct sw_type *const *t = k->types[slot]; t && *t; t++)
         if (sw_type_knows(k, slot, *t, key))
             sw_buf_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
+
     const struct sw_type *own = n->pub.type[slot];
     const char *word = k->type_key[slot];
     if (names.failed)
@@ -155,6 +170,7 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
     else if (names.length && own)
         sw_diags_hint(&r->diags, "%s is a key of %s %s; %s has %s %s", key, word, names.text,
                       n->pub.title, word, own->name);
+
     sw_buf_fini(&names);
 }
 
@@ -177,13 +193,16 @@ static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const cha
     const char *dot = strrchr(key, '.');
     if (!dot || !type || !sw_opts_find(n->pub.schema->param_opts, dot + 1))
         return;
+
     struct sw_buf names = {0};
     for (int i = 0; type->params && type->params[i]; i++)
         sw_buf_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
+
     if (names.length)
         sw_diags_hint(&r->diags, "parameters of %s: %s", type->name, names.text);
     else if (!names.failed)
         sw_diags_hint(&r->diags, "%s has no parameters", type->name);
+
     r->pool.failed |= names.failed;
     sw_buf_fini(&names);
 }
@@ -191,19 +210,24 @@ static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const cha
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
+
     if (!sw_diags_wants_hint(&r->diags))
         return;
+
     if (strcmp(key, "include") == 0)
         sw_diags_hint(&r->diags, "put include = FILE before the first section");
     hint_alias_key(r, k, n, key);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         hint_other_type(r, n, i, key);
     hint_other_section(r, k, key);
+
     struct sw_words words = {0};
     add_common(&words, k);
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (n->pub.type[i])
             sw_words_add_opts(&words, n->pub.type[i]->opts);
+
     int own = words.count;
     add_param_keys(r, &words, k, n->pub.type[0]);
     sw_hint_near(&r->diags, key, words.items, words.count, NULL);

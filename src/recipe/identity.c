@@ -18,9 +18,11 @@ static void add_entries(struct sw_recipe *r, const struct sw_ini_section *s, str
 {
     const struct sw_ini_entry *sorted[SW_INI_MAX_KEYS];
     size_t count = 0;
+
     for (const struct sw_ini_entry *e = s->first; e; e = e->next)
         sorted[count++] = e;
     qsort(sorted, count, sizeof(sorted[0]), by_key);
+
     for (size_t i = 0; i < count; i++) {
         sw_buf_add(out, sorted[i]->key);
         sw_buf_add(out, " = ");
@@ -32,15 +34,18 @@ static void add_entries(struct sw_recipe *r, const struct sw_ini_section *s, str
 void sw_recipe_identify(struct sw_recipe *r)
 {
     struct sw_buf text = {0};
+
     for (const struct sw_ini_section *s = r->ini.first; s; s = s->next) {
         if (strcmp(s->kind, "vars") == 0)
             continue;
         sw_buf_printf(&text, "[%s%s%s]\n", s->kind, s->name ? " " : "", s->name ? s->name : "");
         add_entries(r, s, &text);
     }
+
     if (text.failed)
         r->pool.failed = true;
     else
         sw_hash_hex(sw_hash_bytes(sw_buf_text(&text), text.length), r->hash);
+
     sw_buf_fini(&text);
 }

@@ -43,6 +43,7 @@ static int read_text(struct includes *c, const struct chain *at, const char *tex
 static int report(struct includes *c, const struct sw_ini_include *i, const char *why)
 {
     const struct sw_ini_entry *e = &i->entry;
+
     sw_diags_add(&c->r->diags,
                  sw_ini_place(e->file, e->source, e->line, e->value_column,
                               sw_count_characters(e->value, strlen(e->value))),
@@ -67,6 +68,7 @@ static void stat_file(struct chain *at)
         at->absent = errno == ENOENT || errno == ENOTDIR;
         return;
     }
+
     at->on_disk = true;
     at->plain = S_ISREG(st.st_mode);
     at->device = st.st_dev;
@@ -87,6 +89,7 @@ static void hint_chain(struct includes *c, const struct chain *at)
     const struct chain *from_top[MAX_DEPTH + 2];
     int n = 0;
     struct sw_buf text = {0};
+
     for (; at; at = at->up)
         from_top[n++] = at;
     while (n-- > 0)
@@ -100,6 +103,7 @@ static void hint_chain(struct includes *c, const struct chain *at)
 static bool may_read(struct includes *c, const struct sw_ini_include *i, const struct chain *at)
 {
     char why[80] = "";
+
     if (at->depth > MAX_DEPTH)
         snprintf(why, sizeof why, "includes are nested more than %d deep", MAX_DEPTH);
     else if (c->files >= SW_INI_MAX_FILES)
@@ -108,12 +112,14 @@ static bool may_read(struct includes *c, const struct sw_ini_include *i, const s
         snprintf(why, sizeof why, "the file includes itself");
     else if (at->on_disk && !at->plain)
         snprintf(why, sizeof why, "not a regular file");
+
     if (!*why && !at->absent)
         return true;
     if (at->absent) {
         report(c, i, "no such file");
         return false;
     }
+
     report(c, i, why);
     hint_chain(c, at);
     return false;
@@ -128,15 +134,18 @@ static bool put_entry(struct includes *c, struct sw_ini_section *s, struct sw_in
         struct sw_ini_entry *below = sw_pool_alloc(&c->r->pool, 1, sizeof(*below));
         if (!below)
             return false;
+
         *below = *old;
         *old = *e;
         old->next = below->next;
         old->below = below;
         return true;
     }
+
     e->next = NULL;
     *(s->last ? &s->last->next : &s->first) = e;
     s->last = e;
+
     return sw_seen_add(&c->keys, s, e->key, e);
 }
 
@@ -144,10 +153,12 @@ static bool put_entry(struct includes *c, struct sw_ini_section *s, struct sw_in
 static bool check_count(struct includes *c, const struct sw_ini_section *s)
 {
     int count = 0;
+
     for (const struct sw_ini_entry *e = s->first; e; e = e->next)
         count++;
     if (count <= SW_INI_MAX_KEYS)
         return true;
+
     sw_diags_add(&c->r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 1),
                  "more than %d keys in one section", SW_INI_MAX_KEYS);
     return false;
@@ -158,23 +169,28 @@ static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_se
 {
     struct sw_ini *all = &c->r->ini;
     const char *title = from->kind;
+
     if (from->name)
         title = sw_pool_format(&c->r->pool, "%s %s", from->kind, from->name);
     if (!title)
         return NULL;
+
     struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, strlen(title));
     if (s) {
         struct sw_ini_section had = *s;
+
         *s = *from; /* messages about the section point to its last header */
         s->next = had.next;
         s->first = had.first;
         s->last = had.last;
         return s;
     }
+
     from->next = NULL;
     from->first = from->last = NULL;
     *(all->last ? &all->last->next : &all->first) = from;
     all->last = from;
+
     return sw_seen_add(&c->sections, NULL, title, from) ? from : NULL;
 }
 
@@ -183,18 +199,22 @@ static int merge(struct includes *c, struct sw_ini *ini, struct sw_err *err)
     ini->file->order = ++c->merged;
     for (struct sw_ini_section *s = ini->first, *next; s; s = next) {
         struct sw_ini_entry *e = s->first, *after;
+
         next = s->next;
+
         struct sw_ini_section *into = place_section(c, s);
         bool ok = into != NULL;
         for (; ok && e; e = after) {
             after = e->next;
             ok = put_entry(c, into, e);
         }
+
         if (!ok)
             return sw_err_nomem(err, ini->file->path, ini->file->bytes);
         if (!check_count(c, into))
             break;
     }
+
     return SW_OK;
 }
 
@@ -214,6 +234,7 @@ static void add_embedded(struct sw_buf *out, const char *name, const struct sw_b
     const char *text = sw_buf_text(embedded);
     size_t lines = 0;
     bool open_end = embedded->length && text[embedded->length - 1] != '\n';
+
     for (size_t i = 0; i < embedded->length; i++)
         lines += text[i] == '\n';
     sw_buf_printf(out, "%s%zu lines are %s\n", SW_INI_HELD, lines + open_end, name);
@@ -236,16 +257,19 @@ static int read_file(struct includes *c, const struct sw_ini_include *i, const s
     struct sw_err why;
     char *text = NULL;
     size_t bytes = 0;
+
     int rc = sw_os_read_file(at->path, SW_INI_MAX_BYTES, &text, &bytes, &why);
     if (rc == SW_ERR_NOMEM)
         return sw_err_nomem(err, at->path, SW_INI_MAX_BYTES);
     if (rc != SW_OK)
         return report(c, i, why.text);
+
     c->bytes += bytes;
     if (c->bytes > SW_INI_MAX_BYTES)
         report(c, i, "with this file the recipe is larger than 4 MiB");
     else
         rc = read_text(c, at, text, bytes, &ini, whole, err);
+
     sw_free(text);
     return rc;
 }
@@ -256,17 +280,21 @@ static int follow(struct includes *c, const struct sw_ini_include *i, const stru
 {
     struct chain at = {.up = up, .depth = up->depth + 1};
     struct sw_buf text = {0};
+
     at.path = path_of(c->r, i->entry.file->path, i->entry.value);
     if (!at.path)
         return sw_err_nomem(err, "the name of a file", strlen(i->entry.value));
+
     if (!i->embedded)
         stat_file(&at);
     if (!may_read(c, i, &at))
         return SW_OK;
+
     int rc = i->embedded ? read_embedded(c, i, &at, &text, err) : read_file(c, i, &at, &text, err);
     if (rc == SW_OK)
         add_embedded(whole, i->entry.value, &text);
     sw_buf_fini(&text);
+
     return rc;
 }
 
@@ -275,18 +303,23 @@ static int read_text(struct includes *c, const struct chain *at, const char *tex
 {
     struct sw_recipe *r = c->r;
     size_t done = 0;
+
     int rc = sw_ini_parse(at->path, c->files++, text, bytes, &r->pool, &r->diags, ini, err);
     if (rc != SW_OK)
         return rc;
+
     if (at->depth == 0)
         r->ini.file = ini->file;
+
     for (const struct sw_ini_include *i = ini->includes; i; i = i->next) {
         add_piece(whole, ini->file, done, i->line_end, true);
         done = i->end;
+
         rc = follow(c, i, at, whole, err);
         if (rc != SW_OK)
             return rc;
     }
+
     add_piece(whole, ini->file, done, ini->file->bytes, false);
     return merge(c, ini, err);
 }
@@ -298,17 +331,22 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
     struct chain at = {.path = path};
     struct sw_buf whole = {0};
     struct sw_ini ini;
+
     stat_file(&at);
+
     int rc = read_text(&c, &at, text, bytes, &ini, &whole, err);
     if (rc != SW_OK)
         goto out;
+
     if (!whole.failed)
         r->text = sw_pool_copy(&r->pool, sw_buf_text(&whole), whole.length);
     if (!r->text)
         rc = sw_err_nomem(err, path, bytes);
+
 out:
     sw_buf_fini(&whole);
     sw_seen_fini(&c.sections);
     sw_seen_fini(&c.keys);
+
     return rc;
 }

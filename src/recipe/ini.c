@@ -35,6 +35,7 @@ struct sw_span sw_span_trim(const char *from, const char *to)
         from++;
     while (to > from && is_blank(to[-1]))
         to--;
+
     return (struct sw_span){from, (size_t)(to - from)};
 }
 
@@ -49,10 +50,12 @@ struct sw_span sw_span_next(const char **at)
 int sw_count_characters(const char *s, size_t bytes)
 {
     int n = 0;
+
     for (size_t i = 0; i < bytes; n++) {
         size_t step = sw_utf8_length(s + i, bytes - i);
         i += step ? step : 1;
     }
+
     return n;
 }
 
@@ -64,6 +67,7 @@ static int column_of(const struct reader *r, const char *at)
 static struct sw_place place_of(const struct reader *r, const char *at, size_t bytes)
 {
     int span = sw_count_characters(at, bytes);
+
     return (struct sw_place){
         .origin = r->file->path,
         .rank = r->file->rank,
@@ -94,6 +98,7 @@ static const char *keep(struct reader *r, struct sw_span p)
 static void split_words(struct sw_span both, struct sw_span *kind, struct sw_span *name)
 {
     const char *end = both.at + both.bytes, *p = both.at;
+
     while (p < end && !is_blank(*p))
         p++;
     *kind = (struct sw_span){both.at, (size_t)(p - both.at)};
@@ -119,6 +124,7 @@ static void link_section(struct reader *r, struct sw_ini_section *s, const char 
         r->nomem = true;
         return;
     }
+
     *(r->ini->last ? &r->ini->last->next : &r->ini->first) = s;
     r->ini->last = s;
     r->section = s;
@@ -136,6 +142,7 @@ static void open_section(struct reader *r, struct sw_span kind, struct sw_span n
         r->nomem = true;
         return;
     }
+
     const struct sw_ini_section *first = sw_seen_find(&r->sections, NULL, joined, strlen(joined));
     if (first) {
         sw_diags_add(r->diags, place_of(r, kind.at, bytes), "duplicate section [%.*s]",
@@ -143,6 +150,7 @@ static void open_section(struct reader *r, struct sw_span kind, struct sw_span n
         sw_diags_hint(r->diags, "first defined in line %d; put all keys there", first->line);
         return;
     }
+
     s->file = r->file;
     s->kind = keep(r, kind);
     s->name = name.bytes ? keep(r, name) : NULL;
@@ -158,7 +166,9 @@ static void read_header(struct reader *r, struct sw_span body)
     const char *end = body.at + body.bytes;
     const char *close = memchr(body.at, ']', body.bytes);
     struct sw_span kind, name;
+
     split_words(sw_span_trim(body.at + 1, close ? close : end), &kind, &name);
+
     /* Entries after a broken header belong to it, not to the section before. */
     r->section = NULL;
     r->top = r->orphans = false;
@@ -167,16 +177,19 @@ static void read_header(struct reader *r, struct sw_span body)
         sw_diags_hint(r->diags, "write [kind] or [kind name], as in [job] or [layer conv1]");
         return;
     }
+
     if (has_blank(name)) {
         sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
                      "section name '%.*s' contains a blank", shown(name.bytes), name.at);
         return;
     }
+
     if (name.bytes && !sw_ini_is_name(name.at, name.bytes)) {
         sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
                      "section name '%.*s' contains one of , = [ ]", shown(name.bytes), name.at);
         return;
     }
+
     if (!close) {
         sw_diags_add(r->diags, place_of(r, end, 0), "missing ']' after '%.*s'", shown(body.bytes),
                      body.at);
@@ -185,12 +198,14 @@ static void read_header(struct reader *r, struct sw_span body)
         sw_diags_add(r->diags, place_of(r, rest.at, rest.bytes), "unexpected text after ']'");
         sw_diags_hint(r->diags, "put key = value on a separate line");
     }
+
     if (++r->section_count > SW_INI_MAX_SECTIONS) {
         if (r->section_count == SW_INI_MAX_SECTIONS + 1)
             sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "more than %d sections",
                          SW_INI_MAX_SECTIONS);
         return;
     }
+
     open_section(r, kind, name);
 }
 
@@ -200,12 +215,15 @@ static bool check_key(struct reader *r, struct sw_span line, struct sw_span key,
 {
     if (equals && key.bytes && !has_blank(key) && !r->orphans)
         return r->section != NULL;
+
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (!equals) {
         struct sw_span first, rest;
+
         split_words(line, &first, &rest);
         at = place_of(r, line.at, line.bytes);
         sw_diags_add(r->diags, at, "missing '=' in '%.*s'", shown(line.bytes), line.at);
+
         if (rest.bytes)
             sw_diags_hint(r->diags, "%.*s = %.*s", shown(first.bytes), first.at, shown(rest.bytes),
                           rest.at);
@@ -222,6 +240,7 @@ static bool check_key(struct reader *r, struct sw_span line, struct sw_span key,
         sw_diags_add(r->diags, at, "'%.*s' is outside a section", shown(key.bytes), key.at);
         sw_diags_hint(r->diags, "start the recipe with a section header such as [job]");
     }
+
     return false;
 }
 
@@ -232,6 +251,7 @@ static bool check_new(struct reader *r, struct sw_span key)
         r->key_count++;
         return true;
     }
+
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (first) {
         sw_diags_add(r->diags, at, "duplicate key '%.*s'", shown(key.bytes), key.at);
@@ -239,6 +259,7 @@ static bool check_new(struct reader *r, struct sw_span key)
     } else if (r->key_count++ == SW_INI_MAX_KEYS) {
         sw_diags_add(r->diags, at, "more than %d keys in one section", SW_INI_MAX_KEYS);
     }
+
     return false;
 }
 
@@ -258,6 +279,7 @@ static void read_include(struct reader *r, struct sw_span key, struct sw_span va
                          const char *equals)
 {
     struct sw_ini_include *i = sw_pool_alloc(r->pool, 1, sizeof(*i));
+
     if (!value.bytes) {
         sw_diags_add(r->diags, place_of(r, key.at, key.bytes), "include: missing file name");
         return;
@@ -266,6 +288,7 @@ static void read_include(struct reader *r, struct sw_span key, struct sw_span va
         r->nomem = true;
         return;
     }
+
     fill_entry(r, &i->entry, key, value, equals);
     *(r->ini->last_include ? &r->ini->last_include->next : &r->ini->includes) = i;
     r->ini->last_include = r->include = i;
@@ -287,16 +310,19 @@ static void read_entry(struct reader *r, struct sw_span line)
     }
     if (!check_key(r, line, key, equals) || !check_new(r, key))
         return;
+
     struct sw_ini_entry *e = sw_pool_alloc(r->pool, 1, sizeof(*e));
     if (!e) {
         r->nomem = true;
         return;
     }
+
     fill_entry(r, e, key, sw_span_trim(equals + 1, end), equals);
     if (r->nomem || !sw_seen_add(&r->keys, r->section, e->key, e)) {
         r->nomem = true;
         return;
     }
+
     *(r->section->last ? &r->section->last->next : &r->section->first) = e;
     r->section->last = e;
 }
@@ -307,11 +333,13 @@ static void read_entry(struct reader *r, struct sw_span line)
 static struct sw_span without_comment(const char *start, size_t length)
 {
     size_t end = length;
+
     for (size_t i = 0; i < length; i++)
         if ((start[i] == ';' || start[i] == '#') && (i == 0 || is_blank(start[i - 1]))) {
             end = i;
             break;
         }
+
     return sw_span_trim(start, start + end);
 }
 
@@ -324,18 +352,22 @@ static bool check_text(struct reader *r)
             i++;
             continue;
         }
+
         size_t n = sw_utf8_length(r->start + i, r->length - i);
         if (!n) {
             sw_diags_add(r->diags, place_of(r, r->start + i, 1), "byte 0x%02x is not UTF-8", c);
             sw_diags_hint(r->diags, "save the recipe as UTF-8 text");
             return false;
         }
+
         if ((c < 0x20 && c != '\t') || c == 0x7f) {
             sw_diags_add(r->diags, place_of(r, r->start + i, 1), "control character 0x%02x", c);
             return false;
         }
+
         i += n;
     }
+
     return true;
 }
 
@@ -343,9 +375,11 @@ static void read_line(struct reader *r)
 {
     if (!check_text(r))
         return;
+
     struct sw_span line = without_comment(r->start, r->length);
     if (!line.bytes)
         return;
+
     if (*line.at == '[')
         read_header(r, line);
     else
@@ -371,9 +405,11 @@ static const char *skip_embedded(struct reader *r, const char *p, const char *en
 {
     const char *digits = p + strlen(SW_INI_HELD), *from = next_line(p, end), *to = from;
     long lines = 0;
+
     r->include->line_end = r->include->end = (size_t)(p - r->file->text);
     if (!begins_with(p, end, SW_INI_HELD))
         return p;
+
     for (; digits < end && *digits >= '0' && *digits <= '9' && lines < SW_INI_MAX_BYTES; digits++)
         lines = 10 * lines + (*digits - '0');
     for (; lines > 0 && to < end; lines--)
@@ -389,10 +425,12 @@ static const char *skip_embedded(struct reader *r, const char *p, const char *en
                       r->include->entry.value);
         return NULL;
     }
+
     r->include->embedded = from;
     r->include->embedded_bytes = (size_t)(to - from);
     to = next_line(to, end);
     r->include->end = (size_t)(to - r->file->text);
+
     return to;
 }
 
@@ -401,6 +439,7 @@ static void read_lines(struct reader *r, const char *p, const char *end)
     while (p && p < end && !r->nomem) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         const char *stop = newline ? newline : end;
+
         r->include = NULL;
         r->start = p;
         r->length = (size_t)(stop - p);
@@ -420,13 +459,16 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     const char *zero = memchr(text, '\0', bytes);
     if (!zero)
         return true;
+
     struct sw_place at = {.origin = r->file->path, .rank = r->file->rank};
     sw_diags_add(r->diags, at, "not a text file: byte %zu is zero", (size_t)(zero - text));
+
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
         sw_diags_hint(r->diags, "the file looks like UTF-16; save it as UTF-8");
     else
         sw_diags_hint(r->diags,
                       "a recipe is a text file of sections and key = value lines; see recipes/");
+
     return false;
 }
 
@@ -436,6 +478,7 @@ int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, str
     if (bytes > SW_INI_MAX_BYTES)
         return sw_err_set(err, SW_ERR_INVALID, "%s: %zu bytes; a recipe has at most %d", path,
                           bytes, SW_INI_MAX_BYTES);
+
     struct sw_ini_file *file = sw_pool_alloc(pool, 1, sizeof(*file));
     if (!file)
         return sw_err_nomem(err, path, bytes);
@@ -445,6 +488,7 @@ int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, str
                                  .rank = rank};
     if (!file->path || !file->text)
         return sw_err_nomem(err, path, bytes);
+
     struct sw_ini out = {.file = file};
     struct reader r = {
         .ini = &out, .file = file, .pool = pool, .diags = diags, .top = true, .orphans = true};
@@ -452,10 +496,12 @@ int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, str
         bool mark = bytes >= 3 && memcmp(file->text, "\xef\xbb\xbf", 3) == 0;
         read_lines(&r, file->text + (mark ? 3 : 0), file->text + bytes);
     }
+
     sw_seen_fini(&r.sections);
     sw_seen_fini(&r.keys);
     if (r.nomem)
         return sw_err_nomem(err, path, bytes);
+
     *ini = out;
     return SW_OK;
 }
@@ -465,13 +511,16 @@ struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source,
 {
     struct sw_place at = {
         .origin = file->path, .rank = file->rank, .line = line, .column = column, .span = span};
+
     if (!source)
         return at;
+
     const char *end = file->text + file->bytes;
     const char *newline = memchr(source, '\n', (size_t)(end - source));
     at.source = source;
     at.source_bytes = (size_t)((newline ? newline : end) - source);
     if (at.source_bytes && source[at.source_bytes - 1] == '\r')
         at.source_bytes--;
+
     return at;
 }

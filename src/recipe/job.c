@@ -122,12 +122,15 @@ static void check_staged(struct sw_recipe *r, const struct sw_section *s)
 {
     static const char *const keys[] = {"steps", "epochs"};
     const struct sw_draft *n = (const struct sw_draft *)s;
+
     for (int i = 0; i < 2; i++) {
         const struct sw_value *v = sw_draft_find(n, keys[i]);
+
         while (v && v->stage)
             v = v->below;
         if (!v)
             continue;
+
         sw_value_error(r, n, v, 0, 0, "a recipe with stages sets this key in each [stage NAME]");
         sw_recipe_hint(r, "set stage.%s.%s; --steps N ends the run at step N",
                        sw_recipe_stage_name(r, 0), keys[i]);
@@ -143,6 +146,7 @@ static void settle_length(struct sw_recipe *r, const struct sw_section *s, struc
         if (!sw_section_is_set(s, "steps") && !sw_section_is_set(s, "epochs"))
             return;
     }
+
     int steps = sw_section_precedence(s, "steps"), epochs = sw_section_precedence(s, "epochs");
     if (steps > epochs) {
         job->epochs = 0;
@@ -162,8 +166,10 @@ static void settle_clip(struct sw_recipe *r, const struct sw_section *s, struct 
 {
     const char *text = job->grad_clip, *colon = text ? strchr(text, ':') : NULL;
     double limit = 0;
+
     if (!text)
         return;
+
     bool value = colon && colon - text == 5 && memcmp(text, "value", 5) == 0;
     bool norm = colon && colon - text == 4 && memcmp(text, "norm", 4) == 0;
     if ((!value && !norm) || !sw_parse_real(colon + 1, &limit) || !(limit > 0) || isinf(limit)) {
@@ -171,6 +177,7 @@ static void settle_clip(struct sw_recipe *r, const struct sw_section *s, struct 
         sw_recipe_hint(r, "grad_clip = norm:5");
         return;
     }
+
     *(value ? &job->clip_value : &job->clip_norm) = limit;
 }
 
@@ -182,6 +189,7 @@ static void settle_memory(struct sw_recipe *r, const struct sw_section *s, struc
     if (sw_str_starts(job->memory, "fit:") &&
         sw_parse_bytes(job->memory + strlen("fit:"), &job->memory_bytes) && job->memory_bytes > 0)
         return;
+
     sw_recipe_error(r, s, "memory", "must be default or fit:SIZE");
     sw_recipe_hint(r, "memory = fit:4GB");
 }
@@ -191,20 +199,24 @@ static void settle_memory(struct sw_recipe *r, const struct sw_section *s, struc
 static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
 {
     static const char *const keys[] = {"loss_scale", "loss_scale_every"};
+
     /* Contrastive divergence has no loss to scale: its gradients are means of states. */
     bool needed = sw_str_eq(precisions[job->precision], "fp16") &&
                   !sw_str_eq(algorithms[job->algorithm], "cd");
     int exponent;
+
     if (frexp(job->loss_scale, &exponent) != 0.5) {
         sw_recipe_error(r, s, keys[0], "must be a power of 2");
         sw_recipe_hint(r, "loss_scale = %.0f", ldexp(1, exponent - 1));
     }
+
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!needed && sw_section_precedence(s, keys[i])) {
             sw_recipe_error(r, s, keys[i],
                             "only back-propagation with precision = fp16 needs a loss scale");
             sw_recipe_hint(r, "remove the key: fp32, tf32 and bf16 have the same range");
         }
+
     if (!needed)
         job->loss_scale = 0;
 }
@@ -213,6 +225,7 @@ int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
     struct sw_job_conf *job = s->common;
+
     settle_length(r, s, job);
     settle_clip(r, s, job);
     settle_memory(r, s, job);
@@ -223,6 +236,7 @@ int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw
         job->name = stem_of(r);
     if (!job->name)
         return sw_err_nomem(err, "job.name", strlen(sw_recipe_path(r)));
+
     *out = job;
     return sw_recipe_verdict(r, err);
 }

@@ -39,12 +39,14 @@ static const char *near_word(const char *word, const char *const *candidates, in
     const char *near = sw_str_nearest(word, candidates, (size_t)count);
     if (near || strlen(word) < 3)
         return near;
+
     for (int i = 0; i < count; i++)
         if (sw_str_starts(candidates[i], word)) {
             if (near && strcmp(near, candidates[i]) != 0)
                 return NULL;
             near = candidates[i];
         }
+
     return near;
 }
 
@@ -61,6 +63,7 @@ void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candi
 {
     if (!sw_diags_wants_hint(d) || count <= 0)
         return;
+
     const char *near = near_word(word, candidates, count);
     if (near) {
         sw_diags_hint(d, "did you mean '%s'?", near);
@@ -68,6 +71,7 @@ void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candi
     }
     if (!label)
         return;
+
     struct sw_buf list = {0};
     for (int i = 0; i < count && list.length <= SW_DIAG_TEXT; i++) {
         if (is_repeated(candidates, i))
@@ -75,6 +79,7 @@ void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candi
         sw_buf_add(&list, i ? ", " : "");
         sw_buf_add(&list, candidates[i]);
     }
+
     if (!list.failed)
         sw_diags_hint(d, "%s: %s", label, sw_buf_text(&list));
     sw_buf_fini(&list);
@@ -88,6 +93,7 @@ const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const cha
         if (k->form == form && strlen(k->kind) == bytes && memcmp(k->kind, kind, bytes) == 0)
             return k;
     }
+
     return NULL;
 }
 
@@ -113,12 +119,14 @@ const struct sw_opt *sw_param_find(const struct sw_schema_kind *k, const struct 
     const char *dot = strrchr(key, '.');
     if (!dot || !k->param_opts || !type || !type->params)
         return NULL;
+
     size_t bytes = (size_t)(dot - key);
     for (int i = 0; type->params[i]; i++)
         if (strlen(type->params[i]) == bytes && memcmp(type->params[i], key, bytes) == 0) {
             *param = i;
             return sw_opts_find(k->param_opts, dot + 1);
         }
+
     return NULL;
 }
 
@@ -144,9 +152,11 @@ bool sw_section_has_key(const struct sw_section *s, const char *key)
     if (sw_type_slot(k, key) >= 0 || sw_opts_find(k->opts, key) ||
         (k->fallback_key && strcmp(k->fallback_key, key) == 0))
         return true;
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (sw_type_knows(k, i, s->type[i], key))
             return true;
+
     return false;
 }
 
@@ -165,6 +175,7 @@ const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key
         ++*step;
         return row;
     }
+
     for (int slot = 0; slot < SW_SECTION_TYPES; slot++)
         for (const struct sw_type *const *t = k->types[slot]; t && *t; t++) {
             row = sw_opts_find((*t)->opts, key);
@@ -175,5 +186,6 @@ const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key
                 return row;
             }
         }
+
     return NULL;
 }

@@ -7,6 +7,7 @@ static struct sw_value *value_of_one(struct sw_recipe *r, const struct sw_ini_en
                                      enum sw_origin origin)
 {
     struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
+
     if (v)
         *v = (struct sw_value){.key = e->key,
                                .raw = e->value,
@@ -16,6 +17,7 @@ static struct sw_value *value_of_one(struct sw_recipe *r, const struct sw_ini_en
                                .line = e->line,
                                .key_column = e->key_column,
                                .value_column = e->value_column};
+
     if (v && origin == SW_FROM_RECIPE && e->file != r->ini.file)
         v->origin = SW_FROM_INCLUDE;
     return v;
@@ -25,12 +27,14 @@ struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entr
                                    enum sw_origin origin)
 {
     struct sw_value *top = NULL, **at = &top;
+
     for (; e; e = e->below) {
         *at = value_of_one(r, e, origin);
         if (!*at)
             return NULL;
         at = &(*at)->below;
     }
+
     return top;
 }
 
@@ -42,11 +46,13 @@ int sw_value_precedence(const struct sw_value *v)
 struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *o, size_t skip)
 {
     struct sw_value *v = o ? sw_pool_alloc(&r->pool, 1, sizeof(*v)) : NULL;
+
     if (v)
         *v = (struct sw_value){.key = o->path + skip,
                                .raw = o->value,
                                .origin = o->option ? SW_FROM_OPTION : SW_FROM_SET,
                                .set = o};
+
     return v;
 }
 
@@ -67,10 +73,12 @@ static void append(struct sw_draft *n, struct sw_value *v)
 void sw_draft_put(struct sw_draft *n, struct sw_value *v)
 {
     struct sw_value *prev = NULL, *old = n->first;
+
     while (old && strcmp(old->key, v->key) != 0) {
         prev = old;
         old = old->next;
     }
+
     n->written = true;
     if (!old) {
         append(n, v);
@@ -78,12 +86,15 @@ void sw_draft_put(struct sw_draft *n, struct sw_value *v)
     }
     if (old->origin > v->origin)
         return;
+
     v->below = old;
     v->next = old->next;
+
     if (prev)
         prev->next = v;
     else
         n->first = v;
+
     if (n->last == old)
         n->last = v;
 }
@@ -92,18 +103,22 @@ struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *
 {
     struct sw_draft *n = sw_pool_alloc(&r->pool, 1, sizeof(*n));
     const char *title = k->kind, *dotted = k->kind;
+
     if (name) {
         title = sw_pool_format(&r->pool, "%s %s", k->kind, name);
         dotted = sw_pool_format(&r->pool, "%s.%s", k->kind, name);
     }
+
     if (!n || !title || !dotted)
         return NULL;
+
     n->pub = (struct sw_section){
         .recipe = r, .schema = k, .kind = k->kind, .name = name, .title = title};
     if (!sw_seen_add(&r->index, NULL, dotted, n)) {
         r->pool.failed = true;
         return NULL;
     }
+
     *(r->last ? &r->last->next : &r->first) = &n->pub;
     r->last = &n->pub;
     return n;
@@ -125,10 +140,13 @@ static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw
         sw_schema_find(r->schema, s->kind, bytes, SW_SECTION_NAMED);
     const struct sw_schema_kind *kind = s->name ? named : one;
     char shown[SW_SHOWN];
+
     if (kind)
         return kind;
+
     struct sw_place at = place_of_header(s);
     sw_shown(shown, s->kind);
+
     if (named) {
         sw_diags_add(&r->diags, at, "[%s] requires a name", shown);
         sw_diags_hint(&r->diags, "write [%s NAME]", shown);
@@ -139,6 +157,7 @@ static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw
                      s->name ? s->name : "");
         sw_hint_kind(r, s->kind);
     }
+
     return NULL;
 }
 
@@ -148,6 +167,7 @@ static void add_lines(struct sw_recipe *r, const struct sw_ini_section *s)
         struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_FALLBACK);
         if (!v)
             return;
+
         *(r->last_line ? &r->last_line->next : &r->lines) = v;
         r->last_line = v;
     }
@@ -163,11 +183,13 @@ static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
     }
     if (!vars && !fallback)
         return false;
+
     if (s->name) {
         sw_diags_add(&r->diags, place_of_header(s), "[%s] takes no name", s->kind);
     } else if (fallback) {
         add_lines(r, s);
     }
+
     return true;
 }
 
@@ -177,10 +199,12 @@ static void merge_section(struct sw_recipe *r, const struct sw_ini_section *s)
     struct sw_draft *n = kind ? sw_draft_add(r, kind, s->name) : NULL;
     if (!n)
         return;
+
     n->written = true;
     n->file = s->file;
     n->source = s->source;
     n->line = s->line;
+
     n->column = s->kind_column;
     for (const struct sw_ini_entry *e = s->first; e; e = e->next) {
         struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_RECIPE);
@@ -194,6 +218,7 @@ void sw_merge_file(struct sw_recipe *r)
 {
     for (const struct sw_ini_section *s = r->ini.first; s; s = s->next)
         merge_section(r, s);
+
     for (int i = 0; i < r->schema->count && !r->pool.failed; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
         if (k->form == SW_SECTION_ONE && !sw_seen_find(&r->index, NULL, k->kind, strlen(k->kind)))

@@ -20,6 +20,7 @@ static bool is_clean(const char *s, size_t bytes)
             return false;
         i += n;
     }
+
     return true;
 }
 
@@ -32,11 +33,13 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
     char *path = sw_pool_copy(&r->pool, key.at, key.bytes);
     if (!path)
         return false;
+
     if (!equals || !*path || !strchr(path, '.') || strlen(path) > SW_PATH_BYTES) {
         const char *why = !equals             ? "missing '='"
                           : !*path            ? "missing key before '='"
                           : strchr(path, '.') ? "the key is too long"
                                               : "missing section";
+
         sw_diags_add(&r->diags, at, "%s; expected SECTION.KEY=VALUE", why);
         sw_hint_section(r, path);
         return false;
@@ -47,6 +50,7 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
     o->value = sw_pool_copy(&r->pool, value.at, value.bytes);
     o->path_column = 7 + sw_count_characters(o->text, (size_t)(key.at - o->text));
     o->value_column = 7 + sw_count_characters(o->text, (size_t)(value.at - o->text));
+
     return o->value != NULL;
 }
 
@@ -63,6 +67,7 @@ static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
     char *label = sw_pool_format(&r->pool, "--set %.*s", (int)bytes, text);
     if (!o || !copy || !label)
         return;
+
     o->text = copy;
     o->label = label;
     o->rank = SW_INI_MAX_FILES + ++r->set_count;
@@ -70,6 +75,7 @@ static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
         sw_diags_add(&r->diags, place_of_text(o), "contains a control character or invalid UTF-8");
         return;
     }
+
     if (split_text(r, o))
         append(r, o);
 }
@@ -79,6 +85,7 @@ static void read_option(struct sw_recipe *r, const struct sw_recipe_option *opti
     struct sw_override *o = sw_pool_alloc(&r->pool, 1, sizeof(*o));
     if (!o)
         return;
+
     o->option = sw_pool_copy(&r->pool, option->option, strlen(option->option));
     o->path = sw_pool_copy(&r->pool, option->path, strlen(option->path));
     o->value = sw_pool_copy(&r->pool, option->value, strlen(option->value));
@@ -88,6 +95,7 @@ static void read_option(struct sw_recipe *r, const struct sw_recipe_option *opti
     o->value_column = 2 + (int)strlen(option->option);
     if (r->pool.failed)
         return;
+
     if (is_clean(option->value, strlen(option->value))) {
         append(r, o);
     } else {
@@ -105,8 +113,10 @@ void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *sourc
             read_text(r, p, bytes);
         p += bytes + (p[bytes] == '\n');
     }
+
     for (int i = 0; i < source->set_count; i++)
         read_text(r, source->sets[i], strlen(source->sets[i]));
+
     for (int i = 0; i < source->option_count; i++)
         if (source->options[i].value)
             read_option(r, &source->options[i]);
@@ -115,13 +125,16 @@ void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *sourc
 const char *sw_overrides_join(struct sw_recipe *r)
 {
     size_t bytes = 1;
+
     for (const struct sw_override *o = r->sets; o; o = o->next)
         bytes += strlen(o->text) + 1;
+
     char *joined = sw_pool_alloc(&r->pool, bytes, 1), *p = joined;
     for (const struct sw_override *o = r->sets; o && joined; o = o->next) {
         p = stpcpy(p, o->text);
         if (o->next)
             *p++ = '\n';
     }
+
     return joined;
 }

@@ -8,6 +8,7 @@ void sw_hint_kind(struct sw_recipe *r, const char *word)
 {
     if (!sw_diags_wants_hint(&r->diags))
         return;
+
     struct sw_words words = {0};
     sw_hint_alias_section(r, word);
     for (int i = 0; i < r->schema->count; i++)
@@ -27,6 +28,7 @@ void sw_hint_section(struct sw_recipe *r, const char *key)
             return;
         }
     }
+
     sw_diags_hint(&r->diags, "for example --set job.batch=64 or --set layer.fc1.outputs=10");
 }
 
@@ -55,6 +57,7 @@ static const char *dot_before(const char *path, const char *from)
 static bool find_existing(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const char *dot = path + strlen(path);
+
     while ((dot = dot_before(path, dot))) {
         struct sw_draft *n = sw_seen_find(&r->index, NULL, path, (size_t)(dot - path));
         if (n && (!knows || sw_kind_knows(n->pub.schema, dot + 1))) {
@@ -62,6 +65,7 @@ static bool find_existing(const struct sw_recipe *r, const char *path, bool know
             return true;
         }
     }
+
     return false;
 }
 
@@ -72,11 +76,13 @@ static bool find_possible(const struct sw_recipe *r, const char *path, bool know
     const struct sw_schema_kind *k =
         sw_schema_find(r->schema, path, strcspn(path, "."), SW_SECTION_NAMED);
     const char *dot = path + strlen(path), *first = strchr(path, '.');
+
     while (k && first && (dot = dot_before(path, dot)) && dot > first + 1)
         if (!knows || sw_kind_knows(k, dot + 1)) {
             *t = (struct target){NULL, k, (size_t)(dot - path)};
             return true;
         }
+
     return false;
 }
 
@@ -85,10 +91,12 @@ static bool find_possible(const struct sw_recipe *r, const char *path, bool know
 static bool find_target(const struct sw_recipe *r, const char *path, struct target *t)
 {
     struct target near;
+
     if (strlen(path) > SW_PATH_BYTES || sw_str_ends(path, "."))
         return false;
     if (find_existing(r, path, true, t) || find_possible(r, path, true, t))
         return true;
+
     bool existing = find_existing(r, path, false, t);
     if (existing && t->kind->form == SW_SECTION_NAMED)
         return true;
@@ -96,6 +104,7 @@ static bool find_target(const struct sw_recipe *r, const char *path, struct targ
         *t = near;
         return true;
     }
+
     return existing;
 }
 
@@ -104,9 +113,11 @@ static void no_target(struct sw_recipe *r, const struct sw_value *v)
     struct sw_place at = sw_place_of_key(v);
     char shown[SW_SHOWN], kind[SW_SHOWN] = "";
     size_t bytes = strcspn(v->key, ".");
+
     sw_shown(shown, v->key);
     if (bytes < sizeof(kind))
         memcpy(kind, v->key, bytes);
+
     if (v->key[bytes] != '.' || !bytes || sw_str_ends(v->key, ".")) {
         sw_diags_add(&r->diags, at, "'%s' is not of the form SECTION.KEY", shown);
         sw_hint_section(r, v->key);
@@ -127,10 +138,12 @@ static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const st
                      (int)(t->section_bytes - skip), v->key + skip);
         return NULL;
     }
+
     const char *name = sw_pool_copy(&r->pool, v->key + skip, t->section_bytes - skip);
     struct sw_draft *n = name ? sw_draft_add(r, t->kind, name) : NULL;
     if (n)
         n->created_by = v;
+
     return n;
 }
 
@@ -141,10 +154,12 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
         no_target(r, v);
         return;
     }
+
     struct sw_draft *n = t.section ? t.section : create(r, v, &t);
     const char *key = key_of(v->key, &t);
     if (!n)
         return;
+
     if (!v->set)
         v->key_column += sw_count_characters(v->key, (size_t)(key - v->key));
     v->key = key;
@@ -163,14 +178,17 @@ static void check_line_value(struct sw_recipe *r, struct sw_value *v, const stru
     const struct sw_opt *row;
     char shown[SW_SHOWN];
     int step = 0;
+
     while (text && (row = sw_kind_row(t->kind, key_of(v->key, t), &step))) {
         if (sw_opt_accepts(row, text, &r->pool, &problem))
             return;
         if (step == 1)
             first = problem;
     }
+
     if (!text || step == 0)
         return;
+
     sw_diags_add(&r->diags, sw_place_of_value(v, first.offset, first.bytes), "%s: %s = %s: %s",
                  title, v->key, sw_shown(shown, text), first.reason);
 }
@@ -179,6 +197,7 @@ void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *t
 {
     struct target t;
     char shown[SW_SHOWN];
+
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
@@ -196,6 +215,7 @@ void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *t
 static void set_line(struct sw_recipe *r, struct sw_value *v)
 {
     v->origin = SW_FROM_FALLBACK;
+
     struct sw_value **at = &r->lines;
     while (*at && strcmp((*at)->key, v->key) != 0)
         at = &(*at)->next;
@@ -211,6 +231,7 @@ void sw_merge_overrides(struct sw_recipe *r)
         bool line = sw_str_starts(o->path, "fallback.");
         if (sw_str_starts(o->path, "vars."))
             continue;
+
         struct sw_value *v = sw_value_of_set(r, o, line ? strlen("fallback.") : 0);
         if (v && line)
             set_line(r, v);

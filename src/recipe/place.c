@@ -8,13 +8,17 @@
 const char *sw_shown(char out[SW_SHOWN], const char *text)
 {
     size_t bytes = 0, limit = SW_SHOWN - 4;
+
     while (text[bytes]) {
         size_t n = sw_utf8_length(text + bytes, strnlen(text + bytes, 4));
+
         n = n ? n : 1;
         if (bytes + n > limit)
             break;
+
         bytes += n;
     }
+
     snprintf(out, SW_SHOWN, "%.*s%s", (int)bytes, text, text[bytes] ? "..." : "");
     return out;
 }
@@ -35,10 +39,12 @@ struct sw_place sw_place_of_key(const struct sw_value *v)
 {
     /* The key of an override is the last part of its path. */
     int span = sw_count_characters(v->key, strlen(v->key));
+
     if (!v->set)
         return sw_ini_place(v->file, v->source, v->line, v->key_column, span);
     if (v->set->option)
         return place_in_set(v->set, 1, (int)strlen(v->set->option));
+
     int path = sw_count_characters(v->set->path, strlen(v->set->path));
     return place_in_set(v->set, v->set->path_column + path - span, span);
 }
@@ -46,14 +52,17 @@ struct sw_place sw_place_of_key(const struct sw_value *v)
 struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_t bytes)
 {
     size_t length = strlen(v->raw);
+
     if ((!bytes && !offset) || offset > length || bytes > length - offset) {
         offset = 0;
         bytes = length;
     }
+
     int before = sw_count_characters(v->raw, offset);
     int span = bytes ? sw_count_characters(v->raw + offset, bytes) : 1;
     if (!v->set)
         return sw_ini_place(v->file, v->source, v->line, v->value_column + before, span);
+
     return place_in_set(v->set, v->set->value_column + before, span);
 }
 
@@ -94,6 +103,7 @@ int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct 
                           in_stage(v), v->stage ? ": " : "", n->pub.title, v->key,
                           sw_shown(shown, v->text ? v->text : v->raw), sw_buf_text(&reason));
     sw_buf_fini(&reason);
+
     return rc;
 }
 
@@ -101,7 +111,9 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
                    size_t offset, size_t bytes, const char *fmt, ...)
 {
     va_list ap;
+
     va_start(ap, fmt);
+
     int rc = sw_value_verror(r, n, v, offset, bytes, fmt, ap);
     va_end(ap);
     return rc;
@@ -115,9 +127,11 @@ int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct 
     sw_buf_vprintf(&reason, fmt, ap);
     r->diags.nomem |= reason.failed;
     count_error(n);
+
     int rc = sw_diags_add(&r->diags, v ? sw_place_of_key(v) : sw_place_of_draft(r, n), "%s: %s",
                           n->pub.title, sw_buf_text(&reason));
     sw_buf_fini(&reason);
+
     return rc;
 }
 
@@ -125,7 +139,9 @@ int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
                    const char *fmt, ...)
 {
     va_list ap;
+
     va_start(ap, fmt);
+
     int rc = sw_draft_verror(r, n, v, fmt, ap);
     va_end(ap);
     return rc;

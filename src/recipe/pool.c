@@ -24,6 +24,7 @@ void sw_pool_fini(struct sw_pool *p)
         sw_free(p->chunks);
         p->chunks = next;
     }
+
     p->failed = false;
 }
 
@@ -33,7 +34,9 @@ static struct sw_pool_chunk *add_chunk(struct sw_pool *p, size_t bytes)
     struct sw_pool_chunk *c = sw_calloc(1, sizeof(*c) + room);
     if (!c)
         return NULL;
+
     c->room = room;
+
     /* A large block gets a chunk of its own behind the current one, which stays in use. */
     if (p->chunks && bytes > CHUNK_BYTES / 2) {
         c->next = p->chunks->next;
@@ -42,6 +45,7 @@ static struct sw_pool_chunk *add_chunk(struct sw_pool *p, size_t bytes)
         c->next = p->chunks;
         p->chunks = c;
     }
+
     return c;
 }
 
@@ -51,6 +55,7 @@ void *sw_pool_alloc(struct sw_pool *p, size_t count, size_t size)
         p->failed = true;
         return NULL;
     }
+
     size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
     struct sw_pool_chunk *c = p->chunks;
     if (!c || c->room - c->used < bytes)
@@ -59,6 +64,7 @@ void *sw_pool_alloc(struct sw_pool *p, size_t count, size_t size)
         p->failed = true;
         return NULL;
     }
+
     void *out = c->data + c->used;
     c->used += bytes;
     return out;
@@ -78,11 +84,13 @@ char *sw_pool_format(struct sw_pool *p, const char *fmt, ...)
 
     va_start(ap, fmt);
     va_copy(again, ap);
+
     size_t bytes = (size_t)vsnprintf(NULL, 0, fmt, ap) + 1;
     char *out = sw_pool_alloc(p, bytes, 1);
     if (out)
         vsnprintf(out, bytes, fmt, again);
     va_end(again);
     va_end(ap);
+
     return out;
 }

@@ -21,39 +21,49 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
                  size_t bytes, struct sw_err *err)
 {
     const char *path = source->path ? source->path : "recipe";
+
     int rc = sw_include_read(r, path, text, bytes, err);
     if (rc)
         return rc;
+
     sw_overrides_read(r, source);
     r->overrides = sw_overrides_join(r);
     sw_vars_build(r);
     if (r->pool.failed)
         goto nomem;
+
     sw_merge_file(r);
     if (r->pool.failed)
         goto nomem;
+
     sw_merge_overrides(r);
     if (r->pool.failed)
         goto nomem;
+
     rc = sw_stages_apply(r, source, err);
     if (rc)
         return rc;
     if (r->pool.failed)
         goto nomem;
+
     sw_fallback_apply(r, source->fallback);
     if (r->pool.failed)
         goto nomem;
+
     sw_recipe_bind(r);
     if (r->pool.failed)
         goto nomem;
+
     sw_stages_select(r);
     if (r->pool.failed)
         goto nomem;
+
     if (!r->diags.count)
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
         goto nomem;
     return sw_diags_verdict(&r->diags, err);
+
 nomem:
     return sw_err_nomem(err, path, bytes);
 }
@@ -62,6 +72,7 @@ int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema
                    struct sw_recipe **out, struct sw_err *err)
 {
     *out = NULL;
+
     char *read = NULL;
     const char *text = source->text;
     size_t bytes = source->text_bytes;
@@ -71,20 +82,24 @@ int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema
             return rc;
         text = read;
     }
+
     struct sw_recipe *r = sw_calloc(1, sizeof(*r));
     if (!r) {
         sw_free(read);
         return sw_err_nomem(err, "recipe", sizeof(*r));
     }
+
     r->schema = schema;
     r->env = source->env ? source->env : process_env;
     r->env_user = source->env_user;
+
     int rc = build(r, source, text, bytes, err);
     sw_free(read);
     if (rc && (rc != SW_ERR_INVALID || !r->diags.count)) {
         sw_recipe_free(r);
         return rc;
     }
+
     *out = r;
     return rc;
 }
@@ -93,6 +108,7 @@ void sw_recipe_free(struct sw_recipe *r)
 {
     if (!r)
         return;
+
     sw_seen_fini(&r->index);
     sw_diags_fini(&r->diags);
     sw_pool_fini(&r->pool);
@@ -169,6 +185,7 @@ static int add_error(struct sw_recipe *r, const struct sw_section *section, cons
 {
     if (!section) {
         struct sw_buf reason = {0};
+
         sw_buf_vprintf(&reason, fmt, ap);
         r->diags.nomem |= reason.failed;
         sw_diags_add(&r->diags, (struct sw_place){.origin = r->ini.file->path}, "%s",
@@ -187,7 +204,9 @@ int sw_recipe_error(struct sw_recipe *r, const struct sw_section *section, const
                     const char *fmt, ...)
 {
     va_list ap;
+
     va_start(ap, fmt);
+
     int rc = add_error(r, section, key, 0, 0, fmt, ap);
     va_end(ap);
     return rc;
@@ -204,6 +223,7 @@ int sw_recipe_error_item(struct sw_recipe *r, const struct sw_section *section, 
 
     va_list ap;
     va_start(ap, fmt);
+
     int rc = add_error(r, section, key, text ? (size_t)(piece.at - text) : 0, piece.bytes, fmt, ap);
     va_end(ap);
     return rc;

@@ -27,11 +27,13 @@ void sw_opt_describe(const struct sw_opt *opt, struct sw_buf *out)
     sw_buf_add(out, type_word(opt->type));
     for (int i = 0; opt->type == SW_OPT_ENUM && opt->choices[i]; i++)
         sw_buf_printf(out, "%s%s", i ? "|" : "", opt->choices[i]);
+
     bool low = sw_opt_has_min(opt), high = sw_opt_has_max(opt);
     if (low && high && !opt->above_min && !opt->below_max)
         sw_buf_printf(out, " %.15g..%.15g", opt->min, opt->max);
     else if (low)
         sw_buf_printf(out, " %s%.15g", opt->above_min ? ">" : ">=", opt->min);
+
     if (high && (!low || opt->above_min || opt->below_max))
         sw_buf_printf(out, " %s%.15g", opt->below_max ? "<" : "<=", opt->max);
 }
@@ -54,6 +56,7 @@ const char *sw_opt_default(const struct sw_opt *o)
     struct sw_pool pool = {0};
     struct sw_opt_problem problem;
     bool good = o->def && *o->def && sw_opt_accepts(o, o->def, &pool, &problem);
+
     sw_pool_fini(&pool);
     return good ? o->def : NULL;
 }
@@ -61,7 +64,9 @@ const char *sw_opt_default(const struct sw_opt *o)
 static struct row row_of(const struct sw_opt *o)
 {
     struct row row = {.key = o->key, .help = o->help ? o->help : ""};
+
     sw_opt_describe(o, &row.type);
+
     const char *def = sw_opt_default(o);
     row.def = o->required ? "required" : def ? def : "-";
     return row;
@@ -78,6 +83,7 @@ static int widest(int so_far, const char *s, int most)
 static struct columns measure(const struct sw_opt *opts)
 {
     int key = 3, type = 4, def = 7;
+
     for (const struct sw_opt *o = opts; o->key; o++) {
         struct row row = row_of(o);
         key = widest(key, row.key, MOST_KEY);
@@ -85,9 +91,11 @@ static struct columns measure(const struct sw_opt *opts)
         def = widest(def, row.def, MOST_DEFAULT);
         sw_buf_fini(&row.type);
     }
+
     struct columns c = {.type = INDENT + key + 2};
     c.def = c.type + type + 2;
     c.help = c.def + def + 2;
+
     return c;
 }
 
@@ -98,6 +106,7 @@ static int go_to(struct sw_buf *out, int at, int column)
         sw_buf_add(out, "\n");
         at = 0;
     }
+
     sw_buf_printf(out, "%*s", column - at, "");
     return column;
 }
@@ -114,20 +123,24 @@ static void put_wrapped(struct sw_buf *out, int at, int column, const char *text
 {
     if (*text)
         at = go_to(out, at, column);
+
     bool first = true;
     for (const char *p = text; *p;) {
         int n = (int)strcspn(p, " ");
+
         if (!first && at + 1 + n > PAGE) {
             sw_buf_printf(out, "\n%*s", column, "");
             at = column;
             first = true;
         }
+
         sw_buf_printf(out, "%s%.*s", first ? "" : " ", n, p);
         at += n + !first;
         first = false;
         p += n;
         p += strspn(p, " ");
     }
+
     sw_buf_add(out, "\n");
 }
 
@@ -143,6 +156,7 @@ void sw_print_opts(struct sw_buf *out, const char *title, const struct sw_opt *o
 {
     if (!opts || !opts->key)
         return;
+
     struct columns c = measure(opts);
     struct row head = {.key = "key", .def = "default", .help = "meaning"};
     sw_buf_add(&head.type, "type");
@@ -150,6 +164,7 @@ void sw_print_opts(struct sw_buf *out, const char *title, const struct sw_opt *o
     put_row(out, &c, &head);
     out->failed |= head.type.failed;
     sw_buf_fini(&head.type);
+
     for (const struct sw_opt *o = opts; o->key; o++) {
         struct row row = row_of(o);
         put_row(out, &c, &row);
@@ -162,12 +177,15 @@ void sw_print_type(struct sw_buf *out, const struct sw_type *type, const struct 
                    const struct sw_opt *params)
 {
     char title[160];
+
     sw_buf_printf(out, "%s\n", type->name);
     put_wrapped(out, 0, INDENT, type->help ? type->help : "");
     snprintf(title, sizeof(title), "\nkeys of %s", type->name);
     sw_print_opts(out, title, type->opts);
+
     if (params && type->params && type->params[0]) {
         struct sw_buf names = {0};
+
         sw_buf_add(&names, "\nkeys of its parameters, as in ");
         sw_buf_printf(&names, "%s.%s (", type->params[0], params->key);
         for (int i = 0; type->params[i]; i++)
@@ -177,6 +195,7 @@ void sw_print_type(struct sw_buf *out, const struct sw_type *type, const struct 
         out->failed |= names.failed;
         sw_buf_fini(&names);
     }
+
     sw_print_opts(out, "\nkeys of every section of the kind", common);
 }
 
@@ -185,6 +204,7 @@ void sw_print_type(struct sw_buf *out, const struct sw_type *type, const struct 
 static void json_opt(struct sw_json_writer *w, const struct sw_opt *o)
 {
     struct sw_buf type = {0};
+
     sw_opt_describe(o, &type);
     sw_json_open_object(w, NULL);
     sw_json_string(w, "key", o->key);
@@ -195,12 +215,14 @@ static void json_opt(struct sw_json_writer *w, const struct sw_opt *o)
         sw_json_real(w, "min", o->min);
     if (sw_opt_has_max(o))
         sw_json_real(w, "max", o->max);
+
     if (o->type == SW_OPT_ENUM) {
         sw_json_open_array(w, "choices");
         for (int i = 0; o->choices[i]; i++)
             sw_json_string(w, NULL, o->choices[i]);
         sw_json_close_array(w);
     }
+
     sw_json_bool(w, "required", o->required);
     sw_json_string(w, "help", o->help);
     sw_json_close_object(w);
@@ -220,6 +242,7 @@ void sw_json_type(struct sw_json_writer *w, const char *key, const struct sw_typ
                   const struct sw_opt *common, const struct sw_opt *params)
 {
     bool has_params = params && type->params && type->params[0];
+
     sw_json_open_object(w, key);
     sw_json_string(w, "name", type->name);
     sw_json_string(w, "help", type->help);

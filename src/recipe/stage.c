@@ -28,14 +28,17 @@ static void no_name(struct sw_recipe *r, const struct sw_ini_section *s)
 void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     struct sw_stage **at = &r->stages;
+
     if (!s->name) {
         no_name(r, s);
         return;
     }
+
     struct sw_stage *stage = sw_pool_alloc(&r->pool, 1, sizeof(*stage));
     char *title = sw_pool_format(&r->pool, "stage %s", s->name);
     if (!stage || !title)
         return;
+
     stage->section = (struct sw_draft){.pub = {.recipe = r, .name = s->name, .title = title},
                                        .file = s->file,
                                        .source = s->source,
@@ -44,6 +47,7 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
     while (*at)
         at = &(*at)->next;
     *at = stage;
+
     for (const struct sw_ini_entry *e = s->first; e; e = e->next) {
         struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_STAGE);
         if (!v)
@@ -67,11 +71,13 @@ static struct sw_value *as_path(struct sw_recipe *r, const struct sw_value *v)
     const char *path = path_of(r, v);
     if (!copy || !path)
         return NULL;
+
     *copy = *v;
     copy->next = copy->below = NULL;
     if (path != v->key)
         copy->key_column -= (int)strlen(job_prefix);
     copy->key = path;
+
     return copy;
 }
 
@@ -79,9 +85,11 @@ static struct sw_value *as_path(struct sw_recipe *r, const struct sw_value *v)
 static bool is_fixed(const char *path)
 {
     static const char *const fixed[] = {"job.name", "job.seed", "job.db"};
+
     for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++)
         if (strcmp(path, fixed[i]) == 0)
             return true;
+
     return false;
 }
 
@@ -91,17 +99,21 @@ static bool check_key(struct sw_recipe *r, const struct sw_value *v)
     const char *path = path_of(r, v);
     if (!path)
         return false;
+
     if (is_fixed(path)) {
         sw_draft_error(r, &v->stage->section, v, "%s cannot change between the stages of a run",
                        v->key);
         return false;
     }
+
     if (strchr(v->key, '.') || (job && sw_kind_knows(job, v->key)))
         return true;
+
     sw_draft_error(r, &v->stage->section, v, "unknown key '%s'", v->key);
     if (job)
         sw_hint_key(r, job, v->key);
     sw_diags_hint(&r->diags, "a stage has keys of [job], and SECTION.KEY of other sections");
+
     return false;
 }
 
@@ -124,20 +136,24 @@ static struct sw_stage *stage_of(const struct sw_recipe *r, const char *path, co
 {
     struct sw_stage *found = NULL;
     const char *rest = path + strlen(prefix);
+
     for (struct sw_stage *s = r->stages; s; s = s->next) {
         size_t n = strlen(s->section.pub.name);
+
         if (strncmp(rest, s->section.pub.name, n) == 0 && rest[n] == '.' && rest[n + 1] &&
             (!found || n > strlen(found->section.pub.name))) {
             found = s;
             *key = rest + n + 1;
         }
     }
+
     return found;
 }
 
 static void hint_stages(struct sw_recipe *r, const char *word)
 {
     struct sw_words words = {0};
+
     for (const struct sw_stage *s = r->stages; s; s = s->next)
         sw_words_add(&words, s->section.pub.name);
     if (!words.count)
@@ -151,6 +167,7 @@ static void no_stage(struct sw_recipe *r, const struct sw_value *v)
     char shown[SW_SHOWN];
     const char *name = v->key + strlen(prefix);
     const char *word = sw_pool_copy(&r->pool, name, strcspn(name, "."));
+
     sw_diags_add(&r->diags, at, "'%s': unknown stage", sw_shown(shown, v->key));
     if (word)
         hint_stages(r, word);
@@ -166,11 +183,13 @@ static struct sw_stage *take_stage(struct sw_recipe *r, struct sw_value *v)
         no_stage(r, v);
         return NULL;
     }
+
     if (!v->set)
         v->key_column += sw_count_characters(v->key, (size_t)(key - v->key));
     v->key = key;
     v->stage = s;
     v->next = NULL;
+
     return s;
 }
 
@@ -178,19 +197,24 @@ bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
 {
     if (!sw_str_starts(v->key, prefix))
         return false;
+
     struct sw_stage *s = take_stage(r, v);
     if (!s)
         return true;
+
     append(s, v);
     if (v->set)
         return true;
+
     /* The lines of [fallback] are applied after the lines of the stage. */
     v->by_fallback = true;
     v->origin = SW_FROM_STAGE;
+
     if (s == r->stage)
         apply_line(r, v);
     else
         check_line(r, v);
+
     return true;
 }
 
@@ -199,6 +223,7 @@ bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v)
     struct sw_value copy = *v;
     if (!sw_str_starts(v->key, prefix))
         return false;
+
     if (take_stage(r, &copy))
         check_line(r, &copy);
     return true;
@@ -217,17 +242,21 @@ static struct sw_stage *find(const struct sw_recipe *r, const char *name)
 static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, struct sw_err *err)
 {
     struct sw_buf names = {0};
+
     r->stage = source->stage ? find(r, source->stage) : r->stages;
     for (; !source->stage && source->last_stage && r->stage && r->stage->next;)
         r->stage = r->stage->next;
     if (r->stage || !source->stage)
         return SW_OK;
+
     for (const struct sw_stage *s = r->stages; s; s = s->next)
         sw_buf_printf(&names, "%s%s", names.length ? ", " : "", s->section.pub.name);
+
     int rc = sw_err_set(err, SW_ERR_INVALID, "%s: unknown stage '%s'; %s%s", r->ini.file->path,
                         source->stage, r->stages ? "stages: " : "the recipe has no stages",
                         sw_buf_text(&names));
     sw_buf_fini(&names);
+
     return rc;
 }
 
@@ -238,6 +267,7 @@ static void require_length(struct sw_recipe *r, const struct sw_stage *s)
         if (strcmp(key, "steps") == 0 || strcmp(key, "epochs") == 0)
             return;
     }
+
     sw_draft_error(r, &s->section, NULL, "steps is missing");
     sw_diags_hint(&r->diags, "set steps or epochs");
 }
@@ -247,14 +277,17 @@ int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source, 
     int rc = choose(r, source, err);
     if (rc != SW_OK)
         return rc;
+
     for (struct sw_stage *s = r->stages; s && !r->pool.failed; s = s->next) {
         require_length(r, s);
+
         for (const struct sw_value *v = s->lines; v && !r->pool.failed; v = v->next)
             if (s == r->stage)
                 apply_line(r, v);
             else
                 check_line(r, v);
     }
+
     return SW_OK;
 }
 
@@ -268,25 +301,31 @@ static bool is_in_stage(struct sw_recipe *r, struct sw_draft *n, struct sw_value
     struct sw_strings list = {0};
     struct sw_opt_problem problem;
     bool included = false;
+
     if (!v->text || !sw_opt_read(&row, v->text, &r->pool, &list, &problem))
         return true; /* already reported */
+
     for (int i = 0; i < list.count; i++) {
         bool any = false;
+
         for (const struct sw_stage *s = r->stages; s; s = s->next)
             any |= sw_str_match(list.items[i], s->section.pub.name);
         included |= r->stage && sw_str_match(list.items[i], r->stage->section.pub.name);
         if (any)
             continue;
+
         sw_value_error(r, n, v, 0, 0, "unknown stage '%s'", list.items[i]);
         hint_stages(r, list.items[i]);
         included = true;
     }
+
     return included;
 }
 
 void sw_stages_select(struct sw_recipe *r)
 {
     struct sw_section **at = &r->first;
+
     r->last = NULL;
     while (*at && !r->pool.failed) {
         struct sw_draft *n = (struct sw_draft *)*at;
@@ -295,6 +334,7 @@ void sw_stages_select(struct sw_recipe *r)
             *at = n->pub.next;
             continue;
         }
+
         r->last = &n->pub;
         at = &n->pub.next;
     }

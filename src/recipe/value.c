@@ -32,6 +32,7 @@ static bool check_range(const struct sw_opt *row, double v, struct sw_opt_proble
     bool high = has_max && (v > row->max || (row->below_max && v >= row->max));
     if (!low && !high)
         return true;
+
     size_t room = sizeof(p->reason);
     int n = snprintf(p->reason, room, "must be ");
     if (has_min && has_max && !row->above_min && !row->below_max)
@@ -46,6 +47,7 @@ static bool check_range(const struct sw_opt *row, double v, struct sw_opt_proble
     else
         snprintf(p->reason + n, room - (size_t)n, row->below_max ? "below %.15g" : "%.15g or less",
                  row->max);
+
     return false;
 }
 
@@ -59,6 +61,7 @@ static bool read_int(const struct sw_opt *row, const char *text, int64_t *out,
                      struct sw_opt_problem *p)
 {
     double real;
+
     if (!sw_parse_int(text, out)) {
         if (sw_parse_real(text, &real) && fabs(real) < 1e15 && real == floor(real)) {
             snprintf(p->reason, sizeof(p->reason), "must be a whole number; write %.0f", real);
@@ -89,11 +92,13 @@ static bool read_enum(const struct sw_opt *row, const char *text, int *out,
                       struct sw_opt_problem *p)
 {
     size_t count = 0;
+
     for (; row->choices[count]; count++)
         if (strcmp(row->choices[count], text) == 0) {
             *out = (int)count;
             return true;
         }
+
     size_t n = (size_t)snprintf(p->reason, sizeof(p->reason), "must be ");
     for (size_t i = 0; i < count && n < sizeof(p->reason); i++)
         n += (size_t)snprintf(p->reason + n, sizeof(p->reason) - n, "%s%s",
@@ -101,6 +106,7 @@ static bool read_enum(const struct sw_opt *row, const char *text, int *out,
                               : i + 1 == count ? " or "
                                                : ", ",
                               row->choices[i]);
+
     return false;
 }
 
@@ -119,8 +125,10 @@ static bool split(const char *text, struct sw_pool *pool, const char **items,
                   struct sw_opt_problem *p)
 {
     const char *at = text;
+
     for (int i = 0; at; i++) {
         struct sw_span item = sw_span_next(&at);
+
         p->offset = (size_t)(item.at - text);
         p->bytes = item.bytes;
         if (!item.bytes) {
@@ -131,6 +139,7 @@ static bool split(const char *text, struct sw_pool *pool, const char **items,
         if (!items[i])
             return false;
     }
+
     return true;
 }
 
@@ -141,6 +150,7 @@ static bool read_strings(const char *text, struct sw_pool *pool, struct sw_strin
     const char **items = sw_pool_alloc(pool, count, sizeof(*items));
     if (!items || !split(text, pool, items, p))
         return false;
+
     *out = (struct sw_strings){items, (int)count};
     return true;
 }
@@ -152,9 +162,11 @@ static bool read_reals(const struct sw_opt *row, const char *text, struct sw_poo
     double *items = sw_pool_alloc(pool, count_items(text), sizeof(*items));
     if (!items || !read_strings(text, pool, &words, p))
         return false;
+
     const char *at = text;
     for (int i = 0; i < words.count; i++) {
         struct sw_span item = sw_span_next(&at);
+
         p->offset = (size_t)(item.at - text);
         p->bytes = item.bytes;
         if (!read_real(row, words.items[i], &items[i], p)) {
@@ -164,6 +176,7 @@ static bool read_reals(const struct sw_opt *row, const char *text, struct sw_poo
             return false;
         }
     }
+
     *out = (struct sw_reals){items, words.count};
     return true;
 }
@@ -200,6 +213,7 @@ static bool read_field(const struct sw_opt *row, const char *text, struct sw_poo
         *size = sizeof(v->reals);
         return read_reals(row, text, pool, &v->reals, p);
     }
+
     return fail(p, "has an unknown option type");
 }
 
@@ -208,11 +222,13 @@ bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *poo
 {
     union sw_opt_field v = {0};
     size_t size = 0;
+
     *problem = (struct sw_opt_problem){.bytes = strlen(text)};
     if (!*text)
         return fail(problem, "missing value");
     if (!read_field(row, text, pool, &v, &size, problem))
         return false;
+
     memcpy((char *)conf + row->offset, &v, size);
     return true;
 }
@@ -246,6 +262,7 @@ static bool write_strings(const struct sw_strings *list, struct sw_buf *out)
 bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out)
 {
     const void *field = (const char *)conf + row->offset;
+
     switch (row->type) {
     case SW_OPT_INT:
     case SW_OPT_BYTES:
@@ -269,5 +286,6 @@ bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out
     case SW_OPT_REALS:
         return write_reals(field, out);
     }
+
     return false;
 }

@@ -48,14 +48,18 @@ static bool is_folder(const char *path)
 static const char *data_folder(struct sw_recipe *r)
 {
     const char *home = r->env(r->env_user, "HOME");
+
     if (r->data_folder)
         return r->data_folder;
+
     r->data_folder = "./data";
+
     if (home && !is_folder("./data")) {
         const char *shared = sw_pool_format(&r->pool, "%s/.local/share/singa-ws/data", home);
         if (shared && is_folder(shared))
             r->data_folder = shared;
     }
+
     return r->data_folder;
 }
 
@@ -77,12 +81,15 @@ static bool add_variable(const struct scope *s, const char *name, struct sw_buf 
             sw_buf_add(out, var->canonical);
         else
             sw_buf_printf(out, "${%s}", name);
+
         return true;
     }
+
     if (var && !var->text) {
         f->reported = true;
         return false;
     }
+
     const char *text = var ? var->text : s->r->env(s->r->env_user, name);
     if ((!text || !*text) && !var && strcmp(name, "SINGA_DATA") == 0)
         text = data_folder(s->r);
@@ -90,6 +97,7 @@ static bool add_variable(const struct scope *s, const char *name, struct sw_buf 
         f->unknown = true;
         return false;
     }
+
     sw_buf_add(out, text);
     return true;
 }
@@ -100,15 +108,19 @@ static const char *expand_one(const struct scope *s, const char *p, struct sw_bu
 {
     const char *name = p + 2, *close = strchr(name, '}');
     size_t bytes = close ? (size_t)(close - name) : 0;
+
     f->bytes = close ? bytes + 3 : 2;
+
     if (!close)
         f->reason = "missing '}' after '${'";
     else if (!is_name(name, bytes))
         f->reason = "a variable's name consists of letters, digits and _";
     else if (bytes >= sizeof(f->name))
         f->reason = "a variable's name has at most 63 characters";
+
     if (f->reason)
         return NULL;
+
     memcpy(f->name, name, bytes);
     f->name[bytes] = '\0';
     return add_variable(s, f->name, out, f) ? close + 1 : NULL;
@@ -119,28 +131,34 @@ static const char *expand_one(const struct scope *s, const char *p, struct sw_bu
 static const char *expand(const struct scope *s, const char *raw, struct failure *f)
 {
     *f = (struct failure){0};
+
     const char *p = raw, *dollar;
     if (!strstr(raw, "${"))
         return raw;
+
     struct sw_buf out = {0};
     const char *result = NULL;
     while (p && (dollar = strstr(p, "${"))) {
         sw_buf_add_bytes(&out, p, (size_t)(dollar - p));
         f->offset = (size_t)(dollar - raw);
+
         p = expand_one(s, dollar, &out, f);
         if (p && out.length > MAX_VALUE_BYTES) {
             f->reason = "expands to more than 64 KiB";
             p = NULL;
         }
     }
+
     if (p) {
         sw_buf_add(&out, p);
+
         s->r->expanded_bytes += out.length;
         if (s->r->expanded_bytes > MAX_TOTAL_BYTES)
             f->reason = "the recipe's variables expand to more than 16 MiB";
         else if (!out.failed)
             result = sw_pool_copy(&s->r->pool, sw_buf_text(&out), out.length);
     }
+
     s->r->pool.failed |= out.failed;
     sw_buf_fini(&out);
     return result;
@@ -152,6 +170,7 @@ static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
 {
     if (!sw_diags_wants_hint(&r->diags))
         return;
+
     for (int i = visible; i < r->var_count; i++)
         if (strcmp(r->vars[i].name, name) == 0) {
             sw_diags_hint(
@@ -159,6 +178,7 @@ static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
                 "[vars] defines it in a later line; a value can use only the lines above it");
             return;
         }
+
     struct sw_words words = {0};
     for (int i = 0; i < visible; i++)
         sw_words_add(&words, r->vars[i].name);
@@ -172,11 +192,13 @@ static void report(struct sw_recipe *r, const struct sw_value *v, const char *ti
 {
     if (r->pool.failed || f->reported)
         return;
+
     struct sw_place at = sw_place_of_value(v, f->offset, f->bytes);
     if (!f->unknown) {
         sw_diags_add(&r->diags, at, "%s: %s: %s", title, v->key, f->reason);
         return;
     }
+
     sw_diags_add(&r->diags, at, "%s: %s: unknown variable '%s'", title, v->key, f->name);
     hint_unknown(r, visible, f->name);
 }
@@ -186,11 +208,13 @@ const char *sw_value_text(struct sw_recipe *r, struct sw_value *v, const char *t
     if (!v->expanded) {
         struct failure f;
         struct scope scope = {.r = r, .visible = r->var_count};
+
         v->text = expand(&scope, v->raw, &f);
         v->expanded = true;
         if (!v->text)
             report(r, v, title, r->var_count, &f);
     }
+
     return v->text;
 }
 
@@ -208,10 +232,12 @@ static bool check_name(struct sw_recipe *r, const struct sw_value *v)
 {
     if (is_name(v->key, strlen(v->key)))
         return true;
+
     char shown[SW_SHOWN];
     sw_diags_add(&r->diags, sw_place_of_key(v), "vars: invalid variable name '%s'",
                  sw_shown(shown, v->key));
     sw_diags_hint(&r->diags, "a variable's name consists of letters, digits and _");
+
     return false;
 }
 
@@ -222,6 +248,7 @@ static void define(struct sw_recipe *r, struct sw_value *file, struct sw_value *
     struct sw_value *v = set ? set : file;
     if (!check_name(r, v))
         return;
+
     struct failure f;
     struct scope scope = {.r = r, .visible = r->var_count};
     struct sw_var var = {.name = v->key, .text = expand(&scope, v->raw, &f)};
@@ -230,12 +257,14 @@ static void define(struct sw_recipe *r, struct sw_value *file, struct sw_value *
     var.value = v;
     if (!var.text)
         report(r, v, "vars", r->var_count, &f);
+
     if (file) {
         scope.canonical = true;
         var.canonical = expand(&scope, file->raw, &f);
         if (!var.canonical)
             var.canonical = file->raw;
     }
+
     r->vars[r->var_count++] = var;
 }
 
@@ -243,9 +272,11 @@ static void define(struct sw_recipe *r, struct sw_value *file, struct sw_value *
 static struct sw_override *last_set_of(const struct sw_recipe *r, const char *name)
 {
     struct sw_override *found = NULL;
+
     for (struct sw_override *o = r->sets; o; o = o->next)
         if (sw_str_starts(o->path, "vars.") && strcmp(o->path + 5, name) == 0)
             found = o;
+
     return found;
 }
 
@@ -270,8 +301,10 @@ void sw_vars_build(struct sw_recipe *r)
     const struct sw_ini_section *section = vars_section(r);
     const struct sw_ini_entry *e = section ? section->first : NULL;
     size_t room = (size_t)r->set_count + 1;
+
     for (const struct sw_ini_entry *i = e; i; i = i->next)
         room++;
+
     r->vars = sw_pool_alloc(&r->pool, room, sizeof(*r->vars));
     for (; e && r->vars && !r->pool.failed; e = e->next) {
         struct sw_value *file = sw_value_of_entry(r, e, SW_FROM_RECIPE);
@@ -279,6 +312,7 @@ void sw_vars_build(struct sw_recipe *r)
         if (file)
             define(r, file, set);
     }
+
     /* Variables that only the command line defines may use every line of [vars]. */
     for (struct sw_override *o = r->sets; o && r->vars && !r->pool.failed; o = o->next) {
         bool is_var = sw_str_starts(o->path, "vars.") && !is_defined(r, o->path + 5);

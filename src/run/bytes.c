@@ -15,6 +15,7 @@
 static size_t batch_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
+
     for (int w = 0; w < job->topology->workers; w++)
         for (int s = 0; s < SW_SPLITS; s++)
             if (job->data.source[s]) {
@@ -23,6 +24,7 @@ static size_t batch_bytes(const struct sw_job *job)
                 bytes += sw_prefetch_bytes(&args);
                 bytes += s == SW_SPLIT_TRAIN ? sw_input_bytes(&job->workers[w]) : 0;
             }
+
     return bytes + job->outputs.bytes;
 }
 
@@ -51,6 +53,7 @@ static size_t staging_bytes(const struct sw_worker *w)
     for (int s = 0; s < SW_SPLITS; s++)
         for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
             bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
+
     return bytes;
 }
 
@@ -58,9 +61,11 @@ static size_t staging_bytes(const struct sw_worker *w)
 static size_t device_param_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
+
     for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_worker_param_bytes(&job->workers[i]) + staging_bytes(&job->workers[i]);
+
     return bytes;
 }
 
@@ -68,12 +73,14 @@ static size_t device_param_bytes(const struct sw_job *job)
 static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *state_bytes)
 {
     size_t values = 0, state;
+
     *param_bytes = *state_bytes = 0;
     for (int i = 0; i < job->topology->server_groups; i++) {
         sw_table_bytes(job->params.copies[i].table, &values, &state);
         *param_bytes += values;
         *state_bytes += state;
     }
+
     *state_bytes += sw_sync_bytes(job->topology->server_groups, values);
 }
 
@@ -92,12 +99,14 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
         if (sw_str_eq(other->device->name, w->device->name))
             bytes += sw_worker_fixed_bytes(other) + other->arena.bytes;
     }
+
     return bytes;
 }
 
 void sw_job_sum_memory(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
+
     sum_tables(job, &p->bytes.params, &p->bytes.state);
     p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
     p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
@@ -109,11 +118,13 @@ void sw_job_sum_memory(struct sw_job *job)
         p->bytes.exchange += sw_transfer_plan(job->workers[0].eval);
     p->bytes.exchange *= (size_t)job->topology->worker_groups;
     p->bytes.swapped = p->fit.swap_bytes;
+
     p->bytes.device = 0;
     for (int i = 0; i < job->topology->workers; i++) {
         size_t bytes = sw_worker_device_bytes(&job->workers[i]);
         p->bytes.device = bytes > p->bytes.device ? bytes : p->bytes.device;
     }
+
     p->bytes.peak = p->bytes.params + p->bytes.state + p->bytes.arena + p->bytes.batches +
                     p->bytes.exchange + p->bytes.swapped;
 }

@@ -23,14 +23,17 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};
+
     const struct sw_placement_row *row =
         sw_placement_worker(job->place.placement, w->rank->global_rank);
     struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
+
     /* On the CPU offloading would save nothing, because it uses host memory already. */
     if (!w->device->host_memory)
         r.link_bytes_per_s = job->place.devices.link_bytes_per_s > 0
                                  ? (double)job->place.devices.link_bytes_per_s
                                  : MEMORY_BYTES_PER_S;
+
     return r;
 }
 
@@ -51,8 +54,10 @@ static size_t limit_of(const struct sw_job *job, size_t bytes)
 {
     int workers = job->topology->workers;
     size_t level = bytes / (size_t)workers;
+
     for (int round = 0; round < workers; round++) {
         size_t rest = bytes, open = 0;
+
         for (int i = 0; i < workers; i++) {
             size_t kept = kept_bytes(&job->workers[i]);
             if (kept > level)
@@ -60,10 +65,13 @@ static size_t limit_of(const struct sw_job *job, size_t bytes)
             else
                 rest -= kept;
         }
+
         if (open == 0)
             break;
+
         level = rest / open;
     }
+
     return level;
 }
 
@@ -81,17 +89,20 @@ static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, st
     struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
+
     w->arena.budget = budget;
     if (sw_parts_arena_bytes(parts) > budget)
         rc = sw_parts_fit(parts, budget, &rates, &fit, err);
     if (rc != SW_OK)
         return rc;
+
     size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
     w->arena.bytes = train > eval ? train : eval;
     if (!fit.fits && fit.least_bytes > b->least)
         *b = (struct shortage){fit.least_bytes, fit.layer, fit.pass, false};
     if (eval > budget && eval > b->least)
         *b = (struct shortage){.least = eval, .evaluation = true};
+
     return SW_OK;
 }
 
@@ -99,12 +110,15 @@ static int refuse(const struct sw_job *job, const struct shortage *b, size_t fix
                   struct sw_err *err)
 {
     char fixed_text[32], needs[32], where[256];
+
     sw_human_bytes(fixed_text, (double)fixed);
     sw_human_bytes(needs, (double)b->least);
+
     if (b->evaluation)
         snprintf(where, sizeof where, "an evaluation needs %s", needs);
     else
         snprintf(where, sizeof where, "layer %s needs %s in its %s pass", b->layer, needs, b->pass);
+
     return sw_err_set(
         err, SW_ERR_NOMEM,
         "memory = %s is too small: %s, in addition to %s for %s; the smallest possible budget is "
@@ -134,6 +148,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 {
     struct shortage worst = {0};
     size_t worst_fixed = 0, least = 0;
+
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         struct shortage b = {0};
@@ -141,12 +156,14 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
         int rc = fit_worker(job, w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
             return rc;
+
         if (b.least > 0 && (b.least + fixed) * sharing > least) {
             worst = b;
             worst_fixed = fixed;
             least = (b.least + fixed) * sharing;
         }
     }
+
     return least == 0 ? SW_OK : refuse(job, &worst, worst_fixed, least, err);
 }
 
@@ -154,10 +171,12 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 static size_t bytes_at(const struct sw_job *job, size_t level)
 {
     size_t bytes = 0;
+
     for (int i = 0; i < job->topology->workers; i++) {
         size_t kept = kept_bytes(&job->workers[i]);
         bytes += kept < level ? kept : level;
     }
+
     return bytes;
 }
 
@@ -167,13 +186,16 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
     size_t share = limit_of(job, left_of(budget, fixed));
     struct shortage b = {0};
     int rc = SW_OK;
+
     for (int i = 0; i < job->topology->workers; i++) {
         rc = fit_worker(job, &job->workers[i], share, &b, err);
         if (rc != SW_OK)
             return rc;
     }
+
     if (rc != SW_OK || b.least == 0)
         return rc;
+
     return refuse(job, &b, fixed, fixed + bytes_at(job, b.least), err);
 }
 
@@ -181,6 +203,7 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
 static void name_largest(const struct sw_worker *w, char *out, size_t room)
 {
     size_t most = 0;
+
     for (int p = 0; p < sw_net_param_count(w->train); p++) {
         const struct sw_param *param = sw_table_param(w->table, w->param_of[SW_SPLIT_TRAIN][p]);
         if (sw_desc_bytes(&param->layout) > most) {
@@ -188,6 +211,7 @@ static void name_largest(const struct sw_worker *w, char *out, size_t room)
             snprintf(out, room, "%s, %zu bytes", param->name, most);
         }
     }
+
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
         if (sw_net_holds(w->train, i) && sw_desc_bytes(&l->dst.desc) > most) {
@@ -205,6 +229,7 @@ static int check_room(const struct sw_worker *w, struct sw_err *err)
     size_t bytes = sw_worker_device_bytes(w), room = sw_device_bytes_of(w->device).capacity;
     if (bytes <= room || room == 0)
         return SW_OK;
+
     name_largest(w, largest, sizeof largest);
     return sw_err_set(
         err, SW_ERR_NOMEM,
@@ -220,6 +245,7 @@ static void sum_costs(struct sw_job *job, struct sw_job_fit *f)
     for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
+
         f->saved_bytes += kept_bytes(w) - w->arena.bytes;
         f->repeated += c.repeated;
         f->swapped += c.swapped;
@@ -235,21 +261,26 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     struct sw_job_fit *f = &job->plan.fit;
     int64_t budget = job->conf->memory_bytes;
     int rc = SW_OK;
+
     if (budget > 0) {
         sw_job_sum_memory(job);
         rc = job->place.host == job->workers[0].device ? fit_host(job, (size_t)budget, err)
                                                        : fit_devices(job, (size_t)budget, err);
         f->budget_bytes = budget;
     }
+
     if (rc != SW_OK)
         return rc;
+
     if (budget > 0)
         sum_costs(job, f);
+
     for (int i = 0; i < job->topology->workers; i++) {
         rc = check_room(&job->workers[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -258,11 +289,14 @@ int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts 
 {
     struct sw_net_rates rates = rates_of(job, w);
     struct sw_net_fit fit = {.fits = true};
+
     if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
         return SW_OK;
+
     int rc = sw_parts_fit(fresh, w->arena.budget, &rates, &fit, err);
     if (rc != SW_OK || fit.fits)
         return rc;
+
     return sw_err_set(err, SW_ERR_NOMEM,
                       "with more rows layer %s needs %zu bytes in its %s pass, but memory = %s "
                       "leaves %zu",

@@ -39,6 +39,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->overwrite = o->overwrite;
     to->trace_capacity = o->trace_capacity;
     to->oversubscribe = o->oversubscribe;
+
     to->display = o->display;
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -46,6 +47,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -54,6 +56,7 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
     int rc = sw_stage_choose(job, o, err);
     if (rc != SW_OK)
         return rc;
+
     if (job->conf->display_every > 0)
         job->options.display.every_steps = job->conf->display_every;
     return SW_OK;
@@ -69,11 +72,13 @@ static int longest_sum(const struct sw_job *job)
 {
     const struct sw_topology *t = job->topology;
     int most = sw_exchange_vote_count(job->params.table);
+
     for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers); i++) {
         const struct sw_worker *w = &job->workers[i];
         most = larger(most, sw_net_sum_count(w->train));
         most = larger(most, w->eval ? sw_net_sum_count(w->eval) : 0);
     }
+
     return most;
 }
 
@@ -90,20 +95,24 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
     if (rc != SW_OK)
         return rc;
+
     for (int g = 0; g < t->worker_groups; g++) {
         rc = sw_group_reserve_sums(&groups->each[g], most, err);
         if (rc != SW_OK)
             return rc;
     }
+
     if (t->splits_layers)
         rc = sw_group_reserve_sums(&groups->all, most, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < split_groups; i++) {
         rc = sw_group_reserve_sums(&groups->peers[i], most, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -112,11 +121,13 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK, workers = job->topology->workers;
+
     for (int i = 0; i < workers; i++) {
         rc = sw_worker_build(&job->workers[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_comm_verdict(&job->exchange.comm, err);
     if (rc != SW_OK)
         return rc;
@@ -133,32 +144,38 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     rc = sw_carries_build(&job->state, job->workers, err);
     if (rc != SW_OK)
         return rc;
+
     if (job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
     if (rc != SW_OK)
         return rc;
+
     return reserve_sums(job, err);
 }
 
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_worker_build_eval(&job->workers[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc != SW_OK)
         return rc;
     rc = sw_states_match(&job->state.buffers, job->workers, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_job_map_params(job, &job->workers[i], SW_SPLIT_EVAL, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_outputs_plan(&job->outputs, job->workers, err);
 }
 
@@ -176,10 +193,12 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = load_recipe(job, o, err);
     if (rc != SW_OK)
         return rc;
+
     job->one_worker = o->one_worker;
     if (job->stage.name)
         sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "opening stage %s", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
+
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
                                                       : job->conf->name;
@@ -196,6 +215,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         sw_job_describe_units(job);
         return SW_OK;
     }
+
     rc = sw_job_open_devices(job, err);
     if (rc != SW_OK)
         return rc;
@@ -217,6 +237,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = build_workers(job, err);
     if (rc != SW_OK)
         return rc;
+
     return !o->one_worker ? sw_job_fit(job, err) : SW_OK;
 }
 
@@ -226,11 +247,13 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     struct sw_job *job = *out = sw_calloc(1, sizeof *job);
     if (!job)
         return sw_err_nomem(err, "a job", sizeof *job);
+
     job->events.log = log;
     job->events.steps = &job->span.run_steps;
     sw_retention_init(&job->retention, &job->events);
     job->requests.events = &job->events;
     sw_fault_init(&job->fault);
+
     return build(job, o, err);
 }
 
@@ -239,10 +262,12 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
 static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+
     if (job->stage.begins)
         job->span.first_step = job->span.stage_from;
     else if (c.resumed)
         return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
+
     /* With one_worker the weights of another file are evaluated, so the start of a run is not
      * checked. */
     return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
@@ -253,10 +278,12 @@ static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct 
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
     const char *names[SW_JOB_METRICS];
+
     for (int i = 0; i < s->count; i++)
         names[i] = s->name[i];
     sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such metric");
     sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
+
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -273,11 +300,13 @@ static int choose_metric(struct sw_job *job, struct sw_err *err)
         return unknown_metric(job, s, err);
     if (!leader->eval)
         return SW_OK;
+
     if (metric < 0)
         metric = 0; /* the loss */
     r->metric = &job->metrics.last[SW_SPLIT_EVAL][metric];
     r->metric_name = s->name[metric];
     r->less_is_better = sw_series_less_is_better(leader->eval, s, metric);
+
     return SW_OK;
 }
 
@@ -287,11 +316,13 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
 
     r->most = job->conf->keep_checkpoints;
     r->resumed = job->options.resume_checkpoint;
+
     int rc = choose_metric(job, err);
     if (o->resume && !job->stage.begins) /* a stage replaces that file by a checkpoint of its own */
         r->from = job->span.first_step;
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; o->resume && i < o->kept_count; i++) {
         /* Later checkpoints are damaged; otherwise the newest of them would have been resumed. */
         if (o->kept[i].step <= job->span.first_step)
@@ -299,6 +330,7 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -319,6 +351,7 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_job_describe(job, err);
 }
 
@@ -327,6 +360,7 @@ static void drain_streams(struct sw_job *job)
 {
     bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
     struct sw_err ignored; /* a failed stream does not use memory any more either */
+
     for (int i = 0; used && i < job->topology->workers; i++) {
         sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
@@ -347,6 +381,7 @@ void sw_job_close(struct sw_job *job)
 {
     if (!job)
         return;
+
     sw_job_leave(job);
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
@@ -386,6 +421,7 @@ void sw_job_close(struct sw_job *job)
     sw_trace_free(job->monitor.trace);
     sw_fault_fini(&job->fault);
     sw_buf_fini(&job->report.fallback);
+
     char *const owned[] = {job->name,
                            job->options.out_dir,
                            job->options.db,

@@ -11,6 +11,7 @@ static void put_step(void *job, int server_group, int64_t step, uint64_t updates
 struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job)
 {
     const struct sw_job_stage *stage = &job->stage;
+
     return (struct sw_checkpoint_job){
         .name = job->name,
         .recipe = job->recipe,

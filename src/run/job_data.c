@@ -21,6 +21,7 @@ static int check_streams(const struct sw_job *job, int split, struct sw_err *err
     const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || s->streams == rows)
         return SW_OK;
+
     return sw_err_set(
         err, SW_ERR_INVALID,
         "streams = %lld, but job.%s = %lld: they must be equal, because each row of a batch "
@@ -35,6 +36,7 @@ static int check_naming(const struct sw_job *job, struct sw_err *err)
                            *b = job->data.source[SW_SPLIT_EVAL];
     if (!a || !b || !a->naming || !b->naming || a->naming == b->naming)
         return SW_OK;
+
     return sw_err_set(
         err, SW_ERR_INVALID,
         "its %lld classes or tokens differ from the %lld of data %s in number or order; name them "
@@ -56,6 +58,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
     job->data.section[split] = section;
     if (!section)
         return SW_OK;
+
     const char *fell_from = sw_section_fell_from(section);
     struct sw_source_args args = {
         .name = section->name,
@@ -75,10 +78,13 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
     rc = check_streams(job, split, err);
     if (rc != SW_OK)
         goto out;
+
     rc = check_naming(job, err);
+
 out:
     if (rc != SW_ERR_INVALID)
         return rc;
+
     sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
     return sw_recipe_verdict(job->recipe, err);
 }
@@ -90,17 +96,20 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
         sw_recipe_error(job->recipe, NULL, NULL, "the [data train] section is missing");
         return sw_recipe_verdict(job->recipe, err);
     }
+
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
     if (rc != SW_OK)
         return rc;
+
     job->span.horizon = job->conf->steps;
     if (job->span.horizon == 0)
         job->span.horizon =
             sw_topology_steps(job->topology, sw_source_steps(job->data.source[SW_SPLIT_TRAIN],
                                                              job->conf->epochs, job->conf->batch));
+
     return SW_OK;
 }
 

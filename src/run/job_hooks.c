@@ -30,12 +30,14 @@ static int load_first_values(void *run, struct sw_err *err)
 
     if (begins)
         job->state.reset_after = job->span.first_step;
+
     int rc = sw_table_init_values(job->params.table, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_take_values(&c, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_checkpoint_write(&c, err);
 }
 

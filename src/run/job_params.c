@@ -17,6 +17,7 @@ static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *numb
 {
     struct sw_table_factors f;
     int64_t rows = sw_worker_rows(w, SW_SPLIT_TRAIN);
+
     return sw_comm_factors(&job->exchange, w->train, i, rows, &f)
                ? sw_table_add_factors(w->table, &f, number, err)
                : SW_OK;
@@ -25,9 +26,11 @@ static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *numb
 int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct sw_err *err)
 {
     const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
+
     w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!w->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
+
     int rc = SW_OK, factors = 0;
     for (int p = 0; p < sw_net_param_count(net); p++) {
         const struct sw_net_param *np = sw_net_param(net, p);
@@ -38,18 +41,22 @@ int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct
                 err, SW_ERR_INVALID,
                 "parameter %s exists only in the evaluation net: it would not be trained",
                 np->name);
+
         if (np->index == 0)
             factors = 0; /* a layer that shares another one's weight has no factors */
         if (index < 0 && np->index == 0)
             rc = add_factors(job, w, np->layer, &factors, err);
         if (rc != SW_OK)
             return rc;
+
         if (index < 0)
             rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
         if (rc != SW_OK)
             return rc;
+
         w->param_of[split][p] = index;
     }
+
     return SW_OK;
 }
 
@@ -72,19 +79,23 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
     int workers = job->topology->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
+
     job->groups.transfers[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
     if (!nets || !job->groups.transfers[split]) {
         sw_free(nets);
         return sw_err_nomem(err, "the exchange of activations", (size_t)workers * sizeof(void *));
     }
+
     for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++) {
         struct sw_worker *group = &job->workers[g * workers];
+
         for (int i = 0; i < workers; i++)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
         rc = sw_transfer_new(nets, workers, job->place.host,
                              &(struct sw_transfer_waits){wait_for_activations, notify_group, group},
                              &job->groups.transfers[split][g], err);
     }
+
     sw_free(nets);
     return rc;
 }
@@ -95,6 +106,7 @@ static uint64_t server_nodes(void *user, int server)
     const struct sw_job_place *hardware = copy->hardware;
     const struct sw_placement_row *row =
         sw_placement_server(hardware->placement, copy->place->first_server + server);
+
     return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
@@ -104,6 +116,7 @@ static uint64_t worker_nodes(void *user, int worker)
     const struct sw_job_place *hardware = copy->hardware;
     const struct sw_placement_row *row =
         sw_placement_worker(hardware->placement, copy->place->first_worker + worker);
+
     return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
@@ -123,9 +136,11 @@ static int check_topology(struct sw_job *job, struct sw_err *err)
     const struct sw_section *s = sw_recipe_find(job->recipe, "cluster", NULL);
     bool neighbours[SW_MAX_SERVER_GROUPS * SW_MAX_SERVER_GROUPS];
     struct sw_err why;
+
     if (job->topology->server_groups > 1 &&
         sw_cluster_neighbours(s->common, job->topology->server_groups, neighbours, &why) != SW_OK)
         sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
+
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -166,9 +181,11 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
                : job->conf->on_nan == SW_ON_NAN_ROLLBACK ? SW_BAD_TELLS
                                                          : SW_BAD_STOPS,
     };
+
     int rc = sw_table_new(&args, &copy->table, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < copy->place->workers; i++) {
         struct sw_worker *w = &job->workers[copy->place->first_worker + i];
         w->table = copy->table;
@@ -176,6 +193,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_table_freeze(copy->table, err);
 }
 
@@ -183,32 +201,40 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
 static int find_completions(struct sw_worker *w, struct sw_err *err)
 {
     size_t params = (size_t)sw_table_count(w->table) + 1;
+
     w->completed_by = sw_calloc(params, sizeof *w->completed_by);
     if (!w->completed_by)
         return sw_err_nomem(err, "a worker", params * sizeof *w->completed_by);
+
     for (size_t p = 0; p < params; p++)
         w->completed_by[p] = -1;
+
     for (int p = 0; p < sw_net_param_count(w->train); p++)
         if (sw_net_param(w->train, p)->root < 0)
             w->completed_by[w->param_of[SW_SPLIT_TRAIN][p]] = sw_net_param(w->train, p)->layer;
+
     return SW_OK;
 }
 
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     int rc;
+
     for (int i = 0; i < job->topology->server_groups; i++) {
         rc = make_table(job, &job->params.copies[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     job->params.table = job->params.copies[0].table;
+
     job->exchange.table = job->params.table;
     for (int i = 0; i < job->topology->workers; i++) {
         rc = find_completions(&job->workers[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_params_check_patterns(job->recipe, job->params.table, err);
     if (rc != SW_OK)
         return rc;
@@ -218,6 +244,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
     rc = check_topology(job, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_copy_check(&job->exchange, job->report.framework, err);
 }
 
@@ -229,23 +256,28 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
         .count = count, .period = job->topology->sync_period, .after = job->topology->warmup_steps};
     if (count == 1)
         return SW_OK;
+
     bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);
     struct sw_table **tables = sw_calloc((size_t)count, sizeof(void *));
     if (!neighbours || !tables) {
         rc = sw_err_nomem(err, "server groups", (size_t)count * sizeof(void *));
         goto out;
     }
+
     for (int i = 0; i < count; i++)
         tables[i] = job->params.copies[i].table;
     rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
     if (rc != SW_OK)
         goto out;
+
     args.tables = tables;
     args.neighbours = neighbours;
     rc = sw_sync_new(&args, &job->params.sync, err);
+
 out:
     sw_free(tables);
     sw_free(neighbours);
+
     return rc;
 }
 
@@ -254,7 +286,9 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
 {
     struct sw_table *t = job->params.copies[copy].table;
     int first_group = job->params.copies[copy].place->first_worker / job->topology->group_size;
+
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
+
     for (int r = 0; r < sw_table_update_groups(t); r++)
         if (sw_topology_rests(job->topology, first_group + r, step))
             sw_table_put_group(t, r, (uint64_t)job->topology->warmup_steps);

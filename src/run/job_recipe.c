@@ -21,20 +21,25 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
                                       .option_count = sizeof options / sizeof *options,
                                       .fallback = o->fallback,
                                       .stage = o->stage};
+
     *recipe = NULL;
+
     if (o->resume) {
         source.path = o->resume->recipe;
         source.text = o->resume->recipe_text;
         source.text_bytes = o->resume->recipe_text ? strlen(o->resume->recipe_text) : 0;
         source.overrides = o->resume->overrides;
+
         source.fallback = o->resume->fallback ? o->resume->fallback : "";
         if (!source.text)
             return sw_err_set(err, SW_ERR_NOTFOUND, "run %lld: its recipe is not in the history",
                               (long long)o->resume->id);
     }
+
     int rc = sw_recipe_load(&source, sw_train_schema(), recipe, err);
     if (!*recipe)
         return rc;
+
     /* Rules between keys and between layers are checked even when a value is wrong, so that all
      * errors are reported at once. */
     struct sw_err more = {0};
@@ -45,5 +50,6 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
         settled = sw_params_check_updater(*recipe, &more);
     if (rc == SW_OK && settled != SW_OK)
         *err = more;
+
     return rc != SW_OK ? rc : settled;
 }

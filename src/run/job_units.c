@@ -23,6 +23,7 @@ static void cap_threads(struct sw_placement *p)
     int64_t cap;
     if (!text || !sw_parse_int(text, &cap) || cap < 1)
         return;
+
     for (int i = 0; i < p->worker_count + p->server_count; i++)
         if (p->rows[i].threads > cap)
             p->rows[i].threads = (int)cap;
@@ -68,6 +69,7 @@ static int most_workers(const struct setup *s)
         most = threads;
     if (devices > 0 && devices < most && !job->place.devices.mixed)
         most = devices;
+
     return (int)most;
 }
 
@@ -78,6 +80,7 @@ static int check_rows(const struct setup *s)
 
     if (t->update_group_size <= rows)
         return SW_OK;
+
     return sw_recipe_error(
         s->job->recipe, s->section, "workers_per_group",
         "%d workers cannot share a batch of %lld rows%s: use at most %lld", t->update_group_size,
@@ -93,6 +96,7 @@ static int check_devices(const struct setup *s)
 
     if (!r->driver->format || workers <= r->count || r->mixed)
         return SW_OK;
+
     r->driver->format(workers, more, sizeof more);
     r->driver->format(r->count, mixed, sizeof mixed);
     return sw_recipe_error(s->job->recipe, s->section, "workers_per_group",
@@ -113,17 +117,20 @@ static int check_mixed(const struct setup *s)
         return sw_recipe_error(job->recipe, s->section, "copy",
                                "with workers on devices and on CPUs the parameters are updated on "
                                "the host: use copy = async");
+
     if (sw_job_splits_layers(job) && devices % size != 0 && devices < job->topology->workers)
         return sw_recipe_error(job->recipe, s->section, "workers_per_group",
                                "a group with %d workers on devices and %d on CPUs cannot split "
                                "layers, because activations move either between devices or in "
                                "host memory: split by rows, or use groups of one kind",
                                devices % size, size - devices % size);
+
     if (job->conf->memory_bytes > 0)
         return sw_recipe_error(
             job->recipe, sw_recipe_find(job->recipe, "job", NULL), "memory",
             "a budget applies either to devices or to the host, and this job uses "
             "both: remove memory = fit");
+
     return SW_OK;
 }
 
@@ -157,6 +164,7 @@ static int make_shape(struct setup *s, struct sw_err *err)
     job->exchange.copy = (enum sw_copy_mode)s->conf.copy;
     job->exchange.overlap = (enum sw_overlap)s->conf.overlap;
     job->speed.rebalances = s->conf.rebalance;
+
     int rc = sw_cluster_shape(&s->conf, job->place.machine, &s->shape, &job->report.framework,
                               job->report.framework_reason, sizeof job->report.framework_reason,
                               &key, err);
@@ -166,6 +174,7 @@ static int make_shape(struct setup *s, struct sw_err *err)
         sw_recipe_error(job->recipe, s->section, key, "%s", err->text);
     if (rc != SW_OK)
         return rc;
+
     rc = make_topology(s, err);
     if (rc != SW_OK)
         return rc;
@@ -173,12 +182,15 @@ static int make_shape(struct setup *s, struct sw_err *err)
     rc = check_rows(s);
     if (rc == SW_OK)
         rc = check_devices(s);
+
     if (rc == SW_ERR_INVALID)
         sw_recipe_hint(
             job->recipe, "%s",
             sw_cluster_advice(&s->conf, &s->shape, most_workers(s), advice, sizeof advice));
+
     if (rc != SW_OK)
         return rc;
+
     return check_mixed(s);
 }
 
@@ -194,10 +206,12 @@ static int choose_shape(struct setup *s, struct sw_err *err)
 static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_worker)
 {
     struct sw_cluster_conf c = {.workers_per_group = 1, .staleness = -1, .copy = SW_COPY_ASYNC};
+
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
     if (count_devices(job) > 0)
         c.devices = count_devices(job) + job->place.devices.mixed;
+
     return c;
 }
 
@@ -228,15 +242,18 @@ static int make_peers(struct sw_job *job, struct sw_err *err)
 {
     if (!job->topology->splits_layers)
         return SW_OK;
+
     job->groups.peers = sw_calloc((size_t)job->topology->group_size, sizeof *job->groups.peers);
     if (!job->groups.peers)
         return sw_err_nomem(err, "worker groups",
                             (size_t)job->topology->group_size * sizeof *job->groups.peers);
+
     for (int i = 0; i < job->topology->group_size; i++) {
         make_group(&job->groups.peers[i], &job->workers[i], job->topology->worker_groups,
                    job->topology->worker_groups);
         job->groups.peers[i].serve = serve_while_peers_wait;
     }
+
     return SW_OK;
 }
 
@@ -248,17 +265,21 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     if (!job->groups.each)
         return sw_err_nomem(err, "worker groups",
                             (size_t)t->worker_groups * sizeof *job->groups.each);
+
     for (int i = 0; i < t->workers; i++)
         job->workers[i].group = &job->groups.each[t->rank[i].group];
+
     for (int g = 0; g < t->worker_groups; g++)
         make_group(&job->groups.each[g], &job->workers[g * t->group_size], t->group_size,
                    t->microbatches);
+
     make_group(&job->groups.all, job->workers, t->workers, t->worker_groups * t->microbatches);
     sw_group_init(&job->groups.leaders, t->update_groups, t->update_groups);
 
     bool warms_up = t->warmup_steps > 0;
     sw_group_let_rest(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);
     sw_group_let_rest(&job->groups.leaders, warms_up ? 1 : t->update_groups, t->warmup_steps);
+
     return make_peers(job, err);
 }
 
@@ -295,13 +316,16 @@ static int make_units(struct sw_job *job, struct sw_err *err)
 
     job->workers = sw_calloc((size_t)t->workers, sizeof *job->workers);
     job->servers = sw_calloc((size_t)t->servers, sizeof *job->servers);
+
     job->params.copies = sw_calloc((size_t)t->server_groups, sizeof *job->params.copies);
     if (!job->workers || !job->servers || !job->params.copies)
         return sw_err_nomem(err, "workers and servers", (size_t)t->workers * sizeof *job->workers);
+
     const struct sw_worker_shared shared = shared_by_workers(job);
     for (int i = 0; i < t->workers; i++)
         job->workers[i] = (struct sw_worker){
             .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
+
     job->events.step = &job->workers[0].step;
     for (int i = 0; i < t->server_groups; i++)
         job->params.copies[i] =
@@ -310,6 +334,7 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     int rc = make_groups(job, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_microbatches_split(job, err);
 }
 
@@ -358,15 +383,18 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
         job->place.machine = sw_machine_share(o->before->place.machine);
         return SW_OK;
     }
+
     int rc = sw_bind_check_environment(err);
     if (rc != SW_OK)
         return rc;
     rc = sw_machine_here(&job->place.machine, err);
     if (rc != SW_OK)
         return rc;
+
     sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
     if (driver_on_bus(job) && !o->plan_units)
         rc = sw_machine_ask_driver(job->place.machine, job->place.devices.driver, err);
+
     return rc;
 }
 
@@ -384,6 +412,7 @@ static int place_units(const struct setup *s, struct sw_err *err)
         return rc;
     if (rc != SW_ERR_INVALID || job->topology->workers <= most)
         return sw_err_set(err, rc, "%s", why.text);
+
     return sw_err_set(err, rc, "%s; try %s", why.text,
                       sw_cluster_advice(&s->conf, &s->shape, most, advice, sizeof advice));
 }
@@ -410,6 +439,7 @@ int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struc
     rc = make_units(job, err);
     if (rc != SW_OK)
         return rc;
+
     return begin_exchange_plan(job, err);
 }
 
@@ -423,6 +453,7 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
                         err->text);
         return sw_recipe_verdict(job->recipe, err);
     }
+
     if (rc != SW_OK)
         return rc;
 
@@ -445,9 +476,11 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
         .bus = gpu < 0 ? NULL : sw_machine_gpu(job->place.machine, gpu)->bus,
         .precision = (enum sw_precision)job->conf->precision,
         .beside = worker > 0 ? job->workers[0].device : NULL};
+
     int rc = job->place.devices.driver->open(&args, out, err);
     if (rc != SW_OK)
         return rc;
+
     (*out)->avoid_winograd = !job->conf->winograd;
     return SW_OK;
 }
@@ -456,15 +489,19 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->topology->workers, rc = SW_OK;
+
     for (int i = 0; i < workers; i++) {
         struct sw_worker *w = &job->workers[i];
+
         if (w->rank->device < 0)
             w->device = job->place.host;
         else
             rc = open_own(job, i, &w->device, err);
+
         job->exchange.devices[i] = w->device;
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }

@@ -29,6 +29,7 @@ static void restore_rows(struct sw_job *job)
     if (!job->speed.rebalances ||
         sw_kept_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
         return;
+
     if (sw_kept_rows(kept, job->topology->microbatches, job->conf->batch, rows))
         sw_row_split_set(&job->rows, job->topology, rows);
     sw_json_free(kept);
@@ -39,6 +40,7 @@ int sw_microbatches_split(struct sw_job *job, struct sw_err *err)
     int rc = sw_row_split_init(&job->rows, job->topology, err);
     if (rc != SW_OK)
         return rc;
+
     restore_rows(job);
     return SW_OK;
 }
@@ -56,6 +58,7 @@ bool sw_job_splits_layers(const struct sw_job *job)
 {
     bool splits = job->conf->partition != SW_PARTITION_ROWS;
     const struct sw_section *s = sw_recipe_first(job->recipe, "layer");
+
     for (; s && !splits; s = sw_section_next(s))
         splits = is_split(s);
     return splits;
@@ -65,6 +68,7 @@ bool sw_job_splits_layers(const struct sw_job *job)
 static void check_partitions(struct sw_job *job, const char *key, const char *why)
 {
     const struct sw_section *s = sw_recipe_first(job->recipe, "layer");
+
     for (; s; s = sw_section_next(s))
         if (sw_section_is_set(s, "location"))
             sw_recipe_error(job->recipe, s, "location",
@@ -73,6 +77,7 @@ static void check_partitions(struct sw_job *job, const char *key, const char *wh
             sw_recipe_error(job->recipe, s, "partition",
                             "with %s all layers are split by rows, %s: say 0, or leave it out", key,
                             why);
+
     if (job->conf->partition != SW_PARTITION_ROWS)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "partition",
                         "with %s all layers are split by rows, %s: say 0, or leave it out", key,
@@ -84,10 +89,12 @@ static void check_exact(struct sw_job *job, const struct sw_section *cluster)
     const struct sw_topology *t = job->topology;
 
     check_partitions(job, "repeat_exact", "so that the number of workers makes no difference");
+
     if (job->conf->tune)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "tune",
                         "tune chooses by measuring, which repeat_exact excludes: remove one of "
                         "them");
+
     if (t->is_async)
         sw_recipe_error(job->recipe, cluster, "framework",
                         "with %s updates depend on which group comes first, so that "
@@ -103,15 +110,18 @@ static void check_exact(struct sw_job *job, const struct sw_section *cluster)
 static void check_rebalance(struct sw_job *job, const struct sw_section *cluster)
 {
     check_partitions(job, "rebalance", "which it moves between workers");
+
     if (job->conf->repeat_exact)
         sw_recipe_error(job->recipe, cluster, "rebalance",
                         "rebalance chooses by measuring, which repeat_exact excludes: remove one "
                         "of them");
+
     if (job->topology->is_async)
         sw_recipe_error(job->recipe, cluster, "rebalance",
                         "groups of %s are asynchronous and do not wait for slower ones: remove "
                         "rebalance, or use sandblaster or allreduce",
                         job->report.framework);
+
     if (!sw_job_find_split(job, SW_SPLIT_EVAL) || job->conf->eval_every == 0)
         sw_recipe_error(job->recipe, cluster, "rebalance",
                         "rows are rebalanced at evaluations during training, and there are none: "
@@ -124,5 +134,6 @@ int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster, 
         check_exact(job, cluster);
     if (job->speed.rebalances)
         check_rebalance(job, cluster);
+
     return sw_recipe_verdict(job->recipe, err);
 }

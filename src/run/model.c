@@ -39,13 +39,16 @@ static int read_recipe(struct sw_model *m, const char *text, enum sw_algorithm a
 {
     struct sw_recipe_source source = {
         .path = "recipe", .text = text, .text_bytes = strlen(text), .fallback = ""};
+
     int rc = sw_recipe_load(&source, sw_net_schema(), &m->recipe, err);
     if (rc != SW_OK)
         return rc;
+
     if (m->recipe)
         rc = sw_net_check(m->recipe, algorithm, err);
     if (rc != SW_OK)
         return rc;
+
     if (m->recipe)
         rc = sw_params_check_updater(m->recipe, err);
     return rc;
@@ -58,6 +61,7 @@ static int copy_fields(struct sw_model *m, const struct sw_model_args *a, struct
         return sw_err_nomem(err, "the fields of a model", 0);
     if (a->field_count < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a model needs at least one field of data");
+
     m->rows = a->fields[0].desc.dim[0];
     for (int f = 0; f < a->field_count; f++) {
         const struct sw_desc *d = &a->fields[f].desc;
@@ -68,8 +72,10 @@ static int copy_fields(struct sw_model *m, const struct sw_model_args *a, struct
         m->field[f] = sw_strdup(a->fields[f].name);
         if (!m->field[f])
             return sw_err_nomem(err, "the fields of a model", 0);
+
         m->field_count++;
     }
+
     return SW_OK;
 }
 
@@ -83,6 +89,7 @@ static int refuse_outputs(const struct sw_net *net, struct sw_err *err)
                               "does not have: remove the layer",
                               l->name, l->type->base.name);
     }
+
     return SW_OK;
 }
 
@@ -108,9 +115,11 @@ static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct 
         rc = sw_series_init(&m->series[i], m->recipe, m->net[i], 1, err);
         if (rc != SW_OK)
             return rc;
+
         if (sw_net_arena_bytes(m->net[i]) > m->arena_bytes)
             m->arena_bytes = sw_net_arena_bytes(m->net[i]);
     }
+
     return SW_OK;
 }
 
@@ -118,9 +127,11 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
 {
     const struct sw_net *net = m->net[which];
     int rc = SW_OK;
+
     m->param_of[which] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!m->param_of[which])
         return sw_err_nomem(err, "the parameter table", 0);
+
     for (int p = 0; p < sw_net_param_count(net); p++) {
         int index = sw_table_find(m->table, sw_net_param(net, p)->name, 0);
         if (index < 0 && which == EVAL)
@@ -128,12 +139,14 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
                 err, SW_ERR_INVALID,
                 "parameter %s exists only in the evaluation net: it would not be trained",
                 sw_net_param(net, p)->name);
+
         if (index < 0)
             rc = sw_params_add(m->recipe, m->table, net, p, 0, &index, err);
         m->param_of[which][p] = index;
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -151,14 +164,17 @@ static int make_table(struct sw_model *m, const struct sw_model_args *a, struct 
                                  .slice_elements = 1 << 20,
                                  .workers = 1,
                                  .servers = 1};
+
     int rc = sw_table_new(&args, &m->table, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < NETS; i++) {
         rc = find_params(m, i, err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_params_check_patterns(m->recipe, m->table, err);
     if (rc != SW_OK)
         return rc;
@@ -168,6 +184,7 @@ static int make_table(struct sw_model *m, const struct sw_model_args *a, struct 
     rc = sw_table_allocate(m->table, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_table_init_values(m->table, err);
 }
 
@@ -199,26 +216,33 @@ static int make_buffers(struct sw_model *m, struct sw_err *err)
 {
     double natural;
     const struct sw_net *train = m->net[TRAIN];
+
     for (int s = 0; s < sw_net_state_count(train); s++)
         m->buffer_bytes += (size_t)buffer_room(buffer_layout(train, s, &natural)) * sizeof(float);
     if (m->buffer_bytes == 0)
         return SW_OK;
+
     int rc =
         sw_device_alloc(m->device, m->buffer_bytes, "the layers' state", (void **)&m->buffers, err);
     float *at = m->buffers;
     if (rc != SW_OK)
         return rc;
+
     for (int s = 0; s < sw_net_state_count(train); s++) {
         const struct sw_desc *d = buffer_layout(train, s, &natural);
         const char *name = sw_net_state(train, s)->name;
+
         for (int64_t i = 0; i < sw_desc_storage(d); i++)
             at[i] = (float)natural;
         sw_net_bind_state(m->net[TRAIN], s, at, at);
+
         for (int e = 0; e < sw_net_state_count(m->net[EVAL]); e++)
             if (sw_str_eq(sw_net_state(m->net[EVAL], e)->name, name))
                 sw_net_bind_state(m->net[EVAL], e, at, NULL);
+
         at += buffer_room(d);
     }
+
     return SW_OK;
 }
 
@@ -229,7 +253,9 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
             err, SW_ERR_UNSUPPORTED,
             "a model needs a device whose memory the host can access, which %s is not",
             a->device->name);
+
     m->device = a->device;
+
     int rc = read_recipe(m, a->recipe, a->algorithm, err);
     if (rc != SW_OK)
         return rc;
@@ -251,10 +277,12 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
     rc = make_buffers(m, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < NETS; i++) {
         sw_net_bind(m->net[i], m->arena, NULL);
         bind_params(m, i);
     }
+
     return SW_OK;
 }
 
@@ -264,6 +292,7 @@ int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct
     struct sw_model *m = sw_calloc(1, sizeof *m);
     if (!m)
         return sw_err_nomem(err, "a model", sizeof *m);
+
     int rc = make(m, args, err);
     if (rc == SW_ERR_INVALID && m->recipe && messages)
         sw_diags_print(sw_recipe_diags(m->recipe), messages);
@@ -271,6 +300,7 @@ int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct
         sw_model_free(m);
         return rc;
     }
+
     *out = m;
     return SW_OK;
 }
@@ -279,11 +309,13 @@ void sw_model_free(struct sw_model *m)
 {
     if (!m)
         return;
+
     for (int i = NETS - 1; i >= 0; i--) {
         sw_series_fini(&m->series[i]);
         sw_net_free(m->net[i]);
         sw_free(m->param_of[i]);
     }
+
     sw_table_free(m->table);
     sw_device_free(m->device, m->arena, m->arena_bytes);
     sw_device_free(m->device, m->buffers, m->buffer_bytes);
@@ -309,25 +341,30 @@ static int run_forward(struct sw_model *m, int which, void *const *data, int64_t
                            .pass_begins = true,
                            .backward_scale = 1.0f / (float)m->rows};
     int rc;
+
     for (int f = 0; f < m->field_count; f++) {
         rc = sw_net_set_field(net, m->field[f], data[f], err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_net_set_step(net, &step, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         rc = sw_net_forward(net, i, err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_net_run_chains(net, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_net_fetch(net, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_stream_wait(m->stream, err);
 }
 
@@ -335,10 +372,12 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
                    struct sw_err *err)
 {
     m->last = which;
+
     int rc = run_forward(m, which, data, valid_rows, err);
     sw_series_clear(&m->series[which]);
     if (rc != SW_OK)
         return rc;
+
     sw_results_add(m->net[which], &m->series[which], 0);
     return SW_OK;
 }
@@ -347,12 +386,14 @@ static int backward(struct sw_model *m, struct sw_err *err)
 {
     struct sw_net *net = m->net[TRAIN];
     int rc = SW_OK;
+
     for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
         if (sw_net_has_backward(net, i))
             rc = sw_net_backward(net, i, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -360,17 +401,21 @@ static int backward(struct sw_model *m, struct sw_err *err)
 static int update(struct sw_model *m, struct sw_err *err)
 {
     struct sw_message message;
+
     m->step++;
+
     for (int p = 0; p < sw_table_count(m->table); p++) {
         int rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
         if (rc != SW_OK)
             return rc;
+
         while (sw_queue_try_pop(sw_table_inbox(m->table, 0), &message) == SW_OK) {
             rc = sw_table_serve(m->table, 0, &message, err);
             if (rc != SW_OK)
                 return rc;
         }
     }
+
     return SW_OK;
 }
 
@@ -379,6 +424,7 @@ int sw_model_train(struct sw_model *m, void *const *data, double *loss, struct s
     int rc = forward(m, TRAIN, data, m->rows, err);
     if (rc != SW_OK)
         return rc;
+
     double value = sw_results_loss(m->net[TRAIN], m->series[TRAIN].sums);
     if (!isfinite(value))
         return sw_err_set(err, SW_ERR_DIVERGED, "step %lld: the loss is not finite",
@@ -389,6 +435,7 @@ int sw_model_train(struct sw_model *m, void *const *data, double *loss, struct s
     rc = update(m, err);
     if (rc != SW_OK)
         return rc;
+
     if (loss)
         *loss = value;
     return SW_OK;
@@ -400,9 +447,11 @@ int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows,
     if (valid_rows < 1 || valid_rows > m->rows)
         return sw_err_set(err, SW_ERR_INVALID, "%lld valid rows of a batch of %lld",
                           (long long)valid_rows, (long long)m->rows);
+
     int rc = forward(m, EVAL, data, valid_rows, err);
     if (rc != SW_OK)
         return rc;
+
     if (loss)
         *loss = sw_results_loss(m->net[EVAL], m->series[EVAL].sums);
     return SW_OK;
@@ -414,10 +463,13 @@ double sw_model_result(const struct sw_model *m, const char *name)
 {
     struct sw_job_metric metric[SW_JOB_METRICS];
     int count;
+
     sw_results_read(m->net[m->last], &m->series[m->last], m->series[m->last].sums, metric, &count);
+
     for (int i = 0; i < count; i++)
         if (sw_str_eq(metric[i].name, name))
             return metric[i].value;
+
     return (double)NAN;
 }
 
@@ -431,6 +483,7 @@ int sw_model_param(struct sw_model *m, const char *name, struct sw_tensor *out, 
     int index = sw_table_find(m->table, name, 0);
     if (index < 0)
         return sw_err_set(err, SW_ERR_NOTFOUND, "parameter %s not found", name);
+
     *out = sw_table_tensor(m->table, index, -1);
     return SW_OK;
 }

@@ -18,6 +18,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     const char *src = sw_section_text(sw_net_section(net, i), "src");
     size_t bytes = sw_net_holds(net, i) ? sw_desc_bytes(&l->dst.desc) : 0;
     bool input = l->type->role == SW_ROLE_INPUT;
+
     row->name = l->name;
     row->type = l->type->base.name;
     snprintf(row->choice, sizeof row->choice, "%s", l->algorithm ? l->algorithm : "");
@@ -36,6 +37,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->scratch_bytes = l->scratch_bytes;
     row->flops_forward = l->flops_forward;
     row->flops_backward = sw_net_has_backward(net, i) ? l->flops_backward : 0;
+
     int first, count = sw_net_layer_params(net, i, &first);
     for (int p = 0; p < count; p++) {
         if (sw_net_param(net, first + p)->root >= 0)
@@ -43,6 +45,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
         row->params += sw_desc_count(&l->param[p].layout);
         row->param_bytes += sw_desc_bytes(&l->param[p].layout);
     }
+
     sw_shape_text(l->dst.desc.ndim, l->dst.desc.dim, row->shape, sizeof row->shape);
     sw_desc_text(&l->dst.desc, row->layout);
 }
@@ -53,10 +56,13 @@ static void add_microbatches(const struct sw_worker *w, int split, int i, struct
     const struct sw_parts *parts = w->parts[split];
     const struct sw_desc *d = &sw_net_layer(sw_parts_net(parts, 0), i)->dst.desc;
     int64_t dim[SW_MAX_DIMS];
+
     memcpy(dim, d->dim, sizeof dim);
+
     for (int k = 1; k < sw_parts_count(parts); k++) {
         struct sw_job_layer other = {0};
         const struct sw_net *net = sw_parts_net(parts, k);
+
         fill_row(net, i, &other);
         dim[0] += sw_net_layer(net, i)->dst.desc.dim[0];
         row->feature_bytes += other.feature_bytes;
@@ -67,12 +73,14 @@ static void add_microbatches(const struct sw_worker *w, int split, int i, struct
         if (other.scratch_bytes > row->scratch_bytes) /* the microbatches of a thread share it */
             row->scratch_bytes = other.scratch_bytes;
     }
+
     sw_shape_text(d->ndim, dim, row->shape, sizeof row->shape);
 }
 
 static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *row)
 {
     struct sw_net_movement m;
+
     row->moves = sw_net_movement(net, i, &m);
     for (int back = 0; back < 2 && row->moves; back++) {
         row->movement.operation[back] = m.operation[back];
@@ -87,10 +95,12 @@ static void add_shards(struct sw_job *job, int split, int i, int n)
 {
     if (!job->report.shares)
         return;
+
     struct sw_job_share *shares = &job->report.shares[n * job->topology->group_size];
     for (int w = 0; w < job->topology->group_size; w++) {
         const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};
+
         fill_row(net, i, &own);
         shares[w].params += own.params;
         shares[w].bytes +=
@@ -100,6 +110,7 @@ static void add_shards(struct sw_job *job, int split, int i, int n)
         if (sw_net_holds(net, i))
             memcpy(shares[w].shape, own.shape, sizeof own.shape);
     }
+
     job->report.layers[n].shares = shares;
 }
 
@@ -114,7 +125,9 @@ struct listing {
 static void fill_reads(const struct listing *s, const struct sw_net *net, int i, int n)
 {
     struct sw_job_layer *row = &s->job->report.layers[n];
+
     enum { MOST = sizeof row->reads / sizeof *row->reads };
+
     for (int k = 0, from; (from = sw_net_source(net, i, k)) >= 0; k++) {
         int r = s->row_of[from], known = 0;
         while (known < row->read_count && row->reads[known] != r)
@@ -122,6 +135,7 @@ static void fill_reads(const struct listing *s, const struct sw_net *net, int i,
         if (r < n && known == row->read_count && known < MOST)
             row->reads[row->read_count++] = r;
     }
+
     /* A connection has the recipe section of the layer whose outputs it moves, but other inputs. */
     if (sw_str_starts(row->type, "bridge_"))
         row->src = row->read_count > 0 ? s->job->report.layers[row->reads[0]].name : "";
@@ -141,12 +155,14 @@ static int row_of_first(const struct listing *s, const struct sw_net *net, int i
     int steps;
     if (sw_net_step_at(net, i, &steps) <= 0)
         return -1;
+
     for (int j = 0; j < i; j++) {
         const struct sw_layer *other = sw_net_layer(net, j);
         if (other->home == l->home && other->type == l->type &&
             sw_net_step_at(net, j, &steps) == 0 && sw_str_eq(suffix_of(other), suffix_of(l)))
             return s->row_of[j];
     }
+
     return -1;
 }
 
@@ -156,11 +172,13 @@ static void add_step(struct sw_job_layer *to, const struct sw_job_layer *step)
     to->gradient_bytes += step->gradient_bytes;
     to->saved_bytes += step->saved_bytes;
     to->flops_forward += step->flops_forward;
+
     to->flops_backward += step->flops_backward;
     for (int back = 0; back < 2; back++) {
         to->movement.moved[back] += step->movement.moved[back];
         to->movement.counted[back] += step->movement.counted[back];
     }
+
     if (step->scratch_bytes > to->scratch_bytes) /* the steps share it */
         to->scratch_bytes = step->scratch_bytes;
 }
@@ -171,19 +189,24 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
     struct sw_job *job = s->job;
     int first = row_of_first(s, net, i), n = first >= 0 ? first : s->count++, steps;
     struct sw_job_layer layer = {0}, *row = &job->report.layers[n];
+
     fill_row(net, i, &layer);
     add_microbatches(&job->workers[0], s->split, i, &layer);
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
+
     if (s->split == SW_SPLIT_TRAIN)
         sw_comm_describe(&job->exchange, job->workers[0].train,
                          job->workers[0].param_of[SW_SPLIT_TRAIN], i, &layer.comm);
+
     s->row_of[i] = n;
+
     if (first >= 0) {
         add_step(row, &layer);
     } else {
         *row = layer;
         row->algorithm = layer.algorithm ? row->choice : NULL;
     }
+
     if (first < 0 && sw_net_step_at(net, i, &steps) >= 0) {
         const struct sw_layer *l = sw_net_layer(net, i);
         row->steps = steps;
@@ -191,6 +214,7 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
                  suffix_of(l));
         row->name = row->range;
     }
+
     add_shards(job, s->split, i, n);
     fill_reads(s, net, i, n);
 }
@@ -201,50 +225,63 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
     size_t most = (size_t)(train_count + eval_count);
+
     /* With several microbatches per worker layers are split by rows only, so shards are not listed.
      */
     const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
+
     job->report.layers = sw_calloc(most, sizeof *job->report.layers);
+
     if (shares)
         job->report.shares =
             sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shares);
+
     int *rows = sw_calloc(most + 1, sizeof *rows);
     if (!job->report.layers || (shares && !job->report.shares) || !rows) {
         sw_free(rows);
         return sw_err_nomem(err, "the list of layers", 0);
     }
+
     s.row_of = rows;
     for (int i = 0; i < train_count; i++) {
         list_layer(&s, train, i);
         job->report.layers[s.row_of[i]].train = true;
     }
+
     s.split = SW_SPLIT_EVAL;
+
     s.row_of = rows + train_count;
     for (int i = 0; i < eval_count; i++) {
         int same = sw_net_find(train, sw_net_layer(eval, i)->name);
+
         if (same >= 0)
             s.row_of[i] = rows[same];
         else
             list_layer(&s, eval, i);
+
         job->report.layers[s.row_of[i]].eval = true;
     }
+
     sw_free(rows);
     job->plan.comm_asked = sw_comm_is_asked(&job->exchange);
     job->plan.comm_notes = sw_net_comm_notes(train);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->report.layers;
+
     return SW_OK;
 }
 
 static double flops_of(const struct sw_net *net)
 {
     double flops = 0;
+
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         flops += l->flops_forward + (sw_net_has_backward(net, i) ? l->flops_backward : 0);
     }
+
     return flops;
 }
 
@@ -252,9 +289,11 @@ static double flops_of(const struct sw_net *net)
 static double flops_of_step(const struct sw_job *job)
 {
     double flops = 0;
+
     for (int w = 0; w < job->topology->workers; w++)
         for (int i = 0; i < job->workers[w].rank->microbatches; i++)
             flops += flops_of(sw_parts_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
+
     return flops;
 }
 
@@ -269,15 +308,18 @@ static void write_rows(const struct sw_job *job, struct sw_json_writer *w)
 static void write_algorithms(const struct sw_net *net, struct sw_json_writer *w)
 {
     sw_json_open_array(w, "algorithms");
+
     for (int i = 0, steps; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         if (!l->algorithm || sw_net_step_at(net, i, &steps) > 0)
             continue;
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "layer", l->name);
         sw_json_string(w, "algorithm", l->algorithm);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
@@ -287,15 +329,18 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     struct sw_buf b = {0};
     struct sw_json_writer w;
     const struct sw_placement_row *row = sw_placement_worker(job->place.placement, 0);
+
     sw_json_begin(&w, &b);
     sw_json_open_object(&w, NULL);
     sw_json_int(&w, "version", SW_KEPT_VERSION);
+
     if (job->conf->repeat_exact) {
         sw_json_int(&w, "microbatches", job->topology->microbatches);
     } else {
         sw_json_int(&w, "workers", job->topology->workers);
         sw_json_int(&w, "threads", row->threads);
     }
+
     if (job->topology->worker_groups > 1)
         sw_json_int(&w, "worker_groups", job->topology->worker_groups);
     if (job->speed.rebalances)
@@ -309,15 +354,18 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     sw_json_close_object(&w);
     sw_free(job->report.choices);
     job->report.choices = sw_buf_take(&b);
+
     return job->report.choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
 {
     struct sw_buf b = {0};
+
     out[0] = '\0';
     if (!job->data.source[split])
         return;
+
     sw_data_describe(job->data.source[split], &b);
     snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_buf_text(&b));
     sw_buf_fini(&b);
@@ -326,6 +374,7 @@ static void describe_data(const struct sw_job *job, int split, char *out, size_t
 void sw_job_describe_units(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
+
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
     p->device = job->place.devices.text;
@@ -347,12 +396,14 @@ void sw_job_describe_units(struct sw_job *job)
 int sw_job_describe(struct sw_job *job, struct sw_err *err)
 {
     struct sw_job_plan *p = &job->plan;
+
     int rc = fill_rows(job, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_write_choices(job, err);
     if (rc != SW_OK)
         return rc;
+
     sw_job_describe_units(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->params.table);
@@ -366,9 +417,11 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->streams = sw_net_stream_count(job->workers[0].train);
     p->flops_per_sample = flops_of_step(job) / (double)sw_topology_samples(job->topology, 1);
     sw_free(job->report.partition_notes);
+
     p->notes = job->report.partition_notes = sw_strdup(sw_net_notes(job->workers[0].train));
     if (!p->notes)
         return sw_err_nomem(err, "the partitioner's notes", 0);
+
     for (int s = 0; s < SW_SPLITS; s++)
         describe_data(job, s, p->data[s], sizeof p->data[s]);
     return SW_OK;

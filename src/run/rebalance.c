@@ -33,6 +33,7 @@ static double typical_ms(const struct sw_pace *p)
     int64_t n = p->steps < SW_PACE_STEPS ? p->steps : SW_PACE_STEPS;
     if (n == 0)
         return 0;
+
     memcpy(sorted, p->ms, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_size);
     return (double)sorted[n / 2];
@@ -42,17 +43,21 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
                         int64_t *out)
 {
     double speed[SW_TREE_LEAVES] = {0}, now_ms = 0, then_ms = 0;
+
     for (int i = 0; i < count; i++) {
         if (!(ms[i] > 0))
             return false;
         speed[i] = (double)rows[i] / ms[i];
     }
+
     sw_rows_share(total, count, speed, out);
+
     for (int i = 0; i < count; i++) {
         double then = (double)out[i] / speed[i];
         now_ms = ms[i] > now_ms ? ms[i] : now_ms;
         then_ms = then > then_ms ? then : then_ms;
     }
+
     return then_ms < now_ms * (1 - min_gain);
 }
 
@@ -60,11 +65,14 @@ static int rebuild_workers(struct sw_job *job, struct sw_err *err)
 {
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
+
         sw_slot_heartbeat(job->workers[0].slot, sw_os()->monotonic_ns());
+
         int rc = sw_worker_rebuild(w, err);
         if (rc != SW_OK)
             return sw_err_prefix(err, rc, "%s", w->unit);
     }
+
     return SW_OK;
 }
 
@@ -72,25 +80,31 @@ static int rebuild_workers(struct sw_job *job, struct sw_err *err)
 static int rebuild_all(struct sw_job *job, struct sw_err *err)
 {
     int rc = rebuild_workers(job, err);
+
     sw_comm_set_rows(&job->exchange, &job->rows);
     sw_stream_attach(job->workers[0].stream); /* plans were made for the threads of other workers */
     if (rc != SW_OK)
         return rc;
+
     if (job->outputs.count > 0)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_outputs_allocate(&job->outputs, job->place.host, err);
 }
 
 static void tell(struct sw_job *job, const int64_t *before, const double *ms)
 {
     struct sw_buf rows = {0}, text = {0};
+
     sw_microbatches_write(job, &rows);
+
     for (int i = 0; i < job->topology->microbatches; i++)
         sw_buf_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
                       (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
                       (long long)before[i]);
+
     sw_events_say(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
                   sw_buf_text(&text));
     sw_history_tag(job->events.history, "rows", sw_buf_text(&rows));
@@ -103,13 +117,17 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 {
     int64_t before[SW_TREE_LEAVES], after[SW_TREE_LEAVES];
     double ms[SW_TREE_LEAVES];
+
     for (int i = 0; i < job->topology->microbatches; i++) {
         before[i] = sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN);
         ms[i] = job->workers[i].pace.typical_ms;
     }
+
     if (!sw_rebalance_split(job->conf->batch, job->topology->microbatches, before, ms, after))
         return SW_OK;
+
     sw_row_split_set(&job->rows, job->topology, after);
+
     int rc = rebuild_all(job, err);
     if (rc == SW_ERR_NOMEM) {
         sw_events_say(&job->events, SW_LOG_WARN, "rebalance",
@@ -119,8 +137,10 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
     } else if (rc == SW_OK) {
         tell(job, before, ms);
     }
+
     if (rc != SW_OK)
         return rc;
+
     return sw_job_write_choices(job, err);
 }
 
@@ -128,19 +148,24 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
 {
     if (!job->speed.rebalances || job->topology->microbatches == 1)
         return SW_OK;
+
     w->pace.typical_ms = job->speed.row_ms ? job->speed.row_ms(w->rank->global_rank) *
                                                  (double)sw_worker_rows(w, SW_SPLIT_TRAIN)
                                            : typical_ms(&w->pace);
     w->pace.steps = 0;
+
     int rc = sw_worker_meet(w, "the speed of the other workers", err);
     if (rc != SW_OK)
         return rc;
+
     if (w->rank->global_rank == 0)
         rc = move_rows(job, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_worker_meet(w, "the rows assigned by the first worker", err);
     if (rc != SW_OK)
         return rc;
+
     return sw_carries_deal(w, err); /* rows keep their recurrent state */
 }

@@ -34,10 +34,12 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_start_prefetch(w, SW_SPLIT_TRAIN, err);
     if (rc != SW_OK)
         return rc;
+
     if (w->eval)
         rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err);
 }
 
@@ -71,6 +73,7 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
                         &job->monitor.sense, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < job->topology->servers; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
@@ -78,11 +81,13 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     for (int i = 0; i < job->topology->workers; i++) {
         rc = start_worker(&job->workers[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -99,6 +104,7 @@ static void tell(struct running *r, const struct sw_job_event *e)
         r->last_eval = *e;
         r->has_eval = true;
     }
+
     if (r->observer)
         r->observer(r->user, e);
 }
@@ -124,10 +130,12 @@ static void request_display(struct running *r)
     if (d->every_steps > 0 || d->every_s <= 0 ||
         (double)(now_ns - r->displayed_ns) * 1e-9 < d->every_s)
         return;
+
     struct sw_slot_state s;
     if (d->every_share > 0 && sw_snapshot_read_slot(job->events.snapshot, 0, &s) &&
         (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->span.run_steps)
         return;
+
     __atomic_store_n(&job->requests.display_requested, 1, __ATOMIC_RELAXED);
 }
 
@@ -135,10 +143,12 @@ static void deliver(struct running *r, struct sw_note *queued)
 {
     if (queued->wake)
         return;
+
     if (queued->event.type == SW_JOB_CHECKPOINT)
         queued->event.path = queued->text;
     else
         queued->event.text = queued->text;
+
     queued->event.source = queued->source;
     tell(r, &queued->event);
 }
@@ -147,6 +157,7 @@ static void abort_if_requested(struct sw_job *job)
 {
     if (!(sw_requests_get(&job->requests) & SW_JOB_ABORT))
         return;
+
     struct sw_err err;
     sw_err_set(&err, SW_ERR_LIBRARY,
                "aborted by request in the middle of a step; the last checkpoint is kept");
@@ -158,6 +169,7 @@ static void follow(struct running *r)
     struct sw_job *job = r->job;
     struct sw_note queued;
     bool over = false;
+
     while (!over) {
         over = __atomic_load_n(&job->events.ended, __ATOMIC_ACQUIRE) == job->topology->workers ||
                sw_fault_is_set(&job->fault);
@@ -165,11 +177,13 @@ static void follow(struct running *r)
             deliver(r, &queued);
         if (over)
             break;
+
         if (sw_queue_pop_ms(&job->events.queue, &queued, POLL_MS) == SW_OK)
             deliver(r, &queued);
         request_display(r);
         abort_if_requested(job);
     }
+
     /* An abort also ends the reading of data, and a worker may have ended by that alone. Without a
      * fault all workers have ended, so nobody writes what is read here. */
     if (!sw_fault_is_set(&job->fault) && !job->workers[0].end.over && !job->workers[0].end.stopped)
@@ -188,9 +202,11 @@ static size_t resident_bytes(void)
 static size_t peak_bytes(const struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).peak;
+
     for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_device_bytes_of(job->workers[i].device).peak;
+
     return bytes;
 }
 
@@ -201,6 +217,7 @@ static void warn_bridged(struct sw_job *job)
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_device *dev = job->workers[i].device;
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
+
         if (bridged > 0)
             sw_events_say(&job->events, SW_LOG_WARN, dev->name,
                           "%llu operations have no kernel on %s and ran on the CPU, on copies",
@@ -229,12 +246,14 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .rss_bytes = resident_bytes(),
                              .skipped_records = sw_job_skipped(job)};
     int64_t steps = w->step - w->first_step;
+
     if (steps > 0 && w->timer.trained_ns > 0) {
         e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
         e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
                                    sw_topology_samples(job->topology, w->first_step)) *
                           1e9 / (double)w->timer.trained_ns;
     }
+
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
     e.split = split == SW_SPLIT_EVAL ? job->data.section[SW_SPLIT_EVAL]->name : "train";
     e.metric_count = job->metrics.count[split];
@@ -254,6 +273,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 {
     struct running r = {.job = job, .observer = observer, .user = user};
     const bool first = !job->span.run_began_ns;
+
     r.displayed_ns = sw_os()->monotonic_ns();
     if (first)
         job->span.run_began_ns = r.displayed_ns;
@@ -261,11 +281,13 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         *stuck = false;
     for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].step = job->span.first_step;
+
     int rc = sw_run_open(job, err);
     if (sw_reduce_hangs(&job->exchange.sums)) {
         sw_fault_stop(&job->fault, "job", err);
         return leave_stuck(job, "the all-reduce library", stuck, err);
     }
+
     if (rc == SW_OK && job->span.first_step < job->span.steps) {
         sw_run_record_placement(job);
         if (first)
@@ -276,15 +298,19 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_rates_keep(&job->speed.rates, job->workers);
         sw_job_tune_keep(job->speed.tune, job->workers);
         sw_job_tune_tell(job->speed.tune, job->workers);
+
         rc = start_roles(job, err);
         if (rc != SW_OK)
             sw_fault_stop(&job->fault, "job", err);
         else
             follow(&r);
+
         const char *hanging = sw_run_end_roles(job);
         if (hanging)
             return leave_stuck(job, hanging, stuck, err);
+
         sw_job_tune_keep(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
+
         struct sw_note queued;
         sw_sense_end(job->monitor.sense);
         job->monitor.sense = NULL;
@@ -297,6 +323,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         if (rc != SW_OK || !sw_job_has_next(job))
             tell_summary(&r, sw_run_status_of(rc));
     }
+
     sw_run_close(job, rc, err);
     return rc;
 }
@@ -310,15 +337,19 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     struct sw_err ignored; /* if the system refuses, it runs where it did */
     void *kept = NULL;
     int bound = sw_bind_keep(job->place.machine, &kept, &ignored);
+
     if (bound == SW_OK)
         bound = sw_bind_thread(job->place.machine,
                                &sw_placement_helper(job->place.placement, SW_PLACE_MAIN)->cores,
                                &ignored);
+
     int rc = run(job, observer, user, stuck, err);
+
     /* Exchanged atomically, because a hanging worker that was left behind may still reach its own
      * end. */
     if (__atomic_exchange_n(&job->requests.holds_stop, false, __ATOMIC_RELAXED))
         sw_stop_release();
     sw_bind_restore(job->place.machine, kept);
+
     return rc;
 }

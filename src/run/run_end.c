@@ -20,20 +20,25 @@ const char *sw_run_end_roles(struct sw_job *job)
     static const char *const readers[SW_SPLITS] = {"prefetch of training data",
                                                    "prefetch of evaluation data"};
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
+
     for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {
             struct sw_prefetch *p = job->workers[i].batches.prefetch[s];
             if (p && !sw_prefetch_end(p, left_ms(until_ns)))
                 return readers[s];
         }
+
     for (int i = 0; i < job->topology->workers; i++)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
             return job->workers[i].unit;
+
     for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_close_v(job->params.copies[i].table);
+
     for (int i = 0; i < job->topology->servers; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
             return job->servers[i].unit;
+
     return NULL;
 }
 
@@ -45,9 +50,11 @@ enum sw_run_status sw_run_status_of(int rc)
 int sw_run_outcome(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
+
     if (rc == SW_ERR_CANCELLED) /* the worker's message does not name the step */
         sw_err_set(err, rc, "stopped by request before step %lld",
                    (long long)job->span.first_step + 1);
+
     if (rc != SW_OK)
         return rc;
     if (!job->workers[0].end.over && !job->workers[0].end.stopped)
@@ -57,6 +64,7 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",
                           (long long)job->workers[0].step);
+
     return SW_OK;
 }
 
@@ -68,6 +76,7 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
     *claim = (struct sw_claim){0};
     if (!job->events.history)
         return;
+
     sw_history_keep_claim(job->events.history, claim);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
@@ -90,14 +99,17 @@ void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
 {
     const bool goes_on = rc == SW_OK && sw_job_has_next(job);
     struct sw_claim claim = {0};
+
     if (!goes_on)
         close_history(job, rc, err, &claim);
+
     if (job->events.snapshot) {
         if (!goes_on)
             sw_snapshot_set_status(job->events.snapshot, sw_run_status_of(rc));
         sw_snapshot_free(job->events.snapshot);
         job->events.snapshot = NULL;
     }
+
     if (job->events.ready)
         sw_queue_fini(&job->events.queue);
     job->events.ready = false;
@@ -109,6 +121,7 @@ static void unlink_live(const struct sw_job *job)
 {
     const char *live = sw_snapshot_file(job->events.snapshot);
     char *sock = live ? sw_control_path(live) : NULL;
+
     if (sock)
         sw_os()->unlink(sock);
     if (live)
@@ -119,12 +132,14 @@ static void unlink_live(const struct sw_job *job)
 int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
+
     if (rc == SW_OK)
         rc = sw_err_set(err, SW_ERR_LIBRARY, "the run had ended");
     sw_err_prefix(err, rc, "%s did not end within %d s", role, SHUTDOWN_MS / 1000);
     sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->events.history, SW_RUN_FAILED);
     unlink_live(job);
+
     bool written = sw_history_flush(job->events.history, SHUTDOWN_MS);
     (void)written; /* nobody is left to report a failure to */
     return rc;

@@ -17,14 +17,17 @@ enum { EVENTS = 1024 };
 static int open_history(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
+
     if (job->events.history) /* open since the previous stages */
         return SW_OK;
+
     int rc = sw_history_default_path(job->options.db, job->conf->db, &path, err);
     if (rc == SW_OK)
         rc = sw_history_open(&job->events.history, path, job->events.log, err);
     sw_free(path);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_job_plan *p = &job->plan;
     struct sw_run_info info = {
         .name = job->name,
@@ -48,6 +51,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .params = p->params,
         .flops_per_sample = p->flops_per_sample,
     };
+
     return job->options.resume_run_id
                ? sw_history_resume_run(job->events.history, job->options.resume_run_id,
                                        job->span.first_step, &info, err)
@@ -57,13 +61,16 @@ static int open_history(struct sw_job *job, struct sw_err *err)
 void sw_run_record_placement(struct sw_job *job)
 {
     const struct sw_placement *p = job->place.placement;
+
     sw_history_placement_removed(job->events.history);
+
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         char cores[256];
         sw_history_placement(job->events.history, row->unit, row->device, row->numa,
                              sw_core_set_text(&row->cores, cores, sizeof cores), row->reason);
     }
+
     if (*job->plan.copy)
         sw_history_tag(job->events.history, "copy", job->plan.copy);
 }
@@ -77,10 +84,12 @@ void sw_run_record_stage(struct sw_job *job)
                                  .epoch_records = job->data.source[SW_SPLIT_TRAIN]->records,
                                  .params = job->plan.params,
                                  .flops_per_sample = job->plan.flops_per_sample};
+
     if (job->span.first_step < job->topology->warmup_steps) {
         sw_history_stage(job->events.history, &s);
         s.from_step = job->topology->warmup_steps;
     }
+
     s.batch *= job->topology->update_groups;
     sw_history_stage(job->events.history, &s);
 }
@@ -96,16 +105,19 @@ int sw_job_slots(const struct sw_job *job)
 static int number_slots(struct sw_job *job)
 {
     int next = job->topology->workers + job->topology->servers;
+
     for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {
             int left = SW_SNAPSHOT_MAX_SLOTS - next;
             int threads = job->data.source[s] ? (int)job->data.source[s]->workers : 0;
+
             job->workers[i].batches.reading[s] = (struct sw_reading){&job->workers[i], next,
                                                                      threads < left ? threads
                                                                      : left < 0     ? 0
                                                                                     : left};
             next += job->workers[i].batches.reading[s].count;
         }
+
     return next;
 }
 
@@ -113,6 +125,7 @@ static int number_slots(struct sw_job *job)
 static void name_readers(const struct sw_job *job, const struct sw_worker *w)
 {
     char name[SW_SNAPSHOT_NAME];
+
     for (int s = 0; s < SW_SPLITS; s++)
         for (int i = 0; i < w->batches.reading[s].count; i++) {
             snprintf(name, sizeof name, "prefetch%s %s %d", w->unit + strlen("worker"),
@@ -129,9 +142,11 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     int units = number_slots(job);
     const char *uid = sw_history_run_uid(job->events.history);
     int rc = sw_snapshot_path(uid, job->events.log, &path, &ignored);
+
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->events.snapshot, path, sw_history_run_id(job->events.history),
                              uid, job->name, job->span.run_steps, units, &ignored);
+
     /* Training works without a snapshot file. */
     if (rc != SW_OK) {
         sw_log_write(job->events.log, SW_LOG_WARN, "snapshot",
@@ -139,18 +154,22 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
         rc = sw_snapshot_new(&job->events.snapshot, NULL, sw_history_run_id(job->events.history),
                              uid, job->name, job->span.run_steps, units, err);
     }
+
     sw_free(path);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < job->topology->workers; i++) {
         job->workers[i].slot = sw_snapshot_slot(job->events.snapshot, i);
         sw_slot_set_name(job->workers[i].slot, job->workers[i].unit);
         name_readers(job, &job->workers[i]);
     }
+
     for (int i = 0; i < job->topology->servers; i++) {
         job->servers[i].slot = sw_snapshot_slot(job->events.snapshot, job->topology->workers + i);
         sw_slot_set_name(job->servers[i].slot, job->servers[i].unit);
     }
+
     return SW_OK;
 }
 
@@ -171,13 +190,16 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
 {
     if (job->options.trace_capacity <= 0)
         return SW_OK;
+
     job->monitor.trace = sw_trace_new((size_t)job->options.trace_capacity);
     if (!job->monitor.trace)
         return sw_err_nomem(err, "a trace", (size_t)job->options.trace_capacity);
+
     for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].shared.trace = job->monitor.trace;
     for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_set_watch(job->params.copies[i].table, watch_update, job);
+
     return SW_OK;
 }
 
@@ -185,21 +207,25 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
 static int allocate_shared(struct sw_job *job, struct sw_err *err)
 {
     int rc;
+
     for (int i = 0; i < job->topology->server_groups; i++) {
         rc = sw_table_allocate(job->params.copies[i].table, err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_job_make_sync(job, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
     if (rc != SW_OK)
         return rc;
+
     if (job->workers[0].eval)
         rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
     if (rc != SW_OK)
         return rc;
@@ -209,13 +235,16 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
     rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
     if (rc != SW_OK)
         return rc;
+
     if (job->topology->is_async)
         rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_reduce_make(&job->exchange, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_comm_make(&job->exchange, &job->rows, err);
 }
 
@@ -223,31 +252,38 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
 static int attach_fault(struct sw_job *job, struct sw_err *err)
 {
     int rc;
+
     for (int i = 0; i < job->topology->server_groups; i++) {
         rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
     if (rc != SW_OK)
         return rc;
+
     for (int g = 0; g < job->topology->worker_groups; g++) {
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.each[g], err);
         if (rc != SW_OK)
             return rc;
     }
+
     for (int i = 0; i < job->topology->group_size && job->topology->splits_layers; i++) {
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.peers[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     for (int i = 0; i < job->topology->workers; i++) {
         if (job->workers[i].device->host_memory)
             continue;
+
         rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -256,6 +292,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     int rc = allocate_shared(job, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc != SW_OK)
@@ -264,9 +301,11 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
     if (rc != SW_OK)
         return rc;
+
     job->events.ready = true;
     return attach_fault(job, err);
 }
@@ -275,6 +314,7 @@ void sw_run_tell_misplaced(struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
     char text[32];
+
     if (bytes > 0)
         sw_events_say(
             &job->events, SW_LOG_WARN, "memory",
@@ -292,6 +332,7 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     rc = open_history(job, err);
     if (rc != SW_OK)
         return rc;
+
     sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
     rc = make_trace(job, err);
     if (rc != SW_OK)
@@ -299,5 +340,6 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     rc = open_snapshot(job, err);
     if (rc != SW_OK)
         return rc;
+
     return allocate(job, err);
 }

@@ -38,7 +38,9 @@ static int number_of(const struct sw_st_file *f, const char *path, const char *k
 static int read_mark(const char *path, struct stage_mark *mark, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
+
     *mark = (struct stage_mark){.step = 0};
+
     int rc = sw_checkpoint_open(path, &f, err);
     const char *name = rc == SW_OK ? sw_st_metadata(f, "stage") : NULL;
     if (name) {
@@ -46,9 +48,11 @@ static int read_mark(const char *path, struct stage_mark *mark, struct sw_err *e
         mark->over = sw_st_metadata(f, "stage_over") != NULL;
         rc = number_of(f, path, "step", &mark->step, err);
     }
+
     if (rc == SW_OK && name)
         rc = number_of(f, path, "stage_from", &mark->from, err);
     sw_st_close(f);
+
     return rc;
 }
 
@@ -65,17 +69,20 @@ static int follow(struct sw_job *job, const struct stage_mark *mark, const char 
                   struct sw_err *err)
 {
     struct sw_job_stage *s = &job->stage;
+
     s->index = find(job->recipe, mark->name);
     job->span.stage_from = mark->from;
     if (s->index < 0)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: it is of stage '%s', which the recipe does not have", path,
                           mark->name);
+
     s->begins = mark->over && s->index + 1 < sw_recipe_stage_count(job->recipe);
     if (s->begins) {
         s->index++;
         job->span.stage_from = mark->step;
     }
+
     return SW_OK;
 }
 
@@ -84,10 +91,13 @@ static int choose(struct sw_job *job, const struct sw_job_options *o, struct sw_
     struct sw_job_options again = *o;
     struct stage_mark mark = {.step = 0};
     const char *path = o->resume ? o->resume_checkpoint : o->weights;
+
     job->stage.index = -1;
+
     int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err);
     if (rc != SW_OK)
         return rc;
+
     const int stage = sw_recipe_stage(job->recipe);
     const bool marked = stage >= 0 && !o->stage && path;
     job->stage.index = stage;
@@ -95,28 +105,35 @@ static int choose(struct sw_job *job, const struct sw_job_options *o, struct sw_
         rc = read_mark(path, &mark, err);
     if (rc != SW_OK)
         return rc;
+
     if (*mark.name && o->resume)
         rc = follow(job, &mark, path, err);
     else if (marked && !o->resume)
         job->stage.index = *mark.name && find(job->recipe, mark.name) >= 0
                                ? find(job->recipe, mark.name)
                                : sw_recipe_stage_count(job->recipe) - 1;
+
     if (rc != SW_OK || job->stage.index == stage)
         return rc;
+
     again.stage = sw_recipe_stage_name(job->recipe, job->stage.index);
+
     struct sw_recipe *first = job->recipe;
     rc = sw_job_read_recipe(&again, &job->recipe, &job->conf, err);
     sw_recipe_free(first);
+
     return rc;
 }
 
 int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = choose(job, o, err);
+
     if (job->recipe) {
         job->stage.count = sw_recipe_stage_count(job->recipe);
         job->stage.name = sw_recipe_stage_name(job->recipe, sw_recipe_stage(job->recipe));
     }
+
     return rc;
 }
 
@@ -133,11 +150,13 @@ static int64_t samples_of_step(const struct sw_job *job)
 int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw_err *err)
 {
     const int64_t each = samples_of_step(job), most = samples_most / each - from;
+
     *end = from;
     if (job->span.horizon <= most) {
         *end += job->span.horizon;
         return SW_OK;
     }
+
     sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL),
                     job->conf->steps > 0 ? "steps" : "epochs",
                     "%lld steps of %lld samples after step %lld are more samples than a run can "
@@ -160,6 +179,7 @@ static int check_option(const struct sw_job *job, struct sw_err *err)
     const int64_t each = samples_of_step(job), most = samples_most / each;
     if (job->span.run_steps <= most)
         return SW_OK;
+
     return sw_err_set(
         err, SW_ERR_INVALID,
         "--steps %lld: that many steps of %lld samples are more samples than a run can "
@@ -170,9 +190,11 @@ static int check_option(const struct sw_job *job, struct sw_err *err)
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int64_t own;
+
     int rc = sw_stage_steps_end(job, job->span.stage_from, &own, err);
     if (rc != SW_OK)
         return rc;
+
     const int64_t all = own + job->stage.later;
     const bool last = job->stage.index + 1 >= job->stage.count, longer = last && !o->steps_at_most;
     job->options.steps = o->steps;
@@ -181,6 +203,7 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
     if (o->steps > 0)
         job->span.run_steps = o->steps_at_most ? lesser(o->steps, all) : o->steps;
     job->span.steps = longer ? job->span.run_steps : lesser(job->span.run_steps, own);
+
     return check_option(job, err);
 }
 
@@ -194,8 +217,10 @@ void sw_stage_tell(struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
     char text[160];
+
     if (s->index < 0)
         return;
+
     snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
     sw_history_tag(job->events.history, "stage", text);
     sw_events_say_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",

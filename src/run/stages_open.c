@@ -18,12 +18,15 @@ static int add(struct sw_stage_names *n, const struct sw_st_entry *e, struct sw_
             n->items[i].name = name;
             return SW_OK;
         }
+
     struct sw_st_entry *items = sw_realloc_array(n->items, (size_t)n->count + 1, sizeof *items);
     if (!items)
         return sw_err_nomem(err, "the names of a stage", sizeof *items);
+
     n->items = items;
     items[n->count] = *e;
     items[n->count].name = sw_strdup(e->name);
+
     return items[n->count++].name ? SW_OK : sw_err_nomem(err, "the names of a stage", 0);
 }
 
@@ -31,9 +34,11 @@ static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *e
 {
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);
+
     for (size_t i = 0; rc == SW_OK && i < sw_st_count(f); i++)
         if (!sw_str_starts(sw_st_entry_at(f, i)->name, "updater."))
             rc = add(n, sw_st_entry_at(f, i), err);
+
     sw_st_close(f);
     return rc;
 }
@@ -43,19 +48,25 @@ static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw
     for (int i = 0; i < sw_table_count(job->params.table); i++) {
         const struct sw_param *p = sw_table_param(job->params.table, i);
         struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
+
         e.ndim = sw_param_whole(p, e.shape);
+
         int rc = add(n, &e, err);
         if (rc != SW_OK)
             return rc;
     }
+
     for (int i = 0; i < job->state.buffers.count; i++) {
         const struct sw_state *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
+
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
+
         int rc = add(n, &e, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -65,11 +76,13 @@ static int check_stage(struct sw_job *job, const struct sw_job_options *o, int i
 {
     struct sw_job *later = NULL;
     struct sw_job_options later_options = *o;
+
     later_options.stage = sw_recipe_stage_name(job->recipe, index);
     later_options.resume_checkpoint = NULL;
     later_options.earlier = names;
     later_options.before = job;
     later_options.fallback = sw_recipe_fallback(job->recipe);
+
     int rc = sw_job_build(&later_options, job->events.log, &later, err);
     if (rc != SW_OK)
         goto out;
@@ -82,9 +95,11 @@ static int check_stage(struct sw_job *job, const struct sw_job_options *o, int i
     rc = add_job(names, later, err);
     if (rc != SW_OK)
         goto out;
+
     job->stage.steps[index] = later->span.horizon;
     sw_job_close(later);
     return SW_OK;
+
 out:
     job->stage.failed = later;
     return rc;
@@ -94,6 +109,7 @@ static int check_later_stages(struct sw_job *job, const struct sw_job_options *o
                               struct sw_err *err)
 {
     struct sw_stage_names names = {0};
+
     int rc = job->options.resume_checkpoint ? add_file(&names, job->options.resume_checkpoint, err)
                                             : SW_OK;
     if (rc != SW_OK)
@@ -101,11 +117,13 @@ static int check_later_stages(struct sw_job *job, const struct sw_job_options *o
     rc = add_job(&names, job, err);
     if (rc != SW_OK)
         goto out;
+
     for (int i = job->stage.index + 1; i < job->stage.count; i++) {
         rc = check_stage(job, o, i, &names, &end, err);
         if (rc != SW_OK)
             goto out;
     }
+
 out:
     sw_stage_names_fini(&names);
     return rc;
@@ -125,22 +143,28 @@ static int check_stages(struct sw_job *job, const struct sw_job_options *o, stru
     struct sw_job_stage *s = &job->stage;
     const int64_t *known = o->before ? o->before->stage.steps : NULL;
     int64_t end;
+
     if (s->index < 0 || o->stage || o->one_worker || o->plan_units || o->predict)
         return SW_OK;
+
     s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);
     if (!s->steps)
         return sw_err_nomem(err, "the lengths of stages", (size_t)s->count * sizeof *s->steps);
+
     int rc = sw_stage_steps_end(job, job->span.stage_from, &end, err);
     if (rc == SW_OK && known)
         memcpy(s->steps, known, (size_t)s->count * sizeof *s->steps);
     else if (rc == SW_OK)
         rc = check_later_stages(job, o, end, err);
+
     if (rc != SW_OK)
         return rc;
+
     s->steps[s->index] = job->span.horizon;
     for (int i = s->index + 1; i < s->count; i++)
         s->later += s->steps[i];
     list(job);
+
     return SW_OK;
 }
 
@@ -148,6 +172,7 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
                 struct sw_buf *messages, struct sw_err *err)
 {
     struct sw_job *job;
+
     int rc = sw_job_build(options, log, &job, err);
     if (rc != SW_OK)
         goto out;
@@ -157,12 +182,15 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
     rc = sw_job_complete(job, options, err);
     if (rc != SW_OK)
         goto out;
+
     *out = job;
     return SW_OK;
+
 out:
     for (const struct sw_job *j = job; j; j = j->stage.failed)
         if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
             sw_diags_print(sw_recipe_diags(j->recipe), messages);
+
     sw_job_close(job);
     return rc;
 }
@@ -180,6 +208,7 @@ static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err 
                            .fallback = sw_strdup(sw_recipe_fallback(job->recipe))};
     if (run->name && run->recipe && run->recipe_text && run->overrides && run->fallback)
         return SW_OK;
+
     return sw_err_nomem(err, "the next stage", 0);
 }
 
@@ -212,22 +241,28 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
     };
     struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
     int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
+
     for (int i = 0; kept && i < old->retention.count; i++) {
         const struct sw_kept *k = &old->retention.items[i];
         kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
     }
+
     o.kept = kept;
     o.kept_count = old->retention.count;
     if (rc != SW_OK)
         goto out;
+
     rc = sw_job_open(&o, old->events.log, &next, messages, err);
     if (rc != SW_OK)
         goto out;
+
     hand_over(old, next);
     sw_job_close(old);
     *job = next;
+
 out:
     sw_free(kept);
     sw_run_fini(&run);
+
     return rc;
 }

@@ -29,16 +29,20 @@ int sw_job_tune_prepare(struct sw_tune **out, const struct sw_json *kept, struct
     const bool asked = workers->shared.conf->tune;
     if (!asked && !(kept && kept->first))
         return SW_OK;
+
     struct sw_tune *t = *out = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "measured choices", sizeof *t);
+
     sw_tune_init(t, asked);
+
     int rc = sw_tune_read(t, kept, SW_TUNE_KEPT, err);
     if (rc == SW_OK && asked)
         rc = read_cache(t, place->machine->host, err);
     place->host->tune = t;
     for (int i = 0; i < workers->topology->workers; i++)
         workers[i].device->tune = t;
+
     return rc;
 }
 
@@ -54,6 +58,7 @@ void sw_job_tune_close(struct sw_tune *t)
 static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
 {
     struct sw_json_writer w;
+
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
     sw_json_string(&w, "host", host);
@@ -74,12 +79,14 @@ static const struct sw_tune_item *next_gain(const struct sw_tune *t,
                                             const struct sw_tune_item *above)
 {
     const struct sw_tune_item *best = NULL;
+
     for (const struct sw_tune_item *i = t->items; i < t->items + t->count; i++) {
         bool below =
             !above || gain_of(i) < gain_of(above) || (gain_of(i) == gain_of(above) && i > above);
         if (below && gain_of(i) > 0 && (!best || gain_of(i) > gain_of(best)))
             best = i;
     }
+
     return best;
 }
 
@@ -88,10 +95,12 @@ static int label_length(const char *key)
 {
     static const char *const details[] = {" stride ", " bias", " relu", " with factors "};
     size_t length = strlen(key);
+
     for (size_t i = 0; i < sizeof details / sizeof *details; i++) {
         const char *at = strstr(key, details[i]);
         length = at && (size_t)(at - key) < length ? (size_t)(at - key) : length;
     }
+
     return (int)length;
 }
 
@@ -100,15 +109,18 @@ static void log_choices(struct sw_events *events, const struct sw_tune *t)
     struct sw_buf text = {0};
     const struct sw_tune_item *gain = NULL;
     int used = 0;
+
     for (int i = 0; i < t->count; i++)
         used += t->items[i].used && t->items[i].origin != SW_TUNE_MEASURED;
     sw_buf_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
                   (double)t->spent_ns * 1e-9, used);
+
     for (int i = 0; i < GAINS && (gain = next_gain(t, gain)) != NULL; i++) {
         sw_buf_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":",
                       label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
                       gain->rule, (double)gain->rule_ns * 1e-6);
     }
+
     sw_events_say(events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
     sw_buf_fini(&text);
 }
@@ -116,14 +128,18 @@ static void log_choices(struct sw_events *events, const struct sw_tune *t)
 void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
 {
     struct sw_buf text = {0};
+
     if (!t)
         return;
+
     sw_mutex_lock(&t->lock);
+
     bool more = t->measured > t->kept;
     t->kept = t->measured;
     sw_mutex_unlock(&t->lock);
     if (!more)
         return;
+
     write_cache(t, leader->shared.place->machine->host, &text);
     sw_rates_keep_file(leader->shared.events, "tune.json", &text);
     sw_buf_fini(&text);
@@ -133,6 +149,7 @@ void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader)
 {
     if (!leader->shared.conf->tune)
         return;
+
     sw_mutex_lock(&t->lock);
     log_choices(leader->shared.events, t);
     sw_mutex_unlock(&t->lock);

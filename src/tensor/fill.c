@@ -24,9 +24,12 @@ SW_KERNEL_INLINE double natural_log(double x)
 {
     const uint64_t root_half = 0x3fe6a09e667f3bcdull;
     uint64_t bits;
+
     memcpy(&bits, &x, sizeof bits);
+
     int32_t e = (int32_t)((bits - root_half) >> 32) >> 20;
     bits -= (uint64_t)(uint32_t)e << 52;
+
     double m;
     memcpy(&m, &bits, sizeof m);
 
@@ -39,6 +42,7 @@ SW_KERNEL_INLINE double natural_log(double x)
     p = p * q + 1.0 / 5;
     p = p * q + 1.0 / 3;
     p = p * q + 1;
+
     return (double)e * 0.693147180559945309417 + 2 * s * p;
 }
 
@@ -54,12 +58,14 @@ SW_KERNEL_INLINE struct point on_circle(uint32_t word)
                (1.57079632679489661923 * 0x1p-30);
     double q = a * a;
     double c = 1.0 / 479001600;
+
     c = c * q - 1.0 / 3628800;
     c = c * q + 1.0 / 40320;
     c = c * q - 1.0 / 720;
     c = c * q + 1.0 / 24;
     c = c * q - 1.0 / 2;
     c = c * q + 1;
+
     double s = 1.0 / 6227020800;
     s = s * q - 1.0 / 39916800;
     s = s * q + 1.0 / 362880;
@@ -77,8 +83,10 @@ SW_KERNEL_INLINE struct point on_circle(uint32_t word)
 SW_KERNEL_INLINE void draw(struct sw_philox key, uint64_t chunk, uint32_t word[4][BLOCKS])
 {
     uint32_t low[BLOCKS], high = (uint32_t)(chunk * BLOCKS >> 32);
+
     for (uint32_t b = 0; b < BLOCKS; b++)
         low[b] = (uint32_t)(chunk * BLOCKS) + b;
+
 #pragma omp simd
     for (uint32_t b = 0; b < BLOCKS; b++) {
         struct sw_philox4 w = sw_philox_at(key, 0, high, low[b]);
@@ -104,6 +112,7 @@ SW_KERNEL void sw_fill_gaussian(struct sw_philox key, uint64_t chunk, double mea
     float value[4][BLOCKS];
 
     draw(key, chunk, word);
+
     for (int i = 0; i < 4; i += 2) {
 #pragma omp simd
         for (int b = 0; b < BLOCKS; b++) {
@@ -113,6 +122,7 @@ SW_KERNEL void sw_fill_gaussian(struct sw_philox key, uint64_t chunk, double mea
             value[i + 1][b] = (float)(mean + radius * p.y);
         }
     }
+
     interleave(value, out);
 }
 
@@ -123,10 +133,12 @@ SW_KERNEL void sw_fill_uniform(struct sw_philox key, uint64_t chunk, double low,
     float value[4][BLOCKS];
 
     draw(key, chunk, word);
+
     for (int i = 0; i < 4; i++) {
 #pragma omp simd
         for (int b = 0; b < BLOCKS; b++)
             value[i][b] = (float)(low + (high - low) * unit(word[i][b]));
     }
+
     interleave(value, out);
 }

@@ -16,6 +16,7 @@
 static int check_plain(const char *who, const struct sw_tensor *t, struct sw_err *err)
 {
     char text[128];
+
     if (t->desc.dtype == SW_F32 && sw_desc_is_plain(&t->desc))
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID, "%s: a tensor is %s; only plain f32 is supported", who,
@@ -27,6 +28,7 @@ static int check_same(const char *who, const struct sw_tensor *x, const struct s
                       struct sw_err *err)
 {
     char a[128], b[128];
+
     int rc = check_plain(who, x, err);
     if (rc != SW_OK)
         return rc;
@@ -36,6 +38,7 @@ static int check_same(const char *who, const struct sw_tensor *x, const struct s
     if (!sw_desc_same_shape(&x->desc, &y->desc))
         return sw_err_set(err, SW_ERR_INVALID, "%s: the tensor shapes %s and %s differ", who,
                           sw_desc_text(&x->desc, a), sw_desc_text(&y->desc, b));
+
     return SW_OK;
 }
 
@@ -44,6 +47,7 @@ static int check_row(const char *who, const struct sw_tensor *row, const struct 
                      struct sw_err *err)
 {
     char a[128], b[128];
+
     int rc = check_plain(who, row, err);
     if (rc != SW_OK)
         return rc;
@@ -53,6 +57,7 @@ static int check_row(const char *who, const struct sw_tensor *row, const struct 
     if (row->desc.ndim != 1 || matrix->desc.ndim != 2 || row->desc.dim[0] != matrix->desc.dim[1])
         return sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s does not fit a matrix of %s", who,
                           sw_desc_text(&row->desc, a), sw_desc_text(&matrix->desc, b));
+
     return SW_OK;
 }
 
@@ -73,15 +78,18 @@ static int fill(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const c
     int rc = check_plain("random numbers", t, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
     int64_t chunks = (sw_desc_count(&t->desc) + SW_FILL_CHUNK - 1) / SW_FILL_CHUNK;
     float *plain = sw_calloc((size_t)chunks * SW_FILL_CHUNK, sizeof *plain);
     if (!plain)
         return sw_err_nomem(err, name, (size_t)chunks * SW_FILL_CHUNK * sizeof *plain);
+
     for (int64_t c = 0; c < chunks; c++)
         f(key, (uint64_t)c, a, b, plain + c * SW_FILL_CHUNK);
     rc = sw_tensor_write(t, s, plain, err);
     sw_free(plain);
+
     return rc;
 }
 
@@ -105,18 +113,21 @@ int sw_tensor_gemm(struct sw_stream *s, float alpha, const struct sw_tensor *a, 
 {
     const struct sw_tensor *all[] = {a, b, c};
     char text[3][128];
+
     for (int i = 0; i < 3; i++) {
         int rc = check_plain("gemm", all[i], err);
         if (rc != SW_OK)
             return rc;
         sw_desc_text(&all[i]->desc, text[i]);
     }
+
     const int64_t *da = a->desc.dim, *db = b->desc.dim, *dc = c->desc.dim;
     bool matrices = a->desc.ndim == 2 && b->desc.ndim == 2 && c->desc.ndim == 2;
     if (!matrices || da[trans_a] != dc[0] || da[!trans_a] != db[trans_b] || db[!trans_b] != dc[1])
         return sw_err_set(err, SW_ERR_INVALID, "gemm: %s%s times %s%s is not %s", text[0],
                           trans_a ? " transposed" : "", text[1], trans_b ? " transposed" : "",
                           text[2]);
+
     const struct sw_gemm_args args = {.trans_a = trans_a,
                                       .trans_b = trans_b,
                                       .m = dc[0],
@@ -136,6 +147,7 @@ int sw_tensor_combine(struct sw_stream *s, float alpha, const struct sw_tensor *
     int rc = check_same("combine", x, y, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_combine_args args = {
         .n = sw_desc_count(&y->desc), .alpha = alpha, .beta = beta, .x = x->data, .y = y->data};
     return sw_op_run(s, &sw_op_combine, &args, err);
@@ -150,6 +162,7 @@ int sw_tensor_multiply(struct sw_stream *s, const struct sw_tensor *a, const str
     rc = check_same("multiply", b, y, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_multiply_args args = {
         .n = sw_desc_count(&y->desc), .a = a->data, .b = b->data, .y = y->data};
     return sw_op_run(s, &sw_op_multiply, &args, err);
@@ -161,6 +174,7 @@ int sw_tensor_add_row(struct sw_stream *s, const struct sw_tensor *row, struct s
     int rc = check_row("add_row", row, y, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_row_args args = {
         .rows = y->desc.dim[0], .columns = row->desc.dim[0], .row = row->data, .y = y->data};
     return sw_op_run(s, &sw_op_add_row, &args, err);
@@ -172,6 +186,7 @@ int sw_tensor_sum_rows(struct sw_stream *s, const struct sw_tensor *x, struct sw
     int rc = check_row("sum_rows", row, x, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_sum_rows_args args = {
         .rows = x->desc.dim[0], .columns = row->desc.dim[0], .x = x->data, .sum = row->data};
     return sw_op_run(s, &sw_op_sum_rows, &args, err);
@@ -190,21 +205,25 @@ int sw_tensor_sum(struct sw_stream *s, const struct sw_tensor *x, double *sum, s
 {
     void *total = NULL;
     double value = 0;
+
     int rc = check_plain("sum", x, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_device_alloc(s->dev, sizeof(double), "the sum of a tensor", &total, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_total_args args = {.n = sw_desc_count(&x->desc), .x = x->data, .total = total};
     rc = sw_op_run(s, &sw_op_total, &args, err);
     if (rc == SW_OK)
         rc = sw_copy(s, &value, total, sizeof value, err);
+
     /* Wait after an error, too: no queued operation may write `value` after the return. */
     int waited = sw_stream_wait(s, rc == SW_OK ? err : NULL);
     sw_device_free(s->dev, total, sizeof(double));
     rc = rc == SW_OK ? waited : rc;
     if (rc == SW_OK)
         *sum = value;
+
     return rc;
 }

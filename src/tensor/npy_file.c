@@ -12,24 +12,31 @@ static int read_header(struct sw_npy_file *f, uint64_t file_bytes, struct sw_err
 {
     unsigned char first[SW_NPY_MIN_BYTES];
     size_t bytes = 0;
+
     if (file_bytes < sizeof first)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header",
                           f->path, (unsigned long long)file_bytes);
+
     int rc = sw_os_pread_all(f->fd, first, sizeof first, 0, f->path, err);
     if (!rc)
         rc = sw_npy_header_bytes(first, f->path, &bytes, err);
+
     if (!rc && bytes > file_bytes)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: ends after %llu bytes, inside its header of %zu",
                         f->path, (unsigned long long)file_bytes, bytes);
+
     if (rc)
         return rc;
+
     unsigned char *head = sw_os()->alloc(bytes);
     if (!head)
         return sw_err_nomem(err, f->path, bytes);
+
     rc = sw_os_pread_all(f->fd, head, bytes, 0, f->path, err);
     if (!rc)
         rc = sw_npy_parse(head, bytes, f->path, &f->header, err);
     sw_free(head);
+
     return rc;
 }
 
@@ -39,6 +46,7 @@ static int check_size(const struct sw_npy_file *f, uint64_t file_bytes, struct s
     const uint64_t want = h->data_offset + h->count * sw_npy_dtype_bytes(h->dtype);
     if (file_bytes == want)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_FORMAT,
                       "%s: has %llu bytes, but its header requires %llu: %llu values of type %s",
                       f->path, (unsigned long long)file_bytes, (unsigned long long)want,
@@ -48,10 +56,12 @@ static int check_size(const struct sw_npy_file *f, uint64_t file_bytes, struct s
 int sw_npy_open(struct sw_npy_file *f, const char *path, struct sw_err *err)
 {
     uint64_t file_bytes;
+
     *f = (struct sw_npy_file){0};
     f->path = sw_strdup(path);
     if (!f->path)
         return sw_err_nomem(err, "the name of an array", strlen(path) + 1);
+
     int rc = sw_os_open_regular(path, &f->fd, &file_bytes, err);
     f->is_open = !rc;
     if (!rc)
@@ -60,6 +70,7 @@ int sw_npy_open(struct sw_npy_file *f, const char *path, struct sw_err *err)
         rc = check_size(f, file_bytes, err);
     if (rc)
         sw_npy_close(f);
+
     return rc;
 }
 
@@ -77,6 +88,7 @@ static int read_values(const struct sw_npy_file *f, int64_t first, int64_t count
 {
     const struct sw_npy_header *h = &f->header;
     const size_t size = sw_npy_dtype_bytes(h->dtype);
+
     for (int64_t done = 0; done < count; done += room) {
         const int64_t n = count - done < room ? count - done : room;
         const uint64_t offset = h->data_offset + (uint64_t)(first + done) * size;
@@ -90,6 +102,7 @@ static int read_values(const struct sw_npy_file *f, int64_t first, int64_t count
             return sw_err_prefix(err, rc, "%s: row %lld", f->path,
                                  (long long)((first + done + at) / sw_npy_row_count(h)));
     }
+
     return SW_OK;
 }
 
@@ -102,15 +115,18 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: rows %lld to %lld are out of range: the array has %lld", f->path,
                           (long long)first, (long long)(first + rows - 1), (long long)have);
+
     const size_t size = sw_npy_dtype_bytes(h->dtype);
     int64_t room = (int64_t)(CONVERT_BYTES / size);
     if (room > rows * per_row)
         room = rows * per_row;
     if (room == 0)
         return SW_OK;
+
     unsigned char *buf = sw_os()->alloc((size_t)room * size);
     if (!buf)
         return sw_err_nomem(err, "conversion of an array", (size_t)room * size);
+
     int rc = read_values(f, first * per_row, rows * per_row, to, out, buf, room, err);
     sw_free(buf);
     return rc;
@@ -122,16 +138,20 @@ static void fill_header(const struct sw_npy_writer *w, char head[HEADER_BYTES])
     static const char *const descr[] = {[SW_F32] = "<f4", [SW_I32] = "<i4", [SW_U8] = "|u1"};
     const uint16_t length = HEADER_BYTES - PREFIX_BYTES;
     const size_t room = HEADER_BYTES;
+
     memset(head, ' ', HEADER_BYTES);
     memcpy(head, "\x93NUMPY\x01\x00", 8);
     memcpy(head + 8, &length, sizeof length);
+
     size_t n = PREFIX_BYTES;
+
     n += (size_t)snprintf(head + n, room - n,
                           "{'descr': '%s', 'fortran_order': False, 'shape': (%lld,",
                           descr[w->dtype], (long long)w->rows);
     for (int i = 0; i < w->row_ndim; i++)
         n += (size_t)snprintf(head + n, room - n, "%s%lld", i ? ", " : " ",
                               (long long)w->row_shape[i]);
+
     n += (size_t)snprintf(head + n, room - n, "), }");
     head[n] = ' ';
     head[HEADER_BYTES - 1] = '\n';
@@ -140,13 +160,16 @@ static void fill_header(const struct sw_npy_writer *w, char head[HEADER_BYTES])
 static int start_file(struct sw_npy_writer *w, const char *path, struct sw_err *err)
 {
     char head[HEADER_BYTES];
+
     int rc = sw_os_new_file_begin(&w->file, path, 0666, err);
     if (rc)
         return rc;
+
     fill_header(w, head);
     rc = sw_os_write_all(w->file.fd, head, sizeof head, path, err);
     if (rc)
         sw_npy_writer_abandon(w);
+
     return rc;
 }
 
@@ -154,6 +177,7 @@ int sw_npy_writer_begin(struct sw_npy_writer *w, const char *path, enum sw_dtype
                         int row_ndim, const int64_t *row_shape, struct sw_err *err)
 {
     *w = (struct sw_npy_writer){.file.fd = -1, .dtype = dtype, .row_ndim = row_ndim};
+
     uint64_t bytes = sw_dtype_bytes(dtype);
     bool fits = row_ndim >= 0 && row_ndim < SW_NPY_MAX_DIMS;
     for (int i = 0; fits && i < row_ndim; i++) {
@@ -162,11 +186,13 @@ int sw_npy_writer_begin(struct sw_npy_writer *w, const char *path, enum sw_dtype
                !__builtin_mul_overflow(bytes, (uint64_t)row_shape[i], &bytes) &&
                bytes < UINT64_C(1) << 62;
     }
+
     if (!fits)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: invalid row shape with %d dimensions: at most %d are supported, "
                           "none negative",
                           path, row_ndim, SW_NPY_MAX_DIMS - 1);
+
     w->row_bytes = (size_t)bytes;
     return start_file(w, path, err);
 }
@@ -182,12 +208,15 @@ int sw_npy_append(struct sw_npy_writer *w, int64_t rows, const void *values, str
 int sw_npy_writer_commit(struct sw_npy_writer *w, struct sw_err *err)
 {
     char head[HEADER_BYTES];
+
     fill_header(w, head);
+
     int rc = sw_os_pwrite_all(w->file.fd, head, sizeof head, 0, w->file.path, err);
     if (!rc)
         rc = sw_os_new_file_commit(&w->file, err);
     if (rc)
         sw_npy_writer_abandon(w);
+
     return rc;
 }
 
@@ -200,13 +229,16 @@ int sw_npy_write(const char *path, enum sw_dtype dtype, int ndim, const int64_t 
                  const void *values, struct sw_err *err)
 {
     struct sw_npy_writer w = {.file.fd = -1};
+
     if (ndim < 1)
         return sw_err_set(err, SW_ERR_INVALID, "%s: an array without dimensions", path);
+
     int rc = sw_npy_writer_begin(&w, path, dtype, ndim - 1, shape + 1, err);
     if (!rc)
         rc = sw_npy_append(&w, shape[0], values, err);
     if (!rc)
         rc = sw_npy_writer_commit(&w, err);
     sw_npy_writer_abandon(&w);
+
     return rc;
 }

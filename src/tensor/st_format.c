@@ -39,9 +39,11 @@ enum sw_st_dtype sw_st_dtype_of(enum sw_dtype t)
 bool sw_st_size(enum sw_st_dtype t, int ndim, const int64_t *shape, uint64_t *bytes)
 {
     uint64_t product = dtypes[t].bytes;
+
     for (int i = 0; i < ndim; i++)
         if (shape[i] < 0 || __builtin_mul_overflow(product, (uint64_t)shape[i], &product))
             return false;
+
     *bytes = product;
     return product < 1ull << 62;
 }

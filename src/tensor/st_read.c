@@ -27,6 +27,7 @@ void sw_st_close(struct sw_st_file *f)
 {
     if (!f)
         return;
+
     if (f->fd >= 0)
         sw_os()->close(f->fd);
     sw_json_free(f->header);
@@ -42,17 +43,21 @@ static int read_sizes(struct sw_st_file *f, uint64_t *header_bytes, struct sw_er
 {
     struct stat st;
     unsigned char b[SW_ST_LENGTH_BYTES];
+
     if (sw_os()->fstat(f->fd, &st) != 0)
         return sw_err_errno(err, errno, "cannot stat %s", f->path);
     if (!S_ISREG(st.st_mode))
         return sw_err_set(err, SW_ERR_INVALID, "not a regular file");
+
     f->file_bytes = (uint64_t)st.st_size;
     if (f->file_bytes < SW_ST_LENGTH_BYTES + 2)
         return sw_err_set(err, SW_ERR_FORMAT, "too short for a safetensors file: %llu bytes",
                           (unsigned long long)f->file_bytes);
+
     int rc = sw_os_pread_all(f->fd, b, sizeof b, 0, "the header's length", err);
     if (rc != SW_OK)
         return rc;
+
     *header_bytes = 0;
     for (int i = SW_ST_LENGTH_BYTES - 1; i >= 0; i--)
         *header_bytes = *header_bytes << 8 | b[i];
@@ -62,6 +67,7 @@ static int read_sizes(struct sw_st_file *f, uint64_t *header_bytes, struct sw_er
                           "safetensors file, or truncated",
                           (unsigned long long)*header_bytes, (unsigned long long)f->file_bytes,
                           SW_ST_MAX_HEADER);
+
     f->data_at = SW_ST_LENGTH_BYTES + *header_bytes;
     return SW_OK;
 }
@@ -69,9 +75,11 @@ static int read_sizes(struct sw_st_file *f, uint64_t *header_bytes, struct sw_er
 static int read_header(struct sw_st_file *f, struct sw_err *err)
 {
     uint64_t bytes = 0;
+
     int rc = read_sizes(f, &bytes, err);
     if (rc != SW_OK)
         return rc;
+
     char *text = sw_os()->alloc(bytes ? bytes : 1);
     if (!text)
         return sw_err_nomem(err, "header of a safetensors file", bytes);
@@ -82,7 +90,9 @@ static int read_header(struct sw_st_file *f, struct sw_err *err)
         rc = sw_err_set(err, SW_ERR_FORMAT, "the header does not begin with '{'");
         goto out;
     }
+
     rc = sw_json_parse(text, bytes, &f->header, err);
+
 out:
     sw_free(text);
     return rc;
@@ -92,9 +102,11 @@ static int check_metadata(struct sw_st_file *f, const struct sw_json *m, struct 
 {
     if (m->type != SW_JSON_OBJECT)
         return sw_err_set(err, SW_ERR_FORMAT, "__metadata__ is not an object");
+
     for (const struct sw_json *v = m->first; v; v = v->next)
         if (v->type != SW_JSON_STRING)
             return sw_err_set(err, SW_ERR_FORMAT, "metadata %.200s is not a string", v->key);
+
     f->metadata = m;
     return SW_OK;
 }
@@ -103,8 +115,10 @@ static int read_shape(const struct sw_json *shape, struct sw_st_entry *e, struct
 {
     if (!shape || shape->type != SW_JSON_ARRAY)
         return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s has no shape", e->name);
+
     for (const struct sw_json *v = shape->first; v; v = v->next) {
         uint64_t dim;
+
         if (e->ndim == SW_ST_MAX_DIMS)
             return sw_err_set(err, SW_ERR_UNSUPPORTED, "tensor %.200s has more than %d dimensions",
                               e->name, SW_ST_MAX_DIMS);
@@ -112,8 +126,10 @@ static int read_shape(const struct sw_json *shape, struct sw_st_entry *e, struct
             return sw_err_set(err, SW_ERR_FORMAT,
                               "tensor %.200s: dimension %d is not a non-negative integer", e->name,
                               e->ndim);
+
         e->shape[e->ndim++] = (int64_t)dim;
     }
+
     return SW_OK;
 }
 
@@ -121,11 +137,13 @@ static int read_dtype(const struct sw_json *dtype, struct sw_st_entry *e, struct
 {
     if (!dtype || dtype->type != SW_JSON_STRING)
         return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s has no dtype", e->name);
+
     int t = sw_st_dtype_from_name(dtype->string);
     if (t < 0)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "tensor %.200s has dtype %.20s; known are F64 I64 U64 F32 I32 U8",
                           e->name, dtype->string);
+
     e->dtype = (enum sw_st_dtype)t;
     return SW_OK;
 }
@@ -139,16 +157,19 @@ static int read_offsets(const struct sw_st_file *f, const struct sw_json *offset
     if (!v || !v->next || v->next->next || !sw_json_as_size(v, &begin) ||
         !sw_json_as_size(v->next, &end))
         return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s has no pair of data_offsets", e->name);
+
     if (begin > end || end > data_bytes)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "tensor %.200s claims bytes %llu to %llu of %llu; the file is damaged or "
                           "truncated",
                           e->name, (unsigned long long)begin, (unsigned long long)end,
                           (unsigned long long)data_bytes);
+
     if (!sw_st_size(e->dtype, e->ndim, e->shape, &bytes) || bytes != end - begin)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "tensor %.200s: its shape does not match its %llu bytes", e->name,
                           (unsigned long long)(end - begin));
+
     e->offset = f->data_at + begin;
     e->bytes = bytes;
     return SW_OK;
@@ -160,12 +181,14 @@ static int read_entry(const struct sw_st_file *f, const struct sw_json *v, struc
     *e = (struct sw_st_entry){.name = v->key};
     if (v->type != SW_JSON_OBJECT)
         return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s is not an object", v->key);
+
     int rc = read_dtype(sw_json_get(v, "dtype"), e, err);
     if (rc != SW_OK)
         return rc;
     rc = read_shape(sw_json_get(v, "shape"), e, err);
     if (rc != SW_OK)
         return rc;
+
     return read_offsets(f, sw_json_get(v, "data_offsets"), e, err);
 }
 
@@ -187,18 +210,21 @@ static int compare_name(const void *a, const void *b)
 static int read_entries(struct sw_st_file *f, struct sw_err *err)
 {
     size_t count = 0;
+
     for (const struct sw_json *v = f->header->first; v; v = v->next)
         count++;
     f->entry = sw_calloc(count, sizeof *f->entry);
     f->by_name = sw_calloc(count, sizeof *f->by_name);
     if (!f->entry || !f->by_name)
         return sw_err_nomem(err, "list of tensors", count * sizeof *f->entry);
+
     for (const struct sw_json *v = f->header->first; v; v = v->next) {
         int rc = strcmp(v->key, SW_ST_METADATA) == 0 ? check_metadata(f, v, err)
                                                      : read_entry(f, v, &f->entry[f->count++], err);
         if (rc != SW_OK)
             return rc;
     }
+
     qsort(f->entry, f->count, sizeof *f->entry, compare_place);
     return SW_OK;
 }
@@ -206,16 +232,20 @@ static int read_entries(struct sw_st_file *f, struct sw_err *err)
 static int check_coverage(const struct sw_st_file *f, struct sw_err *err)
 {
     uint64_t at = f->data_at;
+
     for (size_t i = 0; i < f->count; i++) {
         const struct sw_st_entry *e = &f->entry[i];
         if (e->offset != at)
             return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s %s", e->name,
                               e->offset > at ? "follows a gap" : "overlaps another tensor");
+
         at += e->bytes;
     }
+
     if (at != f->file_bytes)
         return sw_err_set(err, SW_ERR_FORMAT, "%llu bytes after the last tensor",
                           (unsigned long long)(f->file_bytes - at));
+
     return SW_OK;
 }
 
@@ -226,22 +256,29 @@ static int hash_file(const struct sw_st_file *f, uint64_t n, struct sw_hash *has
     struct sw_hash_state *state = sw_hash_new();
     unsigned char *buf = sw_os()->alloc(SW_ST_CHUNK_BYTES);
     int rc = SW_OK;
+
     if (!state || !buf) {
         rc = sw_err_nomem(err, "buffer of a safetensors file", SW_ST_CHUNK_BYTES);
         goto out;
     }
+
     for (uint64_t at = 0; at < n;) {
         size_t part = n - at < SW_ST_CHUNK_BYTES ? (size_t)(n - at) : SW_ST_CHUNK_BYTES;
+
         rc = sw_os_pread_all(f->fd, buf, part, (off_t)at, "the file", err);
         if (rc != SW_OK)
             goto out;
+
         sw_hash_update(state, buf, part);
         at += part;
     }
+
     *hash = sw_hash_finish(state);
+
 out:
     sw_hash_free(state);
     sw_free(buf);
+
     return rc;
 }
 
@@ -251,28 +288,35 @@ static int verify(struct sw_st_file *f, bool need, struct sw_err *err)
     unsigned char stored[SW_ST_CHECKSUM_BYTES], right[SW_ST_CHECKSUM_BYTES];
     const struct sw_st_entry *last = NULL;
     struct sw_hash hash;
+
     for (size_t i = 0; i < f->count; i++)
         if (strcmp(f->entry[i].name, SW_ST_CHECKSUM) == 0)
             last = &f->entry[i];
+
     if (!last)
         return need ? sw_err_set(err, SW_ERR_FORMAT,
                                  "sw.checksum is missing: the file is damaged or was not written "
                                  "by singa-ws")
                     : SW_OK;
+
     if (last != &f->entry[f->count - 1] || last->dtype != SW_ST_U8 || last->bytes != sizeof stored)
         return sw_err_set(err, SW_ERR_FORMAT, "sw.checksum is not 16 bytes at the end");
+
     int rc = sw_os_pread_all(f->fd, stored, sizeof stored, (off_t)last->offset, "sw.checksum", err);
     if (rc != SW_OK)
         return rc;
     rc = hash_file(f, last->offset, &hash, err);
     if (rc != SW_OK)
         return rc;
+
     sw_st_checksum_bytes(hash, right);
     if (memcmp(stored, right, sizeof stored) != 0)
         return sw_err_set(err, SW_ERR_FORMAT, "checksum mismatch: the file is damaged");
+
     sw_hash_hex(hash, f->checksum_hex);
     f->verified = true;
     f->count--;
+
     return SW_OK;
 }
 
@@ -287,6 +331,7 @@ static int read_checked(struct sw_st_file *f, bool need_checksum, struct sw_err 
     rc = check_coverage(f, err);
     if (rc != SW_OK)
         return rc;
+
     return verify(f, need_checksum, err);
 }
 
@@ -296,9 +341,11 @@ static int load(struct sw_st_file *f, bool need_checksum, struct sw_err *err)
     int rc = read_checked(f, need_checksum, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "%s", f->path);
+
     for (size_t i = 0; i < f->count; i++)
         f->by_name[i] = &f->entry[i];
     qsort(f->by_name, f->count, sizeof *f->by_name, compare_name);
+
     return SW_OK;
 }
 
@@ -307,8 +354,10 @@ int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out, st
     struct sw_st_file *f = sw_calloc(1, sizeof *f);
     if (!f)
         return sw_err_nomem(err, path, sizeof *f);
+
     f->fd = -1;
     f->path = sw_strdup(path);
+
     int rc = SW_OK;
     if (!f->path)
         rc = sw_err_nomem(err, path, strlen(path) + 1);
@@ -316,10 +365,12 @@ int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out, st
         rc = sw_err_errno(err, errno, "cannot open %s", path);
     else
         rc = load(f, need_checksum, err);
+
     if (rc != SW_OK) {
         sw_st_close(f);
         return rc;
     }
+
     *out = f;
     return SW_OK;
 }
@@ -329,6 +380,7 @@ int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err)
     unsigned char end[SW_ST_CHECKSUM_BYTES];
     struct stat st;
     int fd = sw_os()->open(path, O_RDONLY | O_NONBLOCK, 0), rc = SW_OK;
+
     if (fd < 0 || sw_os()->fstat(fd, &st) != 0)
         rc = sw_err_errno(err, errno, "cannot open %s", path);
     else if (st.st_size < (off_t)sizeof end)
@@ -336,10 +388,12 @@ int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err)
                         (long long)st.st_size);
     else
         rc = sw_os_pread_all(fd, end, sizeof end, st.st_size - (off_t)sizeof end, path, err);
+
     for (size_t i = 0; rc == SW_OK && i < sizeof end; i++)
         snprintf(hex + 2 * i, 3, "%02x", end[i]);
     if (fd >= 0)
         sw_os()->close(fd);
+
     return rc;
 }
 
@@ -369,6 +423,7 @@ const struct sw_st_entry *sw_st_find(const struct sw_st_file *f, const char *nam
     const struct sw_st_entry *wanted = &key;
     const struct sw_st_entry **found =
         bsearch(&wanted, f->by_name, f->count, sizeof *f->by_name, compare_name);
+
     return found ? *found : NULL;
 }
 
@@ -381,10 +436,12 @@ const char *sw_st_metadata(const struct sw_st_file *f, const char *key)
 bool sw_st_metadata_at(const struct sw_st_file *f, size_t i, const char **key, const char **value)
 {
     const struct sw_json *v = f->metadata ? f->metadata->first : NULL;
+
     while (v && i--)
         v = v->next;
     if (!v)
         return false;
+
     *key = v->key;
     *value = v->string;
     return true;
@@ -397,6 +454,7 @@ int sw_st_read(const struct sw_st_file *f, const struct sw_st_entry *e, uint64_t
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: bytes %llu and %zu more of tensor %.200s, which has %llu", f->path,
                           (unsigned long long)first, n, e->name, (unsigned long long)e->bytes);
+
     int rc = sw_os_pread_all(f->fd, buffer, n, (off_t)(e->offset + first), e->name, err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s", f->path);
 }

@@ -13,6 +13,7 @@ static int64_t rows_at_once(const struct sw_tensor *t)
     size_t row_bytes = sw_tensor_row_bytes(t);
     int64_t step = sw_tensor_row_step(t), rows = sw_tensor_rows(t);
     int64_t fit = row_bytes ? (int64_t)(CONVERT_BYTES / row_bytes) : rows;
+
     if (step)
         fit = fit < step ? step : fit / step * step;
     return fit < rows ? fit : rows;
@@ -40,9 +41,11 @@ static int load_rows(const struct pass *p, int64_t first, int64_t rows, void *bu
                      struct sw_err *err)
 {
     uint64_t from = (uint64_t)first * sw_tensor_row_bytes(p->tensor);
+
     int rc = sw_st_read(p->file, p->entry, from, n, buf, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_tensor_write_rows(p->tensor, p->stream, first, rows, buf, err);
 }
 
@@ -55,14 +58,17 @@ static int run_pass(const struct pass *p,
     size_t row_bytes = sw_tensor_row_bytes(p->tensor), bytes = (size_t)most * row_bytes;
     if (bytes == 0)
         return SW_OK;
+
     void *buf = sw_os()->alloc(bytes);
     if (!buf)
         return sw_err_nomem(err, "conversion of a tensor", bytes);
+
     int rc = SW_OK;
     for (int64_t first = 0; rc == SW_OK && first < rows; first += most) {
         int64_t n = rows - first < most ? rows - first : most;
         rc = move(p, first, n, buf, (size_t)n * row_bytes, err);
     }
+
     sw_free(buf);
     return rc;
 }
@@ -86,12 +92,15 @@ static void add_shape(struct sw_buf *b, const char *dtype, int ndim, const int64
 static int refuse_shape(const struct sw_st_entry *e, const struct sw_tensor *t, struct sw_err *err)
 {
     struct sw_buf has = {0}, wants = {0};
+
     add_shape(&has, sw_st_dtype_name(e->dtype), e->ndim, e->shape);
     add_shape(&wants, sw_st_dtype_name(sw_st_dtype_of(t->desc.dtype)), t->desc.ndim, t->desc.dim);
+
     int rc = sw_err_set(err, SW_ERR_INVALID, "tensor %.200s is %s in the file, but %s is needed",
                         e->name, sw_buf_text(&has), sw_buf_text(&wants));
     sw_buf_fini(&has);
     sw_buf_fini(&wants);
+
     return rc;
 }
 
@@ -104,6 +113,7 @@ int sw_st_read_tensor(const struct sw_st_file *f, const char *name, struct sw_te
     if (e->dtype != sw_st_dtype_of(t->desc.dtype) || e->ndim != t->desc.ndim ||
         memcmp(e->shape, t->desc.dim, (size_t)e->ndim * sizeof *e->shape) != 0)
         return refuse_shape(e, t, err);
+
     struct pass p = {.tensor = t, .stream = stream, .file = f, .entry = e};
     return run_pass(&p, load_rows, err);
 }

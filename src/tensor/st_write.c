@@ -38,12 +38,15 @@ void sw_st_writer_free(struct sw_st_writer *w)
 {
     if (!w)
         return;
+
     for (int64_t i = 0; i < w->item_count; i++)
         sw_free(w->items[i].name);
+
     for (int64_t i = 0; i < w->pair_count; i++) {
         sw_free(w->pairs[i].key);
         sw_free(w->pairs[i].value);
     }
+
     sw_free(w->items);
     sw_free(w->pairs);
     sw_free(w);
@@ -54,19 +57,23 @@ int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *v
 {
     if (!sw_utf8_is_valid(key) || !sw_utf8_is_valid(value))
         return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is not UTF-8", key);
+
     for (int64_t i = 0; i < w->pair_count; i++)
         if (strcmp(w->pairs[i].key, key) == 0)
             return sw_err_set(err, SW_ERR_INVALID, "metadata key %.200s already exists", key);
+
     int rc = sw_grow(&w->pairs, sizeof *w->pairs, w->pair_count, &w->pair_room, 16,
                      "list of a safetensors file", err);
     if (rc != SW_OK)
         return rc;
+
     struct pair p = {.key = sw_strdup(key), .value = sw_strdup(value)};
     if (!p.key || !p.value) {
         sw_free(p.key);
         sw_free(p.value);
         return sw_err_nomem(err, "metadata", strlen(key) + strlen(value) + 2);
     }
+
     w->pairs[w->pair_count++] = p;
     return SW_OK;
 }
@@ -77,9 +84,11 @@ static int check_name(const struct sw_st_writer *w, const char *name, struct sw_
         return sw_err_set(err, SW_ERR_INVALID, "a tensor's name is empty or not UTF-8");
     if (strcmp(name, SW_ST_CHECKSUM) == 0 || strcmp(name, SW_ST_METADATA) == 0)
         return sw_err_set(err, SW_ERR_INVALID, "the tensor name %s is reserved", name);
+
     for (int64_t i = 0; i < w->item_count; i++)
         if (strcmp(w->items[i].name, name) == 0)
             return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s already exists", name);
+
     return SW_OK;
 }
 
@@ -91,6 +100,7 @@ static int add_item(struct sw_st_writer *w, const char *name, struct item item, 
         return rc;
     if (!sw_st_size(item.dtype, item.ndim, item.shape, &item.bytes))
         return sw_err_set(err, SW_ERR_INVALID, "the size of tensor %.200s overflows", name);
+
     rc = sw_grow(&w->items, sizeof *w->items, w->item_count, &w->item_room, 16,
                  "list of a safetensors file", err);
     if (rc != SW_OK)
@@ -98,6 +108,7 @@ static int add_item(struct sw_st_writer *w, const char *name, struct item item, 
     item.name = sw_strdup(name);
     if (!item.name)
         return sw_err_nomem(err, name, strlen(name) + 1);
+
     w->items[w->item_count++] = item;
     return SW_OK;
 }
@@ -109,6 +120,7 @@ int sw_st_writer_add(struct sw_st_writer *w, const char *name, enum sw_st_dtype 
     if (ndim < 0 || ndim > SW_ST_MAX_DIMS)
         return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s has %d dimensions, the limit is %d",
                           name, ndim, SW_ST_MAX_DIMS);
+
     if (ndim)
         memcpy(item.shape, shape, (size_t)ndim * sizeof *shape);
     return add_item(w, name, item, err);
@@ -118,9 +130,11 @@ int sw_st_writer_add_tensor(struct sw_st_writer *w, const char *name, const stru
                             struct sw_stream *stream, struct sw_err *err)
 {
     struct item item = {.dtype = sw_st_dtype_of(t->desc.dtype), .ndim = t->desc.ndim};
+
     memcpy(item.shape, t->desc.dim, (size_t)item.ndim * sizeof *item.shape);
     item.tensor = t;
     item.stream = stream;
+
     return add_item(w, name, item, err);
 }
 
@@ -144,6 +158,7 @@ static void describe_metadata(const struct sw_st_writer *w, struct sw_json_write
 {
     if (!w->pair_count)
         return;
+
     sw_json_open_object(j, SW_ST_METADATA);
     for (int64_t i = 0; i < w->pair_count; i++)
         sw_json_string(j, w->pairs[i].key, w->pairs[i].value);
@@ -156,9 +171,11 @@ static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struc
     static const int64_t checksum_shape[] = {SW_ST_CHECKSUM_BYTES};
     struct sw_json_writer j;
     uint64_t at = 0;
+
     sw_json_begin(&j, text);
     sw_json_open_object(&j, NULL);
     describe_metadata(w, &j);
+
     for (size_t size = 8; size; size /= 2) {
         for (int64_t i = 0; i < w->item_count; i++) {
             const struct item *item = &w->items[i];
@@ -166,10 +183,12 @@ static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struc
                 continue;
             if (item->bytes > (1ull << 62) - at)
                 return sw_err_set(err, SW_ERR_INVALID, "the sizes of all tensors overflow");
+
             describe(&j, item->name, item->dtype, item->ndim, item->shape, at, at + item->bytes);
             at += item->bytes;
         }
     }
+
     describe(&j, SW_ST_CHECKSUM, SW_ST_U8, 1, checksum_shape, at, at + SW_ST_CHECKSUM_BYTES);
     sw_json_close_object(&j);
     while (text->length % 8 && !text->failed)
@@ -179,21 +198,25 @@ static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struc
     if (text->length > SW_ST_MAX_HEADER)
         return sw_err_set(err, SW_ERR_INVALID, "a header of %zu bytes, the format's limit is %d",
                           text->length, SW_ST_MAX_HEADER);
+
     return SW_OK;
 }
 
 static int put_item(struct sw_st_sink *s, const struct item *item, struct sw_err *err)
 {
     s->expected = item->bytes;
+
     int rc = item->tensor ? sw_st_emit_tensor(item->tensor, item->stream, s, err)
                           : item->source(item->user, s, err);
     if (rc != SW_OK)
         goto fail;
     if (!s->expected)
         return SW_OK;
+
     rc = sw_err_set(err, SW_ERR_INVALID, "the source returned %llu of %llu bytes",
                     (unsigned long long)(item->bytes - s->expected),
                     (unsigned long long)item->bytes);
+
 fail:
     return sw_err_prefix(err, rc, "tensor %.200s", item->name);
 }
@@ -201,14 +224,18 @@ fail:
 static int put_header(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_err *err)
 {
     struct sw_buf header = {0};
+
     int rc = build_header(w, &header, err);
     if (rc != SW_OK)
         goto out;
+
     uint64_t length = header.length;
     rc = sw_st_put(s, &length, SW_ST_LENGTH_BYTES, err);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_st_put(s, header.text, header.length, err);
+
 out:
     sw_buf_fini(&header);
     return rc;
@@ -221,10 +248,12 @@ static int put_values(const struct sw_st_writer *w, struct sw_st_sink *s, struct
         for (int64_t i = 0; i < w->item_count; i++) {
             if (sw_st_dtype_bytes(w->items[i].dtype) != size)
                 continue;
+
             int rc = put_item(s, &w->items[i], err);
             if (rc != SW_OK)
                 return rc;
         }
+
     return SW_OK;
 }
 
@@ -232,6 +261,7 @@ static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, st
                           struct sw_err *err)
 {
     unsigned char checksum[SW_ST_CHECKSUM_BYTES];
+
     int rc = put_header(w, s, err);
     if (rc != SW_OK)
         return rc;
@@ -241,11 +271,14 @@ static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, st
     rc = sw_st_flush(s, err);
     if (rc != SW_OK)
         return rc;
+
     *hash = sw_hash_finish(s->hash);
     sw_st_checksum_bytes(*hash, checksum);
+
     rc = sw_st_put(s, checksum, sizeof checksum, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_st_flush(s, err);
 }
 
@@ -256,6 +289,7 @@ int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, ui
     struct sw_new_file file = {.fd = -1};
     struct sw_hash hash;
     int rc = SW_OK;
+
     sink.hash = sw_hash_new();
     if (!sink.buf || !sink.hash) {
         rc = sw_err_nomem(err, "buffer of a safetensors file", SW_ST_CHUNK_BYTES);
@@ -264,6 +298,7 @@ int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, ui
     rc = sw_os_new_file_begin(&file, path, mode, err);
     if (rc != SW_OK)
         goto out;
+
     sink.fd = file.fd;
     rc = put_everything(w, &sink, &hash, err);
     if (rc != SW_OK)
@@ -271,13 +306,16 @@ int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, ui
     rc = sw_os_new_file_commit(&file, err);
     if (rc != SW_OK)
         goto out;
+
     if (bytes)
         *bytes = sink.written;
     if (checksum_hex)
         sw_hash_hex(hash, checksum_hex);
+
 out:
     sw_os_new_file_abandon(&file);
     sw_hash_free(sink.hash);
     sw_free(sink.buf);
+
     return rc;
 }

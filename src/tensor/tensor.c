@@ -18,19 +18,24 @@ int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const ch
     size_t bytes = sw_desc_bytes(desc);
     if (bytes >= SIZE_MAX / 2)
         return sw_err_set(err, SW_ERR_INVALID, "the size of %s overflows", what);
+
     struct sw_tensor *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, what, sizeof *t);
+
     *t = (struct sw_tensor){.desc = *desc, .device = device, .owned = true};
+
     int rc = SW_OK;
     if (device)
         rc = sw_device_alloc(device, bytes, what, &t->data, err);
     else if (!(t->data = sw_calloc(bytes, 1)))
         rc = sw_err_nomem(err, what, bytes);
+
     if (rc != SW_OK) {
         sw_free(t);
         return rc;
     }
+
     *out = t;
     return SW_OK;
 }
@@ -41,6 +46,7 @@ void sw_tensor_free(struct sw_tensor *t)
         sw_device_free(t->device, t->data, sw_desc_bytes(&t->desc));
     else if (t && t->owned)
         sw_free(t->data);
+
     sw_free(t);
 }
 
@@ -63,9 +69,11 @@ size_t sw_tensor_row_bytes(const struct sw_tensor *t)
 static int64_t batch_block(const struct sw_desc *d)
 {
     int64_t block = 1;
+
     for (int i = 0; i < d->nblock; i++)
         if (d->block_dim[i] == 0)
             block *= d->block[i];
+
     return block;
 }
 
@@ -75,10 +83,12 @@ int64_t sw_tensor_row_step(const struct sw_tensor *t)
     int64_t rows = sw_tensor_rows(t), block = batch_block(d);
     if (rows <= block || d->ndim == 0)
         return rows;
+
     /* Rows can be separated only if one step ends before the next begins in storage. */
     struct sw_desc one = *d;
     one.dim[0] = block;
     one.padded[0] = block;
+
     return sw_desc_storage(&one) <= d->stride[0] ? block : rows;
 }
 
@@ -94,13 +104,16 @@ static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, stru
             "%lld rows from row %lld are out of range or unaligned: the tensor has %lld "
             "rows, in blocks of %lld",
             (long long)rows, (long long)first, (long long)all, (long long)step);
+
     *part = t->desc;
     *at = 0;
     if (part->ndim == 0 || rows == all)
         return SW_OK;
+
     part->dim[0] = rows;
     part->padded[0] = (rows + block - 1) / block * block;
     *at = (size_t)(first / block * part->stride[0]) * sw_dtype_bytes(part->dtype);
+
     return SW_OK;
 }
 
@@ -112,12 +125,14 @@ static int read_staged(struct sw_stream *stream, const struct sw_desc *d, const 
     void *stage = sw_os()->alloc(bytes);
     if (!stage)
         return sw_err_nomem(err, "staging of a tensor", bytes);
+
     int rc = sw_copy(stream, stage, stored, bytes, err);
     int waited = sw_stream_wait(stream, rc == SW_OK ? err : NULL);
     rc = rc == SW_OK ? waited : rc;
     if (rc == SW_OK)
         sw_desc_to_plain(d, stage, plain);
     sw_free(stage);
+
     return rc;
 }
 
@@ -128,10 +143,13 @@ static int write_staged(struct sw_stream *stream, const struct sw_desc *d, const
     void *stage = sw_calloc(bytes, 1);
     if (!stage)
         return sw_err_nomem(err, "staging of a tensor", bytes);
+
     sw_desc_from_plain(d, plain, stage);
+
     int rc = sw_copy(stream, stored, stage, bytes, err);
     int waited = sw_stream_wait(stream, rc == SW_OK ? err : NULL);
     sw_free(stage);
+
     return rc == SW_OK ? waited : rc;
 }
 
@@ -140,15 +158,19 @@ int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int
 {
     struct sw_desc part;
     size_t at = 0;
+
     int rc = cut_rows(t, first, rows, &part, &at, err);
     if (rc != SW_OK || sw_desc_count(&part) == 0)
         return rc;
+
     const unsigned char *stored = (const unsigned char *)t->data + at;
     if (!host_reaches(t))
         return read_staged(stream, &part, stored, plain, err);
+
     rc = stream ? sw_stream_wait(stream, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     sw_desc_to_plain(&part, stored, plain);
     return SW_OK;
 }
@@ -158,15 +180,19 @@ int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t 
 {
     struct sw_desc part;
     size_t at = 0;
+
     int rc = cut_rows(t, first, rows, &part, &at, err);
     if (rc != SW_OK || sw_desc_count(&part) == 0)
         return rc;
+
     unsigned char *stored = (unsigned char *)t->data + at;
     if (!host_reaches(t))
         return write_staged(stream, &part, plain, stored, err);
+
     rc = stream ? sw_stream_wait(stream, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     sw_desc_from_plain(&part, plain, stored);
     return SW_OK;
 }

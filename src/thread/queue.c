@@ -13,12 +13,15 @@ int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity, struct
             err, SW_ERR_INVALID,
             "a queue needs an item size and a capacity of at least 1, not %zu bytes and %zu items",
             item_bytes, capacity);
+
     q->items = sw_calloc(capacity, item_bytes);
     if (!q->items)
         return sw_err_nomem(err, "queue", capacity * item_bytes);
+
     sw_mutex_init(&q->lock);
     sw_cond_init(&q->not_empty);
     sw_cond_init(&q->not_full);
+
     return SW_OK;
 }
 
@@ -27,6 +30,7 @@ void sw_queue_fini(struct sw_queue *q)
 {
     if (!q->items)
         return;
+
     sw_mutex_fini(&q->lock);
     sw_cond_fini(&q->not_empty);
     sw_cond_fini(&q->not_full);
@@ -54,10 +58,12 @@ static int put(struct sw_queue *q, const void *item)
         return SW_ERR_CANCELLED;
     if (q->count == q->capacity)
         return SW_ERR_BUSY;
+
     size_t tail = (q->head + q->count) % q->capacity;
     memcpy(q->items + tail * q->item_bytes, item, q->item_bytes);
     set_count(q, q->count + 1);
     sw_cond_signal(&q->not_empty);
+
     return SW_OK;
 }
 
@@ -66,6 +72,7 @@ int sw_queue_push(struct sw_queue *q, const void *item)
     sw_mutex_lock(&q->lock);
     while (q->count == q->capacity && !q->closed)
         sw_cond_wait(&q->not_full, &q->lock);
+
     int rc = put(q, item);
     sw_mutex_unlock(&q->lock);
     return rc;
@@ -84,10 +91,12 @@ static int take(struct sw_queue *q, void *item, int empty)
 {
     if (!q->count)
         return q->closed ? SW_ERR_CANCELLED : empty;
+
     memcpy(item, q->items + q->head * q->item_bytes, q->item_bytes);
     q->head = (q->head + 1) % q->capacity;
     set_count(q, q->count - 1);
     sw_cond_signal(&q->not_full);
+
     return SW_OK;
 }
 
@@ -96,6 +105,7 @@ int sw_queue_pop(struct sw_queue *q, void *item)
     sw_mutex_lock(&q->lock);
     while (!q->count && !q->closed)
         sw_cond_wait(&q->not_empty, &q->lock);
+
     int rc = take(q, item, SW_ERR_BUSY);
     sw_mutex_unlock(&q->lock);
     return rc;
@@ -112,12 +122,15 @@ int sw_queue_try_pop(struct sw_queue *q, void *item)
 int sw_queue_pop_ms(struct sw_queue *q, void *item, int timeout_ms)
 {
     int64_t end_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+
     sw_mutex_lock(&q->lock);
+
     while (!q->count && !q->closed) {
         int64_t left_ns = end_ns - sw_os()->monotonic_ns();
         if (left_ns <= 0 || !sw_cond_wait_ms(&q->not_empty, &q->lock, (int)(left_ns / 1000000) + 1))
             break;
     }
+
     int rc = take(q, item, SW_ERR_BUSY);
     sw_mutex_unlock(&q->lock);
     return rc;

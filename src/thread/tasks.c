@@ -14,7 +14,9 @@
 static bool read_file(const char *id, const char *file, char *text, size_t bytes)
 {
     char path[64];
+
     snprintf(path, sizeof path, "/proc/self/task/%.16s/%s", id, file);
+
     int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
@@ -22,16 +24,20 @@ static bool read_file(const char *id, const char *file, char *text, size_t bytes
     ssize_t n = sw_os()->read(fd, text, bytes - 1);
     sw_os()->close(fd);
     text[n > 0 ? n : 0] = '\0';
+
     return n > 0;
 }
 
 bool sw_task_parse(const char *line, struct sw_task *out)
 {
     const char *open = strchr(line, '('), *close = strrchr(line, ')');
+
     unsigned long long user, system;
+
     char state;
     if (!open || !close || close < open)
         return false;
+
     /* Fields 3, 14 and 15: the state, and the time in user mode and in the kernel. */
     if (sscanf(close + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &state, &user,
                &system) != 3)
@@ -39,6 +45,7 @@ bool sw_task_parse(const char *line, struct sw_task *out)
 
     *out =
         (struct sw_task){.id = atoi(line), .state = state, .cpu_ticks = (int64_t)(user + system)};
+
     size_t length = (size_t)(close - open - 1);
     memcpy(out->name, open + 1, length < SW_TASK_NAME ? length : SW_TASK_NAME - 1);
     return true;
@@ -47,6 +54,7 @@ bool sw_task_parse(const char *line, struct sw_task *out)
 int sw_tasks_read(struct sw_task *out, int room)
 {
     _Alignas(struct dirent64) char list[4096];
+
     char line[512];
     int count = 0, fd = sw_os()->open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     ssize_t bytes;
@@ -57,12 +65,15 @@ int sw_tasks_read(struct sw_task *out, int room)
     while (count < room && (bytes = getdents64(fd, list, sizeof list)) > 0) {
         for (ssize_t at = 0; at < bytes && count < room;) {
             const struct dirent64 *e = (const void *)(list + at);
+
             at += e->d_reclen;
+
             if (e->d_name[0] != '.' && read_file(e->d_name, "stat", line, sizeof line) &&
                 sw_task_parse(line, &out[count]))
                 count++;
         }
     }
+
     sw_os()->close(fd);
     return count;
 }
@@ -70,6 +81,7 @@ int sw_tasks_read(struct sw_task *out, int room)
 void sw_task_wait_channel(int id, char *out, size_t bytes)
 {
     char name[16];
+
     snprintf(name, sizeof name, "%d", id);
     /* The file contains "0" for a thread that is not blocked, and for a reader without
      * permission. */

@@ -15,6 +15,7 @@
 static void *run_thread(void *arg)
 {
     struct sw_thread *t = arg;
+
     /* The thread names itself, so that threads it starts, such as those of OpenMP, inherit the
      * name. */
     pthread_setname_np(pthread_self(), t->name);
@@ -27,6 +28,7 @@ int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *),
 {
     *t = (struct sw_thread){.main = main, .arg = arg};
     strncpy(t->name, name, sizeof t->name - 1);
+
     /* A new thread inherits the mask, so signals are blocked from its first instruction: they go to
      * the main thread, which alone decides what a Ctrl-C means. SIGBUS is the exception, since a
      * thread causes it itself (base/mapped.h), and the kernel kills a process that blocks it. */
@@ -34,14 +36,17 @@ int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *),
     sigfillset(&all);
     sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+
     int reason = pthread_create(&t->handle, NULL, run_thread, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+
     char limit[96];
     if (reason)
         return sw_err_set(err, SW_ERR_NOMEM, "cannot start thread %s: %s%s", name,
                           reason == EAGAIN ? "too many threads (ulimit -u) or no memory for a stack"
                                            : "refused",
                           sw_memory_limit(limit, sizeof limit));
+
     t->running = true;
     return SW_OK;
 }
@@ -56,15 +61,19 @@ void sw_thread_join(struct sw_thread *t)
 static struct timespec deadline(clockid_t clock, int timeout_ms)
 {
     struct timespec t;
+
     clock_gettime(clock, &t);
+
     if (timeout_ms > 0) {
         t.tv_sec += timeout_ms / 1000;
         t.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
     }
+
     if (t.tv_nsec >= 1000000000) {
         t.tv_nsec -= 1000000000;
         t.tv_sec++;
     }
+
     return t;
 }
 
@@ -72,11 +81,13 @@ bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms)
 {
     if (!t->running)
         return true;
+
     /* The timeout uses the wall clock; setting the clock meanwhile shortens or lengthens the grace
      * period of a shutdown, which is harmless. */
     struct timespec until = deadline(CLOCK_REALTIME, timeout_ms);
     if (pthread_timedjoin_np(t->handle, NULL, &until) != 0)
         return false;
+
     t->running = false;
     return true;
 }
@@ -114,6 +125,7 @@ void sw_mutex_unlock(struct sw_mutex *m)
 void sw_cond_init(struct sw_cond *c)
 {
     pthread_condattr_t attr;
+
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&c->handle, &attr);

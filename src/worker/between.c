@@ -39,6 +39,7 @@ static struct sw_decision decide(void *worker, int64_t t)
 
     /* Clears the checkpoint request only; a stop request stays. */
     int asked = sw_requests_get(job->requests);
+
     __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
 
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span->steps};
@@ -51,6 +52,7 @@ static struct sw_decision decide(void *worker, int64_t t)
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = w->topology->warmup_steps > 0 && t == w->topology->warmup_steps;
     d.rollback = sw_nonfinite_wants_rollback(job->nonfinite);
+
     return d;
 }
 
@@ -60,9 +62,11 @@ int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->topology->is_async)
         return SW_OK;
+
     if (w->rank->rank == 0)
         sw_table_refresh(w->table, sw_table_update_group(w->table, w->rank->table_rank));
     sw_exchange_refresh(w->exchange);
+
     return sw_worker_meet(w, "the values of all groups", err);
 }
 
@@ -79,6 +83,7 @@ static int drain_deltas(struct sw_worker *w, struct sw_err *err)
                           LOOK_MS) == SW_ERR_CANCELLED)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
+
     return sw_worker_meet(w, "deltas of other server groups", err);
 }
 
@@ -93,6 +98,7 @@ static int settle_deltas(struct sw_worker *w, struct sw_err *err)
         if (w->step == w->topology->warmup_steps)
             w->shared.hooks->end_warmup(w->shared.run);
     }
+
     return sw_worker_meet(w, "the merge of server groups", err);
 }
 
@@ -101,6 +107,7 @@ static int merge(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->shared.params->sync)
         return SW_OK;
+
     int rc = settle_deltas(w, err);
     sw_record_sync(w);
     return rc;
@@ -125,6 +132,7 @@ static int merge_groups(struct sw_worker *w, struct sw_err *err)
     rc = sw_nonfinite_roll_back(w, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_refresh_values(w, err);
 }
 
@@ -145,6 +153,7 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     rc = sw_exchange_sync_to_host(w->exchange, (uint64_t)w->step, is_leader(w), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_meet(w, "the parameters of all devices", err);
 }
 
@@ -176,6 +185,7 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
     rc = sw_states_gather(w, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_carries_gather(w, err);
 }
 
@@ -188,6 +198,7 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
     bool left = false;
 
     sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, -1, NULL, sw_os()->monotonic_ns());
+
     int rc = sw_evaluate_pass(w, d->last ? NULL : w->shared.requests, &left, err);
     sw_record_layers(w);
     if (left) {
@@ -198,10 +209,12 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
 
     if (rc != SW_OK)
         return rc;
+
     if (is_leader(w)) {
         sw_record_evaluation(w);
         w->shared.hooks->note_evaluation(w->shared.run, w->step);
     }
+
     return SW_OK;
 }
 
@@ -210,6 +223,7 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
 static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
+
     /* The file also contains parameters that other workers update. */
     int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
@@ -223,6 +237,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
     sw_events_say(w->shared.events, SW_LOG_ERROR, w->unit,
                   "checkpoint %d could not be written and training goes on: %s",
                   w->failures.checkpoints, err->text);
+
     return SW_OK;
 }
 
@@ -234,14 +249,17 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
 
     while (!over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
+
         int rc = sw_gate_wait(w->shared.requests, w->step, is_leader(w), &over, &save, stop, err);
         if (rc != SW_OK)
             return rc;
+
         if (save)
             rc = checkpoint(w, false, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -255,6 +273,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
     if (is_leader(w))
         sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
                       (long long)w->step);
+
     rc = wait_at_gate(w, &d->stop, err);
     if (rc != SW_OK || !is_leader(w))
         return rc;
@@ -263,6 +282,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
                   (long long)w->step);
     if (d->stop && !w->shared.hooks->has_checkpoint(w->shared.run, w->step))
         return checkpoint(w, true, err);
+
     return SW_OK;
 }
 
@@ -282,6 +302,7 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct
         d->last = d->checkpoint = true;
     if (d->last || d->stop)
         return SW_OK;
+
     return w->shared.hooks->rebalance(w->shared.run, w, err);
 }
 
@@ -293,10 +314,12 @@ static int save(struct sw_worker *w, const struct sw_decision *d, struct sw_err 
 
     if (d->last)
         hooks->end_job(w->shared.run, w->step);
+
     bool best =
         w->shared.conf->checkpoint_best && d->evaluate && hooks->is_best(w->shared.run, w->step);
     if (!d->checkpoint && !best)
         return SW_OK;
+
     return checkpoint(w, d->last || d->stop, err);
 }
 
@@ -314,6 +337,7 @@ static int synchronize_for(struct sw_worker *w, const struct sw_decision *d, str
 static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
     int rc = synchronize_for(w, d, err);
+
     sw_record_norms(w);
     if (rc != SW_OK)
         return rc;
@@ -322,14 +346,17 @@ static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *
         rc = evaluate_and_judge(w, d, err);
     if (rc != SW_OK)
         return rc;
+
     if (is_leader(w))
         rc = save(w, d, err);
     if (rc != SW_OK)
         return rc;
+
     if (d->pause && !d->last)
         rc = pause_here(w, d, err);
     if (rc != SW_OK || !w->topology->is_async)
         return rc;
+
     return sw_worker_meet(w, "the first worker's checkpoint",
                           err); /* it reads values that others would update */
 }
@@ -347,12 +374,15 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
     struct sw_decision d = sw_group_decide(all, w->step, decide, w);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
+
     if (w->step <= w->topology->warmup_steps)
         sw_group_call(all, w->step);
+
     int rc = carry_out(w, &d, err);
 
     w->end.over = d.last;
     w->end.stopped = d.stop && !d.last;
     w->timer.charged_ns = sw_os()->monotonic_ns();
+
     return rc;
 }

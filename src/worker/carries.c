@@ -25,6 +25,7 @@ static struct sw_state *find(const struct sw_states *s, const char *layer, const
         if (strncmp(rest, layer, n) == 0 && rest[n] == '.' && sw_str_eq(rest + n + 1, name))
             return &s->items[i];
     }
+
     return NULL;
 }
 
@@ -40,10 +41,12 @@ static int add(const struct sw_worker *w, const struct sw_layer *l, const struct
 
     if (find(s, l->home, c->name))
         return SW_OK;
+
     const int64_t dim[] = {w->topology->update_groups * w->shared.conf->batch, c->whole};
     struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
         return sw_err_nomem(err, "recurrent state", sizeof *more);
+
     s->items = more;
     more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->home, c->name),
                                        .layout = sw_desc_plain(SW_F32, 2, dim),
@@ -51,6 +54,7 @@ static int add(const struct sw_worker *w, const struct sw_layer *l, const struct
                                        .chain = c->chain};
     if (!more[s->count].name)
         return sw_err_nomem(err, "the name of a recurrent state", 0);
+
     s->bytes += sw_desc_bytes(&more[s->count++].layout);
     return SW_OK;
 }
@@ -85,6 +89,7 @@ static int add_all(const struct sw_worker *w, struct sw_err *err)
 
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
+
         for (int k = 0; k < l->carry_count; k++) {
             int rc = check(w, l, &l->carry[k], err);
             if (rc != SW_OK)
@@ -94,6 +99,7 @@ static int add_all(const struct sw_worker *w, struct sw_err *err)
                 return rc;
         }
     }
+
     return SW_OK;
 }
 
@@ -101,11 +107,13 @@ int sw_carries_build(struct sw_job_state *state, const struct sw_worker *workers
                      struct sw_err *err)
 {
     state->reset_after = -1;
+
     for (int w = 0; w < workers->topology->workers; w++) {
         int rc = add_all(&workers[w], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -144,17 +152,21 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 
     for (int split = 0; split < SW_SPLITS; split++) {
         size_t bytes = w->state.recurrent_bytes[split] = worker_bytes(w, split), at = 0;
+
         if (bytes > 0)
             rc = sw_device_alloc(w->device, bytes, "recurrent state", &w->state.recurrent[split],
                                  err);
+
         if (rc != SW_OK)
             return rc;
+
         for (int p = 0; bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
             struct sw_net *net = sw_parts_net(w->parts[split], p);
             sw_net_bind_carries(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_carry_bytes(net);
         }
     }
+
     return SW_OK;
 }
 
@@ -175,11 +187,14 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
     int64_t group_row, group_rows;
 
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
+
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         const int64_t rows = l->dst.desc.dim[0];
+
         /* A layer that only one worker of the group computes has all rows of the group. */
         const int64_t first = chains + (rows == group_rows ? group_row : row);
+
         for (int k = 0; k < l->carry_count; k++) {
             const struct sw_state *s = find(carries_of(w), l->home, l->carry[k].name);
             const struct sw_layer_carry *c = &l->carry[k];
@@ -192,6 +207,7 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
                 return rc;
         }
     }
+
     return SW_OK;
 }
 
@@ -201,6 +217,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 
     if (carries_of(w)->count == 0)
         return SW_OK;
+
     for (int p = 0; p < sw_parts_count(parts); p++) {
         int rc =
             move_net(w, sw_parts_net(parts, p),
@@ -208,6 +225,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_worker_wait(w, err);
 }
 
@@ -216,6 +234,7 @@ int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
     int rc = move(w, true, err);
     if (rc != SW_OK)
         return rc;
+
     return carries_of(w)->count > 0
                ? sw_worker_meet(w, "the recurrent state of the other workers", err)
                : SW_OK;
@@ -234,6 +253,7 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
 
     if (!s->streams || batch * rows % s->records == 0)
         return true;
+
     return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;
 }
 
@@ -251,11 +271,14 @@ int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct s
 
     for (int i = 0; i < carries->count; i++) {
         struct sw_state *s = &carries->items[i];
+
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
+
         int rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -274,17 +297,21 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
                  : sw_err_nomem(err, "recurrent state", (size_t)n * sizeof *all);
     if (rc != SW_OK)
         goto out;
+
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(all[i]))
             rc =
                 sw_err_set(err, SW_ERR_FORMAT,
                            "checkpoint: %s holds values that are not finite (NaN or Inf)", s->name);
+
         if (rc != SW_OK)
             goto out;
     }
+
     for (int64_t at = 0; at < want; at += n) {
         memcpy(s->value + at, all, (size_t)(want - at < n ? want - at : n) * sizeof *all);
     }
+
 out:
     sw_free(all);
     return rc;
@@ -312,10 +339,12 @@ int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct
                 return rc;
             continue;
         }
+
         sw_events_say(leader->shared.events, SW_LOG_WARN, "job",
                       "the checkpoint has no %s for a batch of %lld: it is reset", s->name,
                       (long long)batch);
         leader->shared.state->reset_after = leader->shared.span->first_step;
     }
+
     return SW_OK;
 }

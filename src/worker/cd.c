@@ -18,14 +18,17 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
 {
     if (!in_chain(w, i, turn))
         return SW_OK;
+
     sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
                   sw_net_layer(w->train, i)->name, w->timer.charged_ns);
+
     int rc = sw_layer_clock_begin(w, i, down, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_layer_clock_end(w, err);
 }
 
@@ -39,11 +42,13 @@ int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err)
             if (rc != SW_OK)
                 return rc;
         }
+
         for (int i = 0; i < layers; i++) {
             int rc = run(w, t, i, false, turn, err);
             if (rc != SW_OK)
                 return rc;
         }
     }
+
     return SW_OK;
 }

@@ -20,6 +20,7 @@ static int forward(struct sw_worker *w, int64_t n, struct sw_err *err)
     for (int i = 0; i < sw_net_layer_count(w->eval); i++) {
         sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
                       sw_os()->monotonic_ns());
+
         int rc = sw_parts_forward(w->parts[SW_SPLIT_EVAL], i, err);
         if (rc != SW_OK)
             return rc;
@@ -27,6 +28,7 @@ static int forward(struct sw_worker *w, int64_t n, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -46,6 +48,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     int rc = sw_parts_set_step(parts, &step, err);
     if (rc != SW_OK)
         return rc;
+
     for (int f = 0; f < source->field_count; f++) {
         rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
         if (rc != SW_OK)
@@ -58,6 +61,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     rc = sw_parts_fetch(parts, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_wait(w, err);
 }
 
@@ -73,10 +77,12 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < w->rank->microbatches; i++) {
         sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->record.series[SW_SPLIT_EVAL],
                        i);
     }
+
     return SW_OK;
 }
 
@@ -88,7 +94,9 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
 
     bool last = sw_group_deposit(all, w->rank->global_rank, SW_GROUP_EVALUATION, s->sums, s->pairs);
+
     (void)last; /* all have deposited after the barrier */
+
     int rc = sw_worker_meet(w, "the other workers' evaluation", err);
     if (rc != SW_OK || w->rank->global_rank != 0)
         return rc;
@@ -96,6 +104,7 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     sw_group_total(all, SW_GROUP_EVALUATION, s->totals, s->pairs);
     sw_results_read(w->eval, s, s->totals, metrics->last[SW_SPLIT_EVAL],
                     &metrics->count[SW_SPLIT_EVAL]);
+
     return SW_OK;
 }
 
@@ -111,6 +120,7 @@ static int leave_pass(struct sw_worker *w, struct sw_err *err)
 static int begin_pass(struct sw_worker *w, struct sw_err *err)
 {
     sw_series_clear(&w->record.series[SW_SPLIT_EVAL]);
+
     int rc =
         sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_EVAL), (uint64_t)w->step, err);
     if (rc != SW_OK)
@@ -118,6 +128,7 @@ static int begin_pass(struct sw_worker *w, struct sw_err *err)
     rc = sw_states_share(w, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_outputs_begin(w, err);
 }
 
@@ -127,10 +138,12 @@ static int make_round(struct sw_worker *w, int64_t n, int64_t own, struct sw_err
     int rc = sw_stop_check(err);
     if (rc != SW_OK)
         return rc;
+
     if (n < own)
         rc = next_batch(w, n, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_outputs_hand_over(w, n, err);
 }
 
@@ -139,11 +152,13 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_requests *stop, bool *left, 
     int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->shared.workers[0]);
 
     int rc = begin_pass(w, err);
+
     for (int64_t n = 0; n < rounds && rc == SW_OK; n++) {
         if (stop && !sw_gate_begin_round(stop, w->step, n)) {
             *left = true;
             return leave_pass(w, err);
         }
+
         rc = make_round(w, n, own, err);
     }
 
@@ -154,5 +169,6 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_requests *stop, bool *left, 
     rc = sw_prefetch_rewind(w->batches.prefetch[SW_SPLIT_EVAL], w->rank->group, err);
     if (rc != SW_OK)
         return rc;
+
     return sum_up(w, err);
 }

@@ -44,6 +44,7 @@ void sw_events_say(struct sw_events *e, enum sw_log_level level, const char *sou
     char text[sizeof((struct sw_note *)0)->text];
 
     va_list ap;
+
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -56,6 +57,7 @@ void sw_events_say_at(struct sw_events *e, int64_t step, enum sw_log_level level
     char text[sizeof((struct sw_note *)0)->text];
 
     va_list ap;
+
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -74,8 +76,10 @@ void sw_events_say_bad_record(void *events, const char *text)
 
     if (number > MAX_BAD_RECORDS_LOGGED)
         return;
+
     sw_err_set(&line, SW_ERR_FORMAT, "%s; skipped%s", text,
                number == MAX_BAD_RECORDS_LOGGED ? "; further bad records are only counted" : "");
+
     /* An evaluation outside of a run has no history, and perhaps no step in its snapshot. */
     if (!e->history) {
         sw_log_write(e->log, SW_LOG_WARN, "data", "%s", line.text);

@@ -26,6 +26,7 @@ enum { POLL_MS = 50 };
 static void close_gate(void *gate)
 {
     struct sw_gate *g = gate;
+
     sw_mutex_lock(&g->lock);
     g->closed = true;
     sw_cond_broadcast(&g->changed);
@@ -56,6 +57,7 @@ static void end_if_over(struct sw_requests *r, int64_t t)
 
     if (g->through >= t || ((asked & SW_JOB_PAUSE) && !(asked & SW_JOB_STOP)))
         return;
+
     g->through = t;
     g->stop = asked & SW_JOB_STOP;
     sw_cond_broadcast(&g->changed);
@@ -69,6 +71,7 @@ bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n)
     const bool stop = sw_requests_get(r) & SW_JOB_STOP;
 
     sw_mutex_lock(&g->lock);
+
     if (g->eval_step != step) {
         g->eval_step = step;
         g->eval_begun = 0;
@@ -77,10 +80,12 @@ bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n)
 
     if (stop && g->eval_rounds > g->eval_begun)
         g->eval_rounds = g->eval_begun;
+
     const bool begins = n < g->eval_rounds;
     if (begins && n >= g->eval_begun)
         g->eval_begun = n + 1;
     sw_mutex_unlock(&g->lock);
+
     return begins;
 }
 
@@ -91,6 +96,7 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
 
     *checkpoint = false;
     sw_mutex_lock(&g->lock);
+
     for (end_if_over(r, step); g->through < step && !g->closed && !*checkpoint;
          end_if_over(r, step)) {
         *checkpoint =
@@ -102,6 +108,7 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
 
     *over = g->through >= step;
     *stop = *over && g->stop;
+
     bool closed = g->closed;
     sw_mutex_unlock(&g->lock);
     return closed ? sw_err_set(err, SW_ERR_CANCELLED, "the job is ending") : SW_OK;

@@ -15,10 +15,12 @@ void sw_group_init(struct sw_group *g, int workers, int leaves)
     *g = (struct sw_group){.workers = workers, .leaves = leaves, .warmup_workers = workers};
     sw_mutex_init(&g->lock);
     sw_cond_init(&g->changed);
+
     for (int i = 0; i <= SW_GROUP_RING; i++) {
         g->ring[i].decided = INT64_MIN;
         sw_mutex_init(&g->ring[i].lock);
     }
+
     g->ready = true;
 }
 
@@ -26,6 +28,7 @@ void sw_group_fini(struct sw_group *g)
 {
     if (!g->ready)
         return;
+
     for (int i = 0; i <= SW_GROUP_RING; i++)
         sw_mutex_fini(&g->ring[i].lock);
     sw_cond_fini(&g->changed);
@@ -40,6 +43,7 @@ void sw_group_fini(struct sw_group *g)
 void sw_group_close_v(void *group)
 {
     struct sw_group *g = group;
+
     sw_mutex_lock(&g->lock);
     g->closed = true;
     sw_cond_broadcast(&g->changed);
@@ -56,11 +60,14 @@ static int wait_once(struct sw_group *g, int worker, bool (*over)(struct sw_grou
         sw_cond_wait(&g->changed, &g->lock);
         return SW_OK;
     }
+
     sw_mutex_unlock(&g->lock);
+
     int rc = g->serve(g->serve_user, worker);
     sw_mutex_lock(&g->lock);
     if (rc != SW_OK)
         return rc;
+
     if (!over(g, what) && !g->closed)
         sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
     return SW_OK;
@@ -102,6 +109,7 @@ int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what)
     if (rc == SW_OK && g->closed && !over(what))
         rc = SW_ERR_CANCELLED;
     sw_mutex_unlock(&g->lock);
+
     return rc;
 }
 
@@ -117,6 +125,7 @@ int sw_group_meet(struct sw_group *g, int worker)
     int rc = SW_OK;
 
     sw_mutex_lock(&g->lock);
+
     unsigned generation = g->generation;
     if (++g->arrived == g->workers) {
         g->arrived = 0;
@@ -129,6 +138,7 @@ int sw_group_meet(struct sw_group *g, int worker)
     if (rc == SW_OK && g->closed && g->generation == generation)
         rc = SW_ERR_CANCELLED;
     sw_mutex_unlock(&g->lock);
+
     return rc;
 }
 
@@ -137,6 +147,7 @@ int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err)
     g->steps = sw_calloc((size_t)g->workers, sizeof *g->steps);
     if (!g->steps)
         return sw_err_nomem(err, "the steps of workers", (size_t)g->workers * sizeof *g->steps);
+
     for (int w = 0; w < g->workers; w++)
         g->steps[w] = w < g->warmup_workers || first > g->warmup_steps ? first : g->warmup_steps;
     return SW_OK;
@@ -151,10 +162,12 @@ void sw_group_let_rest(struct sw_group *g, int workers, int64_t steps)
 void sw_group_call(struct sw_group *g, int64_t step)
 {
     sw_mutex_lock(&g->lock);
+
     if (g->woken_step < step) {
         g->woken_step = step;
         sw_cond_broadcast(&g->changed);
     }
+
     sw_mutex_unlock(&g->lock);
 }
 
@@ -163,10 +176,12 @@ int sw_group_rest(struct sw_group *g, int64_t *step)
     sw_mutex_lock(&g->lock);
     while (g->woken_step <= *step && !g->closed)
         sw_cond_wait(&g->changed, &g->lock);
+
     int rc = g->woken_step > *step ? SW_OK : SW_ERR_CANCELLED;
     if (rc == SW_OK)
         *step = g->woken_step;
     sw_mutex_unlock(&g->lock);
+
     return rc;
 }
 
@@ -189,11 +204,13 @@ bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t m
     /* Sequentially consistent with the load of pacing, as in sw_table_wake: one of the two sees the
      * other. */
     __atomic_store_n(&g->steps[worker], step, __ATOMIC_SEQ_CST);
+
     if (__atomic_load_n(&g->pacing, __ATOMIC_SEQ_CST) > 0) {
         sw_mutex_lock(&g->lock);
         sw_cond_broadcast(&g->changed);
         sw_mutex_unlock(&g->lock);
     }
+
     return all_at(g, step - most);
 }
 
@@ -203,6 +220,7 @@ int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t mos
 
     if (sw_group_keeps_pace(g, worker, step, most))
         return SW_OK;
+
     sw_mutex_lock(&g->lock);
     __atomic_add_fetch(&g->pacing, 1, __ATOMIC_SEQ_CST);
     while (rc == SW_OK && !all_at(g, step - most) && !g->closed)
@@ -211,6 +229,7 @@ int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t mos
     if (rc == SW_OK && !all_at(g, step - most))
         rc = SW_ERR_CANCELLED;
     sw_mutex_unlock(&g->lock);
+
     return rc;
 }
 
@@ -233,14 +252,17 @@ int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err)
 
     if (count <= g->pair_room)
         return SW_OK;
+
     struct sw_result *memory = sw_calloc(n, sizeof *memory);
     if (!memory)
         return sw_err_nomem(err, "losses and metrics of a group", n * sizeof *memory);
+
     sw_free(g->memory);
     g->memory = memory;
     g->pair_room = count;
     for (int i = 0; i <= SW_GROUP_RING; i++)
         g->ring[i].sums = memory + row * (size_t)i;
+
     return SW_OK;
 }
 
@@ -249,7 +271,9 @@ static void copy_leaves(const struct sw_group *g, int worker, void *table, size_
                         const void *own, size_t bytes)
 {
     int64_t first, count;
+
     sw_part(g->leaves, g->workers, worker, &first, &count);
+
     for (int64_t i = 0; i < count; i++)
         memcpy((char *)table + (size_t)(first + i) * row_bytes,
                (const char *)own + (size_t)i * bytes, bytes);
@@ -265,6 +289,7 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
     /* Releases what was written; the last worker acquires what all wrote. */
     if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < depositors(g, t))
         return false;
+
     __atomic_store_n(&s->done, 0, __ATOMIC_RELAXED);
     return true;
 }
@@ -272,6 +297,7 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
 void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count)
 {
     enum { DOUBLES = sizeof *totals / sizeof totals->sum };
+
     const struct sw_group_slot *s = slot_of(g, t);
     if (count > 0)
         sw_tree_sum(&s->sums->sum, deposited_leaves(g, t), DOUBLES * g->pair_room, DOUBLES * count,
@@ -281,15 +307,19 @@ void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
 {
     enum { LINE = 8 };
+
     size_t room = ((size_t)count + LINE - 1) / LINE * LINE, leaves = (size_t)g->leaves;
 
     if (count == 0)
         return SW_OK;
+
     g->sum_room = (int)room;
     g->layer_sums = sw_calloc(2 * leaves * room, sizeof *g->layer_sums);
+
     g->turns = sw_calloc((size_t)g->workers, sizeof *g->turns);
     if (!g->layer_sums || !g->turns)
         return sw_err_nomem(err, "the sums of a group", 2 * leaves * room * sizeof(double));
+
     return SW_OK;
 }
 
@@ -302,9 +332,11 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
 
     g->turns[worker] ^= 1;
     copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
+
     int rc = sw_group_meet(g, worker);
     if (rc != SW_OK)
         return rc;
+
     sw_tree_sum(buffer, g->leaves, (int)room, count, values);
     return SW_OK;
 }
@@ -315,10 +347,12 @@ struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
     struct sw_group_slot *s = slot_of(g, t);
 
     sw_mutex_lock(&s->lock);
+
     if (s->decided != t) {
         s->decision = decide(user, t);
         s->decided = t;
     }
+
     struct sw_decision d = s->decision;
     sw_mutex_unlock(&s->lock);
     return d;

@@ -18,8 +18,10 @@ struct sw_input {
 size_t sw_input_bytes(const struct sw_worker *w)
 {
     struct sw_prefetch_args args;
+
     if (w->device->host_memory || !w->shared.data->source[SW_SPLIT_TRAIN])
         return 0;
+
     sw_worker_prefetch_args(w, SW_SPLIT_TRAIN, &args);
     return sw_prefetch_batch_bytes(&args);
 }
@@ -31,8 +33,10 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
 
     if (!in)
         return sw_err_nomem(err, "the next batch", sizeof *in);
+
     in->w = w;
     in->bytes = sw_input_bytes(w);
+
     int rc = sw_device_alloc(dev, in->bytes, "the next batch", &in->memory, err);
     if (rc != SW_OK)
         goto out;
@@ -50,6 +54,7 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
     sw_device_name(dev, in->memory, in->bytes, "the next batch");
     *out = in;
     return SW_OK;
+
 out:
     sw_input_free(in);
     return rc;
@@ -59,6 +64,7 @@ void sw_input_free(struct sw_input *in)
 {
     if (!in)
         return;
+
     sw_stream_free(in->stream);
     sw_event_free(in->w->device, in->arrived);
     sw_event_free(in->w->device, in->taken);
@@ -74,6 +80,7 @@ int sw_input_start(struct sw_input *in, const struct sw_batch *batch, struct sw_
     rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_event_record(in->stream, in->arrived, err);
 }
 
@@ -85,6 +92,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
     int rc = sw_event_wait(w->stream, in->arrived, err);
     if (rc != SW_OK)
         return rc;
+
     for (int f = 0; f < source->field_count; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
@@ -92,6 +100,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_event_record(w->stream, in->taken, err);
 }
 
@@ -103,9 +112,11 @@ int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 
     if (!next || !sw_prefetch_is_ready(w->batches.prefetch[SW_SPLIT_TRAIN]))
         return SW_OK;
+
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->batches.ahead, err);
     if (rc == SW_OK)
         rc = sw_input_start(w->batches.input, &w->batches.ahead, err);
     w->batches.is_ahead = rc == SW_OK;
+
     return rc;
 }

@@ -47,21 +47,27 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
 
     if (bytes == 0)
         return SW_OK;
+
     struct sw_layer_clock *c = w->timer.layers = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "times of layers", sizeof *c);
+
     c->bytes = bytes;
     c->room = room_of(w);
+
     c->passes = sw_calloc((size_t)c->room, sizeof *c->passes);
     if (!c->passes)
         return sw_err_nomem(err, "times of layers", (size_t)c->room * sizeof *c->passes);
+
     int rc = sw_device_alloc(w->device, bytes, "times of layers", &marks, err);
     if (rc != SW_OK)
         return rc;
+
     c->marks = marks;
     rc = sw_device_host_alloc(w->device, bytes, "times of layers", &host_marks, err);
     if (rc != SW_OK)
         return rc;
+
     c->host_marks = host_marks;
     return SW_OK;
 }
@@ -81,6 +87,7 @@ void sw_layer_clock_free(struct sw_worker *w)
 
     if (!c)
         return;
+
     sw_device_free(w->device, c->marks, c->bytes);
     if (c->host_marks)
         sw_device_host_free(w->device, c->host_marks, c->bytes);
@@ -94,6 +101,7 @@ void sw_layer_clock_step(struct sw_worker *w)
     struct sw_layer_clock *c = w->timer.layers;
     if (!c)
         return;
+
     c->count = 0;
     c->runs = (w->step - w->first_step) % EVERY == 1 && sw_segments_are_queued(w->segments);
 }
@@ -107,6 +115,7 @@ int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct s
     w->timer.pass_total_ms = w->device->host_memory ? total_ms : NULL;
     if (!c || !c->runs || c->count == c->room)
         return SW_OK;
+
     c->passes[c->count] = (struct sw_layer_pass){layer, backward};
     return sw_op_run(w->stream, &sw_op_clock,
                      &(const struct sw_clock_args){.ns = &c->marks[2 * c->count]}, err);
@@ -122,6 +131,7 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
                        &(const struct sw_clock_args){.ns = &c->marks[2 * c->count + 1]}, err);
         c->count++;
     }
+
     sw_worker_lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
     return rc;
 }
@@ -131,6 +141,7 @@ int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
     struct sw_layer_clock *c = w->timer.layers;
     if (!c || !c->runs)
         return SW_OK;
+
     return sw_copy(w->stream, c->host_marks, c->marks, (size_t)c->count * 2 * sizeof *c->host_marks,
                    err);
 }
@@ -142,11 +153,13 @@ void sw_layer_clock_take(struct sw_worker *w)
     w->timer.steps += w->device->host_memory || (c && c->runs);
     if (!c || !c->runs)
         return;
+
     for (int i = 0; i < c->count; i++) {
         const struct sw_layer_pass *p = &c->passes[i];
         double *total_ms =
             p->backward ? &w->timer.backward_ms[p->layer] : &w->timer.forward_ms[p->layer];
         *total_ms += (double)(c->host_marks[2 * i + 1] - c->host_marks[2 * i]) * 1e-6;
     }
+
     c->runs = false;
 }

@@ -34,15 +34,20 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
                             &w->timer.ledger.backward_ms};
 
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+
     int64_t from_ns = w->timer.charged_ns;
     int rc = sw_exchange_ask(w->exchange, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_worker_wait(w, err);
+
     const int64_t *mark_ns = sw_exchange_marks(w->exchange);
     if (rc != SW_OK || !mark_ns)
         return rc;
+
     w->timer.charged_ns = sw_os()->monotonic_ns();
+
     int64_t shift_ns = w->timer.charged_ns - mark_ns[SW_MARKS - 1];
     double rest_ms = (double)(w->timer.charged_ns - from_ns) * 1e-6;
     for (int i = 0; i + 1 < SW_MARKS; i++) {
@@ -72,6 +77,7 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
     for (int s = 0; s < w->topology->servers_per_group; s++)
         if (!servers[s].hosted)
             served_ns += sw_table_served_ns(w->table, s);
+
     double ms = since_ms(&w->timer.served_ns, served_ns);
     for (int d = 0; d < 2; d++) {
         int64_t ns = sw_exchange_copied_ns(w->exchange, directions[d]);

@@ -54,6 +54,7 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->failures.skips > MAX_SKIPS)
         return give_up(w, cause, MAX_SKIPS, "skipped updates in a row", err);
+
     sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
                      "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                      (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
@@ -75,12 +76,14 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     int rc = hooks->roll_back(w->shared.run, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
+
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
     sw_events_say(
         w->shared.events, SW_LOG_WARN, w->unit,
         "update %lld: %s is not finite (NaN or Inf): rolled back to the values of step %lld; data "
         "and learning rate continue",
         (long long)w->step, cause, (long long)step);
+
     return SW_OK;
 }
 
@@ -92,13 +95,16 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
     int rc = sw_worker_meet(w, what, err);
     if (rc != SW_OK)
         return rc;
+
     if (w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_worker_meet(w, what, err);
     if (rc != SW_OK)
         return rc;
+
     w->state.reset_after = w->step;
     return sw_states_deal(w, err);
 }
@@ -112,11 +118,13 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
 
     if (!sw_worker_leads(w))
         return;
+
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
         sw_events_say_at(
             w->shared.events, w->step, SW_LOG_WARN, w->unit,
             "update %lld: %s is not finite (NaN or Inf): all groups will roll back together",
             (long long)w->step, cause);
+
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
@@ -150,9 +158,11 @@ static bool was_good(const struct sw_table_decision *d, int torn)
 static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     w->state.reset_after = w->step; /* the recurrent state may not be finite either */
+
     int rc = sw_states_put_back(w, err);
     if (rc != SW_OK || !sw_worker_leads(w))
         return rc;
+
     return skip(w, cause, err);
 }
 
@@ -164,6 +174,7 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 
     if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
+
     int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
@@ -183,6 +194,7 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
         return go_on_without(w, cause, err);
     if (!w->topology->is_async)
         return roll_back(w, cause, err);
+
     ask_for_rollback(w, cause);
     return SW_OK;
 }

@@ -87,18 +87,22 @@ int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, str
     out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
     if (!out->items)
         return sw_err_nomem(err, "the outputs", 0);
+
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         if (sw_net_layer(net, i)->type->role != SW_ROLE_OUTPUT)
             continue;
+
         struct sw_output *o = &out->items[out->count++];
         o->layer = i;
         o->stage_at = sw_calloc(microbatches, sizeof *o->stage_at);
         if (!o->stage_at)
             return sw_err_nomem(err, "the outputs", microbatches * sizeof *o->stage_at);
+
         lay_out(out, workers, o);
         for (int w = 0; w < t->workers; w++)
             lay_out_stage(out, &workers[w], o);
     }
+
     return SW_OK;
 }
 
@@ -144,25 +148,30 @@ static int collect_microbatch(struct sw_worker *w, const struct sw_output *o, in
 
     for (int k = 0; k < l->src_count; k++) {
         const struct sw_feature *f = l->src[k];
+
         if (w->device->host_memory)
             gather(w, o, microbatch, k, (int)(batch % 2), f->data);
         else
             rc = sw_copy(w->stream, place(w, *stage_at(w, o, microbatch, k)), f->data,
                          sw_desc_bytes(&f->desc), err);
+
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
 {
     const struct sw_output *o = find(w->shared.outputs, layer);
+
     for (int i = 0; o && i < w->rank->microbatches; i++) {
         int rc = collect_microbatch(w, o, i, batch, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -193,9 +202,11 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
 
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(w, o->at[batch % 2][k]);
+
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "layer %s", l->name);
+
     return SW_OK;
 }
 
@@ -205,15 +216,19 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 
     if (out->count == 0)
         return SW_OK;
+
     unstage(w, batch);
+
     int rc = sw_worker_meet(w, "the rows of the other workers", err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         rc = write_rows(w, &out->items[i], batch, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -229,6 +244,7 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
         if (rc != SW_OK)
             return sw_err_prefix(err, rc, "layer %s", l->name);
     }
+
     return SW_OK;
 }
 
@@ -238,13 +254,16 @@ int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)
 
     for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
+
         if (rc != SW_OK) {
             l->type->output->abandon(l);
             continue;
         }
+
         rc = l->type->output->commit(l, err);
         if (rc != SW_OK)
             rc = sw_err_prefix(err, rc, "layer %s", l->name);
     }
+
     return rc;
 }

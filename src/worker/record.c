@@ -46,6 +46,7 @@ static bool display_due(const struct sw_worker *w)
     if (w->step - w->shared.span->first_step <= d->first_steps ||
         w->step >= w->shared.span->steps || (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
+
     return __atomic_exchange_n(&w->shared.requests->display_requested, 0, __ATOMIC_RELAXED) != 0;
 }
 
@@ -68,10 +69,12 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
 
     for (int s = 0; s < servers; s++)
         all_bytes += sw_table_link_bytes(w->table, rank, s);
+
     for (int s = 0; s < servers; s++) {
         int64_t bytes = sw_table_link_bytes(w->table, rank, s);
         if (bytes == 0)
             continue;
+
         double share = (double)bytes / (double)all_bytes;
         int64_t pushed = sw_table_given_bytes(w->table, rank, sw_worker_rows(w, SW_SPLIT_TRAIN), s);
         add_traffic(w, links->to_server[s], pushed, copied_ms[1] * share);
@@ -93,6 +96,7 @@ static void record_own(struct sw_worker *w)
     sw_ledger_add_hidden(w, copied_ms);
     sw_history_step_time(w->record.curves.producer, &w->timer.ledger);
     record_servers(w, copied_ms);
+
     for (int i = 0; i < w->topology->workers; i++) {
         if (i != own && links->sums)
             add_traffic(w, links->sums[i], sw_allreduce_round_bytes(e->sums.all_reduce, own, i), 0);
@@ -108,6 +112,7 @@ void sw_record_sync(struct sw_worker *w)
 
     if (!w->shared.params->sync || w->rank->table_rank != 0)
         return;
+
     for (int i = 0; i < groups * per; i++) {
         int64_t sent = sw_sync_sent(w->shared.params->sync, own, i / per, i % per);
         int64_t recorded = w->record.links.sync_recorded_bytes[i];
@@ -127,6 +132,7 @@ static void record_activations(struct sw_worker *w)
     for (int i = 0; i < w->topology->group_size; i++) {
         if (links->activations[i] < 0)
             continue;
+
         int64_t ns = sw_transfer_ns(e, w->rank->rank, i);
         add_traffic(w, links->activations[i], sw_net_moved_bytes(w->train, w->rank->rank, i),
                     (double)(ns - links->activations_recorded_ns[i]) * 1e-6);
@@ -200,6 +206,7 @@ void sw_record_norms(struct sw_worker *w)
 
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
+
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
         if (!sw_table_decision(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
             return;
@@ -221,6 +228,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     sw_record_sync(w);
 
     sw_results_sum_own(s);
+
     double loss = sw_results_loss(w->train, s->totals);
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
@@ -234,12 +242,14 @@ void sw_record_layers(struct sw_worker *w)
 {
     if (w->timer.steps == 0)
         return;
+
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         sw_history_layer_time(w->shared.events->history, sw_net_layer(w->train, i)->name,
                               w->rank->global_rank, w->timer.forward_ms[i] / (double)w->timer.steps,
                               w->timer.backward_ms[i] / (double)w->timer.steps, w->timer.steps);
         w->timer.forward_ms[i] = w->timer.backward_ms[i] = 0;
     }
+
     w->timer.steps = 0;
 }
 
@@ -250,6 +260,7 @@ void sw_record_evaluation(struct sw_worker *w)
 
     for (int i = 0; i < s->count; i++)
         add_point(w, s->handle[i], w->shared.metrics->last[SW_SPLIT_EVAL][i].value);
+
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
     sw_events_tell(w->shared.events, &e, NULL);

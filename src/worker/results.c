@@ -25,6 +25,7 @@ static bool has_rivals(const struct sw_net *net, int result)
     for (int r = 0; r < sw_net_result_count(net); r++)
         n += sw_net_result(net, r).loss == loss &&
              (loss || layer_of(net, r)->type == layer_of(net, result)->type);
+
     return n > 1;
 }
 
@@ -77,6 +78,7 @@ static void add_values(const struct naming *n, int result, const char *stem)
     char name[SW_JOB_METRIC_NAME];
 
     add_name(n, result, 0, stem);
+
     for (int v = 0; type->values && type->values[v]; v++) {
         snprintf(name, sizeof name, "%s.%s", stem, type->values[v]);
         add_name(n, result, v, name);
@@ -90,13 +92,16 @@ static void name_values(const struct naming *n)
     for (int r = 0; r < sw_net_result_count(n->net) && n->series->count == 0; r++)
         if (sw_net_result(n->net, r).loss)
             add_name(n, -1, 0, "loss");
+
     for (int r = 0; r < sw_net_result_count(n->net); r++) {
         const struct sw_layer *l = layer_of(n->net, r);
         const char *type = l->type->base.name;
+
         if (!sw_net_result(n->net, r).loss && sw_series_find(n->series, type) < 0)
             add_values(n, r, type);
         if (!has_rivals(n->net, r))
             continue;
+
         snprintf(stem, sizeof stem, "%s.%s", type, l->home);
         add_values(n, r, stem);
     }
@@ -107,11 +112,13 @@ int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct s
 {
     *s = (struct sw_series){.parts = parts, .pairs = sw_net_pair_count(net)};
     name_values(&(struct naming){s, recipe, net});
+
     size_t room = (size_t)(parts * s->pairs) + 1;
     s->sums = sw_calloc(room, sizeof *s->sums);
     s->totals = sw_calloc((size_t)s->pairs + 1, sizeof *s->totals);
     if (!s->sums || !s->totals)
         return sw_err_nomem(err, "losses and metrics", room * sizeof *s->sums);
+
     return sw_recipe_verdict(recipe, err);
 }
 
@@ -168,9 +175,11 @@ double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs)
         struct sw_net_result result = sw_net_result(net, r);
         if (!result.loss || !(pairs[result.first].weight > 0))
             continue;
+
         total += mean_of(pairs[result.first]);
         any = true;
     }
+
     return any ? total : (double)NAN;
 }
 
@@ -190,6 +199,7 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
         out[i].value = s->result[i] < 0 ? sw_results_loss(net, pairs)
                                         : value_of(net, s->result[i], s->which[i], pairs);
     }
+
     *count = s->count;
 }
 
@@ -202,8 +212,10 @@ double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s)
     for (int i = 0; i < s->parts; i++)
         sw_results_add(sw_parts_net(parts, i), s, i);
     sw_results_sum_own(s);
+
     for (int r = 0; r < sw_net_result_count(first); r++)
         if (sw_net_result(first, r).loss)
             loss += s->totals[sw_net_result(first, r).first].sum;
+
     return loss;
 }

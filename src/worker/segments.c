@@ -41,9 +41,11 @@ static bool is_alone(const struct sw_worker *w, int pass)
 static bool needs_host(const struct sw_worker *w, int pass)
 {
     int first, count = sw_net_layer_params(w->train, layer_of(w->train, pass), &first);
+
     for (int p = first; p < first + count; p++)
         if (sw_exchange_needs_host(w->exchange, w->param_of[SW_SPLIT_TRAIN][p]))
             return true;
+
     return false;
 }
 
@@ -57,6 +59,7 @@ static bool breaks_before(const struct sw_worker *w, enum sw_overlap overlap, in
         return needs_host(w, pass) && !sw_exchange_updates_at_end(w->exchange);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* chains are queued in between */
+
     return pass > layers && overlap == SW_OVERLAP_YES && needs_host(w, pass - 1);
 }
 
@@ -91,10 +94,12 @@ static void partition(struct sw_segments *s, enum sw_overlap overlap)
     for (int pass = 0; pass < passes; pass++) {
         if (breaks_before(w, overlap, pass))
             s->list[s->count++] = (struct sw_segment){.from = pass};
+
         struct sw_segment *last = &s->list[s->count - 1];
         last->to = pass + 1;
         last->captured = last->captured || (!is_alone(w, pass) && works(w->train, pass));
     }
+
     for (int k = 0; k < s->count && !is_worth_it(s); k++)
         s->list[k].captured = false;
 }
@@ -111,13 +116,17 @@ static int list_pushes(struct sw_segments *s, struct sw_err *err)
     s->push_first = sw_calloc((size_t)layers + 1, sizeof *s->push_first);
     if (!s->pushes || !s->push_first)
         return sw_err_nomem(err, "segments of a step", params * sizeof *s->pushes);
+
     for (int i = 0; i < layers; i++) {
         int first, count = sw_net_layer_params(net, i, &first);
+
         for (int p = first; p < first + count; p++)
             if (!sw_net_param(net, p)->frozen && sw_net_param(net, p)->root < 0)
                 s->pushes[n++] = s->w->param_of[SW_SPLIT_TRAIN][p];
+
         s->push_first[i + 1] = n;
     }
+
     return SW_OK;
 }
 
@@ -157,6 +166,7 @@ int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segm
     s->w = w;
     s->push_late = overlap == SW_OVERLAP_NO;
     partition(s, overlap);
+
     int rc = list_pushes(s, err);
     if (rc != SW_OK) {
         sw_segments_free(s);
@@ -171,6 +181,7 @@ void sw_segments_free(struct sw_segments *s)
 {
     if (!s)
         return;
+
     for (int k = 0; k < s->count; k++)
         sw_graph_free(s->w->device, s->list[k].graph);
     sw_free(s->pushes);
@@ -192,9 +203,11 @@ const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k)
 bool sw_segments_are_queued(const struct sw_segments *s)
 {
     bool queued = true;
+
     for (int k = 0; k < s->count; k++)
         queued =
             queued && !s->list[k].graph && !(s->list[k].captured && s->list[k].runs >= WARM_RUNS);
+
     return queued;
 }
 
@@ -206,6 +219,7 @@ struct sw_segment_stats sw_segments_stats(const struct sw_segments *s)
         stats.graphs += s->list[k].graph != NULL;
     if (s->launches > 0)
         stats.launch_us = (double)s->launch_ns * 1e-3 / (double)s->launches;
+
     return stats;
 }
 
@@ -215,6 +229,7 @@ static int launch(struct sw_segments *s, const struct sw_segment *seg, struct sw
 {
     int64_t began_ns = sw_os()->monotonic_ns();
     int rc = sw_graph_launch(s->w->stream, seg->graph, err);
+
     s->launch_ns += sw_os()->monotonic_ns() - began_ns;
     s->launches++;
     return rc;
@@ -232,6 +247,7 @@ static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,
             sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);
+
     s->logged = true;
 }
 
@@ -244,13 +260,16 @@ static void capture(struct sw_segments *s, struct sw_segment *seg,
     struct sw_err why, end;
 
     int rc = sw_capture_begin(stream, &why);
+
     if (rc == SW_OK) {
         rc = queue(user, &why);
+
         int ended = sw_capture_end(stream, &seg->graph, &end);
         if (ended == SW_OK && rc != SW_OK) {
             sw_graph_free(stream->dev, seg->graph);
             seg->graph = NULL;
         }
+
         if (ended != SW_OK) {
             rc = ended;
             why = end;
@@ -259,6 +278,7 @@ static void capture(struct sw_segments *s, struct sw_segment *seg,
 
     if (rc == SW_OK)
         return;
+
     seg->captured = false;
     say_not_captured(s, seg, &why);
 }
@@ -275,5 +295,6 @@ int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, st
         seg->runs++;
         return queue(user, err);
     }
+
     return launch(s, seg, err);
 }

@@ -41,6 +41,7 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->place->server_rank), &m)) == SW_OK) {
         served = true;
         show_serving(s, &m);
+
         rc = sw_table_serve(t, s->place->server_rank, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(s->fault, s->unit, err);
@@ -53,6 +54,7 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     __atomic_store_n(&s->runner, 0, __ATOMIC_RELEASE);
     if (rc == SW_ERR_BUSY)
         return SW_OK;
+
     return rc == SW_ERR_CANCELLED ? sw_err_set(err, rc, "the job is ending") : rc;
 }
 
@@ -64,11 +66,13 @@ struct sw_server *sw_worker_servers(const struct sw_worker *w)
 int sw_server_poll(struct sw_worker *host, struct sw_err *err)
 {
     struct sw_server *own = sw_worker_servers(host);
+
     for (int i = 0; i < host->served.count; i++) {
         int rc = poll_one(host, &own[host->served.ranks[i]], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -84,9 +88,11 @@ static int serve_inbox(struct sw_server *s, struct sw_err *err)
         rc = sw_queue_pop(sw_table_inbox(s->table, s->place->server_rank), &m);
         if (rc != SW_OK)
             return rc;
+
         show_serving(s, &m);
         rc = sw_table_serve(s->table, s->place->server_rank, &m, err);
     }
+
     return rc;
 }
 
@@ -100,6 +106,7 @@ void sw_server_main(void *server)
     struct sw_err err = {0};
 
     sw_slot_set_thread(s->slot, sw_task_self());
+
     int rc = sw_bind_thread(hardware->machine, &row->cores, &err);
     if (rc != SW_OK)
         goto out;
@@ -109,7 +116,9 @@ void sw_server_main(void *server)
     rc = sw_driver_host()->start_team(row->threads, &err);
     if (rc != SW_OK)
         goto out;
+
     rc = serve_inbox(s, &err);
+
 out:
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
@@ -131,6 +140,7 @@ static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
         w->served.ranks = sw_calloc((size_t)servers, sizeof *w->served.ranks);
     if (!w->served.ranks)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->served.ranks);
+
     w->served.ranks[w->served.count++] = s->place->server_rank;
     s->hosted = true;
     return SW_OK;
@@ -148,6 +158,7 @@ static int settle(struct sw_server *s, struct sw_worker *workers, const struct s
     for (int i = 0; i < t->workers && host < 0; i++)
         if (shares_cores(s->hardware->placement, (bound + i) % t->workers, s->place->global_rank))
             host = (bound + i) % t->workers;
+
     if (host < 0)
         return SW_OK;
     if (!t->is_async)
@@ -158,6 +169,7 @@ static int settle(struct sw_server *s, struct sw_worker *workers, const struct s
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -167,6 +179,7 @@ int sw_servers_settle(const struct sw_worker_shared *job, const struct sw_topolo
     for (int i = 0; i < t->servers; i++) {
         struct sw_server *s = &job->servers[i];
         const struct sw_placement_row *row = sw_placement_server(job->place->placement, i);
+
         *s = (struct sw_server){.fault = job->fault,
                                 .hardware = job->place,
                                 .table = job->params->copies[i / t->servers_per_group].table,
@@ -177,5 +190,6 @@ int sw_servers_settle(const struct sw_worker_shared *job, const struct sw_topolo
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }

@@ -60,17 +60,21 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
 
     if (find(s, sw_net_state(w->train, i)->name))
         return SW_OK;
+
     state->layout = whole_layout(ls);
     state->split = ls->part_whole > 0;
     state->initial = (float)ls->natural;
     state->offset = s->bytes;
     state->writer = w->rank->global_rank;
+
     state->name = sw_format("%s%s", prefix, sw_net_state(w->train, i)->name);
     if (!state->name)
         return sw_err_nomem(err, "the name of a buffer", 0);
+
     s->bytes += (sw_desc_bytes(&state->layout) + ALIGN - 1) / ALIGN * ALIGN;
     s->on_other_workers = s->on_other_workers || w->rank->global_rank > 0 || state->split;
     s->count++;
+
     return SW_OK;
 }
 
@@ -85,6 +89,7 @@ int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
     if (!s->items)
         return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
+
     for (int w = 0; w < group_size; w++) {
         for (int i = 0; i < sw_net_state_count(workers[w].train); i++) {
             int rc = add(s, &workers[w], i, err);
@@ -92,6 +97,7 @@ int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct
                 return rc;
         }
     }
+
     return SW_OK;
 }
 
@@ -108,6 +114,7 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
                 "net would update it",
                 name);
     }
+
     return SW_OK;
 }
 
@@ -118,6 +125,7 @@ int sw_states_match(const struct sw_states *s, const struct sw_worker *workers, 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -144,12 +152,14 @@ static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
 {
     if (!s->split)
         return s->writer == w->rank->global_rank ? all_of(s) : (struct part){0, 0};
+
     for (int i = 0;
          i < sw_net_state_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
         const struct sw_layer_state *ls = layer_state(w->train, i);
         if (find(buffers_of(w), sw_net_state(w->train, i)->name) == s)
             return (struct part){bytes_before(ls), sw_desc_bytes(&ls->layout)};
     }
+
     return (struct part){0, 0};
 }
 
@@ -192,13 +202,16 @@ int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what
 {
     if (s->count == 0)
         return SW_OK;
+
     int rc = sw_device_alloc(host, s->bytes, what, &s->memory, err);
     if (rc != SW_OK)
         return rc;
+
     s->device = host;
     memset(s->memory, 0, s->bytes);
     for (int i = 0; i < s->count; i++)
         s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
+
     return SW_OK;
 }
 
@@ -207,9 +220,11 @@ int sw_states_allocate(struct sw_states *s, struct sw_device *host, struct sw_er
     int rc = sw_states_take(s, host, "the layers' state", err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < s->count; i++) {
         fill(&s->items[i]);
     }
+
     return SW_OK;
 }
 
@@ -250,6 +265,7 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     sw_states_rebind(w);
     return saves(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
                     : SW_OK;
@@ -273,11 +289,13 @@ static int copy_updated(struct sw_worker *w, void *to, const void *from, struct 
         const struct sw_state *s = &buffers_of(w)->items[i];
         struct part p = part_of(w, s);
         size_t at = s->offset + p.first;
+
         if (p.bytes > 0)
             rc = sw_copy(w->stream, (char *)to + at, (const char *)from + at, p.bytes, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -295,9 +313,11 @@ static int fetch(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->state.copy || !updates_any(w))
         return SW_OK;
+
     int rc = copy_updated(w, buffers_of(w)->memory, w->state.copy, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_wait(w, err);
 }
 
@@ -312,11 +332,14 @@ int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_states *s = buffers_of(w);
+
     if (!w->state.copy)
         return SW_OK;
+
     int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_wait(w, err);
 }
 
@@ -343,12 +366,15 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
     const struct sw_states *s = buffers_of(w);
 
     int rc = fetch(w, err);
+
     *finite = true;
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < s->count; i++) {
         *finite = *finite && all_finite(&s->items[i], part_of(w, &s->items[i]));
     }
+
     return SW_OK;
 }
 
@@ -365,12 +391,14 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
     if (!has_copies(w))
         return SW_OK;
+
     int rc = fetch(w, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_worker_meet(w, what_is_shared, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_states_send(w, err);
 }
 
@@ -381,14 +409,17 @@ int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_
 
     for (int i = 0; i < states->count; i++) {
         struct sw_state *s = &states->items[i];
+
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         if (!all_finite(s, all_of(s)))
             return sw_err_set(err, SW_ERR_DIVERGED,
                               "%s is not finite (NaN or Inf): training has diverged", s->name);
+
         int rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -399,11 +430,13 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
 
     if (!e)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, tensor);
+
     bool fits = e->dtype == SW_ST_F32 && e->ndim == s->layout.ndim;
     for (int i = 0; fits && i < e->ndim; i++)
         fits = e->shape[i] == s->layout.dim[i];
     if (fits)
         return SW_OK;
+
     sw_shape_text(e->ndim, e->shape, has, sizeof has);
     sw_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
@@ -420,6 +453,7 @@ int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -429,13 +463,16 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
     int rc = sw_state_check(s, tensor, sw_st_find(f, tensor), path, err);
     if (rc != SW_OK)
         return rc;
+
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
     rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
     if (rc != SW_OK)
         return rc;
+
     if (!all_finite(s, all_of(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %s holds values that are not finite (NaN or Inf)",
                         path, tensor);
+
     return rc;
 }
 
@@ -447,5 +484,6 @@ int sw_states_read(struct sw_states *states, const struct sw_st_file *f, const c
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }

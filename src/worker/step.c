@@ -17,6 +17,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
 {
     if (!w->shared.trace)
         return;
+
     struct sw_trace_event e = {.begin_ns = begin_ns,
                                .end_ns = w->timer.charged_ns,
                                .step = t,
@@ -33,13 +34,16 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
     int64_t begin_ns = w->timer.charged_ns;
 
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+
     int rc = sw_layer_clock_begin(w, i, false, err);
     if (rc != SW_OK)
         goto out;
     rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_layer_clock_end(w, err);
+
 out:
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
@@ -50,13 +54,16 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     int64_t begin_ns = w->timer.charged_ns;
 
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+
     int rc = sw_layer_clock_begin(w, i, true, err);
     if (rc != SW_OK)
         goto out;
     rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_layer_clock_end(w, err);
+
 out:
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     return rc;
@@ -73,6 +80,7 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
                   w->timer.charged_ns);
     rc = sw_server_poll(w, err);
     sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
+
     return rc;
 }
 
@@ -106,6 +114,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
             w->shared.conf->loss_scale > 0
                 ? ", or precision = bf16: products of fp16 cannot read more than 65504"
                 : "");
+
     return sw_exchange_learn(w->exchange, (uint64_t)t, err);
 }
 
@@ -119,6 +128,7 @@ static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
     rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
     if (rc != SW_OK)
         return rc;
+
     return w->device->host_memory ? check_loss(w, t, err) : SW_OK;
 }
 
@@ -147,16 +157,20 @@ static int queue_passes(void *submission, struct sw_err *err)
 
     for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int back = pass < layers ? -1 : backward_of(w, pass);
+
         if (pass < layers)
             rc = forward_layer(w, s->t, pass, err);
         else if (back >= 0)
             rc = backward_layer(w, s->t, back, err);
+
         if (rc != SW_OK)
             return rc;
+
         if (back >= 0 && !sw_segments_push_late(w->segments))
             rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, back), err);
         if (rc != SW_OK)
             return rc;
+
         if (pass == layers - 1 && s->segment->to > layers)
             rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
         if (rc != SW_OK)
@@ -166,6 +180,7 @@ static int queue_passes(void *submission, struct sw_err *err)
     bool last = s->segment->to == 2 * layers;
     if (rc != SW_OK || !last || !sw_exchange_queues_decision(w->exchange))
         return rc;
+
     return sw_exchange_queue_decision(w->exchange, err);
 }
 
@@ -178,6 +193,7 @@ static void record_launch(const struct submission *s)
     bool forward = s->segment->from < layers;
 
     sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
+
     for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int i = pass < layers ? pass : backward_of(w, pass);
         if (i >= 0)
@@ -203,9 +219,11 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
     if (s.segment->graph)
         sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
                       sw_net_layer(w->train, i)->name, w->timer.charged_ns);
+
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
     if (rc != SW_OK)
         return rc;
+
     if (launched)
         record_launch(&s);
 
@@ -215,6 +233,7 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -226,6 +245,7 @@ static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
     for (int i = sw_net_layer_count(w->train) - 1; i >= 0; i--) {
         if (!sw_net_has_backward(w->train, i))
             continue;
+
         int rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
         if (rc != SW_OK)
             return rc;
@@ -233,6 +253,7 @@ static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -246,7 +267,9 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
     int rc = sw_exchange_begin(w->exchange, (uint64_t)t, &scale, err);
     if (rc != SW_OK)
         return rc;
+
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
+
     /* Random numbers are a function of the batch, because asynchronous groups at the same step must
      * not draw the same ones. */
     struct sw_step step = {.step = (uint64_t)batch->index,
@@ -268,11 +291,13 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
     int rc = begin(w, t, batch, err);
     if (rc != SW_OK)
         return rc;
+
     for (int k = 0; k < sw_segments_count(w->segments); k++) {
         if (sw_segments_at(w->segments, k)->from == layers)
             rc = between_passes(w, t, err);
         if (rc != SW_OK)
             return rc;
+
         rc = run_segment(w, t, k, err);
         if (rc != SW_OK)
             return rc;
@@ -282,22 +307,26 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
         rc = push_late(w, t, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_exchange_end(w->exchange, (uint64_t)t, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
     if (rc != SW_OK)
         return rc;
+
     return !w->device->host_memory ? check_loss(w, t, err) : SW_OK;
 }
 
 int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
 {
     sw_layer_clock_step(w);
+
     int rc = run_passes(w, t, batch, err);
     if (rc == SW_OK)
         sw_layer_clock_take(w);
     w->timer.ledger.staleness = (int32_t)sw_exchange_lag(w->exchange);
     w->timer.pass_ms = NULL;
+
     return rc;
 }

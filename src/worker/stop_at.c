@@ -27,6 +27,7 @@ static bool parse(const char *text, struct sw_stop *s)
 
     if (!*op)
         return false;
+
     while (end > 0 && text[end - 1] == ' ')
         end--;
     s->less = *op == '<';
@@ -36,6 +37,7 @@ static bool parse(const char *text, struct sw_stop *s)
         op++;
     if (end == 0 || end >= sizeof s->name || !sw_parse_real(op, &s->limit))
         return false;
+
     memcpy(s->name, text, end);
     s->name[end] = '\0';
     return true;
@@ -49,6 +51,7 @@ bool sw_stop_wants_norm(const struct sw_job_conf *conf)
         if (parse(conf->stop_at.items[i], &s) &&
             (sw_str_eq(s.name, grad_norm) || sw_str_eq(s.name, "train.grad_norm")))
             return true;
+
     return false;
 }
 
@@ -71,9 +74,11 @@ static bool resolve(const struct sw_worker *leader, struct sw_stop *s)
 
     for (int split = 0; split < SW_SPLITS; split++) {
         const struct sw_series *series = &leader->record.series[split];
+
         s->metric[split] = -1;
         if (!leader->shared.data->section[split])
             continue;
+
         const char *rest = within(s->name, split_name(leader, split));
         s->metric[split] = sw_series_find(series, s->name);
         if (s->metric[split] < 0 && rest)
@@ -82,6 +87,7 @@ static bool resolve(const struct sw_worker *leader, struct sw_stop *s)
             s->norm = sw_str_eq(s->name, grad_norm) || (rest && sw_str_eq(rest, grad_norm));
         found = found || s->metric[split] >= 0;
     }
+
     return found || s->norm;
 }
 
@@ -118,6 +124,7 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
 
     for (int i = 0; i < texts->count; i++) {
         struct sw_stop *s = &rules->rule[i];
+
         if (!parse(texts->items[i], s)) {
             sw_recipe_error_item(recipe, section, "stop_at", i,
                                  "must be a metric, one of < <= > >=, and a number");
@@ -130,6 +137,7 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
             rules->uses_evaluation = rules->uses_evaluation || s->metric[SW_SPLIT_EVAL] >= 0;
         }
     }
+
     return sw_recipe_verdict(recipe, err);
 }
 
@@ -150,6 +158,7 @@ static double value_of(const struct sw_job_metrics *m, const struct sw_stop *s, 
         return m->last[split][s->metric[split]].value;
     if (split == SW_SPLIT_TRAIN && s->norm && m->norm.step == t)
         return m->norm.of_made;
+
     return (double)NAN;
 }
 
@@ -162,12 +171,15 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
         double value = value_of(w->shared.metrics, &rules->rule[i], split, t);
         if (!holds(&rules->rule[i], value))
             continue;
+
         if (log)
             sw_events_say(w->shared.events, SW_LOG_INFO, "job",
                           "step %lld: stop_at %s reached with %.6g (%s)", (long long)t,
                           texts->items[i], value, split_name(w, split));
+
         return true;
     }
+
     return false;
 }
 
@@ -177,11 +189,13 @@ int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struc
 
     if (!rules->uses_training)
         return SW_OK;
+
     if (sw_table_has_phases(w->table))
         rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     sw_record_norms(w);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_meet_active(w, "the metrics of the step", err);
 }
 
@@ -191,10 +205,12 @@ int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker
     *reached = false;
     if (!rules->uses_evaluation)
         return SW_OK;
+
     /* The leader has stored the metrics before it reaches this barrier. */
     int rc = sw_worker_meet(w, "the metrics of the evaluation", err);
     if (rc != SW_OK)
         return rc;
+
     *reached = sw_stop_reached(rules, w, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
     return SW_OK;
 }

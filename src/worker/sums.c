@@ -56,6 +56,7 @@ int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct 
 
     if (!w->topology->splits_layers)
         return sw_worker_sum_in_group(w, values, count, in_rows, err);
+
     return in_rows ? sum(w, &w->shared.groups->all, w->rank->global_rank, values, count, err)
                    : sum(w, &w->shared.groups->peers[w->rank->rank], w->rank->group, values, count,
                          err);
@@ -97,10 +98,12 @@ int sw_worker_rest(struct sw_worker *w, struct sw_err *err)
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.charged_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->timer.charged_ns);
+
     int rc = sw_group_rest(&w->shared.groups->all, &w->step);
     w->first_step = w->record.curves.norms_step = w->step;
     w->timer.charged_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
+
     return end_of(rc, err);
 }
 
@@ -108,11 +111,14 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err)
 {
     if (sw_group_keeps_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most))
         return SW_OK;
+
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
                     w->timer.charged_ns);
+
     int rc = sw_group_keep_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most);
     sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
+
     return end_of(rc, err);
 }

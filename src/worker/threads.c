@@ -27,6 +27,7 @@ int sw_threads_new(int owners, struct sw_threads **out, struct sw_err *err)
 
     t->owners = owners;
     t->state = sw_calloc(count, sizeof *t->state);
+
     t->ticks = sw_calloc(count, sizeof *t->ticks);
     if (!t->state || !t->ticks) {
         sw_threads_free(t);
@@ -41,6 +42,7 @@ void sw_threads_free(struct sw_threads *t)
 {
     if (!t)
         return;
+
     sw_free(t->state);
     sw_free(t->ticks);
     sw_free(t);
@@ -81,6 +83,7 @@ static struct sw_thread_state judge(const struct sw_thread_owner *o, const struc
     for (int i = 0; i < count; i++) {
         if (!computes_for(o, &tasks[i]))
             continue;
+
         *ticks += tasks[i].cpu_ticks;
         runs = runs || tasks[i].state == 'R';
         own = tasks[i].id == o->id ? &tasks[i] : own;
@@ -94,6 +97,7 @@ static struct sw_thread_state judge(const struct sw_thread_owner *o, const struc
         return (struct sw_thread_state){.activity = SW_THREAD_ENDED, .id = o->id};
     if (stopped)
         return stopped_state(stopped);
+
     return (struct sw_thread_state){.activity = runs ? SW_THREAD_STARVED : SW_THREAD_ASLEEP,
                                     .id = own->id,
                                     .state = own->state};
@@ -112,6 +116,7 @@ static void follow(struct sw_threads *t, int i, struct sw_thread_state now, int6
         now.activity = SW_THREAD_COMPUTES;
     if (far && !lasts)
         now.activity = SW_THREAD_UNKNOWN;
+
     /* Under strace a thread stops at every system call, and continues. */
     if (lasts && now.activity == s->activity && now.id == s->id && now.cpu_ticks == s->cpu_ticks)
         now.for_ns = s->for_ns + passed_ns;
@@ -133,6 +138,7 @@ static const struct sw_task *find_other(const struct sw_threads *t,
         if (!owned && (!found || tasks[i].id == t->state[t->owners].id))
             found = &tasks[i];
     }
+
     return found;
 }
 
@@ -153,6 +159,7 @@ void sw_threads_look(struct sw_threads *t, const struct sw_thread_owner *owners,
         memcpy(t->other_name, other->id == main_id ? "main" : other->name,
                other->id == main_id ? sizeof "main" : SW_TASK_NAME);
     }
+
     follow(t, t->owners, now, other ? other->cpu_ticks : 0, true, passed_ns);
 }
 

@@ -8,12 +8,14 @@ struct sw_trace *sw_trace_new(size_t capacity)
     struct sw_trace *t = sw_calloc(1, sizeof *t);
     if (!t)
         return NULL;
+
     t->events = sw_calloc(capacity, sizeof *t->events);
     t->capacity = capacity;
     if (!t->events) {
         sw_free(t);
         return NULL;
     }
+
     return t;
 }
 
@@ -29,6 +31,7 @@ void sw_trace_add(struct sw_trace *t, const struct sw_trace_event *e)
 {
     if (!t)
         return;
+
     /* Relaxed: only a unique index is needed; readers come after the threads have ended. */
     size_t i = atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
     if (i < t->capacity)

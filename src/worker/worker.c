@@ -28,15 +28,18 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     float waited_ms = 0;
 
     sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.charged_ns);
+
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
         return rc;
+
     sw_worker_lap(w, &waited_ms, NULL);
 
     double all = batch->read_ms + batch->decode_ms;
     double read_share = all > 0 ? batch->read_ms / all : 0;
     w->timer.ledger.read_ms += (float)(waited_ms * read_share);
     w->timer.ledger.decode_ms += (float)(waited_ms * (1 - read_share));
+
     return SW_OK;
 }
 
@@ -49,9 +52,11 @@ static int take_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
         w->batches.is_ahead = false;
         return SW_OK;
     }
+
     int rc = read_batch(w, batch, err);
     if (rc != SW_OK || !w->batches.input)
         return rc;
+
     return sw_input_start(w->batches.input, batch, err);
 }
 
@@ -62,12 +67,14 @@ static int bind_batch(struct sw_worker *w, const struct sw_batch *batch, struct 
 
     if (w->batches.input)
         return sw_input_take(w->batches.input, batch, err);
+
     for (int f = 0; f < source->field_count; f++) {
         int rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
                                     batch->field[f], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -83,6 +90,7 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     rc = bind_batch(w, batch, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_exchange_mark(w->exchange, SW_MARK_INPUT, err);
 }
 
@@ -93,6 +101,7 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
 
     if (!t->is_async)
         return SW_OK;
+
     return sw_worker_keep_pace(w, t->staleness >= 0 ? t->staleness : SW_GROUP_APART, err);
 }
 
@@ -103,6 +112,7 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
     int64_t began_ns = w->timer.charged_ns;
 
     memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
+
     int rc = keep_pace(w, err);
     if (rc != SW_OK)
         return rc;
@@ -120,6 +130,7 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
     w->step++;
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_record_step(w, began_ns);
+
     return SW_OK;
 }
 
@@ -134,14 +145,17 @@ static int train(struct sw_worker *w, struct sw_err *err)
         int rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
         if (rc != SW_OK)
             return rc;
+
         if (!rests)
             rc = sw_nonfinite_after_step(w, err);
         if (rc != SW_OK)
             return rc;
+
         rc = sw_worker_between_steps(w, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -161,11 +175,13 @@ static int load_first_values(struct sw_worker *w, struct sw_err *err)
 {
     sw_layer_clock_say(w);
     sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
+
     int rc = w->shared.hooks->load_first_values(w->shared.run, err);
     if (rc == SW_OK)
         rc = hold_stop(w->shared.requests, err);
     if (w->shared.params->sync)
         sw_sync_spread(w->shared.params->sync, (uint64_t)w->step, false);
+
     return rc;
 }
 
@@ -180,6 +196,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         rc = load_first_values(w, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_worker_meet(w, "the first values", err);
     if (rc != SW_OK)
         return rc;
@@ -191,6 +208,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     rc = sw_carries_deal(w, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_worker_refresh_values(w, err);
 }
 
@@ -200,6 +218,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
 static void record_launches(const struct sw_worker *w)
 {
     const struct sw_segment_stats s = sw_segments_stats(w->segments);
+
     if (s.launches > 0)
         sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->unit,
                          "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
@@ -212,6 +231,7 @@ void sw_worker_main(void *worker)
     struct sw_err err = {0};
 
     sw_slot_set_thread(w->slot, sw_task_self());
+
     int rc = prepare(w, &err);
     if (rc == SW_ERR_CANCELLED)
         sw_fault_stop(w->shared.fault, w->unit, &err);

@@ -16,6 +16,7 @@ static void show_reading(void *reading, int thread, int64_t batch)
 
     if (thread >= r->count)
         return; /* an evaluation outside of a run has no slots for them */
+
     struct sw_slot *slot = sw_snapshot_slot(r->worker->shared.events->snapshot, r->first + thread);
     sw_slot_set_thread(slot, sw_task_self());
     sw_slot_phase(slot, reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
@@ -91,6 +92,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     args.alloc = sw_worker_take_memory;
     args.free = sw_worker_give_memory;
     args.user = w;
+
     return sw_prefetch_start(&args, &w->batches.prefetch[split], err);
 }
 
@@ -101,6 +103,7 @@ int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
     snprintf(what, sizeof what, "a batch of [data %s]", w->shared.data->section[split]->name);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
                     sw_os()->monotonic_ns());
+
     int rc = sw_prefetch_next(w->batches.prefetch[split], batch, err);
     sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return rc;

@@ -31,6 +31,7 @@ static void waiting(void *worker, int param, uint64_t version, const char *text)
 
     if (param >= 0)
         wait = (struct sw_wait){SW_WAIT_VERSION, param, (int64_t)version};
+
     if (text)
         sw_slot_wait_on(w->slot, wait, text, w->timer.charged_ns);
     else
@@ -47,6 +48,7 @@ static int finish(void *worker, bool loss, struct sw_err *err)
     rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_ledger_wait(w, err);
 }
 
@@ -60,6 +62,7 @@ static int is_finite(void *worker, bool *finite, struct sw_err *err)
     *finite = true;
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* a non-finite loss ends the run */
+
     int rc = sw_states_finite(w, finite, err);
     *finite = *finite && isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], series));
     return rc;
@@ -79,9 +82,11 @@ static bool needs_votes(const struct sw_worker *w)
 {
     if (w->shared.conf->on_nan != SW_ON_NAN_STOP)
         return true;
+
     for (int p = 0; p < sw_table_count(w->table) && w->topology->workers > 1; p++)
         if (sw_table_param(w->table, p)->owner >= 0)
             return true;
+
     return false;
 }
 
@@ -162,6 +167,7 @@ static void bind_factors(struct sw_worker *w)
         if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
             sw_net_layer_params(w->train, i, &first) == 0)
             continue;
+
         struct sw_exchange_binding b;
         sw_exchange_bind(w->exchange, w->param_of[SW_SPLIT_TRAIN][first], &b);
         sw_net_bind_factors(sw_parts_net(w->parts[SW_SPLIT_TRAIN], 0), i, b.x, b.dy);
@@ -174,9 +180,11 @@ void sw_worker_bind_params(struct sw_worker *w)
 
     sw_exchange_set_rows(w->exchange, sw_worker_first_row(w, SW_SPLIT_TRAIN),
                          sw_worker_rows(w, SW_SPLIT_TRAIN));
+
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split] && (trains || split != SW_SPLIT_TRAIN))
             bind_params(w, split);
+
     if (trains)
         bind_factors(w);
 }

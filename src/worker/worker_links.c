@@ -19,6 +19,7 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -32,10 +33,12 @@ static int open_param_link(struct sw_worker *w, int server, struct sw_err *err)
 
     if (sw_table_link_bytes(w->table, w->rank->table_rank, server) == 0)
         return SW_OK;
+
     int rc = sw_history_link(history(w), w->unit, unit, moves ? "d2h" : "shared",
                              &l->to_server[server], err);
     if (rc != SW_OK || !moves)
         return rc;
+
     return sw_history_link(history(w), unit, w->unit, "h2d", &l->from_server[server], err);
 }
 
@@ -48,11 +51,13 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
     l->from_server = sw_calloc((size_t)servers, sizeof *l->from_server);
     if (!l->to_server || !l->from_server)
         return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *l->to_server);
+
     for (int s = 0; s < servers; s++) {
         int rc = open_param_link(w, s, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -64,16 +69,20 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
 
     if (!any)
         return SW_OK;
+
     *out = sw_calloc((size_t)workers, sizeof **out);
     if (!*out)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
+
     for (int i = 0; i < workers; i++) {
         if (i != w->rank->global_rank)
             rc = sw_history_link(history(w), w->unit, w->shared.workers[i].unit, kind, &(*out)[i],
                                  err);
+
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -86,17 +95,21 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 
     if (!w->shared.params->sync || w->rank->table_rank != 0)
         return SW_OK;
+
     l->sync = sw_calloc((size_t)count, sizeof *l->sync);
     l->sync_recorded_bytes = sw_calloc((size_t)count, sizeof *l->sync_recorded_bytes);
     if (!l->sync || !l->sync_recorded_bytes)
         return sw_err_nomem(err, "a worker", (size_t)count * sizeof *l->sync_recorded_bytes);
+
     for (int i = 0; i < count; i++) {
         if (servers[i].table != w->table)
             rc = sw_history_link(history(w), own[servers[i].place->server_rank].unit,
                                  servers[i].unit, "sync", &l->sync[i], err);
+
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -110,14 +123,17 @@ static int open_activation_links(struct sw_worker *w, struct sw_err *err)
     l->activations_recorded_ns = sw_calloc((size_t)workers, sizeof *l->activations_recorded_ns);
     if (!l->activations || !l->activations_recorded_ns)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *l->activations);
+
     for (int i = 0; i < workers; i++) {
         l->activations[i] = -1;
         if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
             rc = sw_history_link(history(w), w->unit, group[i].unit, "feature", &l->activations[i],
                                  err);
+
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -128,24 +144,30 @@ static int open_curves(struct sw_worker *w, struct sw_err *err)
     struct sw_history *h = history(w);
 
     c->norm = c->scale = -1;
+
     int rc = name_series(h, "train", &w->record.series[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
+
     if (w->eval)
         rc = name_series(h, w->shared.data->section[SW_SPLIT_EVAL]->name,
                          &w->record.series[SW_SPLIT_EVAL], err);
+
     if (rc != SW_OK)
         return rc;
+
     rc = sw_history_series(h, "train", "lr", &c->rate, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_history_series(h, "train", "samples_per_s", &c->speed, err);
     if (rc != SW_OK)
         return rc;
+
     if (sw_table_has_phases(w->shared.params->table))
         rc = sw_history_series(h, "train", "grad_norm", &c->norm, err);
     if (rc != SW_OK)
         return rc;
+
     if (w->shared.conf->loss_scale > 0)
         rc = sw_history_series(h, "train", "loss_scale", &c->scale, err);
     return rc;
@@ -168,6 +190,7 @@ static int open_links(struct sw_worker *w, struct sw_err *err)
     rc = open_sync_links(w, err);
     if (rc != SW_OK)
         return rc;
+
     return open_activation_links(w, err);
 }
 
@@ -179,5 +202,6 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
     rc = open_curves(w, err);
     if (rc != SW_OK)
         return rc;
+
     return open_links(w, err);
 }

@@ -25,10 +25,12 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
 
     if (is_small(w, bytes))
         return sw_device_host_alloc(w->device, bytes, what, out, err);
+
     uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_placement(w)->node_mask);
     int rc = sw_device_alloc_on(place->host, bytes, nodes, what, out, err);
     if (rc != SW_OK)
         return rc;
+
     sw_device_pin(w->device, *out, bytes);
     return SW_OK;
 }
@@ -41,6 +43,7 @@ void sw_worker_give_memory(void *worker, void *p, size_t bytes)
         sw_device_host_free(w->device, p, bytes);
         return;
     }
+
     sw_device_unpin(w->device, p, bytes);
     sw_device_free(w->shared.place->host, p, bytes);
 }
@@ -55,6 +58,7 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     rc = sw_driver_host()->start_team(row->threads, err);
     if (rc != SW_OK)
         return rc;
+
     sw_stream_attach(w->stream);
     return w->device->host_memory
                ? SW_OK
@@ -65,8 +69,10 @@ int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
 {
     if (w->device->host_memory || !w->slot) /* an evaluation outside of a run is not monitored */
         return sw_stream_wait(w->stream, err);
+
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_DEVICE}, "its device",
                     sw_os()->monotonic_ns());
+
     int rc = sw_stream_wait(w->stream, err);
     sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return rc;

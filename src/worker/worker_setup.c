@@ -21,11 +21,13 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
     for (int f = 0; f < source->field_count; f++) {
         const struct sw_field *field = &source->field[f];
         int64_t dim[SW_MAX_DIMS] = {rows};
+
         for (int i = 0; i < field->ndim; i++)
             dim[i + 1] = field->dim[i];
         out[f] = (struct sw_net_field){.name = field->name,
                                        .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim)};
     }
+
     return source->field_count;
 }
 
@@ -54,6 +56,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     int64_t from, group_rows;
 
     sw_topology_group_rows(w->topology, w->rank->group, split, &from, &group_rows);
+
     struct sw_net_args net = {.recipe = w->shared.recipe,
                               .stream = w->stream,
                               .seed = (uint64_t)conf->seed,
@@ -89,9 +92,11 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     int rc = sw_parts_new(&args, out, err);
     if (rc != SW_OK)
         return rc;
+
     if (w->topology->microbatches > 1 || w->topology->splits_layers)
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
     sw_parts_set_beat(*out, heartbeat, w);
+
     return SW_OK;
 }
 
@@ -105,9 +110,11 @@ static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
 static size_t arena_need(const struct sw_worker *w)
 {
     size_t most = 0;
+
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split] && sw_parts_arena_bytes(w->parts[split]) > most)
             most = sw_parts_arena_bytes(w->parts[split]);
+
     return most;
 }
 
@@ -119,9 +126,11 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
     int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
     if (rc != SW_OK)
         return rc;
+
     use_parts(w, split, parts);
     w->arena.bytes = arena_need(w);
     sw_series_fini(&w->record.series[split]); /* of the previous net */
+
     return sw_series_init(&w->record.series[split], w->shared.recipe, sw_parts_net(parts, 0),
                           w->rank->microbatches, err);
 }
@@ -135,6 +144,7 @@ static void *bind_for_device(const struct sw_worker *w)
     const struct sw_machine *m = w->shared.place->machine;
 
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
+
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
     return kept;
@@ -145,19 +155,23 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row = sw_worker_placement(w);
 
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
+
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     sw_bind_restore(w->shared.place->machine, kept);
     if (rc != SW_OK)
         return rc;
+
     sw_stream_name(w->stream, "compute");
     rc = build_nets(w, SW_SPLIT_TRAIN, err);
 
     if (rc != SW_OK)
         return rc;
+
     size_t layers = (size_t)sw_net_layer_count(w->train);
     w->timer.forward_ms = sw_calloc(layers, sizeof *w->timer.forward_ms);
     w->timer.backward_ms = sw_calloc(layers, sizeof *w->timer.backward_ms);
+
     return w->timer.forward_ms && w->timer.backward_ms
                ? SW_OK
                : sw_err_nomem(err, "a worker", layers * sizeof *w->timer.forward_ms);
@@ -184,6 +198,7 @@ static void bind_parts(struct sw_worker *w)
             sw_parts_bind(w->parts[split], w->arena.memory);
             sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
         }
+
     sw_worker_bind_params(w);
 }
 
@@ -201,6 +216,7 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
     w->arena.offloaded_bytes = bytes;
+
     return bytes
                ? sw_worker_take_memory(w, bytes, "offloaded activations", &w->arena.offloaded, err)
                : SW_OK;
@@ -219,6 +235,7 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     if (w->shared.one_worker) /* an evaluation must not need the memory of training */
         w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
+
     int rc = take_arena(w, err);
     if (rc != SW_OK)
         return rc;
@@ -231,14 +248,17 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     rc = take_swap(w, err);
     if (rc != SW_OK)
         return rc;
+
     bind_parts(w);
     if (!w->shared.one_worker)
         rc = make_steps(w, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_states_bind(w, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_carries_bind(w, err);
 }
 
@@ -253,10 +273,12 @@ static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], st
         if (rc != SW_OK)
             goto out;
     }
+
     rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         goto out;
     return SW_OK;
+
 out:
     for (int split = SW_SPLITS - 1; split >= 0; split--)
         sw_parts_free(fresh[split]);
@@ -270,9 +292,11 @@ static int fit_arena(struct sw_worker *w, struct sw_err *err)
 
     if (w->arena.memory && need <= w->arena.bytes)
         return SW_OK;
+
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     w->arena.memory = NULL;
     w->arena.bytes = need;
+
     return take_arena(w, err);
 }
 
@@ -284,14 +308,17 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
     int rc = make_fresh(w, fresh, err);
     if (rc != SW_OK)
         return rc;
+
     for (int split = SW_SPLITS - 1; split >= 0; split--)
         if (fresh[split]) {
             sw_parts_free(w->parts[split]);
             use_parts(w, split, fresh[split]);
         }
+
     rc = fit_arena(w, err);
     if (rc != SW_OK)
         return rc;
+
     return take_swap(w, err);
 }
 
@@ -317,18 +344,22 @@ static int reshape_batches(struct sw_worker *w, struct sw_err *err)
             sw_worker_prefetch_args(w, split, &args);
             rc = sw_prefetch_reshape(w->batches.prefetch[split], &args, first[split], err);
         }
+
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 {
     drop_steps(w);
+
     int rc = replace_nets(w, err);
     if (rc != SW_OK)
         return rc;
+
     bind_parts(w);
     rc = make_steps(w, err);
     if (rc != SW_OK)
@@ -336,9 +367,11 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 
     sw_states_rebind(w);
     sw_carries_unbind(w);
+
     rc = sw_carries_bind(w, err);
     if (rc != SW_OK)
         return rc;
+
     return reshape_batches(w, err);
 }
 
@@ -347,9 +380,11 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
     void *kept = bind_for_device(w); /* also binds the device's copy threads */
 
     int rc = sw_stop_check(err);
+
     if (rc == SW_OK)
         rc = allocate(w, err);
     sw_bind_restore(w->shared.place->machine, kept);
+
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
@@ -368,6 +403,7 @@ static void free_links(struct sw_worker_links *l)
 void sw_worker_fini(struct sw_worker *w)
 {
     sw_input_free(w->batches.input); /* before the prefetched batches that it copies from */
+
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->batches.prefetch[s]);
         sw_free(w->param_of[s]);
@@ -381,6 +417,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_free(w->timer.backward_ms);
     if (!w->device)
         return;
+
     for (int s = 0; s < SW_SPLITS; s++)
         sw_parts_settle(w->parts[s]);
     sw_segments_free(w->segments);

@@ -14,18 +14,22 @@ static int names_of(const struct sw_ui_model *m, const char *names[MAX_CHARTS])
 {
     static const char *const last[] = {"lr", "grad_norm", "samples_per_s"};
     int count = 0;
+
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < m->series_count; i++) {
             const char *name = m->series[i].name;
             int kind = sw_str_eq(name, "loss") ? 0 : 1;
+
             for (size_t k = 0; k < sizeof last / sizeof *last; k++)
                 kind = sw_str_eq(name, last[k]) ? 2 : kind;
+
             bool known = kind != pass;
             for (int k = 0; k < count && !known; k++)
                 known = sw_str_eq(names[k], name);
             if (!known && count < MAX_CHARTS)
                 names[count++] = name;
         }
+
     return count;
 }
 
@@ -33,8 +37,10 @@ static void window_of(const struct sw_ui_model *m, const struct sw_ui_view *v, d
                       double *to)
 {
     int64_t last = 1;
+
     for (int i = 0; i < m->series_count; i++)
         last = m->series[i].last_step > last ? m->series[i].last_step : last;
+
     double width = (double)last / pow(2, v->zoom);
     *to = v->end * (double)last;
     *to = *to < width ? width : *to;
@@ -52,25 +58,32 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
 {
     char number[16], text[96];
     int x = in.x + sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_STRONG, name) + 2;
+
     if (!isnan(cursor)) {
         snprintf(text, sizeof text, "@%.0f", cursor);
         x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_KEY, text) + 2;
     }
+
     for (int i = 0; i < m->series_count; i++) {
         const struct sw_ui_series *s = &m->series[i];
         const struct sw_point *near = isnan(cursor) ? NULL : sw_trail_near(&s->trail, cursor);
+
         if (!sw_str_eq(s->name, name))
             continue;
+
         snprintf(text, sizeof text, "%s %s", label_of(s),
                  sw_chart_number(number, near ? near->y : sw_ui_newest(s)));
+
         bool train = sw_str_eq(s->split, "train");
         x += sw_canvas_text(c, x, in.y, in.x + in.w - x, train ? SW_ROLE_LINE1 : SW_ROLE_LINE2,
                             text) +
              2;
+
         if (s->not_finite > 0) {
             snprintf(text, sizeof text, "%lld non-finite", (long long)s->not_finite);
             x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_BAD, text) + 2;
         }
+
         if (!train && s->best_step >= 0 && isnan(cursor)) {
             snprintf(text, sizeof text, "best %s at %lld", sw_chart_number(number, s->best),
                      (long long)s->best_step);
@@ -78,6 +91,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
                 x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_DIM, text) + 2;
         }
     }
+
     for (int i = 0; i < m->overlay_count; i++)
         if (sw_str_eq(m->overlay[i].name, name)) {
             const struct sw_ui_series *s = &m->overlay[i];
@@ -107,12 +121,15 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
     struct sw_chart_mark marks[SW_UI_SEGMENTS + 1];
     struct lines l = {.count = 0};
     double from, to;
+
     window_of(m, v, &from, &to);
+
     double cursor = v->cursor >= 0 ? from + v->cursor * (to - from) : (double)NAN;
     for (int i = 0; i < m->overlay_count; i++)
         if (sw_str_eq(m->overlay[i].name, name))
             add(&l, m->overlay[i].trail.points, m->overlay[i].trail.count, SW_ROLE_LINE3,
                 SW_STROKE_DASHED, '-');
+
     struct sw_chart chart = {.lines = l.line,
                              .marks = marks,
                              .x_from = from,
@@ -123,6 +140,7 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
         const struct sw_ui_series *s = &m->series[i];
         if (!sw_str_eq(s->name, name) || !sw_str_eq(s->split, "train"))
             continue;
+
         /* The learning rate is set and not measured, so it is not smoothed. */
         double decay = sw_str_eq(name, "lr") ? 0 : sw_ui_smoothing[v->smoothing];
         if (decay > 0)
@@ -130,22 +148,28 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
         sw_chart_smooth(s->trail.points, s->trail.count, decay, smooth);
         add(&l, smooth, s->trail.count, SW_ROLE_LINE1, SW_STROKE_SOLID, '*');
     }
+
     for (int i = 0; i < m->series_count; i++) {
         const struct sw_ui_series *s = &m->series[i];
         if (!sw_str_eq(s->name, name) || sw_str_eq(s->split, "train"))
             continue;
+
         /* ASCII is too coarse for a line close to another. */
         if (c->caps.utf8)
             add(&l, s->trail.points, s->trail.count, SW_ROLE_LINE2, SW_STROKE_SOLID, 0);
         add(&l, s->trail.points, s->trail.count, SW_ROLE_LINE2, SW_STROKE_DOTS, 'o');
+
         if (s->best_step >= 0)
             marks[chart.mark_count++] =
                 (struct sw_chart_mark){(double)s->best_step, 0x25b2, SW_ROLE_GOOD};
+
         break;
     }
+
     for (int i = 0; i < m->resume_count; i++)
         marks[chart.mark_count++] =
             (struct sw_chart_mark){(double)m->resume_steps[i], 0x250a, SW_ROLE_WARN};
+
     chart.line_count = l.count;
     sw_chart_fit(&chart);
     headline(c, in, m, name, cursor);
@@ -158,6 +182,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     const char *names[MAX_CHARTS];
     int count = names_of(m, names);
     int across = in.w / CHART_W, down = in.h / CHART_H;
+
     across = across < 1 ? 1 : across > 2 && in.w < 3 * CHART_W + 40 ? 2 : across > 3 ? 3 : across;
     down = down < 1 ? 1 : down;
     across = across > count ? count : across;
@@ -165,8 +190,10 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM, "no step has been completed yet");
         return;
     }
+
     if (down > (count + across - 1) / across)
         down = (count + across - 1) / across;
+
     for (int i = 0; i < count && i < across * down; i++) {
         int column = i % across, row = i / across;
         int x = in.x + in.w * column / across, end = in.x + in.w * (column + 1) / across;
@@ -179,6 +206,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
     int n = snprintf(out, 80, "smooth %.2g", sw_ui_smoothing[v->smoothing]);
+
     if (v->log_y)
         n += snprintf(out + n, (size_t)(80 - n), "  log");
     if (v->zoom > 0)

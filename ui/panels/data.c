@@ -15,15 +15,18 @@ struct readers {
 static struct readers readers_of(const struct sw_ui_model *m, bool train)
 {
     struct readers r = {0, 0, 0};
+
     for (int i = 0; i < m->thread_count; i++) {
         const struct sw_ui_thread *u = &m->threads[i];
         if (sw_ui_thread_kind_of(u->slot.name) != SW_UI_READER ||
             (strstr(u->slot.name, " train ") != NULL) != train)
             continue;
+
         r.count++;
         r.working += u->slot.phase == SW_PHASE_READ;
         r.busy += isnan(u->busy) ? 0 : u->busy;
     }
+
     r.busy = r.count ? r.busy / r.count : (double)NAN;
     return r;
 }
@@ -32,7 +35,9 @@ static void reader_line(struct sw_canvas *c, struct sw_area in, int y, const cha
                         const struct readers *r)
 {
     char percent[16];
+
     sw_ui_percent(percent, r->busy);
+
     int x = in.x + sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_TEXT, "%-10s %d thread%s, busy %s ",
                                     name, r->count, r->count == 1 ? "" : "s", percent);
     int room = in.x + in.w - x;
@@ -45,7 +50,9 @@ static void wait_line(struct sw_canvas *c, struct sw_area in, int y, const struc
     double waits = sw_ledger_fraction(&m->ledger, SW_STEP_READ) +
                    sw_ledger_fraction(&m->ledger, SW_STEP_DECODE);
     char percent[16];
+
     sw_ui_percent(percent, waits);
+
     if (isnan(waits))
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
                        "time spent waiting for data is not known yet");
@@ -66,6 +73,7 @@ static void epoch_line(struct sw_canvas *c, struct sw_area in, int y, const stru
     double done = (double)sw_ui_step(m) * (double)m->run.batch;
     if (!(records > 0) || done < 0)
         return;
+
     int x = in.x + sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_TEXT,
                                     "epoch %-4.0f %.0f of %.0f records ", floor(done / records) + 1,
                                     fmod(done, records), records);
@@ -78,6 +86,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 {
     struct readers train = readers_of(m, true), eval = readers_of(m, false);
     int y = in.y, end = in.y + in.h;
+
     wait_line(c, in, y++, m, &train);
     if (y < end)
         epoch_line(c, in, y++, m);
@@ -85,6 +94,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         reader_line(c, in, y++, "training", &train);
     if (y < end && eval.count > 0)
         reader_line(c, in, y++, "evaluation", &eval);
+
     if (y < end && m->machine.known && m->live) {
         char rate[32];
         sw_human_bytes(rate, m->machine.read_per_s);

@@ -22,9 +22,11 @@ static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_u
 {
     char clock[16];
     int x = in.x;
+
     sw_ui_clock(clock, e->time);
     if (in.w >= 40)
         x += sw_canvas_text(c, x, y, in.w, SW_ROLE_DIM, clock) + 1;
+
     const char *sign = e->level == SW_LOG_ERROR ? "E " : e->level == SW_LOG_WARN ? "! " : "  ";
     x += sw_canvas_text(c, x, y, in.x + in.w - x, role_of(e->level), sign);
     if (in.w >= 60)
@@ -48,9 +50,11 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     int most = all > in.h ? all - in.h : 0;
     int shown = all < in.h ? all : in.h, y = in.y + shown - 1;
     int skip = back > most ? most : back;
+
     if (all == 0)
         sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM,
                        *v->filter ? "no event matches the filter" : "no events yet");
+
     for (int i = sw_ui_event_count(m) - 1; i >= 0 && y >= in.y; i--) {
         const struct sw_ui_event *e = sw_ui_event_at(m, i);
         if (passes(v, e) && skip-- <= 0)
@@ -61,11 +65,13 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
     int n = 0;
+
     *out = 0;
     if (*v->filter)
         n = snprintf(out, 80, "/%s  ", v->filter);
     if (v->scroll[7] > 0)
         n += snprintf(out + n, (size_t)(80 - n), "%d newer below  ", v->scroll[7]);
+
     if (m->checkpoint_step >= 0) {
         char clock[16];
         sw_ui_clock(clock, m->checkpoint_time);

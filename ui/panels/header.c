@@ -15,6 +15,7 @@ static void epoch_text(const struct sw_ui_model *m, char *out, size_t bytes)
 {
     int64_t step = sw_ui_step(m);
     double records = (double)m->run.epoch_records, batch = (double)m->run.batch;
+
     if (records <= 0 || batch <= 0 || step < 0)
         snprintf(out, bytes, "--");
     else
@@ -35,10 +36,12 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
 {
     char text[256], epoch[32];
     int x = in.x + 1;
+
     if (!m->found) {
         sw_canvas_text(c, x, in.y, in.w - 1, SW_ROLE_WARN, m->problem);
         return;
     }
+
     epoch_text(m, epoch, sizeof epoch);
     if (in.w >= 100)
         x = word(c, in, x, SW_ROLE_DIM, "singa-ws");
@@ -58,6 +61,7 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
     x = word(c, in, x, SW_ROLE_TEXT, m->run.device);
     snprintf(text, sizeof text, "batch %lld", (long long)m->run.batch);
     x = word(c, in, x, SW_ROLE_DIM, text);
+
     /* Data is old only after several steps, since steps may take seconds; a paused run has none. */
     double patience_s = fmax(3, 3e-3 * (isnan(m->ledger.p99_ms) ? 0 : m->ledger.p99_ms));
     if (m->run.status == SW_RUN_RUNNING && m->rows_age > patience_s && !sw_ui_paused(m)) {
@@ -66,6 +70,7 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
         snprintf(text, sizeof text, "%s ago", age);
         x = word(c, in, x, SW_ROLE_WARN, text);
     }
+
     x = word(c, in, x, SW_ROLE_DIM, m->run.host);
     word(c, in, x, SW_ROLE_DIM, m->run.recipe);
 }
@@ -74,18 +79,22 @@ static void second_line(struct sw_canvas *c, struct sw_area in, const struct sw_
 {
     char left[64], elapsed[16], eta[16];
     double fraction = m->run.steps > 0 ? (double)sw_ui_step(m) / (double)m->run.steps : 0;
+
     sw_ui_duration(elapsed, sw_ui_elapsed(m));
     sw_ui_duration(eta, sw_ui_eta(m));
+
     if (m->run.status == SW_RUN_RUNNING)
         snprintf(left, sizeof left, "%5.1f %%  %s  ETA %s", 100 * (fraction > 0 ? fraction : 0),
                  elapsed, eta);
     else
         snprintf(left, sizeof left, "%5.1f %%  took %s", 100 * (fraction > 0 ? fraction : 0),
                  elapsed);
+
     int n = (int)strlen(left), columns = in.w - n - 5;
     sw_canvas_right(c, in.x, in.y + 1, in.w - 1, SW_ROLE_STRONG, left);
     if (columns < 4)
         return;
+
     sw_canvas_rune(c, in.x + 1, in.y + 1, '[', SW_ROLE_DIM);
     sw_canvas_fill(c, (struct sw_area){in.x + 2, in.y + 1, columns, 1}, 0xb7, SW_ROLE_DIM);
     sw_canvas_bar(c, in.x + 2, in.y + 1, columns, fraction, SW_ROLE_LINE1);

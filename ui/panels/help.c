@@ -39,20 +39,25 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
                  const struct sw_ui_view *v)
 {
     int y = in.y - v->scroll[0], end = in.y + in.h;
+
     for (int i = 0; i < ROWS && y < end; i++, y++)
         if (y >= in.y) {
             sw_canvas_text(c, in.x, y, KEYS_W, SW_ROLE_KEY, rows[i].keys);
             sw_canvas_text(c, in.x + KEYS_W, y, in.w - KEYS_W, SW_ROLE_TEXT, rows[i].what);
         }
+
     y++;
+
     for (int number = 1; number < 10 && y < end; number++) {
         const struct sw_panel *p = sw_panel_numbered(number);
         if (!p)
             continue;
+
         if (y >= in.y) {
             sw_canvas_text(c, in.x, y, KEYS_W + 2, SW_ROLE_TITLE, p->title);
             sw_canvas_text(c, in.x + KEYS_W + 3, y, in.w - KEYS_W - 3, SW_ROLE_TEXT, p->help);
         }
+
         y++;
     }
 }

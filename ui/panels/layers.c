@@ -20,12 +20,15 @@ static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_u
     char text[48], forward[16], backward[16];
     int name_w = in.w > 70 ? 20 : 12, bar = in.w - name_w - FIGURES_W;
     double ms = l->forward_ms + l->backward_ms;
+
     sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
+
     if (bar > 4 && most > 0) {
         int forward_w = sw_canvas_bar_columns(bar - 1, l->forward_ms / most);
         sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
         sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
     }
+
     snprintf(text, sizeof text, "%7s %7s %5.1f %%", sw_chart_number(forward, l->forward_ms),
              sw_chart_number(backward, l->backward_ms), all > 0 ? 100 * ms / all : 0);
     sw_canvas_right(c, in.x + in.w - FIGURES_W, y, FIGURES_W, SW_ROLE_TEXT, text);
@@ -38,17 +41,20 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     double most =
         m->layer_count > 0 ? m->layers[0].forward_ms + m->layers[0].backward_ms : (double)NAN;
     int y = in.y, end = in.y + in.h, seen = 0;
+
     if (m->layer_count == 0) {
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
                        "layer times appear after the first evaluation; for branches on a GPU, set "
                        "job.streams = 1");
         return;
     }
+
     if (in.h > 2) {
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "layer");
         sw_canvas_right(c, in.x, y, in.w, SW_ROLE_DIM, "forward backward   share");
         y++;
     }
+
     for (int i = 0; i < m->layer_count && y < end; i++)
         if (sw_ui_matches_filter(v, m->layers[i].name) && seen++ >= v->scroll[5])
             row(c, in, y++, &m->layers[i], all, most);

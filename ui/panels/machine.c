@@ -20,9 +20,11 @@ static uint32_t level_rune(const struct sw_canvas *c, float fraction)
 {
     if (isnan(fraction))
         return '?';
+
     int eighths = sw_canvas_bar_columns(8, (double)fraction);
     if (c->caps.utf8)
         return eighths ? 0x2580u + (uint32_t)eighths : 0xb7;
+
     return (uint32_t) ".123456789"[sw_canvas_bar_columns(9, (double)fraction)];
 }
 
@@ -46,6 +48,7 @@ static void line(struct writer *w, enum sw_role role, const char *fmt, ...)
     char text[512];
     va_list ap;
     int y = next_line(w);
+
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -58,13 +61,16 @@ static void node_line(struct writer *w, const struct sw_ui_machine *k, const str
     char used[32], total[32], percent[16];
     int y = next_line(w);
     double busy = 0;
+
     if (y < 0)
         return;
+
     for (int i = 0; i < n->cpu_count; i++)
         busy += k->cpu[n->first_cpu + i];
     sw_ui_percent(percent, n->cpu_count ? busy / n->cpu_count : (double)NAN);
     sw_human_bytes(used, n->mem_used);
     sw_human_bytes(total, n->mem_total);
+
     int x =
         w->in.x + sw_canvas_printf(w->c, w->in.x, y, w->in.w, SW_ROLE_TEXT,
                                    "node %d  cpu %5s  %s of %s  ", n->number, percent, used, total);
@@ -74,6 +80,7 @@ static void node_line(struct writer *w, const struct sw_ui_machine *k, const str
         int from = n->first_cpu + (n->cpu_count > room ? i * n->cpu_count / room : i);
         int end = n->first_cpu + (n->cpu_count > room ? (i + 1) * n->cpu_count / room : i + 1);
         float most = k->cpu[from];
+
         for (int p = from; p < end; p++)
             most = k->cpu[p] > most ? k->cpu[p] : most;
         sw_canvas_rune(w->c, x + i, y, level_rune(w->c, most),
@@ -90,6 +97,7 @@ static void rate(char out[48], double bytes_per_s)
 static void process_line(struct writer *w, const struct sw_ui_machine *k)
 {
     char cpus[16], memory[32], in[48], out[48];
+
     sw_chart_number(cpus, k->process_cpus);
     sw_human_bytes(memory, k->process_memory);
     rate(in, k->read_per_s);
@@ -104,6 +112,7 @@ static void device_line(struct writer *w, const struct sw_ui_device *d)
     struct sw_buf text = {0};
     char figure[32];
     bool old = d->age_s > OLD_S;
+
     sw_ui_percent(figure, d->util);
     sw_buf_printf(&text, "%-8s %5s", d->name, figure);
     if (!isnan(d->mem_used))
@@ -123,6 +132,7 @@ static void device_line(struct writer *w, const struct sw_ui_device *d)
 static void place_line(struct writer *w, const struct sw_ui_placement *p)
 {
     char node[24] = "";
+
     if (p->numa >= 0)
         snprintf(node, sizeof node, ", node %d", p->numa);
     line(w, SW_ROLE_TEXT, "%-10s %s%s, cores %s: %s", p->unit, p->device, node,
@@ -132,7 +142,9 @@ static void place_line(struct writer *w, const struct sw_ui_placement *p)
 static void link_line(struct writer *w, const struct sw_ui_link *l)
 {
     char bytes[32], ms[16];
+
     sw_human_bytes(bytes, l->bytes_per_step);
+
     if (l->ms_per_step > 0)
         line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step, %s ms", l->from, l->to, l->kind, bytes,
              sw_chart_number(ms, l->ms_per_step));
@@ -144,11 +156,13 @@ static void machine_lines(struct writer *w, const struct sw_ui_model *m)
 {
     const struct sw_ui_machine *k = &m->machine;
     char load[16];
+
     if (!k->known) {
         line(w, SW_ROLE_DIM, "%s: not this host, or the run is not running",
              *m->run.host ? m->run.host : "--");
         return;
     }
+
     line(w, SW_ROLE_DIM, "%s  %d cpu%s  load %s", k->cpu_model, k->cpu_count,
          k->cpu_count == 1 ? "" : "s", sw_chart_number(load, k->load));
     if (m->live)
@@ -165,10 +179,13 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
                  const struct sw_ui_view *v)
 {
     struct writer w = {c, in, 0, v->scroll[4]};
+
     machine_lines(&w, m);
+
     for (int i = 0; i < m->device_count; i++)
         if (is_shown(m, &m->devices[i]))
             device_line(&w, &m->devices[i]);
+
     for (int i = 0; i < m->placement_count; i++)
         place_line(&w, &m->placements[i]);
     for (int i = 0; i < m->link_count; i++)
@@ -179,6 +196,7 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     const struct sw_ui_machine *k = &m->machine;
     int devices = 0;
+
     for (int i = 0; i < m->device_count; i++)
         devices += is_shown(m, &m->devices[i]);
     return (k->known ? 1 + m->live + k->node_count + k->gpu_count + k->path_count : 1) + devices +

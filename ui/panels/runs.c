@@ -24,6 +24,7 @@ static struct columns place(struct sw_area in)
     int fixed = ID_W + STATUS_W + STEP_W, x;
     struct columns k = {.name = in.x + ID_W};
     int loss = in.w >= 60, accuracy = in.w >= 72, started = in.w >= 92, took = in.w >= 104;
+
     k.name_w = in.w - fixed - (loss + accuracy + started + took) * NUMBER_W;
     k.name_w = k.name_w > 40 ? 40 : k.name_w;
     x = k.name + k.name_w;
@@ -37,6 +38,7 @@ static struct columns place(struct sw_area in)
     k.started = started ? x : 0;
     x += started * NUMBER_W;
     k.took = took ? x : 0;
+
     return k;
 }
 
@@ -62,20 +64,24 @@ static void row(struct sw_canvas *c, struct sw_area in, const struct columns *k,
                 const struct sw_ui_model *m, const struct sw_ui_row *r, bool selected)
 {
     char text[48];
+
     snprintf(text, sizeof text, "%s%lld", r->id == m->run.id ? "*" : " ", (long long)r->id);
     sw_canvas_text(c, in.x, y, ID_W - 1, SW_ROLE_TEXT, text);
     sw_canvas_text(c, k->name, y, k->name_w - 1, SW_ROLE_STRONG, r->name);
     sw_canvas_text(c, k->status, y, STATUS_W - 1, sw_ui_status_role(r->status),
                    sw_run_status_name(r->status));
+
     if (r->step < 0)
         snprintf(text, sizeof text, "--/%lld", (long long)r->steps);
     else
         snprintf(text, sizeof text, "%lld/%lld", (long long)r->step, (long long)r->steps);
+
     sw_canvas_right(c, k->step, y, STEP_W, SW_ROLE_TEXT, text);
     optional(c, k->loss, y, SW_ROLE_TEXT, sw_chart_number(text, r->loss));
     optional(c, k->accuracy, y, SW_ROLE_TEXT, sw_chart_number(text, r->accuracy));
     sw_ui_clock(text, r->started_at);
     optional(c, k->started, y, SW_ROLE_DIM, text);
+
     double took = r->ended_at > 0               ? r->ended_at - r->started_at
                   : r->status == SW_RUN_RUNNING ? m->now - r->started_at
                                                 : (double)NAN;
@@ -91,17 +97,22 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     struct columns k = place(in);
     bool head = in.h > 2;
     int room = in.h - head, seen = 0, y = in.y + head;
+
     /* Scroll so that the selected line is visible. */
     int first = v->selected >= room ? v->selected - room + 1 : 0;
+
     if (head)
         heading(c, in, &k);
+
     for (int i = 0; i < m->row_count && y < in.y + in.h; i++) {
         if (!sw_ui_run_matches_filter(v, &m->rows[i]))
             continue;
+
         if (seen >= first)
             row(c, in, &k, y++, m, &m->rows[i], v->focus == 8 && seen == v->selected);
         seen++;
     }
+
     if (seen == 0)
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
                        *v->filter ? "no run matches the filter" : "no runs yet");

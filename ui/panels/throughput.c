@@ -20,12 +20,15 @@ static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mo
     double speed = sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s"));
     double flops = m->run.flops_per_sample * speed;
     char number[32], text[64];
+
     snprintf(text, sizeof text, "%s samples/s", sw_chart_number(number, speed));
+
     int x = figure(c, in, in.x, SW_ROLE_STRONG, text);
     if (flops > 0 && in.w >= 64) {
         snprintf(text, sizeof text, "%sflop/s", sw_human_count(number, flops));
         x = figure(c, in, x, SW_ROLE_DIM, text);
     }
+
     snprintf(text, sizeof text, "step %s ms", sw_chart_number(number, m->ledger.step_ms));
     x = figure(c, in, x, SW_ROLE_TEXT, text);
     snprintf(text, sizeof text, "p50 %s", sw_chart_number(number, m->ledger.p50_ms));
@@ -46,15 +49,20 @@ static void phase_fractions(const struct sw_ledger *l, double fraction[SW_STEP_P
 static void legend(struct sw_canvas *c, struct sw_area at, const double fraction[SW_STEP_PHASES])
 {
     int x = at.x;
+
     for (int p = 0; p < SW_STEP_PHASES; p++) {
         char text[32];
+
         if (fraction[p] < 0.005)
             continue;
+
         snprintf(text, sizeof text, "%c %s %.0f%%", sw_step_phase_letter((enum sw_step_phase)p),
                  sw_step_phase_name((enum sw_step_phase)p), 100 * fraction[p]);
+
         int n = (int)strlen(text);
         if (x + n > at.x + at.w)
             break;
+
         sw_canvas_text(c, x, at.y, n, sw_step_phase_role((enum sw_step_phase)p), text);
         x += n + 2;
     }
@@ -65,13 +73,16 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
                  const double fraction[SW_STEP_PHASES])
 {
     int row = 0, bar = in.w - NAME_W - FIGURES_W;
+
     for (int p = 0; p < SW_STEP_PHASES && row < in.h; p++) {
         double ms = 0;
         char figure[16], text[32];
+
         for (int w = 0; w < l->worker_count; w++)
             ms += l->worker[w].ms[p] / l->worker_count;
         if (ms == 0 && (p == SW_STEP_H2D || p == SW_STEP_WAIT || p == SW_STEP_UPDATE))
             continue; /* not used in this run */
+
         enum sw_role role = sw_step_phase_role((enum sw_step_phase)p);
         sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT,
                        sw_step_phase_name((enum sw_step_phase)p));
@@ -81,9 +92,11 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
         sw_canvas_right(c, in.x + NAME_W + bar, in.y + row, FIGURES_W, SW_ROLE_TEXT, text);
         row++;
     }
+
     double hidden = 0;
     for (int w = 0; w < l->worker_count; w++)
         hidden += l->worker[w].hidden_ms / l->worker_count;
+
     if (hidden > 0 && row < in.h) {
         char figure[16];
         sw_canvas_printf(c, in.x, in.y + row, in.w, SW_ROLE_DIM,
@@ -91,6 +104,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
                          sw_chart_number(figure, hidden));
         row++;
     }
+
     return row;
 }
 
@@ -98,9 +112,12 @@ static void speed_chart(struct sw_canvas *c, struct sw_area in, const struct sw_
 {
     const struct sw_ui_series *s = sw_ui_series_find(m, "train", "samples_per_s");
     struct sw_point smooth[SW_UI_POINTS];
+
     if (!s || in.h < CHART_H)
         return;
+
     sw_chart_smooth(s->trail.points, s->trail.count, 0.6, smooth);
+
     struct sw_chart_line lines[] = {
         {s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.'},
         {smooth, s->trail.count, SW_ROLE_LINE4, SW_STROKE_SOLID, '*'}};
@@ -129,7 +146,9 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     struct sw_bottleneck bottleneck = sw_ui_bottleneck(m);
     double fraction[SW_STEP_PHASES];
     int y = in.y;
+
     phase_fractions(&m->ledger, fraction);
+
     enum sw_role role = bottleneck_role(bottleneck.bound);
     if (in.h < 3) {
         y += in.h > 1;
@@ -138,16 +157,20 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         sw_canvas_text(c, in.x, y, in.w, role, bottleneck.text);
         return;
     }
+
     speeds(c, in, m);
     sw_ui_phase_bar(c, in.x, in.y + 1, in.w, fraction);
+
     int lines = in.h > 4 ? 2 : 1;
     int taken = sw_ui_wrap(c, in.x, in.y + 2, in.w, lines, role, bottleneck.text);
     y += 2 + (taken < lines ? taken : lines);
+
     int left = in.y + in.h - y;
     if (left >= 7)
         y += table(c, (struct sw_area){in.x, y, in.w, left}, &m->ledger, fraction);
     else if (left >= 1)
         legend(c, (struct sw_area){in.x, y++, in.w, 1}, fraction);
+
     speed_chart(c, (struct sw_area){in.x, y, in.w, in.y + in.h - y}, m);
 }
 

@@ -32,9 +32,11 @@ static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int 
 static int64_t furthest(const struct sw_ui_model *m)
 {
     int64_t step = -1;
+
     for (int i = 0; i < m->thread_count; i++)
         if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER)
             step = m->threads[i].slot.done_step > step ? m->threads[i].slot.done_step : step;
+
     return step;
 }
 
@@ -47,6 +49,7 @@ static struct columns place(struct sw_area in)
 {
     int x = in.x + NAME_W + STATE_W, right = in.x + in.w;
     struct columns k = {.step = x};
+
     x += STEP_W;
     k.lag = in.w >= 56 ? x : 0;
     x += k.lag ? LAG_W : 0;
@@ -60,6 +63,7 @@ static struct columns place(struct sw_area in)
     x += k.bar_w + (k.bar_w > 0);
     k.what = x;
     k.what_w = right - x;
+
     return k;
 }
 
@@ -83,6 +87,7 @@ static enum sw_role state_role(const struct sw_slot_state *s)
 {
     if (s->waiting_for[0])
         return SW_ROLE_WAIT;
+
     switch (s->phase) {
     case SW_PHASE_FORWARD:
     case SW_PHASE_BACKWARD:
@@ -119,19 +124,24 @@ static void worker_figures(struct sw_canvas *c, const struct columns *k, int y, 
                            const struct sw_ledger_worker *times, bool slow)
 {
     char percent[16];
+
     if (k->lag) {
         char text[16];
         snprintf(text, sizeof text, lag ? "-%d" : "0", lag);
         sw_canvas_right(c, k->lag, y, LAG_W - 1, lag > 1 ? SW_ROLE_WARN : SW_ROLE_TEXT, text);
     }
+
     if (k->stale)
         number(c, k->stale, y, STALE_W - 1, SW_ROLE_TEXT, times ? times->staleness : -1);
+
     if (k->busy) {
         sw_ui_percent(percent, times ? busy_fraction(times) : (double)NAN);
         sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
     }
+
     if (times && k->bar_w > 0)
         sw_ui_phase_bar(c, k->bar, y, k->bar_w, times->ms);
+
     if (slow && k->what_w > 8) {
         sw_canvas_right(c, k->what, y, k->what_w, SW_ROLE_BAD, "slowest");
     }
@@ -144,10 +154,12 @@ static void what_now(struct sw_canvas *c, const struct columns *k, int y,
     char text[128];
     double since = (double)(m->now_ns - s->since_ns) * 1e-9;
     const char *what = s->waiting_for[0] ? s->waiting_for : s->layer_name;
+
     if (s->phase != SW_PHASE_IDLE && since >= 2 && since < 1e8)
         snprintf(text, sizeof text, "%s (%.0f s)", what, since);
     else
         snprintf(text, sizeof text, "%s", what);
+
     sw_canvas_text(c, k->what, y, columns, s->waiting_for[0] ? SW_ROLE_WAIT : SW_ROLE_TEXT, text);
 }
 
@@ -158,10 +170,12 @@ static void unit_row(struct sw_canvas *c, struct sw_area in, const struct column
     bool worker = sw_ui_thread_kind_of(s->name) == SW_UI_WORKER;
     bool slowest = worker && i == slow;
     const char *state = s->waiting_for[0] ? "waiting" : sw_phase_name(s->phase);
+
     sw_canvas_text(c, in.x, y, NAME_W - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
     sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, state_role(s), state);
     number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, worker ? s->done_step : s->step);
     what_now(c, k, y, m, s, k->what_w - (slowest ? 8 : 0));
+
     if (worker) {
         worker_figures(c, k, y, (int)(furthest(m) - s->done_step), times_of(m, i), slowest);
     } else if (k->busy) {
@@ -176,6 +190,7 @@ static void past_row(struct sw_canvas *c, struct sw_area in, const struct column
                      const struct sw_ledger_worker *w, int slow)
 {
     char name[24];
+
     snprintf(name, sizeof name, "worker %d", w->worker);
     sw_canvas_text(c, in.x, y, NAME_W - 1, SW_ROLE_TEXT, name);
     sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, SW_ROLE_DIM, "--");
@@ -189,19 +204,25 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     struct columns k = place(in);
     int slow = sw_ui_bottleneck(m).worker, row = 0, skip = v->scroll[3];
     bool head = in.h >= 3;
+
     if (head)
         heading(c, in, &k);
+
     int y = in.y + head, end = in.y + in.h;
+
     /* The slowest worker is shown even if not all fit. */
     bool first = m->live && slow >= 0 && slow < m->thread_count && rows_of(m) > end - y && y < end;
     if (first)
         unit_row(c, in, &k, y++, m, slow, slow);
+
     for (int i = 0; m->live && i < m->thread_count && y < end; i++)
         if (is_row(&m->threads[i]) && !(first && i == slow) && row++ >= skip)
             unit_row(c, in, &k, y++, m, i, slow);
+
     for (int i = 0; !m->live && i < m->ledger.worker_count && y < end; i++)
         if (row++ >= skip)
             past_row(c, in, &k, y++, &m->ledger.worker[i], slow);
+
     if (row == 0 && !first)
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "no data about the workers yet");
 }

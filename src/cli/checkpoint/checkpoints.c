@@ -18,6 +18,7 @@ static int add(struct sw_checkpoints *list, int64_t step, const char *path, cons
     struct sw_checkpoint_file *c = sw_array_add(&list->items, &list->count, sizeof *c);
     if (!c)
         return SW_ERR_NOMEM;
+
     *c = (struct sw_checkpoint_file){.step = step, .path = sw_strdup(path), .best = best};
     c->checksum = checksum ? sw_strdup(checksum) : NULL;
     return c->path && (c->checksum || !checksum) ? SW_OK : SW_ERR_NOMEM;
@@ -29,6 +30,7 @@ static int add_row(void *user, const struct sw_run_checkpoint *c)
     struct stat st;
     if (sw_os()->stat(c->path, &st) == 0)
         return add(list, c->step, c->path, c->checksum, c->is_best);
+
     list->missing++;
     return SW_OK;
 }
@@ -49,6 +51,7 @@ static int64_t step_of(const char *name)
     n -= sizeof before + sizeof after - 2;
     if (n >= sizeof digits)
         return -1;
+
     memcpy(digits, name + sizeof before - 1, n);
     digits[n] = '\0';
     return sw_parse_int(digits, &step) && step >= 0 ? step : -1;
@@ -77,9 +80,11 @@ static bool belongs_to_run(const char *path, const struct sw_run *run, char chec
     bool yes = sw_st_open(path, true, &f, &ignored) == SW_OK &&
                same_text(f, "recipe", run->recipe_text) &&
                same_text(f, "overrides", run->overrides) && same_text(f, "fallback", run->fallback);
+
     if (yes)
         memcpy(checksum, sw_st_checksum_hex(f), 33);
     sw_st_close(f);
+
     return yes;
 }
 
@@ -89,11 +94,13 @@ static int add_file(struct sw_checkpoints *list, int rows, const struct sw_run *
     int64_t step = step_of(name);
     if (step < 0 || is_listed(list, rows, step))
         return SW_OK;
+
     char checksum[33], *path = sw_format("%s/%s", run->out_dir, name);
     int rc = path ? SW_OK : SW_ERR_NOMEM;
     if (path && belongs_to_run(path, run, checksum))
         rc = add(list, step, path, checksum, false);
     sw_free(path);
+
     return rc;
 }
 
@@ -101,11 +108,14 @@ static int add_folder(struct sw_checkpoints *list, const struct sw_run *run)
 {
     DIR *folder = run->out_dir && run->recipe_text ? opendir(run->out_dir) : NULL;
     int rc = SW_OK, rows = list->count;
+
     if (!folder)
         return SW_OK;
+
     for (struct dirent *entry; rc == SW_OK && (entry = readdir(folder));)
         rc = add_file(list, rows, run, entry->d_name);
     closedir(folder);
+
     return rc;
 }
 
@@ -122,7 +132,9 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
                         struct sw_checkpoints *out, struct sw_err *err)
 {
     char title[128];
+
     *out = (struct sw_checkpoints){0};
+
     int rc = sw_history_each_checkpoint(reader, run->id, add_row, out, err);
     if (rc == SW_OK)
         rc = add_folder(out, run);
@@ -134,12 +146,14 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
         qsort(out->items, (size_t)out->count, sizeof *out->items, newest_first);
         return SW_OK;
     }
+
     sw_run_title(run, title, sizeof title);
     if (out->missing > 0)
         return sw_err_set(err, SW_ERR_NOTFOUND,
                           "%s: the files of its %d checkpoint%s are missing from %s", title,
                           out->missing, out->missing == 1 ? "" : "s",
                           run->out_dir ? run->out_dir : "their folder");
+
     return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
 }
 
@@ -150,12 +164,14 @@ int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(c->path, true, &f, err);
+
     if (rc == SW_OK && c->checksum && !sw_str_eq(c->checksum, sw_st_checksum_hex(f)))
         rc = sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: its checksum differs from that in the history: another run has written to "
             "the same folder",
             c->path);
+
     sw_st_close(f);
     return rc;
 }
@@ -163,6 +179,7 @@ int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
 int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, struct sw_err *err)
 {
     int rc = SW_ERR_NOTFOUND;
+
     for (int i = 0; i < c->count; i++) {
         rc = sw_checkpoints_look(&c->items[i], err);
         if (rc == SW_OK) {
@@ -171,9 +188,11 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
         }
         if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
             break;
+
         sw_cli_say("%s; trying the previous checkpoint, of step %lld", err->text,
                    (long long)c->items[i + 1].step);
     }
+
     return rc;
 }
 
@@ -183,6 +202,7 @@ void sw_checkpoints_fini(struct sw_checkpoints *c)
         sw_free(c->items[i].path);
         sw_free(c->items[i].checksum);
     }
+
     sw_free(c->items);
     *c = (struct sw_checkpoints){0};
 }

@@ -37,13 +37,17 @@ int sw_values_next(struct sw_values *v, struct sw_err *err)
 {
     size_t size = sw_st_dtype_bytes(v->e->dtype);
     uint64_t left = v->count - v->at;
+
     v->n = left < SW_VALUES_PIECE ? (size_t)left : SW_VALUES_PIECE;
+
     int rc = v->n ? sw_st_read(v->f, v->e, v->at * size, v->n * size, v->raw, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     for (size_t i = 0; i < v->n; i++)
         v->piece[i] = value_at(v->e->dtype, v->raw, i);
     v->at += v->n;
+
     return SW_OK;
 }
 
@@ -63,6 +67,7 @@ static void count_piece(const struct sw_values *v, struct sw_value_stats *s, dou
             s->not_finite++;
             continue;
         }
+
         s->min = s->min <= x ? s->min : x; /* also replaces NaN */
         s->max = s->max >= x ? s->max : x;
         *sum += x;
@@ -76,23 +81,29 @@ int sw_value_stats(const struct sw_st_file *f, const struct sw_st_entry *e,
     struct sw_values v;
     struct sw_value_stats s = {.min = NAN, .max = NAN, .mean = NAN, .norm = NAN};
     double sum = 0, squares = 0;
+
     int rc = sw_values_begin(&v, f, e, err);
     if (rc != SW_OK)
         goto out;
+
     for (;;) {
         rc = sw_values_next(&v, err);
         if (rc != SW_OK)
             goto out;
         if (v.n == 0)
             break;
+
         count_piece(&v, &s, &sum, &squares);
     }
+
     s.count = v.count;
     if (s.count > s.not_finite) {
         s.mean = sum / (double)(s.count - s.not_finite);
         s.norm = sqrt(squares);
     }
+
     *out = s;
+
 out:
     sw_values_fini(&v);
     return rc;
@@ -104,11 +115,14 @@ static void compare_piece(const struct sw_values *a, const struct sw_values *b,
     for (size_t i = 0; i < a->n; i++) {
         double x = a->piece[i], y = b->piece[i];
         double most = fmax(fabs(x), fabs(y));
+
         if (isfinite(most))
             d->scale = fmax(d->scale, most);
         if (x == y || (isnan(x) && isnan(y)))
             continue;
+
         d->differing++;
+
         double delta = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
         d->max_abs = fmax(d->max_abs, delta);
         d->max_rel = fmax(d->max_rel, isfinite(delta) ? delta / most : INFINITY);
@@ -121,13 +135,16 @@ int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,
 {
     struct sw_values va = {0}, vb = {0};
     struct sw_value_diff d = {0};
+
     int rc = sw_values_begin(&va, fa, a, err);
     if (rc != SW_OK)
         goto out;
     rc = sw_values_begin(&vb, fb, b, err);
     if (rc != SW_OK)
         goto out;
+
     d.count = va.count;
+
     do {
         rc = sw_values_next(&va, err);
         if (rc != SW_OK)
@@ -135,12 +152,16 @@ int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,
         rc = sw_values_next(&vb, err);
         if (rc != SW_OK)
             goto out;
+
         compare_piece(&va, &vb, &d);
     } while (va.n > 0);
+
     *out = d;
+
 out:
     sw_values_fini(&va);
     sw_values_fini(&vb);
+
     return rc;
 }
 

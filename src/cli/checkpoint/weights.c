@@ -33,6 +33,7 @@ static int keep_path(struct sw_weights *w, const char *path, struct sw_err *err)
 static int read_choice(const char *what, struct choice *c, struct sw_err *err)
 {
     const char *colon = what ? strrchr(what, ':') : NULL;
+
     *c = (struct choice){.step = -1};
     if (!what)
         return SW_OK;
@@ -40,12 +41,14 @@ static int read_choice(const char *what, struct choice *c, struct sw_err *err)
         c->best = true;
         return SW_OK;
     }
+
     bool best = colon && sw_str_eq(colon + 1, "best");
     bool step = colon && !best && sw_parse_int(colon + 1, &c->step) && c->step >= 0;
     if (!step)
         c->step = -1;
     c->best = best;
     c->run = best || step ? sw_format("%.*s", (int)(colon - what), what) : sw_strdup(what);
+
     return c->run ? SW_OK : sw_err_nomem(err, "run name", strlen(what));
 }
 
@@ -55,13 +58,16 @@ static int find_run(struct sw_history_reader *reader, const char *db,
 {
     if (c->run)
         return sw_history_find(reader, c->run, &w->run, err);
+
     w->newest = true;
+
     int rc = sw_history_find_recipe(reader, a->hash, &w->run, err);
     if (rc == SW_ERR_NOTFOUND)
         return sw_err_set(err, rc,
                           "%s has no run of this recipe with a checkpoint: train it with `singa-ws "
                           "run %s`, or use %s FILE|RUN",
                           db, a->recipe, a->option);
+
     return rc;
 }
 
@@ -69,18 +75,22 @@ static int choose(const struct sw_checkpoints *list, const struct choice *c,
                   const struct sw_run *run, const char **path, struct sw_err *err)
 {
     char title[128];
+
     sw_run_title(run, title, sizeof title);
     if (!c->best && c->step < 0)
         return sw_checkpoints_newest(list, path, err);
+
     for (int i = 0; i < list->count; i++)
         if (c->best ? list->items[i].best : list->items[i].step == c->step) {
             *path = list->items[i].path;
             return sw_checkpoints_look(&list->items[i], err);
         }
+
     if (c->best)
         return sw_err_set(
             err, SW_ERR_NOTFOUND,
             "%s has no best checkpoint: none was written at a step that was evaluated", title);
+
     return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint of step %lld on disk", title,
                       (long long)c->step);
 }
@@ -92,6 +102,7 @@ static int find_in_history(const struct sw_weights_args *a, const struct choice 
     struct sw_checkpoints list = {0};
     const char *path;
     char *db = NULL;
+
     int rc = sw_runs_open(a->db, a->job_db, &reader, &db, err);
     if (rc != SW_OK)
         goto out;
@@ -104,11 +115,14 @@ static int find_in_history(const struct sw_weights_args *a, const struct choice 
     rc = choose(&list, c, &out->run, &path, err);
     if (rc != SW_OK)
         goto out;
+
     rc = keep_path(out, path, err);
+
 out:
     sw_checkpoints_fini(&list);
     sw_history_reader_close(reader);
     sw_free(db);
+
     return rc;
 }
 
@@ -121,13 +135,16 @@ int sw_weights_find(const struct sw_weights_args *a, struct sw_weights *out, str
     if (what && (strchr(what, '/') || sw_str_ends(what, ".safetensors")))
         return sw_err_set(err, SW_ERR_NOTFOUND, "%s%s%s: no such file", a->option ? a->option : "",
                           a->option ? " " : "", what);
+
     int rc = read_choice(what, &c, err);
     if (rc != SW_OK)
         return rc;
+
     rc = !c.run && !a->hash
              ? sw_err_set(err, SW_ERR_INVALID, "%s: no run is given; use RUN:best", what)
              : find_in_history(a, &c, out, err);
     sw_free(c.run);
+
     return rc;
 }
 
@@ -152,15 +169,18 @@ void sw_weights_fini(struct sw_weights *w)
 void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out)
 {
     char title[128];
+
     if (w->run.id)
         sw_buf_printf(out, "%s%s: ", w->newest ? "newest of this recipe, " : "",
                       sw_run_title(&w->run, title, sizeof title));
+
     sw_buf_add(out, w->path);
 }
 
 void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out)
 {
     sw_json_string(out, "weights", w->path);
+
     if (w->run.id) {
         sw_json_int(out, "run", w->run.id);
         sw_json_string(out, "run_name", w->run.name);

@@ -43,33 +43,40 @@ static void add_row(struct comparison *c, const struct row *r, const struct sw_s
 {
     bool compared = r->verdict == SAME || r->verdict == DIFFERS;
     struct sw_buf shape = {0};
+
     c->tensors++;
     c->differing += r->verdict != SAME;
     sw_entry_shape(e, &shape);
+
     if (c->o->common.json) {
         sw_json_open_object(&c->w, NULL);
         sw_json_string(&c->w, "name", r->name);
         sw_json_string(&c->w, "status", json_words[r->verdict]);
         sw_json_string(&c->w, "shape", sw_buf_text(&shape));
+
         if (compared) {
             sw_json_real(&c->w, "max_abs", r->diff.max_abs);
             sw_json_real(&c->w, "max_rel", r->diff.max_rel);
             sw_json_int(&c->w, "differing", (int64_t)r->diff.differing);
             sw_json_int(&c->w, "values", (int64_t)r->diff.count);
         }
+
         sw_json_close_object(&c->w);
     } else if (r->verdict != SAME || c->o->common.verbose) {
         sw_columns_cell(&c->table, "%s", r->name);
         sw_columns_cell(&c->table, "%s", sw_buf_text(&shape));
         number_cell(&c->table, compared, r->diff.max_abs);
         number_cell(&c->table, compared, r->diff.max_rel);
+
         if (compared)
             sw_columns_cell(&c->table, "%llu of %llu", (unsigned long long)r->diff.differing,
                             (unsigned long long)r->diff.count);
         else
             sw_columns_cell(&c->table, "%s", "");
+
         sw_columns_cell(&c->table, "%s", words[r->verdict]);
     }
+
     c->out->failed |= shape.failed;
     sw_buf_fini(&shape);
 }
@@ -80,6 +87,7 @@ static int compare(struct comparison *c, const struct sw_st_file *fa, const stru
     const struct sw_st_entry *b = sw_st_find(fb, a->name);
     struct row r = {.name = a->name};
     int rc = SW_OK;
+
     if (!b) {
         r.verdict = ONLY_A;
     } else if (!same_shape(a, b)) {
@@ -89,6 +97,7 @@ static int compare(struct comparison *c, const struct sw_st_file *fa, const stru
         bool equal = r.diff.differing == 0 || r.diff.max_abs <= c->o->relative * r.diff.scale;
         r.verdict = equal ? SAME : DIFFERS;
     }
+
     if (rc == SW_OK)
         add_row(c, &r, a);
     return rc;
@@ -108,21 +117,26 @@ int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_
     struct comparison c = {.o = o, .out = out};
     struct sw_err err;
     int rc = SW_OK;
+
     sw_columns_begin(&c.table, "tensor|shape|>max abs|>max rel|>elements|verdict");
     sw_json_begin(&c.w, out);
+
     if (o->common.json) {
         sw_json_open_object(&c.w, NULL);
         sw_json_string(&c.w, "a", a->path);
         sw_json_string(&c.w, "b", b->path);
         sw_json_open_array(&c.w, "tensors");
     }
+
     for (size_t i = 0; i < sw_st_count(a->f) && rc == SW_OK; i++)
         rc = compare(&c, a->f, sw_st_entry_at(a->f, i), b->f, &err);
+
     for (size_t i = 0; i < sw_st_count(b->f) && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(b->f, i);
         if (!sw_st_find(a->f, e->name))
             add_row(&c, &(struct row){.name = e->name, .verdict = ONLY_B}, e);
     }
+
     if (o->common.json) {
         sw_json_close_array(&c.w);
         sw_json_bool(&c.w, "equal", c.differing == 0);
@@ -130,9 +144,11 @@ int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_
     } else if (!o->common.quiet) {
         print_text(&c, a, b);
     }
+
     sw_columns_fini(&c.table);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
+
     int code = sw_cli_print(out);
     return code != SW_EXIT_DONE ? code : c.differing ? SW_EXIT_FAILED : SW_EXIT_DONE;
 }

@@ -25,12 +25,14 @@ static int copy_values(void *user, struct sw_st_sink *sink, struct sw_err *err)
     const struct source *s = user;
     char *buffer = sw_calloc(1, CHUNK);
     int rc = buffer ? SW_OK : sw_err_nomem(err, s->e->name, CHUNK);
+
     for (uint64_t at = 0; at < s->e->bytes && rc == SW_OK; at += CHUNK) {
         size_t n = s->e->bytes - at < CHUNK ? (size_t)(s->e->bytes - at) : CHUNK;
         rc = sw_st_read(s->f, s->e, at, n, buffer, err);
         if (rc == SW_OK)
             rc = sw_st_emit(sink, buffer, n, err);
     }
+
     sw_free(buffer);
     return rc;
 }
@@ -43,29 +45,37 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
     struct sw_st_writer *w = sw_st_writer_new();
     const char *step = sw_st_metadata(f, "step");
     int rc = SW_OK;
+
     if (!sources || !w) {
         rc = sw_err_nomem(err, "list of tensors", n * sizeof *sources);
         goto out;
     }
+
     if (step)
         rc = sw_st_writer_metadata(w, "step", step, err);
     if (rc != SW_OK)
         goto out;
+
     for (size_t i = 0; i < n; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
         if (!is_exported(o, e))
             continue;
+
         sources[i] = (struct source){f, e};
         rc = sw_st_writer_add(w, e->name, e->dtype, e->ndim, e->shape, copy_values, &sources[i],
                               err);
         if (rc != SW_OK)
             goto out;
+
         ++*count;
     }
+
     rc = sw_st_writer_write(w, o->output, 0666, NULL, NULL, err);
+
 out:
     sw_st_writer_free(w);
     sw_free(sources);
+
     return rc;
 }
 
@@ -106,22 +116,27 @@ static int write_array(const char *folder, const struct sw_st_file *f, const str
 {
     enum sw_dtype type = SW_F32;
     int64_t one = 1;
+
     int rc = check_name(e->name, err);
     if (rc != SW_OK)
         return rc;
     rc = engine_type(e, &type, err);
     if (rc != SW_OK)
         return rc;
+
     char *path = sw_format("%s/%s.npy", folder, e->name);
     void *values = sw_calloc(1, e->bytes + 1);
     rc = path && values ? sw_st_read(f, e, 0, e->bytes, values, err)
                         : sw_err_nomem(err, e->name, e->bytes);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_npy_write(path, type, e->ndim ? e->ndim : 1, e->ndim ? e->shape : &one, values, err);
+
 out:
     sw_free(values);
     sw_free(path);
+
     return rc;
 }
 
@@ -131,6 +146,7 @@ static int write_folder(const struct sw_weights_options *o, const struct sw_st_f
     int rc = sw_os_mkdirs(o->output, 0777, err);
     if (rc != SW_OK)
         return rc;
+
     for (size_t i = 0; i < sw_st_count(f); i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
         if (!is_exported(o, e))
@@ -138,8 +154,10 @@ static int write_folder(const struct sw_weights_options *o, const struct sw_st_f
         rc = write_array(o->output, f, e, err);
         if (rc != SW_OK)
             return rc;
+
         ++*count;
     }
+
     return SW_OK;
 }
 
@@ -148,12 +166,15 @@ int sw_weights_export(const struct sw_weights_options *o, const struct sw_weight
 {
     struct sw_err err;
     int count = 0;
+
     int rc = sw_str_ends(o->output, ".safetensors") ? write_file(o, file->f, &count, &err)
                                                     : write_folder(o, file->f, &count, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
+
     if (o->common.json) {
         struct sw_json_writer w;
+
         sw_cli_json_begin(&w, out);
         sw_json_string(&w, "file", file->path);
         sw_json_string(&w, "output", o->output);
@@ -162,5 +183,6 @@ int sw_weights_export(const struct sw_weights_options *o, const struct sw_weight
     } else if (!o->common.quiet) {
         sw_buf_printf(out, "%d tensors of %s: %s\n", count, file->path, o->output);
     }
+
     return sw_cli_print(out);
 }

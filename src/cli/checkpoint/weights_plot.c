@@ -22,16 +22,20 @@ static bool as_tiles(const struct sw_st_entry *e, struct sw_plot_tiles *t)
         t->w = (int)e->shape[3];
         return true;
     }
+
     if (e->ndim != 2)
         return false;
+
     for (int channels = 1; channels <= 3; channels += 2) {
         int side = (int)lround(sqrt((double)e->shape[1] / channels));
         if (e->shape[1] != (int64_t)channels * side * side || side < 4)
             continue;
+
         *t = (struct sw_plot_tiles){
             .count = (int)e->shape[0], .channels = channels, .h = side, .w = side};
         return true;
     }
+
     return false;
 }
 
@@ -54,14 +58,17 @@ static const struct sw_st_entry *choose(const struct sw_st_file *f, const char *
 {
     const struct sw_st_entry *best = NULL;
     struct sw_plot_tiles t;
+
     for (size_t i = 0; i < sw_st_count(f); i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
         if (name ? !sw_str_eq(e->name, name) : !is_weight(e) || !as_tiles(e, &t))
             continue;
+
         if (!best || rank(e) < rank(best) ||
             (rank(e) == rank(best) && strcmp(e->name, best->name) < 0))
             best = e;
     }
+
     return best;
 }
 
@@ -73,14 +80,17 @@ static int read_tiles(const struct sw_st_file *f, const struct sw_st_entry *e,
     size_t stored = e->ndim == 4 ? (size_t)e->shape[1] * (size_t)t->h * (size_t)t->w : tile;
     struct sw_values v = {0};
     size_t at = 0;
+
     *out = sw_calloc((size_t)t->count * tile, sizeof **out);
     if (!*out)
         return sw_err_nomem(err, "filters", (size_t)t->count * tile * sizeof **out);
+
     int rc = sw_values_begin(&v, f, e, err);
     while (rc == SW_OK && (rc = sw_values_next(&v, err)) == SW_OK && v.n)
         for (size_t i = 0; i < v.n; i++, at++)
             if (at / stored < (size_t)t->count && at % stored < tile)
                 (*out)[at / stored * tile + at % stored] = (float)v.piece[i];
+
     sw_values_fini(&v);
     t->values = *out;
     return rc;
@@ -95,6 +105,7 @@ int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_
     char title[256];
     int rc = SW_OK;
     const struct sw_st_entry *e = choose(file->f, o->tensor);
+
     if (!e && o->tensor)
         rc = sw_err_set(&err, SW_ERR_NOTFOUND, "%s has no tensor %s", file->path, o->tensor);
     else if (!e)
@@ -105,19 +116,23 @@ int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_
                        file->path);
     else if (!as_tiles(e, &t))
         rc = sw_err_set(&err, SW_ERR_INVALID, "%s cannot be drawn as images", e->name);
+
     if (rc == SW_OK) {
         int all = t.count;
+
         t.count = all > MOST_TILES ? MOST_TILES : all;
         snprintf(title, sizeof title, "%.100s: %s%d filters of %dx%dx%d", e->name,
                  all > t.count ? "the first " : "", t.count, t.channels, t.h, t.w);
         t.title = title;
         rc = read_tiles(file->f, e, &t, &values, &err);
     }
+
     if (rc == SW_OK)
         rc = sw_picture_draw_tiles(o->plot, &t, &err);
     sw_free(values);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
+
     if (!o->common.quiet)
         sw_buf_printf(out, "%s: %s\n", o->plot, title);
     return sw_cli_print(out);

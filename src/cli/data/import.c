@@ -50,6 +50,7 @@ static bool on_progress(void *user, const struct sw_import_progress *now)
 {
     struct watch *w = user;
     char bytes[32];
+
     sw_data_progress_tell(&w->progress, now->done, now->records,
                           sw_human_bytes(bytes, (double)now->bytes));
     return true;
@@ -60,6 +61,7 @@ static void on_bad(void *user, const char *why)
     struct watch *w = user;
     if (w->quiet || ++w->bad > BAD_SHOWN)
         return;
+
     sw_data_progress_wipe(&w->progress);
     sw_cli_say("skipped: %s", why);
     if (w->bad == BAD_SHOWN)
@@ -72,16 +74,19 @@ static void on_bad(void *user, const char *why)
 static void print_text(struct sw_buf *out, const struct sw_import_result *r, double seconds)
 {
     char bytes[32], time[32], rate[32];
+
     sw_buf_printf(out, "records      %lld\n", (long long)r->records);
     if (r->skipped)
         sw_buf_printf(out, "skipped      %lld that cannot be read\n", (long long)r->skipped);
     sw_buf_printf(out, "classes      %lld\n", (long long)r->classes);
     sw_buf_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
                   sw_human_bytes(bytes, (double)r->bytes));
+
     if (r->files == 1)
         sw_buf_printf(out, "file         %s\n", r->first);
     else
         sw_buf_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
+
     sw_buf_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
                   sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
 }
@@ -89,6 +94,7 @@ static void print_text(struct sw_buf *out, const struct sw_import_result *r, dou
 static void print_json(struct sw_buf *out, const struct sw_import_result *r, double seconds)
 {
     struct sw_json_writer w;
+
     sw_cli_json_begin(&w, out);
     sw_json_int(&w, "records", r->records);
     sw_json_int(&w, "skipped", r->skipped);
@@ -111,10 +117,12 @@ static int import(const struct options *o, struct sw_import_args *args,
     struct watch watch = {.quiet = common->quiet};
     struct sw_buf out = {0};
     struct sw_err err;
+
     args->progress = on_progress;
     args->bad = on_bad;
     args->user = &watch;
     sw_data_progress_begin(&watch.progress, common->quiet);
+
     int rc = sw_import(args, result, &err);
     const double seconds = sw_data_progress_seconds(&watch.progress);
     sw_data_progress_wipe(&watch.progress);
@@ -124,10 +132,12 @@ static int import(const struct options *o, struct sw_import_args *args,
                        result->files == 1 ? "" : "s", result->first, result->last);
         return sw_cli_fail(rc, &err);
     }
+
     if (common->json)
         print_json(&out, result, seconds);
     else if (!common->quiet)
         print_text(&out, result, seconds);
+
     int code = sw_cli_print(&out);
     sw_buf_fini(&out);
     return code;
@@ -145,10 +155,12 @@ static bool parse_sides(const char *text, struct sw_recode_args *a)
     const size_t n = strcspn(text, "x");
     if (n >= sizeof first)
         return false;
+
     memcpy(first, text, n);
     first[n] = '\0';
     if (!text[n])
         return sw_parse_int(first, &a->shorter) && is_side(a->shorter);
+
     return sw_parse_int(first, &a->height) && sw_parse_int(text + n + 1, &a->width) &&
            is_side(a->height) && is_side(a->width);
 }
@@ -157,6 +169,7 @@ static bool parse_sides(const char *text, struct sw_recode_args *a)
 static bool parse_form(const char *text, struct sw_recode_args *a)
 {
     int64_t quality = USUAL_QUALITY;
+
     if (sw_str_eq(text, "png") || sw_str_eq(text, "pixels")) {
         a->form = sw_str_eq(text, "png") ? SW_RECODE_PNG : SW_RECODE_PIXELS;
         return true;
@@ -164,6 +177,7 @@ static bool parse_form(const char *text, struct sw_recode_args *a)
     if (!sw_str_eq(text, "jpeg") &&
         (!sw_str_starts(text, "jpeg:") || !sw_parse_int(text + 5, &quality)))
         return false;
+
     a->form = SW_RECODE_JPEG;
     a->quality = (int)quality;
     return quality >= 1 && quality <= MOST_QUALITY;
@@ -172,21 +186,25 @@ static bool parse_form(const char *text, struct sw_recode_args *a)
 static int parse_options(const struct options *o, uint64_t *shard_bytes, struct sw_recode_args *a)
 {
     int64_t bytes = 0;
+
     *a = (struct sw_recode_args){.quality = USUAL_QUALITY};
     if (!o->out)
         return sw_cli_usage(verb, "--out=FILE is missing");
     if (o->shard_size && (!sw_parse_bytes(o->shard_size, &bytes) || bytes < MIN_SHARD_BYTES))
         return sw_cli_usage(verb, "--shard-size=%s: SIZE must be %d bytes or more, such as 512MB",
                             o->shard_size, MIN_SHARD_BYTES);
+
     if (o->resize && !parse_sides(o->resize, a))
         return sw_cli_usage(
             verb,
             "--resize=%s: must be a side or HEIGHTxWIDTH of 1 to %d, such as 256 or "
             "256x256",
             o->resize, MOST_SIDE);
+
     if (o->encode && !parse_form(o->encode, a))
         return sw_cli_usage(verb, "--encode=%s: must be jpeg, jpeg:1 to jpeg:%d, png or pixels",
                             o->encode, MOST_QUALITY);
+
     *shard_bytes = (uint64_t)bytes;
     return SW_EXIT_DONE;
 }
@@ -202,9 +220,11 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
     int rc = sw_data_input_records(in, &records, &subset, &err), code;
     char *origin =
         rc == SW_OK ? sw_format("%s: %s", records.format->base.name, records.where) : NULL;
+
     if (rc == SW_OK && !origin)
         rc = sw_err_nomem(&err, "origin of the records", 0);
     recode.channels = sw_recode_wanted(&recode) ? conf->channels : 0;
+
     struct sw_import_args args = {.from = &records,
                                   .subset = &subset,
                                   .recode = recode,
@@ -216,6 +236,7 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
     sw_import_result_fini(&result);
     sw_records_close(&records);
     sw_free(origin);
+
     return code;
 }
 
@@ -227,6 +248,7 @@ static int run(void *options)
     uint64_t shard_bytes = 0;
 
     int code = parse_options(o, &shard_bytes, &recode);
+
     if (code == SW_EXIT_DONE)
         code = sw_data_input_open(&in, verb, &o->data);
     if (code != SW_EXIT_DONE)

@@ -26,7 +26,9 @@ struct texts {
 static void add_text(struct texts *t, char *text)
 {
     char **item = text ? sw_array_add(&t->items, &t->count, sizeof *item) : NULL;
+
     t->failed |= !item;
+
     if (item)
         *item = text;
     else
@@ -43,10 +45,12 @@ static void free_texts(struct texts *t)
 static char *join_paths(const struct sw_data_options *o)
 {
     struct sw_buf out = {0};
+
     for (int i = 0; i < o->common.arg_count; i++)
         sw_buf_printf(&out, "%s%s", out.length ? ", " : "", o->common.args[i]);
     for (int i = 0; i < o->paths.count; i++)
         sw_buf_printf(&out, "%s%s", out.length ? ", " : "", o->paths.items[i]);
+
     char *text = sw_buf_take(&out);
     sw_buf_fini(&out);
     return text;
@@ -57,9 +61,11 @@ static struct sw_schema data_schema(void)
 {
     const struct sw_schema *all = sw_train_schema();
     struct sw_schema data = {.count = 1};
+
     for (int i = 0; i < all->count && !data.kinds; i++)
         if (strcmp(all->kinds[i].kind, "data") == 0)
             data.kinds = &all->kinds[i];
+
     return data;
 }
 
@@ -69,12 +75,14 @@ static int load_files(struct sw_data_input *in, const struct sw_data_options *o,
     const char *split = o->split ? o->split : own_split;
     struct texts t = {0};
     char *paths = join_paths(o), *text = sw_format("[data %s]\n", split);
+
     in->schema = data_schema();
     add_text(&t, sw_format("data.%s.format=%s", split, format));
     if (!paths || *paths)
         add_text(&t, paths ? sw_format("data.%s.paths=%s", split, paths) : NULL);
     for (int i = 0; i < o->common.sets.count; i++)
         add_text(&t, sw_format("data.%s.%s", split, o->common.sets.items[i]));
+
     const struct sw_recipe_source source = {.path = "the command line",
                                             .text = text,
                                             .text_bytes = text ? strlen(text) : 0,
@@ -85,6 +93,7 @@ static int load_files(struct sw_data_input *in, const struct sw_data_options *o,
     sw_free(paths);
     sw_free(text);
     free_texts(&t);
+
     return rc;
 }
 
@@ -96,16 +105,19 @@ static int find_format(const struct sw_data_options *o, const char **format, con
     const char *first = o->common.arg_count ? o->common.args[0]
                         : o->paths.count    ? o->paths.items[0]
                                             : NULL;
+
     *format = o->format;
     if (*format)
         return SW_EXIT_DONE;
     if (!first)
         return sw_cli_usage(verb, "RECIPE or FILE is missing");
+
     int rc = sw_data_sniff(first, &found, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     if (!found)
         return sw_cli_usage(verb, "%s: unknown format; use --format=FORMAT", first);
+
     *format = found->base.name;
     return SW_EXIT_DONE;
 }
@@ -120,6 +132,7 @@ static int load_recipe(struct sw_data_input *in, const struct sw_data_options *o
     struct sw_job_options job = {.recipe_path = o->common.args[0],
                                  .sets = o->common.sets.items,
                                  .set_count = o->common.sets.count};
+
     return sw_job_read_recipe(&job, &in->recipe, &conf, err);
 }
 
@@ -130,14 +143,17 @@ static int find_section(struct sw_data_input *in, const char *verb, const char *
         in->section = sw_recipe_first(in->recipe, "data");
     if (in->section)
         return SW_EXIT_DONE;
+
     const char *names[64];
     size_t count = 0;
     const struct sw_section *s = sw_recipe_first(in->recipe, "data");
     for (; s && count < sizeof names / sizeof *names; s = sw_section_next(s))
         names[count++] = s->name;
+
     const char *near = split ? sw_str_nearest(split, names, count) : NULL;
     if (near)
         return sw_cli_usage(verb, "the recipe has no [data %s]; did you mean '%s'?", split, near);
+
     return sw_cli_usage(verb, "the recipe has no [data %s]", split ? split : own_split);
 }
 
@@ -147,12 +163,14 @@ int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct 
     const char *format;
     const bool recipe = o->common.arg_count > 0 && sw_str_ends(o->common.args[0], ".ini");
     int rc;
+
     *in = (struct sw_data_input){0};
     if (recipe && (o->format || o->paths.count || o->common.arg_count > 1))
         return sw_cli_usage(verb,
                             "%s is a recipe: it cannot be combined with files, --format or "
                             "--paths",
                             o->common.args[0]);
+
     if (recipe) {
         rc = load_recipe(in, o, &err);
     } else {
@@ -165,6 +183,7 @@ int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct 
     int code = rc == SW_OK ? find_section(in, verb, o->split) : sw_cli_refuse(in->recipe, rc, &err);
     if (code != SW_EXIT_DONE)
         sw_data_input_close(in);
+
     return code;
 }
 
@@ -184,6 +203,7 @@ static int check_files(const struct sw_section *s, struct sw_err *err)
     const char *format = sw_section_fell_from(s);
     if (!format)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_NOTFOUND,
                       "%s: none of its files (format %s) exists; set SINGA_DATA to their folder",
                       s->title, format);
@@ -199,13 +219,17 @@ int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
                                         .channels = conf->channels,
                                         .max_bytes = conf->max_bytes,
                                         .max_pixels = conf->max_pixels};
+
     memset(r, 0, sizeof *r);
+
     int rc = check_files(s, err);
     if (rc)
         return rc;
+
     rc = sw_records_open(r, format_of(s), &args, err);
     if (!rc)
         rc = sw_subset_init(subset, &conf->part, conf->part_seed, conf->streams, r->count, err);
+
     return rc ? sw_err_prefix(err, rc, "%s", s->title) : SW_OK;
 }
 
@@ -216,5 +240,6 @@ int sw_data_input_source(const struct sw_data_input *in, const struct sw_data_co
     const struct sw_source_args args = {
         .name = s->name, .conf = conf, .format = format_of(s), .format_conf = s->conf[0]};
     int rc = check_files(s, err);
+
     return rc ? rc : sw_source_open(&args, out, err);
 }

@@ -55,9 +55,11 @@ static int fetch_elements(struct view *v, int64_t record, int f, struct value *o
                           struct sw_err *err)
 {
     out->bytes = sw_field_bytes(out->field);
+
     int rc = sw_room_need(&v->scratch, out->bytes, "a raw record", err);
     if (rc)
         return rc;
+
     return v->r.format->fetch(&v->r, record, f, v->scratch.memory, &out->data, err);
 }
 
@@ -65,16 +67,19 @@ static int fetch_image(struct view *v, int64_t record, bool decode, struct value
                        struct sw_err *err)
 {
     struct sw_picture p, decoded;
+
     int rc = v->r.format->fetch_picture(&v->r, record, &v->scratch, &p, err);
     if (rc)
         return rc;
     rc = sw_decoder_open(v->decoder, &p, &out->head, err);
     if (rc)
         return rc;
+
     if (decode)
         rc = sw_picture_decode(v->decoder, &p, 0, &v->pixels, &decoded, err);
     if (rc)
         return rc;
+
     out->data = p.data;
     out->bytes = p.bytes;
     return SW_OK;
@@ -86,6 +91,7 @@ static int fetch(struct view *v, int64_t record, int f, bool decode, struct valu
 {
     const struct sw_records *r = &v->r;
     int rc;
+
     *out = (struct value){.field = &r->field[f], .is_picture = is_picture(v, f)};
     rc = out->is_picture ? fetch_image(v, record, decode, out, err)
                          : fetch_elements(v, record, f, out, err);
@@ -93,10 +99,12 @@ static int fetch(struct view *v, int64_t record, int f, bool decode, struct valu
         rc = sw_records_check(r, err);
     if (!rc)
         return SW_OK;
+
     struct sw_buf place = {0};
     sw_records_locate(r, record, &place);
     rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&place));
     sw_buf_fini(&place);
+
     return rc;
 }
 
@@ -113,6 +121,7 @@ static double number(const struct value *x, int64_t i)
     case SW_U8:
         return ((const uint8_t *)x->data)[i];
     }
+
     return 0;
 }
 
@@ -120,8 +129,10 @@ static void add_shape(struct sw_buf *out, const struct sw_field *f)
 {
     if (f->ndim == 0)
         sw_buf_add(out, "scalar");
+
     for (int i = 0; i < f->ndim; i++) {
         sw_buf_add(out, i ? "x" : "");
+
         if (f->dim[i])
             sw_buf_printf(out, "%lld", (long long)f->dim[i]);
         else
@@ -134,12 +145,14 @@ static void add_values(struct sw_buf *out, const struct value *x, bool all)
     const int64_t count = sw_field_count(x->field);
     const int64_t shown = all || count <= FEW_VALUES ? count : FEW_VALUES;
     double least = number(x, 0), most = least, sum = 0;
+
     for (int64_t i = 0; i < count; i++) {
         const double n = number(x, i);
         least = n < least ? n : least;
         most = n > most ? n : most;
         sum += n;
     }
+
     if (count > FEW_VALUES)
         sw_buf_printf(out, "%.6g to %.6g, mean %.6g: ", least, most, sum / (double)count);
     for (int64_t i = 0; i < shown; i++)
@@ -169,10 +182,12 @@ static void json_value(struct sw_json_writer *w, const struct value *x)
         sw_json_close_object(w);
         return;
     }
+
     const int64_t count = sw_field_count(x->field);
     const bool real = x->field->dtype == SW_F32;
     if (x->field->ndim)
         sw_json_open_array(w, x->field->name);
+
     const char *key = x->field->ndim ? NULL : x->field->name;
     for (int64_t i = 0; i < count; i++) {
         if (real)
@@ -180,6 +195,7 @@ static void json_value(struct sw_json_writer *w, const struct value *x)
         else
             sw_json_int(w, key, (int64_t)number(x, i));
     }
+
     if (x->field->ndim)
         sw_json_close_array(w);
 }
@@ -192,12 +208,14 @@ static int show_record(struct view *v, int64_t place, struct sw_err *err)
 {
     const int64_t record = sw_subset_record(&v->subset, place);
     const bool json = v->o->data.common.json, all = v->o->record >= 0;
+
     if (json) {
         sw_json_open_object(&v->json, NULL);
         sw_json_int(&v->json, "record", place);
     } else {
         sw_buf_printf(&v->out, "\nrecord %lld\n", (long long)place);
     }
+
     for (int f = 0; f < v->r.field_count; f++) {
         struct value x;
         int rc = fetch(v, record, f, false, &x, err);
@@ -207,10 +225,12 @@ static int show_record(struct view *v, int64_t place, struct sw_err *err)
             json_value(&v->json, &x);
             continue;
         }
+
         sw_buf_printf(&v->out, "  %-11s", x.field->name);
         add_value(&v->out, &x, all);
         sw_buf_add(&v->out, "\n");
     }
+
     if (json)
         sw_json_close_object(&v->json);
     return SW_OK;
@@ -222,12 +242,15 @@ static int show_records(struct view *v, struct sw_err *err)
     const int64_t first = asked < 0 ? 0 : asked;
     int64_t end = asked < 0 ? FIRST_RECORDS : asked + 1;
     int rc = SW_OK;
+
     if (asked >= records)
         return sw_err_set(err, SW_ERR_INVALID, "--record=%lld: must be from 0 to %lld",
                           (long long)asked, (long long)records - 1);
+
     end = end < records ? end : records;
     for (int64_t i = first; !rc && i < end; i++)
         rc = show_record(v, i, err);
+
     return rc;
 }
 
@@ -248,16 +271,20 @@ static int verify(struct view *v, struct sw_err *err)
 {
     for (int64_t i = 0; i < v->subset.count; i++) {
         int rc = sw_stop_check(err);
+
         for (int f = 0; !rc && f < v->r.field_count; f++) {
             struct value x;
             rc = fetch(v, sw_subset_record(&v->subset, i), f, true, &x, err);
             v->bytes += rc ? 0 : x.bytes;
         }
+
         if (rc && !is_about_record(rc))
             return rc;
+
         if (rc)
             report_bad(v, err);
     }
+
     return SW_OK;
 }
 
@@ -278,6 +305,7 @@ static void print_head(struct view *v)
 {
     const struct sw_records *r = &v->r;
     struct sw_buf *out = &v->out;
+
     sw_buf_printf(out, "format       %s\n", r->format->base.name);
     sw_buf_printf(out, "where        %s\n", r->where);
     if (r->origin && *r->origin)
@@ -288,6 +316,7 @@ static void print_head(struct view *v)
     if (record_bytes(r))
         sw_buf_printf(out, " of %zu bytes", record_bytes(r));
     sw_buf_printf(out, "\nclasses      %lld\n", (long long)r->classes);
+
     for (int f = 0; f < r->field_count; f++) {
         sw_buf_printf(out, "%-13s%s, %s", f ? "" : "fields", r->field[f].name,
                       sw_dtype_name(r->field[f].dtype));
@@ -301,6 +330,7 @@ static void json_head(struct view *v)
 {
     const struct sw_records *r = &v->r;
     struct sw_json_writer *w = &v->json;
+
     sw_json_open_object(w, NULL);
     sw_json_string(w, "format", r->format->base.name);
     sw_json_string(w, "where", r->where);
@@ -310,6 +340,7 @@ static void json_head(struct view *v)
     sw_json_int(w, "files", r->files);
     sw_json_int(w, "record_bytes", (int64_t)record_bytes(r));
     sw_json_open_array(w, "fields");
+
     for (int f = 0; f < r->field_count; f++) {
         sw_json_open_object(w, NULL);
         sw_json_string(w, "name", r->field[f].name);
@@ -321,6 +352,7 @@ static void json_head(struct view *v)
         sw_json_close_array(w);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
     sw_json_open_array(w, "first");
 }
@@ -328,10 +360,13 @@ static void json_head(struct view *v)
 static void end_text(struct view *v)
 {
     char bytes[32];
+
     if (!v->o->verify)
         return;
+
     sw_buf_printf(&v->out, "\nverified     %lld records, %s: ", (long long)v->subset.count,
                   sw_human_bytes(bytes, (double)v->bytes));
+
     if (v->bad)
         sw_buf_printf(&v->out, "%lld are bad\n", (long long)v->bad);
     else
@@ -341,11 +376,13 @@ static void end_text(struct view *v)
 static void end_json(struct view *v)
 {
     sw_json_close_array(&v->json);
+
     if (v->o->verify) {
         sw_json_int(&v->json, "verified", v->subset.count);
         sw_json_int(&v->json, "bad", v->bad);
         sw_json_int(&v->json, "bytes", (int64_t)v->bytes);
     }
+
     sw_cli_json_end(&v->json);
 }
 
@@ -354,23 +391,29 @@ static void end_json(struct view *v)
 static int inspect_source(struct view *v, struct sw_err *err)
 {
     const bool json = v->o->data.common.json;
+
     int rc = sw_decoder_new(&v->decoder, err);
     if (rc)
         return rc;
+
     sw_decoder_limit(v->decoder, v->r.max_pixels);
     sw_json_begin(&v->json, &v->out);
+
     if (json)
         json_head(v);
     else
         print_head(v);
+
     if (!v->o->verify || v->o->record >= 0)
         rc = show_records(v, err);
     if (!rc && v->o->verify)
         rc = verify(v, err);
+
     if (json)
         end_json(v);
     else
         end_text(v);
+
     return rc;
 }
 
@@ -379,8 +422,10 @@ static int inspect(const struct options *o, const struct sw_data_input *in)
     struct view v = {.o = o};
     struct sw_err err;
     int rc = sw_data_input_records(in, &v.r, &v.subset, &err);
+
     if (rc == SW_OK)
         rc = inspect_source(&v, &err);
+
     int code = rc == SW_OK ? sw_cli_print(&v.out) : sw_cli_fail(rc, &err);
     if (code == SW_EXIT_DONE && v.bad > 0)
         code = SW_EXIT_MISSING;
@@ -389,6 +434,7 @@ static int inspect(const struct options *o, const struct sw_data_input *in)
     sw_room_fini(&v.pixels);
     sw_buf_fini(&v.out);
     sw_records_close(&v.r);
+
     return code;
 }
 

@@ -38,10 +38,13 @@ void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t tot
 {
     char left[32];
     const int64_t now = sw_os()->monotonic_ns();
+
     if (p->line && done > 0 && now - p->told_ns >= TELL_NS) {
         const double s = sw_data_progress_seconds(p);
+
         p->told_ns = now;
         sw_data_progress_wipe(p);
+
         struct sw_buf text = {0};
         sw_buf_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
                       (long long)total, 100 * (double)done / (double)total, *what ? ", " : "", what,

@@ -52,12 +52,14 @@ static void print_field(struct sw_buf *out, const struct sw_stats_field *f)
 {
     for (int64_t c = 0; c < f->parts && c < CHANNELS_SHOWN; c++) {
         const struct sw_stats_range *r = &f->part[c];
+
         sw_buf_printf(out, "%-13s", c ? "" : f->name);
         if (f->parts > 1)
             sw_buf_printf(out, "channel %lld: ", (long long)c);
         sw_buf_printf(out, "mean %.6g, std %.6g, %.6g to %.6g\n", r->mean, r->std, r->least,
                       r->most);
     }
+
     if (f->parts > CHANNELS_SHOWN)
         sw_buf_printf(out, "%13s... %lld channels, all with --json\n", "", (long long)f->parts);
 }
@@ -65,17 +67,22 @@ static void print_field(struct sw_buf *out, const struct sw_stats_field *f)
 static void print_classes(struct sw_buf *out, const struct sw_stats *s)
 {
     int64_t least = INT64_MAX, most = 0;
+
     if (!s->class_count)
         return;
+
     for (int64_t i = 0; i < s->classes; i++) {
         least = s->class_count[i] < least ? s->class_count[i] : least;
         most = s->class_count[i] > most ? s->class_count[i] : most;
     }
+
     sw_buf_printf(out, "classes      %lld, of %lld to %lld records\n", (long long)s->classes,
                   (long long)least, (long long)most);
+
     for (int64_t i = 0; i < s->classes && i < CLASSES_SHOWN; i++)
         sw_buf_printf(out, "%12lld  %lld (%.2f %%)\n", (long long)i, (long long)s->class_count[i],
                       100 * (double)s->class_count[i] / (double)s->records);
+
     if (s->classes > CLASSES_SHOWN)
         sw_buf_add(out, "             ... all with --json\n");
 }
@@ -83,20 +90,27 @@ static void print_classes(struct sw_buf *out, const struct sw_stats *s)
 static void print_text(struct sw_buf *out, const struct result *r, const struct options *o)
 {
     const struct sw_stats *s = &r->stats;
+
     sw_buf_printf(out, "records      %lld\n", (long long)s->records);
+
     for (int f = 0; f < s->field_count; f++)
         if (!sw_str_eq(s->field[f].name, "label"))
             print_field(out, &s->field[f]);
+
     print_classes(out, s);
+
     for (int f = 0; f < s->field_count; f++) {
         if (!sw_str_eq(s->field[f].name, "image") || s->field[f].parts > CHANNELS_SHOWN)
             continue;
+
         sw_buf_add(out, "\n");
         add_values(out, "mean", &s->field[f], false);
         add_values(out, "std", &s->field[f], true);
     }
+
     if (!o->out)
         return;
+
     if (s->mean)
         sw_buf_printf(out, "\nmean_image = %s\n", o->out);
     if (r->whiten_matrix)
@@ -107,16 +121,21 @@ static void json_field(struct sw_json_writer *w, const struct sw_stats_field *f)
 {
     sw_json_open_object(w, NULL);
     sw_json_string(w, "name", f->name);
+
     for (int which = 0; which < 4; which++) {
         static const char *const names[] = {"mean", "std", "min", "max"};
+
         sw_json_open_array(w, names[which]);
+
         for (int64_t c = 0; c < f->parts; c++) {
             const struct sw_stats_range *r = &f->part[c];
             const double x[] = {r->mean, r->std, r->least, r->most};
             sw_json_real(w, NULL, x[which]);
         }
+
         sw_json_close_array(w);
     }
+
     sw_json_close_object(w);
 }
 
@@ -124,6 +143,7 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
 {
     const struct sw_stats *s = &r->stats;
     struct sw_json_writer w;
+
     sw_cli_json_begin(&w, out);
     sw_json_int(&w, "records", s->records);
     sw_json_int(&w, "classes", s->classes);
@@ -152,12 +172,14 @@ static bool on_progress(void *user, int64_t done, int64_t records)
 static struct sw_data_conf raw_units(const struct sw_data_conf *of, bool cut)
 {
     struct sw_data_conf c = *of;
+
     c.scale = 1;
     c.mean = c.std = (struct sw_reals){0};
     c.mean_image = c.whiten = NULL;
     c.crop_method = SW_CROP_CENTRE;
     if (!cut)
         c.crop = c.pad = 0;
+
     return c;
 }
 
@@ -167,12 +189,15 @@ static int open_raw(const struct sw_data_input *in, struct sw_source **out, stru
 {
     const struct sw_data_conf *of = in->section->common;
     struct sw_data_conf conf = raw_units(of, of->pad != 0);
+
     int rc = sw_data_input_source(in, &conf, out, err);
     if (rc || !of->crop || of->pad || !(*out)->transform.differ || (*out)->transform.resize_height)
         return rc;
+
     sw_source_close(*out);
     *out = NULL;
     conf = raw_units(of, true);
+
     return sw_data_input_source(in, &conf, out, err);
 }
 
@@ -181,10 +206,13 @@ static int whiten(const struct sw_data_input *in, double epsilon,
 {
     struct sw_data_conf conf = *(const struct sw_data_conf *)in->section->common;
     struct sw_source *s = NULL;
+
     conf.whiten = NULL;
+
     int rc = sw_data_input_source(in, &conf, &s, err);
     if (rc)
         return rc;
+
     rc = sw_stats_whiten(s, epsilon, watch, &r->whiten_mean, &r->whiten_matrix, err);
     if (!rc) {
         const struct sw_transform *t = &s->transform;
@@ -192,6 +220,7 @@ static int whiten(const struct sw_data_input *in, double epsilon,
         r->row_shape[1] = t->out_height;
         r->row_shape[2] = t->out_width;
     }
+
     sw_source_close(s);
     return rc;
 }
@@ -203,10 +232,12 @@ static int write_file(const struct options *o, const struct result *r, struct sw
     if (!f.mean && !f.whiten_matrix)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: the data have no images, so there is no mean image", o->out);
+
     for (int i = 0; i < 3; i++) {
         f.mean_shape[i] = r->stats.shape[i];
         f.row_shape[i] = r->row_shape[i];
     }
+
     return sw_stats_write(&f, o->out, err);
 }
 
@@ -215,19 +246,24 @@ static int make(const struct options *o, double epsilon, const struct sw_data_in
 {
     struct sw_data_progress progress;
     const struct sw_stats_watch watch = {on_progress, &progress};
+
     sw_data_progress_begin(&progress, o->data.common.quiet);
+
     int rc = open_raw(in, &r->source, err);
     if (rc)
         goto out;
     rc = sw_stats_measure(r->source, &watch, &r->stats, err);
     if (rc)
         goto out;
+
     if (o->zca)
         rc = whiten(in, epsilon, &watch, r, err);
     if (rc)
         goto out;
+
     if (o->out)
         rc = write_file(o, r, err);
+
 out:
     sw_data_progress_wipe(&progress);
     return rc;
@@ -242,6 +278,7 @@ static int stats(const struct options *o, double epsilon, const struct sw_data_i
     struct sw_buf out = {0};
     struct sw_err err;
     int code, rc = make(o, epsilon, in, &r, &err);
+
     if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
     } else {
@@ -249,25 +286,30 @@ static int stats(const struct options *o, double epsilon, const struct sw_data_i
             print_json(&out, &r, o);
         else
             print_text(&out, &r, o);
+
         code = sw_cli_print(&out);
     }
+
     sw_stats_fini(&r.stats);
     sw_source_close(r.source);
     sw_free(r.whiten_mean);
     sw_free(r.whiten_matrix);
     sw_buf_fini(&out);
+
     return code;
 }
 
 static int check_options(const struct options *o, double *epsilon)
 {
     struct sw_err err;
+
     if (o->epsilon && (!sw_parse_real(o->epsilon, epsilon) || !(*epsilon > 0 && *epsilon <= 1e6)))
         return sw_cli_usage(verb, "--epsilon=%s: E must be above 0 and at most 1e6", o->epsilon);
     if (o->zca && !o->out)
         return sw_cli_usage(verb, "--zca writes a file: --out=FILE.safetensors is missing");
     if (o->out && sw_stats_check_name(o->out, o->zca, &err) != SW_OK)
         return sw_cli_usage(verb, "--out=%s", err.text);
+
     return SW_EXIT_DONE;
 }
 
@@ -278,6 +320,7 @@ static int run(void *options)
     double epsilon = 0.01;
 
     int code = check_options(o, &epsilon);
+
     if (code == SW_EXIT_DONE)
         code = sw_data_input_open(&in, verb, &o->data);
     if (code != SW_EXIT_DONE)

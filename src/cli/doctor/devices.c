@@ -53,8 +53,10 @@ static int multiply(struct probe *t, struct sw_stream *s, const struct sw_gemm_a
 {
     int64_t began_ns = sw_os()->monotonic_ns();
     int code = sw_op_run(s, &sw_op_gemm, args, &t->err);
+
     if (code == SW_OK)
         code = sw_stream_wait(s, &t->err);
+
     double ns = (double)(sw_os()->monotonic_ns() - began_ns);
     t->gflops = fmax(t->gflops, 2.0 * args->m * args->n * args->k / ns);
     return code;
@@ -67,9 +69,11 @@ static void run_product(struct probe *t)
     float *host[3] = {NULL, NULL, NULL};
     void *dev[3] = {NULL, NULL, NULL};
     struct sw_stream *s = NULL;
+
     t->code = sw_stream_new(t->to, 1, &s, &t->err);
     if (t->code != SW_OK)
         goto out;
+
     for (int i = 0; i < 3; i++) {
         host[i] = sw_calloc(1, bytes);
         t->code = host[i] ? sw_device_alloc(t->to, bytes, "a matrix", &dev[i], &t->err)
@@ -78,11 +82,13 @@ static void run_product(struct probe *t)
             goto out;
         if (i == 2)
             break;
+
         sw_doctor_fill(host[i], (int64_t)n, (uint32_t)i + 1);
         t->code = sw_copy(s, dev[i], host[i], bytes, &t->err);
         if (t->code != SW_OK)
             goto out;
     }
+
     struct sw_gemm_args args = {
         .m = side, .n = side, .k = side, .alpha = 1, .a = dev[0], .b = dev[1], .c = dev[2]};
     for (int i = 0; i < ROUNDS; i++) {
@@ -95,14 +101,18 @@ static void run_product(struct probe *t)
         t->code = sw_stream_wait(s, &t->err);
         if (t->code != SW_OK)
             goto out;
+
         t->error = fmax(t->error, sw_doctor_product_error(host[0], host[1], host[2], side));
     }
+
 out:
     sw_stream_free(s);
+
     for (int i = 0; i < 3; i++) {
         sw_device_free(t->to, dev[i], bytes);
         sw_free(host[i]);
     }
+
     t->wrong = !(t->error < SW_DOCTOR_ROUNDING);
 }
 
@@ -112,6 +122,7 @@ out:
 static void probe_main(void *arg)
 {
     struct probe *t = arg;
+
     if (t->product)
         run_product(t);
     else
@@ -126,6 +137,7 @@ static int run_probe(struct probe *t, struct sw_err *err)
     int code = sw_thread_start(&thread, "doctor", probe_main, t, err);
     if (code)
         return code;
+
     if (!sw_thread_join_timed(&thread, WAIT_MS)) {
         t->hangs = true;
         if (t->from)
@@ -134,6 +146,7 @@ static int run_probe(struct probe *t, struct sw_err *err)
             sw_device_cancel(t->to);
         sw_thread_join(&thread);
     }
+
     return SW_OK;
 }
 
@@ -142,6 +155,7 @@ static void report_copy(struct sw_doctor *d, const struct probe *t)
     static const char fix[] =
         "do not use this device; check cables and risers, and dmesg for bus errors";
     const char *from = name_of(t->from), *to = name_of(t->to);
+
     if (t->hangs)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that uses it would hang", fix,
                        "copies from %s to %s hang", from, to);
@@ -161,6 +175,7 @@ static void report_product(struct sw_doctor *d, const struct probe *t)
 {
     static const char fix[] = "do not use this device; check its temperature, power supply and "
                               "clocks (undo overclocking), then have it replaced";
+
     if (t->hangs)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would hang", fix,
                        "%s hangs in a matrix product", t->to->name);
@@ -178,6 +193,7 @@ static void report_product(struct sw_doctor *d, const struct probe *t)
 static void json_probe(struct sw_json_writer *w, const struct probe *t)
 {
     sw_json_open_object(w, NULL);
+
     if (t->product) {
         sw_json_string(w, "device", t->to->name);
         sw_json_real(w, "gemm_gflops", t->gflops);
@@ -187,6 +203,7 @@ static void json_probe(struct sw_json_writer *w, const struct probe *t)
         sw_json_real(w, "gb_per_s", t->copies.gb_per_s);
         sw_json_real(w, "latency_us", t->copies.latency_us);
     }
+
     sw_json_bool(w, "verified", t->code == SW_OK && !t->wrong && !t->hangs);
     sw_json_close_object(w);
 }
@@ -196,10 +213,12 @@ static int test_one(struct sw_doctor *d, struct probe t, struct sw_err *err)
     int code = run_probe(&t, err);
     if (code)
         return code;
+
     if (t.product)
         report_product(d, &t);
     else
         report_copy(d, &t);
+
     json_probe(&d->json, &t);
     return SW_OK;
 }
@@ -215,6 +234,7 @@ static int test_host_copies(struct sw_doctor *d, const struct devices *all, stru
         if (code)
             return code;
     }
+
     return SW_OK;
 }
 
@@ -232,6 +252,7 @@ static void report_link(struct sw_doctor *d, const struct sw_ways *w, int a, int
         "check ACS and IOMMU (iommu=pt), cables and risers, and dmesg for bus errors";
     const struct sw_way *way = direct ? sw_ways_direct(w, a, b) : sw_ways_staged(w, a, b);
     const char *how = direct ? "directly" : "through the host";
+
     if (way->state == SW_WAY_SOUND)
         sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us, %s", w->name[a], w->name[b],
                      way->gb_per_s, way->latency_us, how);
@@ -266,8 +287,10 @@ static void report_allreduce(struct sw_doctor *d, const struct sw_way *sum)
 static int test_device_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int indices[SW_DEVICE_REQUEST_MOST];
+
     for (int i = 0; i < all->count; i++)
         indices[i] = all->items[i]->index;
+
     const struct sw_ways_args args = {.driver = all->request.driver,
                                       .options = all->request.options,
                                       .machine = d->machine,
@@ -279,6 +302,7 @@ static int test_device_copies(struct sw_doctor *d, const struct devices *all, st
     int code = sw_ways_find(&args, &w, err);
     if (code)
         return code;
+
     for (int a = 0; a < w->count; a++)
         for (int b = 0; b < w->count; b++) {
             if (a == b)
@@ -286,32 +310,39 @@ static int test_device_copies(struct sw_doctor *d, const struct devices *all, st
             report_link(d, w, a, b, true);
             report_link(d, w, a, b, false);
         }
+
     sw_json_ways(&d->json, w);
     report_allreduce(d, &w->sum);
     sw_ways_free(w);
+
     return SW_OK;
 }
 
 static int test_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     sw_json_open_array(&d->json, "copies");
+
     int code = test_host_copies(d, all, err);
     if (!code && all->count > 1)
         code = test_device_copies(d, all, err);
     sw_json_close_array(&d->json);
+
     return code;
 }
 
 static int test_products(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int code = SW_OK;
+
     sw_json_open_array(&d->json, "devices");
+
     for (int i = 0; !code && i < all->count; i++)
         code = test_one(d,
                         (struct probe){.to = all->items[i],
                                        .product = true,
                                        .side = all->request.driver->gemm_side},
                         err);
+
     sw_json_close_array(&d->json);
     return code;
 }
@@ -329,8 +360,10 @@ static int open_simulated(struct devices *all, struct sw_err *err)
         int code = all->request.driver->open(&args, &all->items[all->count], err);
         if (code)
             return code;
+
         all->count++;
     }
+
     return SW_OK;
 }
 
@@ -349,8 +382,10 @@ static void open_gpus(struct sw_doctor *d, struct devices *all)
         const struct sw_io *io = sw_machine_gpu(d->machine, gpu);
         const struct sw_device_args args = {.index = gpu, .bus = io->bus};
         struct sw_err err;
+
         if (!is_requested(&all->request, gpu))
             continue;
+
         if (all->request.driver->open(&args, &all->items[all->count], &err) == SW_OK)
             all->count++;
         else
@@ -365,9 +400,11 @@ static int no_gpus(const struct devices *all, const char *name, struct sw_err *e
 {
     struct sw_device_info *list = NULL;
     int count, rc = all->request.driver->enumerate(&list, &count, err);
+
     sw_free(list);
     if (rc != SW_OK)
         return rc;
+
     return sw_err_set(err, SW_ERR_NOTFOUND, "--device %s: no such GPU can be used", name);
 }
 
@@ -383,11 +420,13 @@ static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err 
     int code = sw_device_request_parse(name, &all->request, err);
     if (code)
         return sw_driver_find(name) ? code : sw_err_prefix(err, code, "--device %s", name);
+
     const struct sw_device_caps *caps = &all->request.driver->caps;
     if (caps->host_memory)
         return SW_OK;
     if (!caps->on_bus)
         return open_simulated(all, err);
+
     open_gpus(d, all);
     return all->count > 0 ? SW_OK : no_gpus(all, name, err);
 }
@@ -401,6 +440,7 @@ static void report_libraries(struct sw_doctor *d, const struct devices *all)
     if (all->count == 0 || !driver->libraries ||
         driver->libraries(text, sizeof text, &ignored) != SW_OK)
         return;
+
     sw_doctor_ok(d, "versions", "%s", text);
     snprintf(key, sizeof key, "%s_libraries", driver->name);
     sw_json_string(&d->json, key, text);
@@ -412,8 +452,10 @@ static void report_collectives(struct sw_doctor *d, const struct devices *all)
     const struct sw_collective_ops *ops;
     char name[64];
     struct sw_err err;
+
     if (all->count == 0)
         return;
+
     if (sw_device_collectives(all->items[0], &ops, &err) != SW_OK) {
         sw_doctor_find(
             d, all->count > 1 ? SW_FINDING_WARN : SW_FINDING_NOTE, "versions",
@@ -425,6 +467,7 @@ static void report_collectives(struct sw_doctor *d, const struct devices *all)
         sw_json_string(&d->json, "collectives", NULL);
         return;
     }
+
     ops->name(name, sizeof name);
     sw_doctor_ok(d, "versions", "all-reduce backend: %s", name);
     sw_json_string(&d->json, "collectives", name);
@@ -436,14 +479,18 @@ int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
     int code = open_devices(d, &all, err);
     if (code)
         goto out;
+
     report_libraries(d, &all);
     report_collectives(d, &all);
     if (d->quick)
         goto out;
+
     code = test_products(d, &all, err);
     if (code)
         goto out;
+
     code = test_copies(d, &all, err);
+
 out:
     for (int i = 0; i < all.count; i++)
         sw_device_close(all.items[i]);

@@ -40,6 +40,7 @@ static int write_probe(struct probe *t, struct sw_err *err)
     int fd = sw_os()->open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return sw_err_errno(err, errno, "%s", t->path);
+
     uint64_t number = 0;
     int64_t spent_ns = 0;
     int code = SW_OK;
@@ -52,10 +53,12 @@ static int write_probe(struct probe *t, struct sw_err *err)
         if (code)
             goto out;
     }
+
     spent_ns -= sw_os()->monotonic_ns();
     if (sw_os()->fsync(fd) != 0)
         code = sw_err_errno(err, errno, "%s", t->path);
     t->write_gb_per_s = gb_per_s(spent_ns + sw_os()->monotonic_ns());
+
 out:
     sw_os()->close(fd);
     return code;
@@ -64,11 +67,13 @@ out:
 static int read_probe(struct probe *t, struct sw_err *err)
 {
     int fd = sw_os()->open(t->path, O_RDONLY | O_DIRECT | O_CLOEXEC, 0);
+
     t->cached = fd < 0;
     if (fd < 0)
         fd = sw_os()->open(t->path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return sw_err_errno(err, errno, "%s", t->path);
+
     uint64_t number = 0;
     int64_t spent_ns = 0;
     int code = SW_OK;
@@ -78,10 +83,13 @@ static int read_probe(struct probe *t, struct sw_err *err)
         spent_ns += sw_os()->monotonic_ns();
         if (code)
             goto out;
+
         for (size_t k = 0; k < PIECE_NUMBERS; k++)
             t->wrong |= t->piece[k] != next(&number);
     }
+
     t->read_gb_per_s = gb_per_s(spent_ns);
+
 out:
     sw_os()->close(fd);
     return code;
@@ -92,15 +100,19 @@ static int probe_disk(struct probe *t, const char *folder, struct sw_err *err)
     uint64_t name = 0;
     if (sw_os()->random_bytes(&name, sizeof name) != 0)
         return sw_err_errno(err, errno, "random file name");
+
     t->path = sw_format("%s/.doctor-%016llx", folder, (unsigned long long)name);
     t->block = sw_calloc(1, PIECE_BYTES + ALIGN);
     if (!t->path || !t->block)
         return sw_err_nomem(err, "a test file", PIECE_BYTES);
+
     t->piece = (uint64_t *)(((uintptr_t)t->block + ALIGN - 1) / ALIGN * ALIGN);
+
     int code = write_probe(t, err);
     if (!code)
         code = read_probe(t, err);
     sw_os()->unlink(t->path);
+
     return code;
 }
 
@@ -110,6 +122,7 @@ static void report_space(struct sw_doctor *d, const char *folder, const struct s
     enum sw_finding_level level = disk->free_bytes < 100 << 20   ? SW_FINDING_BAD
                                   : disk->free_bytes < 5ll << 30 ? SW_FINDING_WARN
                                                                  : SW_FINDING_OK;
+
     sw_doctor_find(
         d, level, "disk",
         level ? "checkpoints and history need disk space; without it a run ends early or loses "
@@ -119,12 +132,14 @@ static void report_space(struct sw_doctor *d, const char *folder, const struct s
               : NULL,
         "%s: %s, %s of %s free", folder, disk->kind, sw_human_bytes(a, (double)disk->free_bytes),
         sw_human_bytes(b, (double)disk->bytes));
+
     if (disk->network)
         sw_doctor_find(d, SW_FINDING_WARN, "disk",
                        "the history needs shared memory and file locks, which network file systems "
                        "lack or emulate; its rows then stay in each run's folder",
                        "set --db FILE or SINGA_DB to a local disk",
                        "%s is on a network file system (%s)", folder, disk->kind);
+
     if (disk->memory)
         sw_doctor_find(d, SW_FINDING_WARN, "disk", "its files are lost at a restart",
                        "set XDG_STATE_HOME to a folder on a disk",
@@ -138,11 +153,13 @@ static int test_folder(struct sw_doctor *d, const char *folder, struct sw_err *e
     int code = sw_survey_disk(folder, &disk, err);
     if (code)
         return code;
+
     report_space(d, folder, &disk);
     sw_json_open_object(&d->json, NULL);
     sw_json_string(&d->json, "folder", folder);
     sw_json_string(&d->json, "kind", disk.kind);
     sw_json_int(&d->json, "free_bytes", disk.free_bytes);
+
     if (!d->quick && disk.free_bytes > 4ll * FILE_BYTES) {
         code = probe_disk(&t, folder, err);
         if (!code && t.wrong)
@@ -153,13 +170,16 @@ static int test_folder(struct sw_doctor *d, const char *folder, struct sw_err *e
             sw_doctor_ok(d, "disk", "%s: writes %.3g GB/s with fsync, reads %.3g GB/s%s", folder,
                          t.write_gb_per_s, t.read_gb_per_s,
                          t.cached ? " (from the page cache)" : "");
+
         sw_json_real(&d->json, "write_gb_per_s", t.write_gb_per_s);
         sw_json_real(&d->json, "read_gb_per_s", t.read_gb_per_s);
         sw_json_bool(&d->json, "read_from_cache", t.cached);
     }
+
     sw_json_close_object(&d->json);
     sw_free(t.path);
     sw_free(t.block);
+
     return code;
 }
 
@@ -167,17 +187,20 @@ int sw_doctor_disk(struct sw_doctor *d, struct sw_err *err)
 {
     char *state = NULL;
     int code = sw_history_state_dir(&state, err);
+
     if (!code)
         code = sw_os_mkdirs(state, 0700, err);
     sw_json_open_array(&d->json, "disks");
     if (!code)
         code = test_folder(d, state, err);
     sw_json_close_array(&d->json);
+
     if (code == SW_ERR_IO) {
         sw_doctor_find(d, SW_FINDING_BAD, "disk", "history and checkpoints are written there",
                        "make it writable, or set XDG_STATE_HOME", "%s", err->text);
         code = SW_OK;
     }
+
     sw_free(state);
     return code;
 }

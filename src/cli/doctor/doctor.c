@@ -17,6 +17,7 @@ static void add(struct sw_doctor *d, struct sw_finding found, const char *what, 
 
     struct sw_finding *f = found.what ? sw_array_add(&d->findings, &d->count, sizeof *f) : NULL;
     d->failed |= !f;
+
     if (f)
         *f = found;
     else
@@ -75,22 +76,27 @@ double sw_doctor_product_error(const float *a, const float *b, const float *c, i
     double *x = sw_calloc(2 * (size_t)side, sizeof *x);
     if (!x)
         return NAN;
+
     double *bx = x + side;
     for (int i = 0; i < side; i++)
         x[i] = 1 + (double)(i * 2654435761u % 1024) / 1024;
     for (int i = 0; i < side; i++)
         bx[i] = dot(b + (size_t)i * (size_t)side, x, side);
+
     for (int i = 0; i < side; i++) {
         const float *row = c + (size_t)i * (size_t)side;
         double size = 0;
+
         for (int k = 0; k < side; k++)
             size += fabs((double)row[k]) * x[k];
+
         double off = fabs(dot(row, x, side) - dot(a + (size_t)i * (size_t)side, bx, side));
         double error = size > 0 ? off / size : off;
         worst = error > worst || isnan(error) ? error : worst;
         if (isnan(worst))
             break;
     }
+
     sw_free(x);
     return worst;
 }

@@ -7,6 +7,7 @@
 static void report_health(struct sw_doctor *d, const char *path, const struct sw_history_health *h)
 {
     char a[32];
+
     if (h->damage[0])
         sw_doctor_find(
             d, SW_FINDING_BAD, "history",
@@ -23,16 +24,19 @@ static void report_health(struct sw_doctor *d, const char *path, const struct sw
                      sw_human_bytes(a, (double)h->bytes));
     else
         sw_doctor_ok(d, "history", "%s does not exist yet; the first run creates it", path);
+
     if (h->waiting)
         sw_doctor_find(d, SW_FINDING_NOTE, "history", "'singa-ws history' does not show them yet",
                        "none needed: the next run or resume merges them",
                        "%d runs have rows that are not yet in the database", h->waiting);
+
     if (h->wal_bytes > 1ll << 30)
         sw_doctor_find(
             d, SW_FINDING_NOTE, "history",
             "a program that keeps the history open prevents it from shrinking",
             "end programs that have the history open (see fuser), then run 'singa-ws history gc'",
             "the write-ahead log has grown to %s", sw_human_bytes(a, (double)h->wal_bytes));
+
     sw_doctor_ok(d, "history", "SQLite %s%s", h->sqlite,
                  h->wal_reset_safe ? ""
                                    : ", whose WAL-reset bug singa-ws avoids with a lock: "
@@ -45,8 +49,10 @@ int sw_doctor_history(struct sw_doctor *d, struct sw_err *err)
     struct sw_history_health h;
     char *path = NULL;
     int code = sw_history_default_path(d->db, NULL, &path, err);
+
     if (!code)
         code = sw_history_health(path, !d->quick, &h, err);
+
     if (!code)
         report_health(d, path, &h);
     else if (path) {
@@ -54,6 +60,7 @@ int sw_doctor_history(struct sw_doctor *d, struct sw_err *err)
                        "see the message, or use another file with --db FILE", "%s", err->text);
         code = SW_OK;
     }
+
     sw_free(path);
     return code;
 }

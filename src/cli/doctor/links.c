@@ -6,6 +6,7 @@ static void report_link(struct sw_doctor *d, const struct sw_link_state *l)
 {
     if (l->width < 0 || l->max_width < 0)
         return;
+
     if (l->width < l->max_width)
         sw_doctor_find(
             d, SW_FINDING_WARN, "pcie",
@@ -46,12 +47,16 @@ static void json_link(struct sw_json_writer *w, const struct sw_link_state *l)
 int sw_doctor_links(struct sw_doctor *d, struct sw_err *err)
 {
     const struct sw_survey *s = &d->survey;
+
     sw_json_open_array(&d->json, "links");
+
     for (int i = 0; i < s->link_count; i++) {
         report_link(d, &s->links[i]);
         json_link(&d->json, &s->links[i]);
     }
+
     sw_json_close_array(&d->json);
+
     if (d->machine->gpu_count > 1 && s->acs_bridges > 0)
         sw_doctor_find(
             d, SW_FINDING_WARN, "pcie",
@@ -60,11 +65,13 @@ int sw_doctor_links(struct sw_doctor *d, struct sw_err *err)
             "disable ACS in the firmware setup, or boot with pci=noacs, unless a virtual "
             "machine needs it",
             "%d PCIe bridges redirect peer-to-peer traffic (ACS)", s->acs_bridges);
+
     if (d->machine->gpu_count > 1 && s->iommu)
         sw_doctor_find(d, SW_FINDING_NOTE, "pcie",
                        "copies between GPUs may be slow or arrive damaged when it translates "
                        "addresses",
                        "boot with iommu=pt if the copies tested below are slow or damaged",
                        "an IOMMU is enabled");
+
     return SW_OK;
 }

@@ -32,17 +32,20 @@ static int measure_product(struct rates *r, struct sw_device *dev, struct sw_str
 {
     size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
     float *m[3] = {NULL, NULL, NULL};
+
     for (int i = 0; r->code == SW_OK && i < 3; i++) {
         void *matrix = NULL;
         r->code = sw_device_alloc_on(dev, bytes, nodes, "a test matrix", &matrix, &r->err);
         m[i] = matrix;
     }
+
     if (r->code == SW_OK)
         r->code = sw_throughput_product(s, m, SIDE, PRODUCT_MS, &r->gflops, &r->err);
     if (r->code == SW_OK)
         r->error = sw_doctor_product_error(m[0], m[1], m[2], SIDE);
     for (int i = 0; i < 3; i++)
         sw_device_free(dev, m[i], bytes);
+
     return r->code;
 }
 
@@ -51,14 +54,17 @@ static int measure_memory(struct rates *r, struct sw_device *dev, struct sw_stre
 {
     size_t bytes = (size_t)r->array_bytes;
     void *m[2] = {NULL, NULL};
+
     for (int i = 0; r->code == SW_OK && i < 2; i++)
         r->code = sw_device_alloc_on(dev, bytes, nodes, "a test array", &m[i], &r->err);
+
     int64_t n = (int64_t)(bytes / sizeof(float));
     if (r->code == SW_OK)
         r->code = sw_throughput_memory(s, m[0], m[1], &n, MEMORY_MS, &r->gb_per_s, &r->err);
     r->array_bytes = n * (int64_t)sizeof(float);
     for (int i = 0; i < 2; i++)
         sw_device_free(dev, m[i], bytes);
+
     return r->code;
 }
 
@@ -70,12 +76,16 @@ static void measure_node(void *arg)
     struct sw_stream *s = NULL;
     uint64_t nodes = node->number < 0 ? 0 : sw_machine_os_nodes(r->machine, 1ull << r->node);
     int threads = sw_core_set_count(&node->cores), most = sw_machine_threads(r->machine);
+
     if (threads > most)
         threads = most;
+
     struct sw_err unbound;
+
     /* If the system refuses to bind, unbound threads are measured. */
     if (sw_bind_thread(r->machine, &node->cores, &unbound) != SW_OK)
         unbound.code = SW_OK;
+
     const struct sw_device_args host = {.precision = SW_PRECISION_FP32};
     r->code = sw_driver_host()->start_team(threads, &r->err);
     if (r->code != SW_OK)
@@ -89,7 +99,9 @@ static void measure_node(void *arg)
     r->code = measure_product(r, dev, s, nodes);
     if (r->code != SW_OK)
         goto out;
+
     r->code = measure_memory(r, dev, s, nodes);
+
 out:
     sw_stream_free(s);
     sw_device_close(dev);
@@ -104,6 +116,7 @@ static double other_processes_s(void)
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) != 0)
         return (double)NAN;
+
     double own_s = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
                    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
     return sw_survey_busy_s("/proc") - own_s;
@@ -126,10 +139,12 @@ static bool is_busy(const struct rates *r)
 static int64_t cache_bytes(const struct sw_machine *m, const struct sw_numa_node *node)
 {
     int64_t bytes = 0;
+
     for (int i = 0; i < m->cache_count; i++) /* sorted by level, the last level first */
         if (m->caches[i].level == m->caches[0].level &&
             sw_core_set_overlaps(&m->caches[i].cores, &node->cores))
             bytes += m->caches[i].bytes;
+
     return bytes;
 }
 
@@ -138,10 +153,12 @@ static int64_t cache_bytes(const struct sw_machine *m, const struct sw_numa_node
 static int64_t array_bytes(const struct sw_doctor *d, const struct sw_numa_node *node)
 {
     int64_t bytes = cache_bytes(d->machine, node), left = d->survey.memory_free_bytes;
+
     if (left < 0 || (d->survey.cgroup_memory_bytes >= 0 && d->survey.cgroup_memory_bytes < left))
         left = d->survey.cgroup_memory_bytes;
     bytes = bytes > min_array_bytes ? bytes : min_array_bytes;
     bytes = bytes < max_array_bytes ? bytes : max_array_bytes;
+
     return left >= 0 && bytes > left / 8 ? left / 8 / 4096 * 4096 + 4096 : bytes;
 }
 
@@ -150,11 +167,13 @@ static void report_node(struct sw_doctor *d, const struct rates *r)
     const struct sw_numa_node *node = &d->machine->nodes[r->node];
     char rates[128], busy[64] = "repeated passes differ in speed";
     bool cached = 2 * r->array_bytes <= cache_bytes(d->machine, node);
+
     snprintf(rates, sizeof rates, "node %d: %.4g Gflop/s in matrix products, %.3g GB/s from %s",
              node->number < 0 ? 0 : node->number, r->gflops.median, r->gb_per_s.median,
              cached ? "memory or caches" : "memory");
     if (r->other_cpus > idle_cpus)
         snprintf(busy, sizeof busy, "other programs used %.1f CPUs", r->other_cpus);
+
     if (!(r->error < SW_DOCTOR_ROUNDING))
         sw_doctor_find(d, SW_FINDING_BAD, "cpu", "training results cannot be trusted",
                        "test the memory (memtest86+), undo overclocking, reinstall the math "
@@ -174,10 +193,12 @@ static void report_node(struct sw_doctor *d, const struct rates *r)
 static void compare(struct sw_doctor *d, const double *gb_per_s)
 {
     double slow = INFINITY, fast = 0;
+
     for (int n = 0; n < d->machine->node_count; n++) {
         slow = fmin(slow, gb_per_s[n]);
         fast = fmax(fast, gb_per_s[n]);
     }
+
     if (d->machine->node_count > 1 && slow < 0.7 * fast)
         sw_doctor_find(
             d, SW_FINDING_WARN, "memory", "each step waits for the worker on the slowest node",
@@ -189,6 +210,7 @@ static void compare(struct sw_doctor *d, const double *gb_per_s)
 static void add_json(struct sw_doctor *d, const struct rates *r)
 {
     const struct sw_numa_node *node = &d->machine->nodes[r->node];
+
     sw_json_open_object(&d->json, NULL);
     sw_json_int(&d->json, "numa", node->number);
     sw_json_int(&d->json, "cores", sw_core_set_count(&node->cores));
@@ -208,11 +230,14 @@ static int measure(struct rates *r, struct sw_err *err)
     int code = sw_thread_start(&thread, "doctor", measure_node, r, err);
     if (code)
         return code;
+
     sw_thread_join(&thread);
+
     double ns = (double)(sw_os()->monotonic_ns() - began_ns);
     r->other_cpus = (other_processes_s() - others) / (ns > 1 ? ns * 1e-9 : 1e-9);
     if (r->code)
         *err = r->err;
+
     return r->code;
 }
 
@@ -220,20 +245,26 @@ int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err)
 {
     double gb_per_s[SW_MAX_NODES];
     int code = SW_OK;
+
     sw_json_open_array(&d->json, "nodes");
+
     for (int n = 0; !code && n < d->machine->node_count; n++) {
         struct rates r = {
             .machine = d->machine, .node = n, .array_bytes = array_bytes(d, &d->machine->nodes[n])};
+
         code = measure(&r, err);
         if (code)
             break;
+
         gb_per_s[n] = r.gb_per_s.median;
         d->busy |= is_busy(&r);
         report_node(d, &r);
         add_json(d, &r);
     }
+
     sw_json_close_array(&d->json);
     if (!code && !d->busy)
         compare(d, gb_per_s);
+
     return code;
 }

@@ -14,6 +14,7 @@ int sw_cells_names(struct sw_cells *c, int columns, const struct sw_history_cell
         if (!c->names[c->count])
             break;
     }
+
     return c->names && c->count == columns ? SW_OK : sw_err_nomem(err, "names of columns", 0);
 }
 
@@ -29,6 +30,7 @@ static void add_tab_cell(struct sw_buf *out, const char *cell)
 {
     for (const char *c = cell ? cell : ""; *c;) {
         size_t plain = strcspn(c, "\t\n\\");
+
         sw_buf_add_bytes(out, c, plain);
         c += plain;
         if (*c)
@@ -43,6 +45,7 @@ void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell
         sw_buf_add(out, i ? "\t" : "");
         add_tab_cell(out, cells[i].text);
     }
+
     sw_buf_add(out, "\n");
 }
 
@@ -55,6 +58,7 @@ static void add_csv_cell(struct sw_buf *out, const char *cell)
         sw_buf_add(out, cell);
         return;
     }
+
     sw_buf_add(out, "\"");
     for (const char *c = cell; *c; c++)
         sw_buf_add_bytes(out, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
@@ -67,6 +71,7 @@ void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell 
         sw_buf_add(out, i ? "," : "");
         add_csv_cell(out, cells[i].text);
     }
+
     sw_buf_add(out, "\n");
 }
 
@@ -75,6 +80,7 @@ static void json_cell(struct sw_json_writer *w, const char *key, const struct sw
 {
     int64_t i;
     double r;
+
     if (cell->is_number && sw_parse_int(cell->text, &i))
         sw_json_int(w, key, i);
     else if (cell->is_number && sw_parse_real(cell->text, &r))

@@ -63,13 +63,16 @@ static struct metric *metric_of(struct comparison *c, const char *split, const c
     for (int i = 0; i < c->metric_count; i++)
         if (sw_str_eq(c->metrics[i].split, split) && sw_str_eq(c->metrics[i].name, name))
             return &c->metrics[i];
+
     struct metric *m = sw_array_add(&c->metrics, &c->metric_count, sizeof *m);
     if (!m)
         return NULL;
+
     m->split = sw_strdup(split);
     m->name = sw_strdup(name);
     for (int i = 0; i < MOST_RUNS; i++)
         m->last[i] = m->min[i] = m->max[i] = NAN;
+
     return m->split && m->name ? m : NULL;
 }
 
@@ -79,9 +82,11 @@ static int take_metric(void *user, const struct sw_run_metric *in)
     struct metric *m = metric_of(c, in->split, in->name);
     if (!m)
         return sw_err_nomem(c->err, "metrics", 0);
+
     m->last[c->at] = in->last;
     m->min[c->at] = in->min;
     m->max[c->at] = in->max;
+
     return 0;
 }
 
@@ -89,6 +94,7 @@ static int take_metric(void *user, const struct sw_run_metric *in)
 static void choose_goal(struct comparison *c)
 {
     const char *wanted = c->o->metric;
+
     for (int pass = 0; !c->goal && pass < (wanted ? 1 : 2); pass++)
         for (int i = 0; i < c->metric_count; i++)
             if (strcmp(c->metrics[i].split, "train") != 0 &&
@@ -96,10 +102,12 @@ static void choose_goal(struct comparison *c)
                                               : pass ? "loss"
                                                      : "accuracy"))
                 c->goal = c->metrics[i].name;
+
     c->target = c->o->target_value;
     for (int i = 0; c->goal && !c->o->target && i < c->metric_count; i++) {
         if (strcmp(c->metrics[i].split, "train") == 0 || !sw_str_eq(c->metrics[i].name, c->goal))
             continue;
+
         for (int r = 0; r < c->runs.count; r++) {
             double best = best_of(&c->metrics[i], r);
             bool worse = sw_metric_falls(c->goal) ? best > c->target : best < c->target;
@@ -114,11 +122,13 @@ static int take_reached(void *user, int64_t row, int columns, const struct sw_hi
     struct comparison *c = user;
     int64_t step;
     double seconds;
+
     if (row == 0 && columns == 2 && cells[0].text && sw_parse_int(cells[0].text, &step) &&
         sw_parse_real(cells[1].text, &seconds)) {
         c->reached_step[c->at] = step;
         c->reached_s[c->at] = seconds;
     }
+
     return 0;
 }
 
@@ -127,11 +137,14 @@ static int take_reached(void *user, int64_t row, int columns, const struct sw_hi
 static int find_reached(struct comparison *c, struct sw_err *err)
 {
     struct sw_buf sql = {0};
+
     long long id = (long long)c->runs.items[c->at].id;
     c->reached_step[c->at] = -1;
+
     c->reached_s[c->at] = NAN;
     if (!c->goal || isnan(c->target))
         return SW_OK;
+
     sw_buf_printf(&sql,
                   "SELECT q.step, (SELECT total(min(coalesce(g.ended_at, q.time), q.time)"
                   " - g.started_at) FROM segments g WHERE g.run_id = %lld"
@@ -142,28 +155,35 @@ static int find_reached(struct comparison *c, struct sw_err *err)
     sw_sql_literal(&sql, c->goal);
     sw_buf_printf(&sql, " AND p.value %s %.17g ORDER BY p.step LIMIT 1) q",
                   sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
+
     int code = sql.failed ? sw_err_nomem(err, "query", 0)
                           : sw_history_sql(c->view.reader, sw_buf_text(&sql), take_reached, c, err);
     sw_buf_fini(&sql);
+
     return code;
 }
 
 static int read_runs(struct comparison *c, struct sw_err *err)
 {
     int code = SW_OK;
+
     for (c->at = 0; !code && c->at < c->runs.count; c->at++) {
         struct sw_err why;
+
         c->unreadable[c->at] =
             sw_settings_load(&c->settings[c->at], &c->runs.items[c->at], &why) != SW_OK;
         if (c->unreadable[c->at])
             sw_cli_say("skipping the recipe of run %lld: %s", (long long)c->runs.items[c->at].id,
                        why.text);
+
         code = sw_history_each_metric(c->view.reader, c->runs.items[c->at].id, take_metric, c, err);
     }
+
     if (!code)
         choose_goal(c);
     for (c->at = 0; !code && c->at < c->runs.count; c->at++)
         code = find_reached(c, err);
+
     return code;
 }
 
@@ -215,16 +235,19 @@ enum { FACTS = sizeof fact_names / sizeof *fact_names };
 static void add_values(struct comparison *c, const char *key, const char *const *values)
 {
     bool differ = false;
+
     for (int r = 1; r < c->runs.count; r++)
         differ |= !sw_str_eq(values[0] ? values[0] : "", values[r] ? values[r] : "");
     if (!differ && !c->o->all)
         return;
+
     if (!c->view.as_json) {
         sw_columns_plain(&c->table, key);
         for (int r = 0; r < c->runs.count; r++)
             sw_columns_plain(&c->table, values[r]);
         return;
     }
+
     sw_json_open_object(&c->view.json, NULL);
     sw_json_string(&c->view.json, "key", key);
     sw_json_open_array(&c->view.json, "values");
@@ -238,6 +261,7 @@ static void add_facts(struct comparison *c)
 {
     char texts[MOST_RUNS][SW_RUN_TEXT];
     const char *values[MOST_RUNS];
+
     for (int i = 0; i < FACTS; i++) {
         for (int r = 0; r < c->runs.count; r++)
             values[r] = fact(&c->runs.items[r], i, texts[r]);
@@ -257,15 +281,18 @@ static bool seen_before(const struct comparison *c, int run, const char *key)
 static void add_settings(struct comparison *c)
 {
     const char *values[MOST_RUNS];
+
     for (int run = 0; run < c->runs.count; run++)
         for (int i = 0; i < c->settings[run].count; i++) {
             const char *key = c->settings[run].items[i].key;
             if (seen_before(c, run, key))
                 continue;
+
             for (int r = 0; r < c->runs.count; r++) {
                 const struct sw_setting *s = sw_settings_find(&c->settings[r], key);
                 values[r] = s ? s->value : NULL;
             }
+
             add_values(c, key, values);
         }
 }
@@ -276,6 +303,7 @@ static void add_settings(struct comparison *c)
 static void begin_table(struct comparison *c, const char *title)
 {
     sw_columns_add(&c->table, title);
+
     for (int r = 0; r < c->runs.count; r++) {
         struct sw_buf text = {0};
         sw_buf_printf(&text, "%lld %s", (long long)c->runs.items[r].id,
@@ -288,35 +316,43 @@ static void begin_table(struct comparison *c, const char *title)
 static void end_table(struct comparison *c)
 {
     int columns = c->runs.count + 1;
+
     if (c->table.count > columns) {
         sw_columns_print(&c->table, &c->view.out);
         sw_buf_add(&c->view.out, "\n");
     }
+
     sw_columns_fini(&c->table);
 }
 
 static void add_metrics(struct comparison *c)
 {
     char text[SW_RUN_TEXT];
+
     for (int i = 0; i < c->metric_count; i++) {
         const struct metric *m = &c->metrics[i];
         bool graded = sw_metric_falls(m->name) || strstr(m->name, "accuracy");
+
         sw_columns_cell(&c->table, "%s %s", m->split, m->name);
         for (int r = 0; r < c->runs.count; r++)
             sw_columns_real(&c->table, m->last[r]);
         if (!graded)
             continue;
+
         sw_columns_cell(&c->table, "  best");
         for (int r = 0; r < c->runs.count; r++)
             sw_columns_real(&c->table, best_of(m, r));
     }
+
     sw_columns_cell(&c->table, "time");
     for (int r = 0; r < c->runs.count; r++)
         sw_columns_cell(&c->table, "%s", sw_run_duration(&c->runs.items[r], text));
     if (!c->goal || isnan(c->target))
         return;
+
     sw_columns_cell(&c->table, "%s %s %.4g at", c->goal,
                     sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
+
     for (int r = 0; r < c->runs.count; r++)
         if (c->reached_step[r] < 0)
             sw_columns_cell(&c->table, "never");
@@ -331,9 +367,11 @@ static int add_curves(struct comparison *c, struct sw_err *err)
     struct sw_curves_args args = {
         .metric = "loss", .split = "train", .smooth = 0.9, .capacity = CURVE_POINTS};
     int code = sw_curves_load(&curves, &c->view, &c->runs, &args, err);
+
     if (!code)
         code = sw_curves_print(&curves, sw_cli_stdout_width(), CURVE_ROWS, &c->view.out, err);
     sw_curves_fini(&curves);
+
     return code == SW_ERR_NOTFOUND ? SW_OK : code; /* no run has recorded a step yet */
 }
 
@@ -350,6 +388,7 @@ static int print_text(struct comparison *c, struct sw_err *err)
     begin_table(c, "RESULT");
     add_metrics(c);
     end_table(c);
+
     return add_curves(c, err);
 }
 
@@ -364,9 +403,12 @@ static void json_reals(struct sw_json_writer *w, const char *key, const double *
 static void json_metrics(struct comparison *c)
 {
     struct sw_json_writer *w = &c->view.json;
+
     sw_json_open_array(w, "metrics");
+
     for (int i = 0; i < c->metric_count; i++) {
         double best[MOST_RUNS];
+
         for (int r = 0; r < c->runs.count; r++)
             best[r] = best_of(&c->metrics[i], r);
         sw_json_open_object(w, NULL);
@@ -376,20 +418,24 @@ static void json_metrics(struct comparison *c)
         json_reals(w, "best", best, c->runs.count);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
 static void print_json(struct comparison *c)
 {
     struct sw_json_writer *w = &c->view.json;
+
     sw_json_open_object(w, NULL);
     sw_json_open_array(w, "runs");
+
     for (int r = 0; r < c->runs.count; r++) {
         sw_json_open_object(w, NULL);
         sw_json_run(w, &c->runs.items[r]);
         sw_json_real(w, "duration_s", sw_run_seconds(&c->runs.items[r]));
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
     sw_json_open_array(w, "facts");
     add_facts(c);
@@ -402,11 +448,13 @@ static void print_json(struct comparison *c)
     sw_json_string(w, "metric", c->goal);
     sw_json_real(w, "value", c->target);
     sw_json_open_array(w, "steps");
+
     for (int r = 0; r < c->runs.count; r++)
         if (c->reached_step[r] < 0)
             sw_json_string(w, NULL, NULL);
         else
             sw_json_int(w, NULL, c->reached_step[r]);
+
     sw_json_close_array(w);
     json_reals(w, "seconds", c->reached_s, c->runs.count);
     sw_json_close_object(w);
@@ -417,10 +465,12 @@ static void fini(struct comparison *c)
 {
     for (int r = 0; r < c->runs.count; r++)
         sw_settings_fini(&c->settings[r]);
+
     for (int i = 0; i < c->metric_count; i++) {
         sw_free(c->metrics[i].split);
         sw_free(c->metrics[i].name);
     }
+
     sw_free(c->metrics);
     sw_columns_fini(&c->table);
     sw_run_list_fini(&c->runs);
@@ -445,10 +495,12 @@ static int compare(void *options)
     code = read_runs(&c, &err);
     if (code)
         goto out;
+
     if (c.view.as_json)
         print_json(&c);
     else
         code = print_text(&c, &err);
+
 out:
     fini(&c);
     return sw_history_view_close(&c.view, code, &err);

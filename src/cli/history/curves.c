@@ -57,8 +57,10 @@ static int read_epochs(struct sw_history_reader *r, int64_t run_id, struct epoch
 static double epoch_at(const struct epochs *e, int64_t step)
 {
     int i = e->count - 1;
+
     while (i > 0 && e->items[i].from_step >= step)
         i--;
+
     const struct sw_run_stage *s = &e->items[i];
     return s->epochs_before +
            (double)(step - s->from_step) * (double)s->batch / (double)s->epoch_records;
@@ -77,6 +79,7 @@ static int smooth(struct sw_curve *c, double keep, struct sw_err *err)
     c->smooth = sw_calloc(c->fold.count ? c->fold.count : 1, sizeof *c->smooth);
     if (!c->smooth)
         return sw_err_nomem(err, "smooth curve", c->fold.count * sizeof *c->smooth);
+
     sw_chart_smooth(c->fold.points, c->fold.count, keep, c->smooth);
     return SW_OK;
 }
@@ -90,13 +93,16 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
 
     if (!c)
         return sw_err_nomem(err, "curves", 0);
+
     c->run = number;
     c->eval = strcmp(s->split, "train") != 0;
+
     c->label = all->runs > 1 ? sw_format("%s %s (%lld)", run->name ? run->name : "run", s->split,
                                          (long long)run->id)
                              : sw_format("%s %s", s->split, s->name);
     if (!c->label)
         return sw_err_nomem(err, "label of a curve", 0);
+
     int code = sw_trail_init(&c->fold, all->args.capacity, err);
     if (code)
         return code;
@@ -105,6 +111,7 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
     while (sw_rows_next(&rows, &p))
         sw_trail_add(&c->fold, x_of(all->args.x, &p, run, epochs), p.value);
     code = sw_rows_end(&rows);
+
     return code || c->eval || all->args.smooth <= 0 ? code : smooth(c, all->args.smooth, err);
 }
 
@@ -120,10 +127,13 @@ static int load_run(struct sw_curves *all, struct sw_history_view *v, const stru
 
     int code =
         all->args.x == SW_CURVES_BY_EPOCH ? read_epochs(v->reader, run->id, &epochs, err) : SW_OK;
+
     if (!code) {
         struct sw_rows rows = sw_rows_begin(v->reader, SW_ROWS_SERIES, run->id, 0, 0, err);
+
         while (sw_rows_next(&rows, &s)) {
             bool wanted = !all->args.split || strcmp(s.split, all->args.split) == 0;
+
             if (strcmp(s.name, all->args.metric) == 0) {
                 if (wanted && count++ < MOST_OF_RUN)
                     rows.code = load_curve(all, v, run, number, &epochs, &s, err);
@@ -131,8 +141,10 @@ static int load_run(struct sw_curves *all, struct sw_history_view *v, const stru
                 sw_buf_printf(others, "%s%s", others->length ? ", " : "", s.name);
             }
         }
+
         code = sw_rows_end(&rows);
     }
+
     sw_free(epochs.items);
     return code;
 }
@@ -142,19 +154,23 @@ int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct 
 {
     struct sw_buf others = {0};
     int code = SW_OK;
+
     c->args = *args;
     c->runs = runs->count;
     if (runs->count == 1)
         sw_run_title(&runs->items[0], c->title, sizeof c->title - 48);
+
     size_t n = strlen(c->title);
     snprintf(c->title + n, sizeof c->title - n, "%s%.30s%s%.12s", n ? ": " : "", args->metric,
              args->split ? ", " : "", args->split ? args->split : "");
     for (int i = 0; !code && i < runs->count; i++)
         code = load_run(c, v, &runs->items[i], i, &others, err);
+
     if (!code && c->count == 0)
         code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; available: %s", args->metric,
                           args->split ? " in split " : "", args->split ? args->split : "",
                           others.length ? others.text : "none");
+
     sw_buf_fini(&others);
     return code;
 }
@@ -166,6 +182,7 @@ void sw_curves_fini(struct sw_curves *c)
         sw_free(c->items[i].smooth);
         sw_trail_fini(&c->items[i].fold);
     }
+
     sw_free(c->items);
     *c = (struct sw_curves){0};
 }
@@ -205,6 +222,7 @@ static void add_curve(struct scene *s, const struct sw_curves *all, int i, bool 
     int colour = all->runs > 1 ? c->run : i;
     enum sw_stroke line = all->runs > 1 && c->eval ? SW_STROKE_DASHED : SW_STROKE_SOLID;
     bool folded = c->fold.per_point > 1;
+
     if (bands && (c->smooth || folded))
         add_line(s, c->fold.points, c->fold.count, SW_STROKE_BAND, colour, NULL);
     add_line(s, c->smooth ? c->smooth : c->fold.points, c->fold.count, line, colour, c->label);
@@ -213,13 +231,16 @@ static void add_curve(struct scene *s, const struct sw_curves *all, int i, bool 
 static void fit_x(struct scene *s, const struct sw_curves *all)
 {
     double from = INFINITY, to = -INFINITY;
+
     for (int i = 0; i < all->count; i++) {
         const struct sw_trail *f = &all->items[i].fold;
         if (f->count == 0)
             continue;
+
         from = fmin(from, f->points[0].x);
         to = fmax(to, f->points[f->count - 1].x);
     }
+
     s->chart.x_from = from <= to ? from : 0;
     s->chart.x_to = from < to ? to : s->chart.x_from + 1;
 }
@@ -229,17 +250,21 @@ static void fit_x(struct scene *s, const struct sw_curves *all)
 static int make_scene(struct scene *s, const struct sw_curves *all, bool bands, struct sw_err *err)
 {
     size_t lines = 2 * (size_t)all->count;
+
     s->lines = sw_calloc(lines, sizeof *s->lines);
     s->labels = sw_calloc(lines, sizeof *s->labels);
+
     s->colours = sw_calloc(lines, sizeof *s->colours);
     if (!s->lines || !s->labels || !s->colours)
         return sw_err_nomem(err, "lines of a chart", 0);
+
     s->chart = (struct sw_chart){.lines = s->lines, .log_y = all->args.log_y, .cursor = NAN};
     for (int i = 0; i < all->count; i++)
         add_curve(s, all, i, bands);
     fit_x(s, all);
     sw_chart_fit(&s->chart);
     snprintf(s->y, sizeof s->y, "%s%s", all->args.metric, all->args.log_y ? " (log)" : "");
+
     return SW_OK;
 }
 
@@ -265,6 +290,7 @@ static const char *x_label(const struct sw_curves *c)
 static bool is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (value && *value) {
@@ -273,6 +299,7 @@ static bool is_utf8(void)
                    (strcasecmp(charset, ".utf-8") == 0 || strcasecmp(charset, ".utf8") == 0);
         }
     }
+
     return false;
 }
 
@@ -289,6 +316,7 @@ static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row
     for (int l = 0; l < s->chart.line_count; l++) {
         if (!s->labels[l])
             continue;
+
         const char *mark = canvas->caps.utf8 ? s->lines[l].stroke == SW_STROKE_DASHED ? "╌╌" : "━━"
                            : s->lines[l].stroke == SW_STROKE_DASHED ? "--"
                                                                     : "**";
@@ -309,16 +337,20 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
     code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
     if (code)
         goto out;
+
     sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
     sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
     draw_legend(&canvas, &s, height + 1);
+
     if (sw_cli_colour())
         sw_canvas_to_ansi(&canvas, out);
     else
         sw_canvas_to_text(&canvas, out);
+
 out:
     sw_canvas_fini(&canvas);
     end_scene(&s);
+
     return code;
 }
 
@@ -336,9 +368,11 @@ int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_for
     code = sw_plot_begin(&plot, path, format, width, height, err);
     if (code)
         goto out;
+
     const struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
     sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
     code = sw_plot_end(plot, err);
+
 out:
     end_scene(&s);
     return code;

@@ -52,37 +52,46 @@ struct export
 static int export_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct export *e = user;
+
     if (row < 0) {
         sw_cells_fini(&e->cells);
         int code = sw_cells_names(&e->cells, columns, cells, e->err);
         if (code || e->view.as_json || e->runs_done)
             return code;
     }
+
     if (e->view.as_json)
         sw_cells_json(&e->cells, &e->view.json, cells);
     else
         sw_cells_csv(&e->view.out, columns, cells);
+
     return sw_history_view_flush(&e->view, FLUSH_BYTES, e->err);
 }
 
 static int export_run(struct export *e, int table, const struct sw_run *run, struct sw_err *err)
 {
     struct sw_buf sql = {0};
+
     sw_buf_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", tables[table].columns,
                   tables[table].from, (long long)run->id);
+
     if (e->o->metric) {
         sw_buf_add(&sql, " AND name = ");
         sw_sql_literal(&sql, e->o->metric);
     }
+
     if (e->o->split) {
         sw_buf_add(&sql, " AND split = ");
         sw_sql_literal(&sql, e->o->split);
     }
+
     sw_buf_printf(&sql, " ORDER BY %s", tables[table].order);
+
     int code = sql.failed ? sw_err_nomem(err, "query", 0)
                           : sw_history_sql(e->view.reader, sw_buf_text(&sql), export_row, e, err);
     e->runs_done++;
     sw_buf_fini(&sql);
+
     return code;
 }
 
@@ -90,18 +99,22 @@ static int find_table(const struct options *o)
 {
     const char *names[TABLES];
     const char *what = o->what ? o->what : tables[0].name;
+
     for (int i = 0; i < TABLES; i++) {
         names[i] = tables[i].name;
         if (!sw_str_eq(what, names[i]))
             continue;
         if (tables[i].has_metric || !(o->metric || o->split))
             return i;
+
         sw_cli_usage("history export", "--metric and --split are only for --what metrics");
         return -1;
     }
+
     const char *near = sw_str_nearest(what, names, TABLES);
     sw_cli_usage("history export", "--what %s is unknown; did you mean '%s'?", what,
                  near ? near : names[0]);
+
     return -1;
 }
 
@@ -116,6 +129,7 @@ static int export_all(void *options)
         return SW_EXIT_USAGE;
     if (o->csv && o->common.json)
         return sw_cli_usage("history export", "--csv and --json are mutually exclusive");
+
     int code = sw_history_view_open(&e.view, &o->common, &err);
     if (!code)
         code = sw_history_view_runs(&e.view, o->common.args, o->common.arg_count, &runs, &err);
@@ -123,10 +137,12 @@ static int export_all(void *options)
         sw_json_open_array(&e.view.json, NULL);
     for (int i = 0; !code && i < runs.count; i++)
         code = export_run(&e, table, &runs.items[i], &err);
+
     if (!code && e.view.as_json) {
         sw_json_close_array(&e.view.json);
         sw_buf_add(&e.view.out, "\n");
     }
+
     sw_run_list_fini(&runs);
     sw_cells_fini(&e.cells);
     return sw_history_view_close(&e.view, code, &err);

@@ -38,6 +38,7 @@ static int add_run(struct gc *g, int64_t id)
     int64_t *added = sw_array_add(&g->ids, &g->count, sizeof *added);
     if (!added)
         return sw_err_nomem(g->err, "list of runs", 2 * (size_t)g->count * sizeof *added);
+
     *added = id;
     return SW_OK;
 }
@@ -55,9 +56,11 @@ static int skip_tagged_run(void *user, const struct sw_run *run)
 {
     struct gc *g = user;
     int to = 0;
+
     for (int i = 0; i < g->count; i++)
         if (g->ids[i] != run->id)
             g->ids[to++] = g->ids[i];
+
     g->count = to;
     return 0;
 }
@@ -66,20 +69,24 @@ static int choose(struct gc *g, struct sw_err *err)
 {
     struct sw_run_list named = {0};
     int code = SW_OK;
+
     if (g->o->common.arg_count) {
         code = sw_history_view_runs(&g->change.view, g->o->common.args, g->o->common.arg_count,
                                     &named, err);
         for (int i = 0; !code && i < named.count; i++)
             if (named.items[i].status != SW_RUN_RUNNING)
                 code = add_run(g, named.items[i].id);
+
         sw_run_list_fini(&named);
     } else {
         code =
             sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, add_old_run, g, err);
     }
+
     if (!code)
         code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){.tag = "keep"},
                                skip_tagged_run, g, err);
+
     return code;
 }
 
@@ -94,6 +101,7 @@ static void report(struct gc *g, int64_t before)
     struct sw_history_view *v = &g->change.view;
     int64_t after = file_bytes(v->path);
     char a[32], b[32];
+
     if (v->as_json) {
         sw_json_open_object(&v->json, NULL);
         sw_json_bool(&v->json, "dry_run", g->o->dry);
@@ -106,13 +114,16 @@ static void report(struct gc *g, int64_t before)
         sw_cli_json_end(&v->json);
         return;
     }
+
     sw_buf_printf(&v->out, "%s %lld points, %lld step times and %lld rows of traffic of %d run%s",
                   g->o->dry ? "would remove" : "removed", (long long)g->sum.points,
                   (long long)g->sum.step_times, (long long)g->sum.traffic, g->count,
                   g->count == 1 ? "" : "s");
+
     if (!g->o->dry)
         sw_buf_printf(&v->out, "; %s, was %s", sw_human_bytes(a, (double)after),
                       sw_human_bytes(b, (double)before));
+
     sw_buf_add(&v->out, "\n");
 }
 
@@ -121,20 +132,24 @@ static int collect(struct gc *g, struct sw_err *err)
     char question[128];
     int64_t before = file_bytes(g->change.view.path);
     int code = choose(g, err);
+
     snprintf(question, sizeof question, "Thin the rows of %d run%s and compact the database?",
              g->count, g->count == 1 ? "" : "s");
     if (code)
         return code;
+
     if (!g->o->dry)
         code = sw_history_confirm(g->o->yes, question, err);
     for (int i = 0; !code && i < g->count; i++)
         code = sw_history_edit_thin(g->change.edit, g->ids[i], g->o->keep, g->o->dry, &g->sum, err);
     if (code)
         return code;
+
     if (!g->o->dry)
         code = sw_history_edit_vacuum(g->change.edit, err);
     if (code)
         return code;
+
     if (!g->o->common.quiet)
         report(g, before);
     return SW_OK;
@@ -147,11 +162,13 @@ static int thin(void *options)
     struct gc g = {.o = o, .err = &err};
 
     g.before = sw_os()->unix_time() - (double)o->days * DAY_S;
+
     int code = sw_history_change_open(&g.change, &o->common, &err);
     if (!code)
         code = collect(&g, &err);
 
     sw_free(g.ids);
+
     return sw_history_change_close(&g.change, code, &err);
 }
 

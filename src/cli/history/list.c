@@ -60,7 +60,9 @@ static void add_step(struct sw_columns *t, const struct sw_run *r)
 static void add_name(struct sw_columns *t, const char *name)
 {
     struct sw_buf shown = {0};
+
     sw_text_add(&shown, name ? name : "");
+
     const char *end = sw_buf_text(&shown);
     size_t left = shown.length;
     if (sw_text_columns(end) <= NAME_MOST) {
@@ -70,12 +72,14 @@ static void add_name(struct sw_columns *t, const char *name)
             columns += sw_rune_columns(sw_utf8_next(&end, &left));
         sw_columns_cell(t, "%.*s...", (int)(shown.length - left), sw_buf_text(&shown));
     }
+
     sw_buf_fini(&shown);
 }
 
 static void add_run(struct sw_columns *t, const struct sw_run *r)
 {
     char text[SW_RUN_TEXT];
+
     sw_columns_cell(t, "%lld", (long long)r->id);
     add_name(t, r->name);
     sw_columns_cell(t, "%s", sw_run_status_name(r->status));
@@ -98,9 +102,11 @@ static int list_run(void *user, const struct sw_run *r)
         add_run(&l->table, r);
         return 0;
     }
+
     sw_json_open_object(&l->view.json, NULL);
     sw_json_run(&l->view.json, r);
     sw_json_close_object(&l->view.json);
+
     return 0;
 }
 
@@ -109,13 +115,16 @@ static int list_runs(struct list *l, const struct sw_run_filter *filter, struct 
     if (l->view.as_json)
         sw_json_open_array(&l->view.json, NULL);
     sw_columns_begin(&l->table, ">ID|NAME|STATUS|>STEP|>LOSS|>ACCURACY|>SAMPLES/S|STARTED|>TIME");
+
     int code = sw_history_list(l->view.reader, filter, list_run, l, err);
     if (code == SW_ERR_CANCELLED)
         code = SW_OK;
+
     if (l->view.as_json)
         sw_json_close_array(&l->view.json);
     else
         sw_columns_print(&l->table, &l->view.out);
+
     return code;
 }
 
@@ -125,9 +134,11 @@ static int index_of(const char *option, const char *word, const char *const *wor
     for (int i = 0; i < count; i++)
         if (sw_str_eq(word, words[i]))
             return i;
+
     const char *near = sw_str_nearest(word, words, (size_t)count);
     sw_cli_usage("history list", "--%s=%s is unknown; did you mean '%s'?", option, word,
                  near ? near : words[0]);
+
     return -1;
 }
 
@@ -138,25 +149,31 @@ static int list(void *options)
     struct list l = {.status = -1, .left = o->limit ? o->limit : INT64_MAX};
     struct sw_run_filter filter = {.name = o->name};
     struct sw_err err = {0};
+
     for (int i = 0; i < STATUSES; i++)
         statuses[i] = sw_run_status_name((enum sw_run_status)i);
     if (o->status && (l.status = index_of("status", o->status, statuses, STATUSES)) < 0)
         return SW_EXIT_USAGE;
+
     int order = o->sort ? index_of("sort", o->sort, orders, ORDERS) : 0;
     if (order < 0)
         return SW_EXIT_USAGE;
+
     filter.order = (enum sw_run_order)order;
+
     char *tag = o->tag ? sw_strdup(o->tag) : NULL, *equals = tag ? strchr(tag, '=') : NULL;
     if (equals)
         *equals = 0;
     filter.tag = tag;
     filter.tag_value = equals ? equals + 1 : NULL;
+
     int code = o->tag && !tag ? sw_err_nomem(&err, "name of a tag", 0)
                               : sw_history_view_open(&l.view, &o->common, &err);
     if (!code)
         code = list_runs(&l, &filter, &err);
     sw_columns_fini(&l.table);
     sw_free(tag);
+
     return sw_history_view_close(&l.view, code, &err);
 }
 

@@ -28,10 +28,12 @@ static int note(void *options)
     code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
     if (code)
         goto out;
+
     if (text || o->remove)
         code = sw_history_edit_note(c.edit, run.id, text, &err);
     else if (run.note)
         sw_buf_printf(&c.view.out, "%s\n", run.note);
+
 out:
     sw_run_fini(&run);
     return sw_history_change_close(&c, code, &err);

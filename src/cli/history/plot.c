@@ -31,6 +31,7 @@ static const struct sw_cli_option rows[] = {
 static int read_args(struct options *o)
 {
     static const char *const axes[] = {"step", "time", "epoch"};
+
     enum { AXES = sizeof axes / sizeof *axes };
     o->args = (struct sw_curves_args){.metric = o->metric ? o->metric : "loss",
                                       .split = o->split,
@@ -41,17 +42,20 @@ static int read_args(struct options *o)
         (!sw_parse_real(o->smooth, &o->args.smooth) || o->args.smooth < 0 || o->args.smooth >= 1))
         return sw_cli_usage("history plot", "--smooth=%s: S must be 0 or more and less than 1",
                             o->smooth);
+
     int x = 0;
     while (o->x && x < AXES && !sw_str_eq(o->x, axes[x]))
         x++;
     if (x == AXES)
         return sw_cli_usage("history plot", "--by=%s: AXIS must be step, time or epoch", o->x);
+
     o->args.x = (enum sw_curves_x)x;
 
     if (o->png && o->svg)
         return sw_cli_usage("history plot", "--png and --svg are mutually exclusive");
     if ((o->width || o->height) && !o->png && !o->svg)
         return sw_cli_usage("history plot", "--width and --height are only for --png and --svg");
+
     return SW_EXIT_DONE;
 }
 
@@ -83,14 +87,17 @@ static int plot(void *options)
     code = sw_curves_load(&curves, &v, &runs, &o->args, &err);
     if (code)
         goto out;
+
     if (path)
         code = sw_curves_plot(&curves, path, o->png ? SW_PLOT_PNG : SW_PLOT_SVG,
                               side(o->width, 960), side(o->height, 540), &err);
     else
         code = sw_curves_print(&curves, sw_cli_stdout_width(), TERMINAL_ROWS, &v.out, &err);
+
 out:
     sw_curves_fini(&curves);
     sw_run_list_fini(&runs);
+
     return sw_history_view_close(&v, code, &err);
 }
 

@@ -29,9 +29,11 @@ static int remove_file(const struct files *f, const char *path)
     struct stat st;
     if (sw_os()->stat(path, &st) != 0)
         return SW_OK;
+
     sw_buf_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
     if (!f->o->dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
         return sw_err_set(f->err, SW_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+
     return SW_OK;
 }
 
@@ -61,11 +63,14 @@ static int remove_files(struct sw_history_change *c, const struct options *o,
     code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
     if (code)
         goto out;
+
     if (spool)
         code = remove_file(&f, spool);
+
 out:
     sw_claim_release(&claim);
     sw_free(spool);
+
     return code;
 }
 
@@ -76,13 +81,16 @@ static int remove_run(struct sw_history_change *c, const struct options *o,
     int code = o->files ? remove_files(c, o, run, err) : SW_OK;
     if (code)
         return code;
+
     if (!o->dry)
         code = sw_history_edit_rm(c->edit, run->id, err);
     if (code)
         return code;
+
     if (!o->common.quiet)
         sw_buf_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
                       sw_run_title(run, title, sizeof title));
+
     return SW_OK;
 }
 
@@ -90,18 +98,22 @@ static int remove_run(struct sw_history_change *c, const struct options *o,
 static int refuse_running(const struct sw_run_list *runs, struct sw_err *err)
 {
     char title[128];
+
     for (int i = 0; i < runs->count; i++)
         if (runs->items[i].status == SW_RUN_RUNNING)
             return sw_err_set(err, SW_ERR_INVALID, "%s is running; stop it first",
                               sw_run_title(&runs->items[i], title, sizeof title));
+
     return SW_OK;
 }
 
 static int confirm(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
 {
     char question[256], title[128];
+
     if (o->dry)
         return SW_OK;
+
     if (runs->count == 1)
         snprintf(question, sizeof question, "Remove %s%s permanently?",
                  sw_run_title(&runs->items[0], title, sizeof title),
@@ -109,6 +121,7 @@ static int confirm(const struct options *o, const struct sw_run_list *runs, stru
     else
         snprintf(question, sizeof question, "Remove %d runs%s permanently?", runs->count,
                  o->files ? " and their files" : "");
+
     return sw_history_confirm(o->yes, question, err);
 }
 
@@ -127,9 +140,11 @@ static int rm(void *options)
     code = refuse_running(&runs, &err);
     if (code)
         goto out;
+
     code = confirm(o, &runs, &err);
     for (int i = 0; !code && i < runs.count; i++)
         code = remove_run(&c, o, &runs.items[i], &err);
+
 out:
     sw_run_list_fini(&runs);
     return sw_history_change_close(&c, code, &err);

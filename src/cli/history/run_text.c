@@ -11,9 +11,11 @@ const char *sw_run_time_text(double unix_s, char *out)
 {
     time_t t = (time_t)unix_s;
     struct tm tm;
+
     if (unix_s <= 0 || !localtime_r(&t, &tm) ||
         !strftime(out, SW_RUN_TEXT, "%Y-%m-%d %H:%M:%S", &tm))
         snprintf(out, SW_RUN_TEXT, "--");
+
     return out;
 }
 
@@ -36,6 +38,7 @@ const char *sw_real_text(double value, char *out)
         snprintf(out, SW_RUN_TEXT, "--");
     else
         snprintf(out, SW_RUN_TEXT, "%.4g", value);
+
     return out;
 }
 
@@ -77,10 +80,12 @@ void sw_json_run(struct sw_json_writer *w, const struct sw_run *run)
     sw_json_int(w, "params", run->params);
     sw_json_time(w, "started_at", run->started_at);
     sw_json_time(w, "ended_at", run->ended_at);
+
     if (run->last_step >= 0)
         sw_json_int(w, "last_step", run->last_step);
     else
         sw_json_string(w, "last_step", NULL);
+
     sw_json_real(w, "loss", run->loss);
     sw_json_real(w, "accuracy", run->accuracy);
     sw_json_real(w, "samples_per_s", run->samples_per_s);

@@ -12,19 +12,23 @@ int sw_runs_open(const char *db_option, const char *job_db, struct sw_history_re
                  char **path, struct sw_err *err)
 {
     char *where = NULL;
+
     int rc = sw_history_default_path(db_option, job_db, &where, err);
     if (rc != SW_OK)
         return rc;
+
     /* Rows that cannot be merged now stay in their spool and are not visible; that is not an
      * error. */
     struct sw_err ignored;
     if (sw_history_merge(where, NULL, NULL, &ignored) != SW_OK)
         ignored.code = SW_OK;
+
     rc = sw_history_reader_open(out, where, err);
     if (rc == SW_OK)
         *path = where;
     else
         sw_free(where);
+
     return rc;
 }
 
@@ -38,12 +42,15 @@ const char *sw_runs_job_db(const struct sw_job *job)
 const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)
 {
     struct sw_buf title = {0};
+
     sw_buf_printf(&title, "run %lld", (long long)run->id);
+
     if (run->name) {
         sw_buf_add(&title, " \"");
         sw_text_add(&title, run->name);
         sw_buf_add(&title, "\"");
     }
+
     sw_utf8_copy(out, bytes, sw_buf_text(&title));
     sw_buf_fini(&title);
     return out;
@@ -52,12 +59,15 @@ const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)
 int sw_cli_check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
 {
     struct sw_buf known = {0};
+
     if (!split || sw_recipe_find(recipe, "data", split))
         return SW_OK;
+
     for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
         sw_buf_printf(&known, "%s%s", known.length ? ", " : "", s->name);
     sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
                split, sw_buf_text(&known));
     sw_buf_fini(&known);
+
     return SW_ERR_INVALID;
 }

@@ -16,6 +16,7 @@ static void add(void *user, const struct sw_explained *e)
         s->failed = true;
         return;
     }
+
     one->key = sw_format("%s%s%s.%s", e->kind, e->name ? "." : "", e->name ? e->name : "", e->key);
     one->value = e->value ? sw_strdup(e->value) : NULL;
     s->failed |= !one->key || (e->value && !one->value);
@@ -25,9 +26,11 @@ int sw_settings_load(struct sw_settings *s, const struct sw_run *run, struct sw_
 {
     struct sw_recipe *recipe = NULL;
     const struct sw_job_conf *conf;
+
     if (!run->recipe_text)
         return sw_err_set(err, SW_ERR_NOTFOUND, "run %lld has no stored recipe",
                           (long long)run->id);
+
     struct sw_job_options job = {.resume = run};
     int code = sw_job_read_recipe(&job, &recipe, &conf, err);
     if (!code)
@@ -35,6 +38,7 @@ int sw_settings_load(struct sw_settings *s, const struct sw_run *run, struct sw_
     if (!code && s->failed)
         code = sw_err_nomem(err, "values of a recipe", 0);
     sw_recipe_free(recipe);
+
     return code;
 }
 
@@ -44,6 +48,7 @@ void sw_settings_fini(struct sw_settings *s)
         sw_free(s->items[i].key);
         sw_free(s->items[i].value);
     }
+
     sw_free(s->items);
     *s = (struct sw_settings){0};
 }

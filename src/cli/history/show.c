@@ -28,10 +28,12 @@ static void end_part(struct page *v)
 {
     if (v->view.as_json)
         sw_json_close_array(&v->view.json);
+
     if (v->some && !v->view.as_json) {
         sw_buf_add(&v->view.out, "\n");
         sw_columns_print(&v->table, &v->view.out);
     }
+
     sw_columns_fini(&v->table);
 }
 
@@ -97,6 +99,7 @@ static int show_metric(void *user, const struct sw_run_metric *m)
     put_real(v, "last", m->last);
     put_real(v, "min", m->min);
     put_real(v, "max", m->max);
+
     return end_row(v);
 }
 
@@ -107,8 +110,10 @@ static int show_time(void *user, const char *part, double total_ms, double share
 
     if (!v->view.as_json && total_ms <= 0)
         return 0;
+
     begin_row(v, true);
     put_text(v, "part", part);
+
     if (v->view.as_json) {
         put_real(v, "total_ms", total_ms);
         put_real(v, "share", share);
@@ -116,6 +121,7 @@ static int show_time(void *user, const char *part, double total_ms, double share
         sw_columns_cell(&v->table, "%s", sw_human_seconds(text, total_ms / 1e3));
         sw_columns_cell(&v->table, isnan(share) ? "--" : "%.1f %%", 100 * share);
     }
+
     return end_row(v);
 }
 
@@ -126,6 +132,7 @@ static int show_checkpoint(void *user, const struct sw_run_checkpoint *c)
 
     begin_row(v, true);
     put_int(v, "step", c->step);
+
     if (v->view.as_json) {
         put_text(v, "path", c->path);
         put_int(v, "bytes", c->bytes);
@@ -136,6 +143,7 @@ static int show_checkpoint(void *user, const struct sw_run_checkpoint *c)
         sw_columns_cell(&v->table, "%s", sw_human_bytes(text, (double)c->bytes));
         sw_columns_cell(&v->table, "%s%s", c->path, c->is_best ? " (best)" : "");
     }
+
     return end_row(v);
 }
 
@@ -153,11 +161,13 @@ static int show_event(void *user, int64_t row, int columns, const struct sw_hist
 
     if (row < 0 || columns != 4)
         return 0;
+
     begin_row(v, true);
     put_time(v, "time", real_of(&cells[0]));
     put_text(v, "level", cells[1].text);
     put_text(v, "source", cells[2].text);
     put_text(v, "text", cells[3].text);
+
     return end_row(v);
 }
 
@@ -167,9 +177,11 @@ static int show_tag(void *user, int64_t row, int columns, const struct sw_histor
 
     if (row < 0 || columns != 2)
         return 0;
+
     begin_row(v, true);
     put_text(v, "key", cells[0].text);
     put_text(v, "value", cells[1].text);
+
     return end_row(v);
 }
 
@@ -183,10 +195,12 @@ static int show_segment(void *user, int64_t row, int columns, const struct sw_hi
     if (row < 0 || columns != 3 || !sw_parse_int(cells[0].text, &from) ||
         !sw_parse_real(cells[1].text, &started))
         return 0;
+
     begin_row(v, row > 0);
     put_int(v, "from_step", from);
     put_time(v, "started_at", started);
     put_time(v, "ended_at", real_of(&cells[2]));
+
     return end_row(v);
 }
 
@@ -202,6 +216,7 @@ static int show_stages(struct page *v, int64_t id, struct sw_err *err)
         put_text(v, "name", s.name);
         put_int(v, "from_step", s.from_step);
         put_int(v, "batch", s.batch);
+
         if (v->view.as_json) {
             put_int(v, "epoch_records", s.epoch_records);
             put_int(v, "params", s.params);
@@ -209,8 +224,10 @@ static int show_stages(struct page *v, int64_t id, struct sw_err *err)
         } else {
             sw_columns_cell(&v->table, "%s", sw_human_count(text, (double)s.params));
         }
+
         end_row(v);
     }
+
     return sw_rows_end(&rows);
 }
 
@@ -272,11 +289,13 @@ static int show_parts(struct page *v, int64_t id, struct sw_err *err)
 {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         begin_part(v, parts[i].key, parts[i].titles);
+
         int code = parts[i].show(v, id, err);
         end_part(v);
         if (code)
             return code;
     }
+
     return SW_OK;
 }
 
@@ -286,6 +305,7 @@ static void line(struct page *v, const char *key, const char *value)
 {
     if (!value || !*value)
         return;
+
     sw_buf_printf(&v->view.out, "%-13s", key);
     sw_text_add(&v->view.out, value);
     sw_buf_add(&v->view.out, "\n");
@@ -294,6 +314,7 @@ static void line(struct page *v, const char *key, const char *value)
 static void show_text(struct page *v, const struct sw_run *r)
 {
     char text[64];
+
     sw_buf_printf(&v->view.out, "%-13s%lld%s", "run", (long long)r->id, r->name ? " " : "");
     sw_text_add(&v->view.out, r->name ? r->name : "");
     sw_buf_add(&v->view.out, "\n");
@@ -341,9 +362,11 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
     } else {
         show_text(v, run);
     }
+
     int code = show_parts(v, run->id, err);
     if (v->view.as_json)
         sw_cli_json_end(&v->view.json);
+
     return code;
 }
 
@@ -359,7 +382,9 @@ static int show(void *options)
     code = sw_history_find(page.view.reader, o->arg_count ? o->args[0] : "@last", &run, &err);
     if (code)
         goto out;
+
     code = show_run(&page, &run, &err);
+
 out:
     sw_run_fini(&run);
     return sw_history_view_close(&page.view, code, &err);

@@ -24,15 +24,18 @@ struct query {
 static int print_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct query *q = user;
+
     if (row < 0) {
         int code = sw_cells_names(&q->cells, columns, cells, q->err);
         if (code || q->view.as_json || !q->header)
             return code;
     }
+
     if (q->view.as_json)
         sw_cells_json(&q->cells, &q->view.json, cells);
     else
         sw_cells_tabs(&q->view.out, columns, cells);
+
     return sw_history_view_flush(&q->view, FLUSH_BYTES, q->err);
 }
 
@@ -42,16 +45,20 @@ static int query(void *options)
     struct sw_err err = {0};
     struct query q = {.header = o->header, .err = &err};
     struct sw_cli_common common = o->common;
+
     common.quiet = true; /* no message about pending rows: the output is for scripts */
+
     int code = sw_history_view_open(&q.view, &common, &err);
     if (!code && q.view.as_json)
         sw_json_open_array(&q.view.json, NULL);
     if (!code)
         code = sw_history_sql(q.view.reader, common.args[0], print_row, &q, &err);
+
     if (!code && q.view.as_json) {
         sw_json_close_array(&q.view.json);
         sw_buf_add(&q.view.out, "\n");
     }
+
     sw_cells_fini(&q.cells);
     return sw_history_view_close(&q.view, code, &err);
 }

@@ -18,26 +18,32 @@ static const struct sw_cli_option rows[] = {
 static int print_tag(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct sw_history_view *v = user;
+
     if (row < 0)
         return 0;
+
     if (v->as_json)
         sw_json_string(&v->json, cells[0].text, cells[1].text);
     else
         sw_cells_tabs(&v->out, columns, cells);
+
     return 0;
 }
 
 static int print_tags(struct sw_history_view *v, int64_t run_id, struct sw_err *err)
 {
     char sql[96];
+
     snprintf(sql, sizeof sql, "SELECT key, value FROM tags WHERE run_id = %lld ORDER BY key",
              (long long)run_id);
     if (v->as_json)
         sw_json_open_object(&v->json, NULL);
+
     int code = sw_history_sql(v->reader, sql, print_tag, v, err);
     if (v->as_json) {
         sw_cli_json_end(&v->json);
     }
+
     return code;
 }
 
@@ -46,16 +52,20 @@ static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, 
 {
     char *key = sw_strdup(word), *equals = key ? strchr(key, '=') : NULL;
     int code = SW_OK;
+
     if (!key)
         return sw_err_nomem(err, "tag", strlen(word));
+
     if (equals)
         *equals = 0;
+
     if (!*key)
         code = sw_err_set(err, SW_ERR_INVALID, "'%s': the tag has no name before '='", word);
     else if (remove && equals)
         code = sw_err_set(err, SW_ERR_INVALID, "--remove takes only the name of a tag: '%s'", key);
     else
         code = sw_history_edit_tag(e, run_id, key, remove ? NULL : equals ? equals + 1 : "", err);
+
     sw_free(key);
     return code;
 }
@@ -76,10 +86,12 @@ static int tag(void *options)
     code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
     if (code)
         goto out;
+
     if (o->common.arg_count == 1)
         code = print_tags(&c.view, run.id, &err);
     for (int i = 1; !code && i < o->common.arg_count; i++)
         code = set_tag(c.edit, run.id, o->common.args[i], o->remove, &err);
+
 out:
     sw_run_fini(&run);
     return sw_history_change_close(&c, code, &err);

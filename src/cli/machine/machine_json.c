@@ -22,8 +22,10 @@ static void core_list(struct sw_json_writer *w, const struct sw_core_set *cores)
 static void nodes(struct sw_json_writer *w, const struct sw_machine *m)
 {
     sw_json_open_array(w, "nodes");
+
     for (int n = 0; n < m->node_count; n++) {
         const struct sw_numa_node *node = &m->nodes[n];
+
         sw_json_open_object(w, NULL);
         sw_json_int(w, "numa", node->number);
         sw_json_int(w, "os_number", node->os_number);
@@ -32,14 +34,17 @@ static void nodes(struct sw_json_writer *w, const struct sw_machine *m)
         core_list(w, &node->cores);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
 static void cores(struct sw_json_writer *w, const struct sw_machine *m)
 {
     sw_json_open_array(w, "cores");
+
     for (int i = 0; i < m->core_count; i++) {
         const struct sw_core *c = &m->cores[i];
+
         sw_json_open_object(w, NULL);
         sw_json_int(w, "core", c->number);
         sw_json_int(w, "package", c->package);
@@ -47,12 +52,14 @@ static void cores(struct sw_json_writer *w, const struct sw_machine *m)
         sw_json_int(w, "hardware_threads", c->pus);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
 static void caches(struct sw_json_writer *w, const struct sw_machine *m)
 {
     sw_json_open_array(w, "caches");
+
     for (int i = 0; i < m->cache_count; i++) {
         sw_json_open_object(w, NULL);
         sw_json_int(w, "level", m->caches[i].level);
@@ -60,6 +67,7 @@ static void caches(struct sw_json_writer *w, const struct sw_machine *m)
         core_list(w, &m->caches[i].cores);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
@@ -67,30 +75,38 @@ static void caches(struct sw_json_writer *w, const struct sw_machine *m)
 static void devices(struct sw_json_writer *w, const struct sw_machine *m)
 {
     static const char *const kinds[] = {"host_bridge", "bridge", "gpu", "network"};
+
     sw_json_open_array(w, "pcie");
+
     for (int i = 0; i < m->io_count; i++) {
         const struct sw_io *io = &m->io[i];
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "kind", kinds[io->kind]);
         sw_json_string(w, "bus", io->bus);
         sw_json_string(w, "name", io->name[0] ? io->name : NULL);
+
         if (io->parent >= 0)
             sw_json_int(w, "parent", io->parent);
         else
             sw_json_string(w, "parent", NULL);
+
         sw_json_int(w, "numa", io->node >= 0 ? m->nodes[io->node].number : -1);
         sw_json_int(w, "package", io->package);
         real_if(w, "link_gb_per_s", io->link_gb_per_s, io->link_gb_per_s > 0);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
 static void gpus(struct sw_json_writer *w, const struct sw_machine *m)
 {
     sw_json_open_array(w, "gpus");
+
     for (int i = 0; i < m->gpu_count; i++) {
         const struct sw_io *io = sw_machine_gpu(m, i);
+
         sw_json_open_object(w, NULL);
         sw_json_int(w, "gpu", i);
         sw_json_string(w, "bus", io->bus);
@@ -98,11 +114,14 @@ static void gpus(struct sw_json_writer *w, const struct sw_machine *m)
         sw_json_int(w, "numa", io->node >= 0 ? m->nodes[io->node].number : -1);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
     sw_json_open_array(w, "gpu_links");
+
     for (int a = 0; a < m->gpu_count; a++) {
         for (int b = a + 1; b < m->gpu_count; b++) {
             double nvlink = sw_gpu_nvlink(m, a, b);
+
             sw_json_open_object(w, NULL);
             sw_json_int(w, "a", a);
             sw_json_int(w, "b", b);
@@ -111,6 +130,7 @@ static void gpus(struct sw_json_writer *w, const struct sw_machine *m)
             sw_json_close_object(w);
         }
     }
+
     sw_json_close_array(w);
 }
 

@@ -18,7 +18,9 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
         .machine = machine, .sums = true, .look = !measure, .anew = measure};
     struct sw_device_request request;
     struct sw_err why;
+
     *out = NULL;
+
     int rc = sw_device_request_parse(device ? device : "auto", &request, err);
     if (rc != SW_OK)
         return rc;
@@ -32,16 +34,20 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
         args.count = SW_WAYS_DEVICES;
     if (args.count < 2)
         return SW_OK;
+
     rc = sw_ways_find(&args, out, &why);
     if (rc == SW_ERR_NOMEM && err)
         *err = why;
+
     return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA no path can be used */
 }
 
 static void print_link(struct sw_buf *out, const struct sw_ways *w, int a, int b)
 {
     const struct sw_way *direct = sw_ways_direct(w, a, b), *way = sw_ways_taken(w, a, b);
+
     sw_buf_printf(out, "%s to %s: ", w->name[a], w->name[b]);
+
     if (direct->state == SW_WAY_UNKNOWN)
         sw_buf_printf(out, "not verified%s%s", direct->why[0] ? ": " : "", direct->why);
     else if (way == direct)
@@ -53,6 +59,7 @@ static void print_link(struct sw_buf *out, const struct sw_ways *w, int a, int b
     else
         sw_buf_printf(out, "through the host: %s%s%s", sw_way_state_name(way->state),
                       way->why[0] ? ": " : "", way->why);
+
     if (direct->state > SW_WAY_NONE)
         sw_buf_printf(out, "; direct: %s: %s", sw_way_state_name(direct->state), direct->why);
     sw_buf_add(out, "\n");
@@ -61,15 +68,19 @@ static void print_link(struct sw_buf *out, const struct sw_ways *w, int a, int b
 void sw_print_ways(struct sw_buf *out, const struct sw_ways *w, const char *title, int indent)
 {
     bool first = true;
+
     for (int a = 0; a < w->count; a++)
         for (int b = 0; b < w->count; b++) {
             if (a == b)
                 continue;
+
             sw_buf_printf(out, "%-*s", indent, first ? title : "");
             print_link(out, w, a, b);
             first = false;
         }
+
     sw_buf_printf(out, "%-*sall-reduce: ", indent, "");
+
     if (w->sum.state == SW_WAY_SOUND)
         sw_buf_printf(out, "%.3g GB/s, %.3g us, verified\n", w->sum.gb_per_s, w->sum.latency_us);
     else
@@ -86,6 +97,7 @@ void sw_json_ways(struct sw_json_writer *w, const struct sw_ways *ways)
             const struct sw_way *way = sw_ways_taken(ways, a, b);
             if (a == b)
                 continue;
+
             sw_json_open_object(w, NULL);
             sw_json_string(w, "from", ways->name[a]);
             sw_json_string(w, "to", ways->name[b]);

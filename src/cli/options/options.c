@@ -50,11 +50,14 @@ struct table {
 static struct table make_table(const struct sw_verb *v)
 {
     struct table t = {.count = 0};
+
     for (const struct sw_cli_option *o = v->options; o && o->name && t.count < MAX_OPTIONS; o++)
         t.row[t.count++] = o;
+
     for (int i = 0; i < SHARED && t.count < MAX_OPTIONS; i++)
         if (v->takes & (1u << i))
             t.row[t.count++] = &shared[i];
+
     return t;
 }
 
@@ -70,16 +73,20 @@ static const char *typed(const struct sw_verb *v)
 static void print_option(void *user, const struct sw_cli_option *o)
 {
     struct sw_buf left = {0};
+
     if (o->letter)
         sw_buf_printf(&left, "  -%c, --%s", o->letter, o->name);
     else
         sw_buf_printf(&left, "      --%s", o->name);
+
     if (o->arg)
         sw_buf_printf(&left, "=%s", o->arg);
+
     if (left.length + 2 > HELP_COLUMN)
         printf("%s\n%*s%s\n", sw_buf_text(&left), HELP_COLUMN, "", o->help);
     else
         printf("%-*s%s\n", HELP_COLUMN, sw_buf_text(&left), o->help);
+
     sw_buf_fini(&left);
 }
 
@@ -90,6 +97,7 @@ void sw_cli_each_option(const struct sw_verb *v, sw_cli_option_visit *visit, voi
         {.name = "version", .help = "print the version"},
     };
     struct table t = make_table(v);
+
     for (int i = 0; i < t.count; i++)
         visit(user, t.row[i]);
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
@@ -99,11 +107,13 @@ void sw_cli_each_option(const struct sw_verb *v, sw_cli_option_visit *visit, voi
 static void print_help(const struct sw_verb *v)
 {
     const char *form = v->usage;
+
     for (const char *lead = "Usage:"; *form; lead = "   or:") {
         int n = (int)strcspn(form, "\n");
         printf("%s singa-ws %s %.*s\n", lead, typed(v), n, form);
         form += n + (form[n] == '\n');
     }
+
     printf("%s\n\nOptions:\n", v->about);
     sw_cli_each_option(v, print_option, NULL);
     if (v->more)
@@ -122,6 +132,7 @@ static int store_int(const struct sw_verb *v, const struct sw_cli_option *o, con
     if (value < o->min)
         return sw_cli_usage(typed(v), "--%s=%s: %s must be %lld or more", o->name, text, o->arg,
                             (long long)o->min);
+
     memcpy(field, &value, sizeof value);
     return CONTINUE;
 }
@@ -133,6 +144,7 @@ static int store_item(const char *text, struct sw_cli_list *list)
         sw_cli_say("out of memory");
         return SW_EXIT_MISSING;
     }
+
     *item = text;
     return CONTINUE;
 }
@@ -141,6 +153,7 @@ static int store(const struct sw_verb *v, const struct sw_cli_option *o, const c
                  void *options)
 {
     void *field = (char *)options + o->offset;
+
     switch (o->type) {
     case SW_CLI_FLAG:
         *(bool *)field = true;
@@ -158,6 +171,7 @@ static int store(const struct sw_verb *v, const struct sw_cli_option *o, const c
     case SW_CLI_LIST:
         return store_item(text, field);
     }
+
     return CONTINUE;
 }
 
@@ -172,9 +186,12 @@ struct getopt_table {
 static void make_getopt(const struct table *t, struct getopt_table *g)
 {
     char *letter = g->letters;
+
     *letter++ = ':'; /* reports a missing argument differently from an unknown option */
+
     for (int i = 0; i < t->count; i++) {
         const struct sw_cli_option *o = t->row[i];
+
         g->row[i] = (struct option){o->name, o->arg ? required_argument : no_argument, NULL,
                                     o->letter ? o->letter : HELP_VALUE + 2 + i};
         if (o->letter)
@@ -182,6 +199,7 @@ static void make_getopt(const struct table *t, struct getopt_table *g)
         if (o->letter && o->arg)
             *letter++ = ':';
     }
+
     *letter = '\0';
     g->row[t->count] = (struct option){"help", no_argument, NULL, HELP_VALUE};
     g->row[t->count + 1] = (struct option){"version", no_argument, NULL, VERSION_VALUE};
@@ -193,9 +211,11 @@ static const struct sw_cli_option *row_of(const struct table *t, int value)
 {
     if (value >= HELP_VALUE + 2 && value < HELP_VALUE + 2 + t->count)
         return t->row[value - HELP_VALUE - 2];
+
     for (int i = 0; i < t->count; i++)
         if (t->row[i]->letter == value)
             return t->row[i];
+
     return NULL;
 }
 
@@ -209,22 +229,27 @@ static int refuse(const struct sw_verb *v, const struct table *t, const char *wo
 
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+
     const char *names[MAX_OPTIONS + 2];
     int begins = 0;
     for (int i = 0; i < t->count; i++) {
         names[i] = t->row[i]->name;
         begins += sw_str_starts(names[i], name);
     }
+
     names[t->count] = "help";
     names[t->count + 1] = "version";
+
     begins += sw_str_starts("help", name) + sw_str_starts("version", name);
     if (begins > 1)
         return sw_cli_usage(typed(v), "option '--%s' is ambiguous", name);
     if (begins == 1)
         return sw_cli_usage(typed(v), "option '--%s' takes no argument", name);
+
     const char *near = sw_str_nearest(name, names, (size_t)t->count + 2);
     if (near)
         return sw_cli_usage(typed(v), "unknown option '--%s'; did you mean '--%s'?", name, near);
+
     return sw_cli_usage(typed(v), "unknown option '--%s'", name);
 }
 
@@ -232,8 +257,10 @@ static int parse_options(const struct sw_verb *v, const struct table *t, int arg
                          void *options)
 {
     struct getopt_table g;
+
     make_getopt(t, &g);
     opterr = 0;
+
     optind = 0; /* glibc: restart the scan */
     for (;;) {
         int value = getopt_long(argc, argv, g.letters, g.row, NULL);
@@ -251,6 +278,7 @@ static int parse_options(const struct sw_verb *v, const struct table *t, int arg
             sw_cli_version();
             return SW_EXIT_DONE;
         }
+
         int rc = store(v, row_of(t, value), optarg, options);
         if (rc != CONTINUE)
             return rc;
@@ -261,21 +289,25 @@ static int parse(const struct sw_verb *v, int argc, char **argv, void *options)
 {
     struct sw_cli_common *common = options;
     struct table t = make_table(v);
+
     int rc = parse_options(v, &t, argc, argv, options);
     if (rc != CONTINUE)
         return rc;
+
     common->args = argv + optind;
     common->arg_count = argc - optind;
     if (common->arg_count < v->min_args)
         return sw_cli_usage(typed(v), "%s is missing", v->arg_name);
     if (v->max_args >= 0 && common->arg_count > v->max_args)
         return sw_cli_usage(typed(v), "unexpected argument '%s'", common->args[v->max_args]);
+
     return CONTINUE;
 }
 
 static void free_lists(const struct sw_verb *v, void *options)
 {
     struct table t = make_table(v);
+
     for (int i = 0; i < t.count; i++)
         if (t.row[i]->type == SW_CLI_LIST) {
             struct sw_cli_list *list = (void *)((char *)options + t.row[i]->offset);
@@ -292,8 +324,10 @@ static char *command_of(int argc, char **argv)
     struct sw_buf out = {0};
 
     sw_buf_add(&out, "singa-ws");
+
     for (int i = 0; i < argc; i++) {
         sw_buf_add(&out, " ");
+
         if (*argv[i] && !argv[i][strspn(argv[i], unquoted)])
             sw_buf_add(&out, argv[i]);
         else
@@ -310,6 +344,7 @@ static int run(const struct sw_verb *v, int argc, char **argv)
     size_t bytes = v->options_bytes ? v->options_bytes : sizeof(struct sw_cli_common);
     struct sw_cli_common *options = sw_calloc(1, bytes);
     char *command = command_of(argc, argv); /* before the parser moves words */
+
     if (!options) {
         sw_cli_say("out of memory");
         sw_free(command);
@@ -318,6 +353,7 @@ static int run(const struct sw_verb *v, int argc, char **argv)
 
     if (v->defaults)
         memcpy(options, v->defaults, bytes);
+
     int code = parse(v, argc, argv, options);
     options->command = command;
     if (code == CONTINUE)
@@ -326,6 +362,7 @@ static int run(const struct sw_verb *v, int argc, char **argv)
     free_lists(v, options);
     sw_free(options);
     sw_free(command);
+
     return code;
 }
 
@@ -350,9 +387,11 @@ static int unknown_sub(const struct sw_verb *v, const char *word)
 
     for (; v->subs[count] && count < MOST_SUBS; count++)
         names[count] = v->subs[count]->name;
+
     const char *near = sw_str_nearest(word, names, count);
     if (near)
         return sw_cli_usage(v->name, "unknown sub-verb '%s'; did you mean '%s'?", word, near);
+
     return sw_cli_usage(v->name, "unknown sub-verb '%s'", word);
 }
 
@@ -371,6 +410,7 @@ static int run_without(const struct sw_verb *v, int argc, char **argv)
         return run(v->without, argc, argv);
     if (argc > 1)
         return sw_cli_usage(v->name, "SUB-VERB is missing before '%s'", argv[1]);
+
     return sw_cli_usage(v->name, "SUB-VERB is missing");
 }
 
@@ -399,5 +439,6 @@ int sw_cli_run(const struct sw_verb *v, int argc, char **argv)
             argv[1] = argv[0] = (char *)v->subs[i]->name;
             return run(v->subs[i], argc - 1, argv + 1);
         }
+
     return unknown_sub(v, argv[at]);
 }

@@ -31,6 +31,7 @@ static void make_box(struct sw_graph_box *b, const struct sw_job_plan *p, int la
     const struct sw_job_layer *l = &p->layers[layer];
     char params[32], count[32];
     int spread = spread_of(l);
+
     *b = (struct sw_graph_box){.colour = spread < 0 ? -1 : spreads[spread].colour,
                                .dashed = strncmp(l->type, "bridge_", 7) == 0};
     params[0] = 0;
@@ -45,12 +46,15 @@ static void make_box(struct sw_graph_box *b, const struct sw_job_plan *p, int la
 static void draw_legend(struct sw_plot *plot, const struct sw_job_plan *p, double y)
 {
     double x = 14;
+
     for (int i = 0; i < SPREADS; i++) {
         bool used = false;
+
         for (int l = 0; l < p->layer_count; l++)
             used |= spread_of(&p->layers[l]) == i;
         if (!used)
             continue;
+
         sw_plot_fill(plot, (struct sw_plot_box){x, y - 6, 12, 12},
                      sw_plot_colour(spreads[i].colour));
         sw_plot_text(plot, x + 18, y, SW_PLOT_LEFT, 11, false, 0, SW_PLOT_INK, spreads[i].text);
@@ -65,8 +69,10 @@ int sw_draw_net(const char *path, const struct sw_job_plan *p, struct sw_err *er
     struct sw_graph_box *boxes = sw_calloc((size_t)p->layer_count + 1, sizeof *boxes);
     if (!boxes)
         return sw_err_nomem(err, "boxes of a drawing", 0);
+
     for (int i = 0; i < p->layer_count; i++)
         make_box(&boxes[i], p, i);
+
     struct sw_plot_size size = sw_graph_layout(boxes, p->layer_count);
     double w = size.w < 420 ? 420 : size.w;
     int rc = sw_plot_begin(&plot, path, sw_picture_format_of(path), (int)w,
@@ -81,6 +87,7 @@ int sw_draw_net(const char *path, const struct sw_job_plan *p, struct sw_err *er
         sw_graph_draw(plot, (w - size.w) / 2, TITLE_H + LEGEND_H, boxes, p->layer_count);
         rc = sw_plot_end(plot, err);
     }
+
     sw_free(boxes);
     return rc;
 }

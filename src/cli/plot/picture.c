@@ -19,12 +19,14 @@ int sw_picture_draw_tiles(const char *path, const struct sw_plot_tiles *t, struc
 {
     struct sw_plot *plot = NULL;
     struct sw_plot_size size = sw_plot_tiles_size(t);
+
     int rc = sw_plot_begin(&plot, path, sw_picture_format_of(path), (int)size.w, (int)size.h, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plot_tiles(plot, (struct sw_plot_box){0, 0, size.w, size.h}, t, err);
     if (rc == SW_OK)
         return sw_plot_end(plot, err);
+
     sw_plot_abandon(plot);
     return rc;
 }

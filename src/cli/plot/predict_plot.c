@@ -19,6 +19,7 @@ const char *sw_predict_label_layer(const struct sw_recipe *recipe)
         if (s->type[0] && sw_str_eq(s->type[0]->name, "input") &&
             sw_str_eq(sw_section_text(s, "field"), "label"))
             return s->name;
+
     return NULL;
 }
 
@@ -29,10 +30,12 @@ int sw_predict_plot_labels(struct sw_predict_plot *p, const struct sw_predict_in
                            struct sw_err *err)
 {
     int64_t per_row = 1;
+
     for (int i = 0; i < info->ndim; i++)
         per_row *= info->dim[i];
     if (per_row != 1)
         return SW_OK; /* several labels per row: no single color */
+
     p->labels = sw_calloc((size_t)info->rows + 1, sizeof *p->labels);
     return p->labels ? SW_OK : sw_err_nomem(err, "labels", (size_t)info->rows * sizeof *p->labels);
 }
@@ -70,12 +73,14 @@ int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_inf
                           struct sw_err *err)
 {
     int64_t width = 1;
+
     for (int i = 0; i < info->ndim; i++)
         width *= info->dim[i];
     p->width = (int)width;
     p->rows = info->rows;
     if (are_pictures(info, width))
         return begin_pictures(p, err);
+
     bool codes = width == 2 && (p->codes || !p->labels);
     if (!codes && (width < 2 || width > MOST_CLASSES))
         return sw_err_set(
@@ -83,23 +88,28 @@ int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_inf
             "--plot: layer %s outputs %lld elements per row; 2 can be drawn as codes, 2 to "
             "%d as classes, as many as an image of the data as images",
             info->layer, (long long)width, MOST_CLASSES);
+
     if (!codes && !p->labels)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "--plot: a confusion matrix needs data with a field `label`, one per row");
+
     if (codes)
         p->xy = sw_calloc((size_t)p->rows + 1, 2 * sizeof *p->xy);
     else
         p->counts = sw_calloc((size_t)(width * width), sizeof *p->counts);
+
     return p->xy || p->counts ? SW_OK : sw_err_nomem(err, "rows of a plot", 0);
 }
 
 static int best_of(const float *row, int width)
 {
     int best = 0;
+
     for (int i = 1; i < width; i++)
         if (row[i] > row[best])
             best = i;
+
     return best;
 }
 
@@ -108,6 +118,7 @@ void sw_predict_plot_rows(struct sw_predict_plot *p, int64_t count, const float 
     for (int64_t r = 0; r < count && p->at < p->rows; r++, p->at++) {
         const float *row = values + r * p->width;
         int label = p->at < p->label_count ? p->labels[p->at] : -1;
+
         if (p->pictures) {
             if (p->at < picture_count(p))
                 memcpy(p->pictures + p->at * p->width, row, (size_t)p->width * sizeof *row);
@@ -127,9 +138,11 @@ static int draw_codes(const struct sw_predict_plot *p, const char *title, struct
 {
     struct sw_plot *plot = NULL;
     struct sw_plot_scatter s = {p->xy, p->label_count == p->at ? p->labels : NULL, p->at, title};
+
     int rc = sw_plot_begin(&plot, p->path, sw_picture_format_of(p->path), CLOUD_W, CLOUD_H, err);
     if (rc != SW_OK)
         return rc;
+
     sw_plot_scatter(plot, (struct sw_plot_box){0, 0, CLOUD_W, CLOUD_H}, &s);
     return sw_plot_end(plot, err);
 }
@@ -139,10 +152,12 @@ static int draw_confusion(const struct sw_predict_plot *p, const char *title, st
     struct sw_plot *plot = NULL;
     struct sw_plot_confusion c = {p->counts, p->width, title};
     struct sw_plot_size size = sw_plot_confusion_size(&c);
+
     int rc =
         sw_plot_begin(&plot, p->path, sw_picture_format_of(p->path), (int)size.w, (int)size.h, err);
     if (rc != SW_OK)
         return rc;
+
     sw_plot_confusion(plot, (struct sw_plot_box){0, 0, size.w, size.h}, &c);
     return sw_plot_end(plot, err);
 }
@@ -152,6 +167,7 @@ static int draw_pictures(const struct sw_predict_plot *p, const struct sw_predic
 {
     char title[256];
     const int count = (int)picture_count(p);
+
     snprintf(title, sizeof title, "%.100s of %.60s: the first %d of %lld", info->layer,
              info->split ? info->split : "arrays", count, (long long)p->at);
     return sw_picture_draw_tiles(p->path,
@@ -169,12 +185,15 @@ int sw_predict_plot_draw(const struct sw_predict_plot *p, const struct sw_predic
 {
     char title[256];
     int64_t right = 0, all = 0;
+
     if (p->pictures)
         return draw_pictures(p, info, err);
+
     for (int i = 0; p->counts && i < p->width * p->width; i++) {
         all += p->counts[i];
         right += i / p->width == i % p->width ? p->counts[i] : 0;
     }
+
     if (p->xy)
         snprintf(title, sizeof title, "%.100s of %.60s, %lld rows", info->layer,
                  info->split ? info->split : "arrays", (long long)p->at);
@@ -182,6 +201,7 @@ int sw_predict_plot_draw(const struct sw_predict_plot *p, const struct sw_predic
         snprintf(title, sizeof title, "%.100s of %.60s: %lld of %lld correct (%.2f %%)",
                  info->layer, info->split ? info->split : "arrays", (long long)right,
                  (long long)all, all ? 100.0 * (double)right / (double)all : 0);
+
     return p->xy ? draw_codes(p, title, err) : draw_confusion(p, title, err);
 }
 

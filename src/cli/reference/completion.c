@@ -36,13 +36,16 @@ static const char *words_of(const struct sw_cli_option *o)
 static enum kind kind_of_option(const struct sw_cli_option *o)
 {
     static const char *const files[] = {"FILE", "DIR", "PATH", ".npy", "LIST"};
+
     if (!o->arg)
         return KIND_NONE;
     if (words_of(o))
         return KIND_WORDS;
+
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strstr(o->arg, files[i]))
             return KIND_FILE;
+
     return KIND_NONE;
 }
 
@@ -53,6 +56,7 @@ static enum kind kind_of_words(const struct sw_verb *v)
         return KIND_RECIPE;
     if (strstr(v->usage, "RUN"))
         return KIND_RUN;
+
     return KIND_FILE;
 }
 
@@ -68,6 +72,7 @@ static void bash_option(void *user, const struct sw_cli_option *o)
 static void bash_argument(void *user, const struct sw_cli_option *o)
 {
     enum kind kind = kind_of_option(o);
+
     if (kind == KIND_FILE)
         sw_buf_printf(user, "            --%s) kind=file ;;\n", o->name);
     else if (kind == KIND_WORDS)
@@ -77,7 +82,9 @@ static void bash_argument(void *user, const struct sw_cli_option *o)
 static void bash_spec(struct sw_buf *out, const char *key, const struct sw_verb *v)
 {
     static const char *const kinds[] = {"none", "file", "recipe", "run"};
+
     sw_buf_printf(out, "    '%s')\n        options=\"", key);
+
     size_t from = out->length;
     sw_cli_each_option(v, bash_option, out);
     if (out->length > from) /* the first blank */
@@ -90,10 +97,12 @@ static void bash_spec(struct sw_buf *out, const char *key, const struct sw_verb 
 static void bash_subs(struct sw_buf *out, const struct sw_verb *v)
 {
     char key[64];
+
     sw_buf_printf(out, "    '%s ')\n        kind=words words=\"", v->name);
     for (int i = 0; v->subs[i]; i++)
         sw_buf_printf(out, "%s%s", i ? " " : "", v->subs[i]->name);
     sw_buf_add(out, "\"\n        ;;\n");
+
     for (int i = 0; v->subs[i]; i++) {
         snprintf(key, sizeof key, "%s %s", v->name, v->subs[i]->name);
         bash_spec(out, key, v->subs[i]);
@@ -152,20 +161,27 @@ static void write_bash(struct sw_buf *out)
     for (int i = 0; sw_verbs[i]; i++)
         sw_buf_printf(out, "%s%s", i ? " " : "", sw_verbs[i]->name);
     sw_buf_add(out, "\" options=\"--help --version\"\n        ;;\n    esac\n");
+
     /* A verb without sub-verbs takes any second word. */
     sw_buf_add(out, "    case $verb in\n    ''");
+
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_verbs[i]->subs)
             sw_buf_printf(out, " | %s", sw_verbs[i]->name);
+
     sw_buf_add(out, ") ;;\n    *) sub= ;;\n    esac\n    case \"$verb $sub\" in\n");
+
     for (int i = 0; sw_verbs[i]; i++) {
         char key[64];
+
         snprintf(key, sizeof key, "%s ", sw_verbs[i]->name);
+
         if (sw_verbs[i]->subs)
             bash_subs(out, sw_verbs[i]);
         else
             bash_spec(out, key, sw_verbs[i]);
     }
+
     sw_buf_add(out, bash_tail);
 }
 
@@ -189,17 +205,21 @@ static void zsh_option(void *user, const struct sw_cli_option *o)
     static const char *const actions[] = {" ", "_files", "_files", "_singa_ws_runs"};
     struct sw_buf *out = user;
     bool again = o->type == SW_CLI_LIST || o->type == SW_CLI_COUNT;
+
     sw_buf_printf(out, "            '%s--%s%s[", again ? "*" : "", o->name, o->arg ? "=" : "");
     zsh_text(out, o->help);
     sw_buf_add(out, "]");
+
     if (o->arg) {
         sw_buf_add(out, ":");
         zsh_text(out, o->arg);
+
         if (kind_of_option(o) == KIND_WORDS)
             sw_buf_printf(out, ":(%s)", words_of(o));
         else
             sw_buf_printf(out, ":%s", actions[kind_of_option(o)]);
     }
+
     sw_buf_add(out, "' \\\n");
 }
 
@@ -207,6 +227,7 @@ static void zsh_spec(struct sw_buf *out, const char *name, const struct sw_verb 
 {
     static const char *const words[] = {"", "'*:file:_files'", "'*:recipe:_files -g \"*.ini\"'",
                                         "'*:run:{ _singa_ws_runs; _files }'"};
+
     sw_buf_printf(out, "    %s)\n        _arguments \\\n", name);
     sw_cli_each_option(v, zsh_option, out);
     sw_buf_printf(out, "            %s\n        ;;\n", words[kind_of_words(v)]);
@@ -235,17 +256,20 @@ static void zsh_function(struct sw_buf *out, const char *name, const char *what,
                   "    [[ $state == verb ]] && { _describe %s verbs; return }\n"
                   "    case $words[1] in\n",
                   what, what);
+
     for (int i = 0; verbs[i]; i++)
         if (verbs[i]->subs)
             sw_buf_printf(out, "    %s) _singa_ws_%s ;;\n", verbs[i]->name, verbs[i]->name);
         else
             zsh_spec(out, verbs[i]->name, verbs[i]);
+
     sw_buf_add(out, "    esac\n}\n");
 }
 
 static void write_zsh(struct sw_buf *out)
 {
     char name[64];
+
     sw_buf_add(out,
                "#compdef singa-ws\n"
                "# zsh completion for singa-ws, written by `singa-ws layers --completion=zsh`\n"
@@ -253,11 +277,13 @@ static void write_zsh(struct sw_buf *out)
                "    compadd -- @last ${(f)\"$(singa-ws history sql 'SELECT DISTINCT name FROM runs "
                "WHERE name IS NOT NULL ORDER BY id DESC LIMIT 200' 2>/dev/null)\"}\n"
                "}\n");
+
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_verbs[i]->subs) {
             snprintf(name, sizeof name, "_%s", sw_verbs[i]->name);
             zsh_function(out, name, "sub-verb", sw_verbs[i]->subs);
         }
+
     zsh_function(out, "", "verb", sw_verbs);
     sw_buf_add(out, "_singa_ws \"$@\"\n");
 }
@@ -275,5 +301,6 @@ bool sw_completion(const char *shell, struct sw_buf *out)
         write_zsh(out);
     else
         return false;
+
     return true;
 }

@@ -8,9 +8,11 @@
 static void add(struct sw_page *p, const char *text)
 {
     bool man = p->form == SW_PAGE_MAN, line_begins = true;
+
     for (const char *c = text; *c; c++) {
         if (man && line_begins && (*c == '.' || *c == '\''))
             sw_buf_add(p->out, "\\&");
+
         if (man && *c == '\\')
             sw_buf_add(p->out, "\\e");
         else if (man && *c == '-')
@@ -19,6 +21,7 @@ static void add(struct sw_page *p, const char *text)
             sw_buf_printf(p->out, "\\%c", *c);
         else
             sw_buf_add_bytes(p->out, c, 1);
+
         line_begins = *c == '\n';
     }
 }
@@ -39,6 +42,7 @@ void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_buf *out
         line(p, "", what, "\n");
         return;
     }
+
     sw_buf_printf(out, ".TH %s %d \"\" \"singa-ws %s\"\n.SH NAME\n", name, section, SW_VERSION);
     line(p, "", name, " \\- ");
     line(p, "", what, "\n");
@@ -57,7 +61,9 @@ void sw_page_subheading(struct sw_page *p, const char *text)
 void sw_page_text(struct sw_page *p, const char *text)
 {
     struct sw_buf one = {0};
+
     sw_buf_add(p->out, p->form == SW_PAGE_MAN ? ".PP\n" : "\n");
+
     for (const char *c = text; *c; c++) {
         if (c[0] == '\n' && c[1] == '\n') {
             line(p, "", sw_buf_text(&one), p->form == SW_PAGE_MAN ? "\n.PP\n" : "\n\n");
@@ -67,6 +73,7 @@ void sw_page_text(struct sw_page *p, const char *text)
             sw_buf_add_bytes(&one, *c == '\n' ? " " : c, 1);
         }
     }
+
     line(p, "", sw_buf_text(&one), "\n");
     p->out->failed |= one.failed;
     sw_buf_fini(&one);
@@ -78,12 +85,14 @@ void sw_page_lines(struct sw_page *p, const char *text)
         line(p, ".PP\n.nf\n", text, "\n.fi\n");
         return;
     }
+
     sw_buf_printf(p->out, "\n```\n%s\n```\n", text);
 }
 
 void sw_page_item(struct sw_page *p, const char *word, const char *aside, const char *text)
 {
     bool man = p->form == SW_PAGE_MAN;
+
     line(p, man ? ".TP\n\\fB" : "\n- **", word, man ? "\\fR" : "**");
     if (aside && *aside)
         line(p, man ? " \\fI" : " *", aside, man ? "\\fR" : "*");

@@ -13,6 +13,7 @@
 static void add_option(void *user, const struct sw_cli_option *o)
 {
     char word[128], letter[8] = "";
+
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(word, sizeof word, "%s--%s%s%s", letter, o->name, o->arg ? "=" : "",
@@ -23,8 +24,10 @@ static void add_option(void *user, const struct sw_cli_option *o)
 static void add_verb(struct sw_page *p, const char *above, const struct sw_verb *verb)
 {
     struct sw_buf title = {0}, usage = {0};
+
     sw_buf_printf(&title, "%s%s%s", above ? above : "", above ? " " : "", verb->name);
     sw_page_subheading(p, sw_buf_text(&title));
+
     if (verb->subs) {
         sw_page_text(p, verb->help);
     } else {
@@ -34,6 +37,7 @@ static void add_verb(struct sw_page *p, const char *above, const struct sw_verb 
                           sw_buf_text(&title), n, form);
             form += n + (form[n] == '\n');
         }
+
         sw_page_lines(p, sw_buf_text(&usage));
         sw_page_text(p, verb->about);
         sw_cli_each_option(verb, add_option, p);
@@ -41,6 +45,7 @@ static void add_verb(struct sw_page *p, const char *above, const struct sw_verb 
         if (verb->more)
             sw_page_text(p, verb->more);
     }
+
     for (int i = 0; verb->subs && verb->subs[i]; i++)
         add_verb(p, verb->name, verb->subs[i]);
     p->out->failed |= title.failed || usage.failed;
@@ -63,6 +68,7 @@ void sw_pages_commands(enum sw_page_form form, struct sw_buf *out)
 {
     struct sw_page p;
     char code[8];
+
     sw_page_begin(&p, form, out, "singa-ws", 1, "trains neural networks on one workstation");
     sw_page_heading(&p, "SYNOPSIS");
     sw_page_lines(&p, "singa-ws VERB [OPTION]... [ARGUMENT]...");
@@ -74,10 +80,12 @@ void sw_pages_commands(enum sw_page_form form, struct sw_buf *out)
     for (int i = 0; sw_verbs[i]; i++)
         add_verb(&p, NULL, sw_verbs[i]);
     sw_page_heading(&p, "EXIT STATUS");
+
     for (int i = 0; sw_exit_texts[i].means; i++) {
         snprintf(code, sizeof code, "%d", sw_exit_texts[i].code);
         sw_page_item(&p, code, NULL, sw_exit_texts[i].means);
     }
+
     sw_page_end_items(&p);
     sw_page_heading(&p, "ENVIRONMENT");
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -95,20 +103,25 @@ static void add_keys(struct sw_page *p, const struct sw_opt *opts)
     for (const struct sw_opt *o = opts; o && o->key; o++) {
         struct sw_buf aside = {0};
         const char *def = sw_opt_default(o);
+
         sw_opt_describe(o, &aside);
+
         if (o->required || def)
             sw_buf_printf(&aside, ", %s%s", o->required ? "required" : "default ",
                           o->required ? "" : def);
+
         sw_page_item(p, o->key, sw_buf_text(&aside), o->help ? o->help : "");
         p->out->failed |= aside.failed;
         sw_buf_fini(&aside);
     }
+
     sw_page_end_items(p);
 }
 
 static void add_type(struct sw_page *p, const struct sw_type *t)
 {
     struct sw_buf params = {0};
+
     sw_page_subheading(p, t->name);
     sw_page_text(p, t->help);
     for (int i = 0; t->params && t->params[i]; i++)
@@ -123,15 +136,19 @@ static void add_type(struct sw_page *p, const struct sw_type *t)
 static void add_group(struct sw_page *p, const struct sw_catalogue_group *g)
 {
     const struct sw_type *t;
+
     sw_page_heading(p, g->title);
+
     if (g->common) {
         sw_page_text(p, "Keys of every type:");
         add_keys(p, g->common);
     }
+
     if (g->params) {
         sw_page_text(p, "Keys of every parameter, as in weight.init:");
         add_keys(p, g->params);
     }
+
     for (int i = 0; (t = g->at(i)); i++)
         add_type(p, t);
 }
@@ -139,6 +156,7 @@ static void add_group(struct sw_page *p, const struct sw_catalogue_group *g)
 void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out)
 {
     struct sw_page p;
+
     sw_page_begin(&p, form, out, "singa-ws-recipe", 5, "format of singa-ws recipes");
     sw_page_heading(&p, "DESCRIPTION");
     sw_page_text(
@@ -152,11 +170,13 @@ void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out)
         "of its paths exists; the lines of [fallback] (SECTION.KEY = VALUE) then apply.\n\n"
         "Sections [stage NAME] are trained one after the other in one run. Their lines are keys of "
         "[job], including steps or epochs, and SECTION.KEY of other sections.");
+
     for (int s = 0; sw_catalogue_sections[s].name; s++) {
         sw_page_heading(&p, sw_catalogue_sections[s].title);
         sw_page_text(&p, sw_catalogue_sections[s].help);
         add_keys(&p, sw_catalogue_sections[s].opts);
     }
+
     for (int g = 0; sw_catalogue_groups[g].name; g++)
         add_group(&p, &sw_catalogue_groups[g]);
     sw_page_heading(&p, "SEE ALSO");

@@ -28,10 +28,12 @@ static bool any_predicted(const struct sw_job_plan *p)
 static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predicted)
 {
     const struct sw_job_comm *c = &l->comm;
+
     sw_columns_cell(t, "%s", l->name);
     sw_columns_cell(t, "%s", c->way);
     sw_columns_cell(t, "%lld", (long long)c->moved);
     sw_columns_cell(t, "%lld", (long long)c->counted);
+
     for (int k = 0; k < MODES && predicted; k++) {
         if (c->predicted && !isnan(c->ms[k]))
             sw_columns_cell(t, "%.3g", c->ms[k]);
@@ -44,15 +46,19 @@ void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
 {
     bool predicted = any_predicted(p);
     struct sw_columns t = {0};
+
     if (!any_shared(p))
         return;
+
     sw_buf_add(out, "\nGradients and updated parameters moved per step, all workers:\n");
     sw_columns_begin(&t, "layer|comm|>elements|>as papers count");
     if (predicted)
         sw_columns_begin(&t, ">ps ms|>sfb ms|>adam ms");
+
     for (int i = 0; i < p->layer_count; i++)
         if (p->layers[i].comm.way)
             row(&t, &p->layers[i], predicted);
+
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
@@ -62,40 +68,50 @@ static void explain(struct sw_buf *out, const struct sw_job_layer *l)
 {
     const struct sw_job_comm *c = &l->comm;
     const char *lead = " (";
+
     sw_buf_printf(out, "%s: %s", l->name, c->way);
     if (!c->predicted) {
         sw_buf_add(out, ", from the checkpoint\n");
         return;
     }
+
     for (int k = 0; k < MODES; k++)
         if (sw_str_eq(modes[k], c->way))
             sw_buf_printf(out, ", predicted to take %.3g ms per step", c->ms[k]);
+
     for (int k = 0; k < MODES; k++) {
         if (sw_str_eq(modes[k], c->way))
             continue;
+
         if (isnan(c->ms[k]))
             sw_buf_printf(out, "%s%s not possible", lead, modes[k]);
         else
             sw_buf_printf(out, "%s%s %.3g", lead, modes[k], c->ms[k]);
+
         lead = ", ";
     }
+
     sw_buf_add(out, ")\n");
 }
 
 void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_buf lines = {0};
+
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_layer *l = &p->layers[i];
         if (l->comm.way && sw_str_eq(l->comm.asked, "auto") &&
             (l->comm.predicted || !sw_str_eq(l->comm.way, "ps")))
             explain(&lines, l);
     }
+
     sw_buf_add(&lines, p->comm_notes);
+
     if (lines.length > 0) {
         sw_buf_add(out, "gradients    ");
         sw_print_lines(out, sw_buf_text(&lines), INDENT);
     }
+
     sw_buf_fini(&lines);
 }
 
@@ -104,16 +120,19 @@ void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l)
     const struct sw_job_comm *c = &l->comm;
     if (!c->way)
         return;
+
     sw_json_open_object(w, "comm");
     sw_json_string(w, "way", c->way);
     sw_json_string(w, "asked", c->asked);
     sw_json_int(w, "values", c->moved);
     sw_json_int(w, "values_as_papers_count", c->counted);
+
     if (c->predicted) {
         sw_json_open_object(w, "predicted_ms");
         for (int k = 0; k < MODES; k++)
             sw_json_real(w, modes[k], c->ms[k]);
         sw_json_close_object(w);
     }
+
     sw_json_close_object(w);
 }

@@ -8,30 +8,37 @@
 void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p)
 {
     sw_json_open_array(w, "placement");
+
     for (int i = 0; p && i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "unit", row->unit);
         sw_json_string(w, "device", row->device);
         sw_json_int(w, "numa", row->numa);
         sw_json_open_array(w, "cores");
+
         for (int c = sw_core_set_next(&row->cores, -1); c >= 0;
              c = sw_core_set_next(&row->cores, c))
             sw_json_int(w, NULL, c);
+
         sw_json_close_array(w);
         sw_json_int(w, "threads", row->threads);
         sw_json_string(w, "reason", row->reason);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }
 
 void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *p)
 {
     sw_json_open_array(w, "data");
+
     for (int i = 0; i < 2; i++)
         if (*p->data[i])
             sw_json_string(w, NULL, p->data[i]);
+
     sw_json_close_array(w);
     sw_json_string(w, "fallback", *p->fallback ? p->fallback : NULL);
 }
@@ -43,6 +50,7 @@ void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *p)
         sw_json_string(w, "fit", NULL);
         return;
     }
+
     sw_json_open_object(w, "fit");
     sw_json_int(w, "budget_bytes", f->budget_bytes);
     sw_json_int(w, "saved_bytes", (int64_t)f->saved_bytes);
@@ -91,9 +99,11 @@ static void summary(struct sw_json_writer *w, const struct sw_report *r,
                     const struct sw_job_event *e)
 {
     const struct sw_report_split *last = NULL;
+
     for (int i = 0; i < r->split_count; i++)
         if (!last || !sw_str_eq(r->split[i].name, "train"))
             last = &r->split[i];
+
     /* The metrics of the last evaluated split, or those of training if there is none. */
     for (int i = 0; last && i < last->metric_count; i++)
         sw_json_real(w, last->metric[i].name, last->metric[i].value);
@@ -148,6 +158,7 @@ void sw_report_json(struct sw_report *r, const struct sw_job_event *e)
     static const char *const types[] = {"start",      "display", "eval",
                                         "checkpoint", "event",   "summary"};
     struct sw_json_writer w;
+
     sw_cli_json_begin(&w, &r->text);
     sw_json_string(&w, "type", types[e->type]);
     sw_json_int(&w, "step", e->step);

@@ -39,12 +39,14 @@ struct sw_display_policy sw_report_policy(const struct sw_report *r)
 void sw_report_observe(void *user, const struct sw_job_event *e)
 {
     struct sw_report *r = user;
+
     if (e->type == SW_JOB_START) {
         r->run_began = true;
         r->run_id = e->run_id;
         if (r->on_begin)
             r->on_begin(r->begin_user, e);
     }
+
     if (e->type == SW_JOB_DISPLAY || e->type == SW_JOB_EVAL)
         sw_report_keep(r, e);
     if (e->type == SW_JOB_CHECKPOINT && e->path)
@@ -52,6 +54,7 @@ void sw_report_observe(void *user, const struct sw_job_event *e)
     r->step = e->step;
     if (r->closed || r->style == SW_REPORT_QUIET)
         return;
+
     if (r->style == SW_REPORT_JSON)
         sw_report_json(r, e);
     else

@@ -15,6 +15,7 @@ static bool is_split(const struct sw_job_plan *p)
 static void shard_cells(struct sw_columns *t, const struct sw_job_share *s)
 {
     char bytes[32], flops[32], sent[32];
+
     sw_columns_cell(t, "%lld", (long long)s->params);
     sw_columns_cell(t, "%s", sw_human_bytes(bytes, (double)s->bytes));
     sw_columns_cell(t, "%s", sw_human_count(flops, s->flops));
@@ -25,27 +26,34 @@ static void shard_cells(struct sw_columns *t, const struct sw_job_share *s)
 static struct sw_job_share sum_of(const struct sw_job_plan *p, int worker)
 {
     struct sw_job_share sum = {.shape = ""};
+
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_share *s = &p->layers[i].shares[worker];
+
         if (!p->layers[i].train)
             continue;
+
         sum.params += s->params;
         sum.bytes += s->bytes;
         sum.flops += s->flops;
         sum.sent_bytes += s->sent_bytes;
     }
+
     return sum;
 }
 
 static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
+
     sw_columns_begin(&t, "worker|>parameters|>memory|>flop|>sends");
+
     for (int w = 0; w < p->group_size; w++) {
         struct sw_job_share sum = sum_of(p, w);
         sw_columns_cell(&t, "%d", w);
         shard_cells(&t, &sum);
     }
+
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
@@ -53,7 +61,9 @@ static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
 static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
+
     sw_columns_begin(&t, "layer|worker|output|>parameters|>memory|>flop|>sends");
+
     for (int i = 0; i < p->layer_count; i++)
         for (int w = 0; w < p->group_size; w++) {
             const struct sw_job_share *s = &p->layers[i].shares[w];
@@ -62,6 +72,7 @@ static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
             sw_columns_cell(&t, "%s", *s->shape ? s->shape : "--");
             shard_cells(&t, s);
         }
+
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
@@ -69,11 +80,15 @@ static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
 static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
+
     sw_columns_begin(&t, "connection|forward|>elements|backward|>elements|>as papers count");
+
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_movement *m = &p->layers[i].movement;
+
         if (!p->layers[i].moves || !p->layers[i].train)
             continue;
+
         sw_columns_cell(&t, "%s", p->layers[i].name);
         sw_columns_cell(&t, "%s", m->operation[0]);
         sw_columns_cell(&t, "%lld", (long long)m->moved[0]);
@@ -81,6 +96,7 @@ static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
         sw_columns_cell(&t, "%lld", (long long)m->moved[1]);
         sw_columns_cell(&t, "%lld", (long long)(m->counted[0] + m->counted[1]));
     }
+
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
@@ -89,12 +105,15 @@ void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *p, bool e
 {
     if (p->group_size < 2 || !is_split(p))
         return;
+
     sw_buf_add(out, "\nPer step, for each worker of a group:\n");
     print_workers(out, p);
+
     if (every_layer) {
         sw_buf_add(out, "\n");
         print_shards(out, p);
     }
+
     sw_buf_add(out, "\nTraffic between them per step:\n");
     print_movements(out, p);
 }
@@ -102,7 +121,9 @@ void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *p, bool e
 static void json_movement(struct sw_json_writer *w, const struct sw_job_movement *m)
 {
     static const char *const directions[] = {"forward", "backward"};
+
     sw_json_open_object(w, "moves");
+
     for (int back = 0; back < 2; back++) {
         sw_json_open_object(w, directions[back]);
         sw_json_string(w, "operation", m->operation[back]);
@@ -110,6 +131,7 @@ static void json_movement(struct sw_json_writer *w, const struct sw_job_movement
         sw_json_int(w, "values_as_papers_count", m->counted[back]);
         sw_json_close_object(w);
     }
+
     sw_json_close_object(w);
 }
 
@@ -120,9 +142,12 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *p,
         json_movement(w, &l->movement);
     if (!l->shares)
         return;
+
     sw_json_open_array(w, "workers");
+
     for (int i = 0; i < p->group_size; i++) {
         const struct sw_job_share *s = &l->shares[i];
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "shape", *s->shape ? s->shape : NULL);
         sw_json_int(w, "parameters", s->params);
@@ -131,5 +156,6 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *p,
         sw_json_int(w, "sent_bytes", s->sent_bytes);
         sw_json_close_object(w);
     }
+
     sw_json_close_array(w);
 }

@@ -24,6 +24,7 @@ static const struct sw_placement_row *worker_on(const struct sw_placement *p,
 static void add_sharing(struct sw_buf *out, const struct sw_placement *p, int i)
 {
     const struct sw_placement_row *row = &p->rows[i], *worker = worker_on(p, row);
+
     if (i < p->worker_count)
         sw_buf_add(out, p->oversubscribed ? " (shared: oversubscribed)" : "");
     else if (i >= p->worker_count + p->server_count)
@@ -37,24 +38,29 @@ void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const 
 {
     const int roles = p->worker_count + p->server_count;
     int width = 0;
+
     for (int i = 0; i < p->row_count; i++) {
         const int n = (int)strlen(p->rows[i].unit);
         width = n > width ? n : width;
     }
+
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         char cores[128];
+
         sw_buf_printf(out, "%s%-*s  ", i ? indent : "", width, row->unit);
         if (i < roles)
             sw_buf_printf(out, "%s, ", row->device);
         if (i < roles && row->numa >= 0)
             sw_buf_printf(out, "node %d, ", row->numa);
         sw_buf_printf(out, "cores %s", sw_core_set_text(&row->cores, cores, sizeof cores));
+
         if (reasons)
             sw_buf_printf(out, ", %d thread%s: %s\n", row->threads, row->threads == 1 ? "" : "s",
                           row->reason);
         else
             add_sharing(out, p, i);
+
         sw_buf_add(out, reasons ? "" : "\n");
     }
 }
@@ -63,6 +69,7 @@ static void memory(struct sw_buf *out, const struct sw_job_plan *p)
 {
     char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
         each[32];
+
     sw_buf_printf(
         out,
         "memory       %s: parameters %s, gradients and updater %s, activations %s, batches "
@@ -82,8 +89,10 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
 {
     const struct sw_job_fit *f = &p->fit;
     char budget[32], saved[32], flops[32], moved[32], copied[32];
+
     if (f->budget_bytes == 0)
         return;
+
     sw_buf_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
                   f->may_swap ? " per device" : "");
     if (f->saved_bytes == 0) {
@@ -92,15 +101,19 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
             sw_human_bytes(saved, (double)(f->may_swap ? p->bytes.device : p->bytes.peak)));
         return;
     }
+
     sw_buf_printf(out, "activations use %s less\n", sw_human_bytes(saved, (double)f->saved_bytes));
+
     if (f->repeated)
         sw_buf_printf(
             out, INDENT "%d recomputed in backward: %sflop and %s of memory traffic per step\n",
             f->repeated, sw_human_count(flops, f->repeat_flops),
             sw_human_bytes(moved, f->repeat_bytes));
+
     if (f->swapped)
         sw_buf_printf(out, INDENT "%d offloaded: %s to the host and back per step\n", f->swapped,
                       sw_human_bytes(copied, (double)f->swap_bytes));
+
     if (!f->may_swap)
         sw_buf_add(out, INDENT "none offloaded: the CPU computes in host memory\n");
 }
@@ -109,6 +122,7 @@ void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
 {
     if (sw_str_eq(p->precision, "fp32"))
         return;
+
     sw_buf_printf(out, "precision    %s for operands of matrix products, fp32 for all else",
                   p->precision);
     if (p->loss_scale > 0)
@@ -131,11 +145,14 @@ void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
     for (int i = 0; i < 2; i++)
         if (*p->data[i])
             sw_buf_printf(out, "data         %s\n", p->data[i]);
+
     if (*p->notes) {
         sw_buf_add(out, "partition    ");
         sw_print_lines(out, p->notes, INDENT);
     }
+
     sw_report_comm_brief(out, p);
+
     if (*p->fallback) {
         sw_buf_add(out, "fallback     ");
         sw_print_lines(out, p->fallback, INDENT);
@@ -146,10 +163,12 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
                      bool verbose)
 {
     char count[32], flops[32];
+
     if (e->run_id)
         sw_buf_printf(out, "run          %lld, ", (long long)e->run_id);
     else
         sw_buf_add(out, "run          not in the history yet, ");
+
     sw_text_add(out, p->name);
     sw_buf_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
                   (long long)p->batch);
@@ -179,16 +198,19 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
 static bool is_listed(const struct sw_report *r, int split, int metric)
 {
     const char *name = r->split[split].metric[metric].name;
+
     for (int s = 0; s < split; s++)
         for (int m = 0; m < r->split[s].metric_count; m++)
             if (sw_str_eq(r->split[s].metric[m].name, name))
                 return true;
+
     return false;
 }
 
 static void metric_row(struct sw_columns *t, const struct sw_report *r, const char *name)
 {
     sw_columns_cell(t, "%s", name);
+
     for (int s = 0; s < r->split_count; s++) {
         double value = sw_report_value(r, r->split[s].name, name);
         if (isnan(value))
@@ -201,21 +223,27 @@ static void metric_row(struct sw_columns *t, const struct sw_report *r, const ch
 static void metric_table(struct sw_buf *out, const struct sw_report *r)
 {
     struct sw_columns t = {0};
+
     if (r->split_count == 0)
         return;
+
     sw_columns_add(&t, "           "); /* as wide as the titles of the other lines */
+
     for (int s = 0; s < r->split_count; s++) {
         char title[80];
         snprintf(title, sizeof title, ">%s", r->split[s].name);
         sw_columns_add(&t, title);
     }
+
     sw_columns_cell(&t, "at step");
     for (int s = 0; s < r->split_count; s++)
         sw_columns_cell(&t, "%lld", (long long)r->split[s].step);
+
     for (int s = 0; s < r->split_count; s++)
         for (int m = 0; m < r->split[s].metric_count; m++)
             if (!is_listed(r, s, m))
                 metric_row(&t, r, r->split[s].metric[m].name);
+
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
@@ -223,6 +251,7 @@ static void metric_table(struct sw_buf *out, const struct sw_report *r)
 void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e)
 {
     char time[32], peak[32], rss[32];
+
     sw_buf_printf(out, "\n%-13s", sw_run_status_name(e->status));
     if (r->run_id)
         sw_buf_printf(out, "run %lld, ", (long long)r->run_id);
@@ -230,12 +259,15 @@ void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const stru
     sw_buf_printf(out, ": step %lld of %lld, %s\n", (long long)e->step, (long long)e->steps,
                   sw_human_seconds(time, e->elapsed_s));
     metric_table(out, r);
+
     if (isfinite(e->step_ms) && e->step_ms > 0)
         sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms per step\n",
                       1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
+
     if (e->skipped_records)
         sw_buf_printf(out, "skipped      %lld records that could not be read\n",
                       (long long)e->skipped_records);
+
     sw_buf_printf(out, "memory       %s at most, %s resident\n",
                   sw_human_bytes(peak, (double)e->peak_bytes),
                   sw_human_bytes(rss, (double)e->rss_bytes));

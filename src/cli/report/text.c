@@ -30,14 +30,17 @@ static void pair_if(struct sw_buf *out, const char *key, double value)
 static void pair_text(struct sw_buf *out, const char *key, const char *value)
 {
     bool bare = *value != '\0';
+
     for (const char *c = value; *c; c++)
         bare = bare && (unsigned char)*c > ' ' && *c != '"' && *c != '=' && *c != '\\';
     sw_buf_printf(out, " %s=%s", key, bare ? "" : "\"");
+
     for (const char *c = value; *c; c++) {
         if (*c == '"' || *c == '\\')
             sw_buf_add(out, "\\");
         sw_buf_add_bytes(out, (unsigned char)*c < ' ' || *c == 127 ? " " : c, 1);
     }
+
     sw_buf_add(out, bare ? "" : "\"");
 }
 
@@ -52,6 +55,7 @@ static void metric_pairs(struct sw_buf *out, const struct sw_job_event *e)
 static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
 {
     sw_buf_printf(out, "step=%lld", (long long)e->step);
+
     switch (e->type) {
     case SW_JOB_DISPLAY:
         sw_buf_printf(out, " steps=%lld", (long long)e->steps);
@@ -92,14 +96,17 @@ static void part(struct line *l, const char *fmt, ...)
 {
     char text[128];
     va_list ap;
+
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+
     const char *gap = l->columns ? "  " : "";
     int columns = (int)strlen(gap) + sw_text_columns(text);
     l->full = l->full || l->columns + columns > l->room;
     if (l->full)
         return;
+
     sw_buf_add(&l->text, gap);
     sw_text_add(&l->text, text);
     l->columns += columns;
@@ -108,22 +115,27 @@ static void part(struct line *l, const char *fmt, ...)
 static void format_status(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
 {
     char time[32];
+
     part(l, "step %lld/%lld", (long long)e->step, (long long)e->steps);
     if (e->steps > 0)
         part(l, "%.1f%%", 100.0 * (double)e->step / (double)e->steps);
+
     bool accuracy = false;
     for (int i = 0; i < e->metric_count; i++) {
         accuracy |= sw_str_eq(e->metric[i].name, "accuracy");
         part(l, "%s %.4g", e->metric[i].name, e->metric[i].value);
     }
+
     /* If training does not measure the accuracy, show that of the last evaluation. */
     double evaluated = sw_report_value(r, NULL, "accuracy");
     if (!accuracy && isfinite(evaluated))
         part(l, "accuracy %.4g", evaluated);
+
     if (isfinite(e->samples_per_s))
         part(l, "%.0f samples/s", e->samples_per_s);
     else
         part(l, "-- samples/s");
+
     part(l, "ETA %s", isfinite(e->eta_s) ? sw_human_seconds(time, e->eta_s) : "--");
 }
 
@@ -139,6 +151,7 @@ static void status_line(struct sw_report *r, const struct sw_job_event *e)
 {
     if (!writable())
         return;
+
     struct line line = {.room = sw_cli_stdout_width() - 1}; /* avoids wrapping at the last column */
     format_status(&line, r, e);
     sw_buf_add(&r->text, sw_buf_text(&line.text));
@@ -162,6 +175,7 @@ static void permanent_line(struct sw_report *r, const struct sw_job_event *e)
 {
     const char *colour = colour_of(r, e);
     char before[16];
+
     snprintf(before, sizeof before, "%s%s", r->line_shown ? "\r\033[K" : "", colour ? colour : "");
     r->line_shown = false;
     plain_line(&r->text, e);

@@ -20,7 +20,9 @@ void sw_columns_fini(struct sw_columns *t)
 static void add(struct sw_columns *t, char *text)
 {
     char **cell = sw_array_add(&t->cells, &t->count, sizeof *cell);
+
     t->failed |= !cell || !text;
+
     if (cell)
         *cell = text;
     else
@@ -47,10 +49,12 @@ void sw_columns_begin(struct sw_columns *t, const char *titles)
 
     for (;;) {
         size_t n = strcspn(titles, "|");
+
         snprintf(title, sizeof title, "%.*s", (int)n, titles);
         sw_columns_add(t, title);
         if (!titles[n])
             return;
+
         titles += n + 1;
     }
 }
@@ -59,6 +63,7 @@ void sw_columns_cell(struct sw_columns *t, const char *fmt, ...)
 {
     struct sw_buf text = {0};
     va_list ap;
+
     va_start(ap, fmt);
     sw_buf_vprintf(&text, fmt, ap);
     va_end(ap);
@@ -75,19 +80,23 @@ static void blanks(struct sw_buf *out, int count)
 void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
 {
     int width[SW_COLUMNS_MOST] = {0};
+
     if (t->failed) {
         out->failed = true;
         return;
     }
+
     for (int i = 0; i < t->count; i++) {
         int cell = sw_text_columns(t->cells[i]);
         if (cell > width[i % t->columns])
             width[i % t->columns] = cell;
     }
+
     int owed = 0; /* pending blanks, written before the next text */
     for (int i = 0; i < t->count; i++) {
         int column = i % t->columns;
         int room = width[column] - sw_text_columns(t->cells[i]);
+
         if (*t->cells[i]) {
             blanks(out, owed + (t->right[column] ? room : 0));
             sw_buf_add(out, t->cells[i]);
@@ -95,7 +104,9 @@ void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
         } else {
             owed += room;
         }
+
         owed += 2;
+
         if (column + 1 == t->columns) {
             sw_buf_add(out, "\n");
             owed = 0;

@@ -41,13 +41,17 @@ static void move_output(const struct sw_beside *s, const char *out_dir)
     off_t at = 0;
     char *path = sw_format("%s/" SW_UI_OUTPUT, out_dir);
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600) : -1;
+
     sw_free(path);
     if (fd < 0)
         return; /* the output stays in memory and is printed if the run fails */
+
     fflush(stdout);
+
     while ((n = pread(s->early_output_fd, piece, sizeof piece, at)) > 0 &&
            write(fd, piece, (size_t)n) == n)
         at += n;
+
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
     close(fd);
@@ -57,12 +61,15 @@ static void send_begun(void *beside, const struct sw_job_event *e)
 {
     struct sw_beside *s = beside;
     struct begun b = {.run_id = e->run_id};
+
     if (s->begun_fd < 0)
         return;
+
     snprintf(b.db_path, sizeof b.db_path, "%s", e->db_path ? e->db_path : "");
     snprintf(b.out_dir, sizeof b.out_dir, "%s", e->out_dir ? e->out_dir : "");
     if (e->out_dir)
         move_output(s, e->out_dir);
+
     ssize_t written = write(s->begun_fd, &b, sizeof b);
     (void)written; /* the parent may have ended */
     close(s->begun_fd);
@@ -73,6 +80,7 @@ void sw_beside_report(struct sw_beside *beside, struct sw_report *r)
 {
     if (!beside)
         return;
+
     r->style = SW_REPORT_QUIET;
     r->on_begin = send_begun;
     r->begin_user = beside;
@@ -81,6 +89,7 @@ void sw_beside_report(struct sw_beside *beside, struct sw_report *r)
 static void run_trainer(struct sw_beside *s, sw_beside_train *train, void *user)
 {
     int null = open("/dev/null", O_RDONLY);
+
     setsid(); /* detaches from the signals of the terminal */
     dup2(null, STDIN_FILENO);
     dup2(s->early_output_fd, STDOUT_FILENO);
@@ -112,6 +121,7 @@ static void forward_signals(void)
 static void show_output(const struct sw_beside *s, const struct begun *b)
 {
     enum { LINES_BYTES = 2000 };
+
     char text[LINES_BYTES + 1], *from = text;
     char *path = b->out_dir[0] ? sw_format("%s/" SW_UI_OUTPUT, b->out_dir) : NULL;
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : dup(s->early_output_fd);
@@ -130,6 +140,7 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
 static void print_done(const struct begun *b)
 {
     struct sw_buf text = {0};
+
     sw_buf_printf(&text, "run %lld is done; see `singa-ws history show %lld`\n",
                   (long long)b->run_id, (long long)b->run_id);
     sw_cli_print(&text);
@@ -140,9 +151,11 @@ static void print_done(const struct begun *b)
 static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct begun *b)
 {
     int status;
+
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return SW_EXIT_FAILED;
+
     trainer_pid = 0;
     if (WIFSIGNALED(status)) {
         show_output(s, b);
@@ -152,19 +165,23 @@ static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct b
             WTERMSIG(status), strsignal(WTERMSIG(status)), (long long)b->run_id);
         return SW_EXIT_FAILED;
     }
+
     if (WEXITSTATUS(status) != SW_EXIT_DONE)
         show_output(s, b);
+
     if (WEXITSTATUS(status) == SW_EXIT_STOPPED)
         sw_cli_say("stopped, with a checkpoint; `singa-ws resume %lld` continues the run",
                    (long long)b->run_id);
     else if (WEXITSTATUS(status) == SW_EXIT_DONE)
         print_done(b);
+
     return WEXITSTATUS(status);
 }
 
 static void print_running(pid_t pid, const struct begun *b)
 {
     struct sw_buf text = {0};
+
     sw_buf_printf(
         &text,
         "run %lld continues as process %ld: `singa-ws top %lld` shows it, `kill %ld` stops it "
@@ -186,7 +203,9 @@ static int show_dashboard(const struct sw_beside *s, pid_t pid, const struct beg
     struct sw_err err;
     struct sw_dash_args args = {.db_path = b->db_path, .run = run, .of_run = true};
     int ended_by = 0;
+
     snprintf(run, sizeof run, "%lld", (long long)b->run_id);
+
     int rc = sw_dash_run(&args, &ended_by, &err);
     if (rc != SW_OK)
         sw_cli_say("cannot show the dashboard: %s; the training continues", err.text);
@@ -194,6 +213,7 @@ static int show_dashboard(const struct sw_beside *s, pid_t pid, const struct beg
         kill(pid, SIGTERM);
     if (rc != SW_OK || has_ended(pid) || (ended_by && ended_by != SIGHUP))
         return wait_for_trainer(s, pid, b);
+
     print_running(pid, b);
     return SW_EXIT_DONE;
 }
@@ -202,10 +222,12 @@ static int show_dashboard(const struct sw_beside *s, pid_t pid, const struct beg
 static bool wait_for_begin(int fd, struct begun *b)
 {
     ssize_t n;
+
     while ((n = read(fd, b, sizeof *b)) < 0 && errno == EINTR)
         ;
     if (n == (ssize_t)sizeof *b)
         return true;
+
     *b = (struct begun){0};
     return false;
 }
@@ -214,6 +236,7 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
                   int asked)
 {
     struct begun b;
+
     trainer_pid = pid;
     forward_signals();
     if (sw_stop_requests() > asked) /* it arrived before the trainer existed */
@@ -222,6 +245,7 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
         return wait_for_trainer(s, pid, &b);
     if (dashboard)
         return show_dashboard(s, pid, &b);
+
     if (!quiet)
         print_running(pid, &b);
     return SW_EXIT_DONE;
@@ -233,26 +257,33 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
     const int asked = sw_stop_requests(); /* the trainer inherits these requests */
     pid_t pid = -1;
     struct sw_beside s = {.begun_fd = -1, .early_output_fd = memfd_create("output", MFD_CLOEXEC)};
+
     fflush(stdout);
+
     if (s.early_output_fd >= 0 && fcntl(s.early_output_fd, F_SETFL, O_APPEND) == 0 &&
         pipe2(ends, O_CLOEXEC) == 0)
         pid = fork();
+
     if (pid == 0) {
         close(ends[0]);
         s.begun_fd = ends[1];
         run_trainer(&s, train, user);
     }
+
     int reason = errno;
     if (ends[1] >= 0)
         close(ends[1]);
+
     if (pid > 0)
         code = follow(&s, dashboard, quiet, pid, ends[0], asked);
     else
         sw_cli_say("cannot start a process for the training: %s", strerror(reason));
+
     if (ends[0] >= 0)
         close(ends[0]);
     if (s.early_output_fd >= 0)
         close(s.early_output_fd);
+
     return code;
 }
 
@@ -260,6 +291,7 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
               const struct sw_beside_options *o, sw_beside_train *train, void *user)
 {
     bool terminal = sw_cli_stdout_smart() && isatty(STDIN_FILENO);
+
     if (o->ui && (o->no_ui || o->detach || common->json || common->quiet))
         return sw_cli_usage(verb,
                             "--ui cannot be combined with --no-ui, --detach, --json or --quiet");
@@ -267,6 +299,7 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
         return sw_cli_usage(verb, "--detach cannot be combined with --json: it prints nothing");
     if (o->detach || (o->ui && terminal))
         return begin(o->ui, common->quiet, train, user);
+
     if (o->ui)
         sw_cli_say("--ui: no terminal; printing lines instead");
     return train(user, NULL);

@@ -12,6 +12,7 @@ static void on_signal(int number)
     const int answered = sw_stop_is_held() ? 2 : 1;
     if (sw_stop_request(number) <= answered)
         return;
+
     signal(number, SIG_DFL);
     raise(number); /* delivered after this handler returns */
 }
@@ -19,6 +20,7 @@ static void on_signal(int number)
 void sw_stop_signals_install(void)
 {
     static const int handled[] = {SIGINT, SIGTERM};
+
     for (int i = 0; i < (int)(sizeof handled / sizeof *handled); i++) {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         sigemptyset(&action.sa_mask);
@@ -31,6 +33,7 @@ void sw_stop_signals_leave(int code)
     const int number = sw_stop_signal();
     if (number == 0 || code != SW_EXIT_SIGNAL + number)
         return;
+
     signal(number, SIG_DFL);
     raise(number);
 }

@@ -30,6 +30,7 @@ enum { HANDLED = sizeof handled / sizeof *handled };
 static void install_handlers(struct sw_job *job, struct sigaction old[HANDLED])
 {
     signalled_job = job;
+
     for (int i = 0; i < HANDLED; i++) {
         struct sigaction action = {.sa_flags = SA_RESTART};
         action.sa_handler = handled[i] == SIGHUP ? SIG_IGN : on_signal;
@@ -56,6 +57,7 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
     const struct sw_trainer *t = user;
     bool wipe = t->report.style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1;
     struct sw_buf line = {0};
+
     sw_buf_printf(&line, "%ssinga-ws: %s: ", wipe ? "\r\033[K" : "", sw_log_level_name(level));
     sw_text_add(&line, source);
     sw_buf_add(&line, ": ");
@@ -69,9 +71,11 @@ int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, st
 {
     *t = (struct sw_trainer){0};
     sw_report_init(&t->report, common->json, common->quiet, common->verbose > 0);
+
     t->log = sw_log_new();
     if (!t->log)
         return sw_err_set(err, SW_ERR_NOMEM, "out of memory");
+
     enum sw_log_level level = common->quiet     ? SW_LOG_ERROR
                               : common->verbose ? SW_LOG_DEBUG
                                                 : SW_LOG_WARN;
@@ -125,6 +129,7 @@ int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, c
     rc = sw_weights_find_for(weights, common, t->job, w, err);
     if (rc != SW_OK || options->stage || sw_recipe_stage_count(sw_job_recipe(t->job)) == 0)
         return rc;
+
     options->weights = w->path;
     return sw_trainer_reopen(t, options, err);
 }
@@ -143,9 +148,11 @@ int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *e
 
     if (!recipe || sw_recipe_diags(recipe)->count == 0)
         return sw_cli_fail(rc, err);
+
     sw_diags_print(sw_recipe_diags(recipe), &text);
     sw_cli_tell(sw_buf_text(&text));
     sw_buf_fini(&text);
+
     return sw_cli_exit_code(rc);
 }
 
@@ -159,6 +166,7 @@ static int exit_code_of_run(const struct sw_trainer *t, int rc)
         return SW_EXIT_STOPPED;
     if (t->report.run_began && rc == SW_ERR_INVALID)
         return SW_EXIT_FAILED;
+
     return sw_cli_exit_code(rc);
 }
 
@@ -170,6 +178,7 @@ static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *e
     }
     if (t->report.style == SW_REPORT_QUIET)
         return;
+
     if (!sw_job_resumable(t->job))
         sw_cli_say("%s; there is no checkpoint to resume from", err->text);
     else if (t->report.run_id)
@@ -183,12 +192,14 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
 {
     signalled_job = NULL;
     sw_buf_clear(&t->messages);
+
     int rc = sw_job_next(&t->job, &t->messages, err);
     signalled_job = t->job;
     if (rc != SW_OK) {
         sw_cli_tell(sw_buf_text(&t->messages));
         return rc;
     }
+
     t->report.plan = sw_job_plan(t->job);
     return sw_job_run(t->job, sw_report_observe, &t->report, stuck, err);
 }
@@ -198,18 +209,22 @@ int sw_trainer_run(struct sw_trainer *t)
     struct sigaction old[HANDLED];
     struct sw_err err;
     bool stuck = false;
+
     t->report.plan = sw_job_plan(t->job);
     install_handlers(t->job, old);
+
     int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
     while (rc == SW_OK && sw_job_has_next(t->job))
         rc = run_next(t, &stuck, &err);
     sw_report_end_line(&t->report);
     if (rc != SW_OK)
         print_end(t, rc, &err);
+
     if (stuck) {
         sw_cli_say("some threads of the job did not stop; exiting");
         _exit(SW_EXIT_FAILED);
     }
+
     remove_handlers(old);
     return exit_code_of_run(t, rc);
 }

@@ -19,6 +19,7 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
                                            .wanted = conf->labels,
                                            .classes = {[COARSE] = 20, [FINE] = 100},
                                            .kind = {[COARSE] = "coarse ", [FINE] = "fine "}};
+
     return sw_cifar_open(r, args->files, &layout, err);
 }
 

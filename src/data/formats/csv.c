@@ -61,11 +61,13 @@ static int unknown_column(const struct csv_state *s, const char *key, const char
                           "%s = %s: expected a column number from 1 to %d, first or last (column "
                           "names require header = yes)",
                           key, text, s->columns);
+
     const char *near = NULL;
     for (int i = 0; !near && i < s->columns; i++) {
         const char *const name = s->column[i].name;
         near = sw_str_nearest(text, &name, 1);
     }
+
     return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no such column%s%s%s", key, text,
                       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
@@ -75,21 +77,25 @@ static int find_column(const struct csv_state *s, const char *key, const char *t
                        struct sw_err *err)
 {
     int64_t number = 0;
+
     for (int i = 0; i < s->columns && s->column[i].name; i++) {
         if (!strcmp(s->column[i].name, text)) {
             *out = i;
             return SW_OK;
         }
     }
+
     if (!strcmp(text, "first"))
         number = 1;
     else if (!strcmp(text, "last"))
         number = s->columns;
     else if (!sw_parse_int(text, &number))
         return unknown_column(s, key, text, err);
+
     if (number < 1 || number > s->columns)
         return sw_err_set(err, SW_ERR_INVALID, "%s = %s: the table has only columns 1 to %d", key,
                           text, s->columns);
+
     *out = (int)number - 1;
     return SW_OK;
 }
@@ -98,12 +104,14 @@ static int assign_role(struct csv_state *s, const char *key, const char *text, e
                        struct sw_err *err)
 {
     int i = 0;
+
     int rc = find_column(s, key, text, &i, err);
     if (rc)
         return rc;
     if (s->column[i].role != ROLE_FEATURE)
         return sw_err_set(err, SW_ERR_INVALID, "%s = %s: column %d is already used by another key",
                           key, text, i + 1);
+
     s->column[i].role = role;
     return SW_OK;
 }
@@ -115,17 +123,21 @@ static int assign_positions(struct csv_state *s, const struct csv_conf *conf, st
         if (s->column[i].role == ROLE_FEATURE)
             s->column[i].place = s->features++;
     }
+
     if (s->features == 0)
         return sw_err_set(err, SW_ERR_INVALID,
                           "no column is left for the image: all %d of %d have another use",
                           s->columns, s->columns);
+
     for (int t = 0; t < conf->target.count; t++) {
         int i = 0;
         int rc = find_column(s, "target", conf->target.items[t], &i, err);
         if (rc)
             return rc;
+
         s->column[i].place = s->features + s->targets++;
     }
+
     return SW_OK;
 }
 
@@ -134,6 +146,7 @@ static int choose_columns(struct csv_state *s, const struct csv_conf *conf, stru
     /* With targets the default is no label. */
     const char *label = conf->label ? conf->label : conf->target.count ? "none" : "last";
     int rc = SW_OK;
+
     for (int i = 0; !rc && i < conf->ignore.count; i++)
         rc = assign_role(s, "ignore", conf->ignore.items[i], ROLE_NONE, err);
     for (int i = 0; !rc && i < conf->target.count; i++)
@@ -141,6 +154,7 @@ static int choose_columns(struct csv_state *s, const struct csv_conf *conf, stru
     s->has_label = strcmp(label, "none") != 0;
     if (!rc && s->has_label)
         rc = assign_role(s, "label", label, ROLE_LABEL, err);
+
     return rc ? rc : assign_positions(s, conf, err);
 }
 
@@ -151,12 +165,14 @@ static int make_columns(struct csv_state *s, const struct csv_conf *conf,
     s->column = sw_calloc((size_t)row->count, sizeof *s->column);
     if (!s->column)
         return sw_err_nomem(err, "the columns of a table", (size_t)row->count * sizeof *s->column);
+
     s->columns = row->count;
     for (int i = 0; conf->header && i < row->count; i++) {
         s->column[i].name = sw_strdup(row->field[i]);
         if (!s->column[i].name)
             return sw_err_nomem(err, "the name of a column", strlen(row->field[i]) + 1);
     }
+
     return choose_columns(s, conf, err);
 }
 
@@ -171,6 +187,7 @@ static int check_names(const struct csv_state *s, const struct sw_delimited *row
                 "file",
                 row->what, (long long)row->line, i + 1, row->field[i], s->column[i].name);
     }
+
     return SW_OK;
 }
 
@@ -181,14 +198,17 @@ static int grow_rows(struct sw_records *r, struct sw_err *err)
     struct csv_state *s = r->state;
     if (r->count < s->capacity)
         return SW_OK;
+
     const int64_t capacity = s->capacity ? 2 * s->capacity : FIRST_ROWS;
     const size_t width = (size_t)(s->features + s->targets) * sizeof(float);
     float *table = sw_realloc_array(s->table, (size_t)capacity, width);
     if (table)
         s->table = table;
+
     int32_t *label = table ? sw_realloc_array(s->label, (size_t)capacity, sizeof *label) : NULL;
     if (!label)
         return sw_err_nomem(err, "a table of numbers", (size_t)capacity * width);
+
     s->label = label;
     s->capacity = capacity;
     return SW_OK;
@@ -214,17 +234,21 @@ static int take_label(struct sw_records *r, const struct sw_delimited *row, int 
                       const char *text, struct sw_err *err)
 {
     struct csv_state *s = r->state;
+
     if (!*text)
         return bad_value(r, row, column, text, "expected a label", err);
+
     const int32_t known = sw_lexicon_find(&s->words, text, strlen(text));
     if (known < 0 && s->classes_listed)
         return bad_value(r, row, column, text, "expected one of the labels listed in classes", err);
+
     if (known < 0 && s->words.count == SW_MAX_CLASS_NUMBERS)
         return bad_value(
             r, row, column, text,
             "more than 65536 distinct labels; list columns of values to predict in the "
             "key target",
             err);
+
     return sw_lexicon_add(&s->words, text, strlen(text), 1, &s->label[r->count], err);
 }
 
@@ -236,14 +260,17 @@ static int take_row(struct sw_records *r, const struct sw_delimited *row, struct
                           "%s: line %lld, record %lld: %d columns, expected %d as in the first row",
                           row->what, (long long)row->line, (long long)r->count, row->count,
                           s->columns);
+
     int rc = grow_rows(r, err);
     float *to = rc ? NULL : s->table + r->count * (s->features + s->targets);
     for (int i = 0; !rc && i < s->columns; i++) {
         const struct column *c = &s->column[i];
         const char *text = trim(row->field[i]);
         double value = 0;
+
         if (c->role == ROLE_NONE)
             continue;
+
         if (c->role == ROLE_LABEL)
             rc = take_label(r, row, i, text, err);
         else if (!sw_parse_real(text, &value) || fabs(value) > FLT_MAX)
@@ -255,6 +282,7 @@ static int take_row(struct sw_records *r, const struct sw_delimited *row, struct
         else
             to[c->place] = (float)value;
     }
+
     r->count += rc == SW_OK;
     return rc;
 }
@@ -264,22 +292,28 @@ static int read_rows(struct sw_records *r, const struct csv_conf *conf, struct s
 {
     struct csv_state *s = r->state;
     int rc = sw_delimited_skip(row, conf->skip_lines, err);
+
     if (!rc)
         rc = sw_delimited_next(row, err);
+
     if (!rc && row->count && s->columns == 0)
         rc = make_columns(s, conf, row, err);
     else if (!rc && row->count && conf->header)
         rc = check_names(s, row, err);
+
     if (!rc && row->count && conf->header)
         rc = sw_delimited_next(row, err);
+
     if (!rc && row->count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no records; expected one row per record",
                         row->what);
+
     while (!rc && row->count) {
         rc = take_row(r, row, err);
         if (!rc)
             rc = sw_delimited_next(row, err);
     }
+
     return rc;
 }
 
@@ -288,14 +322,17 @@ static int read_file(struct sw_records *r, const struct csv_conf *conf, const ch
 {
     struct sw_blob blob;
     struct sw_delimited row;
+
     int rc = sw_blob_open_whole(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
+
     sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
                       separator_chars[conf->separator]);
     rc = read_rows(r, conf, &row, err);
     sw_delimited_fini(&row);
     sw_blob_close(&blob);
+
     return rc;
 }
 
@@ -308,9 +345,11 @@ static int make_classes(struct sw_records *r, struct sw_err *err)
     int rc =
         sw_classes_number(&s->words, s->classes_listed ? SW_CLASSES_LISTED : SW_CLASSES_NUMBERED,
                           &class, &r->classes, &r->naming, err);
+
     for (int64_t i = 0; !rc && i < r->count; i++)
         s->label[i] = class[s->label[i]];
     sw_free(class);
+
     return rc;
 }
 
@@ -320,19 +359,24 @@ static int make_fields(struct sw_records *r, const struct csv_conf *conf, struct
 {
     struct csv_state *s = r->state;
     struct sw_field image = {.name = "image", .dtype = SW_F32, .ndim = 3};
+
     int rc = sw_shape_read(conf->shape, s->features, image.dim, err);
     if (rc)
         return rc;
+
     r->field[r->field_count++] = image;
+
     if (s->has_label) {
         s->kind[r->field_count] = LABEL;
         r->field[r->field_count++] = (struct sw_field){.name = "label", .dtype = SW_I32};
         rc = make_classes(r, err);
     }
+
     if (s->targets) {
         s->kind[r->field_count] = TARGET;
         r->field[r->field_count++] = (struct sw_field){"target", SW_F32, 1, {s->targets}};
     }
+
     return rc;
 }
 
@@ -341,21 +385,26 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
     const struct sw_files *files = args->files;
+
     s->classes_listed = conf->classes.count > 0;
+
     int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
     if (rc)
         return rc;
+
     for (int i = 0; i < files->count; i++) {
         rc = read_file(r, conf, files->path[i], err);
         if (rc)
             return rc;
     }
+
     return make_fields(r, conf, err);
 }
 
 static void csv_close(struct sw_records *r)
 {
     struct csv_state *s = r->state;
+
     for (int i = 0; i < s->columns; i++)
         sw_free(s->column[i].name);
     sw_free(s->column);
@@ -369,10 +418,12 @@ static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 {
     const struct csv_state *s = r->state;
     const float *row = s->table + record * (s->features + s->targets);
+
     if (s->kind[f] == LABEL)
         *out = &s->label[record];
     else
         *out = s->kind[f] == TARGET ? row + s->features : row;
+
     return SW_OK;
 }
 

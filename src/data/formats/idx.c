@@ -43,26 +43,32 @@ static int read_header(struct sw_blob *b, int min_dims, int max_dims, struct idx
                        struct sw_err *err)
 {
     unsigned char raw[4 + 4 * 4];
+
     int rc = sw_blob_head(b, raw, 4, err);
     if (rc)
         return rc;
+
     if (raw[0] || raw[1] || raw[3] < 1)
         return sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: not an IDX file: it begins with %02x %02x %02x %02x, expected 00 00 08 0%d",
             b->path, raw[0], raw[1], raw[2], raw[3], min_dims);
+
     if (raw[2] != IDX_U8)
         return sw_err_set(
             err, SW_ERR_UNSUPPORTED,
             "%s: IDX elements have type 0x%02x; only unsigned bytes (0x08) are supported", b->path,
             raw[2]);
+
     if (raw[3] < min_dims || raw[3] > max_dims)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has %d dimensions, expected %s", b->path, raw[3],
                           max_dims == 1 ? "1 (labels)" : "3 (N, H, W) or 4 (N, C, H, W)");
+
     h->ndim = raw[3];
     rc = sw_blob_head(b, raw, 4 + 4 * (size_t)h->ndim, err);
     for (int i = 0; !rc && i < h->ndim; i++)
         h->dim[i] = big_endian(raw + 4 + 4 * i);
+
     return rc;
 }
 
@@ -73,6 +79,7 @@ static int take_shape(struct sw_records *r, const struct idx_file *f, const stru
     const uint64_t c = h->ndim == 4 ? h->dim[1] : 1, y = h->dim[h->ndim - 2],
                    x = h->dim[h->ndim - 1];
     struct sw_field *image = &r->field[0];
+
     if (h->dim[0] < 1 || c < 1 || c > MAX_SIDE || y < 1 || y > MAX_SIDE || x < 1 || x > MAX_SIDE ||
         c * y * x > INT32_MAX)
         return sw_err_set(
@@ -81,12 +88,14 @@ static int take_shape(struct sw_records *r, const struct idx_file *f, const stru
             "dimensions of 1 to %d and less than 2 GiB",
             f->images.path, (unsigned long long)h->dim[0], (unsigned long long)c,
             (unsigned long long)y, (unsigned long long)x, MAX_SIDE);
+
     const struct sw_field seen = {"image", SW_U8, 3, {(int64_t)c, (int64_t)y, (int64_t)x}};
     if (r->field_count == 0) {
         *image = seen;
         r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
         r->field_count = 2;
     }
+
     for (int i = 0; i < 3; i++) {
         if (seen.dim[i] != image->dim[i])
             return sw_err_set(
@@ -95,6 +104,7 @@ static int take_shape(struct sw_records *r, const struct idx_file *f, const stru
                 f->images.path, (unsigned long long)c, (unsigned long long)y, (unsigned long long)x,
                 (long long)image->dim[0], (long long)image->dim[1], (long long)image->dim[2]);
     }
+
     return SW_OK;
 }
 
@@ -102,6 +112,7 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
                        struct sw_err *err)
 {
     struct idx_header h = {0};
+
     int rc = sw_blob_open(&f->images, path, r->max_bytes, err);
     if (rc)
         return rc;
@@ -111,10 +122,12 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
     rc = take_shape(r, f, &h, err);
     if (rc)
         return rc;
+
     f->count = (int64_t)h.dim[0];
     f->first = r->count;
     f->header_bytes = 4 + 4 * (uint64_t)h.ndim;
     r->count += f->count;
+
     return sw_blob_settle(&f->images, f->header_bytes, sw_field_bytes(&r->field[0]), h.dim[0], err);
 }
 
@@ -123,21 +136,26 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
 {
     struct idx_header h = {0};
     int rc = sw_blob_open(&f->labels, path, r->max_bytes, err);
+
     if (!rc)
         rc = read_header(&f->labels, 1, 1, &h, err);
+
     if (!rc && h.dim[0] != (uint64_t)f->count)
         rc = sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: its header claims %llu labels, expected %lld, the number of images in %s", path,
             (unsigned long long)h.dim[0], (long long)f->count, f->images.path);
+
     if (!rc)
         rc = sw_blob_settle(&f->labels, HEADER_LABELS, 1, h.dim[0], err);
     if (!rc)
         rc = sw_blob_load(&f->labels, err);
+
     for (int64_t i = 0; !rc && i < f->count; i++) {
         if (f->labels.memory[HEADER_LABELS + i] >= r->classes)
             r->classes = f->labels.memory[HEADER_LABELS + i] + 1;
     }
+
     return rc;
 }
 
@@ -145,21 +163,25 @@ static int open_all(struct sw_records *r, const struct sw_files *images,
                     const struct sw_files *labels, struct sw_err *err)
 {
     struct idx_state *s = r->state;
+
     if (images->count != labels->count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "labels: %d files, expected %d, one for each file in paths",
                           labels->count, images->count);
+
     s->file = sw_calloc((size_t)images->count, sizeof *s->file);
     if (!s->file)
         return sw_err_nomem(err, "the list of IDX files", (size_t)images->count * sizeof *s->file);
 
     s->count = images->count;
+
     int rc = SW_OK;
     for (int i = 0; !rc && i < images->count; i++) {
         rc = open_images(r, &s->file[i], images->path[i], err);
         if (!rc)
             rc = open_labels(r, &s->file[i], labels->path[i], err);
     }
+
     s->picture_bytes = sw_field_bytes(&r->field[0]);
     return rc;
 }
@@ -168,10 +190,13 @@ static int idx_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct idx_conf *conf = args->conf;
     struct sw_files labels = {0};
+
     int rc = sw_files_expand(&labels, &conf->labels, "labels", err);
     if (rc)
         goto out;
+
     rc = open_all(r, args->files, &labels, err);
+
 out:
     sw_files_fini(&labels);
     return rc;
@@ -180,10 +205,12 @@ out:
 static void idx_close(struct sw_records *r)
 {
     struct idx_state *s = r->state;
+
     for (int i = 0; i < s->count; i++) {
         sw_blob_close(&s->file[i].images);
         sw_blob_close(&s->file[i].labels);
     }
+
     sw_free(s->file);
 }
 
@@ -192,14 +219,17 @@ static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 {
     const struct idx_state *s = r->state;
     const struct idx_file *file = s->file;
+
     while (record >= file->first + file->count)
         file++;
+
     const uint64_t i = (uint64_t)(record - file->first);
     if (f == 1) {
         *(int32_t *)scratch = file->labels.memory[HEADER_LABELS + i];
         *out = scratch;
         return SW_OK;
     }
+
     int rc = sw_blob_view(&file->images, file->header_bytes + i * s->picture_bytes,
                           s->picture_bytes, scratch, out, err);
     return rc ? sw_err_prefix(err, rc, "record %llu", (unsigned long long)i) : SW_OK;

@@ -57,6 +57,7 @@ static int listing_add(struct listing *l, const char *name, bool is_folder, stru
     l->entry[l->count] = (struct entry){sw_strdup(name), is_folder};
     if (!l->entry[l->count].name)
         return sw_err_nomem(err, "the name of a file", strlen(name) + 1);
+
     l->count++;
     return SW_OK;
 }
@@ -71,15 +72,18 @@ static bool take_kind(const char *folder, const struct dirent *e, bool *is_folde
 {
     struct stat st;
     bool known = e->d_type == DT_REG || e->d_type == DT_DIR;
+
     *is_folder = e->d_type == DT_DIR;
     if (known)
         return true;
     if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
         return false;
+
     char *path = sw_format("%s/%s", folder, e->d_name);
     known = path && sw_os()->stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
     *is_folder = known && S_ISDIR(st.st_mode);
     sw_free(path);
+
     return known;
 }
 
@@ -89,10 +93,12 @@ static int count_skipped(struct sw_lexicon *skipped, const char *name, struct sw
     const char *dot = strrchr(name, '.');
     char suffix[SUFFIX_BYTES] = "no suffix";
     int32_t id;
+
     if (dot && strlen(dot) < sizeof suffix) {
         for (size_t i = 0; i <= strlen(dot); i++)
             suffix[i] = (char)tolower((unsigned char)dot[i]);
     }
+
     return sw_lexicon_add(skipped, suffix, strlen(suffix), 1, &id, err);
 }
 
@@ -103,31 +109,40 @@ static int list(const char *folder, struct listing *l, struct sw_lexicon *skippe
 {
     DIR *dir = opendir(folder);
     int rc = SW_OK;
+
     if (!dir)
         return sw_err_errno(err, errno, "%s: cannot read the folder", folder);
+
     for (;;) {
         bool is_folder;
+
         errno = 0;
+
         const struct dirent *e = readdir(dir);
         if (!e)
             break;
         if (e->d_name[0] == '.' || !take_kind(folder, e, &is_folder))
             continue;
+
         rc = sw_stop_check(err);
         if (!rc && (is_folder || sw_is_picture_name(e->d_name)))
             rc = listing_add(l, e->d_name, is_folder, err);
         else if (skipped)
             rc = count_skipped(skipped, e->d_name, err);
+
         if (rc)
             break;
     }
+
     if (!rc && errno)
         rc = sw_err_errno(err, errno, "%s: cannot read the folder", folder);
     closedir(dir);
+
     if (rc)
         listing_fini(l);
     else if (l->count)
         qsort(l->entry, (size_t)l->count, sizeof *l->entry, by_name);
+
     return rc;
 }
 
@@ -139,10 +154,12 @@ static int read_names(const char *path, struct sw_lexicon *names, struct sw_err 
     char *text = NULL;
     size_t bytes;
     int rc = sw_os_read_file(path, NAMES_BYTES_MOST, &text, &bytes, err);
+
     for (char *at = text; !rc && at && *at;) {
         const size_t line = strcspn(at, "\n");
         size_t n = line;
         int32_t id, before = names->count;
+
         if (n && at[n - 1] == '\r')
             n--;
         if (n)
@@ -151,9 +168,11 @@ static int read_names(const char *path, struct sw_lexicon *names, struct sw_err 
             rc = sw_err_set(err, SW_ERR_FORMAT, "%s: duplicate class %.*s", path, (int)n, at);
         at += line + (at[line] == '\n');
     }
+
     sw_free(text);
     if (!rc && names->count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no class names", path);
+
     return rc;
 }
 
@@ -163,10 +182,12 @@ static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err
     struct listing l = {0};
     int32_t id;
     int rc = list(path, &l, NULL, err);
+
     for (int64_t i = 0; !rc && i < l.count; i++) {
         if (l.entry[i].is_folder)
             rc = sw_lexicon_add(names, l.entry[i].name, strlen(l.entry[i].name), 1, &id, err);
     }
+
     listing_fini(&l);
     return rc;
 }
@@ -177,20 +198,24 @@ static int add_images(struct folder_state *s, const char *folder, int32_t label,
                       struct sw_err *err)
 {
     struct listing l = {0};
+
     if (depth > MAX_DEPTH)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: folders are nested deeper than %d levels",
                           folder, MAX_DEPTH);
+
     int rc = list(folder, &l, &s->skipped, err);
     for (int64_t i = 0; !rc && i < l.count; i++) {
         if (!l.entry[i].is_folder) {
             rc = sw_picture_files_add(&s->files, folder, l.entry[i].name, label, err);
             continue;
         }
+
         char *inner = sw_format("%s/%s", folder, l.entry[i].name);
         rc = inner ? add_images(s, inner, label, depth + 1, err)
                    : sw_err_nomem(err, "the name of a folder", strlen(folder));
         sw_free(inner);
     }
+
     listing_fini(&l);
     return rc;
 }
@@ -200,10 +225,13 @@ static int add_path(struct folder_state *s, const char *path, const struct sw_le
 {
     struct listing l = {0};
     int rc = list(path, &l, NULL, err);
+
     for (int64_t i = 0; !rc && i < l.count; i++) {
         const char *name = l.entry[i].name;
+
         if (!l.entry[i].is_folder)
             continue;
+
         const int32_t id = sw_lexicon_find(names, name, strlen(name));
         char *inner = sw_format("%s/%s", path, name);
         if (id < 0)
@@ -211,8 +239,10 @@ static int add_path(struct folder_state *s, const char *path, const struct sw_le
         else
             rc = inner ? add_images(s, inner, number[id], 0, err)
                        : sw_err_nomem(err, "the name of a folder", strlen(path));
+
         sw_free(inner);
     }
+
     listing_fini(&l);
     return rc;
 }
@@ -225,8 +255,10 @@ static int check_classes(const struct sw_records *r, const struct sw_lexicon *na
     const struct folder_state *s = r->state;
     unsigned char *met = sw_calloc((size_t)r->classes + 1, 1);
     int rc = met ? SW_OK : sw_err_nomem(err, "the classes of folders", (size_t)r->classes);
+
     for (int64_t i = 0; !rc && i < s->files.count; i++)
         met[s->files.item[i].label] = 1;
+
     for (int32_t id = 0; !rc && id < names->count; id++) {
         if (!met[number[id]])
             rc = sw_err_set(err, SW_ERR_NOTFOUND,
@@ -234,6 +266,7 @@ static int check_classes(const struct sw_records *r, const struct sw_lexicon *na
                             "remove the folder, or list the classes in class_names",
                             path, sw_lexicon_word(names, id, NULL));
     }
+
     sw_free(met);
     return rc;
 }
@@ -244,35 +277,44 @@ static int add_all(struct sw_records *r, const struct folder_conf *conf,
     struct folder_state *s = r->state;
     struct sw_lexicon names = {0};
     int32_t *number = NULL;
+
     int rc = conf->class_names ? read_names(conf->class_names, &names, err) : SW_OK;
     if (rc)
         goto out;
+
     for (int i = 0; i < paths->count && !conf->class_names; i++) {
         rc = add_classes(paths->path[i], &names, err);
         if (rc)
             goto out;
     }
+
     rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
                            &number, &r->classes, &r->naming, err);
     if (rc)
         goto out;
+
     for (int i = 0; i < paths->count; i++) {
         rc = add_path(s, paths->path[i], &names, number, err);
         if (rc)
             goto out;
     }
+
     if (s->files.count == 0)
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
                         "%s: no image (.jpg, .jpeg, .jpe, .png) in its %d sub-folders; expected a "
                         "sub-folder with images for each class",
                         paths->path[0], names.count);
+
     if (rc)
         goto out;
+
     if (!conf->class_names)
         rc = check_classes(r, &names, number, paths->path[0], err);
+
 out:
     sw_lexicon_fini(&names);
     sw_free(number);
+
     return rc;
 }
 
@@ -283,21 +325,28 @@ static int describe_skipped(const struct sw_lexicon *skipped, struct sw_buf *out
 {
     int32_t *order = sw_calloc((size_t)skipped->count + 1, sizeof *order);
     int64_t files = 0;
+
     if (!order)
         return sw_err_nomem(err, "the suffixes of files", (size_t)skipped->count * sizeof *order);
+
     for (int32_t i = 0; i < skipped->count; i++)
         files += sw_lexicon_times(skipped, i);
+
     if (files)
         sw_buf_printf(out, ", %lld file%s skipped (not JPEG or PNG):", (long long)files,
                       files == 1 ? "" : "s");
+
     sw_lexicon_rank(skipped, SW_LEXICON_BY_TIMES, order);
+
     for (int32_t k = 0; k < skipped->count && k < MAX_SUFFIXES; k++)
         sw_buf_printf(out, "%s %lld %s", k ? "," : "",
                       (long long)sw_lexicon_times(skipped, order[k]),
                       sw_lexicon_word(skipped, order[k], NULL));
+
     if (skipped->count > MAX_SUFFIXES)
         sw_buf_add(out, ", ...");
     sw_free(order);
+
     return SW_OK;
 }
 
@@ -306,23 +355,28 @@ static int set_where(struct sw_records *r, const struct sw_files *paths, struct 
 {
     const struct folder_state *s = r->state;
     struct sw_buf text = {0};
+
     sw_buf_add(&text, paths->path[0]);
     if (paths->count > 1)
         sw_buf_printf(&text, " (%d folders)", paths->count);
+
     int rc = describe_skipped(&s->skipped, &text, err);
     r->where = rc ? NULL : sw_strdup(sw_buf_text(&text));
     if (!rc && (text.failed || !r->where))
         rc = sw_err_nomem(err, "the name of a folder", 0);
     sw_buf_fini(&text);
+
     return rc;
 }
 
 static int folder_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct folder_state *s = r->state;
+
     int rc = add_all(r, args->conf, args->files, err);
     if (rc)
         return rc;
+
     sw_picture_files_fields(&s->files, args, r);
     return set_where(r, args->files, err);
 }

@@ -34,6 +34,7 @@ static bool is_blank(char c)
 static bool cut_line(char *line, char **label)
 {
     size_t n = strlen(line);
+
     while (n && is_blank(line[n - 1]))
         line[--n] = 0;
     while (n && !is_blank(line[n - 1]))
@@ -41,6 +42,7 @@ static bool cut_line(char *line, char **label)
     *label = line + n;
     while (n && is_blank(line[n - 1]))
         line[--n] = 0;
+
     return n > 0;
 }
 
@@ -50,6 +52,7 @@ static int take_line(void *user, const char *path, int64_t number, char *line, s
     const struct reading *in = user;
     char *text;
     int64_t label;
+
     while (is_blank(*line))
         line++;
     if (!*line)
@@ -58,11 +61,13 @@ static int take_line(void *user, const char *path, int64_t number, char *line, s
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s:%lld: expected a path and a label, found \"%.80s\"", path,
                           (long long)number, text);
+
     if (!sw_parse_int(text, &label) || label < 0 ||
         label > (in->classes ? in->classes - 1 : LABEL_MOST))
         return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: label \"%.40s\", expected 0 to %lld", path,
                           (long long)number, text,
                           (long long)(in->classes ? in->classes - 1 : LABEL_MOST));
+
     int rc = sw_picture_files_add_below(in->files, in->root, line, (int32_t)label, err);
     return rc ? sw_err_prefix(err, rc, "%s:%lld", path, (long long)number) : SW_OK;
 }
@@ -72,6 +77,7 @@ static int read_lists(struct sw_records *r, const struct list_conf *conf,
 {
     struct sw_picture_files *images = r->state;
     int rc = SW_OK;
+
     for (int i = 0; !rc && i < lists->count; i++) {
         char *root = conf->root ? sw_strdup(conf->root) : sw_folder_of(lists->path[i]);
         struct reading in = {images, root, conf->classes};
@@ -79,9 +85,11 @@ static int read_lists(struct sw_records *r, const struct list_conf *conf,
                   : sw_err_nomem(err, "the name of a folder", 0);
         sw_free(root);
     }
+
     if (!rc && images->count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: is empty; expected lines `path label`",
                         lists->path[0]);
+
     return rc;
 }
 
@@ -89,16 +97,19 @@ static int list_open(struct sw_records *r, const struct sw_format_args *args, st
 {
     const struct list_conf *conf = args->conf;
     const struct sw_picture_files *images = r->state;
+
     int rc = read_lists(r, conf, args->files, err);
     if (rc)
         return rc;
 
     sw_picture_files_fields(images, args, r);
+
     r->classes = conf->classes;
     for (int64_t i = 0; i < images->count; i++) {
         if (images->item[i].label >= r->classes)
             r->classes = images->item[i].label + 1;
     }
+
     return SW_OK;
 }
 

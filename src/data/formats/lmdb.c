@@ -52,6 +52,7 @@ static int library_error(const struct lmdb_file *f, int code, struct sw_err *err
         return sw_err_nomem(err, f->path, 0);
     if (code > 0)
         return sw_err_errno(err, code, "%s", f->path);
+
     return sw_err_set(err, SW_ERR_FORMAT, "%s: not an LMDB, or damaged: %s", f->path,
                       mdb_strerror(code));
 }
@@ -66,6 +67,7 @@ static int check_length(struct lmdb_file *f, struct sw_err *err)
     struct stat st;
     mdb_filehandle_t fd;
     int code = mdb_env_info(f->env, &info);
+
     if (!code)
         code = mdb_env_stat(f->env, &stat);
     if (!code)
@@ -74,12 +76,15 @@ static int check_length(struct lmdb_file *f, struct sw_err *err)
         code = errno;
     if (code)
         return library_error(f, code, err);
+
     f->bytes = (uint64_t)st.st_size;
+
     const uint64_t pages = (uint64_t)info.me_last_pgno + 1;
     if (pages > (uint64_t)st.st_size / stat.ms_psize)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: the file is truncated: %lld bytes, expected %llu pages of %u bytes",
                           f->path, (long long)st.st_size, (unsigned long long)pages, stat.ms_psize);
+
     return SW_OK;
 }
 
@@ -90,6 +95,7 @@ static int find_file(struct lmdb_file *f, const char *path, struct sw_err *err)
     struct stat st;
     if (sw_os()->stat(path, &st))
         return sw_err_errno(err, errno, "%s", path);
+
     const bool folder = S_ISDIR(st.st_mode);
     f->path = folder ? sw_format("%s/data.mdb", path) : sw_strdup(path);
     if (!f->path)
@@ -99,6 +105,7 @@ static int find_file(struct lmdb_file *f, const char *path, struct sw_err *err)
     if (!S_ISREG(st.st_mode) || st.st_size == 0)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: not an LMDB: %s", f->path,
                           S_ISREG(st.st_mode) ? "it is empty" : "it is not a regular file");
+
     return SW_OK;
 }
 
@@ -107,14 +114,17 @@ static int open_env(struct lmdb_file *f, const char *path, struct sw_err *err)
     int rc = find_file(f, path, err);
     if (rc)
         return rc;
+
     int code = mdb_env_create(&f->env);
     if (!code)
         code = mdb_env_open(f->env, f->path, MDB_RDONLY | MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOTLS, 0);
     if (code)
         return library_error(f, code, err);
+
     rc = check_length(f, err);
     if (rc)
         return rc;
+
     code = mdb_txn_begin(f->env, NULL, MDB_RDONLY, &f->txn);
     return code ? library_error(f, code, err) : SW_OK;
 }
@@ -124,6 +134,7 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
 {
     struct lmdb_state *s = r->state;
     struct sw_datum d;
+
     int rc = sw_grow(&s->entry, sizeof *s->entry, r->count, &s->room, 4096,
                      "the list of records of an LMDB", err);
     if (rc)
@@ -131,6 +142,7 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
     rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
     if (rc)
         return sw_err_prefix(err, rc, "%s: record %lld", f->path, (long long)f->count);
+
     if (r->count == 0)
         s->like = d;
     if (d.kind != s->like.kind || d.has_label != s->like.has_label)
@@ -138,15 +150,18 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
                           "%s: record %lld differs in kind from the first one (pixels, floats or "
                           "encoded, with or without a label)",
                           f->path, (long long)f->count);
+
     if (d.has_label && d.label < 0)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: record %lld: label %d, expected 0 or more",
                           f->path, (long long)f->count, d.label);
+
     s->varies |= d.kind == SW_DATUM_ENCODED || d.channels != s->like.channels ||
                  d.height != s->like.height || d.width != s->like.width;
     if (d.label >= r->classes)
         r->classes = d.has_label ? (int64_t)d.label + 1 : 0;
     s->entry[r->count++] = (struct entry){value->mv_data, value->mv_size, d.label};
     f->count++;
+
     return SW_OK;
 }
 
@@ -157,6 +172,7 @@ static int walk_keys(struct sw_records *r, struct lmdb_file *f, struct sw_err *e
     MDB_val key, value;
     int rc = SW_OK;
     int code = mdb_dbi_open(f->txn, NULL, 0, &dbi);
+
     if (!code)
         code = mdb_cursor_open(f->txn, dbi, &cursor);
     if (!code)
@@ -171,6 +187,7 @@ static int walk_keys(struct sw_records *r, struct lmdb_file *f, struct sw_err *e
         rc = library_error(f, code, err);
     if (!rc && f->count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no records", f->path);
+
     return rc;
 }
 
@@ -184,16 +201,20 @@ static int set_fields(struct sw_records *r, const struct sw_format_args *args, s
             err, SW_ERR_UNSUPPORTED,
             "%s: images of floats have different sizes; float images cannot be resized",
             s->file[0].path);
+
     r->field[0] =
         (struct sw_field){"image", f32 ? SW_F32 : SW_U8, 3, {d->channels, d->height, d->width}};
+
     if (s->varies) {
         r->has_pictures = true;
         r->field[0].dim[0] = args->channels ? args->channels : d->channels ? d->channels : 3;
         r->field[0].dim[1] = r->field[0].dim[2] = 0;
     }
+
     r->field_count = 1;
     if (d->has_label)
         r->field[r->field_count++] = (struct sw_field){.name = "label", .dtype = SW_I32};
+
     return SW_OK;
 }
 
@@ -201,9 +222,11 @@ static int open_all(struct sw_records *r, const struct sw_files *files, struct s
 {
     struct lmdb_state *s = r->state;
     int rc = SW_OK;
+
     s->file = sw_calloc((size_t)files->count, sizeof *s->file);
     if (!s->file)
         return sw_err_nomem(err, "the list of LMDBs", (size_t)files->count * sizeof *s->file);
+
     for (int i = 0; !rc && i < files->count; i++) {
         struct lmdb_file *f = &s->file[s->count++];
         f->first = r->count;
@@ -211,6 +234,7 @@ static int open_all(struct sw_records *r, const struct sw_files *files, struct s
         if (!rc)
             rc = walk_keys(r, f, err);
     }
+
     return rc;
 }
 
@@ -223,6 +247,7 @@ static int lmdb_open(struct sw_records *r, const struct sw_format_args *args, st
 static void lmdb_close(struct sw_records *r)
 {
     struct lmdb_state *s = r->state;
+
     for (int i = 0; i < s->count; i++) {
         sw_mapped_forget(s->file[i].mapped);
         if (s->file[i].txn)
@@ -231,6 +256,7 @@ static void lmdb_close(struct sw_records *r)
             mdb_env_close(s->file[i].env);
         sw_free(s->file[i].path);
     }
+
     sw_free(s->file);
     sw_free(s->entry);
 }
@@ -249,11 +275,13 @@ static int lmdb_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct lmdb_state *s = r->state;
     int rc = SW_OK;
+
     for (int i = 0; i < s->count; i++) {
         rc = check_file(&s->file[i], err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -273,11 +301,13 @@ static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_dat
     const struct entry *e = &s->entry[record];
     struct sw_err why;
     int rc = sw_datum_parse(e->message, e->bytes, d, err);
+
     if (!rc && (d->kind != s->like.kind ||
                 (!s->varies && (d->channels != s->like.channels || d->height != s->like.height ||
                                 d->width != s->like.width))))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "its kind or size has changed since the LMDB was opened");
+
     const int whole = rc ? check_file(file_of(s, record), &why) : SW_OK;
     return whole ? sw_err_set(err, whole, "%s", why.text) : rc;
 }
@@ -295,16 +325,20 @@ static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *s
     const struct lmdb_state *s = r->state;
     const struct entry *e = &s->entry[record];
     struct sw_datum d;
+
     if (f == 1) {
         *out = &e->label;
         return SW_OK;
     }
+
     int rc = parse_again(s, record, &d, err);
     if (rc)
         return rc;
+
     *out = d.kind == SW_DATUM_F32 ? scratch : d.data;
     if (d.kind == SW_DATUM_F32)
         sw_datum_floats(e->message, e->bytes, d.floats, scratch);
+
     return SW_OK;
 }
 
@@ -313,16 +347,20 @@ static int lmdb_fetch_image(const struct sw_records *r, int64_t record, struct s
 {
     const struct lmdb_state *s = r->state;
     struct sw_datum d;
+
     int rc = parse_again(s, record, &d, err);
     if (rc)
         return rc;
+
     *out = (struct sw_picture){.data = d.data, .bytes = d.bytes, .encoded = true};
+
     if (d.kind == SW_DATUM_U8)
         *out = (struct sw_picture){.data = d.data,
                                    .bytes = d.bytes,
                                    .channels = d.channels,
                                    .height = d.height,
                                    .width = d.width};
+
     return SW_OK;
 }
 

@@ -54,29 +54,36 @@ static void list_variables(const struct sw_mat *m, struct sw_buf *out)
             sw_buf_printf(out, "%s%lld", k ? "x" : " ", (long long)v->dim[k]);
         sw_buf_add(out, ")");
     }
+
     sw_buf_add(out, m->count > 20 ? ", ..." : "");
 }
 
 static int no_fields(const struct sw_mat *m, struct sw_err *err)
 {
     struct sw_buf list = {0};
+
     list_variables(m, &list);
+
     int rc =
         sw_err_set(err, SW_ERR_INVALID,
                    "fields is not set; list the variables to use, for example fields = image:%s; "
                    "%s has %s",
                    m->count ? m->variable[0].name : "X", m->what, sw_buf_text(&list));
     sw_buf_fini(&list);
+
     return rc;
 }
 
 static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *err)
 {
     struct sw_buf list = {0};
+
     list_variables(m, &list);
+
     int rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no variable %s; the file has %s", m->what, name,
                         sw_buf_text(&list));
     sw_buf_fini(&list);
+
     return rc;
 }
 
@@ -84,26 +91,33 @@ static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *
 static int take_names(struct sw_records *r, const struct mat_conf *conf, struct sw_err *err)
 {
     struct mat_state *s = r->state;
+
     if (conf->fields.count > SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID, "fields: %d items; the limit is %d",
                           conf->fields.count, SW_MAX_FIELDS);
+
     for (int f = 0; f < conf->fields.count; f++) {
         const char *text = conf->fields.items[f], *colon = strchr(text, ':');
         struct mat_field *field = &s->field[f];
+
         if (!colon || colon == text || !colon[1])
             return sw_err_set(err, SW_ERR_INVALID,
                               "fields: '%s', expected NAME:VARIABLE, such as image:I_tr", text);
+
         const int bytes = (int)(colon - text);
         field->name = sw_format("%.*s", bytes, text);
         if (!field->name)
             return sw_err_nomem(err, "the name of a field", (size_t)bytes);
+
         field->variable = colon + 1;
         for (int k = 0; k < f; k++) {
             if (!strcmp(field->name, s->field[k].name))
                 return sw_err_set(err, SW_ERR_INVALID, "fields: duplicate field %s", field->name);
         }
+
         r->field_count = f + 1;
     }
+
     return SW_OK;
 }
 
@@ -123,22 +137,27 @@ static struct layout lay_out(const struct mat_conf *conf, const struct sw_mat_va
                       (conf->records == RECORDS_AUTO && (v->ndim > 2 || row_of_labels));
     const int axis = last ? v->ndim - 1 : 0;
     int64_t step[SW_MAT_MAX_DIMS] = {0}, run = 1;
+
     for (int i = 0; i < v->ndim; i++) {
         step[i] = run;
         run *= v->dim[i];
     }
+
     l.records = v->dim[axis];
     l.record_step = step[axis];
+
     /* MATLAB stores images as height x width x channels; the field is channels, height, width. */
     const int left = v->ndim - 1;
     for (int i = 0; i < v->ndim; i++) {
         if (i == axis)
             continue;
+
         const int place = l.ndim++;
         const int to = left == 3 ? (place + 1) % 3 : place;
         l.dim[to] = v->dim[i];
         l.step[to] = step[i];
     }
+
     return l;
 }
 
@@ -149,6 +168,7 @@ static int set_field(struct sw_records *r, int f, const struct mat_conf *conf,
     const struct mat_state *s = r->state;
     struct sw_field *to = &r->field[f];
     int64_t count = 1;
+
     for (int i = 0; i < l->ndim; i++)
         count *= l->dim[i];
     *to = (struct sw_field){.name = s->field[f].name, .dtype = SW_F32, .ndim = l->ndim};
@@ -159,17 +179,21 @@ static int set_field(struct sw_records *r, int f, const struct mat_conf *conf,
             return sw_err_set(err, SW_ERR_FORMAT,
                               "variable %s: %lld values per record, expected one label", v->name,
                               (long long)count);
+
         return SW_OK;
     }
+
     if (l->ndim > SW_MAX_FIELD_DIMS)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "variable %s: records have %d dimensions; the limit is 4", v->name,
                           l->ndim);
+
     if (v->is_u8 && v->ndim > 2)
         to->dtype = SW_U8;
     memcpy(to->dim, l->dim, sizeof to->dim);
     if (strcmp(to->name, "image") != 0 || l->ndim == 3)
         return SW_OK;
+
     to->ndim = 3;
     memset(to->dim, 0, sizeof to->dim);
     if (l->ndim == 2 && !conf->shape) {
@@ -177,6 +201,7 @@ static int set_field(struct sw_records *r, int f, const struct mat_conf *conf,
         memcpy(to->dim + 1, l->dim, 2 * sizeof *l->dim);
         return SW_OK;
     }
+
     return sw_shape_read(conf->shape, count, to->dim, err);
 }
 
@@ -196,10 +221,12 @@ static int put_label(struct sw_records *r, const struct mat_conf *conf,
     const double label = x - (double)conf->first_label;
     if (!(label >= 0 && label < INT32_MAX && floor(label) == label))
         return bad_value(v, record, x, "a class: an integer of at least first_label", err);
+
     const int32_t value = (int32_t)label;
     memcpy(out, &value, sizeof value);
     if (value >= r->classes)
         r->classes = (int64_t)value + 1;
+
     return SW_OK;
 }
 
@@ -207,10 +234,12 @@ static int put_label(struct sw_records *r, const struct mat_conf *conf,
 static int64_t offset_of(const struct layout *l, int64_t k)
 {
     int64_t at = 0;
+
     for (int i = l->ndim - 1; i >= 0; i--) {
         at += k % l->dim[i] * l->step[i];
         k /= l->dim[i];
     }
+
     return at;
 }
 
@@ -230,22 +259,28 @@ static int put_record(struct sw_records *r, int f, const struct mat_conf *conf,
     const struct sw_mat_values *x = &m->values;
     const struct sw_field *field = &r->field[f];
     const int64_t count = sw_field_count(field), first = record * m->layout.record_step;
+
     if (field->dtype == SW_I32)
         return put_label(r, conf, v, record, sw_mat_value(x, first), out, err);
+
     for (int64_t k = 0; k < count; k++) {
         const double value = sw_mat_value(x, first + offset_of(&m->layout, k));
+
         if (field->dtype == SW_U8) {
             if (!(value >= 0 && value <= 255))
                 return bad_value(v, record, value, "0 to 255", err);
             out[k] = (unsigned char)value;
             continue;
         }
+
         if (!(fabs(value) <= (double)FLT_MAX))
             return bad_value(v, record, value, "a finite number in the range of 32-bit floats",
                              err);
+
         const float rounded = (float)value;
         memcpy(out + (size_t)k * sizeof rounded, &rounded, sizeof rounded);
     }
+
     return SW_OK;
 }
 
@@ -255,19 +290,24 @@ static int append_values(struct sw_records *r, int f, const struct mat_conf *con
 {
     const int64_t records = m->layout.records;
     struct mat_field *field = &((struct mat_state *)r->state)->field[f];
+
     field->bytes = sw_field_bytes(&r->field[f]);
+
     unsigned char *grown =
         sw_realloc_array(field->data, (size_t)(r->count + records), field->bytes);
     if (!grown)
         return sw_err_nomem(err, "values of a .mat file",
                             (size_t)(r->count + records) * field->bytes);
+
     field->data = grown;
+
     int rc = SW_OK;
     for (int64_t i = 0; i < records; i++) {
         rc = put_record(r, f, conf, m, i, field->data + (size_t)(r->count + i) * field->bytes, err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -282,25 +322,31 @@ static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
     const struct mat_field *field = &((struct mat_state *)r->state)->field[f];
     const struct sw_mat_variable *v = sw_mat_find(m, field->variable);
     const struct sw_field before = r->field[f];
+
     if (!v)
         return no_variable(m, field->variable, err);
+
     struct matrix matrix = {.variable = v, .layout = lay_out(conf, v, field)};
     const int64_t rows = matrix.layout.records;
     int rc = sw_mat_read(m, v, &matrix.values, err);
     if (rc)
         return rc;
+
     rc = set_field(r, f, conf, v, &matrix.layout, err);
     if (!rc && r->count > 0 && !same_field(&before, &r->field[f]))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "variable %s: shape or type differs from that in the first file", v->name);
+
     if (!rc && (v->count == 0 || (f > 0 && rows != *records)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "variable %s: %lld records, expected %s", v->name,
                         (long long)rows,
                         v->count == 0 ? "at least one" : "as many as in the first field");
+
     if (!rc)
         rc = append_values(r, f, conf, &matrix, err);
     *records = rows;
     sw_mat_values_fini(&matrix.values);
+
     return rc ? sw_err_prefix(err, rc, "%s", m->what) : SW_OK;
 }
 
@@ -312,9 +358,11 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
     struct sw_blob blob = {0};
     struct sw_mat m = {0};
     int64_t records = 0;
+
     int rc = sw_blob_open_whole(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
+
     rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
     m.max_bytes = blob.max_bytes;
     if (!rc && r->field_count == 0)
@@ -325,6 +373,7 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
         r->count += records;
     sw_mat_close(&m);
     sw_blob_close(&blob);
+
     return rc;
 }
 
@@ -332,20 +381,24 @@ static int mat_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct mat_conf *conf = args->conf;
     const struct sw_files *files = args->files;
+
     int rc = take_names(r, conf, err);
     if (rc)
         return rc;
+
     for (int i = 0; i < files->count; i++) {
         rc = read_file(r, conf, files->path[i], err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
 static void mat_close(struct sw_records *r)
 {
     struct mat_state *s = r->state;
+
     for (int f = 0; f < SW_MAX_FIELDS; f++) {
         sw_free(s->field[f].name);
         sw_free(s->field[f].data);

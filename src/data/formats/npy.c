@@ -42,6 +42,7 @@ static int check_items(const struct sw_strings *fields, struct sw_err *err)
                               "fields: '%s', expected NAME:FILE, such as text:captions.npy",
                               fields->items[i]);
     }
+
     return SW_OK;
 }
 
@@ -51,13 +52,16 @@ static int own_name(struct npy_state *s, const char *item, size_t n, const char 
     char *name = sw_format("%.*s", (int)n, item);
     if (!name)
         return sw_err_nomem(err, "the name of a field", n + 1);
+
     s->name[s->names++] = name;
     *out = name;
+
     for (int f = 0; f < s->count; f++) {
         if (!strcmp(s->column[f].field.name, name))
             return sw_err_set(err, SW_ERR_INVALID, "fields: %s is already defined by the key %s",
                               name, f == 0 ? "paths" : "labels");
     }
+
     return SW_OK;
 }
 
@@ -67,6 +71,7 @@ static int add_column(struct npy_state *s, const char *name, const struct sw_fil
     if (s->count == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields in a record",
                           SW_MAX_FIELDS);
+
     int rc = sw_column_open(&s->column[s->count], name, files, shape, s->max_bytes, err);
     s->count += rc == SW_OK;
     return rc;
@@ -76,10 +81,13 @@ static int open_column(struct npy_state *s, const char *name, const struct sw_st
                        const char *key, struct sw_err *err)
 {
     struct sw_files files = {0};
+
     int rc = sw_files_expand(&files, paths, key, err);
     if (rc)
         goto out;
+
     rc = add_column(s, name, &files, NULL, err);
+
 out:
     sw_files_fini(&files);
     return rc;
@@ -93,19 +101,23 @@ static int open_named(struct npy_state *s, const struct sw_strings *fields, int 
     const char *name = NULL, *item = fields->items[i];
     const size_t bytes = (size_t)(cut(item) - item);
     int count = 0;
+
     if (s->names == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields in a record",
                           SW_MAX_FIELDS);
+
     int rc = own_name(s, item, bytes, &name, err);
     for (int k = i; !rc && k < fields->count; k++) {
         if (strncmp(fields->items[k], item, bytes + 1) != 0)
             continue;
+
         if (count == MAX_NAMED)
             rc = sw_err_set(err, SW_ERR_INVALID, "fields: more than %d files for %s; use a pattern",
                             MAX_NAMED, name);
         else
             n.path[count++] = fields->items[k] + bytes + 1;
     }
+
     n.list = (struct sw_strings){n.path, count};
     return rc ? rc : open_column(s, name, &n.list, "fields", err);
 }
@@ -113,10 +125,12 @@ static int open_named(struct npy_state *s, const struct sw_strings *fields, int 
 static bool is_first(const struct sw_strings *fields, int i)
 {
     const size_t bytes = (size_t)(cut(fields->items[i]) - fields->items[i]) + 1;
+
     for (int k = 0; k < i; k++) {
         if (!strncmp(fields->items[k], fields->items[i], bytes))
             return false;
     }
+
     return true;
 }
 
@@ -124,22 +138,27 @@ static int npy_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct npy_conf *conf = args->conf;
     struct npy_state *s = r->state;
+
     s->max_bytes = r->max_bytes;
+
     int rc = check_items(&conf->fields, err);
     if (!rc)
         rc = add_column(s, "image", args->files, conf->shape, err);
     if (!rc && conf->labels.count)
         rc = open_column(s, "label", &conf->labels, "labels", err);
+
     for (int i = 0; !rc && i < conf->fields.count; i++) {
         if (is_first(&conf->fields, i))
             rc = open_named(s, &conf->fields, i, err);
     }
+
     return rc ? rc : sw_columns_join(r, s->column, s->count, err);
 }
 
 static void npy_close(struct sw_records *r)
 {
     struct npy_state *s = r->state;
+
     for (int f = 0; f < s->count; f++)
         sw_column_close(&s->column[f]);
     for (int i = 0; i < s->names; i++)

@@ -27,6 +27,7 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
     if (s->count == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID,
                           "more than %d arrays; select some with the key fields", SW_MAX_FIELDS);
+
     char *own = sw_format("%.*s", (int)name_bytes, name),
          *array = sw_format("%.*s", (int)member_bytes, member);
     int rc = own && array ? SW_OK : sw_err_nomem(err, "the name of a field", name_bytes);
@@ -34,19 +35,23 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
         if (!strcmp(s->name[f], own))
             rc = sw_err_set(err, SW_ERR_INVALID, "fields: duplicate field %s", own);
     }
+
     if (!rc)
         rc = sw_column_open_members(&s->column[s->count], own, s->zip, s->zips, array, shape, err);
     sw_free(array);
+
     if (rc)
         sw_free(own);
     else
         s->name[s->count++] = own;
+
     return rc;
 }
 
 static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < conf->fields.count; i++) {
         const char *item = conf->fields.items[i], *colon = strchr(item, ':');
         const char *member = colon ? colon + 1 : item;
@@ -58,6 +63,7 @@ static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct s
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -65,15 +71,18 @@ static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct s
 static int add_members(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; !rc && i < s->zip[0].count; i++) {
         const char *name = s->zip[0].member[i].name;
         const size_t bytes = strlen(name);
         if (bytes > 4 && !strcmp(name + bytes - 4, ".npy"))
             rc = add_field(s, name, bytes - 4, name, bytes - 4, conf->shape, err);
     }
+
     if (!rc && s->count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no arrays (members that end in .npy)",
                         s->zip[0].file.path);
+
     return rc;
 }
 
@@ -81,13 +90,16 @@ static int open_archives(struct npz_state *s, const struct sw_files *files, uint
                          struct sw_err *err)
 {
     int rc = SW_OK;
+
     s->zip = sw_calloc((size_t)files->count, sizeof *s->zip);
     if (!s->zip)
         return sw_err_nomem(err, "a list of archives", (size_t)files->count * sizeof *s->zip);
+
     for (int i = 0; !rc && i < files->count; i++) {
         rc = sw_zip_open(&s->zip[i], files->path[i], max_bytes, err);
         s->zips += rc == SW_OK;
     }
+
     return rc;
 }
 
@@ -104,13 +116,16 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct npz_conf *conf = args->conf;
     struct npz_state *s = r->state;
+
     int rc = open_archives(s, args->files, r->max_bytes, err);
     if (rc)
         goto out;
     rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
     if (rc)
         goto out;
+
     rc = sw_columns_join(r, s->column, s->count, err);
+
 out:
     close_archives(s);
     return rc;
@@ -119,10 +134,12 @@ out:
 static void npz_close(struct sw_records *r)
 {
     struct npz_state *s = r->state;
+
     for (int f = 0; f < s->count; f++) {
         sw_column_close(&s->column[f]);
         sw_free(s->name[f]);
     }
+
     close_archives(s);
 }
 

@@ -52,12 +52,15 @@ static int is_array(const struct sw_files *files, bool *answer, struct sw_err *e
 {
     struct sw_blob b;
     char head[6];
+
     int rc = sw_blob_open(&b, files->path[0], 0, err);
     if (rc)
         return rc;
+
     rc = sw_blob_head(&b, head, sizeof head, err);
     *answer = !rc && !memcmp(head, "\x93NUMPY", sizeof head);
     sw_blob_close(&b);
+
     return rc == SW_ERR_FORMAT ? SW_OK : rc; /* too short for an array */
 }
 
@@ -65,11 +68,13 @@ static int visit_files(const struct sw_files *files, uint64_t max_bytes, sw_line
                        void *user, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < files->count; i++) {
         rc = sw_lines_visit(files->path[i], max_bytes, visit, user, err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -83,6 +88,7 @@ static int take_bag(void *bags, const char *path, int64_t number, char *text, st
 static int cut_line(char *text, char *column[LIST_COLUMNS])
 {
     int n = 0;
+
     for (char *at = text; at && n <= LIST_COLUMNS; n++) {
         if (n < LIST_COLUMNS)
             column[n] = at;
@@ -90,6 +96,7 @@ static int cut_line(char *text, char *column[LIST_COLUMNS])
         if (at)
             *at++ = '\0';
     }
+
     return n;
 }
 
@@ -99,6 +106,7 @@ static int take_list_line(void *user, const char *path, int64_t number, char *te
     struct reading *in = user;
     char *column[LIST_COLUMNS] = {NULL};
     const int columns = cut_line(text, column);
+
     if (number == 1 && !in->columns)
         in->columns = columns;
     if (columns != in->columns || columns > LIST_COLUMNS || !*column[LIST_PATH])
@@ -107,6 +115,7 @@ static int take_list_line(void *user, const char *path, int64_t number, char *te
                           "path, tags, labels",
                           path, (long long)number, *text ? columns : 0,
                           in->columns > LIST_COLUMNS ? LIST_COLUMNS : in->columns);
+
     int rc = SW_OK;
     if (in->root)
         rc = sw_picture_files_add_below(&in->s->files, in->root, column[LIST_PATH], 0, err);
@@ -114,6 +123,7 @@ static int take_list_line(void *user, const char *path, int64_t number, char *te
         rc = sw_bags_add(in->tags, column[LIST_TAGS], err);
     if (!rc && in->labels && columns > LIST_LABELS)
         rc = sw_bags_add(in->labels, column[LIST_LABELS], err);
+
     return rc ? sw_err_prefix(err, rc, "%s:%lld", path, (long long)number) : SW_OK;
 }
 
@@ -123,6 +133,7 @@ static int next_field(struct sw_records *r, enum kind kind, const char *name, en
 {
     struct pairs_state *s = r->state;
     const int f = r->field_count++;
+
     s->kind[f] = kind;
     r->field[f] = (struct sw_field){.name = name, .dtype = dtype};
     return f;
@@ -133,9 +144,11 @@ static int add_array(struct sw_records *r, const char *name, const struct sw_fil
 {
     struct pairs_state *s = r->state;
     const int f = next_field(r, ARRAY, name, SW_F32);
+
     int rc = sw_column_open(&s->column[f], name, files, shape, r->max_bytes, err);
     if (rc)
         return rc;
+
     r->field[f] = s->column[f].field;
     return rc;
 }
@@ -148,6 +161,7 @@ static int read_lists(struct sw_records *r, const struct pairs_conf *conf,
                          .tags = conf->tags.count ? NULL : &s->tags,
                          .labels = conf->labels.count ? NULL : &s->labels};
     int rc = SW_OK;
+
     for (int i = 0; !rc && i < lists->count; i++) {
         char *root = conf->root ? sw_strdup(conf->root) : sw_folder_of(lists->path[i]);
         in.root = root;
@@ -155,9 +169,11 @@ static int read_lists(struct sw_records *r, const struct pairs_conf *conf,
                   : sw_err_nomem(err, "the name of a folder", 0);
         sw_free(root);
     }
+
     if (!rc && s->files.count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: is empty; expected the path of an image in each line", lists->path[0]);
+
     return rc;
 }
 
@@ -166,28 +182,35 @@ static int open_images(struct sw_records *r, const struct sw_format_args *args, 
     const struct pairs_conf *conf = args->conf;
     struct pairs_state *s = r->state;
     bool array = false;
+
     int rc = is_array(args->files, &array, err);
     if (rc)
         return rc;
+
     if (array) {
         rc = add_array(r, "image", args->files, conf->shape, err);
         r->count = s->column[0].records;
         return rc;
     }
+
     rc = read_lists(r, conf, args->files, err);
     sw_picture_files_fields(&s->files, args, r);
     s->kind[0] = IMAGE;
     r->field_count = 1;
+
     return rc;
 }
 
 static int open_text(struct sw_records *r, const struct sw_strings *paths, struct sw_err *err)
 {
     struct sw_files files = {0};
+
     int rc = sw_files_expand(&files, paths, "text", err);
     if (rc)
         goto out;
+
     rc = add_array(r, "text", &files, NULL, err);
+
 out:
     sw_files_fini(&files);
     return rc;
@@ -200,6 +223,7 @@ static int open_side(struct sw_records *r, const char *name, const struct sw_str
     const char *key = bags == &((struct pairs_state *)r->state)->tags ? "tags" : "labels";
     struct sw_files files = {0};
     bool array = false;
+
     int rc = sw_files_expand(&files, paths, key, err);
     if (rc)
         goto out;
@@ -210,9 +234,11 @@ static int open_side(struct sw_records *r, const char *name, const struct sw_str
                : visit_files(&files, r->max_bytes, take_bag, bags, err);
     if (rc)
         goto out;
+
     if (!array && bags->count != r->count)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has %lld lines, expected %lld, one per record",
                         files.path[0], (long long)bags->count, (long long)r->count);
+
 out:
     sw_files_fini(&files);
     return rc;
@@ -224,9 +250,11 @@ static int read_vocabulary(struct sw_vocabulary *v, const char *path, uint64_t m
                            struct sw_err *err)
 {
     struct sw_blob b;
+
     int rc = sw_blob_open_whole(&b, path, max_bytes, err);
     if (rc)
         return rc;
+
     rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
     sw_blob_close(&b);
     return rc;
@@ -239,11 +267,14 @@ static int count_others(struct sw_records *r, const struct pairs_conf *conf, str
 {
     struct sw_files files = {0};
     struct reading in = {.s = r->state, .tags = met};
+
     int rc = sw_files_expand(&files, &conf->vocabulary_from, "vocabulary_from", err);
     if (rc)
         goto out;
+
     rc = conf->tags.count ? visit_files(&files, r->max_bytes, take_bag, met, err)
                           : visit_files(&files, r->max_bytes, take_list_line, &in, err);
+
 out:
     sw_files_fini(&files);
     return rc;
@@ -254,13 +285,17 @@ static int make_vocabulary(struct sw_records *r, const struct pairs_conf *conf,
 {
     struct pairs_state *s = r->state;
     struct sw_bags others = {0};
+
     if (conf->vocabulary)
         return read_vocabulary(v, conf->vocabulary, r->max_bytes, err);
+
     int rc = conf->vocabulary_from.count ? count_others(r, conf, &others, err) : SW_OK;
     if (rc)
         goto out;
+
     rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
                             conf->max_tokens, NULL, err);
+
 out:
     sw_bags_fini(&others);
     return rc;
@@ -272,11 +307,13 @@ static int number_tags(struct pairs_state *s, const struct sw_vocabulary *v, str
     int32_t *number = sw_calloc(words + 1, sizeof *number);
     if (!number)
         return sw_err_nomem(err, "the numbers of tags", words * sizeof *number);
+
     for (int32_t w = 0; w < s->tags.words.count; w++) {
         size_t n = 0;
         const char *word = sw_lexicon_word(&s->tags.words, w, &n);
         number[w] = sw_vocabulary_find(v, word, n);
     }
+
     sw_bags_number(&s->tags, number);
     sw_free(number);
     return SW_OK;
@@ -287,18 +324,21 @@ static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int6
 {
     struct pairs_state *s = r->state;
     struct sw_vocabulary v = {.unknown = -1, .line_end = -1};
+
     int rc = make_vocabulary(r, conf, &v, err);
     if (rc)
         goto out;
     rc = number_tags(s, &v, err);
     if (rc)
         goto out;
+
     const int f = next_field(r, TAGS, "tags", SW_I32);
     const int64_t most = sw_bags_most(&s->tags);
     r->field[f].ndim = 1;
     r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
     r->naming = sw_vocabulary_identity(&v);
     *tokens = sw_vocabulary_count(&v);
+
 out:
     sw_vocabulary_fini(&v);
     return rc;
@@ -309,8 +349,10 @@ out:
 static int check_single(const struct sw_records *r, struct sw_err *err)
 {
     const struct pairs_state *s = r->state;
+
     for (int64_t i = 0; i < r->count; i++) {
         int64_t n = 0;
+
         sw_bags_get(&s->labels, i, &n);
         if (n != 1)
             return sw_err_set(
@@ -319,6 +361,7 @@ static int check_single(const struct sw_records *r, struct sw_err *err)
                 "labels",
                 (long long)i, (long long)n);
     }
+
     return SW_OK;
 }
 
@@ -328,6 +371,7 @@ static int check_listed(const struct sw_bags *b, int listed, struct sw_err *err)
     for (int64_t i = 0; listed && b->words.count > listed && i < b->count; i++) {
         int64_t n = 0;
         const int32_t *id = sw_bags_get(b, i, &n);
+
         for (int64_t k = 0; k < n; k++) {
             if (id[k] >= listed)
                 return sw_err_set(err, SW_ERR_FORMAT,
@@ -335,6 +379,7 @@ static int check_listed(const struct sw_bags *b, int listed, struct sw_err *err)
                                   (long long)i, sw_lexicon_word(&b->words, id[k], NULL));
         }
     }
+
     return SW_OK;
 }
 
@@ -344,10 +389,12 @@ static int finish_labels(struct sw_records *r, const struct pairs_conf *conf, st
     int32_t *number = NULL;
     uint64_t naming = 0;
     int rc = check_listed(&s->labels, conf->classes.count, err);
+
     if (!rc)
         rc = sw_classes_number(&s->labels.words,
                                conf->classes.count ? SW_CLASSES_LISTED : SW_CLASSES_NUMBERED,
                                &number, &r->classes, &naming, err);
+
     if (!rc)
         sw_bags_number(&s->labels, number);
     sw_free(number);
@@ -357,11 +404,13 @@ static int finish_labels(struct sw_records *r, const struct pairs_conf *conf, st
         rc = sw_err_set(err, SW_ERR_FORMAT, "no record has a label");
     if (rc)
         return rc;
+
     const int f = next_field(r, conf->label_sets ? LABEL_SET : LABEL, "label",
                              conf->label_sets ? SW_F32 : SW_I32);
     r->field[f].ndim = conf->label_sets;
     r->field[f].dim[0] = conf->label_sets ? r->classes : 0;
     r->naming = r->naming * 31 + naming;
+
     return SW_OK;
 }
 
@@ -370,18 +419,21 @@ static int finish_labels(struct sw_records *r, const struct pairs_conf *conf, st
 static int check_rows(const struct sw_records *r, struct sw_err *err)
 {
     const struct pairs_state *s = r->state;
+
     for (int f = 0; f < r->field_count; f++) {
         const struct sw_column *c = &s->column[f];
         if (s->kind[f] == ARRAY && c->records != r->count)
             return sw_err_set(
                 err, SW_ERR_FORMAT, "%s: field %s has %lld records, expected %lld, one per image",
                 c->array[0].what, r->field[f].name, (long long)c->records, (long long)r->count);
+
         if (s->kind[f] == ARRAY && !strcmp(r->field[f].name, "tags") &&
             (r->field[f].dtype != SW_I32 || r->field[f].ndim != 1))
             return sw_err_set(err, SW_ERR_FORMAT,
                               "%s: expected a row of integers for each record, padded with -1",
                               c->array[0].what);
     }
+
     return SW_OK;
 }
 
@@ -391,6 +443,7 @@ static int open_sides(struct sw_records *r, const struct sw_format_args *args, i
     const struct pairs_conf *conf = args->conf;
     struct pairs_state *s = r->state;
     int rc = sw_classes_list(&s->labels.words, &conf->classes, "classes", err);
+
     if (!rc)
         rc = open_images(r, args, err);
     if (!rc && conf->text.count)
@@ -401,12 +454,14 @@ static int open_sides(struct sw_records *r, const struct sw_format_args *args, i
         rc = finish_tags(r, conf, tokens, err);
     if (!rc && conf->labels.count)
         rc = open_side(r, "label", &conf->labels, &s->labels, err);
+
     if (!rc && s->labels.count) {
         rc = finish_labels(r, conf, err);
         rc = rc ? sw_err_prefix(err, rc, "%s",
                                 conf->labels.count ? conf->labels.items[0] : args->files->path[0])
                 : SW_OK;
     }
+
     for (int f = 0; !rc && f < r->field_count; f++)
         r->classes = s->column[f].classes ? s->column[f].classes : r->classes;
     return rc ? rc : check_rows(r, err);
@@ -415,6 +470,7 @@ static int open_sides(struct sw_records *r, const struct sw_format_args *args, i
 static int pairs_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     int64_t tokens = 0;
+
     int rc = open_sides(r, args, &tokens, err);
     if (rc || !tokens)
         return rc;
@@ -423,12 +479,14 @@ static int pairs_open(struct sw_records *r, const struct sw_format_args *args, s
     r->files = args->files->count;
     r->where = first ? sw_format("%lld distinct tags, %s", (long long)tokens, first) : NULL;
     sw_free(first);
+
     return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
 }
 
 static void pairs_close(struct sw_records *r)
 {
     struct pairs_state *s = r->state;
+
     for (int f = 0; f < SW_MAX_FIELDS; f++)
         sw_column_close(&s->column[f]);
     sw_picture_files_fini(&s->files);
@@ -448,6 +506,7 @@ static void fill_set(const struct sw_bags *b, int64_t record, float *out, int64_
 {
     int64_t n = 0;
     const int32_t *id = sw_bags_get(b, record, &n);
+
     memset(out, 0, (size_t)classes * sizeof *out);
     for (int64_t k = 0; k < n; k++)
         out[id[k]] = 1;
@@ -458,21 +517,25 @@ static int pairs_fetch(const struct sw_records *r, int64_t record, int f, void *
 {
     const struct pairs_state *s = r->state;
     int64_t n;
+
     *out = scratch;
     if (s->kind[f] == ARRAY)
         return sw_column_fetch(&s->column[f], record, scratch, out, err);
+
     if (s->kind[f] == TAGS)
         fill_tags(&s->tags, record, scratch, r->field[f].dim[0]);
     else if (s->kind[f] == LABEL_SET)
         fill_set(&s->labels, record, scratch, r->classes);
     else
         *out = sw_bags_get(&s->labels, record, &n);
+
     return SW_OK;
 }
 
 static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     const struct pairs_state *s = r->state;
+
     if (s->kind[0] == IMAGE)
         sw_picture_files_locate(r, record, out);
     else

@@ -31,9 +31,11 @@ static int take_fields(struct sw_records *r, const struct sw_shard *s, int64_t c
     if (s->field_count > SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s: has %d fields; the limit is %d", s->path,
                           s->field_count, SW_MAX_FIELDS);
+
     for (int f = 0; f < s->field_count; f++) {
         const struct sw_shard_field *from = &s->field[f];
         struct sw_field *to = &r->field[f];
+
         *to = (struct sw_field){.name = from->name, .dtype = from->dtype, .ndim = from->ndim};
         memcpy(to->dim, from->dim, sizeof from->dim);
         if (from->kind != SW_SHARD_PICTURE)
@@ -42,11 +44,13 @@ static int take_fields(struct sw_records *r, const struct sw_shard *s, int64_t c
             return sw_err_set(err, SW_ERR_UNSUPPORTED,
                               "%s: both %s and %s are images; the limit is one image field",
                               s->path, r->field[r->picture_field].name, from->name);
+
         r->has_pictures = true;
         r->picture_field = f;
         if (channels)
             to->dim[0] = channels;
     }
+
     r->field_count = s->field_count;
     return SW_OK;
 }
@@ -57,9 +61,11 @@ static int match_fields(struct sw_records *r, const struct sw_shard *first,
                         const struct sw_shard *s, struct sw_err *err)
 {
     bool same = s->field_count == first->field_count;
+
     for (int f = 0; same && f < s->field_count; f++) {
         const struct sw_shard_field *a = &first->field[f], *b = &s->field[f];
         const bool is_image = a->kind == SW_SHARD_PICTURE;
+
         same = !strcmp(a->name, b->name) && a->kind == b->kind && a->dtype == b->dtype &&
                a->ndim == b->ndim;
         for (int i = 0; same && i < a->ndim; i++) {
@@ -68,8 +74,10 @@ static int match_fields(struct sw_records *r, const struct sw_shard *first,
                 r->field[f].dim[i] = 0;
         }
     }
+
     if (same)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_FORMAT, "%s: its fields differ from those of %s", s->path,
                       first->path);
 }
@@ -78,14 +86,17 @@ static int open_files(struct sw_records *r, const struct sw_files *files, int64_
                       struct sw_err *err)
 {
     struct shard_state *s = r->state;
+
     s->file = sw_calloc((size_t)files->count, sizeof *s->file);
     if (!s->file)
         return sw_err_nomem(err, "the list of shards", (size_t)files->count * sizeof *s->file);
+
     for (int i = 0; i < files->count; i++) {
         struct shard_file *f = &s->file[i];
         int rc = sw_shard_open(&f->shard, files->path[i], r->max_bytes, err);
         if (rc)
             return rc;
+
         s->count++;
         f->first = r->count;
         r->count += f->shard.records;
@@ -96,6 +107,7 @@ static int open_files(struct sw_records *r, const struct sw_files *files, int64_
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -104,6 +116,7 @@ static int shard_open(struct sw_records *r, const struct sw_format_args *args, s
     int rc = open_files(r, args->files, args->channels, err);
     if (rc)
         return rc;
+
     r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
     return r->origin ? SW_OK : sw_err_nomem(err, "the origin of a shard", 0);
 }
@@ -123,6 +136,7 @@ static const struct shard_file *file_of(const struct sw_records *r, int64_t reco
 {
     const struct shard_state *s = r->state;
     int low = 0, high = s->count - 1;
+
     while (low < high) {
         const int middle = low + (high - low + 1) / 2;
         if (s->file[middle].first <= record)
@@ -130,6 +144,7 @@ static const struct shard_file *file_of(const struct sw_records *r, int64_t reco
         else
             high = middle - 1;
     }
+
     return &s->file[low];
 }
 
@@ -138,9 +153,11 @@ static int shard_fetch(const struct sw_records *r, int64_t record, int f, void *
 {
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
+
     int rc = sw_shard_read(&file->shard, record - file->first, f, &v, err);
     if (rc)
         return rc;
+
     *out = v.data;
     return rc;
 }
@@ -150,9 +167,11 @@ static int shard_fetch_image(const struct sw_records *r, int64_t record, struct 
 {
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
+
     int rc = sw_shard_read(&file->shard, record - file->first, r->picture_field, &v, err);
     if (rc)
         return rc;
+
     *out = (struct sw_picture){v.encoded, v.data, v.bytes, v.channels, v.height, v.width};
     return rc;
 }
@@ -161,11 +180,13 @@ static int shard_check(const struct sw_records *r, struct sw_err *err)
 {
     const struct shard_state *s = r->state;
     int rc = SW_OK;
+
     for (int i = 0; i < s->count; i++) {
         rc = sw_shard_whole(&s->file[i].shard, err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 

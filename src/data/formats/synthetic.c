@@ -76,26 +76,32 @@ static int make_tables(struct synthetic_state *s, int64_t width, struct sw_err *
     static const double cycles[WAVES] = {1,   1.25, 1.5, 2,
                                          2.5, 3,    3.5, 4}; /* periods across the image */
     size_t bytes = NOISE_BYTES + (size_t)width;
+
     for (int i = 0; i < WAVES; i++) {
         s->wave[i].period = (uint32_t)lrint((double)width / cycles[i]);
         if (s->wave[i].period < MIN_PERIOD)
             s->wave[i].period = MIN_PERIOD;
         bytes += s->wave[i].period + (size_t)width;
     }
+
     s->tables = sw_os()->alloc(bytes);
     if (!s->tables)
         return sw_err_nomem(err, "tables of synthetic images", bytes);
+
     s->noise = s->tables;
+
     unsigned char *at = s->tables + NOISE_BYTES + width;
     for (int i = 0; i < WAVES; i++) {
         s->wave[i].table = at;
         at += s->wave[i].period + width;
         fill_wave(&s->wave[i], width);
     }
+
     for (int64_t i = 0; i < NOISE_BYTES + width; i++) {
         const uint64_t word = sw_mix64(s->class_key + (uint64_t)i) >> 32;
         s->noise[i] = (unsigned char)(word * (NOISE_TOP + 1) >> 32);
     }
+
     return SW_OK;
 }
 
@@ -110,9 +116,11 @@ static int open_images(struct sw_records *r, const struct sw_format_args *args, 
         return sw_err_set(err, SW_ERR_INVALID,
                           "channels x height x width = %lldx%lldx%lld exceeds 2 GiB per image",
                           (long long)c, (long long)y, (long long)x);
+
     r->field[IMAGE] = (struct sw_field){"image", SW_U8, 3, {c, y, x}};
     r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
     r->field_count = 2;
+
     return make_tables(r->state, x, err);
 }
 
@@ -120,6 +128,7 @@ static void add_words(struct sw_records *r, const struct sw_format_args *args)
 {
     const struct synthetic_conf *conf = args->conf;
     const int64_t words = choose(conf->words, args->implied.words, 100);
+
     r->field[TEXT] = (struct sw_field){"text", SW_F32, 1, {words}};
     r->field[TAGS] = (struct sw_field){"tags", SW_I32, 1, {conf->tags}};
     r->field_count = 4;
@@ -130,6 +139,7 @@ static void open_sequences(struct sw_records *r, const struct sw_format_args *ar
 {
     const struct synthetic_conf *conf = args->conf;
     const int64_t length = choose(conf->length, args->implied.length, 50);
+
     r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {length}};
     r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {length}};
     r->field[NEXT] = (struct sw_field){.name = "label", .dtype = SW_I32};
@@ -144,6 +154,7 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
     const struct sw_geometry *like = &args->implied;
     struct synthetic_state *s = r->state;
     const uint64_t seed = (uint64_t)conf->seed, split = sw_hash_name(args->split);
+
     r->count = choose(conf->records, like->records, 10000);
     r->classes = choose(conf->classes, like->classes, 10);
     s->kind = conf->kind     ? (enum kind)conf->kind
@@ -154,6 +165,7 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
     s->record_key = sw_philox_stream(seed, SW_PURPOSE_SYNTHETIC, split);
     s->words.class_key = sw_mix64(s->class_key);
     s->words.split_key = sw_mix64(s->words.class_key ^ split);
+
     r->where = sw_strdup("generated data");
     if (!r->where)
         return sw_err_nomem(err, "a description of synthetic data", 0);
@@ -161,9 +173,11 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
         open_sequences(r, args);
         return SW_OK;
     }
+
     int rc = open_images(r, args, err);
     if (rc)
         return rc;
+
     if (s->kind == KIND_PAIRS)
         add_words(r, args);
     return rc;
@@ -180,10 +194,12 @@ static void add_row(unsigned char *restrict out, const unsigned char *restrict a
                     const unsigned char *restrict b, const unsigned char *restrict noise, int64_t n)
 {
     int64_t i = 0;
+
     for (; i + BLOCK <= n; i += BLOCK) {
         for (int k = 0; k < BLOCK; k++)
             out[i + k] = (unsigned char)(a[i + k] + b[i + k] + noise[i + k]);
     }
+
     for (; i < n; i++)
         out[i] = (unsigned char)(a[i] + b[i] + noise[i]);
 }
@@ -203,6 +219,7 @@ static struct plane_wave draw_wave(const struct synthetic_state *s, int64_t labe
         s->class_key ^ sw_mix64((uint64_t)label << 24 | (uint64_t)channel << 1 | (uint64_t)which));
     const struct wave *w = &s->wave[h % WAVES];
     const uint32_t slope = (uint32_t)(h >> 8) % 49;
+
     return (struct plane_wave){w, (uint32_t)(h >> 32) % w->period + shift,
                                slope + 16 * w->period - 24};
 }
@@ -220,9 +237,11 @@ static void paint(const struct sw_records *r, struct sw_philox4 word, int64_t la
     const int64_t height = r->field[0].dim[1], width = r->field[0].dim[2];
     const uint32_t shift = (uint32_t)((uint64_t)word.v[1] * (uint64_t)(width / 16 + 1) >> 32);
     uint64_t h = (uint64_t)word.v[2] << 32 | word.v[3];
+
     for (int64_t c = 0; c < r->field[0].dim[0]; c++) {
         const struct plane_wave a = draw_wave(s, label, c, 0, shift),
                                 b = draw_wave(s, label, c, 1, shift);
+
         for (int64_t y = 0; y < height; y++, out += width) {
             /* Knuth's MMIX generator: one step per row; its 16 upper bits select the noise
              * position. */
@@ -236,6 +255,7 @@ static void fetch_sequence(const struct sw_records *r, int64_t record, int f, in
 {
     const struct synthetic_state *s = r->state;
     const int64_t length = r->field[TOKENS].dim[0], first = record * length;
+
     if (f == NEXT)
         sw_synthetic_text(&s->words, first + length, 1, out);
     else
@@ -246,11 +266,13 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
                            const void **out, struct sw_err *err)
 {
     const struct synthetic_state *s = r->state;
+
     *out = scratch;
     if (s->kind == KIND_SEQUENCES) {
         fetch_sequence(r, record, f, scratch);
         return SW_OK;
     }
+
     const struct sw_philox4 word = sw_philox_at(s->record_key, (uint64_t)record, 0, 0);
     const int64_t label = (int64_t)((uint64_t)word.v[0] * (uint64_t)r->classes >> 32);
     const uint64_t draw = (uint64_t)word.v[2] << 32 | word.v[3];
@@ -262,6 +284,7 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
         sw_synthetic_tags(&s->words, draw, label, r->field[f].dim[0], scratch);
     else
         paint(r, word, label, scratch);
+
     return SW_OK;
 }
 

@@ -62,12 +62,14 @@ static int visit_blob(const struct text_conf *conf, const struct sw_blob *blob, 
                         .unit = (enum sw_text_unit)conf->unit,
                         .line_end = conf->line_end};
     int rc = SW_OK;
+
     for (size_t n = 1; !rc && n;) {
         const char *token = NULL;
         rc = sw_text_next(&t, &token, &n, err);
         if (!rc && n)
             rc = visit(user, &t, token, n, err);
     }
+
     return rc;
 }
 
@@ -75,9 +77,11 @@ static int visit_file(const struct text_conf *conf, const char *path, uint64_t m
                       visit_token *visit, void *user, struct sw_err *err)
 {
     struct sw_blob blob;
+
     int rc = sw_blob_open_whole(&blob, path, max_bytes, err);
     if (rc)
         return rc;
+
     rc = visit_blob(conf, &blob, visit, user, err);
     sw_blob_close(&blob);
     return rc;
@@ -87,11 +91,13 @@ static int visit_files(const struct text_conf *conf, const struct sw_files *file
                        uint64_t max_bytes, visit_token *visit, void *user, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < files->count; i++) {
         rc = visit_file(conf, files->path[i], max_bytes, visit, user, err);
         if (rc)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -102,10 +108,12 @@ static int count_token(void *user, const struct sw_text *t, const char *token, s
 {
     struct met *met = user;
     int32_t id;
+
     if (n == 1) {
         met->of_byte[(unsigned char)*token]++;
         return SW_OK;
     }
+
     int rc = sw_lexicon_add(&met->words, token, n, 1, &id, err);
     return rc ? sw_err_prefix(err, rc, "%s", t->what) : SW_OK;
 }
@@ -113,12 +121,14 @@ static int count_token(void *user, const struct sw_text *t, const char *token, s
 static int add_bytes(struct met *met, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int b = 0; !rc && b < BYTES; b++) {
         const char byte = (char)b;
         int32_t id;
         if (met->of_byte[b])
             rc = sw_lexicon_add(&met->words, &byte, 1, met->of_byte[b], &id, err);
     }
+
     return rc;
 }
 
@@ -127,8 +137,10 @@ static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
 {
     struct met met = {.words = {.max_bytes = max_bytes}};
     int rc = visit_files(conf, texts, max_bytes, count_token, &met, err);
+
     if (!rc)
         rc = add_bytes(&met, err);
+
     const bool cuts = conf->max_tokens > 0 && conf->max_tokens < met.words.count;
     if (!rc && cuts && !conf->unknown)
         rc =
@@ -136,9 +148,11 @@ static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
                        "max_tokens = %lld, but the texts have %d distinct tokens; set unknown to a "
                        "token that replaces the others",
                        (long long)conf->max_tokens, met.words.count);
+
     if (!rc)
         rc = sw_vocabulary_make(&s->vocabulary, &met.words, conf->max_tokens, conf->unknown, err);
     sw_lexicon_fini(&met.words);
+
     return rc;
 }
 
@@ -146,14 +160,17 @@ static int read_vocabulary(struct text_state *s, const struct text_conf *conf, u
                            struct sw_err *err)
 {
     struct sw_blob blob;
+
     int rc = sw_blob_open(&blob, conf->vocabulary, max_bytes, err);
     if (rc)
         return sw_err_prefix(err, rc, "vocabulary");
     rc = sw_blob_take(&blob, err);
     if (rc)
         goto out;
+
     rc = sw_vocabulary_parse(&s->vocabulary, blob.path, (const char *)blob.memory,
                              (size_t)blob.bytes, conf->unknown, err);
+
 out:
     sw_blob_close(&blob);
     return rc;
@@ -163,23 +180,29 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
                            const struct sw_files *texts, uint64_t max_bytes, struct sw_err *err)
 {
     struct sw_files others = {0};
+
     if (conf->vocabulary && conf->vocabulary_from.count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "vocabulary and vocabulary_from are both set; remove one");
+
     if (conf->vocabulary && conf->max_tokens)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "max_tokens = %lld applies only to a vocabulary built from texts; shorten "
             "the file %s instead",
             (long long)conf->max_tokens, conf->vocabulary);
+
     if (conf->vocabulary)
         return read_vocabulary(s, conf, max_bytes, err);
     if (!conf->vocabulary_from.count)
         return make_vocabulary(s, conf, texts, max_bytes, err);
+
     int rc = sw_files_expand(&others, &conf->vocabulary_from, "vocabulary_from", err);
     if (rc)
         goto out;
+
     rc = make_vocabulary(s, conf, &others, max_bytes, err);
+
 out:
     sw_files_fini(&others);
     return rc;
@@ -198,16 +221,19 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
                           "%s: '%.*s' before byte %lld is not in the vocabulary; set unknown to a "
                           "token that replaces unknown tokens",
                           t->what, (int)(n < 60 ? n : 60), token, (long long)(t->at - t->begin));
+
     int rc = sw_grow(&s->codes, (size_t)s->width, s->count, &s->capacity, FIRST_CODES,
                      "the tokens of a text", err);
     if (rc)
         return rc;
+
     if (s->width == 1)
         ((uint8_t *)s->codes)[s->count++] = (uint8_t)id;
     else if (s->width == 2)
         ((uint16_t *)s->codes)[s->count++] = (uint16_t)id;
     else
         ((int32_t *)s->codes)[s->count++] = id;
+
     return SW_OK;
 }
 
@@ -225,22 +251,27 @@ static int take_texts(struct sw_records *r, const struct text_conf *conf,
                       const struct sw_files *texts, struct sw_err *err)
 {
     struct text_state *s = r->state;
+
     r->classes = sw_vocabulary_count(&s->vocabulary);
     r->naming = sw_vocabulary_identity(&s->vocabulary);
+
     s->width = r->classes <= 1 << 8 ? 1 : r->classes <= 1 << 16 ? 2 : 4;
     for (int b = 0; b < BYTES; b++) {
         const char byte = (char)b;
         s->of_byte[b] = sw_vocabulary_find(&s->vocabulary, &byte, 1);
     }
+
     int rc = visit_files(conf, texts, r->max_bytes, take_token, s, err);
     if (rc)
         return rc;
+
     if (s->count <= s->length)
         return sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: all files together have %lld tokens; length = %lld requires at least "
             "%lld",
             texts->path[0], (long long)s->count, (long long)s->length, (long long)s->length + 1);
+
     r->count = (s->count - 1 - s->length) / s->stride + 1;
     return SW_OK;
 }
@@ -251,9 +282,11 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
 {
     const struct text_conf *conf = args->conf;
     struct text_state *s = r->state;
+
     s->length = conf->length;
     s->stride = conf->stride ? conf->stride : conf->length;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
+
     int rc = open_vocabulary(s, conf, args->files, r->max_bytes, err);
     if (rc)
         return rc;
@@ -268,6 +301,7 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
     r->field_count = FIELDS;
     r->vocabulary = &s->vocabulary;
     r->unit = conf->unit;
+
     return SW_OK;
 }
 
@@ -283,10 +317,12 @@ static int text_fetch(const struct sw_records *r, int64_t record, int f, void *s
 {
     const struct text_state *s = r->state;
     const int64_t first = record * s->stride;
+
     if (f == LABEL)
         copy_codes(s, first + s->length, 1, scratch);
     else
         copy_codes(s, first + (f == TARGET), s->length, scratch);
+
     *out = scratch;
     return SW_OK;
 }

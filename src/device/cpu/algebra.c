@@ -21,22 +21,27 @@ static int begin(int threads, struct sw_err *err)
     int rc = sw_blas_hold(threads, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_cpu_start_team(threads, err);
     if (rc != SW_OK)
         sw_blas_release(threads);
+
     return rc;
 }
 
 int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out, struct sw_err *err)
 {
     const int threads = omp_get_max_threads();
+
     int rc = begin(threads, err);
     if (rc != SW_OK)
         return rc;
+
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE)
         sw_cpu_sgemm(true, false, min_int(TILE, n - i), n, rows, 1, x + i, n, x, n, 0, out + i * n,
                      n);
+
     sw_blas_release(threads);
     return SW_OK;
 }
@@ -51,15 +56,19 @@ static int eigen(double *a, int n, double *values, struct sw_err *err)
     int info = 0, rc = SW_OK;
     double *work = sw_os()->alloc((size_t)work_count * sizeof *work);
     int *iwork = sw_os()->alloc((size_t)int_count * sizeof *iwork);
+
     if (!work || !iwork)
         rc = sw_err_nomem(err, "eigenvectors", (size_t)work_count * sizeof *work);
+
     const int team = sw_blas_stay_alone();
     if (!rc)
         info = sw_blas()->eigen(n, a, values, work, lwork, iwork, liwork);
     sw_blas_be_team(team);
+
     if (!rc && info)
         rc = sw_err_set(err, SW_ERR_LIBRARY,
                         "LAPACK's dsyevd failed with %d on a matrix of %d rows", info, n);
+
     sw_free(work);
     sw_free(iwork);
     return rc;
@@ -82,6 +91,7 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
     const size_t bytes = (size_t)n * (size_t)n * sizeof *a;
     const int threads = omp_get_max_threads();
     double *root = NULL, *values;
+
     int rc = begin(threads, err);
     if (rc != SW_OK)
         return rc;
@@ -98,6 +108,7 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
         rc = sw_err_nomem(err, "the square root of a matrix", bytes);
         goto out;
     }
+
     /* The result is the sum over i of v_i v_i^T / sqrt(value_i + epsilon): each v_i is scaled
      * by the square root of its factor. */
     for (int64_t i = 0; i < n; i++) {
@@ -106,11 +117,14 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
         for (int64_t k = 0; k < n; k++)
             a[i * n + k] *= factor;
     }
+
     square(a, n, root);
     memcpy(a, root, bytes);
+
 out:
     sw_blas_release(threads);
     sw_free(values);
     sw_free(root);
+
     return rc;
 }

@@ -47,25 +47,31 @@ static size_t load_bytes(void)
 static int load(struct sw_err *err)
 {
     const void *found = NULL;
+
     if (table)
         return SW_OK;
+
     int rc = sw_cpu_need_room(
         "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 reduces this to one buffer",
         load_bytes(), err);
     if (rc == SW_OK)
         rc = sw_module_load(&kind, &found, err);
+
     if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */
         rc = SW_ERR_UNSUPPORTED;
         if (err)
             err->code = rc;
     }
+
     if (rc != SW_OK)
         return rc;
+
     const struct sw_blas_module *m = found;
     const int before = omp_get_max_threads();
     m->one_thread();
     omp_set_num_threads(before);
     __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* last, since readers may compute immediately */
+
     return SW_OK;
 }
 
@@ -81,9 +87,11 @@ static int fill_pool(int count, struct sw_err *err)
 {
     if (count <= made)
         return SW_OK;
+
     void **buffer = sw_calloc((size_t)count, sizeof *buffer);
     if (!buffer)
         return sw_err_nomem(err, "the buffers of OpenBLAS", (size_t)count * sizeof *buffer);
+
     int rc = sw_cpu_need_room("a buffer of OpenBLAS for each thread",
                               (size_t)(count - made) * BUFFER_BYTES, err);
     for (int i = 0; i < count && rc == SW_OK; i++)
@@ -93,12 +101,14 @@ static int fill_pool(int count, struct sw_err *err)
     sw_free(buffer);
     if (rc == SW_OK)
         made = count;
+
     return rc;
 }
 
 int sw_blas_hold(int threads, struct sw_err *err)
 {
     int rc;
+
 #pragma omp critical(sw_blas)
     {
         rc = load(err);
@@ -107,6 +117,7 @@ int sw_blas_hold(int threads, struct sw_err *err)
         if (rc == SW_OK)
             held += threads;
     }
+
     return rc;
 }
 
@@ -136,14 +147,18 @@ const char *sw_cpu_dnnl_version(void)
 int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err)
 {
     const char *dnnl = sw_cpu_dnnl_version();
+
     snprintf(out, bytes, "%s", dnnl);
+
     int rc = sw_blas_hold(0, err);
     if (rc != SW_OK)
         return rc;
+
     const char *blas = sw_blas()->config(); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
     int n = (int)strcspn(blas, " ");
     n += blas[n] ? 1 + (int)strcspn(blas + n + 1, " ") : 0;
     snprintf(out, bytes, "%s%s%.*s", dnnl, *dnnl ? ", " : "", n, blas);
+
     return SW_OK;
 }
 
@@ -174,10 +189,13 @@ void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
 void sw_cpu_multiply(const struct sw_cpu_product *p)
 {
     int team = sw_blas_stay_alone();
+
 #ifdef SW_HAVE_ONEDNN
     sw_cpu_dnnl_sgemm(p);
+
 #else
     sw_blas()->sgemm(p);
+
 #endif
     sw_blas_be_team(team);
 }

@@ -22,17 +22,21 @@ static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);
+
     struct sw_cpu_stream *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "cpu stream", sizeof *s);
+
     s->base.dev = dev;
     s->threads = threads;
+
 #ifndef SW_HAVE_ONEDNN
     int rc = sw_blas_hold_stream(&s->base, err); /* operations use it for products */
     if (rc != SW_OK) {
         sw_free(s);
         return rc;
     }
+
 #endif
     omp_set_num_threads(threads); /* for libraries that use OpenMP; applies to the calling thread */
     *out = &s->base;
@@ -60,6 +64,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     void *p = sw_calloc(1, bytes);
     if (!p)
         return sw_err_nomem(err, what, bytes);
+
     *out = p;
     return SW_OK;
 }
@@ -76,6 +81,7 @@ static void name_memory(struct sw_device *dev, const void *p, size_t bytes, cons
 static void stream_free(struct sw_stream *stream)
 {
     struct sw_cpu_stream *s = sw_cpu_stream_of(stream);
+
     if (s->dnnl)
         s->dnnl_free(s->dnnl);
     if (s->blas)
@@ -94,13 +100,17 @@ static int run_lanes(struct sw_stream *stream, int lanes, sw_stream_lane *lane, 
                      struct sw_err *err)
 {
     int threads = sw_cpu_threads(stream), first = lanes, result = SW_OK;
+
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int i = 0; i < lanes; i++) {
         struct sw_err own = {0};
+
         omp_set_num_threads(1);
+
         int rc = lane(user, i, &own);
         if (rc == SW_OK)
             continue;
+
 #pragma omp critical(sw_lane)
         if (i < first) {
             first = i;
@@ -108,6 +118,7 @@ static int run_lanes(struct sw_stream *stream, int lanes, sw_stream_lane *lane, 
             *err = own;
         }
     }
+
     omp_set_num_threads(threads);
     return result;
 }
@@ -117,6 +128,7 @@ static int event_new(struct sw_device *dev, struct sw_event **out, struct sw_err
     struct sw_event *e = sw_calloc(1, sizeof *e);
     if (!e)
         return sw_err_nomem(err, "cpu event", sizeof *e);
+
     *out = e;
     return SW_OK;
 }
@@ -178,9 +190,11 @@ static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void 
         sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)width * rows);
         return SW_OK;
     }
+
     for (int64_t r = 0; r < rows; r++)
         memcpy((char *)dst + (size_t)r * dst_pitch, (const char *)src + (size_t)r * src_pitch,
                width);
+
     return SW_OK;
 }
 
@@ -286,11 +300,13 @@ int sw_cpu_open(bool reference, struct sw_device **out, struct sw_err *err)
 static void choose_plans(struct sw_cpu_device *dev, bool reference)
 {
     dev->exact = &sw_cpu_ref_plans;
+
 #ifdef SW_HAVE_ONEDNN
     if (!reference) {
         dev->exact = &sw_cpu_dnnl_plans;
         dev->halves = sw_cpu_dnnl_halves(dev->precision);
     }
+
 #else
 #endif
     dev->rounded = *dev->exact;
@@ -305,6 +321,7 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     struct sw_cpu_device *dev = sw_calloc(1, sizeof *dev);
     if (!dev)
         return sw_err_nomem(err, "cpu device", sizeof *dev);
+
     dev->ops = cpu_ops;
     dev->precision = precision;
     choose_plans(dev, reference);
@@ -312,11 +329,13 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     strcpy(dev->base.name, "cpu");
     dev->base.caps = &sw_driver_cpu.caps;
     dev->base.host_memory = dev->base.caps->host_memory;
+
     int rc = prepare_products(err);
     if (rc != SW_OK) {
         sw_free(dev);
         return rc;
     }
+
     *out = &dev->base;
     return SW_OK;
 }

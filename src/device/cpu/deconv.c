@@ -38,6 +38,7 @@ static const float *source(const struct deconv *d, const struct sw_plan_args *a)
 {
     if (!d->copied)
         return a->src;
+
     float *copy = at(a, d->copy_offset);
     sw_cpu_reorder(d->threads, &d->base.src, a->src, &d->conv->dst, copy);
     return copy;
@@ -49,11 +50,14 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
     int64_t channels = d->base.dst.dim[1];
     float *zero = at(a, d->channel_offset), *one = zero + channels;
     bool known = sw_channels_of(&d->base.dst, &k);
+
     (void)known; /* always true for layouts that makers choose */
+
     for (int64_t c = 0; c < channels; c++) {
         zero[c] = 0;
         one[c] = 1;
     }
+
     sw_kernel_channel_normalise(d->threads, &k, false, a->dst, zero, one, a->bias, a->dst);
 }
 
@@ -69,6 +73,7 @@ void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *d
     int64_t channels = dst->dim[1];
     double *sums = room, *parts = sums + 2 * channels;
     bool known = sw_channels_of(dst, &k);
+
     (void)known; /* always true for layouts that makers choose */
     sw_kernel_channel_sums(threads, &k, diff_dst, parts, sums);
     for (int64_t c = 0; c < channels; c++)
@@ -80,9 +85,11 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct deconv *d = deconv_of(p);
     struct sw_plan_args inner = {
         .diff_dst = source(d, a), .weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
+
     int rc = sw_plan_backward_data(d->conv, &inner, err);
     if (rc != SW_OK)
         return rc;
+
     if (p->bias.ndim)
         add_bias(d, a);
     return SW_OK;
@@ -94,9 +101,11 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     float *diff = d->copied ? at(a, d->copy_offset) : a->diff_src;
     struct sw_plan_args inner = {
         .src = a->diff_dst, .weight = a->weight, .dst = diff, .scratch = a->scratch};
+
     int rc = sw_plan_forward(d->conv, &inner, err);
     if (rc != SW_OK)
         return rc;
+
     if (d->copied)
         sw_cpu_reorder(d->threads, &d->conv->dst, diff, &p->src, a->diff_src);
     return SW_OK;
@@ -109,12 +118,15 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
                                  .diff_dst = source(d, a),
                                  .diff_weight = a->diff_weight,
                                  .scratch = a->scratch};
+
     int rc = sw_plan_backward_weights(d->conv, &inner, err);
     if (rc != SW_OK)
         return rc;
+
     if (p->bias.ndim)
         sw_cpu_bias_gradient(d->threads, &p->dst, a->diff_dst, at(a, d->channel_offset),
                              a->diff_bias);
+
     return SW_OK;
 }
 
@@ -133,6 +145,7 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
                      struct sw_plan_passes passes)
 {
     struct sw_plan *p = &d->base;
+
     p->weight = d->conv->weight;
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);
@@ -155,20 +168,25 @@ int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
     struct sw_plan_passes all = {.backward_data = true,
                                  .backward_weights = passes.backward_weights,
                                  .training = passes.training};
+
     inner.outputs = src->dim[1];
     inner.out_h = src->dim[2];
     inner.out_w = src->dim[3];
     inner.bias = inner.fuse_relu = false;
+
     struct deconv *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
+
     d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
     d->threads = sw_cpu_threads(s);
+
     int rc = s->dev->ops->plans->convolution(s, image, &inner, all, &d->conv, err);
     if (rc != SW_OK) {
         free_plan(&d->base);
         return rc;
     }
+
     describe(d, shape, passes);
     *out = &d->base;
     return SW_OK;

@@ -14,6 +14,7 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
 {
     const struct geometry *g = w->shape;
     const dnnl_memory_desc_t *bias = w->has_bias ? &w->bias : NULL;
+
     switch ((int)kind) {
     case dnnl_backward_data:
         return dnnl_dilated_convolution_backward_data_desc_init(
@@ -62,6 +63,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     int rc = sw_conv_check(src, c, err);
     if (rc != SW_OK)
         return rc;
+
     struct geometry g;
     int64_t dst[4] = {src->dim[0], c->outputs, c->out_h, c->out_w};
     int64_t weight[5] = {c->groups, c->outputs / c->groups, src->dim[1] / c->groups, c->kernel_h,
@@ -87,6 +89,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_any(4, dst, &w.dst);
     sw_dnnl_any(grouped ? 5 : 4, grouped ? weight : weight + 1, &w.weight);
     sw_dnnl_from_desc(&bias, &w.bias);
+
     return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
 }
 
@@ -112,5 +115,6 @@ int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
     int block = sw_desc_channel_block(src);
     struct sw_desc image = block && c->outputs >= block ? sw_desc_blocked(SW_F32, 4, dim, 1, block)
                                                         : sw_desc_plain(SW_F32, 4, dim);
+
     return sw_cpu_deconvolution(s, src, &image, c, passes, out, err);
 }

@@ -8,6 +8,7 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
                               const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d)
 {
     const dnnl_memory_desc_t *bias = w->has_bias ? &w->bias : NULL;
+
     switch ((int)kind) {
     case dnnl_backward_data:
         return dnnl_inner_product_backward_data_desc_init(&d->inner_product, &w->src, weight,
@@ -35,6 +36,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     int rc = sw_ip_check(src, c, err);
     if (rc != SW_OK)
         return rc;
+
     int64_t flat[2] = {src->dim[0], sw_desc_features(src)};
     int64_t weight[2] = {c->outputs, flat[1]}, dst[2] = {flat[0], c->outputs};
     struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
@@ -57,6 +59,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_from_desc(&output, &w.dst);
     sw_dnnl_from_desc(&bias, &w.bias);
     sw_dnnl_any(2, weight, &w.weight);
+
     return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
 }
 

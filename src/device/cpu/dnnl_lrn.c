@@ -27,9 +27,11 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     dnnl_lrn_desc_t d;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+
     int rc = sw_dnnl_open(p->base.stream, &engine, &stream, err);
     if (rc != SW_OK)
         return rc;
+
     dnnl_status_t st =
         dnnl_lrn_forward_desc_init(&d, training ? dnnl_forward_training : dnnl_forward_inference,
                                    algorithm_of(c), md, c->size, c->alpha, c->beta, c->k);
@@ -41,12 +43,14 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     rc = refuse_slow(c, *pd, err);
     if (rc != SW_OK)
         return rc;
+
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(*pd, &p->base.saved_bytes);
     const struct sw_dnnl_port_spec ports[] = {
         {DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, NULL},
         {DNNL_ARG_DST, SW_SLOT_DST, true, md, NULL, NULL},
         {DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, true, saved, NULL, NULL},
     };
+
     return sw_dnnl_op_init(&p->forward, p->base.stream, *pd, ports, SW_DNNL_PORT_COUNT(ports), err);
 }
 
@@ -58,8 +62,10 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t st =
         dnnl_lrn_backward_desc_init(&d, algorithm_of(c), md, md, c->size, c->alpha, c->beta, c->k);
+
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(&pd, &d, attr, p->forward.engine, hint);
+
     size_t bytes;
     int rc = sw_dnnl_check(st, "preparing lrn's backward", err);
     if (rc != SW_OK)
@@ -67,6 +73,7 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     rc = refuse_slow(c, pd, err);
     if (rc != SW_OK)
         goto out;
+
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(pd, &bytes);
     const struct sw_dnnl_port_spec ports[] = {
         {DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, NULL},
@@ -76,6 +83,7 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     };
     rc = sw_dnnl_op_init(&p->backward_data, p->base.stream, pd, ports, SW_DNNL_PORT_COUNT(ports),
                          err);
+
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
@@ -88,6 +96,7 @@ static int new_plan(struct sw_stream *s, const struct sw_desc *src, const struct
     struct sw_dnnl_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "an lrn plan", sizeof *p);
+
     dnnl_memory_desc_t md;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
@@ -98,19 +107,23 @@ static int new_plan(struct sw_stream *s, const struct sw_desc *src, const struct
                                .src = *src,
                                .dst = *src,
                                .backward_reads_src = passes.backward_data};
+
     rc = sw_dnnl_attr(false, &attr, err);
     if (rc != SW_OK)
         goto out;
     rc = make_forward(p, c, &md, attr, passes.training, &pd, err);
     if (rc != SW_OK)
         goto out;
+
     if (passes.backward_data) {
         rc = make_backward(p, c, &md, attr, pd, err);
         if (rc != SW_OK)
             goto out;
     }
+
     sw_dnnl_plan_finish(p, pd);
     *out = &p->base;
+
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
@@ -118,6 +131,7 @@ out:
         dnnl_primitive_attr_destroy(attr);
     if (rc != SW_OK)
         sw_plan_free(&p->base);
+
     return rc;
 }
 
@@ -130,5 +144,6 @@ int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct
     rc = new_plan(s, src, c, passes, out, err);
     if (rc != SW_ERR_UNSUPPORTED || !c->within_channel)
         return rc;
+
     return sw_cpu_lrn_within(s, src, c, passes, out, err);
 }

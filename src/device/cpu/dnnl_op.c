@@ -15,6 +15,7 @@ struct context {
 static void free_context(void *p)
 {
     struct context *c = p;
+
     if (c->stream)
         dnnl_stream_destroy(c->stream);
     if (c->engine)
@@ -40,6 +41,7 @@ int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err)
 {
     if (status == dnnl_success)
         return SW_OK;
+
     int code = status == dnnl_out_of_memory   ? SW_ERR_NOMEM
                : status == dnnl_unimplemented ? SW_ERR_UNSUPPORTED
                                               : SW_ERR_LIBRARY;
@@ -51,6 +53,7 @@ static int init_context(struct context *c, struct sw_err *err)
     int rc = sw_dnnl_check(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "creating the engine", err);
     if (rc != SW_OK)
         return rc;
+
     return sw_dnnl_check(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags),
                          "creating a stream", err);
 }
@@ -59,21 +62,26 @@ int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stre
                  struct sw_err *err)
 {
     struct sw_cpu_stream *cs = sw_cpu_stream_of(s);
+
     if (!cs->dnnl) {
         struct context *c = sw_calloc(1, sizeof *c);
         if (!c)
             return sw_err_nomem(err, "oneDNN context", sizeof *c);
+
         int rc = init_context(c, err);
         if (rc != SW_OK) {
             free_context(c);
             return rc;
         }
+
         cs->dnnl = c;
         cs->dnnl_free = free_context;
     }
+
     struct context *c = cs->dnnl;
     *engine = c->engine;
     *stream = c->stream;
+
     return SW_OK;
 }
 
@@ -101,8 +109,10 @@ int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err)
 {
     dnnl_post_ops_t post = NULL;
     dnnl_status_t st = dnnl_primitive_attr_create(attr);
+
     if (st == dnnl_success)
         st = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+
     if (st == dnnl_success && relu) {
         st = dnnl_post_ops_create(&post);
         if (st == dnnl_success)
@@ -112,6 +122,7 @@ int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err)
         if (post)
             dnnl_post_ops_destroy(post);
     }
+
     return sw_dnnl_check(st, "preparing attributes", err);
 }
 
@@ -141,6 +152,7 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
     const dnnl_memory_desc_t *from = port->output ? inner : outer;
     const dnnl_memory_desc_t *to = port->output ? outer : inner;
     dnnl_primitive_desc_t pd = NULL;
+
     int rc = sw_dnnl_check(
         dnnl_reorder_primitive_desc_create(&pd, from, op->engine, to, op->engine, NULL),
         "preparing a reorder", err);
@@ -149,10 +161,12 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
     rc = create(&port->reorder, pd, "creating a reorder", err);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
                        "creating a memory object", err);
     port->scratch_offset = op->scratch_bytes;
     op->scratch_bytes += round_up(dnnl_memory_desc_get_size(inner));
+
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
@@ -169,16 +183,20 @@ static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl
 static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec, struct sw_err *err)
 {
     struct sw_dnnl_port *port = &op->port[op->port_count++];
+
     *port = (struct sw_dnnl_port){.arg = spec->arg, .slot = spec->slot, .output = spec->output};
+
     int rc = make_memory(op, spec->inner, &port->inner, err);
     if (rc != SW_OK)
         return rc;
+
     bool same = !spec->outer || dnnl_memory_desc_equal(spec->inner, spec->outer);
     if (!same) {
         rc = make_reorder(op, port, spec->inner, spec->outer, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return spec->view ? make_memory(op, spec->view, &port->view, err) : SW_OK;
 }
 
@@ -186,12 +204,14 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
                     const struct sw_dnnl_port_spec *ports, int count, struct sw_err *err)
 {
     memset(op, 0, sizeof *op);
+
     int rc = sw_dnnl_open(s, &op->engine, &op->stream, err);
     if (rc != SW_OK)
         return rc;
     rc = create(&op->primitive, pd, "creating a primitive", err);
     if (rc != SW_OK)
         return rc;
+
     const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
     size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
     if (bytes > 0) {
@@ -200,13 +220,16 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
         if (rc != SW_OK)
             return rc;
     }
+
     for (int i = 0; i < count; i++) {
         if (!ports[i].inner)
             continue;
+
         rc = add_port(op, &ports[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -217,6 +240,7 @@ static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
         const float *in;
         void *out;
     } p = {NULL};
+
     switch (slot) {
     case SW_SLOT_SRC:
         p.in = a->src;
@@ -246,6 +270,7 @@ static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
         p.out = a->saved;
         break;
     }
+
     return p.out;
 }
 
@@ -263,6 +288,7 @@ static int run_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, struct 
         {DNNL_ARG_FROM, port->output ? port->inner : port->outer},
         {DNNL_ARG_TO, port->output ? port->outer : port->inner},
     };
+
     return sw_dnnl_check(dnnl_primitive_execute(port->reorder, op->stream, 2, args), "reorder",
                          err);
 }
@@ -271,17 +297,20 @@ static int set_port_pointers(struct sw_dnnl_port *port, const struct sw_plan_arg
                              struct sw_err *err)
 {
     void *outer = slot_pointer(a, port->slot), *inner = outer;
+
     if (port->reorder) {
         int rc = set_handle(port->outer, &port->handle_outer, outer, err);
         if (rc != SW_OK)
             return rc;
         inner = (char *)a->scratch + port->scratch_offset;
     }
+
     if (port->view) {
         int rc = set_handle(port->view, &port->handle_view, inner, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return set_handle(port->inner, &port->handle, inner, err);
 }
 
@@ -293,36 +322,45 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct s
     int rc = op->has_run ? SW_OK : sw_dnnl_need_room(err);
     if (rc != SW_OK)
         return rc;
+
     op->has_run = true;
     for (int i = 0; i < op->port_count; i++) {
         struct sw_dnnl_port *port = &op->port[i];
+
         rc = set_port_pointers(port, a, err);
         if (rc != SW_OK)
             return rc;
+
         if (port->reorder && !port->output) {
             rc = run_reorder(op, port, err);
             if (rc != SW_OK)
                 return rc;
         }
+
         args[n++] = (dnnl_exec_arg_t){port->arg, port->view ? port->view : port->inner};
     }
+
     if (op->scratchpad) {
         rc = set_handle(op->scratchpad, &op->scratchpad_handle, a->scratch, err);
         if (rc != SW_OK)
             return rc;
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     }
+
     rc = sw_dnnl_check(dnnl_primitive_execute(op->primitive, op->stream, n, args),
                        "running a primitive", err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < op->port_count; i++) {
         if (!op->port[i].reorder || !op->port[i].output)
             continue;
+
         rc = run_reorder(op, &op->port[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -330,6 +368,7 @@ void sw_dnnl_op_fini(struct sw_dnnl_op *op)
 {
     for (int i = 0; i < op->port_count; i++) {
         struct sw_dnnl_port *port = &op->port[i];
+
         if (port->reorder)
             dnnl_primitive_destroy(port->reorder);
         if (port->outer)
@@ -339,6 +378,7 @@ void sw_dnnl_op_fini(struct sw_dnnl_op *op)
         if (port->inner)
             dnnl_memory_destroy(port->inner);
     }
+
     if (op->scratchpad)
         dnnl_memory_destroy(op->scratchpad);
     if (op->primitive)

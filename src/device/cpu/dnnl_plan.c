@@ -27,6 +27,7 @@ static int run_backward_weights(struct sw_plan *p, const struct sw_plan_args *a,
 static void free_plan(struct sw_plan *p)
 {
     struct sw_dnnl_plan *d = plan_of(p);
+
     sw_dnnl_op_fini(&d->forward);
     sw_dnnl_op_fini(&d->backward_data);
     sw_dnnl_op_fini(&d->backward_weights);
@@ -36,9 +37,11 @@ static void free_plan(struct sw_plan *p)
 void sw_dnnl_plan_finish(struct sw_dnnl_plan *p, const_dnnl_primitive_desc_t forward)
 {
     const struct sw_dnnl_op *ops[] = {&p->forward, &p->backward_data, &p->backward_weights};
+
     for (int i = 0; i < 3; i++)
         if (ops[i]->scratch_bytes > p->base.scratch_bytes)
             p->base.scratch_bytes = ops[i]->scratch_bytes;
+
     snprintf(p->base.algorithm, sizeof p->base.algorithm, "%s", sw_dnnl_impl(forward));
 }
 
@@ -48,14 +51,17 @@ int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const s
     int rc = sw_reorder_check(from, to, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_dnnl_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "a plan", sizeof *p);
+
     dnnl_memory_desc_t md_from, md_to;
     sw_dnnl_from_desc(from, &md_from);
     sw_dnnl_from_desc(to, &md_to);
     p->base =
         (struct sw_plan){.ops = &sw_dnnl_weightless_ops, .stream = s, .src = *from, .dst = *to};
+
     dnnl_primitive_desc_t pd = NULL;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -74,13 +80,16 @@ int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const s
     rc = sw_dnnl_op_init(&p->forward, s, pd, ports, SW_DNNL_PORT_COUNT(ports), err);
     if (rc != SW_OK)
         goto out;
+
     sw_dnnl_plan_finish(p, pd);
     *out = &p->base;
+
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     if (rc != SW_OK)
         free_plan(&p->base);
+
     return rc;
 }
 

@@ -62,9 +62,11 @@ static int make_forward(struct sw_dnnl_plan *p, const struct shapes *s, dnnl_pri
     dnnl_pooling_desc_t d;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+
     int rc = sw_dnnl_open(p->base.stream, &engine, &stream, err);
     if (rc != SW_OK)
         return rc;
+
     dnnl_status_t st = dnnl_pooling_forward_desc_init(
         &d, training ? dnnl_forward_training : dnnl_forward_inference, s->algorithm, &s->src,
         &s->dst, s->stride, s->kernel, s->before, s->after);
@@ -73,12 +75,14 @@ static int make_forward(struct sw_dnnl_plan *p, const struct shapes *s, dnnl_pri
     rc = sw_dnnl_check(st, "preparing pooling", err);
     if (rc != SW_OK)
         return rc;
+
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(*pd, &p->base.saved_bytes);
     const struct sw_dnnl_port_spec ports[] = {
         {DNNL_ARG_SRC, SW_SLOT_SRC, false, &s->src, NULL, NULL},
         {DNNL_ARG_DST, SW_SLOT_DST, true, &s->dst, NULL, NULL},
         {DNNL_ARG_WORKSPACE, SW_SLOT_SAVED, true, saved, NULL, NULL},
     };
+
     return sw_dnnl_op_init(&p->forward, p->base.stream, *pd, ports, SW_DNNL_PORT_COUNT(ports), err);
 }
 
@@ -89,11 +93,14 @@ static int make_backward(struct sw_dnnl_plan *p, const struct shapes *s, dnnl_pr
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t st = dnnl_pooling_backward_desc_init(&d, s->algorithm, &s->src, &s->dst,
                                                        s->stride, s->kernel, s->before, s->after);
+
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(&pd, &d, attr, p->forward.engine, hint);
+
     int rc = sw_dnnl_check(st, "preparing pooling's backward", err);
     if (rc != SW_OK)
         return rc;
+
     size_t bytes;
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(pd, &bytes);
     const struct sw_dnnl_port_spec ports[] = {
@@ -104,6 +111,7 @@ static int make_backward(struct sw_dnnl_plan *p, const struct shapes *s, dnnl_pr
     rc = sw_dnnl_op_init(&p->backward_data, p->base.stream, pd, ports, SW_DNNL_PORT_COUNT(ports),
                          err);
     dnnl_primitive_desc_destroy(pd);
+
     return rc;
 }
 
@@ -113,6 +121,7 @@ static bool needs_reference(const struct sw_desc *src, const struct sw_pool_shap
                                            (src->block[0] == 8 || src->block[0] == 16));
     bool unsupported_average =
         !c->max && c->divisor == SW_POOL_BY_PADDED && is_padded(c) && exceeds_padding(src, c);
+
     return unsupported_average || !known;
 }
 
@@ -124,28 +133,34 @@ int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src, const struc
         return rc;
     if (needs_reference(src, c))
         return sw_cpu_ref_plans.pooling(s, src, c, passes, out, err);
+
     struct sw_dnnl_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "a pooling plan", sizeof *p);
+
     struct shapes sh;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     p->base = (struct sw_plan){
         .ops = &sw_dnnl_weightless_ops, .stream = s, .src = *src, .dst = output_of(src, c)};
     find_shapes(&p->base, c, &sh);
+
     rc = sw_dnnl_attr(false, &attr, err);
     if (rc != SW_OK)
         goto out;
     rc = make_forward(p, &sh, attr, passes.training, &pd, err);
     if (rc != SW_OK)
         goto out;
+
     if (passes.backward_data) {
         rc = make_backward(p, &sh, attr, pd, err);
         if (rc != SW_OK)
             goto out;
     }
+
     sw_dnnl_plan_finish(p, pd);
     *out = &p->base;
+
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
@@ -153,5 +168,6 @@ out:
         dnnl_primitive_attr_destroy(attr);
     if (rc != SW_OK)
         sw_plan_free(&p->base);
+
     return rc;
 }

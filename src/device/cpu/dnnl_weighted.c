@@ -42,10 +42,12 @@ static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
     bool forward = kind == dnnl_forward_training;
     struct sw_dnnl_weighted w = *b->w;
     dnnl_memory_desc_t typed = *weight;
+
     w.algorithm = algorithm;
     w.src.data_type = type_of(&w, kind == dnnl_backward_data);
     w.dst.data_type = type_of(&w, forward);
     typed.data_type = type_of(&w, kind == dnnl_backward_weights);
+
     return w.describe(&w, kind, &typed, d);
 }
 
@@ -57,13 +59,16 @@ static bool each_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_mem
 {
     const dnnl_alg_kind_t algorithms[] = {b->w->algorithm, dnnl_convolution_winograd};
     bool forward = kind == dnnl_forward_training, kept = false;
+
     for (int i = 0; i < (b->w->algorithm == dnnl_convolution_auto ? 2 : 1) && !kept; i++) {
         union sw_dnnl_op_desc d;
         dnnl_primitive_desc_iterator_t it = NULL;
         dnnl_status_t st = describe(b, kind, weight, algorithms[i], &d);
+
         if (st == dnnl_success)
             st = dnnl_primitive_desc_iterator_create(&it, &d, forward ? b->attr : b->plain_attr,
                                                      b->engine, forward ? NULL : b->forward);
+
         while (st == dnnl_success && !kept) {
             dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
             kept = pd && use(user, pd);
@@ -71,9 +76,11 @@ static bool each_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_mem
                 dnnl_primitive_desc_destroy(pd);
             st = kept ? st : dnnl_primitive_desc_iterator_next(it);
         }
+
         if (it)
             dnnl_primitive_desc_iterator_destroy(it);
     }
+
     return kept;
 }
 
@@ -87,6 +94,7 @@ static bool is_wanted(void *user, dnnl_primitive_desc_t pd)
     struct wanted *w = user;
     /* Long names are compared only up to the stored length. */
     bool same = strncmp(sw_dnnl_impl(pd), w->name, SW_TUNE_NAME - 1) == 0;
+
     w->found = same ? pd : NULL;
     return same;
 }
@@ -97,17 +105,21 @@ static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memo
     bool forward = kind == dnnl_forward_training;
     struct wanted wanted = {.name = b->choice->name[pass_of(kind)]};
     union sw_dnnl_op_desc d;
+
     if (wanted.name[0]) {
         if (!each_pd(b, kind, weight, is_wanted, &wanted))
             return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: no implementation named %s",
                               b->w->name, wanted.name);
+
         *pd = wanted.found;
         return SW_OK;
     }
+
     dnnl_status_t st = describe(b, kind, weight, b->w->algorithm, &d);
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, forward ? b->attr : b->plain_attr, b->engine,
                                         forward ? NULL : b->forward);
+
     return sw_dnnl_check(st, b->w->name, err);
 }
 
@@ -117,9 +129,11 @@ static int choose_forward(struct build *b, struct sw_err *err)
 {
     const struct sw_dnnl_weighted *w = b->w;
     struct sw_plan *p = &b->plan->base;
+
     int rc = make_pd(b, dnnl_forward_training, &w->weight, &b->forward, err);
     if (rc != SW_OK)
         return rc;
+
     if (!w->weight_layout) {
         const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
         if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
@@ -127,17 +141,21 @@ static int choose_forward(struct build *b, struct sw_err *err)
         p->weight.dtype = SW_F32; /* the parameter is f32, whatever the operand type */
         return SW_OK;
     }
+
     p->weight = *w->weight_layout;
+
     dnnl_memory_desc_t given;
     dnnl_primitive_desc_t fixed = NULL;
     struct sw_err ignored;
     if (!sw_dnnl_weights_from_desc(w->weight_layout, w->groups, &given) ||
         make_pd(b, dnnl_forward_training, &given, &fixed, &ignored) != SW_OK)
         return SW_OK;
+
     bool keep_given = w->as_given || strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
     dnnl_primitive_desc_destroy(keep_given ? b->forward : fixed);
     if (keep_given)
         b->forward = fixed;
+
     return SW_OK;
 }
 
@@ -147,6 +165,7 @@ static int set_outer_layouts(struct build *b, struct sw_err *err)
     if (!sw_dnnl_to_desc(sw_dnnl_md(b->forward, dnnl_query_dst_md), &p->dst))
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: unsupported output layout",
                           b->w->name);
+
     if (b->w->has_bias)
         p->bias = sw_desc_plain(SW_F32, 1, &p->weight.dim[0]);
     sw_dnnl_from_desc(&p->src, &b->src);
@@ -154,6 +173,7 @@ static int set_outer_layouts(struct build *b, struct sw_err *err)
     if (!sw_dnnl_weights_from_desc(&p->weight, b->w->groups, &b->weight))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "oneDNN: %s: the weight layout has padding inside a group", b->w->name);
+
     return SW_OK;
 }
 
@@ -163,9 +183,11 @@ static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitiv
                                             int arg, enum sw_dnnl_slot slot, bool output)
 {
     const struct sw_dnnl_weighted *w = b->w;
+
     b->plain = w->src_plain;
     b->flat = w->src;
     b->plain.data_type = b->flat.data_type = type_of(w, output);
+
     dnnl_query_t chosen = output ? dnnl_query_diff_src_md : dnnl_query_src_md;
     return (struct sw_dnnl_port_spec){arg,     slot,
                                       output,  w->flatten ? &b->plain : sw_dnnl_md(pd, chosen),
@@ -182,6 +204,7 @@ static int init_forward(struct build *b, struct sw_err *err)
         {DNNL_ARG_BIAS, SW_SLOT_BIAS, false, b->w->has_bias ? &b->w->bias : NULL, NULL, NULL},
         {DNNL_ARG_DST, SW_SLOT_DST, true, sw_dnnl_md(pd, dnnl_query_dst_md), &b->dst, NULL},
     };
+
     return sw_dnnl_op_init(&b->plan->forward, b->plan->base.stream, pd, ports,
                            SW_DNNL_PORT_COUNT(ports), err);
 }
@@ -196,10 +219,12 @@ static int init_backward_data(struct build *b, struct sw_err *err)
     dnnl_primitive_desc_t pd = NULL;
     struct sw_err ignored;
     int rc = SW_OK;
+
     if (!b->w->as_given || make_pd(b, dnnl_backward_data, &b->weight, &pd, &ignored) != SW_OK)
         rc = make_pd(b, dnnl_backward_data, &b->w->weight, &pd, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_dnnl_port_spec ports[] = {
         {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
          &b->dst, NULL},
@@ -211,15 +236,18 @@ static int init_backward_data(struct build *b, struct sw_err *err)
     rc = sw_dnnl_op_init(&b->plan->backward_data, b->plan->base.stream, pd, ports,
                          SW_DNNL_PORT_COUNT(ports), err);
     dnnl_primitive_desc_destroy(pd);
+
     return rc;
 }
 
 static int init_backward_weights(struct build *b, struct sw_err *err)
 {
     dnnl_primitive_desc_t pd = NULL;
+
     int rc = make_pd(b, dnnl_backward_weights, &b->w->weight, &pd, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_dnnl_port_spec ports[] = {
         source_port(b, pd, DNNL_ARG_SRC, SW_SLOT_SRC, false),
         {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
@@ -233,6 +261,7 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
     rc = sw_dnnl_op_init(&b->plan->backward_weights, b->plan->base.stream, pd, ports,
                          SW_DNNL_PORT_COUNT(ports), err);
     dnnl_primitive_desc_destroy(pd);
+
     return rc;
 }
 
@@ -241,6 +270,7 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
 static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;
+
     int rc = sw_dnnl_open(b->plan->base.stream, &b->engine, &stream, err);
     if (rc != SW_OK)
         return rc;
@@ -253,6 +283,7 @@ static int begin_plan(struct build *b, struct sw_err *err)
     rc = choose_forward(b, err);
     if (rc != SW_OK)
         return rc;
+
     return set_outer_layouts(b, err);
 }
 
@@ -262,8 +293,10 @@ static void name_plan(struct build *b)
 {
     char *name = b->plan->base.algorithm;
     size_t used = strlen(name), room = sizeof b->plan->base.algorithm - used;
+
     if (is_winograd(b->forward))
         return;
+
     snprintf(name + used, room, "%s%s", b->winograd[SW_TUNE_DATA] ? " wino:data" : "",
              b->winograd[SW_TUNE_WEIGHTS] ? " wino:weights" : "");
 }
@@ -276,16 +309,19 @@ static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_e
     rc = init_forward(b, err);
     if (rc != SW_OK)
         return rc;
+
     if (passes.backward_data) {
         rc = init_backward_data(b, err);
         if (rc != SW_OK)
             return rc;
     }
+
     if (passes.backward_weights) {
         rc = init_backward_weights(b, err);
         if (rc != SW_OK)
             return rc;
     }
+
     sw_dnnl_plan_finish(b->plan, b->forward);
     name_plan(b);
     return SW_OK;
@@ -311,9 +347,11 @@ struct request {
 static struct sw_dnnl_plan *empty_plan(const struct request *q)
 {
     struct sw_dnnl_plan *plan = sw_calloc(1, sizeof *plan);
+
     if (plan)
         plan->base =
             (struct sw_plan){.ops = &sw_dnnl_plan_ops, .stream = q->stream, .src = *q->src};
+
     return plan;
 }
 
@@ -324,13 +362,16 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     struct build b = {.w = q->w, .choice = choice, .plan = empty_plan(q)};
     if (!b.plan)
         return sw_err_nomem(err, q->w->name, sizeof *b.plan);
+
     b.plan->base.backward_reads_src = passes.backward_weights;
+
     int rc = build_plan(&b, passes, err);
     end_build(&b);
     if (rc != SW_OK) {
         sw_plan_free(&b.plan->base);
         return rc;
     }
+
     *out = &b.plan->base;
     return SW_OK;
 }
@@ -340,6 +381,7 @@ static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 {
     struct sw_tune_ways *candidates = user;
     const char *name = sw_dnnl_impl(pd);
+
     if (candidates->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
         sw_tune_add_way(candidates, name);
     return false;
@@ -353,6 +395,7 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
                                       dnnl_backward_weights};
     struct build b = {.w = q->w, .choice = chosen, .plan = empty_plan(q)};
     struct sw_err ignored;
+
     if (b.plan && begin_plan(&b, &ignored) == SW_OK)
         (void)each_pd(&b, kinds[pass], &q->w->weight, add_candidate, out);
     end_build(&b);
@@ -366,8 +409,10 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
 {
     struct request q = {.stream = s, .src = src, .w = w};
     const struct sw_tune_choice rule = {0};
+
     if (!s->dev->tune)
         return make_plan(&q, &rule, passes, out, err);
+
     struct sw_buf key = {0};
     char text[128];
     sw_buf_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
@@ -375,10 +420,12 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
     sw_buf_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
                   w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
                   (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
+
     const struct sw_tune_maker maker = {
         .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_candidates};
     int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
     sw_buf_fini(&key);
+
     return rc;
 }

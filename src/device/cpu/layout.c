@@ -9,12 +9,15 @@ static void copy_row(const struct sw_desc *from, const void *src, const struct s
 {
     int64_t index[SW_MAX_DIMS] = {row};
     bool bytes = sw_dtype_bytes(from->dtype) == 1;
+
     for (int64_t n = sw_desc_features(from); n > 0; n--) {
         int64_t i = sw_desc_offset(from, index), o = sw_desc_offset(to, index);
+
         if (bytes)
             ((uint8_t *)dst)[o] = ((const uint8_t *)src)[i];
         else
             ((uint32_t *)dst)[o] = ((const uint32_t *)src)[i];
+
         for (int d = from->ndim - 1; d > 0; d--) {
             if (++index[d] < from->dim[d])
                 break;
@@ -40,6 +43,7 @@ void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
     bool words = sw_dtype_bytes(from->dtype) == 4;
     int block_from = words ? sw_desc_channel_block(from) : 0;
     int block_to = words ? sw_desc_channel_block(to) : 0;
+
     if (sw_desc_equal(from, to))
         sw_kernel_copy(threads, dst, src, (int64_t)sw_desc_bytes(to));
     else if (block_to && sw_desc_is_plain(from))

@@ -25,10 +25,12 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     const struct within *l = (const struct within *)p;
     float *diff = l->ref.copied ? sw_ref_scratch(a, l->diff_offset) : a->diff_src;
+
     sw_kernel_lrn_within_backward(l->ref.threads, &l->shape, sw_ref_source(&l->ref, a), a->saved,
                                   a->diff_dst, sw_ref_scratch(a, l->ratio_offset), diff);
     if (l->ref.copied)
         sw_cpu_reorder(l->ref.threads, &l->ref.plain, diff, &p->src, a->diff_src);
+
     return SW_OK;
 }
 
@@ -46,11 +48,13 @@ int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
     struct within *l = (struct within *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
     if (!l)
         return sw_err_nomem(err, "lrn plan", sizeof *l);
+
     struct sw_plan *p = &l->ref.base;
     if (block) {
         l->ref.copied = false;
         p->scratch_bytes = 0;
     }
+
     p->dst = l->ref.copied ? l->ref.plain : *src;
     p->backward_reads_src = passes.backward_data;
     l->shape = (struct sw_kernel_lrn_within){.planes = src->dim[0] * p->dst.padded[1] /
@@ -63,6 +67,7 @@ int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
                                              .beta = shape->beta,
                                              .k = shape->k};
     l->training = passes.training || passes.backward_data;
+
     size_t bytes = sw_desc_bytes(&p->dst);
     if (l->training)
         p->saved_bytes = bytes;
@@ -71,5 +76,6 @@ int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
     if (passes.backward_data && l->ref.copied)
         l->diff_offset = sw_cpu_reserve(p, bytes);
     *out = p;
+
     return SW_OK;
 }

@@ -40,6 +40,7 @@ static void count_bytes(size_t bytes)
 {
     size_t now = atomic_fetch_add_explicit(&bytes_in_use, bytes, memory_order_relaxed) + bytes;
     size_t peak = atomic_load_explicit(&bytes_peak, memory_order_relaxed);
+
     while (now > peak && !atomic_compare_exchange_weak_explicit(
                              &bytes_peak, &peak, now, memory_order_relaxed, memory_order_relaxed))
         continue;
@@ -57,18 +58,22 @@ static void *alloc_pages(size_t bytes)
     size_t size = whole_pages(bytes), mapped = size + HUGE_PAGE_BYTES;
     if (size < bytes || mapped < size)
         return NULL;
+
     char *start = sw_os()->map_pages(mapped);
     if (!start)
         return NULL;
+
     size_t before = (HUGE_PAGE_BYTES - (uintptr_t)start % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
     size_t after = HUGE_PAGE_BYTES - before;
     char *block = start + before;
+
     /* If an end cannot be unmapped, it costs only address space; huge pages are optional. */
     if (before > 0)
         (void)sw_os()->unmap_pages(start, before);
     if (after > 0)
         (void)sw_os()->unmap_pages(block + size, after);
     (void)madvise(block, size, MADV_HUGEPAGE);
+
     return block;
 }
 
@@ -77,10 +82,12 @@ static void *alloc_small(size_t bytes)
     char *raw = sw_os()->alloc(bytes + 2 * ALIGN_BYTES);
     if (!raw)
         return NULL;
+
     char *block = raw + ALIGN_BYTES;
     block += (ALIGN_BYTES - (uintptr_t)block % ALIGN_BYTES) % ALIGN_BYTES;
     memcpy(block - sizeof raw, &raw, sizeof raw);
     memset(block, 0, bytes);
+
     return block;
 }
 
@@ -89,6 +96,7 @@ int sw_cpu_need_room(const char *what, size_t bytes, struct sw_err *err)
     void *p = sw_os()->map_pages(bytes);
     if (!p)
         return sw_err_nomem(err, what, bytes);
+
     (void)sw_os()->unmap_pages(p, bytes);
     return SW_OK;
 }
@@ -108,10 +116,12 @@ int sw_cpu_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     void *p = own_pages ? alloc_pages(bytes) : alloc_small(bytes);
     if (!p)
         return sw_err_nomem(err, what, bytes);
+
     if (own_pages)
         sw_cpu_place(dev, p, whole_pages(bytes), nodes);
     count_bytes(bytes);
     *out = p;
+
     return SW_OK;
 }
 
@@ -124,5 +134,6 @@ void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes)
         memcpy(&raw, (char *)p - sizeof raw, sizeof raw);
         sw_free(raw);
     }
+
     atomic_fetch_sub_explicit(&bytes_in_use, bytes, memory_order_relaxed);
 }

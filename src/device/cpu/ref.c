@@ -10,6 +10,7 @@ struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
     struct sw_ref_plan *p = sw_calloc(1, bytes);
     if (!p)
         return NULL;
+
     p->base.ops = ops;
     p->base.stream = s;
     p->base.src = *src;
@@ -19,6 +20,7 @@ struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
         p->copy_offset = sw_cpu_reserve(&p->base, sw_desc_bytes(&p->plain));
     p->threads = sw_cpu_threads(s);
     snprintf(p->base.algorithm, sizeof p->base.algorithm, "%s", algorithm);
+
     return p;
 }
 
@@ -31,6 +33,7 @@ const float *sw_ref_source(const struct sw_ref_plan *p, const struct sw_plan_arg
 {
     if (!p->copied)
         return a->src;
+
     float *copy = sw_ref_scratch(a, p->copy_offset);
     sw_cpu_reorder(p->threads, &p->base.src, a->src, &p->plain, copy);
     return copy;
@@ -51,6 +54,7 @@ void sw_ref_diff_done(const struct sw_ref_plan *p, const struct sw_plan_args *a)
 int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err)
 {
     char text[128];
+
     if (!layout || sw_desc_is_plain(layout))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,

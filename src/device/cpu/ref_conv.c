@@ -75,12 +75,14 @@ static void forward_piece(const struct conv *c, const float *image, const float 
     int64_t rows = min64(c->piece_rows, c->windows.out_h - first);
     int64_t pixels = rows * c->windows.out_w, at = first * c->windows.out_w, step = pixels;
     const float *matrix = col;
+
     if (c->pointwise) {
         matrix = image + at;
         step = in_pixels(c);
     } else {
         sw_kernel_im2col(&c->windows, c->in_channels, first, rows, image, col);
     }
+
     sw_cpu_sgemm(false, false, c->out_channels, pixels, columns(c), 1.0f, weight, columns(c),
                  matrix, step, 0.0f, dst + at, out_pixels(c));
     sw_kernel_bias_rows(c->out_channels, pixels, out_pixels(c), bias, c->relu, dst + at);
@@ -91,6 +93,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     const struct conv *c = (const struct conv *)p;
     const float *src = sw_ref_source(&c->ref, a);
     int64_t pieces = ceil_div(c->windows.out_h, c->piece_rows);
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t task = 0; task < c->rows * c->groups * pieces; task++) {
         int64_t block = task / pieces, g = block % c->groups; /* block: group of an image */
@@ -99,6 +102,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
                       c->bias ? a->bias + g * c->out_channels : NULL, task % pieces * c->piece_rows,
                       my_col(c, a), a->dst + block * c->out_channels * out_pixels(c));
     }
+
     return SW_OK;
 }
 
@@ -108,6 +112,7 @@ static void backward_data_block(const struct conv *c, const float *diff_dst, con
                                 float *col, float *diff)
 {
     memset(diff, 0, (size_t)(c->in_channels * in_pixels(c)) * sizeof *diff);
+
     for (int64_t first = 0; first < c->windows.out_h; first += c->piece_rows) {
         int64_t rows = min64(c->piece_rows, c->windows.out_h - first);
         int64_t pixels = rows * c->windows.out_w;
@@ -121,11 +126,13 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     const struct conv *c = (const struct conv *)p;
     float *diff = sw_ref_diff(&c->ref, a);
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t block = 0; block < c->rows * c->groups; block++)
         backward_data_block(c, a->diff_dst + block * c->out_channels * out_pixels(c),
                             a->weight + block % c->groups * c->out_channels * columns(c),
                             my_col(c, a), diff + block * c->in_channels * in_pixels(c));
+
     sw_ref_diff_done(&c->ref, a);
     return SW_OK;
 }
@@ -142,6 +149,7 @@ static void add_weight_slice(const struct conv *c, int64_t channels, const float
     for (int64_t first = 0; first < c->windows.out_h; first += c->slice_piece_rows) {
         int64_t rows = min64(c->slice_piece_rows, c->windows.out_h - first);
         int64_t pixels = rows * c->windows.out_w;
+
         sw_kernel_im2col(&c->windows, channels, first, rows, image, col);
         sw_cpu_sgemm(false, true, c->out_channels, channels * c->taps, pixels, 1.0f,
                      diff_dst + first * c->windows.out_w, out_pixels(c), col, pixels,
@@ -156,6 +164,7 @@ static void weight_task(const struct conv *c, int64_t task, const float *src, co
     int64_t channel = task % slices * c->slice_channels, g = task / slices % c->groups;
     int64_t chunk = task / slices / c->groups;
     int64_t from = c->rows * chunk / c->chunks, to = c->rows * (chunk + 1) / c->chunks;
+
     for (int64_t n = from; n < to; n++) {
         int64_t block = n * c->groups + g;
         add_weight_slice(c, min64(c->slice_channels, c->in_channels - channel),
@@ -168,6 +177,7 @@ static void weight_task(const struct conv *c, int64_t task, const float *src, co
 static void bias_gradient(const struct conv *c, const float *diff_dst, float *diff_bias)
 {
     int64_t channels = c->groups * c->out_channels, pixels = out_pixels(c);
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(static)
     for (int64_t m = 0; m < channels; m++) {
         double sum = 0;
@@ -184,16 +194,19 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     int64_t count = sw_desc_count(&p->weight);
     int64_t tasks = c->chunks * c->groups * ceil_div(c->in_channels, c->slice_channels);
     float *partial = sw_ref_scratch(a, c->partial_offset);
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t task = 0; task < tasks; task++) {
         int64_t chunk = task / (tasks / c->chunks);
         weight_task(c, task, src, a->diff_dst, my_col(c, a),
                     chunk ? partial + (chunk - 1) * count : a->diff_weight);
     }
+
     for (int64_t chunk = 1; chunk < c->chunks; chunk++)
         sw_kernel_add(c->ref.threads, a->diff_weight, partial + (chunk - 1) * count, count);
     if (c->bias)
         bias_gradient(c, a->diff_dst, a->diff_bias);
+
     return SW_OK;
 }
 
@@ -243,6 +256,7 @@ static void divide_work(struct conv *c)
     c->piece_rows = rows_in_cache(c, columns(c));
     c->slice_channels = min64(ceil_div(SLICE_COLUMNS, c->taps), c->in_channels);
     c->slice_piece_rows = rows_in_cache(c, c->slice_channels * c->taps);
+
     int64_t tasks = c->groups * ceil_div(c->in_channels, c->slice_channels);
     c->chunks = min64(min64(ceil_div(WEIGHT_TASKS, tasks), MAX_CHUNKS), c->rows);
 }
@@ -252,6 +266,7 @@ static void reserve_scratch(struct conv *c, bool backward_weights_too)
     struct sw_plan *p = &c->ref.base;
     int64_t floats = columns(c) * c->piece_rows;
     int64_t slice = c->slice_channels * c->taps * c->slice_piece_rows;
+
     if (backward_weights_too && slice > floats)
         floats = slice;
     c->col_bytes = ((size_t)(floats * c->windows.out_w) * sizeof(float) + 63) / 64 * 64;
@@ -273,9 +288,11 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
     rc = sw_blas_hold_stream(s, err);
     if (rc != SW_OK)
         return rc;
+
     struct conv *c = (struct conv *)sw_ref_plan_new(sizeof *c, &ops, s, src, "im2col:openblas");
     if (!c)
         return sw_err_nomem(err, "convolution plan", sizeof *c);
+
     struct sw_plan *p = &c->ref.base;
     const int64_t weight[] = {shape->outputs, src->dim[1] / shape->groups, shape->kernel_h,
                               shape->kernel_w};
@@ -289,5 +306,6 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
     p->backward_reads_src = passes.backward_weights;
     reserve_scratch(c, passes.backward_weights);
     *out = p;
+
     return SW_OK;
 }

@@ -40,6 +40,7 @@ static struct tile tile_of(int64_t task, int64_t rows, int64_t row_tile, int64_t
 {
     int64_t across = ceil_div(columns, column_tile);
     struct tile t = {.row = task / across * row_tile, .column = task % across * column_tile};
+
     t.rows = rows - t.row < row_tile ? rows - t.row : row_tile;
     t.columns = columns - t.column < column_tile ? columns - t.column : column_tile;
     return t;
@@ -66,15 +67,18 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     const struct ip *c = (const struct ip *)p;
     const float *src = sw_ref_source(&c->ref, a);
     int64_t n = c->rows, m = c->outputs, k = c->features;
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, m, OUTPUT_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
         float *dst = a->dst + t.row * m + t.column;
+
         sw_cpu_sgemm(false, !c->transposed, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
                      a->weight + weight_at(c, t.column, 0), weight_step(c), 0.0f, dst, m);
         sw_kernel_bias_columns(t.rows, t.columns, m, c->bias ? a->bias + t.column : NULL, c->relu,
                                dst);
     }
+
     return SW_OK;
 }
 
@@ -83,6 +87,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     const struct ip *c = (const struct ip *)p;
     float *diff = sw_ref_diff(&c->ref, a);
     int64_t n = c->rows, m = c->outputs, k = c->features;
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
@@ -90,6 +95,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                      a->weight + weight_at(c, 0, t.column), weight_step(c), 0.0f,
                      diff + t.row * k + t.column, k);
     }
+
     sw_ref_diff_done(&c->ref, a);
     return SW_OK;
 }
@@ -100,6 +106,7 @@ static void weight_tile(const struct ip *c, const struct tile *t, const float *s
 {
     const float *dy = diff_dst + t->row, *x = src + t->column;
     float *to = diff_weight + weight_at(c, t->row, t->column);
+
     if (c->transposed)
         sw_cpu_sgemm(true, false, t->columns, t->rows, c->rows, 1.0f, x, c->features, dy,
                      c->outputs, 0.0f, to, weight_step(c));
@@ -113,17 +120,21 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     const struct ip *c = (const struct ip *)p;
     const float *src = sw_ref_source(&c->ref, a);
     int64_t n = c->rows, m = c->outputs, k = c->features;
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(m, OUTPUT_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, m, OUTPUT_TILE, k, FEATURE_TILE);
         weight_tile(c, &t, src, a->diff_dst, a->diff_weight);
     }
+
     if (!c->bias)
         return SW_OK;
+
 #pragma omp parallel for num_threads(c->ref.threads) schedule(static)
     for (int64_t j = 0; j < m; j += BIAS_TILE)
         sw_kernel_sum_columns(n, m - j < BIAS_TILE ? m - j : BIAS_TILE, m, a->diff_dst + j,
                               a->diff_bias + j);
+
     return SW_OK;
 }
 
@@ -149,15 +160,18 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
 {
     int rc = sw_ip_check(src, shape, err);
     bool transposed = rc == SW_OK && is_transposed(shape->weight_layout);
+
     if (rc == SW_OK && !transposed)
         rc = sw_ref_check_weight_layout(shape->weight_layout, err);
     if (rc == SW_OK)
         rc = sw_blas_hold_stream(s, err);
     if (rc != SW_OK)
         return rc;
+
     struct ip *c = (struct ip *)sw_ref_plan_new(sizeof *c, &ops, s, src, "sgemm:openblas");
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
+
     struct sw_plan *p = &c->ref.base;
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
@@ -165,6 +179,7 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     c->bias = shape->bias;
     c->relu = shape->fuse_relu;
     c->transposed = transposed;
+
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
     p->weight = transposed ? *shape->weight_layout : sw_desc_plain(SW_F32, 2, weight);
     if (shape->bias)
@@ -172,5 +187,6 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     p->dst = sw_desc_plain(SW_F32, 2, dst);
     p->backward_reads_src = passes.backward_weights;
     *out = p;
+
     return SW_OK;
 }

@@ -23,10 +23,12 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     const struct lrn *l = (const struct lrn *)p;
     const float *src = sw_ref_source(&l->ref, a);
     float *diff = l->ref.copied ? sw_ref_scratch(a, l->diff_offset) : a->diff_src;
+
     sw_kernel_lrn_backward(l->ref.threads, &l->shape, src, a->saved, a->diff_dst,
                            sw_ref_scratch(a, l->ratio_offset), diff);
     if (l->ref.copied)
         sw_cpu_reorder(l->ref.threads, &l->ref.plain, diff, &p->src, a->diff_src);
+
     return SW_OK;
 }
 
@@ -44,9 +46,11 @@ int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_l
         return rc;
     if (shape->within_channel)
         return sw_cpu_lrn_within(s, src, shape, passes, out, err);
+
     struct lrn *l = (struct lrn *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
     if (!l)
         return sw_err_nomem(err, "lrn plan", sizeof *l);
+
     struct sw_plan *p = &l->ref.base;
     size_t bytes = sw_desc_bytes(&l->ref.plain);
     l->shape = (struct sw_kernel_lrn){.rows = src->dim[0],
@@ -66,5 +70,6 @@ int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_l
     if (passes.backward_data && l->ref.copied)
         l->diff_offset = sw_cpu_reserve(p, bytes);
     *out = p;
+
     return SW_OK;
 }

@@ -15,11 +15,13 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     const struct pool *c = (const struct pool *)p;
     const float *src = sw_ref_source(&c->ref, a);
+
     if (c->max)
         sw_kernel_max_pool(c->ref.threads, &c->windows, c->planes, src, a->dst,
                            c->training ? a->saved : NULL);
     else
         sw_kernel_avg_pool(c->ref.threads, &c->windows, c->planes, c->divisor, src, a->dst);
+
     return SW_OK;
 }
 
@@ -27,12 +29,14 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     const struct pool *c = (const struct pool *)p;
     float *diff = sw_ref_diff(&c->ref, a);
+
     if (c->max)
         sw_kernel_max_pool_backward(c->ref.threads, &c->windows, c->planes, a->diff_dst, a->saved,
                                     diff);
     else
         sw_kernel_avg_pool_backward(c->ref.threads, &c->windows, c->planes, c->divisor, a->diff_dst,
                                     diff);
+
     sw_ref_diff_done(&c->ref, a);
     return SW_OK;
 }
@@ -53,9 +57,11 @@ int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
     if (src->dim[2] * src->dim[3] > INT32_MAX)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "pooling does not support planes of 2^31 pixels or more");
+
     struct pool *c = (struct pool *)sw_ref_plan_new(sizeof *c, &ops, s, src, "direct");
     if (!c)
         return sw_err_nomem(err, "pooling plan", sizeof *c);
+
     const int64_t dst[] = {src->dim[0], src->dim[1], shape->out_h, shape->out_w};
     c->windows = (struct sw_kernel_windows){.in_h = src->dim[2],
                                             .in_w = src->dim[3],
@@ -79,5 +85,6 @@ int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
     if (c->max && c->training)
         c->ref.base.saved_bytes = (size_t)sw_desc_count(&c->ref.base.dst) * sizeof(int32_t);
     *out = &c->ref.base;
+
     return SW_OK;
 }

@@ -31,9 +31,11 @@ int sw_ref_reorder(struct sw_stream *s, const struct sw_desc *from, const struct
     int rc = sw_reorder_check(from, to, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "reorder plan", sizeof *p);
+
     *p = (struct sw_plan){.ops = &ops, .stream = s, .src = *from, .dst = *to, .algorithm = "copy"};
     *out = p;
     return SW_OK;

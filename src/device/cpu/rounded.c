@@ -31,16 +31,20 @@ static void multiply_block(enum sw_precision precision, bool trans_a, bool trans
                            const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     float x[ROWS * DEPTH], y[DEPTH * COLUMNS];
+
     for (int64_t from = 0; from < k; from += DEPTH) {
         int64_t depth = at_most(k - from, DEPTH);
+
         if (trans_a)
             round_block(precision, a + from * lda, lda, depth, m, x);
         else
             round_block(precision, a + from, lda, m, depth, x);
+
         if (trans_b)
             round_block(precision, b + from, ldb, n, depth, y);
         else
             round_block(precision, b + from * ldb, ldb, depth, n, y);
+
         sw_cpu_multiply(&(struct sw_cpu_product){trans_a, trans_b, m, n, depth, alpha,
                                                  from ? 1 : beta, x, y, c, trans_a ? m : depth,
                                                  trans_b ? depth : n, ldc});
@@ -56,6 +60,7 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
                                                  lda, ldb, ldc});
         return;
     }
+
     for (int64_t i = 0; i < m; i += ROWS)
         for (int64_t j = 0; j < n; j += COLUMNS)
             multiply_block(precision, trans_a, trans_b, at_most(m - i, ROWS),
@@ -91,6 +96,7 @@ static const float *round_operand(const struct rounded *r, const struct sw_plan_
 {
     if (r->halves)
         return x;
+
     float *copy = scratch_of(r, a, slot);
     sw_kernel_round_all(sw_cpu_threads(r->base.stream), r->to, x, copy, sw_desc_storage(layout));
     return copy;
@@ -100,6 +106,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
+
     inner.src = round_operand(r, a, 0, &p->src, a->src);
     inner.weight = round_operand(r, a, 1, &p->weight, a->weight);
     return sw_plan_forward(r->inner, &inner, err);
@@ -109,6 +116,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
+
     inner.diff_dst = a->diff_again && !r->halves ? scratch_of(r, a, 0)
                                                  : round_operand(r, a, 0, &p->dst, a->diff_dst);
     inner.weight = round_operand(r, a, 1, &p->weight, a->weight);
@@ -119,14 +127,18 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
+
     inner.diff_dst = round_operand(r, a, 0, &p->dst, a->diff_dst);
     inner.src = round_operand(r, a, 1, &p->src, a->src);
+
     int rc = sw_plan_backward_weights(r->inner, &inner, err);
     if (rc != SW_OK)
         return rc;
+
     if (p->bias.ndim) /* a sum, not a product, so nothing is rounded */
         sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
                              (char *)a->scratch + r->bias_at, a->diff_bias);
+
     return SW_OK;
 }
 
@@ -156,6 +168,7 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
         sw_plan_free(inner);
         return sw_err_nomem(err, "a plan", sizeof *r);
     }
+
     struct sw_plan *p = &r->base;
     size_t src = sw_desc_bytes(&inner->src), weight = sw_desc_bytes(&inner->weight);
     bool backward = passes.backward_data || passes.backward_weights;
@@ -163,16 +176,19 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
     p->ops = &ops;
     r->inner = inner;
     r->to = precision;
+
     r->halves = halves;
     if (!halves) {
         r->at[0] = sw_cpu_reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);
         r->at[1] = sw_cpu_reserve(p, passes.backward_weights ? larger(src, weight) : weight);
     }
+
     if (passes.backward_weights && inner->bias.ndim)
         r->bias_at = sw_cpu_reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
              inner->algorithm);
     *out = p;
+
     return SW_OK;
 }
 
@@ -185,6 +201,7 @@ int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
     int rc = dev->halves ? dev->halves->convolution(s, src, shape, passes, &inner, err)
                          : SW_ERR_UNSUPPORTED;
     bool halves = rc == SW_OK;
+
     if (rc == SW_ERR_UNSUPPORTED)
         rc = dev->exact->convolution(s, src, shape, passes, &inner, err);
     return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
@@ -199,6 +216,7 @@ int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
     int rc = dev->halves ? dev->halves->inner_product(s, src, shape, passes, &inner, err)
                          : SW_ERR_UNSUPPORTED;
     bool halves = rc == SW_OK;
+
     if (rc == SW_ERR_UNSUPPORTED)
         rc = dev->exact->inner_product(s, src, shape, passes, &inner, err);
     return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;

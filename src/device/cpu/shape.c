@@ -6,14 +6,17 @@ typedef long long ll; /* for printf */
 static int need_image(const struct sw_desc *src, const char *who, struct sw_err *err)
 {
     char text[128];
+
     if (src->ndim != 4 || src->dtype != SW_F32)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s needs a 4-D f32 source [N, C, H, W], its source is %s", who,
                           sw_desc_text(src, text));
+
     for (int i = 0; i < 4; i++)
         if (src->dim[i] < 1)
             return sw_err_set(err, SW_ERR_INVALID, "%s: the source %s is empty", who,
                               sw_desc_text(src, text));
+
     return SW_OK;
 }
 
@@ -44,6 +47,7 @@ static int check_weight_layout(const struct sw_desc *w, const struct sw_desc *wa
                                struct sw_err *err)
 {
     char have_text[128], want_text[128];
+
     if (!w || sw_desc_same_shape(w, want))
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID, "%s: the weight layout is %s, but the weight is %s", who,
@@ -53,9 +57,11 @@ static int check_weight_layout(const struct sw_desc *w, const struct sw_desc *wa
 int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c, struct sw_err *err)
 {
     const char *who = "convolution";
+
     int rc = need_image(src, who, err);
     if (rc != SW_OK)
         return rc;
+
     const struct axis axis[2] = {
         {"h", src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, c->dilation_h},
         {"w", src->dim[3], c->out_w, c->kernel_w, c->stride_w, c->pad_w, c->dilation_w}};
@@ -66,6 +72,7 @@ int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c, stru
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: groups %lld must divide %lld input and %lld output channels", who,
                           (ll)c->groups, (ll)src->dim[1], (ll)c->outputs);
+
     const int64_t dim[4] = {c->outputs, src->dim[1] / c->groups, c->kernel_h, c->kernel_w};
     struct sw_desc want = sw_desc_plain(SW_F32, 4, dim);
     return check_weight_layout(c->weight_layout, &want, who, err);
@@ -78,12 +85,14 @@ static int check_windows(const struct axis *a, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID,
                           "pooling: pad_%s %lld must be smaller than kernel_%s %lld", a->name,
                           (ll)a->pad, a->name, (ll)a->kernel);
+
     int64_t last = (a->out - 1) * a->stride - a->pad;
     if (last >= a->in)
         return sw_err_set(err, SW_ERR_INVALID,
                           "pooling: out_%s %lld puts the last window at pixel %lld, beyond the "
                           "%lld pixels of the input",
                           a->name, (ll)a->out, (ll)last, (ll)a->in);
+
     return SW_OK;
 }
 
@@ -92,17 +101,20 @@ int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p, stru
     int rc = need_image(src, "pooling", err);
     if (rc != SW_OK)
         return rc;
+
     const struct axis axis[2] = {
         {"h", src->dim[2], p->out_h, p->kernel_h, p->stride_h, p->pad_h, 1},
         {"w", src->dim[3], p->out_w, p->kernel_w, p->stride_w, p->pad_w, 1}};
     rc = check_axes(axis, "pooling", err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < 2; i++) {
         rc = check_windows(&axis[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -119,6 +131,7 @@ int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct
     if (!(l->k > 0) || !(l->alpha >= 0))
         return sw_err_set(err, SW_ERR_INVALID, "lrn: k %g must be above 0 and alpha %g at least 0",
                           (double)l->k, (double)l->alpha);
+
     return SW_OK;
 }
 
@@ -126,6 +139,7 @@ int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip, struct 
 {
     const char *who = "inner_product";
     char text[128];
+
     if (src->ndim < 2 || src->dtype != SW_F32 || src->dim[0] < 1 || sw_desc_features(src) < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s needs an f32 source of 2 dimensions or more, its source is %s", who,
@@ -133,6 +147,7 @@ int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip, struct 
     if (ip->outputs < 1)
         return sw_err_set(err, SW_ERR_INVALID, "%s: outputs %lld must be at least 1", who,
                           (ll)ip->outputs);
+
     const int64_t dim[2] = {ip->outputs, sw_desc_features(src)};
     struct sw_desc want = sw_desc_plain(SW_F32, 2, dim);
     return check_weight_layout(ip->weight_layout, &want, who, err);
@@ -141,6 +156,7 @@ int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip, struct 
 int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to, struct sw_err *err)
 {
     char from_text[128], to_text[128];
+
     if (sw_desc_same_shape(from, to))
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID, "reorder: %s and %s differ in type or shape",

@@ -19,8 +19,10 @@ static int try_threads(int count, struct sw_err *err)
     struct sw_mutex gate;
     struct sw_thread *t = sw_calloc((size_t)count, sizeof *t);
     int rc = SW_OK;
+
     if (!t)
         return sw_err_nomem(err, "math threads", (size_t)count * sizeof *t);
+
     sw_mutex_init(&gate);
     sw_mutex_lock(&gate);
     for (int i = 0; i < count && rc == SW_OK; i++)
@@ -30,6 +32,7 @@ static int try_threads(int count, struct sw_err *err)
         sw_thread_join(&t[i]);
     sw_mutex_fini(&gate);
     sw_free(t);
+
     return rc;
 }
 
@@ -38,8 +41,11 @@ int sw_cpu_start_team(int threads, struct sw_err *err)
     int rc = threads > 1 ? try_threads(threads - 1, err) : SW_OK;
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "%d math threads", threads);
+
     omp_set_num_threads(threads);
+
 #pragma omp parallel num_threads(threads)
     (void)omp_get_thread_num();
+
     return SW_OK;
 }

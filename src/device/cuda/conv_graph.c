@@ -56,6 +56,7 @@ static void make_tensor(cudnnStatus_t *e, int64_t id, const struct sw_desc *d, c
                         cudnnBackendDescriptor_t *out)
 {
     int64_t alignment = ALIGNMENT;
+
     create(e, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
     set(e, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
     set(e, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
@@ -85,6 +86,7 @@ static void make_convolution(cudnnStatus_t *e, const struct sw_desc *src,
         padding_after(src->dim[3], c->out_w, c->kernel_w, c->stride_w, c->pad_w, c->dilation_w)};
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+
     create(e, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out);
     set(e, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     set(e, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
@@ -160,6 +162,7 @@ static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct sw_cud
 {
     cudnnBackendDescriptor_t part[5] = {NULL}, graph = NULL;
     const float alpha = 1, beta = 0;
+
     make_tensor(e, IMAGE, q->src, type_of(q, o, IMAGE, writes_halves), &part[0]);
     make_tensor(e, FILTER, q->weight, type_of(q, o, FILTER, writes_halves), &part[1]);
     make_tensor(e, RESULT, q->dst, type_of(q, o, RESULT, writes_halves), &part[2]);
@@ -178,6 +181,7 @@ static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct sw_cud
     finish(e, graph);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         drop(part[i]);
+
     return graph;
 }
 
@@ -198,14 +202,18 @@ static bool is_suitable(cudnnBackendDescriptor_t config, bool tf32, bool avoid_w
     cudnnBackendDescriptor_t engine = NULL;
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
+
     create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                      CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
                                      &count, note);
+
     /* A newer library may return more notes than this build knows; such an engine is skipped. */
     bool good = e == CUDNN_STATUS_SUCCESS && count <= CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     for (int64_t i = 0; i < count && good; i++)
@@ -214,6 +222,7 @@ static bool is_suitable(cudnnBackendDescriptor_t config, bool tf32, bool avoid_w
                note[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION &&
                note[i] != CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 &&
                !(avoid_winograd && is_winograd(note[i]));
+
     drop(engine);
     return good;
 }
@@ -225,19 +234,24 @@ static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_wi
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t plan = NULL;
     int64_t count = 0, bytes = 0;
+
     if (!is_suitable(config, tf32, avoid_winograd))
         return false;
+
     create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     set_descriptor(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     finish(&e, plan);
+
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                      CUDNN_TYPE_INT64, 1, &count, &bytes);
+
     if (e != CUDNN_STATUS_SUCCESS || bytes > (int64_t)WORKSPACE_MB << 20) {
         drop(plan);
         return false;
     }
+
     *g = (struct sw_cuda_conv_graph){.plan = plan, .workspace_bytes = bytes};
     return true;
 }
@@ -249,13 +263,17 @@ static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t engine = NULL;
     int64_t count = 0, number = -1;
+
     create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
                                      &count, &number);
+
     snprintf(name, SW_TUNE_NAME, "%c%lld/%lld", mode == CUDNN_HEUR_MODE_A ? 'a' : 'f',
              (long long)index, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
     drop(engine);
@@ -276,17 +294,20 @@ static bool try_candidate(const struct search *q, cudnnBackendDescriptor_t confi
 {
     char name[SW_TUNE_NAME];
     struct sw_cuda_conv_graph tried;
+
     if (q->wanted[0] || q->candidates)
         name_of(config, q->mode, index, name);
     if (!q->candidates && q->wanted[0] && strcmp(name, q->wanted) != 0)
         return false;
     if (!q->candidates)
         return try_engine(config, q->tf32, q->avoid_winograd, q->handle, g);
+
     if (q->candidates->count < SW_TUNE_WAYS &&
         try_engine(config, q->tf32, q->avoid_winograd, q->handle, &tried)) {
         sw_tune_add_way(q->candidates, name);
         drop(tried.plan);
     }
+
     return false;
 }
 
@@ -298,20 +319,24 @@ static bool choose(cudnnBackendDescriptor_t graph, const struct search *q,
     cudnnBackendDescriptor_t heuristics = NULL, config[MAX_ENGINES] = {NULL};
     int64_t count = 0;
     bool found = false;
+
     create(&e, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
     set_descriptor(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     set(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &q->mode);
     finish(&e, heuristics);
     for (int i = 0; i < MAX_ENGINES; i++)
         create(&e, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]);
+
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES, &count, config);
+
     for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS && !found; i++)
         found = try_candidate(q, config[i], i, g);
     for (int i = 0; i < MAX_ENGINES; i++)
         drop(config[i]);
     drop(heuristics);
+
     return found;
 }
 
@@ -330,13 +355,17 @@ static bool search_engines(const struct sw_cuda_conv_question *q, enum sw_tune_p
                                .wanted = q->wanted,
                                .candidates = candidates};
     struct search rest = all;
+
     rest.mode = CUDNN_HEUR_MODE_FALLBACK;
+
     cudnnBackendDescriptor_t graph = make_graph(&e, q, &operations[pass], writes_halves, s->dnn);
     bool found = e == CUDNN_STATUS_SUCCESS && choose(graph, &all, g);
+
     /* For candidates the first list is sufficient unless it is empty. */
     if (e == CUDNN_STATUS_SUCCESS && !found && !(candidates && candidates->count > 0))
         found = choose(graph, &rest, g);
     drop(graph);
+
     return found;
 }
 
@@ -372,9 +401,11 @@ int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass
     const void *arrays[ARRAYS] = {image, filter, result};
     cudnnBackendDescriptor_t pack = NULL;
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
+
     create(&e, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
     set(&e, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ARRAYS, ids);
     set(&e, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, ARRAYS, arrays);
@@ -383,6 +414,7 @@ int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendExecute(s->dnn, g->plan, pack);
     drop(pack);
+
     return e == CUDNN_STATUS_SUCCESS ? SW_OK
                                      : sw_cuda_check_dnn(s, (int)e, operations[pass].name, err);
 }

@@ -8,9 +8,11 @@ int sw_cuda_copy(struct sw_stream *stream, void *dst, const void *src, size_t by
                  struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK || bytes == 0)
         return rc;
+
     return sw_cuda_check(s->device,
                          (int)cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s->stream),
                          "copy", err);
@@ -21,6 +23,7 @@ bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer)
     int can = 0, from = sw_cuda_device_of(dev)->gpu;
     if (peer->ops != &sw_cuda_ops || from == sw_cuda_device_of(peer)->gpu)
         return false;
+
     cudaError_t status = cudaDeviceCanAccessPeer(&can, from, sw_cuda_device_of(peer)->gpu);
     return status == cudaSuccess && can;
 }
@@ -28,17 +31,21 @@ bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer)
 int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
+
     if (!sw_cuda_reaches(dev, peer))
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
                           peer->name);
+
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
+
     cudaError_t status = cudaDeviceEnablePeerAccess(sw_cuda_device_of(peer)->gpu, 0);
     if (status == cudaErrorPeerAccessAlreadyEnabled) {
         (void)cudaGetLastError();
         status = cudaSuccess;
     }
+
     return sw_cuda_check(d, (int)status, "enabling peer access", err);
 }
 
@@ -53,13 +60,16 @@ int sw_cuda_copy_peer(struct sw_stream *stream, struct sw_device *dst_dev, void 
         (dst_dev != stream->dev && src_dev != stream->dev))
         return sw_err_set(err, SW_ERR_INVALID, "%s: copy_peer: cannot copy from %s to %s",
                           stream->dev->name, src_dev->name, dst_dev->name);
+
     int from = from_gpu ? sw_cuda_device_of(src_dev)->gpu : -1;
     int to = to_gpu ? sw_cuda_device_of(dst_dev)->gpu : -1;
     if (from < 0 || to < 0 || from == to)
         return sw_cuda_copy(stream, dst, src, bytes, err);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK || bytes == 0)
         return rc;
+
     return sw_cuda_check(s->device, (int)cudaMemcpyPeerAsync(dst, to, src, from, bytes, s->stream),
                          "copy_peer", err);
 }
@@ -68,16 +78,20 @@ int sw_cuda_copy_2d(struct sw_stream *stream, void *dst, size_t dst_pitch, const
                     size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     if (rows < 0 || (rows > 1 && (dst_pitch < width || src_pitch < width)))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: copy_2d: %lld rows of %zu bytes do not fit pitches of %zu and %zu "
                           "bytes",
                           stream->dev->name, (long long)rows, width, dst_pitch, src_pitch);
+
     if (rows <= 1 || (dst_pitch == width && src_pitch == width))
         return sw_cuda_copy(stream, dst, src, width * (size_t)rows, err);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK || width == 0)
         return rc;
+
     return sw_cuda_check(s->device,
                          (int)cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, (size_t)rows,
                                                 cudaMemcpyDefault, s->stream),
@@ -87,9 +101,11 @@ int sw_cuda_copy_2d(struct sw_stream *stream, void *dst, size_t dst_pitch, const
 int sw_cuda_fill_zero(struct sw_stream *stream, void *dst, size_t bytes, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK || bytes == 0)
         return rc;
+
     return sw_cuda_check(s->device, (int)cudaMemsetAsync(dst, 0, bytes, s->stream), "fill_zero",
                          err);
 }

@@ -54,6 +54,7 @@ static int store_sticky_error(struct sw_cuda_device *d, const struct sw_err *why
     if (d->sticky_error.code == SW_OK)
         d->sticky_error = *why;
     sw_mutex_unlock(&d->lock);
+
     return why->code;
 }
 
@@ -61,11 +62,14 @@ int sw_cuda_check(struct sw_cuda_device *d, int status, const char *what, struct
 {
     cudaError_t e = (cudaError_t)status;
     struct sw_err mine;
+
     if (e == cudaSuccess)
         return SW_OK;
+
     (void)cudaGetLastError(); /* otherwise the next launch would return it */
     if (e == cudaErrorMemoryAllocation)
         return sw_err_set(err, SW_ERR_NOMEM, "%s: %s: out of memory", d->base.name, what);
+
     int rc = sw_err_set(&mine, SW_ERR_LIBRARY, "%s: %s: %s%s (%s)", d->base.name, what,
                         is_sticky(e) ? "the device is lost: " : "", cudaGetErrorString(e),
                         cudaGetErrorName(e));
@@ -73,6 +77,7 @@ int sw_cuda_check(struct sw_cuda_device *d, int status, const char *what, struct
         rc = store_sticky_error(d, &mine);
     if (err)
         *err = mine;
+
     return rc;
 }
 
@@ -81,6 +86,7 @@ int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err)
     const struct sw_cuda_trouble *t = d->trouble;
     const char *who = (const char *)(uintptr_t)t->who;
     int rc = SW_OK;
+
     switch ((enum sw_cuda_found)__atomic_load_n(&t->found, __ATOMIC_ACQUIRE)) {
     case SW_FOUND_NOTHING:
         return SW_OK;
@@ -94,6 +100,7 @@ int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err)
         rc = sw_tokens_say_bad(t->row, t->column, (int64_t)t->value, t->limit, err);
         break;
     }
+
     return sw_err_prefix(err, rc, "%s", d->base.name);
 }
 
@@ -110,10 +117,12 @@ static bool is_cancelled(const struct sw_cuda_device *d)
 static int sticky_error_of(struct sw_cuda_device *d, struct sw_err *err)
 {
     sw_mutex_lock(&d->lock);
+
     int rc = d->sticky_error.code;
     if (rc != SW_OK && err)
         *err = d->sticky_error;
     sw_mutex_unlock(&d->lock);
+
     return rc;
 }
 
@@ -126,13 +135,16 @@ int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
 {
     if (is_cancelled(d))
         return set_cancelled(d, err);
+
     int rc = sticky_error_of(d, err);
     if (rc != SW_OK)
         goto out;
     rc = sw_cuda_trouble_of(d, err);
     if (rc != SW_OK)
         goto out;
+
     rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "selecting the device", err);
+
 out:
     /* A launch reports only the last error of the thread, so an error that a library or another
      * call left is cleared first. Errors that break the context appear again. */
@@ -145,20 +157,25 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*query)(void *handle), void *han
 {
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = 0;
     int status;
+
     while ((status = query(handle)) == (int)cudaErrorNotReady) {
         int64_t now_ns = sw_os()->monotonic_ns();
+
         if (is_cancelled(d) && end_ns == 0)
             end_ns = now_ns + (int64_t)CANCELLED_MS * 1000000;
         if (end_ns > 0 && now_ns > end_ns) {
             (void)cudaGetLastError();
             return set_cancelled(d, err);
         }
+
         if (now_ns - began_ns < SPIN_NS)
             sw_thread_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
+
     (void)cudaGetLastError(); /* "not ready" is also recorded as the last error */
+
     int rc = sw_cuda_check(d, status, what, err);
     if (rc != SW_OK)
         return rc;
@@ -168,5 +185,6 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*query)(void *handle), void *han
     rc = sw_cuda_trouble_of(d, err);
     if (rc != SW_OK)
         return rc;
+
     return is_cancelled(d) ? set_cancelled(d, err) : SW_OK;
 }

@@ -18,12 +18,15 @@ static struct event *event_of(struct sw_event *e)
 int sw_cuda_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
+
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
+
     struct event *e = sw_calloc(1, sizeof *e);
     if (!e)
         return sw_err_nomem(err, "cuda event", sizeof *e);
+
     e->device = d;
     rc = sw_cuda_check(d, (int)cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming),
                        "creating an event", err);
@@ -31,6 +34,7 @@ int sw_cuda_event_new(struct sw_device *dev, struct sw_event **out, struct sw_er
         sw_free(e);
         return rc;
     }
+
     *out = (struct sw_event *)(void *)e;
     return SW_OK;
 }
@@ -46,9 +50,11 @@ void sw_cuda_event_free(struct sw_event *event)
 int sw_cuda_event_record(struct sw_stream *stream, struct sw_event *e, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_check(s->device, (int)cudaEventRecord(event_of(e)->event, s->stream),
                          "recording an event", err);
 }
@@ -56,9 +62,11 @@ int sw_cuda_event_record(struct sw_stream *stream, struct sw_event *e, struct sw
 int sw_cuda_event_wait(struct sw_stream *stream, struct sw_event *e, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_check(s->device, (int)cudaStreamWaitEvent(s->stream, event_of(e)->event, 0),
                          "waiting for an event", err);
 }

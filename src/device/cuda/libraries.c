@@ -12,9 +12,11 @@ int sw_cuda_check_blas(struct sw_cuda_stream *s, int status, const char *what, s
     cublasStatus_t e = (cublasStatus_t)status;
     if (e == CUBLAS_STATUS_SUCCESS)
         return SW_OK;
+
     int rc = sw_cuda_check(s->device, (int)cudaPeekAtLastError(), what, err);
     if (rc != SW_OK) /* an earlier CUDA error is the cause */
         return rc;
+
     return sw_err_set(err, e == CUBLAS_STATUS_ALLOC_FAILED ? SW_ERR_NOMEM : SW_ERR_LIBRARY,
                       "%s: %s: cuBLAS: %s", s->base.dev->name, what, cublasGetStatusString(e));
 }
@@ -23,8 +25,10 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what, st
 {
     cudnnStatus_t e = (cudnnStatus_t)status;
     char text[512] = "";
+
     if (e == CUDNN_STATUS_SUCCESS)
         return SW_OK;
+
     cudnnGetLastErrorString(text, sizeof text);
     return sw_err_set(err, e == CUDNN_STATUS_ALLOC_FAILED ? SW_ERR_NOMEM : SW_ERR_LIBRARY,
                       "%s: %s: cuDNN: %s%s%s", s->base.dev->name, what, cudnnGetErrorString(e),
@@ -49,16 +53,20 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
     void *room = NULL;
     if (s->room)
         return SW_OK;
+
     int rc = sw_cuda_capture_refuse(s, "allocating a workspace", err);
     if (rc != SW_OK)
         return rc;
+
     cudaError_t e = cudaMalloc(&room, SW_CUDA_ROOM_BYTES);
     if (e == cudaSuccess)
         e = cudaMemsetAsync(room, 0, SW_CUDA_ROOM_BYTES, s->stream);
+
     if (e == cudaSuccess)
         s->room = room;
     else
         (void)cudaFree(room);
+
     return sw_cuda_check(s->device, (int)e, "allocating a workspace", err);
 }
 
@@ -68,14 +76,17 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
 {
     cublasHandle_t blas = NULL;
     cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
+
     if (s->blas)
         return SW_OK;
+
     int rc = sw_cuda_need_room(s, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
     if (rc != SW_OK)
         return rc;
+
     if (!s->lt)
         e = cublasLtCreate(&s->lt);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -86,10 +97,12 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
         e = cublasSetMathMode(blas, math_mode(s->device->precision));
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasSetWorkspace(blas, s->room, SW_CUDA_ROOM_BYTES);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         s->blas = blas;
     else if (blas)
         (void)cublasDestroy(blas);
+
     return sw_cuda_check_blas(s, (int)e, "opening cuBLAS", err);
 }
 
@@ -98,16 +111,20 @@ int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err)
     cudnnHandle_t dnn = NULL;
     if (s->dnn)
         return SW_OK;
+
     int rc = sw_cuda_capture_refuse(s, "opening cuDNN", err);
     if (rc != SW_OK)
         return rc;
+
     cudnnStatus_t e = cudnnCreate(&dnn);
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnSetStream(dnn, s->stream);
+
     if (e == CUDNN_STATUS_SUCCESS)
         s->dnn = dnn;
     else if (dnn)
         (void)cudnnDestroy(dnn);
+
     return sw_cuda_check_dnn(s, (int)e, "opening cuDNN", err);
 }
 
@@ -133,6 +150,7 @@ static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_cuda_pro
                                   : p->exact ? CUBLAS_COMPUTE_32F_PEDANTIC
                                   : bf16     ? CUBLAS_COMPUTE_32F_FAST_16BF
                                              : CUBLAS_COMPUTE_32F_FAST_16F;
+
     return cublasGemmEx_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b, type, p->ldb,
                            p->a, type, p->lda, &p->beta, p->c, CUDA_R_32F, p->ldc, compute,
                            CUBLAS_GEMM_DEFAULT);
@@ -143,6 +161,7 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
                               struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
@@ -151,6 +170,7 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
         return rc;
     if (p->m == 0 || p->n == 0)
         return SW_OK;
+
     cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     enum sw_precision precision = s->device->precision;
@@ -160,5 +180,6 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
                            ? gemm_ex(s, p, of_a, of_b)
                            : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
                                             p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
+
     return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

@@ -50,21 +50,27 @@ static cublasStatus_t describe_product(struct sw_cuda_light *l,
     cublasOperation_t of_a = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(args);
+
     /* The heuristics depend on the alignment of the bias. */
     const void *some_bias = (const char *)l->stream->room + LINE_BYTES;
     cublasStatus_t e = cublasLtMatmulDescCreate(&l->product, compute, CUDA_R_32F);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_TRANSA, &of_a,
                                            sizeof of_a);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_TRANSB, &of_b,
                                            sizeof of_b);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                            sizeof epilogue);
+
     if (e == CUBLAS_STATUS_SUCCESS && l->bias)
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                            &some_bias, sizeof some_bias);
+
     return e;
 }
 
@@ -73,12 +79,14 @@ static cublasStatus_t describe(struct sw_cuda_light *l, const struct sw_cuda_lig
     const struct sw_cuda_product *p = &args->product;
     cudaDataType_t type = type_of(p, l->stream->device->precision);
     cublasStatus_t e = describe_product(l, args);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = lay_out(type, p->trans_b, p->k, p->n, p->ldb, &l->a);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = lay_out(type, p->trans_a, p->m, p->k, p->lda, &l->b);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = lay_out(CUDA_R_32F, false, p->m, p->n, p->ldc, &l->c);
+
     return e;
 }
 
@@ -93,9 +101,11 @@ static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference)
     uint32_t alignment = ALIGNMENT;
     cublasStatus_t e = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+
     for (size_t i = 0; i < sizeof sides / sizeof *sides && e == CUBLAS_STATUS_SUCCESS; i++)
         e = cublasLtMatmulPreferenceSetAttribute(preference, sides[i], &alignment,
                                                  sizeof alignment);
+
     return e;
 }
 
@@ -106,16 +116,21 @@ static int get_suggestions(const struct sw_cuda_light *l, int most,
     cublasLtMatmulPreference_t preference = NULL;
     int count = 0, good = 0;
     cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = set_preferences(preference);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulAlgoGetHeuristic(l->stream->lt, l->product, l->a, l->b, l->c, l->c,
                                            preference, most, found, &count);
+
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
+
     for (int i = 0; i < count && e == CUBLAS_STATUS_SUCCESS; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS)
             found[good++] = found[i];
+
     return good;
 }
 
@@ -126,12 +141,15 @@ static void name_of(const cublasLtMatmulAlgo_t *algorithm, int index, char name[
         CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
         CUBLASLT_ALGO_CONFIG_STAGES_ID};
     int n = snprintf(name, SW_TUNE_NAME, "%d/", index);
+
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes && n < SW_TUNE_NAME; i++) {
         int value = -1;
         size_t written;
+
         if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, attributes[i], &value, sizeof value,
                                                  &written) != CUBLAS_STATUS_SUCCESS)
             value = -1;
+
         n += snprintf(name + n, SW_TUNE_NAME - (size_t)n, "%s%d", i ? "-" : "", value);
     }
 }
@@ -141,14 +159,17 @@ static bool choose(struct sw_cuda_light *l, const char *wanted)
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
     int count = get_suggestions(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
+
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
+
         name_of(&found[i].algo, i, name);
         if (!wanted[0] || strcmp(name, wanted) == 0) {
             l->algorithm = found[i].algo;
             return true;
         }
     }
+
     return false;
 }
 
@@ -158,10 +179,12 @@ void sw_cuda_light_free(struct sw_cuda_light *l)
 {
     if (!l)
         return;
+
     cublasLtMatrixLayout_t layouts[] = {l->a, l->b, l->c};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (layouts[i])
             (void)cublasLtMatrixLayoutDestroy(layouts[i]);
+
     if (l->product)
         (void)cublasLtMatmulDescDestroy(l->product);
     sw_free(l);
@@ -172,22 +195,27 @@ static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args
                  struct sw_cuda_light **out, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_need_blas(s, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_cuda_light *l = sw_calloc(1, sizeof *l);
     if (!l)
         return sw_err_nomem(err, "matrix product", sizeof *l);
+
     l->stream = s;
     l->bias = args->bias;
+
     rc = sw_cuda_check_blas(s, (int)describe(l, args), "matrix product", err);
     if (rc == SW_OK)
         *out = l;
     else
         sw_cuda_light_free(l);
+
     return rc;
 }
 
@@ -195,13 +223,16 @@ int sw_cuda_light_new(struct sw_stream *s, const struct sw_cuda_light_args *args
                       struct sw_cuda_light **out, struct sw_err *err)
 {
     struct sw_cuda_light *l = NULL;
+
     int rc = begin(s, args, &l, err);
     if (rc != SW_OK)
         return rc;
+
     if (!choose(l, args->wanted)) {
         sw_cuda_light_free(l);
         l = NULL;
     }
+
     *out = l;
     return SW_OK;
 }
@@ -213,11 +244,13 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
     struct sw_cuda_light *l = NULL;
     struct sw_err ignored; /* on error no candidates are listed */
     int count = begin(s, args, &l, &ignored) == SW_OK ? get_suggestions(l, SW_TUNE_WAYS, found) : 0;
+
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
         name_of(&found[i].algo, i, name);
         sw_tune_add_way(out, name);
     }
+
     sw_cuda_light_free(l);
 }
 
@@ -227,14 +260,18 @@ int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, con
     struct sw_cuda_stream *s = l->stream;
     const float one = 1, zero = 0;
     cublasStatus_t e = CUBLAS_STATUS_SUCCESS;
+
     int rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
+
     if (l->bias)
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                            sizeof bias);
+
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmul(s->lt, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
                            &l->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
+
     return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

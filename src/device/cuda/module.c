@@ -18,6 +18,7 @@ static int count(int *out, struct sw_err *err)
                           "the NVIDIA driver is too old for this build (%s); install a newer one, "
                           "or use --device cpu",
                           "CUDA " TEXT(CUDART_VERSION));
+
     if (status == cudaErrorNoDevice || (status == cudaSuccess && n == 0))
         return sw_err_set(err, SW_ERR_NOTFOUND,
                           "there is no CUDA device: the driver lists none, or CUDA_VISIBLE_DEVICES "
@@ -25,6 +26,7 @@ static int count(int *out, struct sw_err *err)
     if (status != cudaSuccess)
         return sw_err_set(err, SW_ERR_NOTFOUND, "there is no CUDA device: %s (%s)",
                           cudaGetErrorString(status), cudaGetErrorName(status));
+
     *out = n;
     return SW_OK;
 }
@@ -32,6 +34,7 @@ static int count(int *out, struct sw_err *err)
 static void write_uuid(const cudaUUID_t *uuid, char *out, size_t bytes)
 {
     size_t n = (size_t)snprintf(out, bytes, "GPU-");
+
     for (int i = 0; i < 16; i++)
         n += (size_t)snprintf(out + n, bytes - n, "%s%02x",
                               i >= 4 && i <= 10 && i % 2 == 0 ? "-" : "",
@@ -45,12 +48,14 @@ static int describe(int gpu, struct sw_cuda_gpu *out, struct sw_err *err)
     if (status != cudaSuccess)
         return sw_err_set(err, SW_ERR_LIBRARY, "cannot read the properties of GPU %d: %s", gpu,
                           cudaGetErrorString(status));
+
     *out = (struct sw_cuda_gpu){
         .memory_bytes = (int64_t)p.totalGlobalMem, .major = p.major, .minor = p.minor};
     snprintf(out->bus, sizeof out->bus, "%04x:%02x:%02x.0", (unsigned)p.pciDomainID,
              (unsigned)p.pciBusID, (unsigned)p.pciDeviceID);
     write_uuid(&p.uuid, out->uuid, sizeof out->uuid);
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
+
     return SW_OK;
 }
 

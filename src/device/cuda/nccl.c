@@ -61,6 +61,7 @@ static int nccl_error(const struct nccl *c, int rank, ncclResult_t status, const
 {
     ncclComm_t comm = c->comms[rank];
     const char *more = comm ? ncclGetLastError(comm) : NULL;
+
     return sw_err_set(err, SW_ERR_LIBRARY, "%s: %s: NCCL: %s%s%s", c->devices[rank]->base.name,
                       what, ncclGetErrorString(status), more && *more ? ": " : "",
                       more && *more ? more : "");
@@ -84,6 +85,7 @@ static int wait_until_started(const struct nccl *c, const char *what, int timeou
                               struct sw_err *err)
 {
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = deadline_of(timeout_ms);
+
     for (int r = 0; r < c->base.ranks;) {
         ncclResult_t state = c->comms[r] ? state_of(c->comms[r]) : ncclSuccess;
         if (!is_fine(state))
@@ -92,19 +94,23 @@ static int wait_until_started(const struct nccl *c, const char *what, int timeou
             r++;
             continue;
         }
+
         int64_t now_ns = sw_os()->monotonic_ns();
         if (is_aborting(c))
             return sw_err_set(err, SW_ERR_CANCELLED, "%s: aborted", what);
+
         if (now_ns > end_ns)
             return sw_err_set(err, SW_ERR_LIBRARY,
                               "%s: %s: NCCL did not finish within %d s; set NCCL_DEBUG=INFO for "
                               "details, or all_reduce = copies to run without NCCL",
                               c->devices[r]->base.name, what, timeout_ms / 1000);
+
         if (now_ns - began_ns > SPIN_NS)
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         else
             sw_thread_yield();
     }
+
     return SW_OK;
 }
 
@@ -113,9 +119,11 @@ static int wait_until_started(const struct nccl *c, const char *what, int timeou
 static int enter_group(struct nccl *c, struct sw_err *err)
 {
     sw_mutex_lock(&c->lock);
+
     bool may = c->alive && !is_aborting(c);
     c->in_group = may;
     sw_mutex_unlock(&c->lock);
+
     return may ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "all_reduce: aborted");
 }
 
@@ -130,12 +138,15 @@ static void leave_group(struct nccl *c)
 static int group_begin(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
+
     int rc = enter_group(c, err);
     if (rc != SW_OK)
         return rc;
+
     ncclResult_t status = ncclGroupStart();
     if (is_fine(status))
         return SW_OK;
+
     leave_group(c);
     return nccl_error(c, 0, status, "beginning a group", err);
 }
@@ -144,7 +155,9 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
                       int64_t n, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
+
     set_device(c->devices[rank]);
+
     ncclResult_t status = ncclAllReduce(x, x, (size_t)n, ncclFloat32, ncclSum, c->comms[rank],
                                         sw_cuda_stream_of(s)->stream);
     return is_fine(status) ? SW_OK : nccl_error(c, rank, status, "all_reduce", err);
@@ -158,6 +171,7 @@ static int group_end(struct sw_collective *collective, struct sw_err *err)
     ncclResult_t status = ncclGroupEnd();
     int rc = is_fine(status) ? wait_until_started(c, "all_reduce", GROUP_MS, err)
                              : nccl_error(c, 0, status, "all_reduce", err);
+
     leave_group(c);
     return rc;
 }
@@ -168,12 +182,15 @@ static int check(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
     int rc = SW_OK;
+
     sw_mutex_lock(&c->lock);
+
     for (int r = 0; c->alive && r < c->base.ranks && rc == SW_OK; r++) {
         ncclResult_t state = state_of(c->comms[r]);
         if (!is_fine(state))
             rc = nccl_error(c, r, state, "all_reduce", err);
     }
+
     sw_mutex_unlock(&c->lock);
     return rc;
 }
@@ -181,20 +198,24 @@ static int check(struct sw_collective *collective, struct sw_err *err)
 static void end_comms(struct nccl *c, ncclResult_t (*end)(ncclComm_t))
 {
     (void)ncclGroupStart(); /* in a group, since each call waits for the others of this process */
+
     for (int r = 0; c->comms && r < c->base.ranks; r++)
         if (c->comms[r]) {
             set_device(c->devices[r]);
             (void)end(c->comms[r]);
         }
+
     (void)ncclGroupEnd();
 }
 
 static void abort_main(void *arg)
 {
     struct nccl *c = arg;
+
     sw_mutex_lock(&c->lock);
     while (c->in_group)
         sw_cond_wait(&c->changed, &c->lock);
+
     bool owns_comms = c->alive;
     c->alive = false;
     sw_mutex_unlock(&c->lock);
@@ -206,8 +227,10 @@ static void abort_all(struct sw_collective *collective)
 {
     struct nccl *c = nccl_of(collective);
     struct sw_err ignored; /* on error close_nccl aborts */
+
     if (__atomic_exchange_n(&c->aborting, 1, __ATOMIC_ACQ_REL))
         return;
+
     bool started = sw_thread_start(&c->aborter, "nccl-abort", abort_main, c, &ignored) == SW_OK;
     sw_mutex_lock(&c->lock);
     c->has_aborter = started;
@@ -239,17 +262,22 @@ static void close_nccl(struct sw_collective *collective)
 {
     struct nccl *c = nccl_of(collective);
     struct sw_err ignored;
+
     if (!wait_for_aborter(c))
         return;
+
     sw_mutex_lock(&c->lock);
+
     bool owns_comms = c->alive;
     c->alive = false;
     sw_mutex_unlock(&c->lock);
+
     if (owns_comms) {
         end_comms(c, ncclCommFinalize);
         bool ended = wait_until_started(c, "closing", CLOSE_MS, &ignored) == SW_OK;
         end_comms(c, ended ? ncclCommDestroy : ncclCommAbort);
     }
+
     free_nccl(c);
 }
 
@@ -260,6 +288,7 @@ static int check_members(struct sw_device *const *devices, int ranks, struct sw_
             if (sw_cuda_device_of(devices[q])->gpu == sw_cuda_device_of(devices[r])->gpu)
                 return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
                                   devices[r]->name);
+
     return SW_OK;
 }
 
@@ -267,16 +296,20 @@ static int init_comms(struct nccl *c, int timeout_ms, struct sw_err *err)
 {
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
     config.blocking = 0;
+
     ncclResult_t status = ncclGetUniqueId(&id);
     if (status == ncclSuccess)
         status = ncclGroupStart();
     if (status != ncclSuccess)
         return nccl_error(c, 0, status, "initializing communicators", err);
+
     for (int r = 0; r < c->base.ranks && is_fine(status); r++) {
         set_device(c->devices[r]);
         status = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
     }
+
     ncclResult_t ended = ncclGroupEnd();
     status = is_fine(status) ? ended : status;
     return is_fine(status) ? wait_until_started(c, "initializing communicators", timeout_ms, err)
@@ -287,17 +320,21 @@ static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms
                 struct sw_err *err)
 {
     size_t ranks = (size_t)c->base.ranks;
+
     c->devices = sw_calloc(ranks, sizeof *c->devices);
     c->comms = sw_calloc(ranks, sizeof *c->comms);
     if (!c->devices || !c->comms)
         return sw_err_nomem(err, "a collective", ranks * sizeof *c->comms);
+
     for (int r = 0; r < c->base.ranks; r++)
         c->devices[r] = sw_cuda_device_of(devices[r]);
     c->alive = true;
+
     int rc = init_comms(c, timeout_ms, err);
     if (rc != SW_OK)
         abort_all(
             &c->base); /* on its own thread, since it may take as long as the hanging operation */
+
     return rc;
 }
 
@@ -309,18 +346,22 @@ static int open_nccl(struct sw_device *const *devices, int ranks, int timeout_ms
     int rc = check_members(devices, ranks, err);
     if (rc != SW_OK)
         return rc;
+
     struct nccl *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "a collective", sizeof *c);
+
     sw_mutex_init(&c->lock);
     sw_cond_init(&c->changed);
     c->base.ops = &nccl_ops;
     c->base.ranks = ranks;
+
     rc = make(c, devices, timeout_ms, err);
     if (rc != SW_OK) {
         close_nccl(&c->base);
         return rc;
     }
+
     *out = &c->base;
     return SW_OK;
 }
@@ -328,10 +369,12 @@ static int open_nccl(struct sw_device *const *devices, int ranks, int timeout_ms
 static const char *name(char *out, size_t bytes)
 {
     int v = 0;
+
     if (ncclGetVersion(&v) == ncclSuccess)
         snprintf(out, bytes, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
     else
         snprintf(out, bytes, "NCCL");
+
     return out;
 }
 

@@ -23,6 +23,7 @@ static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, i
                                     .sample = hidden ? a->h : a->v,
                                     .key = sw_ais_key(a, hidden, turn),
                                     .step = a->step};
+
     return check(s, sw_cuda_units(&l, &u), err);
 }
 
@@ -30,12 +31,15 @@ static int begin(struct sw_stream *s, const struct sw_ais_args *a, struct sw_err
 {
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
     int status = sw_cuda_ais_begin(a, &l);
+
     if (!status)
         status =
             (int)cudaMemsetAsync(a->v, 0, (size_t)(a->rows * a->visible) * sizeof *a->v, l.stream);
+
     int rc = check(s, status, err);
     if (rc != SW_OK)
         return rc;
+
     return draw(s, a, false, 0, err);
 }
 
@@ -71,6 +75,7 @@ static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, s
                                          .a = a->h,
                                          .b = a->weight,
                                          .c = a->v};
+
     int rc = sw_cuda_multiply_matrices(s, &up, err);
     if (rc != SW_OK)
         return rc;
@@ -83,6 +88,7 @@ static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, s
     rc = sw_cuda_multiply_matrices(s, &down, err);
     if (rc != SW_OK)
         return rc;
+
     return draw(s, a, false, k + 1, err);
 }
 
@@ -90,13 +96,16 @@ int sw_cuda_ais(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_ais_args *a = args;
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
+
     int rc = a->runs && a->first == 0 ? begin(s, a, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     for (int64_t k = a->first; k < a->last && a->runs; k++) {
         rc = anneal(s, a, k, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return check(s, sw_cuda_ais_result(a, &l), err);
 }

@@ -45,13 +45,16 @@ static int recur(struct sw_stream *s, const struct sw_recurrent_args *a, const s
                                 .a = a->before + t * r->hidden,
                                 .b = a->recurrent,
                                 .c = a->gates + t * w->kept};
+
     int rc = sw_cuda_multiply_matrices(s, &p, err);
     if (rc != SW_OK || !gru)
         return rc;
+
     p.n = r->hidden;
     p.beta = 0;
     p.b = a->recurrent + 2 * r->hidden * r->hidden;
     p.c += 3 * r->hidden;
+
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
@@ -63,14 +66,17 @@ static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
     int64_t t = sw_recurrent_step(r, run), out = sw_recurrent_output(r, run);
     bool ends = run == r->steps - 1;
+
     int rc = recur(s, a, w, t, err);
     if (rc != SW_OK)
         return rc;
+
     k->gates = a->gates + t * w->kept;
     k->before = a->before + t * r->hidden;
     k->next = ends ? NULL : a->before + sw_recurrent_step(r, run + 1) * r->hidden;
     k->y = out < 0 ? NULL : a->y + out;
     k->h = ends ? a->h : NULL;
+
     return check(s, sw_cuda_cell(k, &l), err);
 }
 
@@ -99,17 +105,20 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
                                            .a = a->x,
                                            .b = a->weight,
                                            .c = a->gates};
+
     int rc = sw_cuda_multiply_matrices(s, &inputs, err);
     if (rc != SW_OK)
         return rc;
     rc = check(s, sw_cuda_cell_begin(a, &l), err);
     if (rc != SW_OK)
         return rc;
+
     for (int64_t run = 0; run < r->steps; run++) {
         rc = forward_step(s, a, &w, &k, run, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -132,12 +141,15 @@ static int back_through(struct sw_stream *s, const struct sw_recurrent_gradient_
                                 .a = a->dgates + t * w->biases,
                                 .b = a->recurrent,
                                 .c = a->dstate};
+
     int rc = sw_cuda_multiply_matrices(s, &p, err);
     if (rc != SW_OK || !gru)
         return rc;
+
     p.k = r->hidden;
     p.a = a->dgates + t * w->biases + 3 * r->hidden;
     p.b = a->recurrent + 2 * r->hidden * r->hidden;
+
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
@@ -160,6 +172,7 @@ static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_arg
                                         .dc = a->dstate + r->rows * r->hidden,
                                         .dgates = a->dgates + t * w->biases,
                                         .dgates_pitch = r->steps * w->biases};
+
     return check(s, sw_cuda_cell_back(&k, &l), err);
 }
 
@@ -168,19 +181,23 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
 {
     const struct sw_recurrent *r = &a->r;
     size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
+
     int rc = a->handed_on ? SW_OK : sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
     if (rc != SW_OK)
         return rc;
+
     for (int64_t run = r->steps - 1; run >= 0; run--) {
         rc = back_step(s, a, w, run, err);
         if (rc != SW_OK)
             return rc;
+
         if (run > 0 || a->dh0 || a->handed_on) {
             rc = back_through(s, a, w, sw_recurrent_step(r, run), err);
             if (rc != SW_OK)
                 return rc;
         }
     }
+
     return a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : SW_OK;
 }
 
@@ -199,6 +216,7 @@ static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradie
                                       .a = a->dgates,
                                       .b = a->weight,
                                       .c = a->dx};
+
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
@@ -222,25 +240,31 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
                                 .a = a->dgates,
                                 .b = a->x,
                                 .c = a->dweight};
+
     int rc = sw_cuda_multiply_matrices(s, &p, err);
     if (rc != SW_OK)
         return rc;
+
     p.m = gru ? 2 * r->hidden : w->gates;
     p.n = p.ldb = p.ldc = r->hidden;
     p.beta = a->adds_drecurrent ? 1 : 0;
     p.b = a->before;
     p.c = a->drecurrent;
+
     rc = sw_cuda_multiply_matrices(s, &p, err);
     if (rc != SW_OK)
         return rc;
+
     if (gru) {
         p.m = r->hidden;
         p.a = a->dgates + 3 * r->hidden;
         p.c += 2 * r->hidden * r->hidden;
+
         rc = sw_cuda_multiply_matrices(s, &p, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err);
 }
 
@@ -248,13 +272,16 @@ int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct widths w = widths_of(&a->r);
+
     int rc = run_back(s, a, &w, err);
     if (rc != SW_OK)
         return rc;
+
     if (a->dx) {
         rc = inputs_gradient(s, a, &w, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return a->dweight ? weights_gradient(s, a, &w, err) : SW_OK;
 }

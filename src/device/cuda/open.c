@@ -22,6 +22,7 @@ static int out_of_memory(struct sw_cuda_device *d, size_t bytes, const char *wha
                          struct sw_err *err)
 {
     size_t left = 0, all = 0;
+
     (void)cudaGetLastError();
     (void)cudaMemGetInfo(&left, &all);
     return sw_err_set(
@@ -36,12 +37,15 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     void *p = NULL;
+
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
+
     cudaError_t status = cudaMalloc(&p, bytes ? bytes : 1);
     if (status == cudaErrorMemoryAllocation)
         return out_of_memory(d, bytes, what, err);
+
     /* The default stream does not synchronize with ours, so the host waits. */
     if (status == cudaSuccess)
         status = cudaMemset(p, 0, bytes ? bytes : 1);
@@ -52,6 +56,7 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
         (void)cudaFree(p);
         return rc;
     }
+
     count_bytes(d, bytes, 0);
     *out = p;
     return SW_OK;
@@ -74,10 +79,12 @@ static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
 static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
     sw_cuda_use(sw_cuda_device_of(dev));
+
     if (pinned)
         (void)cudaHostRegister(p, bytes, cudaHostRegisterPortable);
     else
         (void)cudaHostUnregister(p);
+
     (void)cudaGetLastError(); /* if it fails, copies are only slower */
 }
 
@@ -86,6 +93,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     void *p = NULL;
+
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
@@ -93,6 +101,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
                        err);
     if (rc != SW_OK)
         return rc;
+
     memset(p, 0, bytes);
     *out = p;
     return SW_OK;
@@ -108,10 +117,13 @@ static void host_free(struct sw_device *dev, void *p, size_t bytes)
 static struct sw_device_bytes bytes_of(struct sw_device *dev)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
+
     sw_mutex_lock(&d->lock);
+
     struct sw_device_bytes b = {.in_use = d->in_use, .peak = d->peak, .capacity = d->capacity};
     b.bridged = __atomic_load_n(&d->bridged, __ATOMIC_RELAXED);
     sw_mutex_unlock(&d->lock);
+
     return b;
 }
 
@@ -130,6 +142,7 @@ static void cancel(struct sw_device *dev)
 static void close_device(struct sw_device *dev)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
+
     sw_cuda_use(d);
     if (d->trouble)
         (void)cudaFreeHost(d->trouble);
@@ -142,11 +155,13 @@ static int alloc_data_error(struct sw_cuda_device *d, struct sw_err *err)
 {
     void *p = NULL;
     cudaError_t status = cudaHostAlloc(&p, sizeof *d->trouble, cudaHostAllocMapped);
+
     if (status == cudaSuccess) {
         d->trouble = p;
         memset(p, 0, sizeof *d->trouble);
         status = cudaHostGetDevicePointer(&d->data_error_device, p, 0);
     }
+
     return sw_cuda_check(d, (int)status, "allocating mapped host memory", err);
 }
 
@@ -154,16 +169,19 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
 {
     size_t left = 0;
     cudaError_t status = cudaSetDevice(d->gpu);
+
     if (status == cudaSuccess)
         status = cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, d->gpu);
     if (status == cudaSuccess)
         status = cudaMemGetInfo(&left, &d->capacity);
+
     int rc = sw_cuda_check(d, (int)status, "opening the device", err);
     if (rc != SW_OK)
         return rc;
     rc = alloc_data_error(d, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cpu_open_as(true, d->precision, &d->cpu, err);
 }
 
@@ -173,6 +191,7 @@ int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct 
     struct sw_cuda_device *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "cuda device", sizeof *d);
+
     sw_mutex_init(&d->lock);
     d->gpu = gpu;
     d->precision = precision;
@@ -180,11 +199,13 @@ int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct 
     d->base.caps = &sw_driver_cuda.caps;
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "cuda:%d", index);
+
     int rc = start(d, err);
     if (rc != SW_OK) {
         close_device(&d->base);
         return rc;
     }
+
     *out = &d->base;
     return SW_OK;
 }
@@ -193,6 +214,7 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
                        struct sw_err *err)
 {
     const struct sw_nccl_module *m;
+
     int rc = sw_nccl_load(&m, err);
     if (rc != SW_OK)
         return rc;
@@ -200,6 +222,7 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "the NCCL module and the CUDA module were built from different sources: "
                           "install both from one build");
+
     *out = m->collectives;
     return SW_OK;
 }

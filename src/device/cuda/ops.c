@@ -25,6 +25,7 @@ static int gemm(struct sw_stream *s, const void *args, struct sw_err *err)
                                       .a = g->a,
                                       .b = g->b,
                                       .c = g->c};
+
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
@@ -42,6 +43,7 @@ static const struct sw_cuda_kernel *find(const struct sw_op *op)
         for (const struct sw_cuda_kernel *k = sw_cuda_kernels[f]->row; k->op; k++)
             if (k->op == op)
                 return k;
+
     return NULL;
 }
 
@@ -51,12 +53,15 @@ static int launch(struct sw_stream *stream, const struct sw_cuda_kernel *k, cons
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     const size_t room = k && k->room ? k->room(args) : 0;
+
     *status = SW_CUDA_NO_KERNEL;
     if (!k || room > SW_CUDA_ROOM_BYTES)
         return SW_OK;
+
     int rc = k->room ? sw_cuda_need_room(s, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     struct sw_cuda_launch l = sw_cuda_launch_of(stream);
     *status = k->launch(&l, args);
     return SW_OK;
@@ -66,9 +71,11 @@ int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *ar
                 struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int status, rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
+
     for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
         if (composed[i].op == op)
             return composed[i].run(stream, args, err);
@@ -76,6 +83,7 @@ int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *ar
     rc = launch(stream, find(op), args, &status, err);
     if (rc != SW_OK)
         return rc;
+
     return status == SW_CUDA_NO_KERNEL ? sw_cuda_bridge(stream, op, args, err)
                                        : sw_cuda_check(s->device, status, op->name, err);
 }
@@ -86,9 +94,11 @@ int sw_cuda_all_finite(struct sw_stream *stream, const float *x, int64_t n, bool
                        struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+
     int rc = sw_cuda_stream_wait(stream, err); /* no other operation writes the result */
     if (rc != SW_OK)
         return rc;
+
     struct sw_cuda_launch l = sw_cuda_launch_of(stream);
     *s->finite_flag = 1;
     rc = sw_cuda_check(s->device, sw_cuda_find_non_finite(x, n, s->finite_flag_device, &l),
@@ -98,6 +108,7 @@ int sw_cuda_all_finite(struct sw_stream *stream, const float *x, int64_t n, bool
     rc = sw_cuda_stream_wait(stream, err);
     if (rc != SW_OK)
         return rc;
+
     *finite = *(volatile int *)s->finite_flag;
     return SW_OK;
 }

@@ -34,6 +34,7 @@ static void list(const struct sw_plan *p, const struct sw_plan_args *a, struct s
     const void *const arrays[ARRAYS] = {a->src,      a->weight,   a->bias,        a->dst,
                                         a->diff_dst, a->diff_src, a->diff_weight, a->diff_bias,
                                         a->saved,    a->scratch};
+
     *f = (struct sw_cuda_ferry){.count = ARRAYS};
     for (int i = 0; i < ARRAYS; i++) {
         f->device[i] = (void *)arrays[i];
@@ -61,15 +62,19 @@ static int pass(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, i
                 int second, struct sw_err *err)
 {
     struct sw_cuda_ferry f;
+
     list(p, a, &f);
     f.written[first] = f.written[second] = true;
+
     int rc = sw_cuda_ferry_out(p->stream, &f, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_plan_args host = host_args(&f);
     rc = run(bridged_of(p)->inner, &host, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_ferry_back(p->stream, &f, err);
 }
 
@@ -109,18 +114,21 @@ int sw_cuda_bridge_convolution(struct sw_stream *s, const struct sw_desc *src,
     struct bridged *b = sw_calloc(1, sizeof *b);
     if (!b)
         return sw_err_nomem(err, "a convolution plan", sizeof *b);
+
     int rc = sw_stream_new(cpu, 1, &b->cpu, err);
     if (rc != SW_OK)
         goto fail;
     rc = cpu->ops->plans->convolution(b->cpu, src, shape, passes, &b->inner, err);
     if (rc != SW_OK)
         goto fail;
+
     b->base = *b->inner;
     b->base.ops = &ops;
     b->base.stream = s;
     snprintf(b->base.algorithm, sizeof b->base.algorithm, "cpu:%.58s", b->inner->algorithm);
     *out = &b->base;
     return SW_OK;
+
 fail:
     free_plan(&b->base);
     return rc;

@@ -46,6 +46,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct conv *c = conv_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *weight;
+
     int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
@@ -61,6 +62,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         return rc;
     if (!c->bias && !c->relu)
         return SW_OK;
+
     return sw_cuda_plan_check(p,
                               sw_cuda_channel_bias(&c->dst_channels, a->dst,
                                                    c->bias ? a->bias : NULL, c->relu, a->dst, &l),
@@ -71,6 +73,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct conv *c = conv_of(p);
     const void *weight, *diff;
+
     int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, c->weight.saved, &weight, err);
     if (rc != SW_OK)
         return rc;
@@ -81,6 +84,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                  weight, diff, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err);
 }
 
@@ -88,6 +92,7 @@ static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(c->base.stream);
     double *sums = sw_cuda_at(a, c->sums_offset), *parts = sums + 2 * c->shape.outputs + 1;
+
     return sw_cuda_plan_check(
         &c->base,
         sw_cuda_channel_sums(&c->dst_channels, a->diff_dst, NULL, parts, sums, a->diff_bias, &l),
@@ -98,6 +103,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 {
     struct conv *c = conv_of(p);
     const void *src, *diff;
+
     int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
@@ -111,6 +117,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
     if (rc != SW_OK)
         return rc;
+
     return c->bias ? bias_gradient(c, a, err) : SW_OK;
 }
 
@@ -144,6 +151,7 @@ static int64_t larger(int64_t a, int64_t b)
 static void lay_out_results(struct conv *c)
 {
     struct sw_plan *p = &c->base;
+
     const struct {
         const struct sw_cuda_conv_graph *by;
         const struct sw_cuda_side *read;
@@ -154,10 +162,13 @@ static void lay_out_results(struct conv *c)
         {&c->data, &c->src, &p->src, &c->src.used, &c->out_src},
         {&c->weights, &c->weight, &p->weight, &c->weight.used, &c->out_weight},
     };
+
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         enum sw_cuda_form form = all[i].by->halves ? SW_CUDA_HALVES : SW_CUDA_FLOATS;
+
         if (!all[i].by->plan)
             continue;
+
         if (form == SW_CUDA_FLOATS && all[i].read->form == SW_CUDA_FLOATS)
             *all[i].out = *all[i].read;
         else
@@ -176,6 +187,7 @@ static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
         last ? sw_cuda_channels_last(src->dim) : sw_desc_plain(SW_F32, 4, src->dim);
     struct sw_desc used_weight =
         last ? sw_cuda_channels_last(weight) : sw_desc_plain(SW_F32, 4, weight);
+
     c->base.weight = s->weight_layout ? *s->weight_layout : used_weight;
     c->base.dst = last ? sw_cuda_channels_last(dst) : sw_desc_plain(SW_F32, 4, dst);
     if (s->bias)
@@ -194,6 +206,7 @@ static void reserve_workspace(struct conv *c)
     int64_t bytes = larger(c->forward.workspace_bytes,
                            larger(c->data.workspace_bytes, c->weights.workspace_bytes));
     size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)c->shape.outputs + 1;
+
     if (bytes)
         c->workspace_offset = sw_cuda_reserve(&c->base, (size_t)bytes);
     if (c->bias && c->weights.plan)
@@ -203,6 +216,7 @@ static void reserve_workspace(struct conv *c)
 static struct sw_cuda_conv_question spec_of(const struct conv *c, enum sw_tune_pass pass)
 {
     enum sw_precision precision = sw_cuda_device_of(c->base.stream->dev)->precision;
+
     return (struct sw_cuda_conv_question){
         .stream = c->base.stream,
         .shape = &c->shape,
@@ -242,18 +256,21 @@ static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
 {
     struct sw_plan *p = &c->base;
     enum sw_precision precision = sw_cuda_device_of(p->stream->dev)->precision;
+
     c->form = form;
     lay_out(c, last, passes);
     if (!sw_cuda_channels(&p->dst, &c->dst_channels) || !prepare_passes(c, passes)) {
         drop_graphs(c);
         return false;
     }
+
     lay_out_results(c);
     snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s%s%s%s%.20s", last ? "nhwc" : "nchw",
              precision == SW_PRECISION_FP32 ? "" : ":",
              precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
              form == SW_CUDA_ROUNDED ? ":as-tf32" : "", c->choice->name[0][0] ? ":" : "",
              c->choice->name[0]);
+
     return true;
 }
 
@@ -278,6 +295,7 @@ static struct conv *begin(const struct request *q, const struct sw_tune_choice *
     struct conv *c = sw_calloc(1, sizeof *c);
     if (!c)
         return NULL;
+
     c->base = (struct sw_plan){.ops = &ops,
                                .stream = q->stream,
                                .src = *q->src,
@@ -286,6 +304,7 @@ static struct conv *begin(const struct request *q, const struct sw_tune_choice *
     c->bias = q->shape->bias;
     c->relu = q->shape->fuse_relu;
     c->choice = choice;
+
     return c;
 }
 
@@ -295,6 +314,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     struct conv *c = begin(user, choice, passes);
     if (!c)
         return sw_err_nomem(err, "convolution plan", sizeof *c);
+
     bool works = try_forms(c, passes);
     c->shape.weight_layout = NULL; /* borrowed from the caller, so not kept */
     c->choice = NULL;
@@ -302,6 +322,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
         free_plan(&c->base);
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "cuDNN has no convolution of this shape");
     }
+
     reserve_workspace(c);
     *out = &c->base;
     return SW_OK;
@@ -316,11 +337,13 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
     struct conv *c = begin(user, chosen, passes);
     if (!c)
         return;
+
     if (try_forms(c, passes)) {
         const struct sw_cuda_conv_graph *rule[] = {&c->forward, &c->data, &c->weights};
         const struct sw_cuda_conv_question q = spec_of(c, pass);
         sw_cuda_conv_graph_list(&q, pass, rule[pass]->halves, out);
     }
+
     free_plan(&c->base);
 }
 
@@ -329,11 +352,13 @@ static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw
 {
     struct sw_buf what = {0};
     char text[128], library[48];
+
     snprintf(library, sizeof library, "cuDNN %zu", cudnnGetVersion());
     sw_buf_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
     sw_tune_key_conv(&what, q->shape);
     if (q->stream->dev->avoid_winograd)
         sw_buf_printf(&what, " without Winograd");
+
     const struct sw_cuda_tuned tuned = {.what = sw_buf_text(&what),
                                         .library = library,
                                         .user = q,
@@ -342,6 +367,7 @@ static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw
     int rc = what.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
                          : sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
     sw_buf_fini(&what);
+
     return rc;
 }
 
@@ -353,6 +379,7 @@ static int check_size(const struct request *q, struct sw_err *err)
             all = larger(sw_desc_storage(q->src), rows * c->outputs * c->out_h * c->out_w);
     if (all <= INT32_MAX)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
                       "%s: a convolution of %lld rows has arrays of %lld elements, but cuDNN "
                       "supports at most %d; use a batch of at most %lld rows per worker",
@@ -367,6 +394,7 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     struct sw_cuda_stream *stream = sw_cuda_stream_of(s);
     struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
+
     int rc = sw_conv_check(src, shape, err);
     if (rc != SW_OK)
         return rc;
@@ -379,6 +407,7 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     rc = sw_cuda_need_dnn(stream, err);
     if (rc != SW_OK)
         return rc;
+
     rc = s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);
     return rc == SW_ERR_UNSUPPORTED ? sw_cuda_bridge_convolution(s, src, shape, passes, out, err)
                                     : rc;

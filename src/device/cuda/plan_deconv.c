@@ -24,6 +24,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct deconv *d = deconv_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_plan_args inner = {.weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
+
     int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
     if (rc != SW_OK)
         return rc;
@@ -32,6 +33,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         return rc;
     if (!p->bias.ndim)
         return SW_OK;
+
     return sw_cuda_plan_check(
         p, sw_cuda_channel_bias(&d->dst_channels, a->dst, a->bias, false, a->dst, &l), err);
 }
@@ -43,9 +45,11 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                                  .weight = a->weight,
                                  .dst = sw_cuda_side_out(&d->src, a, a->diff_src),
                                  .scratch = a->scratch};
+
     int rc = sw_plan_forward(d->conv, &inner, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_side_done(p, &d->src, a, a->diff_src, err);
 }
 
@@ -53,6 +57,7 @@ static int bias_gradient(struct deconv *d, const struct sw_plan_args *a, struct 
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(d->base.stream);
     double *sums = sw_cuda_at(a, d->sums_offset), *parts = sums + 2 * d->base.dst.dim[1] + 1;
+
     return sw_cuda_plan_check(
         &d->base,
         sw_cuda_channel_sums(&d->dst_channels, a->diff_dst, NULL, parts, sums, a->diff_bias, &l),
@@ -64,12 +69,14 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct deconv *d = deconv_of(p);
     struct sw_plan_args inner = {
         .src = a->diff_dst, .diff_weight = a->diff_weight, .scratch = a->scratch};
+
     int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plan_backward_weights(d->conv, &inner, err);
     if (rc != SW_OK)
         return rc;
+
     return p->bias.ndim ? bias_gradient(d, a, err) : SW_OK;
 }
 
@@ -89,6 +96,7 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
 {
     struct sw_plan *p = &d->base;
     size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)shape->outputs + 1;
+
     p->weight = d->conv->weight;
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);
@@ -111,25 +119,32 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
     struct sw_plan_passes all = {.backward_data = true,
                                  .backward_weights = passes.backward_weights,
                                  .training = false}; /* its passes run in a different order */
+
     inner.outputs = src->dim[1];
     inner.out_h = src->dim[2];
     inner.out_w = src->dim[3];
     inner.bias = inner.fuse_relu = false;
+
     struct deconv *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
+
     d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
+
     int rc = sw_cuda_convolution(s, &image, &inner, all, &d->conv, err);
     if (rc != SW_OK)
         goto fail;
+
     if (!sw_cuda_channels(&d->conv->src, &d->dst_channels)) {
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
                         "deconvolution does not support images of 2^31 pixels or more");
         goto fail;
     }
+
     describe(d, shape, passes);
     *out = &d->base;
     return SW_OK;
+
 fail:
     free_plan(&d->base);
     return rc;

@@ -46,6 +46,7 @@ static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass p
     int64_t pitch = c->transposed ? c->outputs : c->features; /* of the weights */
     int64_t lines = c->transposed ? c->features : c->outputs;
     struct sw_cuda_product p = {.halves = c->halves, .alpha = 1, .ldb = pitch};
+
     switch (pass) {
     case SW_TUNE_FORWARD:
         p.trans_b = !c->transposed;
@@ -66,6 +67,7 @@ static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass p
         p.k = c->rows;
         break;
     }
+
     return p;
 }
 
@@ -75,10 +77,12 @@ static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const v
 {
     if (c->product[pass])
         return sw_cuda_light_run(c->product[pass], a, b, bias, out, err);
+
     struct sw_cuda_product p = product_of(c, pass);
     p.a = a;
     p.b = b;
     p.c = out;
+
     return sw_cuda_multiply_matrices(c->base.stream, &p, err);
 }
 
@@ -89,6 +93,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct ip *c = ip_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *weight;
+
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
@@ -100,6 +105,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         return rc;
     if (c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
         return SW_OK;
+
     return sw_cuda_plan_check(
         p, sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL, c->relu, a->dst, &l),
         err);
@@ -109,6 +115,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct ip *c = ip_of(p);
     const void *diff, *weight;
+
     int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc != SW_OK)
         return rc;
@@ -120,6 +127,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                   err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_side_done(p, &c->src, a, a->diff_src, err);
 }
 
@@ -128,6 +136,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct ip *c = ip_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *diff;
+
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
@@ -143,6 +152,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
         return rc;
     if (!p->bias.ndim)
         return SW_OK;
+
     return sw_cuda_plan_check(
         p, sw_cuda_sum_rows(c->rows, c->outputs, a->diff_dst, a->diff_bias, &l), err);
 }
@@ -175,6 +185,7 @@ static struct sw_cuda_light_args lt_args_of(const struct ip *c, enum sw_tune_pas
                                             const char *wanted)
 {
     bool forward_pass = pass == SW_TUNE_FORWARD;
+
     return (struct sw_cuda_light_args){.product = product_of(c, pass),
                                        .bias = forward_pass && c->base.bias.ndim,
                                        .relu = forward_pass && c->relu,
@@ -186,11 +197,13 @@ static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, str
     const struct sw_cuda_light_args lt = lt_args_of(c, pass, wanted);
     if (wanted[0] ? strcmp(wanted, by_cublas) == 0 : pass != SW_TUNE_FORWARD)
         return SW_OK;
+
     int rc = sw_cuda_light_new(c->base.stream, &lt, &c->product[pass], err);
     if (rc != SW_OK)
         return rc;
     if (!wanted[0] || c->product[pass])
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
                       "cuBLASLt has no algorithm %s for this matrix product", wanted);
 }
@@ -199,12 +212,14 @@ static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes, struct sw_err *err)
 {
     const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
         if (requested[pass]) {
             int rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
             if (rc != SW_OK)
                 return rc;
         }
+
     return SW_OK;
 }
 
@@ -215,13 +230,16 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
 {
     struct sw_plan *p = &c->base;
     const struct sw_desc *weight = c->transposed ? &p->weight : matrix;
+
     sw_cuda_side_init(p, &c->src, &p->src, plain);
     sw_cuda_side_init(p, &c->weight, &p->weight, weight);
     c->src_factor = c->src;
     c->weight_factor = c->weight;
+
     c->diff_factor = (struct sw_cuda_side){.given = p->dst, .used = p->dst};
     if (!c->halves)
         return;
+
     sw_cuda_factor_init(p, &c->src_factor, &p->src, plain, SW_CUDA_HALVES, false);
     sw_cuda_factor_init(p, &c->weight_factor, &p->weight, weight, SW_CUDA_HALVES,
                         passes.training && passes.backward_data);
@@ -244,6 +262,7 @@ static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
     struct ip *c = sw_calloc(1, sizeof *c);
     if (!c)
         return NULL;
+
     struct sw_plan *p = &c->base;
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
@@ -251,6 +270,7 @@ static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
     c->transposed = is_transposed(shape->weight_layout);
     c->relu = shape->fuse_relu;
     c->halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
+
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
     struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
     struct sw_desc matrix = sw_desc_plain(SW_F32, 2, weight);
@@ -261,6 +281,7 @@ static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
     p->dst = sw_desc_plain(SW_F32, 2, dst);
     p->backward_reads_src = passes.backward_weights;
     lay_out(c, &plain, &matrix, passes);
+
     return c;
 }
 
@@ -273,6 +294,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     struct ip *c = begin(q, passes);
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
+
     struct sw_plan *p = &c->base;
     int rc = prepare_passes(c, choice, passes, err);
     snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s%s%s%.20s",
@@ -284,6 +306,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
         free_plan(p);
         return rc;
     }
+
     *out = p;
     return SW_OK;
 }
@@ -297,6 +320,7 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
     struct ip *c = begin(user, passes);
     if (!c)
         return;
+
     const struct sw_cuda_light_args lt = lt_args_of(c, pass, "");
     if (pass != SW_TUNE_FORWARD)
         sw_tune_add_way(out, by_cublas);
@@ -310,10 +334,12 @@ static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw
 {
     const struct sw_ip_shape *shape = q->shape;
     char text[128], what[SW_TUNE_KEY / 2], library[48];
+
     snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s", sw_desc_text(q->src, text),
              (long long)shape->outputs, shape->bias ? " bias" : "", shape->fuse_relu ? " relu" : "",
              is_transposed(shape->weight_layout) ? " turned" : "");
     snprintf(library, sizeof library, "cuBLASLt %zu", cublasLtGetVersion());
+
     const struct sw_cuda_tuned tuned = {
         .what = what, .library = library, .user = q, .make = make_plan, .list = list_candidates};
     return sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
@@ -325,8 +351,10 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
 {
     struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
+
     int rc = sw_ip_check(src, shape, err);
     if (rc != SW_OK)
         return rc;
+
     return s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);
 }

@@ -20,9 +20,11 @@ static int pool_forward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     const struct pool *c = (const struct pool *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_pool k = c->kernel;
+
     int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
     if (rc != SW_OK)
         return rc;
+
     k.y = a->dst;
     k.index = c->max && c->training ? a->saved : NULL;
     return sw_cuda_plan_check(p, c->max ? sw_cuda_max_pool(&k, &l) : sw_cuda_avg_pool(&k, &l), err);
@@ -33,16 +35,20 @@ static int pool_backward(struct sw_plan *p, const struct sw_plan_args *a, struct
     const struct pool *c = (const struct pool *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_pool k = c->kernel;
+
     int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     if (rc != SW_OK)
         return rc;
+
     k.dy = a->diff_dst;
     k.dx = sw_cuda_side_out(&c->src, a, a->diff_src);
     k.index = c->max ? a->saved : NULL;
+
     rc = sw_cuda_plan_check(
         p, c->max ? sw_cuda_max_pool_backward(&k, &l) : sw_cuda_avg_pool_backward(&k, &l), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_side_done(p, &c->src, a, a->diff_src, err);
 }
 
@@ -78,9 +84,11 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     int rc = sw_pool_check(src, shape, err);
     if (rc != SW_OK)
         return rc;
+
     struct pool *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "pooling plan", sizeof *c);
+
     struct sw_plan *p = &c->base;
     const int64_t dst[] = {src->dim[0], src->dim[1], shape->out_h, shape->out_w};
     struct sw_desc used = sw_cuda_known_layout(src);
@@ -101,6 +109,7 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "pooling does not support images of 2^31 pixels or more");
     }
+
     *out = p;
     return SW_OK;
 }
@@ -120,9 +129,11 @@ static int lrn_forward(struct sw_plan *p, const struct sw_plan_args *a, struct s
     const struct lrn *c = (const struct lrn *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
+
     int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
     if (rc != SW_OK)
         return rc;
+
     k.y = a->dst;
     k.scale = c->training ? a->saved : NULL;
     return sw_cuda_plan_check(p, sw_cuda_lrn(&k, &l), err);
@@ -133,16 +144,20 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     const struct lrn *c = (const struct lrn *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
+
     int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
     if (rc != SW_OK)
         return rc;
+
     k.dy = a->diff_dst;
     k.dx = sw_cuda_side_out(&c->diff, a, a->diff_src);
     k.scale = a->saved;
     k.ratio = sw_cuda_at(a, c->ratio_offset);
+
     rc = sw_cuda_plan_check(p, sw_cuda_lrn_backward(&k, &l), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_side_done(p, &c->diff, a, a->diff_src, err);
 }
 
@@ -156,9 +171,11 @@ int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
     int rc = sw_lrn_check(src, shape, err);
     if (rc != SW_OK)
         return rc;
+
     struct lrn *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "lrn plan", sizeof *c);
+
     struct sw_plan *p = &c->base;
     struct sw_desc used = sw_cuda_known_layout(src);
     int64_t window = shape->within_channel ? shape->size * shape->size : shape->size;
@@ -187,6 +204,7 @@ int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "lrn does not support images of 2^31 pixels or more");
     }
+
     *out = p;
     return SW_OK;
 }

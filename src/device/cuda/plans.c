@@ -21,10 +21,12 @@ int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err)
 struct sw_desc sw_cuda_channels_last(const int64_t *dim)
 {
     struct sw_desc d = sw_desc_plain(SW_F32, 4, dim);
+
     d.stride[1] = 1;
     d.stride[3] = dim[1];
     d.stride[2] = dim[1] * dim[3];
     d.stride[0] = dim[1] * dim[3] * dim[2];
+
     return d;
 }
 
@@ -41,6 +43,7 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
         return sw_desc_blocked(SW_F32, kind->ndim, dim, 1, block);
     if (kind->ndim == 4 && !sw_desc_is_plain(kind))
         return sw_cuda_channels_last(dim);
+
     return sw_desc_plain(SW_F32, kind->ndim, dim);
 }
 
@@ -51,10 +54,12 @@ void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const str
 {
     size_t bytes =
         (size_t)sw_desc_storage(used) * (form == SW_CUDA_HALVES ? sizeof(uint16_t) : sizeof(float));
+
     *side = (struct sw_cuda_side){.given = *given,
                                   .used = *used,
                                   .form = form,
                                   .copied = form != SW_CUDA_FLOATS || !sw_desc_equal(given, used)};
+
     side->saved = saved && side->copied;
     if (side->saved) {
         side->offset = p->saved_bytes;
@@ -80,9 +85,11 @@ static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *sr
                    const struct sw_desc *to, void *dst, struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
+
     int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err);
 }
 
@@ -99,9 +106,11 @@ static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, 
                                      : (bf16 ? SW_CUDA_FROM_BF16 : SW_CUDA_FROM_FP16);
     const struct sw_desc *from = in ? &side->given : &side->used;
     const struct sw_desc *to = in ? &side->used : &side->given;
+
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err);
 }
 
@@ -112,6 +121,7 @@ int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
     *used = side->copied ? copy_of(side, a) : given;
     if (!side->copied || cached)
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
+
     return side->form == SW_CUDA_FLOATS
                ? reorder(p, &side->given, given, &side->used, copy_of(side, a), err)
                : convert(p, side, true, given, copy_of(side, a), err);
@@ -170,14 +180,17 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
     struct sw_cuda_device *d = sw_cuda_device_of(s->dev);
     struct sw_buf key = {0};
     char model[SW_TUNE_KEY / 4];
+
     name_model(d, model, sizeof model);
     sw_buf_printf(&key, "%s with factors of %s on %s, %s", t->what, sw_precision_name(d->precision),
                   model, t->library);
+
     const struct sw_tune_maker maker = {
         .key = sw_buf_text(&key), .user = t->user, .make = t->make, .list = t->list};
     int rc = key.failed ? sw_err_nomem(err, "key of measured algorithms", SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
     sw_buf_fini(&key);
+
     return rc;
 }
 
@@ -201,12 +214,15 @@ int sw_cuda_plan_reorder(struct sw_stream *s, const struct sw_desc *from, const 
     int rc = sw_reorder_check(from, to, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "reorder plan", sizeof *p);
+
     *p = (struct sw_plan){.ops = &reorder_ops, .stream = s, .src = *from, .dst = *to};
     strcpy(p->algorithm, "copy");
     *out = p;
+
     return SW_OK;
 }
 

@@ -18,9 +18,11 @@ static double log_z_without(const struct sw_ais_args *a)
 {
     const double half_log_2pi = 0.91893853320467274;
     double sum = 0;
+
     for (int64_t i = 0; i < a->visible; i++)
         sum += a->visible_units == SW_UNITS_GAUSSIAN ? half_log_2pi
                                                      : softplus((double)a->visible_bias[i]);
+
     for (int64_t j = 0; j < a->hidden && a->hidden_units == SW_UNITS_BERNOULLI; j++)
         sum += softplus((double)a->bias[j]);
     return sum;
@@ -40,6 +42,7 @@ static void draw(const struct sw_ais_args *a, bool hidden, int64_t turn, int64_t
                                     .sample = x,
                                     .key = sw_ais_key(a, hidden, turn),
                                     .step = &step};
+
     step.first_row += row;
     sw_kernel_units(1, &u);
 }
@@ -47,6 +50,7 @@ static void draw(const struct sw_ais_args *a, bool hidden, int64_t turn, int64_t
 static void begin(const struct sw_ais_args *a, int64_t row, int64_t rows)
 {
     const double log_z = log_z_without(a);
+
     memset(a->v + row * a->visible, 0, (size_t)(rows * a->visible) * sizeof *a->v);
     draw(a, false, 0, row, rows);
     for (int64_t r = row; r < row + rows; r++)
@@ -86,6 +90,7 @@ static void anneal(const struct sw_ais_args *a, int64_t k, int64_t row, int64_t 
                                         .lda = a->hidden,
                                         .ldb = a->visible,
                                         .ldc = a->visible};
+
     sw_cpu_multiply(&up);
     sw_kernel_anneal(&step);
     draw(a, true, k + 1, row, rows);
@@ -104,6 +109,7 @@ static void run_rows(const struct sw_ais_args *a, int64_t row, int64_t rows)
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_ais_args *a = args;
+
     SW_ARRAY(out, a, weight, sw_op_matrix(a->hidden, a->visible));
     SW_ARRAY(out, a, bias, sw_op_floats(a->hidden));
     SW_ARRAY(out, a, visible_bias, sw_op_floats(a->visible));
@@ -119,12 +125,14 @@ static int ais(const struct sw_host_launch *l, const void *args)
     const struct sw_ais_args *a = args;
     const int64_t first = a->step->first_row, left = a->chains - first;
     const int64_t rows = !a->runs || left < 0 ? 0 : left < a->rows ? left : a->rows;
+
 #pragma omp parallel for num_threads(l->threads) if (l->threads > 1 && rows > ROWS) schedule(static)
     for (int64_t r = 0; r < rows; r += ROWS)
         run_rows(a, r, rows - r < ROWS ? rows - r : ROWS);
     memset(a->result, 0, (size_t)a->chains * sizeof *a->result);
     for (int64_t r = 0; r < rows; r++)
         a->result[first + r] = (struct sw_result){.sum = a->log_weight[r], .weight = 1};
+
     return SW_OK;
 }
 

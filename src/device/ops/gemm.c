@@ -21,6 +21,7 @@ static void multiply_tile(const struct sw_gemm_args *g, enum sw_precision precis
     int64_t columns = g->n - column < COLUMN_TILE ? g->n - column : COLUMN_TILE;
     const float *a = g->a + (g->trans_a ? row : row * lda);
     const float *b = g->b + (g->trans_b ? column * ldb : column);
+
     sw_cpu_gemm(precision, g->trans_a, g->trans_b, rows, columns, g->k, g->alpha, a, lda, b, ldb,
                 g->beta, g->c + row * g->n + column, g->n);
 }
@@ -31,6 +32,7 @@ static int gemm(const struct sw_host_launch *l, const void *args)
     const enum sw_precision precision = g->exact ? SW_PRECISION_FP32 : l->precision;
     int64_t down = (g->m + ROW_TILE - 1) / ROW_TILE,
             across = (g->n + COLUMN_TILE - 1) / COLUMN_TILE;
+
 #pragma omp parallel for num_threads(l->threads) if (l->threads > 1 && down * across > 1)
     for (int64_t i = 0; i < down * across; i++)
         multiply_tile(g, precision, i / across * ROW_TILE, i % across * COLUMN_TILE);

@@ -17,6 +17,7 @@ void sw_rebuild_weight(enum sw_precision precision, const float *x, const float 
 {
     int64_t down = (outputs + ROW_TILE - 1) / ROW_TILE,
             across = (inputs + COLUMN_TILE - 1) / COLUMN_TILE;
+
 #pragma omp parallel for schedule(dynamic) if (down * across > 1)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t m = i / across * ROW_TILE, k = i % across * COLUMN_TILE;

@@ -46,6 +46,7 @@ static void inputs_tile(const struct sw_recurrent_args *a, const struct shape *p
     const struct sw_recurrent *r = &a->r;
     const int64_t all = r->rows * r->steps, across = tiles_of(p->gates, COLUMN_TILE);
     const int64_t row = i / across * ROW_TILE, column = i % across * COLUMN_TILE;
+
     sw_cpu_gemm(p->precision, false, true, at_most(all - row, ROW_TILE),
                 at_most(p->gates - column, COLUMN_TILE), r->inputs, 1, a->x + row * r->inputs,
                 r->inputs, a->weight + column * r->inputs, r->inputs, 0,
@@ -59,12 +60,15 @@ static void begin_row(const struct sw_recurrent_args *a, bool goes_on, int64_t r
     const size_t bytes = (size_t)r->hidden * sizeof(float);
     const float *from = goes_on ? a->h + row * r->hidden : a->h0 ? a->h0 + row * r->hidden : NULL;
     float *before = a->before + (row * r->steps + sw_recurrent_step(r, 0)) * r->hidden;
+
     if (from)
         memcpy(before, from, bytes);
     else
         memset(before, 0, bytes);
+
     if (a->r.kind != SW_CELL_LSTM || goes_on)
         return;
+
     if (a->c0)
         memcpy(a->c + row * r->hidden, a->c0 + row * r->hidden, bytes);
     else
@@ -77,6 +81,7 @@ static void recur(const struct sw_recurrent_args *a, const struct shape *p, int6
 {
     const struct sw_recurrent *r = &a->r;
     const float *before = a->before + t * r->hidden;
+
     for (int64_t g = 0; g < sw_cell_gates(r->kind); g++) {
         /* gru keeps the two products of the candidate separate. */
         const bool alone = r->kind == SW_CELL_GRU && g == 2;
@@ -94,6 +99,7 @@ static void hand_over(const struct sw_recurrent_args *a, int64_t s, const float 
     const struct sw_recurrent *r = &a->r;
     const size_t bytes = (size_t)units * sizeof(float);
     const int64_t out = sw_recurrent_output(r, s);
+
     for (int64_t row = 0; row < r->rows; row++) {
         float *y = out < 0 ? NULL : a->y + row * sw_recurrent_output_pitch(r) + out + unit;
         if (y && y != h + row * pitch)
@@ -113,6 +119,7 @@ static void forward_tile(const struct sw_recurrent_args *a, const struct shape *
     float *h = ends ? a->y + sw_recurrent_output(r, s) + unit
                     : a->before + sw_recurrent_step(r, s + 1) * r->hidden + unit;
     const int64_t pitch = ends ? sw_recurrent_output_pitch(r) : r->steps * r->hidden;
+
     recur(a, p, t, unit, units);
     sw_kernel_cell(&(struct sw_kernel_cell){
         .kind = r->kind,
@@ -138,20 +145,24 @@ static int forward(const struct sw_host_launch *l, const void *args)
     const struct shape p = shape_of(r, l->precision);
     const int64_t inputs = tiles_of(r->rows * r->steps, ROW_TILE) * tiles_of(p.gates, COLUMN_TILE);
     const bool goes_on = a->carried && !a->step->sequences_begin;
+
 #pragma omp parallel num_threads(l->threads) if (l->threads > 1)
     {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < inputs; i++)
             inputs_tile(a, &p, i);
+
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < r->rows; row++)
             begin_row(a, goes_on, row);
+
         for (int64_t s = 0; s < r->steps; s++) {
 #pragma omp for schedule(static)
             for (int64_t tile = 0; tile < p.tiles; tile++)
                 forward_tile(a, &p, s, tile);
         }
     }
+
     return SW_OK;
 }
 
@@ -168,6 +179,7 @@ static void arrays(const void *args, struct sw_op_arrays *out)
     const struct shape p = shape_of(r, SW_PRECISION_FP32);
     const int64_t all = r->rows * r->steps;
     const size_t state = sw_op_floats(r->rows * r->hidden);
+
     SW_ARRAY(out, a, x, sw_op_floats(all * r->inputs));
     SW_ARRAY(out, a, weight, sw_op_floats(p.gates * r->inputs));
     SW_ARRAY(out, a, recurrent, sw_op_floats(p.gates * r->hidden));
@@ -193,6 +205,7 @@ static void gates_tile(const struct sw_recurrent_gradient_args *a, const struct 
 {
     const struct sw_recurrent *r = &a->r;
     const int64_t t = sw_recurrent_step(r, s), out = sw_recurrent_output(r, s);
+
     sw_kernel_cell_back(&(struct sw_kernel_cell_back){
         .kind = r->kind,
         .rows = r->rows,
@@ -219,11 +232,13 @@ static void back_through(const struct sw_recurrent_gradient_args *a, const struc
     const float *d = a->dgates + sw_recurrent_step(r, s) * p->biases;
     const int64_t pitch = r->steps * p->biases;
     float *dh = a->dstate + unit;
+
     if (r->kind != SW_CELL_GRU) {
         sw_cpu_gemm(p->precision, false, false, r->rows, units, p->gates, 1, d, pitch,
                     a->recurrent + unit, r->hidden, 0, dh, r->hidden);
         return;
     }
+
     sw_cpu_gemm(p->precision, false, false, r->rows, units, 2 * r->hidden, 1, d, pitch,
                 a->recurrent + unit, r->hidden, 1, dh, r->hidden);
     sw_cpu_gemm(p->precision, false, false, r->rows, units, r->hidden, 1, d + 3 * r->hidden, pitch,
@@ -235,6 +250,7 @@ static void backward_tile(const struct sw_recurrent_gradient_args *a, const stru
                           int64_t s, int64_t tile)
 {
     const int64_t unit = tile * UNIT_TILE, units = at_most(a->r.hidden - unit, UNIT_TILE);
+
     if (s < a->r.steps - 1)
         back_through(a, p, s + 1, unit, units);
     if (s >= 0)
@@ -260,13 +276,16 @@ static void weights_gradient(const struct sw_recurrent_gradient_args *a, const s
     const int64_t row = g * r->hidden + unit;
     const bool candidate = r->kind == SW_CELL_GRU && g == 2;
     const float *d = a->dgates + row;
+
     sw_cpu_gemm(p->precision, true, false, units, r->inputs, all, 1, d, p->biases, a->x, r->inputs,
                 a->adds_dweight ? 1 : 0, a->dweight + row * r->inputs, r->inputs);
     sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row);
+
     if (candidate) {
         d += r->hidden;
         sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row + r->hidden);
     }
+
     sw_cpu_gemm(p->precision, true, false, units, r->hidden, all, 1, d, p->biases, a->before,
                 r->hidden, a->adds_drecurrent ? 1 : 0, a->drecurrent + row * r->hidden, r->hidden);
 }
@@ -279,8 +298,10 @@ static int gradient(const struct sw_host_launch *l, const void *args)
     const int64_t state = r->rows * r->hidden, all = r->rows * r->steps;
     const int64_t weights = a->dweight ? sw_cell_gates(r->kind) * p.tiles : 0;
     const int64_t first = a->dh0 || a->handed_on ? -1 : 0;
+
     if (!a->handed_on)
         sw_kernel_zero(l->threads, a->dstate, 2 * state * (int64_t)sizeof(float));
+
 #pragma omp parallel num_threads(l->threads) if (l->threads > 1)
     {
         for (int64_t s = r->steps - 1; s >= first; s--) {
@@ -288,15 +309,18 @@ static int gradient(const struct sw_host_launch *l, const void *args)
             for (int64_t tile = 0; tile < p.tiles; tile++)
                 backward_tile(a, &p, s, tile);
         }
+
         if (a->dx) {
 #pragma omp for schedule(static)
             for (int64_t row = 0; row < all; row += ROW_TILE)
                 inputs_gradient(a, &p, row);
         }
+
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < weights; i++)
             weights_gradient(a, &p, i);
     }
+
     if (a->dh0)
         sw_kernel_copy(l->threads, a->dh0, a->dstate, state * (int64_t)sizeof(float));
     return SW_OK;
@@ -309,6 +333,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
     const struct shape p = shape_of(r, SW_PRECISION_FP32);
     const int64_t all = r->rows * r->steps, state = r->rows * r->hidden;
     const bool weights = a->dweight;
+
     SW_ARRAY(out, a, x, weights ? sw_op_floats(all * r->inputs) : 0);
     SW_ARRAY(out, a, weight, a->dx ? sw_op_floats(p.gates * r->inputs) : 0);
     SW_ARRAY(out, a, recurrent, sw_op_floats(p.gates * r->hidden));

@@ -14,6 +14,7 @@
 void sw_sim_graph_free(struct sw_graph *graph)
 {
     struct sw_sim_graph *g = sw_sim_graph_of(graph);
+
     for (int i = 0; i < g->mark_count; i++)
         sw_sim_event_free(g->marks[i].event);
     sw_free(g->marks);
@@ -31,14 +32,17 @@ static int fail_capture(struct sw_sim_graph *g, int rc, const struct sw_err *why
         g->error = *why;
     if (err)
         *err = *why;
+
     return rc;
 }
 
 int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what, struct sw_err *err)
 {
     struct sw_err why;
+
     if (!s->capture)
         return SW_OK;
+
     int rc = sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: %s cannot be part of a graph",
                         s->base.dev->name, what);
     return fail_capture(s->capture, rc, &why, err);
@@ -55,12 +59,14 @@ static struct sw_sim_member *find(struct sw_sim_graph *g, const struct sw_sim_st
 static int add_member(struct sw_sim_graph *g, struct sw_sim_stream *s, struct sw_err *err)
 {
     struct sw_err why;
+
     if (g->members == SW_SIM_GRAPH_STREAMS) {
         int rc =
             sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: a graph cannot have more than %d streams",
                        s->base.dev->name, SW_SIM_GRAPH_STREAMS);
         return fail_capture(g, rc, &why, err);
     }
+
     g->member[g->members++] = (struct sw_sim_member){.stream = s};
     s->capture = g;
     return SW_OK;
@@ -69,15 +75,18 @@ static int add_member(struct sw_sim_graph *g, struct sw_sim_stream *s, struct sw
 static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct sw_err *err)
 {
     struct sw_err why;
+
     if (g->count == g->room) {
         int room = g->room ? 2 * g->room : 64;
         struct sw_sim_node *more = sw_realloc_array(g->nodes, (size_t)room, sizeof *more);
         if (!more)
             return fail_capture(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why,
                                 err);
+
         g->nodes = more;
         g->room = room;
     }
+
     g->nodes[g->count++] = *n;
     return SW_OK;
 }
@@ -85,8 +94,10 @@ static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct 
 int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_member *m = find(s->capture, s);
+
     if (!op->type->counted) /* it serves the host, or creates an object */
         return sw_sim_capture_refuse(s, op->type->name, err);
+
     m->position.of[m - s->capture->member]++;
     return add_node(s->capture, &(struct sw_sim_node){SW_SIM_OPERATION, SW_SIM_NO_MARK, s, *op},
                     err);
@@ -95,18 +106,22 @@ int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op, struc
 static int new_mark(struct sw_sim_graph *g, struct sw_err *err)
 {
     struct sw_err why;
+
     if (g->mark_count == g->mark_room) {
         int room = g->mark_room ? 2 * g->mark_room : 16;
         struct sw_sim_mark *more = sw_realloc_array(g->marks, (size_t)room, sizeof *more);
         if (!more)
             return fail_capture(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why,
                                 err);
+
         g->marks = more;
         g->mark_room = room;
     }
+
     int rc = sw_sim_event_new(&g->device->base, &g->marks[g->mark_count].event, &why);
     if (rc != SW_OK)
         return fail_capture(g, rc, &why, err);
+
     g->mark_count++;
     return SW_OK;
 }
@@ -114,15 +129,18 @@ static int new_mark(struct sw_sim_graph *g, struct sw_err *err)
 int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e, struct sw_err *err)
 {
     struct sw_sim_graph *g = s->capture;
+
     int rc = new_mark(g, err);
     if (rc != SW_OK)
         return rc;
+
     int mark = g->mark_count - 1;
     g->marks[mark].position = find(g, s)->position;
     sw_mutex_lock(&e->lock);
     e->captured = g->number;
     e->mark = mark;
     sw_mutex_unlock(&e->lock);
+
     return add_node(g, &(struct sw_sim_node){.kind = SW_SIM_RECORD, .mark = mark, .stream = s},
                     err);
 }
@@ -130,10 +148,13 @@ int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e, struc
 int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e, struct sw_err *err)
 {
     struct sw_sim_device *d = s->device;
+
     sw_mutex_lock(&d->lock);
+
     struct sw_sim_graph *g = d->capture;
     sw_mutex_unlock(&d->lock);
     sw_mutex_lock(&e->lock);
+
     uint64_t captured = e->captured;
     int mark = e->mark, rc = SW_OK;
     sw_mutex_unlock(&e->lock);
@@ -145,14 +166,17 @@ int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e, struct 
                    : sw_err_set(err, SW_ERR_INVALID, "%s: event_wait: the event belongs to a graph",
                                 s->base.dev->name);
     }
+
     if (!s->capture)
         rc = add_member(g, s, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_sim_graph_position *ordered_after = &find(g, s)->position;
     for (int i = 0; i < SW_SIM_GRAPH_STREAMS; i++)
         if (g->marks[mark].position.of[i] > ordered_after->of[i])
             ordered_after->of[i] = g->marks[mark].position.of[i];
+
     return add_node(g, &(struct sw_sim_node){.kind = SW_SIM_WAIT, .mark = mark, .stream = s}, err);
 }
 
@@ -161,21 +185,27 @@ int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
     struct sw_sim_device *d = s->device;
     struct sw_sim_graph *g = sw_calloc(1, sizeof *g);
+
     int rc = g ? SW_OK : sw_err_nomem(err, "a graph", sizeof *g);
     if (rc != SW_OK)
         return rc;
+
     g->device = d;
     sw_mutex_lock(&d->lock);
+
     if (d->capture)
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is already being captured", d->base.name);
     else
         d->capture = g;
+
     g->number = ++d->captures;
     sw_mutex_unlock(&d->lock);
+
     if (rc == SW_OK)
         rc = add_member(g, s, err);
     else
         sw_free(g);
+
     return rc;
 }
 
@@ -188,6 +218,7 @@ static int check_members(struct sw_sim_graph *g)
                 &g->error, SW_ERR_UNSUPPORTED,
                 "%s: the captured stream does not wait for all work of a second stream",
                 g->device->base.name);
+
     return SW_OK;
 }
 
@@ -198,6 +229,7 @@ int sw_sim_capture_end(struct sw_stream *stream, struct sw_graph **out, struct s
     if (!g || g->member[0].stream != s)
         return sw_err_set(err, SW_ERR_INVALID, "%s: capture_end: this stream is not being captured",
                           stream->dev->name);
+
     int rc = g->error.code == SW_OK ? check_members(g) : g->error.code;
     for (int i = 0; i < g->members; i++)
         g->member[i].stream->capture = NULL;
@@ -208,8 +240,10 @@ int sw_sim_capture_end(struct sw_stream *stream, struct sw_graph **out, struct s
         *out = (struct sw_graph *)(void *)g;
         return SW_OK;
     }
+
     if (err)
         *err = g->error;
     sw_sim_graph_free((struct sw_graph *)(void *)g);
+
     return rc;
 }

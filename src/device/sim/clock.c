@@ -10,6 +10,7 @@ struct sw_sim_lane *sw_sim_lane_new(const char *device)
     struct sw_sim_lane *lane = sw_calloc(1, sizeof *lane);
     if (!lane)
         return NULL;
+
     lane->owners = 1;
     snprintf(lane->device, sizeof lane->device, "%s", device);
     return lane;
@@ -48,6 +49,7 @@ void sw_sim_lane_know(struct sw_sim_lane *lane, uint64_t upto)
 void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from)
 {
     struct sw_sim_lane *old = u->lane;
+
     *u = *from;
     if (u->lane)
         retain(u->lane);
@@ -59,9 +61,11 @@ void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from)
 uint64_t sw_sim_clock_of(const struct sw_sim_clock *c, const struct sw_sim_lane *lane)
 {
     uint64_t known = sw_sim_lane_known(lane);
+
     for (int i = 0; i < c->count; i++)
         if (c->ticks[i].lane == lane)
             return c->ticks[i].upto > known ? c->ticks[i].upto : known;
+
     return known;
 }
 
@@ -69,6 +73,7 @@ uint64_t sw_sim_clock_of(const struct sw_sim_clock *c, const struct sw_sim_lane 
 static void prune(struct sw_sim_clock *c)
 {
     int kept = 0;
+
     for (int i = 0; i < c->count; i++) {
         struct sw_sim_tick t = c->ticks[i];
         if (t.upto > sw_sim_lane_known(t.lane))
@@ -76,6 +81,7 @@ static void prune(struct sw_sim_clock *c)
         else
             sw_sim_lane_drop(t.lane);
     }
+
     c->count = kept;
 }
 
@@ -84,10 +90,12 @@ static int reserve(struct sw_sim_clock *c, struct sw_err *err)
     prune(c);
     if (c->count < c->room)
         return SW_OK;
+
     int room = c->room ? 2 * c->room : 4;
     struct sw_sim_tick *more = sw_realloc_array(c->ticks, (size_t)room, sizeof *more);
     if (!more)
         return sw_err_nomem(err, "clock of a simulated stream", (size_t)room * sizeof *more);
+
     c->ticks = more;
     c->room = room;
     return SW_OK;
@@ -98,15 +106,18 @@ int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t 
 {
     if (upto <= sw_sim_lane_known(lane))
         return SW_OK;
+
     for (int i = 0; i < c->count; i++) {
         if (c->ticks[i].lane != lane)
             continue;
         c->ticks[i].upto = upto > c->ticks[i].upto ? upto : c->ticks[i].upto;
         return SW_OK;
     }
+
     int rc = c->count == c->room ? reserve(c, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+
     c->ticks[c->count++] = (struct sw_sim_tick){retain(lane), upto};
     return SW_OK;
 }
@@ -118,6 +129,7 @@ int sw_sim_clock_merge(struct sw_sim_clock *c, const struct sw_sim_clock *other,
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 

@@ -50,15 +50,18 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 static int barrier(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_mutex_lock(&c->lock);
+
     uint64_t number = c->barriers + 1;
     bool last = ++c->arrived == c->base.ranks;
     if (last) {
         c->arrived = 0;
         c->barriers = number;
     }
+
     sw_mutex_unlock(&c->lock);
     if (last)
         sw_sim_event_happen(c->gate, number, NULL);
+
     return sw_sim_event_stand(s, c->gate, number, err);
 }
 
@@ -67,15 +70,18 @@ static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream
                                bool own, int64_t n)
 {
     int64_t now_ns = sw_os()->monotonic_ns(), end_ns = now_ns, first, count;
+
     for (int q = 0; q < c->base.ranks; q++) {
         sw_part(n, c->base.ranks, own ? rank : q, &first, &count);
         if (q == rank || count == 0)
             continue;
+
         int64_t transferred_ns =
             sw_sim_link_take(s->device, c->members[rank].device, c->members[q].device,
                              (size_t)count * sizeof(float), now_ns);
         end_ns = transferred_ns > end_ns ? transferred_ns : end_ns;
     }
+
     sw_sim_stream_sleep(s, end_ns);
 }
 
@@ -85,7 +91,9 @@ static void reduce_shard(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int ranks = c->base.ranks;
     int64_t first, count;
+
     sw_part(n, ranks, rank, &first, &count);
+
     float *own = c->members[rank].x;
     for (int64_t i = first; i < first + count; i++) {
         float sum = c->members[(rank + 1) % ranks].x[i];
@@ -98,6 +106,7 @@ static void reduce_shard(const struct sw_sim_collective *c, int rank, int64_t n)
 static void gather_shards(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int64_t first, count;
+
     for (int q = 0; q < c->base.ranks; q++) {
         sw_part(n, c->base.ranks, q, &first, &count);
         if (q != rank)
@@ -111,17 +120,22 @@ static int run_all_reduce(struct sw_sim_stream *s, struct sw_sim_op *op, struct 
     struct sw_sim_collective *c = op->u.all_reduce.collective;
     int rank = op->u.all_reduce.rank;
     int64_t n = (int64_t)(op->bytes[0] / sizeof(float));
+
     sw_mutex_lock(&c->lock);
     c->members[rank].x = op->p[0];
     sw_mutex_unlock(&c->lock);
+
     int rc = barrier(c, s, err);
     if (rc != SW_OK)
         return rc;
+
     wait_for_transfers(c, s, rank, true, n);
     reduce_shard(c, rank, n);
+
     rc = barrier(c, s, err);
     if (rc != SW_OK)
         return rc;
+
     wait_for_transfers(c, s, rank, false, n);
     gather_shards(c, rank, n);
     return barrier(c, s, err);
@@ -130,6 +144,7 @@ static int run_all_reduce(struct sw_sim_stream *s, struct sw_sim_op *op, struct 
 static void fail_all_reduce(struct sw_sim_op *op, const struct sw_err *why)
 {
     struct sw_sim_collective *c = op->u.all_reduce.collective;
+
     sw_mutex_lock(&c->lock);
     if (c->broken.code == SW_OK && why->code != SW_ERR_CANCELLED)
         c->broken = *why;
@@ -152,9 +167,11 @@ static int group_begin(struct sw_collective *collective, struct sw_err *err)
     struct sw_sim_collective *c = collective_of(collective);
     if (c->open)
         return sw_err_set(err, SW_ERR_INVALID, "a group cannot begin inside another group");
+
     c->open = true;
     for (int r = 0; r < c->base.ranks; r++)
         c->members[r].count = 0;
+
     return SW_OK;
 }
 
@@ -163,6 +180,7 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
 {
     struct sw_sim_collective *c = collective_of(collective);
     struct member *m = &c->members[rank];
+
     if (!c->open)
         return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce must be called inside a group",
                           s->dev->name);
@@ -173,6 +191,7 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: all_reduce: more than %d operations in one group", s->dev->name,
                           GROUP);
+
     m->calls[m->count++] = (struct call){s, x, n};
     return SW_OK;
 }
@@ -181,12 +200,14 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
 static int compare(const struct sw_sim_collective *c, struct sw_err *err)
 {
     const struct member *a = &c->members[0];
+
     for (int r = 1; r < c->base.ranks; r++) {
         const struct member *b = &c->members[r];
         if (a->count != b->count)
             return sw_err_set(err, SW_ERR_INVALID,
                               "all_reduce: the group has %d operations on %s, but %d on %s",
                               a->count, a->device->base.name, b->count, b->device->base.name);
+
         for (int i = 0; i < a->count; i++)
             if (a->calls[i].n != b->calls[i].n)
                 return sw_err_set(err, SW_ERR_INVALID,
@@ -194,6 +215,7 @@ static int compare(const struct sw_sim_collective *c, struct sw_err *err)
                                   (long long)a->calls[i].n, a->device->base.name,
                                   (long long)b->calls[i].n, b->device->base.name);
     }
+
     return SW_OK;
 }
 
@@ -210,27 +232,34 @@ static int push(struct sw_sim_collective *c, int rank, const struct call *call, 
 static int group_end(struct sw_collective *collective, struct sw_err *err)
 {
     struct sw_sim_collective *c = collective_of(collective);
+
     c->open = false;
+
     int rc = compare(c, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < c->members[0].count; i++)
         for (int r = 0; r < c->base.ranks; r++) {
             rc = push(c, r, &c->members[r].calls[i], err);
             if (rc != SW_OK)
                 return rc;
         }
+
     return SW_OK;
 }
 
 static int check(struct sw_collective *collective, struct sw_err *err)
 {
     struct sw_sim_collective *c = collective_of(collective);
+
     sw_mutex_lock(&c->lock);
+
     int rc = c->broken.code;
     if (rc != SW_OK && err)
         *err = c->broken;
     sw_mutex_unlock(&c->lock);
+
     return rc;
 }
 
@@ -245,6 +274,7 @@ static void abort_all(struct sw_collective *collective)
 static void close_collective(struct sw_collective *collective)
 {
     struct sw_sim_collective *c = collective_of(collective);
+
     for (int r = 0; c->members && r < c->base.ranks; r++)
         sw_free(c->members[r].calls);
     if (c->gate)
@@ -257,18 +287,22 @@ static void close_collective(struct sw_collective *collective)
 static int make(struct sw_sim_collective *c, struct sw_device *const *devices, struct sw_err *err)
 {
     struct sw_event *gate;
+
     c->members = sw_calloc((size_t)c->base.ranks, sizeof *c->members);
     if (!c->members)
         return sw_err_nomem(err, "a collective", (size_t)c->base.ranks * sizeof *c->members);
+
     for (int r = 0; r < c->base.ranks; r++) {
         c->members[r].device = sw_sim_device_of(devices[r]);
         c->members[r].calls = sw_calloc(GROUP, sizeof *c->members[r].calls);
         if (!c->members[r].calls)
             return sw_err_nomem(err, "a collective", GROUP * sizeof *c->members[r].calls);
     }
+
     int rc = sw_sim_event_new(devices[0], &gate, err);
     if (rc != SW_OK)
         return rc;
+
     c->gate = sw_sim_event_of(gate);
     return SW_OK;
 }
@@ -281,17 +315,21 @@ static int open_collective(struct sw_device *const *devices, int ranks, int time
             if (devices[q]->index == devices[r]->index)
                 return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
                                   devices[r]->name);
+
     struct sw_sim_collective *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "a collective", sizeof *c);
+
     sw_mutex_init(&c->lock);
     c->base.ops = &sw_sim_collectives;
     c->base.ranks = ranks;
+
     int rc = make(c, devices, err);
     if (rc != SW_OK) {
         close_collective(&c->base);
         return rc;
     }
+
     *out = &c->base;
     return SW_OK;
 }

@@ -29,6 +29,7 @@ static bool read_gpus(const char *value, struct sw_sim_conf *c)
     int64_t n;
     if (!sw_parse_int(value, &n) || n < 1 || n > SW_SIM_MAX_GPUS)
         return false;
+
     c->gpus = (int)n;
     return true;
 }
@@ -45,6 +46,7 @@ static bool read_rate(const char *value, struct sw_sim_conf *c)
     size_t n = strlen(value);
     if (n < 3 || strcmp(value + n - 2, "/s") != 0)
         return false;
+
     snprintf(bytes, sizeof bytes, "%.*s", (int)(n - 2), value);
     return sw_parse_bytes(bytes, &c->link_bytes_per_s) && c->link_bytes_per_s >= 1000 &&
            c->link_bytes_per_s <= most_rate;
@@ -56,15 +58,18 @@ static bool read_latency(const char *value, struct sw_sim_conf *c)
         const char *unit;
         int64_t us;
     } units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}};
+
     size_t digits = strspn(value, "0123456789");
     char number[TEXT_BYTES];
     snprintf(number, sizeof number, "%.*s", (int)digits, value);
+
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(value + digits, units[i].unit) == 0 && sw_parse_int(number, &c->latency_us) &&
             c->latency_us <= most_latency_us / units[i].us) {
             c->latency_us *= units[i].us;
             return true;
         }
+
     return false;
 }
 
@@ -74,11 +79,13 @@ static bool read_peer(const char *value, struct sw_sim_conf *c)
                                         [SW_SIM_PEER_YES] = "yes",
                                         [SW_SIM_PEER_CORRUPT] = "corrupt",
                                         [SW_SIM_PEER_HANG] = "hang"};
+
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(value, names[i]) == 0) {
             c->peer = (enum sw_sim_peer)i;
             return true;
         }
+
     return false;
 }
 
@@ -95,11 +102,13 @@ static bool read_fault(const char *value, struct sw_sim_conf *c)
     const char *at = strchr(value, '@');
     if (!at || !sw_parse_int(at + 1, &c->fault_at) || c->fault_at < 1)
         return false;
+
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == (size_t)(at - value) && sw_str_starts(value, names[i])) {
             c->fault = faults[i];
             return true;
         }
+
     return false;
 }
 
@@ -108,6 +117,7 @@ static bool read_faulty(const char *value, struct sw_sim_conf *c)
     int64_t n;
     if (!sw_parse_int(value, &n) || n < 0 || n >= SW_SIM_MAX_GPUS)
         return false;
+
     c->faulty = (int)n;
     return true;
 }
@@ -132,19 +142,23 @@ static int read_pair(const char *key, const char *value, struct sw_sim_conf *con
                      struct sw_err *err)
 {
     const char *names[KEYS];
+
     for (int i = 0; i < KEYS; i++) {
         names[i] = keys[i].name;
         if (strcmp(key, keys[i].name) != 0)
             continue;
         if (keys[i].read(value, conf))
             return SW_OK;
+
         return sw_err_set(err, SW_ERR_INVALID, "sim: %s is '%s'; it must be %s", key, value,
                           keys[i].expected);
     }
+
     const char *nearest = sw_str_nearest(key, names, KEYS);
     if (nearest)
         return sw_err_set(err, SW_ERR_INVALID, "sim: unknown key '%s'; did you mean '%s'?", key,
                           nearest);
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "sim: unknown key '%s'; known keys are gpus, mem, pcie, latency, peer, slow, "
                       "fault and faulty",
@@ -159,6 +173,7 @@ static bool copy_token(char *out, const char *from, const char *to)
     size_t n = (size_t)(to - from);
     if (n >= TEXT_BYTES)
         return false;
+
     memcpy(out, from, n);
     out[n] = 0;
     return true;
@@ -168,25 +183,31 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
 {
     struct sw_sim_conf c = sw_sim_defaults();
     char seen[2 * TEXT_BYTES] = ",", key[TEXT_BYTES], value[TEXT_BYTES], again[TEXT_BYTES + 2];
+
     for (const char *at = text; *at;) {
         const char *end = at + strcspn(at, ","), *equals = at + strcspn(at, ",=");
         if (*equals != '=' || equals == at || equals + 1 == end || !copy_token(key, at, equals) ||
             !copy_token(value, equals + 1, end) || (*end && !end[1]))
             return sw_err_set(err, SW_ERR_INVALID,
                               "sim: '%s' is not a list KEY=VALUE,... as in gpus=4,mem=2GiB", text);
+
         int rc = read_pair(key, value, &c, err);
         if (rc != SW_OK)
             return rc;
+
         snprintf(again, sizeof again, ",%s,", key);
         if (strstr(seen, again))
             return sw_err_set(err, SW_ERR_INVALID, "sim: %s is given twice", key);
+
         strcat(seen, again + 1); /* known keys, each once: they fit */
         at = *end ? end + 1 : end;
     }
+
     if (c.faulty >= c.gpus)
         return sw_err_set(err, SW_ERR_INVALID,
                           "sim: faulty is %d, but with %d GPUs it must be at most %d", c.faulty,
                           c.gpus, c.gpus - 1);
+
     *conf = c;
     return SW_OK;
 }

@@ -17,9 +17,11 @@ static int resolve_side(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_t
     if (device)
         return sw_sim_reach(device, copy_pointers[i], op->p[i], op->bytes[i], &op->block[i],
                             &where[i], err);
+
     where[i] = op->p[i];
     if (!on_thread)
         return SW_OK;
+
     return sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err);
 }
 
@@ -43,10 +45,12 @@ static void fill_nan(char *dst, size_t bytes)
 static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
     const struct sw_sim_copy *c = &op->u.copy;
+
     if (atomic_load(&s->cancelled))
         return sw_err_set(err, SW_ERR_CANCELLED, "cancelled");
     if (c->rows == 1)
         return sw_copy(s->cpu, op->p[SW_SIM_DST], op->p[SW_SIM_SRC], c->width, err);
+
     return sw_copy_2d(s->cpu, op->p[SW_SIM_DST], c->dst_pitch, op->p[SW_SIM_SRC], c->src_pitch,
                       c->width, c->rows, err);
 }
@@ -70,18 +74,22 @@ static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
     bool direct = sw_sim_link_direct(s->device, c->dst, c->src);
     if (direct && conf->peer == SW_SIM_PEER_HANG)
         return sw_sim_stream_hang(s, err);
+
     if (c->dst != c->src)
         end_ns = sw_sim_link_take(s->device, c->dst, c->src, c->width * (size_t)c->rows, began_ns);
     for (int64_t r = 0; r < c->rows; r++)
         fill_nan((char *)op->p[SW_SIM_DST] + (size_t)r * c->dst_pitch, c->width);
+
     int64_t filled_ns = sw_os()->monotonic_ns();
     if (conf->copy_delay_us > 0)
         sw_sim_stream_sleep(s, filled_ns + conf->copy_delay_us * 1000);
     sw_sim_stream_sleep(s, end_ns - (filled_ns - began_ns));
+
     int rc = move(s, op, err);
     if (rc == SW_OK && direct && conf->peer == SW_SIM_PEER_CORRUPT)
         corrupt(op);
     sw_sim_stream_sleep(s, end_ns);
+
     return rc;
 }
 
@@ -111,13 +119,16 @@ static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *e
                           "%s: %s: %lld rows of %zu bytes do not fit pitches of %zu and %zu bytes",
                           s->dev->name, op->type->name, (long long)c->rows, c->width, c->dst_pitch,
                           c->src_pitch);
+
     if (c->rows > 0 && c->width > 0) {
         op->bytes[SW_SIM_DST] = (size_t)(c->rows - 1) * c->dst_pitch + c->width;
         op->bytes[SW_SIM_SRC] = (size_t)(c->rows - 1) * c->src_pitch + c->width;
     }
+
     if (c->rows == 1 && c->dst == c->src && overlap(op))
         return sw_err_set(err, SW_ERR_INVALID, "%s: %s: dst and src overlap", s->dev->name,
                           op->type->name);
+
     return sw_sim_push(s, op, err);
 }
 
@@ -127,6 +138,7 @@ static int copy_with_host(struct sw_stream *s, const struct sw_sim_op_type *type
 {
     struct sw_sim_device *d = sw_sim_device_of(s->dev);
     struct sw_sim_op op = {.type = type, .p = {dst, (void *)src}, .written = 1u << SW_SIM_DST};
+
     c.dst = sw_sim_is_mine(d, dst) ? d : NULL;
     c.src = sw_sim_is_mine(d, src) ? d : NULL;
     op.u.copy = c;
@@ -134,6 +146,7 @@ static int copy_with_host(struct sw_stream *s, const struct sw_sim_op_type *type
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: %s: neither dst (%p) nor src (%p) is memory of %s", s->dev->name,
                           type->name, dst, src, s->dev->name);
+
     return push_copy(s, &op, err);
 }
 
@@ -165,11 +178,13 @@ int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
     struct sw_sim_op op = {
         .type = &copy_peer_type, .p = {dst, (void *)src}, .written = 1u << SW_SIM_DST};
     struct sw_sim_copy *c = &op.u.copy;
+
     *c = (struct sw_sim_copy){.width = bytes, .rows = 1};
     if (!side_of(dst_dev, &c->dst) || !side_of(src_dev, &c->src) ||
         (dst_dev != s->dev && src_dev != s->dev))
         return sw_err_set(err, SW_ERR_INVALID, "%s: copy_peer: cannot copy from %s to %s",
                           s->dev->name, src_dev->name, dst_dev->name);
+
     return push_copy(s, &op, err);
 }
 

@@ -8,6 +8,7 @@
 void sw_sim_inject(struct sw_device *dev, enum sw_sim_fault fault, int64_t after)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
+
     sw_mutex_lock(&d->lock);
     d->fault = fault;
     d->fault_at = after + (fault == SW_SIM_NOMEM ? d->allocations : d->operations);
@@ -17,7 +18,9 @@ void sw_sim_inject(struct sw_device *dev, enum sw_sim_fault fault, int64_t after
 int64_t sw_sim_operations(struct sw_device *dev)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
+
     sw_mutex_lock(&d->lock);
+
     int64_t n = d->operations;
     sw_mutex_unlock(&d->lock);
     return n;
@@ -26,15 +29,19 @@ int64_t sw_sim_operations(struct sw_device *dev)
 enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d)
 {
     enum sw_sim_fault met = SW_SIM_NO_FAULT;
+
     sw_mutex_lock(&d->lock);
+
     if (d->operations++ >= d->fault_at && d->fault != SW_SIM_NOMEM) {
         met = d->fault;
         d->fault = SW_SIM_NO_FAULT; /* one operation hangs, and its stream with it */
     }
+
     d->lost = d->lost || met == SW_SIM_LOST;
     if (d->lost)
         met = SW_SIM_LOST;
     sw_mutex_unlock(&d->lock);
+
     return met;
 }
 
@@ -45,9 +52,11 @@ static struct sw_sim_host *new_host(void)
     struct sw_sim_host *h = sw_calloc(1, sizeof *h);
     if (!h)
         return NULL;
+
     h->owners = 1;
     sw_sim_uses_init(&h->uses);
     sw_sim_names_init(&h->names);
+
     return h;
 }
 
@@ -55,6 +64,7 @@ static void drop_host(struct sw_sim_host *h)
 {
     if (!h || __atomic_sub_fetch(&h->owners, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+
     sw_sim_uses_fini(&h->uses);
     sw_sim_names_fini(&h->names);
     sw_free(h);
@@ -64,6 +74,7 @@ void sw_sim_join(struct sw_device *dev, struct sw_device *with)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     struct sw_sim_host *old = d->host;
+
     d->host = sw_sim_device_of(with)->host;
     __atomic_add_fetch(&d->host->owners, 1, __ATOMIC_RELAXED);
     drop_host(old);
@@ -84,6 +95,7 @@ static void free_device(struct sw_sim_device *d)
 void sw_sim_release(struct sw_sim_device *d)
 {
     sw_mutex_lock(&d->lock);
+
     bool last = --d->owners == 0;
     sw_mutex_unlock(&d->lock);
     if (last)
@@ -96,6 +108,7 @@ int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_d
     struct sw_sim_device *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "sim device", sizeof *d);
+
     sw_mutex_init(&d->lock);
     sw_mutex_init(&d->link_lock);
     sw_sim_uses_init(&d->uses);
@@ -107,6 +120,7 @@ int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_d
     d->base.index = index;
     snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
     d->host = new_host();
+
     int rc = d->host ? sw_cpu_open_as(conf->reference, conf->precision, &d->cpu, err)
                      : sw_err_nomem(err, "sim device", sizeof *d->host);
     if (rc != SW_OK)
@@ -114,8 +128,10 @@ int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_d
     rc = sw_sim_memory_init(d, err);
     if (rc != SW_OK)
         goto fail;
+
     *out = d;
     return SW_OK;
+
 fail:
     free_device(d);
     return rc;

@@ -15,6 +15,7 @@ enum {
 static int parse(const char *options, struct sw_device_request *out, struct sw_err *err)
 {
     struct sw_sim_conf conf;
+
     int rc = sw_sim_parse(options ? options : "", &conf, err);
     if (rc != SW_OK)
         return rc;
@@ -24,6 +25,7 @@ static int parse(const char *options, struct sw_device_request *out, struct sw_e
         out->index[i] = i;
     out->link_bytes_per_s = conf.link_bytes_per_s;
     out->peers = conf.peer != SW_SIM_PEER_NO;
+
     return SW_OK;
 }
 
@@ -38,6 +40,7 @@ static int open_one(const struct sw_sim_conf *conf, int index, struct sw_device 
     int rc = sw_sim_open(conf, index, out, err);
     if (rc != SW_OK)
         return rc;
+
     if (beside)
         sw_sim_join(*out, beside);
     return SW_OK;
@@ -47,9 +50,11 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
                        struct sw_err *err)
 {
     struct sw_sim_conf conf;
+
     int rc = sw_sim_parse(args->options, &conf, err);
     if (rc != SW_OK)
         return rc;
+
     conf.precision = args->precision;
     return open_one(&conf, args->index, args->beside, out, err);
 }
@@ -63,6 +68,7 @@ static int identify(const char *options, const char *const *bus, int count,
         out->device[i] = sw_format("sim:%d of %s", i, options);
     out->options = sw_format("%s", options);
     out->common = sw_format("%s", "");
+
     return SW_OK;
 }
 
@@ -72,16 +78,19 @@ static int open_probe(const char *options, struct sw_device **out, int most, int
                       struct sw_err *err)
 {
     struct sw_sim_conf conf;
+
     int rc = sw_sim_parse(options, &conf, err);
     if (rc != SW_OK)
         return rc;
 
     conf.fault = SW_SIM_NO_FAULT;
     conf.slow = 1;
+
     const bool limited = conf.link_bytes_per_s > 0;
     if ((limited && conf.link_bytes_per_s < PROBE_LINK_BYTES_PER_S) ||
         conf.latency_us > PROBE_LATENCY_US)
         conf.link_bytes_per_s = conf.latency_us = 0;
+
     conf.memory_bytes = conf.memory_bytes < PROBE_BYTES ? conf.memory_bytes : PROBE_BYTES;
 
     for (; *count < conf.gpus && *count < most; ++*count) {
@@ -89,6 +98,7 @@ static int open_probe(const char *options, struct sw_device **out, int most, int
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 

@@ -9,21 +9,26 @@ int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err
     struct sw_sim_event *e = sw_calloc(1, sizeof *e);
     if (!e)
         return sw_err_nomem(err, "sim event", sizeof *e);
+
     sw_mutex_init(&e->lock);
     sw_cond_init(&e->changed);
     e->owners = 1;
     *out = (struct sw_event *)(void *)e;
+
     return SW_OK;
 }
 
 void sw_sim_event_free(struct sw_event *event)
 {
     struct sw_sim_event *e = sw_sim_event_of(event);
+
     sw_mutex_lock(&e->lock);
+
     bool last = --e->owners == 0;
     sw_mutex_unlock(&e->lock);
     if (!last)
         return;
+
     sw_cond_fini(&e->changed);
     sw_mutex_fini(&e->lock);
     sw_sim_clock_fini(&e->clock);
@@ -40,14 +45,18 @@ void sw_sim_event_wake(struct sw_sim_event *e)
 void sw_sim_event_happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why)
 {
     sw_mutex_lock(&e->lock);
+
     if (number > e->done) {
         e->done = number;
+
         if (why)
             e->err = *why;
         else
             e->err.code = SW_OK;
+
         sw_cond_broadcast(&e->changed);
     }
+
     sw_mutex_unlock(&e->lock);
 }
 
@@ -74,14 +83,17 @@ int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t
                        struct sw_err *err)
 {
     int rc = SW_OK;
+
     set_waiting(s, e);
     sw_mutex_lock(&e->lock);
     while (e->done < number && !atomic_load(&s->cancelled))
         sw_cond_wait(&e->changed, &e->lock);
+
     if (e->done < number)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "cancelled");
     else
         rc = outcome(e, err);
+
     sw_mutex_unlock(&e->lock);
     set_waiting(s, NULL);
     return rc;
@@ -92,7 +104,9 @@ int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
     struct sw_sim_event *e = sw_sim_event_of(event);
     struct sw_sim_clock passed = {
         .count = 0}; /* a copy, since the event may be recorded again meanwhile */
+
     sw_mutex_lock(&e->lock);
+
     int rc = e->captured ? sw_err_set(err, SW_ERR_UNSUPPORTED,
                                       "the host cannot wait for an event of a graph")
                          : sw_sim_clock_merge(&passed, &e->clock, err);
@@ -106,5 +120,6 @@ int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
     if (rc == SW_OK)
         sw_sim_clock_know(&passed);
     sw_sim_clock_fini(&passed);
+
     return rc;
 }

@@ -21,6 +21,7 @@ int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err)
     d->probe_fd = memfd_create("sw-sim-probe", MFD_CLOEXEC);
     if (d->probe_fd < 0)
         return sw_err_errno(err, errno, "%s: memfd_create", d->base.name);
+
     void *both =
         mmap(NULL, 2 * d->capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (both == MAP_FAILED)
@@ -29,6 +30,7 @@ int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err)
     d->user_base = both;
     if (mprotect(d->user_base + d->capacity, d->capacity, PROT_READ | PROT_WRITE) != 0)
         return sw_err_nomem(err, "memory of a simulated GPU; use a smaller mem=...", d->capacity);
+
     return SW_OK;
 }
 
@@ -47,6 +49,7 @@ void sw_sim_memory_fini(struct sw_sim_device *d)
 static bool find_gap(const struct sw_sim_device *d, size_t need, size_t *offset, int *index)
 {
     size_t at = 0;
+
     for (int i = 0; i <= d->blocks; i++) {
         size_t end = i < d->blocks ? d->block[i].offset : d->capacity;
         if (end - at >= need) {
@@ -54,8 +57,10 @@ static bool find_gap(const struct sw_sim_device *d, size_t need, size_t *offset,
             *index = i;
             return true;
         }
+
         at = i < d->blocks ? end + granules(d->block[i].bytes) : end;
     }
+
     return false;
 }
 
@@ -63,11 +68,13 @@ static bool find_gap(const struct sw_sim_device *d, size_t need, size_t *offset,
 static size_t largest_gap(const struct sw_sim_device *d)
 {
     size_t at = 0, largest = 0;
+
     for (int i = 0; i <= d->blocks; i++) {
         size_t end = i < d->blocks ? d->block[i].offset : d->capacity;
         largest = end - at > largest ? end - at : largest;
         at = i < d->blocks ? end + granules(d->block[i].bytes) : end;
     }
+
     return largest;
 }
 
@@ -91,12 +98,15 @@ static int insert_block(struct sw_sim_device *d, int index, struct sw_sim_block 
         if (!more)
             return sw_err_nomem(err, "list of a simulated GPU's allocations",
                                 (size_t)room * sizeof *more);
+
         d->block = more;
         d->block_room = room;
     }
+
     memmove(&d->block[index + 1], &d->block[index], (size_t)(d->blocks - index) * sizeof *d->block);
     d->block[index] = block;
     d->blocks++;
+
     return SW_OK;
 }
 
@@ -104,9 +114,11 @@ static int insert_block(struct sw_sim_device *d, int index, struct sw_sim_block 
 static bool meets_fault(struct sw_sim_device *d)
 {
     bool hit = d->fault == SW_SIM_NOMEM && d->allocations >= d->fault_at;
+
     d->allocations++;
     if (hit)
         d->fault = SW_SIM_NO_FAULT;
+
     return hit;
 }
 
@@ -119,10 +131,13 @@ static int allocate(struct sw_sim_device *d, size_t bytes, const char *what, voi
     if (meets_fault(d) || bytes > d->capacity ||
         !find_gap(d, granules(bytes), &block.offset, &index))
         return out_of_memory(d, bytes, what, err);
+
     snprintf(block.what, sizeof block.what, "%s", what);
+
     int rc = insert_block(d, index, block, err);
     if (rc != SW_OK)
         return rc;
+
     block.number = (uint64_t)d->allocations;
     d->block[index].number = block.number;
     sw_sim_name_add(&d->names, block.offset, bytes, what);
@@ -130,6 +145,7 @@ static int allocate(struct sw_sim_device *d, size_t bytes, const char *what, voi
     d->in_use += bytes;
     d->peak = d->in_use > d->peak ? d->in_use : d->peak;
     *out = d->user_base + block.offset;
+
     return SW_OK;
 }
 
@@ -160,11 +176,14 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     void *p = NULL;
+
     sw_mutex_lock(&d->lock);
+
     int rc = allocate(d, bytes, what, &p, err);
     sw_mutex_unlock(&d->lock);
     if (rc != SW_OK)
         return rc;
+
     /* Zeroes the pages, since a late operation may have written to them after they were freed. */
     (void)madvise((char *)p + d->capacity, granules(bytes), MADV_DONTNEED);
     *out = p;
@@ -175,6 +194,7 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 static int block_before(const struct sw_sim_device *d, size_t offset)
 {
     int low = -1, high = d->blocks;
+
     while (high - low > 1) {
         int mid = low + (high - low) / 2;
         if (d->block[mid].offset <= offset)
@@ -182,6 +202,7 @@ static int block_before(const struct sw_sim_device *d, size_t offset)
         else
             high = mid;
     }
+
     return low;
 }
 
@@ -196,6 +217,7 @@ int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim
     struct sw_sim_block b = d->block[i];
     size_t end = b.offset + granules(b.bytes);
     (void)madvise(d->user_base + d->capacity + b.offset, granules(b.bytes), MADV_DONTNEED);
+
     int rc = sw_sim_race_free(&d->uses, b.offset, end, b.what, lane, err);
     sw_sim_name_free(&d->names, b.offset, end);
 
@@ -203,13 +225,16 @@ int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim
     d->in_use -= b.bytes;
     d->blocks--;
     memmove(&d->block[i], &d->block[i + 1], (size_t)(d->blocks - i) * sizeof *d->block);
+
     return rc;
 }
 
 struct sw_device_bytes sw_sim_bytes(struct sw_device *dev)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
+
     sw_mutex_lock(&d->lock);
+
     struct sw_device_bytes b = {.in_use = d->in_use, .peak = d->peak, .capacity = d->capacity};
     sw_mutex_unlock(&d->lock);
     return b;
@@ -226,6 +251,7 @@ bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p)
 void sw_sim_memory_name(struct sw_device *dev, const void *p, size_t bytes, const char *what)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
+
     if (sw_sim_is_mine(d, p))
         sw_sim_name_add(&d->names, (uintptr_t)p - (uintptr_t)d->user_base, bytes, what);
     else
@@ -237,10 +263,12 @@ static int report_unallocated(struct sw_sim_device *d, const char *argument, con
                               size_t offset, size_t bytes, struct sw_err *err)
 {
     char what[SW_SIM_WHAT];
+
     sw_sim_name_of_freed(&d->names, offset, bytes, what);
     if (what[0])
         return sw_err_set(err, SW_ERR_INVALID, "%s (%p) was %s of %s, which has been freed",
                           argument, p, what, d->base.name);
+
     return sw_err_set(err, SW_ERR_INVALID, "%s (%p) is in no allocation of %s", argument, p,
                       d->base.name);
 }
@@ -254,12 +282,15 @@ static int check_range(struct sw_sim_device *d, const char *argument, const void
     bool inside_any = i >= 0 && offset - d->block[i].offset < granules(d->block[i].bytes);
     if (!inside_any || (*block && *block != d->block[i].number))
         return report_unallocated(d, argument, p, offset, bytes, err);
+
     *block = d->block[i].number;
+
     size_t inside = offset - d->block[i].offset;
     if (inside > d->block[i].bytes || bytes > d->block[i].bytes - inside)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: %zu bytes at byte %zu extend beyond %s (%zu bytes)", argument, bytes,
                           inside, d->block[i].what, d->block[i].bytes);
+
     return SW_OK;
 }
 
@@ -273,12 +304,14 @@ int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t 
     if (!sw_sim_is_mine(d, p))
         return sw_err_set(err, SW_ERR_INVALID, "%s (%p) is not memory of %s", argument, p,
                           d->base.name);
+
     int rc = SW_OK;
     if (bytes) {
         sw_mutex_lock(&d->lock);
         rc = check_range(d, argument, p, bytes, block, err);
         sw_mutex_unlock(&d->lock);
     }
+
     if (rc == SW_OK)
         *out = (char *)p + d->capacity;
     return rc;
@@ -289,10 +322,12 @@ int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, si
 {
     if (!bytes)
         return SW_OK;
+
     /* Asks the kernel whether the memory can be read; reading it directly would crash. */
     const char *first = p, *last = first + bytes - 1;
     if (pwrite(d->probe_fd, first, 1, 0) == 1 && pwrite(d->probe_fd, last, 1, 0) == 1)
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "%s (%p) is neither memory of %s nor of the host (that of another device "
                       "needs sw_copy_peer)",

@@ -27,6 +27,7 @@ static bool exists(const struct sw_sim_names *n, const struct sw_sim_name *name)
         if (n->list[i].from == name->from && n->list[i].to == name->to &&
             strcmp(n->list[i].text, name->text) == 0)
             return true;
+
     return false;
 }
 
@@ -39,15 +40,18 @@ static void add(struct sw_sim_names *n, const struct sw_sim_name *name)
         struct sw_sim_name *more = sw_realloc_array(n->list, (size_t)room, sizeof *more);
         if (!more)
             return;
+
         n->list = more;
         n->room = room;
     }
+
     n->list[n->count++] = *name;
 }
 
 void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const char *what)
 {
     struct sw_sim_name name = {.from = from, .to = from + bytes};
+
     snprintf(name.text, sizeof name.text, "%s", what);
     sw_mutex_lock(&n->lock);
     if (!exists(n, &name))
@@ -58,9 +62,11 @@ void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const ch
 void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
 {
     int kept = 0;
+
     sw_mutex_lock(&n->lock);
     if (!n->freed)
         n->freed = sw_calloc(FREED, sizeof *n->freed);
+
     for (int i = 0; i < n->count; i++) {
         struct sw_sim_name name = n->list[i];
         if (name.from < from || name.from >= to)
@@ -68,6 +74,7 @@ void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
         else if (n->freed)
             n->freed[n->freed_count++ % FREED] = name;
     }
+
     n->count = kept;
     sw_mutex_unlock(&n->lock);
 }
@@ -77,10 +84,12 @@ void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
 static void smallest(const struct sw_sim_name *list, int count, size_t from, size_t to, char *out)
 {
     const struct sw_sim_name *best = NULL, *second = NULL;
+
     for (int i = 0; i < count; i++) {
         const struct sw_sim_name *name = &list[i];
         if (name->from > from || name->to < to || !name->text[0])
             continue;
+
         if (!best || name->to - name->from < best->to - best->from) {
             best = name;
             second = NULL;
@@ -89,6 +98,7 @@ static void smallest(const struct sw_sim_name *list, int count, size_t from, siz
             second = name;
         }
     }
+
     snprintf(out, SW_SIM_WHAT, "%s%s%s", best ? best->text : "", second ? " or " : "",
              second ? second->text : "");
 }

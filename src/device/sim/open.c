@@ -6,11 +6,14 @@
 static void cancel(struct sw_device *dev)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
+
     sw_mutex_lock(&d->lock);
+
     d->cancelled = true;
     for (int i = 0; i < SW_SIM_STREAMS; i++)
         if (d->stream[i])
             sw_sim_stream_cancel(d->stream[i]);
+
     sw_mutex_unlock(&d->lock);
 }
 
@@ -22,11 +25,14 @@ static void fail_stream(struct sw_sim_device *d, const struct sw_sim_lane *lane,
         struct sw_sim_stream *s = d->stream[i];
         if (!s || s->lane != lane)
             continue;
+
         sw_mutex_lock(&s->lock);
+
         if (s->err.code == SW_OK) {
             s->err = *why;
             (void)sw_err_prefix(&s->err, why->code, "%s", s->base.dev->name);
         }
+
         sw_mutex_unlock(&s->lock);
     }
 }
@@ -37,6 +43,7 @@ static void free_memory(struct sw_device *dev, void *p, size_t bytes)
     struct sw_sim_device *d = sw_sim_device_of(dev);
     const struct sw_sim_lane *lane = NULL;
     struct sw_err err;
+
     sw_mutex_lock(&d->lock);
     if (sw_sim_give_back(d, p, &lane, &err) != SW_OK)
         fail_stream(d, lane, &err);
@@ -102,6 +109,7 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
         return sw_err_set(err, SW_ERR_INVALID,
                           "there is no simulated GPU sim:%d; there are %d, starting at sim:0",
                           index, conf->gpus);
+
     struct sw_sim_device *d;
     int rc = sw_sim_device_new(conf, index, &d, err);
     if (rc != SW_OK)
@@ -109,11 +117,13 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 
     d->base.ops = &ops;
     d->base.caps = &sw_driver_sim.caps;
+
     if (index == (conf->faulty < 0 ? conf->gpus - 1 : conf->faulty)) {
         d->slow = conf->slow;
         if (conf->fault != SW_SIM_NO_FAULT)
             sw_sim_inject(&d->base, conf->fault, conf->fault_at - 1);
     }
+
     *out = &d->base;
     return SW_OK;
 }

@@ -44,6 +44,7 @@ static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type, ui
                            .subject = plan_of(plan)->kind,
                            .written = written | BIT(SCRATCH),
                            .u.plan = plan_of(plan)->inner};
+
     set_array(&op, SRC, a->src, sw_desc_bytes(&plan->src));
     set_array(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
     set_array(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
@@ -54,6 +55,7 @@ static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type, ui
     set_array(&op, DIFF_BIAS, a->diff_bias, parameter_bytes(&plan->bias));
     set_array(&op, SAVED, a->saved, plan->saved_bytes);
     set_array(&op, SCRATCH, a->scratch, plan->scratch_bytes);
+
     return sw_sim_push(plan->stream, &op, err);
 }
 
@@ -104,6 +106,7 @@ static void free_plan(struct sw_plan *plan)
     struct sim_plan *p = plan_of(plan);
     const struct sw_sim_op op = {.type = &free_type, .u.plan = p->inner};
     int rc = sw_sim_push(plan->stream, &op, NULL);
+
     (void)rc; /* this operation has no pointers and is always queued, so it cannot fail */
     sw_free(p);
 }
@@ -136,9 +139,11 @@ struct sw_sim_make {
 static int run_make(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_make *m = op->u.make;
+
     s->cpu->dev->tune = m->tune;
     s->cpu->dev->avoid_winograd = m->avoid_winograd;
     m->rc = m->make(m, s->cpu, &m->made, &m->err);
+
     return SW_OK;
 }
 
@@ -154,13 +159,17 @@ static const struct sw_sim_op_type make_type = {.name = "plan", .run = run_make,
 static int make_inner(struct sw_stream *s, struct sw_sim_make *m, struct sw_err *err)
 {
     const struct sw_sim_op op = {.type = &make_type, .u.make = m};
+
     m->tune = s->dev->tune;
     m->avoid_winograd = s->dev->avoid_winograd;
+
     int rc = sw_sim_push(s, &op, err);
     if (rc != SW_OK)
         return rc;
+
     rc = sw_stream_wait(s, NULL);
     (void)rc; /* skip_make reports earlier errors of the stream; later ones do not concern this plan
+
                */
     if (m->rc != SW_OK && err)
         *err = m->err;
@@ -173,17 +182,20 @@ static int make_plan(struct sw_stream *s, struct sw_sim_make *m, struct sw_plan 
     struct sim_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "a plan", sizeof *p);
+
     int rc = make_inner(s, m, err);
     if (rc != SW_OK) {
         sw_free(p);
         return rc;
     }
+
     p->inner = m->made;
     p->kind = m->kind;
     p->base = *m->made;
     p->base.ops = m->made->ops->backward_weights ? &weighted_ops : &weightless_ops;
     p->base.stream = s;
     *out = &p->base;
+
     return SW_OK;
 }
 

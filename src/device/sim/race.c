@@ -36,6 +36,7 @@ void sw_sim_uses_fini(struct sw_sim_uses *u)
 static int first_ending_after(const struct sw_sim_uses *u, size_t at)
 {
     int low = 0, high = u->count;
+
     while (low < high) {
         int mid = low + (high - low) / 2;
         if (u->range[mid].to <= at)
@@ -43,6 +44,7 @@ static int first_ending_after(const struct sw_sim_uses *u, size_t at)
         else
             high = mid;
     }
+
     return low;
 }
 
@@ -51,9 +53,11 @@ static const struct sw_sim_use *find_pending(const struct sw_sim_range *r)
 {
     if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
         return &r->write;
+
     for (int k = 0; k < SW_SIM_READERS; k++)
         if (r->read[k].lane && r->read[k].number > sw_sim_lane_known(r->read[k].lane))
             return &r->read[k];
+
     return NULL;
 }
 
@@ -62,12 +66,14 @@ static const struct sw_sim_use *find_pending(const struct sw_sim_range *r)
 static void prune(struct sw_sim_uses *u)
 {
     int kept = 0;
+
     for (int i = 0; i < u->count; i++) {
         if (find_pending(&u->range[i]))
             u->range[kept++] = u->range[i];
         else
             release_range(&u->range[i]);
     }
+
     u->count = kept;
 }
 
@@ -75,15 +81,19 @@ static int reserve(struct sw_sim_uses *u, int more, struct sw_err *err)
 {
     if (u->count + more <= u->room)
         return SW_OK;
+
     prune(u);
     if (u->count + more <= u->room / 2)
         return SW_OK;
+
     int room = u->room ? 2 * u->room : 64;
     room = room < u->count + more ? u->count + more : room;
+
     struct sw_sim_range *r = sw_realloc_array(u->range, (size_t)room, sizeof *r);
     if (!r)
         return sw_err_nomem(err, "list of accesses to the memory of a simulated GPU",
                             (size_t)room * sizeof *r);
+
     u->range = r;
     u->room = room;
     return SW_OK;
@@ -104,6 +114,7 @@ static void split_at(struct sw_sim_uses *u, size_t at)
     int i = first_ending_after(u, at);
     if (i == u->count || u->range[i].from >= at)
         return;
+
     struct sw_sim_range *left = insert(u, i, u->range[i].from, at), *right = left + 1;
     right->from = at;
     sw_sim_use_set(&left->write, &right->write);
@@ -115,11 +126,13 @@ static void forget(struct sw_sim_uses *u, size_t from, size_t to)
 {
     split_at(u, from);
     split_at(u, to);
+
     int first = first_ending_after(u, from), end = first;
     for (; end < u->count && u->range[end].from < to; end++)
         release_range(&u->range[end]);
     if (end == first)
         return;
+
     memmove(&u->range[first], &u->range[end], (size_t)(u->count - end) * sizeof *u->range);
     u->count -= end - first;
 }
@@ -135,6 +148,7 @@ static void add_reader(struct sw_sim_range *r, const struct sw_sim_use *use)
             return;
         }
     }
+
     struct sw_sim_use oldest = r->read[0];
     memmove(&r->read[0], &r->read[1], (SW_SIM_READERS - 1) * sizeof r->read[0]);
     r->read[SW_SIM_READERS - 1] = oldest;
@@ -145,6 +159,7 @@ static void remember_read(struct sw_sim_uses *u, const struct sw_sim_use *use)
 {
     split_at(u, use->from);
     split_at(u, use->to);
+
     size_t at = use->from;
     for (int i = first_ending_after(u, at); at < use->to; i++) {
         size_t next = i < u->count ? u->range[i].from : use->to;
@@ -161,6 +176,7 @@ static void remember(struct sw_sim_uses *u, const struct sw_sim_use *use, bool w
         remember_read(u, use);
         return;
     }
+
     forget(u, use->from, use->to);
     sw_sim_use_set(&insert(u, first_ending_after(u, use->from), use->from, use->to)->write, use);
 }
@@ -174,6 +190,7 @@ static bool overlap(const struct sw_sim_use *a, const struct sw_sim_use *b)
         return false;
     if (!a->pitch || a->pitch != b->pitch)
         return true;
+
     size_t offset = (b->from + a->pitch - a->from % a->pitch) % a->pitch;
     return offset < a->width || offset + b->width > a->pitch;
 }
@@ -194,14 +211,18 @@ static const struct sw_sim_use *find_conflict(const struct sw_sim_stream *s,
     for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to;
          i++) {
         const struct sw_sim_range *r = &u->range[i];
+
         *other_writes = true;
         if (conflicts(s, use, &r->write))
             return &r->write;
+
         *other_writes = false;
+
         for (int k = 0; writes && k < SW_SIM_READERS; k++)
             if (conflicts(s, use, &r->read[k]))
                 return &r->read[k];
     }
+
     return NULL;
 }
 
@@ -227,10 +248,12 @@ struct memory {
 static struct memory memory_at(struct sw_sim_stream *s, const struct sw_sim_op *op, int i)
 {
     struct sw_sim_device *d = s->device;
+
     if (op->type->moves)
         d = i == SW_SIM_DST ? op->u.copy.dst : op->u.copy.src;
     if (!d)
         return (struct memory){&s->device->host->uses, &s->device->host->names, 0, "the host"};
+
     return (struct memory){&d->uses, &d->names, (uintptr_t)d->user_base, d->base.name};
 }
 
@@ -244,10 +267,12 @@ static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op 
                              .to = from + op->bytes[i],
                              .name = op->type->name ? op->type->name : op->subject,
                              .of = op->type->name ? op->subject : NULL};
+
     if (op->type->moves && op->u.copy.rows > 1) {
         use.pitch = i == SW_SIM_DST ? op->u.copy.dst_pitch : op->u.copy.src_pitch;
         use.width = op->u.copy.width;
     }
+
     return use;
 }
 
@@ -265,13 +290,16 @@ static int check(struct sw_sim_stream *s, const struct memory *m, const struct s
     const char *here = s->base.dev->name;
     char what[SW_SIM_WHAT], mine[128], other[128];
     bool other_writes;
+
     sw_mutex_lock(&m->uses->lock);
+
     const struct sw_sim_use *found = find_conflict(s, m->uses, use, writes, &other_writes);
     if (found)
         describe(found, here, other, sizeof other);
     sw_mutex_unlock(&m->uses->lock);
     if (!found)
         return SW_OK;
+
     describe(use, here, mine, sizeof mine);
     sw_sim_name_of(m->names, use->from, use->to - use->from, what);
     return sw_err_set(err, SW_ERR_INVALID,
@@ -285,14 +313,17 @@ static int record_access(struct sw_sim_uses *u, const struct sw_sim_use *use, bo
 {
     enum { MAX_SPLITS = 3 };
     sw_mutex_lock(&u->lock);
+
     /* A reader may add a range in each gap between the ranges that it overlaps. */
     int met = 0;
     for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to; i++)
         met++;
+
     int rc = reserve(u, met + MAX_SPLITS, err);
     if (rc == SW_OK)
         remember(u, use, writes);
     sw_mutex_unlock(&u->lock);
+
     return rc;
 }
 
@@ -302,6 +333,7 @@ static int for_each_access(struct sw_sim_stream *s, const struct sw_sim_op *op, 
     for (int i = 0; i < SW_SIM_POINTERS; i++) {
         if (!op->bytes[i])
             continue;
+
         struct memory m = memory_at(s, op, i);
         struct sw_sim_use use = use_of(s, op, i, m.start);
         bool writes = op->written >> i & 1;
@@ -310,6 +342,7 @@ static int for_each_access(struct sw_sim_stream *s, const struct sw_sim_op *op, 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -325,18 +358,22 @@ int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *
                      const struct sw_sim_lane **lane, struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_mutex_lock(&u->lock);
+
     for (int i = first_ending_after(u, from); i < u->count && u->range[i].from < to && rc == SW_OK;
          i++) {
         const struct sw_sim_use *use = find_pending(&u->range[i]);
         if (!use)
             continue;
+
         *lane = use->lane;
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "%s was freed while %s%s%s of stream %s might still use it: the host has "
                         "not waited for that stream",
                         what, of(use), space(use), use->name, use->lane->name);
     }
+
     forget(u, from, to); /* no access crosses the end of an allocation, so no range is split */
     sw_mutex_unlock(&u->lock);
     return rc;

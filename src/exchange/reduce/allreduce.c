@@ -32,23 +32,30 @@ size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool 
 static int init_rank(struct sw_allreduce *a, struct sw_allreduce_rank *r, struct sw_err *err)
 {
     void *memory;
+
     r->at = sw_calloc((size_t)a->buckets, sizeof *r->at);
     if (!r->at)
         return sw_err_nomem(err, "an all-reduce", (size_t)a->buckets * sizeof *r->at);
+
     int rc = sw_device_alloc(r->device, a->bytes, "gradients", &memory, err);
     if (rc != SW_OK)
         return rc;
+
     r->memory = memory;
+
     size_t buckets_bytes = (size_t)a->stage_at * sizeof(float);
     if (a->bytes > buckets_bytes) {
         sw_device_name(r->device, r->memory, buckets_bytes, "gradients");
         sw_device_name(r->device, r->memory + a->stage_at, a->bytes - buckets_bytes,
                        "gradients of other devices");
     }
+
     rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
     if (rc != SW_OK)
         return rc;
+
     sw_stream_name(r->stream, "all-reduce");
+
     for (int b = 0; b < a->buckets; b++) {
         rc = sw_event_new(r->device, &r->at[b].made, err);
         if (rc != SW_OK)
@@ -60,18 +67,23 @@ static int init_rank(struct sw_allreduce *a, struct sw_allreduce_rank *r, struct
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, struct sw_err *err)
 {
     size_t buckets = (size_t)args->buckets + 1;
+
     a->rank = sw_calloc((size_t)args->ranks, sizeof *a->rank);
     a->bucket = sw_calloc(buckets, sizeof *a->bucket);
+
     a->order = sw_calloc(buckets, sizeof *a->order);
     if (!a->rank || !a->bucket || !a->order)
         return sw_err_nomem(err, "an all-reduce", buckets * sizeof *a->bucket);
+
     a->ranks = args->ranks;
+
     a->buckets = args->buckets;
     for (int b = 0; b < a->buckets; b++) {
         a->bucket[b] =
@@ -79,7 +91,9 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
         a->order[b] = args->order[b];
         a->stage_at += sw_allreduce_aligned(args->elements[b]);
     }
+
     a->shard_elements = a->backend->stage(args->elements, args->buckets, args->ranks) / args->ranks;
+
     a->bytes = (size_t)bytes_of(a->backend, args->elements, args->buckets, args->ranks);
     for (int r = 0; r < a->ranks; r++) {
         a->rank[r].device = args->devices[r];
@@ -87,6 +101,7 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
         if (rc != SW_OK)
             return rc;
     }
+
     return a->backend->prepare ? a->backend->prepare(a, args->first_ms, err) : SW_OK;
 }
 
@@ -98,19 +113,24 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
         return sw_err_set(err, SW_ERR_INVALID,
                           "all-reduce over %d devices is not possible: it takes %d to %d",
                           args->ranks, backend->min_ranks, SW_ALLREDUCE_RANKS);
+
     struct sw_allreduce *a = sw_calloc(1, sizeof *a);
     if (!a)
         return sw_err_nomem(err, "an all-reduce", sizeof *a);
+
     a->backend = backend;
     a->library = args->library;
+
     int rc = sw_rounds_init(&a->rounds, "bucket", args->buckets, args->ranks, err);
     if (rc != SW_OK)
         goto out;
     rc = make(a, args, err);
     if (rc != SW_OK)
         goto out;
+
     *out = a;
     return SW_OK;
+
 out:
     if (!a->library || !a->library->hanging)
         sw_allreduce_free(a);
@@ -124,6 +144,7 @@ static void free_rank(const struct sw_allreduce *a, struct sw_allreduce_rank *r)
         sw_event_free(r->device, r->at[b].summed);
         sw_event_free(r->device, r->at[b].done);
     }
+
     sw_free(r->at);
     sw_device_free(r->device, r->memory, a->bytes);
 }
@@ -132,6 +153,7 @@ void sw_allreduce_free(struct sw_allreduce *a)
 {
     if (!a)
         return;
+
     for (int r = 0; r < a->ranks; r++)
         sw_stream_free(a->rank[r].stream);
     for (int r = 0; r < a->ranks; r++)
@@ -154,14 +176,18 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
 static int queue_complete(void *allreduce, int pushed, struct sw_err *err)
 {
     struct sw_allreduce *a = allreduce;
+
     (void)pushed; /* the next bucket in the order may be another one */
+
     for (;;) {
         int b = a->order[a->next];
         if (!sw_rounds_complete(&a->rounds, b))
             return SW_OK;
+
         int rc = a->backend->queue(a, b, err);
         if (rc != SW_OK)
             return rc;
+
         sw_rounds_next(&a->rounds, b);
         a->next = (a->next + 1) % a->buckets;
     }
@@ -186,22 +212,26 @@ int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_st
 {
     if (!a->backend->reads_others)
         return sw_event_wait(compute, a->rank[rank].at[bucket].done, err);
+
     for (int r = 0; r < a->ranks; r++) {
         int rc = sw_event_wait(compute, a->rank[r].at[bucket].done, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
 {
     int64_t elements = 0, first, theirs, own;
+
     for (int b = 0; b < a->buckets && from != to; b++) {
         sw_allreduce_share(a->bucket[b].elements, a->ranks, to, &first, &theirs);
         sw_allreduce_share(a->bucket[b].elements, a->ranks, from, &first, &own);
         elements += theirs + own; /* scatter, then gather */
     }
+
     return elements * (int64_t)sizeof(float);
 }
 

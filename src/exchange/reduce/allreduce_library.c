@@ -23,6 +23,7 @@ static int wait_for_all(struct sw_allreduce *a, int b, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -30,15 +31,19 @@ static int wait_for_all(struct sw_allreduce *a, int b, struct sw_err *err)
 static int sum(struct sw_allreduce *a, int b, struct sw_err *err)
 {
     struct sw_err ending;
+
     int rc = sw_collective_begin(a->library, err);
     if (rc != SW_OK)
         return rc;
+
     for (int r = 0; r < a->ranks && rc == SW_OK; r++)
         rc = sw_collective_sum(a->library, r, a->rank[r].stream, sw_allreduce_place(a, r, b),
                                a->bucket[b].elements, err);
+
     int ended = sw_collective_end(a->library, &ending);
     if (rc == SW_OK && ended != SW_OK && err)
         *err = ending;
+
     return rc == SW_OK ? ended : rc;
 }
 
@@ -50,17 +55,20 @@ static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
     rc = sum(a, b, err);
     if (rc != SW_OK)
         return rc;
+
     for (int r = 0; r < a->ranks; r++) {
         rc = sw_event_record(a->rank[r].stream, a->rank[r].at[b].done, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 static void first_main(void *arg)
 {
     struct sw_allreduce_first *f = arg;
+
     for (int b = 0; b < f->a->buckets && f->rc == SW_OK; b++)
         f->rc = queue(f->a, b, &f->err);
     for (int r = 0; r < f->a->ranks && f->rc == SW_OK; r++)
@@ -82,7 +90,9 @@ static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
     struct sw_allreduce_first *f = sw_calloc(1, sizeof *f);
     if (!f)
         return sw_err_nomem(err, "an all-reduce", sizeof *f);
+
     f->a = a;
+
     int rc = sw_thread_start(&f->thread, "first-sums", first_main, f, err);
     if (rc == SW_OK && sw_thread_join_timed(&f->thread, first_ms)) {
         rc = f->rc;
@@ -96,6 +106,7 @@ static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
                         "all_reduce = copies",
                         a->ranks, first_ms / 1000);
     }
+
     if (!a->library->hanging)
         sw_free(f);
     return rc;

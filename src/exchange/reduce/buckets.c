@@ -10,9 +10,11 @@ int sw_buckets_cut(const struct sw_bucket_item *items, int count, int64_t bytes,
 {
     int n = 0;
     bool open = false;
+
     for (int i = 0; i < count; i++) {
         if (!open)
             out[n++] = (struct sw_bucket){.first = i, .layer = items[i].layer};
+
         struct sw_bucket *b = &out[n - 1];
         b->count++;
         b->elements += items[i].elements;
@@ -20,6 +22,7 @@ int sw_buckets_cut(const struct sw_bucket_item *items, int count, int64_t bytes,
         b->ready_s = items[i].ready_s;
         open = b->elements * (int64_t)sizeof(float) < bytes;
     }
+
     return n;
 }
 
@@ -28,6 +31,7 @@ static int most_urgent(const struct sw_bucket *b, int count, const int *order, i
                        double now)
 {
     int best = -1;
+
     for (int i = 0; i < count; i++) {
         bool gone = b[i].ready_s > now;
         for (int k = 0; k < taken && !gone; k++)
@@ -35,6 +39,7 @@ static int most_urgent(const struct sw_bucket *b, int count, const int *order, i
         if (!gone && (best < 0 || b[i].layer < b[best].layer))
             best = i;
     }
+
     return best;
 }
 
@@ -49,6 +54,7 @@ static double next_ready(const struct sw_bucket *b, int count, const int *order,
         if (!gone)
             return b[i].ready_s;
     }
+
     return 0;
 }
 
@@ -56,9 +62,12 @@ void sw_buckets_order(const struct sw_bucket *buckets, int count, double link_by
                       int *order)
 {
     double now = 0;
+
     for (int taken = 0; taken < count; taken++) {
         double ready = next_ready(buckets, count, order, taken);
+
         now = ready > now ? ready : now;
+
         int i = most_urgent(buckets, count, order, taken, now);
         order[taken] = i;
         now += (double)buckets[i].elements * (double)sizeof(float) / link_bytes_per_s;

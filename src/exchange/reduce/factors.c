@@ -64,18 +64,24 @@ size_t sw_factors_bytes(const struct sw_factors_layer *layers, int count, int64_
 static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
 {
     void *memory;
+
     r->at = sw_calloc((size_t)f->count, sizeof *r->at);
     if (!r->at)
         return sw_err_nomem(err, "factors of gradients", (size_t)f->count * sizeof *r->at);
+
     int rc = sw_device_alloc(r->device, f->bytes, "factors of gradients", &memory, err);
     if (rc != SW_OK)
         return rc;
+
     r->memory = memory;
     sw_device_name(r->device, r->memory, f->bytes, "factors of gradients");
+
     rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
     if (rc != SW_OK)
         return rc;
+
     sw_stream_name(r->stream, "factors");
+
     for (int i = 0; i < f->count; i++) {
         rc = sw_event_new(r->device, &r->at[i].made, err);
         if (rc != SW_OK)
@@ -84,33 +90,40 @@ static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 static int make(struct sw_factors *f, const struct sw_factors_args *args, struct sw_err *err)
 {
     int64_t at = 0;
+
     f->rank = sw_calloc((size_t)args->ranks, sizeof *f->rank);
     f->layer = sw_calloc((size_t)args->count, sizeof *f->layer);
     if (!f->rank || !f->layer)
         return sw_err_nomem(err, "factors of gradients", (size_t)args->count * sizeof *f->layer);
+
     f->ranks = args->ranks;
     f->count = args->count;
+
     f->bytes = sw_factors_bytes(args->layers, args->count, args->batch_rows);
     for (int i = 0; i < f->count; i++) {
         const struct sw_factors_layer *l = &args->layers[i];
+
         f->layer[i] =
             (struct layer){.shape = *l,
                            .x_at = at,
                            .dy_at = at + aligned(args->batch_rows * l->steps * l->inputs)};
         at += elements_of(l, args->batch_rows);
     }
+
     for (int r = 0; r < f->ranks; r++) {
         f->rank[r].device = args->devices[r];
         int rc = init_rank(f, &f->rank[r], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -119,14 +132,17 @@ int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out, 
     struct sw_factors *f = sw_calloc(1, sizeof *f);
     if (!f)
         return sw_err_nomem(err, "factors of gradients", sizeof *f);
+
     int rc = sw_rounds_init(&f->rounds, "factors", args->count, args->ranks, err);
     if (rc != SW_OK)
         goto out;
     rc = make(f, args, err);
     if (rc != SW_OK)
         goto out;
+
     *out = f;
     return SW_OK;
+
 out:
     sw_factors_free(f);
     return rc;
@@ -138,6 +154,7 @@ static void free_rank(const struct sw_factors *f, struct rank *r)
         sw_event_free(r->device, r->at[i].made);
         sw_event_free(r->device, r->at[i].arrived);
     }
+
     sw_free(r->at);
     sw_device_free(r->device, r->memory, f->bytes);
 }
@@ -146,6 +163,7 @@ void sw_factors_free(struct sw_factors *f)
 {
     if (!f)
         return;
+
     for (int r = 0; r < f->ranks; r++)
         sw_stream_free(f->rank[r].stream);
     for (int r = 0; r < f->ranks; r++)
@@ -188,12 +206,15 @@ static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
 {
     struct rank *own = &f->rank[r];
     const struct layer *l = &f->layer[i];
+
     int rc = sw_event_wait(own->stream, own->at[i].made, err);
     if (rc != SW_OK)
         return rc;
+
     for (int q = 0; q < f->ranks; q++) {
         if (q == r || f->rank[q].rows == 0)
             continue;
+
         rc = sw_event_wait(own->stream, f->rank[q].at[i].made, err);
         if (rc != SW_OK)
             return rc;
@@ -204,6 +225,7 @@ static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_event_record(own->stream, own->at[i].arrived, err);
 }
 
@@ -212,11 +234,13 @@ static int gather_complete(void *factors, int i, struct sw_err *err)
     struct sw_factors *f = factors;
     if (!sw_rounds_complete(&f->rounds, i))
         return SW_OK;
+
     for (int r = 0; r < f->ranks; r++) {
         int rc = gather(f, r, i, err);
         if (rc != SW_OK)
             return rc;
     }
+
     sw_rounds_next(&f->rounds, i);
     return SW_OK;
 }
@@ -244,16 +268,19 @@ int sw_factors_take(struct sw_factors *f, int layer, struct sw_stream *compute, 
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
 int64_t sw_factors_round_bytes(const struct sw_factors *f, int from, int to)
 {
     int64_t columns = 0;
+
     for (int i = 0; i < f->count && from != to; i++) {
         const struct sw_factors_layer *l = &f->layer[i].shape;
         columns += l->steps * (l->inputs + l->outputs);
     }
+
     return f->rank[from].rows * columns * (int64_t)sizeof(float);
 }
 

@@ -10,6 +10,7 @@ int sw_rounds_init(struct sw_rounds *r, const char *what, int count, int ranks, 
     *r = (struct sw_rounds){.what = what, .count = count, .ranks = ranks};
     sw_mutex_init(&r->lock);
     sw_cond_init(&r->changed);
+
     size_t items = (size_t)count + 1;
     r->item = sw_calloc(items, sizeof *r->item);
     return r->item ? SW_OK : sw_err_nomem(err, what, items * sizeof *r->item);
@@ -27,7 +28,9 @@ int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
                    struct sw_err *err)
 {
     int rc;
+
     sw_mutex_lock(&r->lock);
+
     struct sw_round *i = &r->item[item];
     if (r->closed)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
@@ -39,6 +42,7 @@ int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
         i->arrived++;
         rc = queue(owner, item, err);
     }
+
     sw_mutex_unlock(&r->lock);
     return rc;
 }
@@ -53,7 +57,9 @@ void sw_rounds_next(struct sw_rounds *r, int item)
 int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms)
 {
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+
     sw_mutex_lock(&r->lock);
+
     const struct sw_round *i = &r->item[item];
     while (i->done < round && !r->closed) {
         int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
@@ -61,6 +67,7 @@ int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms
             !sw_cond_wait_ms(&r->changed, &r->lock, (int)((left_ns + 999999) / 1000000)))
             break;
     }
+
     int rc = i->done >= round ? SW_OK : r->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
     sw_mutex_unlock(&r->lock);
     return rc;

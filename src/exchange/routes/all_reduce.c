@@ -50,6 +50,7 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
 
     if (++bucket->pushed < a->sums->buckets[b].count)
         return SW_OK;
+
     bucket->pushed = 0;
     return sw_allreduce_give(a->sums->all_reduce, a->rank, b, sw_exchange_round(p->x, version),
                              a->stream, err);
@@ -72,6 +73,7 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
 
     if (bucket->taken >= round)
         return SW_OK;
+
     bucket->taken = round;
     return sw_allreduce_take(a->sums->all_reduce, a->rank, b, a->stream, err);
 }

@@ -15,6 +15,7 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
     (void)version; /* a constant has one version */
     if (p->version != SW_NEVER)
         return SW_OK;
+
     p->version = 0;
     return sw_copy(a->stream, p->at.value, sw_table_value(a->table, a->worker, p->param), p->bytes,
                    err);

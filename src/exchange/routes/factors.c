@@ -30,9 +30,11 @@ static int attach(struct sw_exchange *x, void **state, struct sw_err *err)
 
     if (!layers)
         return sw_err_nomem(err, "factors of gradients", (size_t)count * sizeof *layers);
+
     for (int i = 0; i < count; i++)
         if (sw_table_factors_at(x->args.table, i)->home == SW_FACTORS_EXCHANGED)
             layers[i].number = exchanged++;
+
     *state = layers;
     return SW_OK;
 }
@@ -91,6 +93,7 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     const float *x = sw_factors_x(a->factors, a->rank, l->number);
     const float *dy = sw_factors_dy(a->factors, a->rank, l->number);
     if (p->param == f->weight) {
@@ -104,6 +107,7 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
                                             .c = p->at.gradient};
         return sw_op_run(a->stream, &sw_op_gemm, &weight, err);
     }
+
     const struct sw_sum_rows_args bias = {
         .rows = f->rows, .columns = f->outputs, .x = dy, .sum = p->at.gradient};
     return sw_op_run(a->stream, &sw_op_sum_rows, &bias, err);

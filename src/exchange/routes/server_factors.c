@@ -53,6 +53,7 @@ static size_t bytes(const struct sw_exchange_args *a)
             sum += line_bytes(a->max_rows * f->steps * f->inputs) +
                    line_bytes(a->max_rows * f->steps * f->outputs);
     }
+
     return sum;
 }
 
@@ -66,6 +67,7 @@ static int pieces_of(const struct sw_table *t, const struct sw_table_factors *f)
         sw_table_factor_range(t, f, s, &first, &outputs);
         pieces += outputs ? 2 : 0;
     }
+
     return pieces;
 }
 
@@ -83,11 +85,14 @@ static int attach(struct sw_exchange *x, void **out, struct sw_err *err)
 
     if (!s)
         return sw_err_nomem(err, "factors of gradients", size);
+
     *out = s;
     s->bytes = bytes(a);
+
     int rc = sw_device_alloc(a->device, s->bytes, "factors of gradients", &s->memory, err);
     if (rc != SW_OK)
         return rc;
+
     sw_device_name(a->device, s->memory, s->bytes, "factors of gradients");
 
     char *at = s->memory;
@@ -95,11 +100,13 @@ static int attach(struct sw_exchange *x, void **out, struct sw_err *err)
         const struct sw_table_factors *f = sw_table_factors_at(a->table, i);
         if (f->home != SW_FACTORS_BY_SERVER)
             continue;
+
         s->layer[i].x = (float *)(void *)at;
         at += line_bytes(a->max_rows * f->steps * f->inputs);
         s->layer[i].dy = (float *)(void *)at;
         at += line_bytes(a->max_rows * f->steps * f->outputs);
     }
+
     return SW_OK;
 }
 
@@ -140,6 +147,7 @@ static void on_sent(void *user, int rc)
     /* Acquires the bytes that other copy threads wrote. */
     if (rc != SW_OK || __atomic_sub_fetch(&p->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+
     rc = sw_table_update(a->table, a->worker, f->weight, p->sending, &err);
     if (rc == SW_OK && f->bias >= 0 && !sw_table_param(a->table, f->bias)->frozen)
         rc = sw_table_update(a->table, a->worker, f->bias, p->sending, &err);
@@ -169,6 +177,7 @@ static int push_piece(struct sw_port *p, float *dst, const float *src, int64_t w
         e.bytes *= (size_t)rows;
         e.rows = 1;
     }
+
     return sw_copy_queue_push(p->x->queue, &e, err);
 }
 
@@ -183,11 +192,13 @@ static int push_to(struct sw_port *p, int server, struct sw_err *err)
     sw_table_factor_range(a->table, f, server, &first, &outputs);
     if (outputs == 0)
         return SW_OK;
+
     float *x = sw_table_factor_x(a->table, f, group, server) + row * f->inputs;
     float *dy = sw_table_factor_dy(a->table, f, group, server) + row * f->outputs;
     int rc = push_piece(p, x, own->x, f->inputs, f->inputs, err);
     if (rc != SW_OK)
         return rc;
+
     return push_piece(p, dy + first, own->dy + first, f->outputs, outputs, err);
 }
 
@@ -197,20 +208,25 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
 
     if (p != p->lead)
         return SW_OK;
+
     int rc = sw_event_record(a->stream, p->made, err);
     if (rc != SW_OK)
         return rc;
+
     p->sending = version;
     __atomic_store_n(&p->missing, pieces_of(a->table, sw_table_factors_of(a->table, p->param)),
                      __ATOMIC_RELAXED);
+
     for (int s = 0; s < sw_table_servers(a->table); s++) {
         rc = push_to(p, s, err);
         if (rc != SW_OK)
             return rc;
     }
+
     rc = sw_copy_queue_drain(p->x->queue, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_copies_settle(p->x, err);
 }
 

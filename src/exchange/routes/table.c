@@ -20,6 +20,7 @@ static void bind(const struct sw_port *p, struct sw_exchange_binding *out)
         out->partial[k] = sw_table_term(a->table, a->worker, p->param, k).gradient;
     if (!f)
         return;
+
     int group = sw_table_update_group(a->table, a->worker);
     int64_t row = p->x->first_row * f->steps;
     out->x = sw_table_factor_x(a->table, f, group, 0) + row * f->inputs;

@@ -43,10 +43,12 @@ enum sw_reduction sw_table_reduction(const struct sw_table *t, int param)
 {
     const struct sw_table_factors *f = sw_table_factors_of(t, param);
     int contributors = sw_table_contributors(t, param);
+
     if (f && f->home == SW_FACTORS_EXCHANGED)
         return SW_REDUCTION_FACTORS;
     if (contributors == 0 || (contributors == 1 && t->args.updates_on_device))
         return SW_REDUCTION_NONE;
+
     return t->args.sums_on_device ? SW_REDUCTION_DEVICES : SW_REDUCTION_SERVERS;
 }
 
@@ -65,6 +67,7 @@ struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int par
 {
     int n = t->first_term[worker] + term;
     int in_group = n % t->first_term[t->update_group_size], first, count;
+
     sw_table_leaves(t, worker, &first, &count);
     return (struct sw_table_term){
         .from = term == 0 ? first : t->term_end[in_group - 1],

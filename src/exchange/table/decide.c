@@ -38,21 +38,26 @@ static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t b
     size_t bytes = (size_t)(blocks + 1) * sizeof *ph->squares;
     size_t sums = (size_t)(t->param_count + 1) * sizeof *ph->sums;
     bool norms = t->args.updater->needs_norms;
+
     ph->squares = sw_calloc(1, bytes);
     ph->value_squares = norms ? sw_calloc(1, bytes) : NULL;
     ph->norms = norms ? sw_calloc((size_t)t->param_count + 1, sizeof *ph->norms) : NULL;
+
     ph->sums = sw_calloc(1, sums);
     if (!ph->squares || !ph->sums || (norms && (!ph->value_squares || !ph->norms)))
         return sw_err_nomem(err, "norms of gradients", bytes + sums);
+
     ph->missing = contributions_needed(t);
     ph->version = 1;
     ph->scale.value = t->args.loss_scale;
+
     return SW_OK;
 }
 
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
 {
     int64_t blocks = 0;
+
     t->nonfinite_param = -1;
     if (!t->two_phases)
         return SW_OK;
@@ -60,15 +65,18 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
     if (!t->phases)
         return sw_err_nomem(err, "norms of gradients",
                             (size_t)t->update_groups * sizeof *t->phases);
+
     for (int i = 0; i < t->slice_count && !t->args.updates_on_device; i++) {
         t->slices[i].first_block = blocks;
         blocks += sw_norm_blocks(t->slices[i].count);
     }
+
     for (int r = 0; r < t->update_groups; r++) {
         int rc = make_phases(t, &t->phases[r], blocks, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -80,6 +88,7 @@ void sw_table_free_phases(struct sw_table *t)
         sw_free(t->phases[r].norms);
         sw_free(t->phases[r].sums);
     }
+
     sw_free(t->phases);
 }
 
@@ -94,14 +103,18 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, str
     struct sw_gather_args a = {.count = s->count,
                                .clip_value = (float)(t->args.clip_value * scale),
                                .squares = ph->squares + s->first_block};
+
     a.gradient = sw_table_sum(t, s->param, group, s->from, in, &a.sum);
     sw_factor_rebuild(t, s, group, a.gradient);
+
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;
     }
+
     if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS && !sw_loss_scale_can_halve(&ph->scale))
         return sw_table_say_bad(t, s->param, __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
+
     return SW_OK;
 }
 
@@ -123,13 +136,16 @@ static void share_norms(const struct sw_table *t, struct sw_phases *ph, float sc
     for (int i = 0; i < t->param_count; i++) {
         const struct sw_param *p = &t->params[i];
         double value = 0, gradient = 0;
+
         for (int k = 0; k < t->param_count; k++) {
             const struct sw_param *part = &t->params[k];
             if (k != i && !(p->part_whole && sw_str_eq(part->name, p->name)))
                 continue;
+
             value += sum_of(t, ph->value_squares, part);
             gradient += sum_of(t, ph->squares, part);
         }
+
         ph->norms[i] = (struct sw_norms){sqrt(value), sqrt(gradient) * (double)scale};
     }
 }
@@ -139,6 +155,7 @@ static struct sw_table_decision decision_of(const struct sw_phases *ph, uint64_t
                                             const struct sw_decided *d)
 {
     bool bad = d->bad_param >= 0;
+
     return (struct sw_table_decision){.version = version,
                                       .grad_norm = d->grad_norm,
                                       .scale = d->scale,
@@ -153,12 +170,15 @@ static struct sw_table_decision make_decision(const struct sw_table *t, struct s
 {
     struct sw_deciding known = {.loss_scale = sw_loss_scale_factor(&ph->scale),
                                 .vetoes = ph->vetoes};
+
     for (int p = 0; p < t->param_count; p++)
         ph->sums[p] = sum_of(t, ph->squares, &t->params[p]);
+
     struct sw_decided all = sw_decide(ph->sums, t->param_count, known, t->args.clip_norm);
     struct sw_table_decision d = decision_of(ph, ph->version, &all);
     if (ph->value_squares && !d.dropped)
         share_norms(t, ph, d.scale);
+
     return d;
 }
 
@@ -170,6 +190,7 @@ static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_tab
         sw_loss_scale_halve(&ph->scale);
     else if (!d->dropped)
         sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
+
     d->dropped_so_far = __atomic_add_fetch(&t->dropped, d->dropped, __ATOMIC_RELAXED);
     ph->ring[d->version % SW_DECISIONS] = *d;
 }
@@ -179,12 +200,15 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
 {
     struct sw_phases *ph = &t->phases[0];
     int rc = SW_OK;
+
     sw_mutex_lock(&t->lock);
+
     if (ph->version == version) {
         struct sw_table_decision d = decision_of(ph, version, decided);
         store_result(t, ph, &d);
         __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
     }
+
     bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_DECISIONS].dropped &&
                  !ph->ring[version % SW_DECISIONS].overflow;
     if (ph->version != version + 1)
@@ -193,6 +217,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
                         (unsigned long long)version, (unsigned long long)ph->version);
     else if (stops)
         rc = sw_table_say_bad(t, decided->bad_param, version, err);
+
     sw_mutex_unlock(&t->lock);
     return rc;
 }
@@ -209,6 +234,7 @@ bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table
     ph->vetoes = 0;
     store_result(t, ph, d);
     __atomic_store_n(&ph->missing, contributions_needed(t), __ATOMIC_RELAXED);
+
     /* Releases the result to sw_table_decision, which acquires it. */
     __atomic_store_n(&ph->version, d->version + 1, __ATOMIC_RELEASE);
     return true;
@@ -222,9 +248,11 @@ bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
     const struct sw_phases *ph = &t->phases[group];
     if (!t->phases)
         return false;
+
     uint64_t coming = __atomic_load_n(&ph->version, __ATOMIC_ACQUIRE);
     if (version >= coming || version + SW_DECISIONS <= coming)
         return false;
+
     *out = ph->ring[version % SW_DECISIONS];
     return out->version == version;
 }

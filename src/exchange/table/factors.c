@@ -18,15 +18,19 @@ int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, i
             sw_realloc_array(t->factors, (size_t)capacity, sizeof *more);
         if (!more)
             return sw_err_nomem(err, "factors of gradients", (size_t)capacity * sizeof *more);
+
         t->factors = more;
         t->factor_capacity = capacity;
     }
+
     struct sw_table_factors *own = &t->factors[t->factor_count];
     *own = *f;
     own->weight = own->bias = -1;
     own->x = own->dy = NULL;
+
     if (f->home != SW_FACTORS_EXCHANGED) {
         size_t arrays = (size_t)t->update_groups * (size_t)t->args.servers;
+
         own->x = sw_calloc(arrays, sizeof *own->x);
         own->dy = sw_calloc(arrays, sizeof *own->dy);
         if (!own->x || !own->dy) {
@@ -35,6 +39,7 @@ int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, i
             return sw_err_nomem(err, "factors of gradients", arrays * sizeof *own->x);
         }
     }
+
     *number = ++t->factor_count;
     return SW_OK;
 }
@@ -45,6 +50,7 @@ void sw_factor_free(struct sw_table *t)
         sw_free(t->factors[i].x);
         sw_free(t->factors[i].dy);
     }
+
     sw_free(t->factors);
 }
 
@@ -70,6 +76,7 @@ int sw_factor_slices(const struct sw_table *t, const struct sw_param *p)
 {
     const struct sw_table_factors *f = &t->factors[p->factors];
     int64_t pieces = (f->outputs * f->inputs + t->args.slice_elements - 1) / t->args.slice_elements;
+
     pieces = pieces < t->args.servers ? t->args.servers : pieces;
     pieces = pieces > f->outputs ? f->outputs : pieces;
     return p->frozen ? 0 : (int)pieces;
@@ -81,7 +88,9 @@ void sw_factor_cut(struct sw_table *t, int param)
     const struct sw_table_factors *f = &t->factors[p->factors];
     int64_t first, outputs, each = p->layout.ndim > 1 ? f->inputs : 1;
     int slices = sw_factor_slices(t, p);
+
     p->first_slice = t->slice_count;
+
     p->slice_count = slices;
     for (int i = 0; i < slices; i++) {
         sw_part(f->outputs, slices, i, &first, &outputs);
@@ -101,11 +110,13 @@ void sw_table_factor_range(const struct sw_table *t, const struct sw_table_facto
                            int64_t *first, int64_t *count)
 {
     const struct sw_param *p = &t->params[f->weight];
+
     *first = *count = 0;
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
         const struct sw_slice *s = &t->slices[i];
         if (s->server != server)
             continue;
+
         *first = *count ? *first : s->from / f->inputs;
         *count += s->count / f->inputs;
     }
@@ -135,20 +146,25 @@ static bool is_read(const struct sw_table *t, const struct sw_table_factors *f, 
 static size_t lay_out(const struct sw_table *t, char *memory)
 {
     size_t at = 0;
+
     for (int i = 0; i < t->factor_count; i++) {
         const struct sw_table_factors *f = &t->factors[i];
         int copies = copies_of(t, f);
+
         for (int n = 0; n < t->update_groups * copies; n++) {
             if (!is_read(t, f, n % copies))
                 continue;
+
             size_t x_bytes = aligned(f->rows * f->inputs), dy_bytes = aligned(f->rows * f->outputs);
             if (memory) {
                 f->x[n] = (float *)(void *)(memory + at);
                 f->dy[n] = (float *)(void *)(memory + at + x_bytes);
             }
+
             at += x_bytes + dy_bytes;
         }
     }
+
     return at;
 }
 
@@ -166,17 +182,22 @@ void sw_factor_point(struct sw_table *t, char *memory)
 void sw_factor_place(struct sw_table *t)
 {
     const struct sw_table_args *a = &t->args;
+
     for (int i = 0; i < t->factor_count; i++) {
         const struct sw_table_factors *f = &t->factors[i];
         int copies = copies_of(t, f);
+
         for (int n = 0; n < t->update_groups * copies && copies == a->servers; n++) {
             uint64_t nodes = a->server_nodes(a->nodes_user, n % copies);
+
             if (!f->x[n])
                 continue;
+
             sw_device_place(a->device, f->x[n], aligned(f->rows * f->inputs), nodes);
             sw_device_place(a->device, f->dy[n], aligned(f->rows * f->outputs), nodes);
         }
     }
+
     for (int i = 0; i < t->slice_count; i++) {
         const struct sw_slice *s = &t->slices[i];
         uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
@@ -217,6 +238,7 @@ void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int g
     const struct sw_table_factors *f = sw_table_factors_of(t, s->param);
     if (!f)
         return;
+
     const float *x = sw_table_factor_x(t, f, group, s->server),
                 *dy = sw_table_factor_dy(t, f, group, s->server);
     if (s->param == f->weight)

@@ -16,15 +16,19 @@ static int update_slice(struct sw_table *t, int group, int slice, uint64_t versi
                          .from = shared->from,
                          .count = shared->count};
     int64_t begin_ns = sw_os()->monotonic_ns();
+
     /* The step for bias corrections; the order of two update groups does not matter. */
     s.version = __atomic_fetch_add(&shared->version, 1, __ATOMIC_RELAXED);
     s.dropped = __atomic_fetch_add(&shared->dropped, dropped, __ATOMIC_RELAXED);
+
     int rc = dropped ? SW_OK : sw_table_update_slice(t, &s, group, version, d, err);
     if (rc != SW_OK)
         return rc;
+
     if (t->observer && !dropped)
         t->observer(t->observer_user, s.server, s.param, s.version + 1, begin_ns,
                     sw_os()->monotonic_ns());
+
     return SW_OK;
 }
 
@@ -34,17 +38,21 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
 {
     const struct sw_param *p = &t->params[param];
     int rc = SW_OK;
+
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
         rc = update_slice(t, group, i, version, d, err);
         if (rc != SW_OK)
             return rc;
     }
+
     __atomic_add_fetch(&p->view[group].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
+
     /* Of several groups that reach a step at once, the first request counts. */
     rc = sw_sync_ask(t, group * t->update_group_size, param, sw_table_slowest(t, param));
     if (rc != SW_OK)
         return sw_err_set(err, rc, "the job is ending");
+
     return SW_OK;
 }
 
@@ -53,12 +61,14 @@ int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decis
                       struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int p = 0; p < t->param_count; p++) {
         if (!t->params[p].frozen)
             rc = update(t, group, p, d->version, d, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -67,11 +77,13 @@ static int gather(struct sw_table *t, int group, int param, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
     struct sw_table_decision d;
+
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
         int rc = sw_table_gather(t, group, &t->slices[i], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_table_complete(t, group, p->slice_count, &d) ? sw_table_race_all(t, group, &d, err)
                                                            : SW_OK;
 }
@@ -83,6 +95,7 @@ int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, s
     /* Releases this worker's gradient; the last worker acquires all. */
     if (__atomic_add_fetch(&r->given, 1, __ATOMIC_ACQ_REL) < sw_table_threshold(t, param))
         return SW_OK;
+
     __atomic_store_n(&r->given, 0, __ATOMIC_RELAXED);
     return t->two_phases ? gather(t, group, param, err)
                          : update(t, group, param, version, NULL, err);

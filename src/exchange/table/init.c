@@ -9,6 +9,7 @@ static struct sw_init_shape init_shape(const struct sw_param *p)
 {
     int64_t dim[SW_MAX_DIMS], columns = 1;
     int ndim = sw_param_whole(p, dim);
+
     for (int i = 1; i < ndim; i++)
         columns *= dim[i];
     return (struct sw_init_shape){
@@ -26,6 +27,7 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : t->first_term[p->owner]];
     if (!plain)
         return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
+
     int rc = SW_OK;
     for (int64_t r = 0; r < runs.count; r++) {
         int64_t first = runs.first + r * runs.step;
@@ -34,11 +36,14 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
         if (rc != SW_OK)
             goto out;
     }
+
     sw_desc_from_plain(&p->layout, plain, p->value);
+
 out:
     if (!p->frozen)
         memset(plain, 0, sw_param_array_bytes(p));
     sw_free(room);
+
     return rc;
 }
 
@@ -46,9 +51,11 @@ out:
 static void take_part(struct sw_param *part, const float *whole, float *room)
 {
     struct sw_param_runs runs = sw_param_runs(part);
+
     for (int64_t r = 0; r < runs.count; r++)
         memcpy(room + r * runs.length, whole + runs.first + r * runs.step,
                (size_t)runs.length * sizeof *room);
+
     sw_desc_from_plain(&part->layout, room, part->value);
 }
 
@@ -57,17 +64,21 @@ static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_er
 {
     struct sw_init_shape shape = init_shape(p);
     int64_t n = shape.rows * shape.columns;
+
     if (p->part_first > 0)
         return SW_OK;
+
     float *plain = sw_calloc(2 * (size_t)n + 1, sizeof *plain);
     if (!plain)
         return sw_err_nomem(err, "initial values", 2 * (size_t)n * sizeof *plain);
+
     int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, 0, n, plain, err);
     for (int i = 0; i < t->param_count && rc == SW_OK; i++) {
         struct sw_param *part = &t->params[i];
         if (sw_str_eq(part->name, p->name))
             take_part(part, plain, plain + n);
     }
+
     sw_free(plain);
     return rc;
 }
@@ -87,5 +98,6 @@ int sw_table_init_values(struct sw_table *t, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }

@@ -13,6 +13,7 @@ static bool has_sum(const struct sw_table *t, int param)
 static int gradients_of(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
+
     return p->frozen         ? 0
            : p->factors >= 0 ? t->update_groups
            : p->owner < 0    ? t->first_term[t->args.workers]
@@ -35,6 +36,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
         *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->update_groups : 0;
         *state_bytes += has_sum(t, i) ? bytes : 0;
     }
+
     *state_bytes += sw_factor_bytes(t);
 }
 
@@ -48,11 +50,14 @@ static bool has_term(const struct sw_table *t, int param, int g)
 static void point_into(struct sw_table *t)
 {
     char *value = t->values, *other = t->state;
+
     for (int i = 0; i < t->param_count; i++) {
         struct sw_param *p = &t->params[i];
         size_t bytes = sw_param_array_bytes(p);
+
         p->value = (float *)(void *)value;
         value += bytes;
+
         for (int w = 0; w < t->args.workers; w++)
             for (int g = t->first_term[w];
                  g < t->first_term[w + 1] && sw_table_contributes(t, i, w); g++)
@@ -60,15 +65,18 @@ static void point_into(struct sw_table *t)
                     p->gradient[g] = (float *)(void *)other;
                     other += bytes;
                 }
+
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
         p->sum = has_sum(t, i) ? (float *)(void *)other : NULL;
+
         other += has_sum(t, i) ? bytes : 0;
         for (int r = 0; r < t->update_groups; r++) {
             p->view[r].value = has_buffers(t, p) ? (float *)(void *)other : p->value;
             other += has_buffers(t, p) ? bytes : 0;
         }
     }
+
     sw_factor_point(t, other);
 }
 
@@ -78,25 +86,31 @@ static void point_into(struct sw_table *t)
 static void place(struct sw_table *t)
 {
     const struct sw_table_args *a = &t->args;
+
     for (int i = 0; i < t->slice_count && a->server_nodes; i++) {
         const struct sw_slice *s = &t->slices[i];
         const struct sw_param *p = &t->params[s->param];
         uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
         size_t bytes = (size_t)s->count * sizeof(float);
+
         if (t->value_bytes >= SW_DEVICE_PAGES_BYTES)
             sw_device_place(a->device, p->value + s->from, bytes, nodes);
         for (int k = 0; k < t->slots && t->state_bytes >= SW_DEVICE_PAGES_BYTES; k++)
             sw_device_place(a->device, p->slot[k] + s->from, bytes, nodes);
     }
+
     if (a->server_nodes && t->state_bytes >= SW_DEVICE_PAGES_BYTES)
         sw_factor_place(t);
+
     for (int i = 0; i < t->param_count && a->worker_nodes; i++) {
         const struct sw_param *p = &t->params[i];
+
         for (int w = 0; w < a->workers && p->factors < 0 && t->state_bytes >= SW_DEVICE_PAGES_BYTES;
              w++)
             for (int g = t->first_term[w]; g < t->first_term[w + 1] && p->gradient[g]; g++)
                 sw_device_place(a->device, p->gradient[g], sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
+
         for (int r = 0; r < t->update_groups && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
             if (has_buffers(t, p))
                 sw_device_place(a->device, p->view[r].value, sw_param_array_bytes(p),
@@ -107,17 +121,22 @@ static void place(struct sw_table *t)
 int sw_table_allocate(struct sw_table *t, struct sw_err *err)
 {
     size_t values, state;
+
     sw_table_bytes(t, &values, &state);
+
     int rc = sw_device_alloc(t->args.device, values, "parameters", &t->values, err);
     if (rc != SW_OK)
         return rc;
+
     t->value_bytes = values;
     rc = sw_device_alloc(t->args.device, state, "gradients and updater state", &t->state, err);
     if (rc != SW_OK)
         return rc;
+
     t->state_bytes = state;
     point_into(t);
     place(t);
+
     return SW_OK;
 }
 

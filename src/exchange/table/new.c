@@ -9,13 +9,17 @@
 static int make_terms(struct sw_table *t, struct sw_err *err)
 {
     int workers = t->args.workers, terms = 0;
+
     t->first_term = sw_calloc((size_t)workers + 1, sizeof *t->first_term);
     t->term_end = sw_calloc((size_t)t->leaves, sizeof *t->term_end);
     if (!t->first_term || !t->term_end)
         return sw_err_nomem(err, "the parameter table", (size_t)workers * sizeof *t->first_term);
+
     for (int w = 0; w < workers; w++) {
         int at, count;
+
         sw_table_leaves(t, w, &at, &count);
+
         t->first_term[w] = terms;
         for (int end = at + count; at < end; terms++) {
             at = sw_tree_node_end(t->leaves, at, end);
@@ -23,6 +27,7 @@ static int make_terms(struct sw_table *t, struct sw_err *err)
                 t->term_end[terms] = at;
         }
     }
+
     t->first_term[workers] = terms;
     return SW_OK;
 }
@@ -34,9 +39,11 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
             err, SW_ERR_INVALID,
             "%d workers and %d microbatches: a sum of gradients has at most %d leaves",
             args->workers, args->leaves, SW_TREE_LEAVES);
+
     struct sw_table *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "the parameter table", sizeof *t);
+
     t->args = *args;
     if (!t->args.rule)
         t->args.rule = &sw_table_bsp;
@@ -52,6 +59,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     sw_cond_init(&t->changed);
     t->slots = sw_updater_slots(args->updater, args->updater_conf);
     t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
+
     int rc = t->servers ? SW_OK
                         : sw_err_nomem(err, "the parameter table",
                                        (size_t)args->servers * sizeof *t->servers);
@@ -60,8 +68,10 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     rc = make_terms(t, err);
     if (rc != SW_OK)
         goto out;
+
     *out = t;
     return SW_OK;
+
 out:
     sw_table_free(t);
     return rc;
@@ -82,11 +92,13 @@ void sw_table_free(struct sw_table *t)
 {
     if (!t)
         return;
+
     for (int i = 0; i < t->param_count; i++) {
         sw_free(t->params[i].name);
         sw_free(t->params[i].gradient);
         sw_free(t->params[i].view);
     }
+
     for (int i = 0; t->servers && i < t->args.servers; i++)
         fini_server(&t->servers[i]);
     sw_device_free(t->args.device, t->values, t->value_bytes);
@@ -107,10 +119,12 @@ static int grow_params(struct sw_table *t, struct sw_err *err)
 {
     if (t->param_count < t->param_capacity)
         return SW_OK;
+
     int capacity = t->param_capacity ? 2 * t->param_capacity : 16;
     struct sw_param *p = sw_realloc_array(t->params, (size_t)capacity, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "the parameter table", (size_t)capacity * sizeof *p);
+
     t->params = p;
     t->param_capacity = capacity;
     return SW_OK;
@@ -121,9 +135,11 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
 {
     if (sw_table_find(t, spec->name, spec->part_first) >= 0)
         return sw_err_set(err, SW_ERR_INVALID, "parameter %s already exists", spec->name);
+
     int rc = grow_params(t, err);
     if (rc != SW_OK)
         return rc;
+
     struct sw_param *p = &t->params[t->param_count];
     *p = (struct sw_param){.layout = spec->layout,
                            .fan_in = spec->fan_in,
@@ -139,6 +155,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .decay_mult = (float)spec->decay_mult};
     p->name = sw_strdup(spec->name);
     p->gradient = sw_calloc((size_t)t->first_term[t->args.workers], sizeof *p->gradient);
+
     p->view = sw_calloc((size_t)t->update_groups, sizeof *p->view);
     if (!p->name || !p->gradient || !p->view) {
         sw_free(p->name);
@@ -146,9 +163,12 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
         sw_free(p->view);
         return sw_err_nomem(err, spec->name, sizeof *p);
     }
+
     *index = t->param_count++;
+
     if (p->factors >= 0)
         *(p->layout.ndim > 1 ? &t->factors[p->factors].weight : &t->factors[p->factors].bias) =
             *index;
+
     return SW_OK;
 }

@@ -21,13 +21,16 @@ static int send_update(struct sw_table *t, int worker, int param, uint64_t versi
 {
     struct sw_message m = {
         .kind = SW_MSG_UPDATE, .from = worker, .param = param, .version = version};
+
     for (int s = 0; s < t->args.servers; s++) {
         if (!sw_table_has_slices(t, s, param))
             continue;
+
         int rc = sw_queue_push(&t->servers[s].inbox, &m);
         if (rc != SW_OK)
             return rc;
     }
+
     sw_table_wake(t);
     return SW_OK;
 }
@@ -45,9 +48,11 @@ static int send_decision(struct sw_table *t, int group, uint64_t version, struct
     struct sw_message m = {
         .kind = SW_MSG_APPLY, .from = t->args.workers, .param = group, .version = version};
     int rc = SW_OK;
+
     for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
         if (t->servers[s].slice_count > 0)
             rc = sw_queue_push(&t->servers[s].inbox, &m);
+
     sw_table_wake(t);
     return ending(rc, err);
 }
@@ -56,12 +61,15 @@ int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *e
 {
     int group = sw_table_update_group(t, worker);
     struct sw_table_decision d;
+
     if (!t->phases || t->args.bad == SW_BAD_STOPS)
         return SW_OK;
+
     if (!fine)
         __atomic_add_fetch(&t->phases[group].vetoes, 1, __ATOMIC_RELAXED);
     if (!sw_table_complete(t, group, 1, &d))
         return SW_OK;
+
     return t->args.rule->update ? send_decision(t, group, d.version, err)
                                 : sw_table_race_all(t, group, &d, err);
 }
@@ -71,26 +79,31 @@ int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *e
 static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
 {
     uint64_t least = sw_table_slowest(t, param);
+
     least = version < least ? version : least;
     for (int s = 0; s < t->args.servers && t->sync; s++) {
         uint64_t contributed = sw_sync_heard(t, s, param);
         if (sw_table_has_slices(t, s, param) && contributed < least)
             least = contributed;
     }
+
     return (int64_t)(version - least);
 }
 
 int64_t sw_table_staleness(const struct sw_table *t, int group, int param, uint64_t version)
 {
     int64_t most = 0;
+
     if (!t->args.rule->is_async)
         return 0;
     if (t->args.rule->in_place)
         return lag_in_place(t, param, version);
+
     for (int s = 0; s < t->args.servers; s++) {
         int64_t stale = t->servers[s].turns[param * t->update_groups + group].staleness;
         most = stale > most ? stale : most;
     }
+
     return most;
 }
 
@@ -99,12 +112,14 @@ int64_t sw_table_staleness(const struct sw_table *t, int group, int param, uint6
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
 {
     int64_t bytes = 0;
+
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
         if (sw_table_contributes(t, s->param, worker) &&
             sw_table_reduction(t, s->param) == SW_REDUCTION_SERVERS)
             bytes += s->count * (int64_t)sizeof(float);
     }
+
     return bytes;
 }
 
@@ -119,15 +134,18 @@ static int64_t width_for(const struct sw_table *t, const struct sw_table_factors
 int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
 {
     int64_t elements = 0;
+
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
         if (t->params[s->param].factors < 0 && sw_table_contributes(t, s->param, worker) &&
             sw_table_reduction(t, s->param) == SW_REDUCTION_SERVERS)
             elements += s->count * sw_table_terms(t, worker);
     }
+
     for (int i = 0; i < t->factor_count; i++)
         if (t->factors[i].home != SW_FACTORS_EXCHANGED)
             elements += rows * width_for(t, &t->factors[i], server);
+
     return elements * (int64_t)sizeof(float);
 }
 
@@ -150,10 +168,12 @@ static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int gr
     const float *in[SW_TREE_LEAVES];
     float *out = t->params[s->param].sum + s->from;
     struct sw_terms sum;
+
     if (t->params[s->param].factors >= 0) {
         sw_factor_rebuild(t, s, group, out);
         return;
     }
+
     sw_table_sum(t, s->param, group, s->from, in, &sum);
     sw_gather_sum(&sum, out, s->count);
 }
@@ -164,29 +184,36 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int g
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
+
     if (t->args.updates_on_device) {
         sum_slice(t, s, group);
         s->version++;
         return SW_OK;
     }
+
     int rc = dropped ? SW_OK : sw_table_update_slice(t, s, group, version, d, err);
     if (rc != SW_OK)
         return rc;
+
     s->version++;
+
     s->dropped += dropped;
     if (t->observer && !dropped)
         t->observer(t->observer_user, server, s->param, s->version, begin_ns,
                     sw_os()->monotonic_ns());
+
     return SW_OK;
 }
 
 static uint64_t slowest(const struct sw_table *t, const struct sw_server_state *s, int param)
 {
     uint64_t least = turn_of(t, s, param, 0)->done;
+
     for (int r = 1; r < t->update_groups; r++) {
         uint64_t done = turn_of(t, s, param, r)->done;
         least = done < least ? done : least;
     }
+
     return least;
 }
 
@@ -197,15 +224,18 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
     struct sw_param *p = &t->params[param];
     struct sw_param_view *r = &p->view[group];
     struct sw_turn *turn = turn_of(t, s, param, group);
+
     for (int i = s->first[param]; i < s->first[param + 1] && r->value != p->value; i++) {
         const struct sw_slice *slice = &t->slices[s->slices[i]];
         memcpy(r->value + slice->from, p->value + slice->from,
                (size_t)slice->count * sizeof(float));
     }
+
     uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
     uint64_t contributed = sw_sync_heard(t, (int)(s - t->servers), param);
     least = contributed < least ? contributed : least;
     turn->staleness = (int)(turn->done - least);
+
     uint64_t more = (turn->done - turn->answered) * slices;
     turn->answered = turn->done;
     __atomic_add_fetch(&r->ready, more, __ATOMIC_SEQ_CST);
@@ -216,12 +246,14 @@ static void answer_all(struct sw_table *t, const struct sw_server_state *s, int 
 {
     uint64_t least = slowest(t, s, param);
     int64_t bound = t->args.staleness;
+
     for (int r = 0; r < t->update_groups; r++) {
         const struct sw_turn *turn = turn_of(t, s, param, r);
         bool stale = t->args.rule->is_async && bound >= 0 && turn->done - least > (uint64_t)bound;
         if (turn->answered < turn->done && !stale)
             answer(t, s, param, r, least);
     }
+
     sw_table_wake(t);
 }
 
@@ -232,15 +264,18 @@ static int apply(struct sw_table *t, int server, int param, int group,
     const struct sw_server_state *s = &t->servers[server];
     struct sw_turn *turn = turn_of(t, s, param, group);
     int rc = SW_OK;
+
     for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         rc = apply_slice(t, server, &t->slices[s->slices[i]], group, turn->done + 1, d, err);
         if (rc != SW_OK)
             return rc;
     }
+
     turn->done++;
     turn->contributions = 0;
     memset(&s->contributed[param * t->args.workers + group * t->update_group_size], 0,
            (size_t)t->update_group_size);
+
     /* Deltas are sent before the answers, because a worker that has its answers may check whether
      * deltas are in flight. */
     rc = sw_sync_after(t, server, param, slowest(t, s, param));
@@ -253,11 +288,13 @@ static int gather(struct sw_table *t, const struct sw_server_state *s, int param
                   struct sw_err *err)
 {
     struct sw_table_decision d;
+
     for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         int rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
         if (rc != SW_OK)
             return rc;
     }
+
     return sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
                ? send_decision(t, group, d.version, err)
                : SW_OK;
@@ -274,9 +311,11 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu twice", m->from,
                           t->params[m->param].name, (unsigned long long)m->version);
+
     *contributed = true;
     if (++turn_of(t, s, m->param, group)->contributions < sw_table_threshold(t, m->param))
         return SW_OK;
+
     bool gathers = t->two_phases && !t->args.updates_on_device;
     return gathers ? gather(t, s, m->param, group, err)
                    : apply(t, server, m->param, group, NULL, err);
@@ -287,6 +326,7 @@ static int keep_early(struct sw_server_state *s, const struct sw_message *m, str
     if (s->early_count == s->early_capacity)
         return sw_err_set(err, SW_ERR_INVALID, "more than %d updates are ahead of their turn",
                           s->early_capacity);
+
     s->early[s->early_count++] = *m;
     return SW_OK;
 }
@@ -301,20 +341,25 @@ static uint64_t done_of(const struct sw_table *t, const struct sw_server_state *
 static int take_up_early(struct sw_table *t, int server, struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
+
     for (int i = 0; i < s->early_count;) {
         struct sw_message m = s->early[i];
         if (m.version != done_of(t, s, &m) + 1) {
             i++;
             continue;
         }
+
         memmove(&s->early[i], &s->early[i + 1],
                 (size_t)(s->early_count - i - 1) * sizeof *s->early);
         s->early_count--;
+
         int rc = contribute(t, server, &m, err);
         if (rc != SW_OK)
             return rc;
+
         i = 0;
     }
+
     return SW_OK;
 }
 
@@ -328,11 +373,14 @@ static int counted_update(struct sw_table *t, int server, const struct sw_messag
             err, SW_ERR_INVALID,
             "worker %d sent its gradient of %s for step %llu, which is already applied", m->from,
             t->params[m->param].name, (unsigned long long)m->version);
+
     if (m->version > done + 1)
         return keep_early(s, m, err);
+
     int rc = contribute(t, server, m, err);
     if (rc != SW_OK)
         return rc;
+
     if (s->early_count > 0)
         rc = take_up_early(t, server, err);
     return rc;
@@ -349,18 +397,22 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
     if (!sw_table_decision(t, group, m->version, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %llu has no result of update control",
                           (unsigned long long)m->version);
+
     for (int p = 0; p < t->param_count; p++) {
         if (s->first[p] == s->first[p + 1])
             continue;
+
         uint64_t done = turn_of(t, s, p, group)->done;
         if (done + 1 != m->version)
             return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s arrived at version %llu",
                               (unsigned long long)m->version, t->params[p].name,
                               (unsigned long long)done);
+
         int rc = apply(t, server, p, group, &d, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return s->early_count > 0 ? take_up_early(t, server, err) : SW_OK;
 }
 
@@ -378,11 +430,13 @@ static bool is_sync(const struct sw_message *m)
 static bool can_handle(const struct sw_table *t, int server, const struct sw_message *m)
 {
     const struct sw_server_state *s = &t->servers[server];
+
     if (m->kind == SW_MSG_APPLY)
         return t->two_phases && !t->args.updates_on_device && m->param >= 0 &&
                m->param < t->update_groups;
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
+
     return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&
            m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
            m->from >= 0 && m->from < t->args.workers && sw_table_contributes(t, m->param, m->from);
@@ -391,10 +445,12 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
+
     if (!can_handle(t, server, m))
         return sw_err_set(err, SW_ERR_INVALID,
                           "server %d cannot handle message %s from worker %d for parameter %d",
                           server, name_of(m->kind), m->from, m->param);
+
     int64_t begin_ns = sw_os()->monotonic_ns();
     int rc;
     if (is_sync(m))
@@ -402,6 +458,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     else
         rc = m->kind == SW_MSG_APPLY ? apply_decision(t, server, m, err)
                                      : t->args.rule->update(t, server, m, err);
+
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
     return rc;
 }

@@ -75,8 +75,10 @@ static float *array_of(const struct sw_sync *s, float **arrays, int table, int p
 static int find_tree(struct sw_sync *s, int origin, const bool *neighbours, int *queue)
 {
     int *parent = &s->parent[origin * s->count], reached = 1;
+
     for (int i = 0; i < s->count; i++)
         parent[i] = -1;
+
     queue[0] = origin;
     for (int at = 0; at < reached; at++)
         for (int i = 0; i < s->count; i++)
@@ -84,6 +86,7 @@ static int find_tree(struct sw_sync *s, int origin, const bool *neighbours, int 
                 parent[i] = queue[at];
                 queue[reached++] = i;
             }
+
     return reached;
 }
 
@@ -93,10 +96,12 @@ static int find_trees(struct sw_sync *s, const bool *neighbours, struct sw_err *
     if (!queue)
         return sw_err_nomem(err, "the forwarding trees of deltas",
                             (size_t)s->count * sizeof *queue);
+
     for (int origin = 0; origin < s->count && rc == SW_OK; origin++)
         if (find_tree(s, origin, neighbours, queue) < s->count)
             rc = sw_err_set(err, SW_ERR_INVALID,
                             "deltas of server group %d do not reach all other groups", origin);
+
     sw_free(queue);
     return rc;
 }
@@ -107,6 +112,7 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
 {
     size_t arrays = (size_t)s->count * (size_t)s->params, bytes = 0;
     size_t pairs = (size_t)s->count * (size_t)s->count;
+
     for (int p = 0; p < s->params; p++)
         bytes += sw_param_array_bytes(&s->tables[0]->params[p]);
     s->bytes = sw_sync_bytes(s->count, bytes);
@@ -115,13 +121,16 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
     s->delta = sw_calloc(arrays + 1, sizeof *s->delta);
     s->posts = sw_calloc(arrays * (size_t)s->servers + 1, sizeof *s->posts);
     s->sent = sw_calloc(pairs * (size_t)s->servers, sizeof *s->sent);
+
     s->merged = sw_calloc(pairs * (size_t)s->params * (size_t)s->servers + 1, sizeof *s->merged);
     if (!s->parent || !s->base || !s->delta || !s->posts || !s->sent || !s->merged)
         return sw_err_nomem(err, "the exchange of server groups", arrays * sizeof *s->posts);
+
     int rc = sw_device_alloc(s->tables[0]->args.device, s->bytes, "deltas of server groups",
                              &s->memory, err);
     if (rc != SW_OK)
         return rc;
+
     char *at = s->memory;
     for (size_t i = 0; i < arrays; i++) {
         size_t room = sw_param_array_bytes(&s->tables[0]->params[i % (size_t)s->params]);
@@ -129,6 +138,7 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
         s->delta[i] = (float *)(void *)(at + room);
         at += 2 * room;
     }
+
     return SW_OK;
 }
 
@@ -137,15 +147,18 @@ int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out, struct sw
     struct sw_sync *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "the exchange of server groups", sizeof *s);
+
     s->count = args->count;
     s->period = args->period;
     s->after = (uint64_t)args->after;
     s->params = args->tables[0]->param_count;
     s->servers = args->tables[0]->args.servers;
     s->tables = sw_calloc((size_t)s->count, sizeof(void *));
+
     int rc = s->tables ? SW_OK : sw_err_nomem(err, "the exchange of server groups", 0);
     if (rc != SW_OK)
         goto out;
+
     memcpy(s->tables, args->tables, (size_t)s->count * sizeof(void *));
     rc = take_memory(s, err);
     if (rc != SW_OK)
@@ -153,12 +166,15 @@ int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out, struct sw
     rc = find_trees(s, args->neighbours, err);
     if (rc != SW_OK)
         goto out;
+
     for (int i = 0; i < s->count; i++) {
         s->tables[i]->sync = s;
         s->tables[i]->group_index = i;
     }
+
     *out = s;
     return SW_OK;
+
 out:
     sw_sync_free(s);
     return rc;
@@ -168,6 +184,7 @@ void sw_sync_free(struct sw_sync *s)
 {
     if (!s)
         return;
+
     if (s->memory)
         sw_device_free(s->tables[0]->args.device, s->memory, s->bytes);
     sw_free(s->tables);
@@ -187,12 +204,14 @@ void sw_sync_free(struct sw_sync *s)
 static int send(struct sw_sync *s, int from, int to, int server, const struct sw_message *m)
 {
     __atomic_add_fetch(&s->in_flight, 1, __ATOMIC_SEQ_CST);
+
     int rc = sw_queue_push(&s->tables[to]->servers[server].inbox, m);
     if (rc != SW_OK)
         __atomic_sub_fetch(&s->in_flight, 1, __ATOMIC_SEQ_CST);
     else if (from != to)
         __atomic_add_fetch(&s->sent[(from * s->count + to) * s->servers + server], m->bytes,
                            __ATOMIC_RELAXED);
+
     sw_table_wake(s->tables[to]);
     return rc;
 }
@@ -203,11 +222,14 @@ static int forward(struct sw_sync *s, int origin, int at, int server, struct sw_
     for (int to = 0; to < s->count; to++) {
         if (s->parent[origin * s->count + to] != at)
             continue;
+
         m.from = s->tables[to]->args.workers + 1 + origin;
+
         int rc = send(s, at, to, server, &m);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -215,6 +237,7 @@ static int64_t elements(const struct sw_table *t, int server, int param)
 {
     const struct sw_server_state *s = &t->servers[server];
     int64_t n = 0;
+
     for (int i = s->first[param]; i < s->first[param + 1]; i++)
         n += t->slices[s->slices[i]].count;
     return n;
@@ -225,9 +248,12 @@ static int64_t elements(const struct sw_table *t, int server, int param)
 static void take_delta(float *delta, float *base, const float *value, int64_t n)
 {
     float now[BLOCK];
+
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t count = n - from < BLOCK ? n - from : BLOCK;
+
         memcpy(now, value + from, (size_t)count * sizeof *now);
+
         for (int64_t i = 0; i < count; i++) {
             delta[from + i] = now[i] - base[from + i];
             base[from + i] = now[i];
@@ -240,16 +266,19 @@ static int exchange(struct sw_table *t, int server, int param, uint64_t done)
     struct sw_sync *s = t->sync;
     const struct sw_server_state *own = &t->servers[server];
     struct post *post = post_of(s, t->group_index, param, server);
+
     post->done = done;
     /* Acquires the reads of the last delta. */
     if (__atomic_load_n(&post->readers, __ATOMIC_ACQUIRE) > 0)
         return SW_OK;
+
     for (int i = own->first[param]; i < own->first[param + 1]; i++) {
         const struct sw_slice *slice = &t->slices[own->slices[i]];
         take_delta(array_of(s, s->delta, t->group_index, param) + slice->from,
                    array_of(s, s->base, t->group_index, param) + slice->from,
                    t->params[param].value + slice->from, slice->count);
     }
+
     __atomic_store_n(&post->readers, s->count - 1, __ATOMIC_RELAXED);
     return forward(
         s, t->group_index, t->group_index, server,
@@ -275,16 +304,20 @@ int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done)
 {
     struct sw_message m = {.kind = SW_MSG_SYNC, .from = worker, .param = param, .version = done};
     int rc = SW_OK;
+
     if (!is_due(t->sync, done))
         return SW_OK;
+
     for (int i = 0; i < t->args.servers; i++) {
         if (t->servers[i].first[param] < t->servers[i].first[param + 1] &&
             !__atomic_exchange_n(&post_of(t->sync, t->group_index, param, i)->requested, 1,
                                  __ATOMIC_ACQ_REL))
             rc = send(t->sync, t->group_index, t->group_index, i, &m);
+
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -292,6 +325,7 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
 {
     struct sw_sync *s = t->sync;
     int origin = m->from - t->args.workers - 1, rc;
+
     if (m->kind == SW_MSG_SYNC) {
         __atomic_store_n(&post_of(s, t->group_index, m->param, server)->requested, 0,
                          __ATOMIC_RELEASE);
@@ -299,15 +333,18 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
         __atomic_sub_fetch(&s->in_flight, 1, __ATOMIC_SEQ_CST);
         return rc;
     }
+
     const struct sw_server_state *own = &t->servers[server];
     for (int i = own->first[m->param]; i < own->first[m->param + 1]; i++) {
         const struct sw_slice *slice = &t->slices[own->slices[i]];
         const float *delta = array_of(s, s->delta, origin, m->param) + slice->from;
         float *base = array_of(s, s->base, t->group_index, m->param) + slice->from;
+
         sw_hogwild_add(t->params[m->param].value + slice->from, delta, NULL, slice->count);
         for (int64_t e = 0; e < slice->count; e++)
             base[e] += delta[e];
     }
+
     /* A delta arrives after all earlier ones. Workers that read values in place read this counter.
      */
     __atomic_store_n(merged_of(s, t->group_index, origin, m->param, server), m->version,
@@ -315,6 +352,7 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
     rc = forward(s, origin, t->group_index, server, *m);
     __atomic_sub_fetch(&post_of(s, origin, m->param, server)->readers, 1, __ATOMIC_RELEASE);
     __atomic_sub_fetch(&s->in_flight, 1, __ATOMIC_SEQ_CST);
+
     return rc;
 }
 
@@ -322,11 +360,13 @@ bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_me
 {
     const struct sw_server_state *s = &t->servers[server];
     int origin = m->from - t->args.workers - 1;
+
     if (!t->sync || m->param < 0 || m->param >= t->param_count ||
         s->first[m->param] == s->first[m->param + 1])
         return false;
     if (m->kind == SW_MSG_SYNC)
         return m->from >= 0 && m->from < t->args.workers;
+
     return m->kind == SW_MSG_DELTA && origin >= 0 && origin < t->sync->count &&
            origin != t->group_index &&
            __atomic_load_n(&post_of(t->sync, origin, m->param, server)->readers, __ATOMIC_RELAXED) >
@@ -341,12 +381,14 @@ bool sw_sync_is_quiet(const struct sw_sync *s)
 uint64_t sw_sync_heard(const struct sw_table *t, int server, int param)
 {
     uint64_t least = UINT64_MAX;
+
     for (int origin = 0; t->sync && origin < t->sync->count; origin++) {
         uint64_t steps = __atomic_load_n(merged_of(t->sync, t->group_index, origin, param, server),
                                          __ATOMIC_RELAXED);
         if (origin != t->group_index && steps < least)
             least = steps;
     }
+
     return least;
 }
 
@@ -361,6 +403,7 @@ int64_t sw_sync_sent(const struct sw_sync *s, int from, int to, int server)
 static void copy_value(struct sw_sync *s, int param)
 {
     const struct sw_param *first = &s->tables[0]->params[param];
+
     for (int i = 0; i < s->count; i++) {
         struct sw_param *p = &s->tables[i]->params[param];
         if (i > 0)
@@ -380,9 +423,12 @@ static void mark_merged(struct sw_sync *s, uint64_t step)
 void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state)
 {
     mark_merged(s, step);
+
     for (int p = 0; p < s->params; p++) {
         const struct sw_param *first = &s->tables[0]->params[p];
+
         copy_value(s, p);
+
         for (int i = 1; i < s->count && state; i++)
             for (int k = 0; k < sw_table_param_slots(s->tables[0], p); k++)
                 memcpy(s->tables[i]->params[p].slot[k], first->slot[k],
@@ -405,16 +451,20 @@ static void count_all(struct sw_sync *s)
 void sw_sync_settle(struct sw_sync *s, uint64_t step)
 {
     mark_merged(s, step);
+
     for (int p = 0; p < s->params; p++) {
         float *merged = s->tables[0]->params[p].value;
         int64_t n = sw_desc_storage(&s->tables[0]->params[p].layout);
+
         for (int i = 1; i < s->count && !s->tables[0]->params[p].frozen; i++) {
             const float *value = s->tables[i]->params[p].value;
             const float *base = array_of(s, s->base, i, p);
             for (int64_t e = 0; e < n; e++)
                 merged[e] += value[e] - base[e];
         }
+
         copy_value(s, p);
     }
+
     count_all(s);
 }

@@ -16,12 +16,15 @@ int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS])
 struct sw_param_runs sw_param_runs(const struct sw_param *p)
 {
     int64_t inner = 1, outer = 1;
+
     if (!p->part_whole)
         return (struct sw_param_runs){.count = 1, .length = sw_desc_count(&p->layout)};
+
     for (int i = 0; i < p->layout.ndim; i++) {
         outer *= i < p->part_dim ? p->layout.dim[i] : 1;
         inner *= i > p->part_dim ? p->layout.dim[i] : 1;
     }
+
     return (struct sw_param_runs){.count = outer,
                                   .length = p->layout.dim[p->part_dim] * inner,
                                   .first = p->part_first * inner,
@@ -99,6 +102,7 @@ double sw_table_rate(const struct sw_table *t, uint64_t step)
                         .warmup = (uint64_t)c->warmup,
                         .warmup_start = c->warmup_start,
                         .horizon_steps = t->args.horizon_steps};
+
     return sw_schedule_rate(&r, step - t->args.schedule_from);
 }
 

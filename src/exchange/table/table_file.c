@@ -15,14 +15,17 @@ static int gather_part(const struct sw_table_source *s, int i, float *whole, str
     struct sw_tensor part = sw_table_tensor(s->table, i, s->slot);
     struct sw_param_runs runs = sw_param_runs(sw_table_param(s->table, i));
     size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof *whole;
+
     /* A part that is one run is read in place. */
     float *plain = runs.count == 1 ? whole + runs.first : sw_calloc(1, bytes);
     if (!plain)
         return sw_err_nomem(err, "a part of a parameter", bytes);
+
     int rc = sw_tensor_read(&part, s->stream, plain, err);
     for (int64_t r = 0; r < runs.count && runs.count > 1 && rc == SW_OK; r++)
         memcpy(whole + runs.first + r * runs.step, plain + r * runs.length,
                (size_t)runs.length * sizeof *whole);
+
     if (runs.count > 1)
         sw_free(plain);
     return rc;
@@ -35,23 +38,30 @@ static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
     const struct sw_param *first = sw_table_param(s->table, s->param);
     int64_t dim[SW_MAX_DIMS], count = 1;
     int ndim = sw_param_whole(first, dim), along = first->part_dim, rc = SW_OK;
+
     for (int i = 0; i < ndim; i++)
         count *= dim[i];
+
     size_t bytes = (size_t)count * sizeof(float);
     float *whole = sw_calloc(1, bytes ? bytes : 1);
     if (!whole)
         return sw_err_nomem(err, first->name, bytes);
+
     for (int64_t at = 0; at < dim[along];) {
         int i = sw_table_find(s->table, first->name, at);
+
         rc = i >= 0
                  ? gather_part(s, i, whole, err)
                  : sw_err_set(err, SW_ERR_INVALID, "%s: no worker has the part that begins at %lld",
                               first->name, (long long)at);
         if (rc != SW_OK)
             goto out;
+
         at += sw_table_param(s->table, i)->layout.dim[along];
     }
+
     rc = sw_st_emit(sink, whole, bytes, err);
+
 out:
     sw_free(whole);
     return rc;
@@ -62,8 +72,10 @@ int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct
 {
     const struct sw_param *p = sw_table_param(source->table, source->param);
     int64_t shape[SW_MAX_DIMS];
+
     if (p->part_first > 0)
         return SW_OK;
+
     int ndim = sw_param_whole(p, shape);
     return sw_st_writer_add(w, name, SW_ST_F32, ndim, shape, emit_parts, source, err);
 }
@@ -78,6 +90,7 @@ static int read_transposed(const struct sw_st_file *f, const struct sw_st_entry 
     float *line = sw_calloc((size_t)whole + 1, sizeof *line);
     if (!line)
         return sw_err_nomem(err, e->name, (size_t)whole * sizeof *line);
+
     int rc = SW_OK;
     for (int64_t c = 0; c < columns && rc == SW_OK; c++) {
         size_t bytes = (size_t)whole * sizeof *line;
@@ -85,6 +98,7 @@ static int read_transposed(const struct sw_st_file *f, const struct sw_st_entry 
         for (int64_t r = 0; r < rows && rc == SW_OK; r++)
             plain[r * columns + c] = line[first_row + r];
     }
+
     sw_free(line);
     return rc;
 }
@@ -94,12 +108,14 @@ static int read_runs(const struct sw_st_file *f, const struct sw_st_entry *e,
 {
     struct sw_param_runs runs = sw_param_runs(p);
     size_t bytes = (size_t)runs.length * sizeof *plain;
+
     for (int64_t r = 0; r < runs.count; r++) {
         int rc = sw_st_read(f, e, (uint64_t)(runs.first + r * runs.step) * sizeof *plain, bytes,
                             plain + r * runs.length, err);
         if (rc != SW_OK)
             return rc;
     }
+
     return SW_OK;
 }
 
@@ -109,19 +125,23 @@ int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
     const struct sw_param *p = sw_table_param(to->table, to->param);
     const struct sw_st_entry *e = sw_st_find(f, name);
     struct sw_tensor part = sw_table_tensor(to->table, to->param, to->slot);
+
     int rc = sw_table_check_tensor(to, name, f, "checkpoint", err);
     if (rc != SW_OK)
         return rc;
     if (!p->part_whole && !to->transposed)
         return sw_st_read_tensor(f, name, &part, to->stream, err);
+
     size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof(float);
     void *plain = sw_calloc(1, bytes);
     if (!plain)
         return sw_err_nomem(err, name, bytes);
+
     rc = to->transposed ? read_transposed(f, e, p, plain, err) : read_runs(f, e, p, plain, err);
     if (rc == SW_OK)
         rc = sw_tensor_write(&part, to->stream, plain, err);
     sw_free(plain);
+
     return rc;
 }
 
@@ -138,15 +158,19 @@ int sw_table_check_entry(const struct sw_table_source *to, const char *name,
     int64_t shape[SW_MAX_DIMS];
     int ndim = sw_param_whole(p, shape);
     char has[128], needs[128];
+
     if (!e)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+
     bool fits = e->dtype == SW_ST_F32 && e->ndim == ndim && (!to->transposed || ndim == 2);
     for (int i = 0; fits && i < ndim; i++)
         fits = e->shape[to->transposed ? ndim - 1 - i : i] == shape[i];
     if (fits)
         return SW_OK;
+
     sw_shape_text(e->ndim, e->shape, has, sizeof has);
     sw_shape_text(ndim, shape, needs, sizeof needs);
+
     bool renamed = strcmp(name, p->name) != 0;
     return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there%s, but %s%sF32 %s in this net",
                       path, name, sw_st_dtype_name(e->dtype), has,

@@ -11,6 +11,7 @@ void sw_table_wake(struct sw_table *t)
 {
     if (__atomic_load_n(&t->waiters, __ATOMIC_SEQ_CST) == 0)
         return;
+
     sw_mutex_lock(&t->lock);
     sw_cond_broadcast(&t->changed);
     sw_mutex_unlock(&t->lock);
@@ -20,10 +21,12 @@ uint64_t sw_table_slowest(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
     uint64_t least = UINT64_MAX;
+
     for (int r = 0; r < t->update_groups; r++) {
         uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
         least = ready < least ? ready : least;
     }
+
     return p->slice_count > 0 ? least / (uint64_t)p->slice_count : UINT64_MAX;
 }
 
@@ -33,12 +36,14 @@ static bool has(const struct sw_table *t, int group, int param, uint64_t version
     const struct sw_param *p = &t->params[param];
     int from = group == SW_TABLE_ALL ? 0 : group,
         to = group == SW_TABLE_ALL ? t->update_groups : from + 1;
+
     for (int r = from; r < to; r++)
         /* Acquires the values written before the counter was advanced. Sequentially consistent with
          * sw_table_wake, so that a waiter that registers and then checks here is not missed. */
         if (__atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST) <
             version * (uint64_t)p->slice_count)
             return false;
+
     return true;
 }
 
@@ -48,8 +53,10 @@ bool sw_table_ready(const struct sw_table *t, int group, int param, uint64_t ver
      */
     bool bounded = t->args.rule->is_async && t->args.rule->in_place && t->args.staleness >= 0;
     uint64_t bound = (uint64_t)t->args.staleness;
+
     if (!has(t, group, param, version))
         return false;
+
     return group == SW_TABLE_ALL || !bounded || version <= bound ||
            has(t, SW_TABLE_ALL, param, version - bound);
 }
@@ -82,6 +89,7 @@ static int spin(const struct sw_table *t, int group, int param, uint64_t version
         if (has_message(t, served, count))
             return SW_ERR_BUSY;
     }
+
     return SW_ERR_CANCELLED;
 }
 
@@ -91,27 +99,35 @@ int sw_table_wait(struct sw_table *t, int group, int param, uint64_t version, co
     int rc = spin(t, group, param, version, served, count);
     if (rc != SW_ERR_CANCELLED)
         return rc;
+
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
+
     /* Sequentially consistent with the load in sw_table_wake: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
+
     for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, group, param, version) &&
                      !has_message(t, served, count);)
         rc = sleep_until(t, deadline_ns);
+
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
+
     bool ready = sw_table_ready(t, group, param, version);
     rc = ready ? SW_OK : t->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
     sw_mutex_unlock(&t->lock);
+
     return rc;
 }
 
 void sw_table_close_v(void *table)
 {
     struct sw_table *t = table;
+
     sw_mutex_lock(&t->lock);
     t->closed = true;
     sw_cond_broadcast(&t->changed);
     sw_mutex_unlock(&t->lock);
+
     for (int i = 0; i < t->args.servers; i++)
         if (t->servers[i].inbox_open)
             sw_queue_close(&t->servers[i].inbox);
@@ -123,6 +139,7 @@ void sw_table_put_group(struct sw_table *t, int group, uint64_t version)
         for (int p = 0; p < t->param_count; p++)
             t->servers[i].turns[p * t->update_groups + group] =
                 (struct sw_turn){.done = version, .answered = version};
+
     for (int p = 0; p < t->param_count; p++)
         t->params[p].view[group].ready = version * (uint64_t)t->params[p].slice_count;
     if (t->phases)
@@ -135,6 +152,7 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
         t->slices[i].version = updates;
         t->slices[i].dropped = dropped;
     }
+
     for (int r = 0; r < t->update_groups; r++)
         sw_table_put_group(t, r, version);
     t->dropped = dropped;
@@ -145,13 +163,16 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
 {
     struct sw_param *p = &t->params[param];
+
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
         t->slices[i].version = version - t->before;
         t->slices[i].dropped = sw_table_dropped(t);
     }
+
     for (int r = 0; r < t->update_groups; r++)
         /* Releases what the worker wrote into the table to threads that wait for the version. */
         __atomic_store_n(&p->view[r].ready, version * (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
+
     sw_table_wake(t);
 }
 

@@ -15,11 +15,14 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
     const struct sw_desc *first = &l->src[0]->desc, *second = &l->src[1]->desc;
     const bool steps = first->ndim == 3 && second->ndim == 2 && second->dtype == SW_I32 &&
                        first->dim[0] == second->dim[0] && first->dim[1] == second->dim[1];
+
     c->per_sample = steps ? first->dim[1] : 1;
     c->by_label = steps || (second->ndim == 1 && (second->dtype == SW_I32 || first->ndim > 1));
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
+
     if (!steps)
         rc = c->by_label ? sw_layer_need_labels(l, 1, err) : sw_layer_need_same_rows(l, 0, 1, err);
     if (rc != SW_OK)
@@ -28,13 +31,16 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
         return sw_err_set(err, SW_ERR_INVALID,
                           "ignore_label = %lld: source 2 has targets, not labels",
                           (long long)ignore_label);
+
     rc = sw_plain_init(&c->scores, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
+
     if (steps) {
         c->scores.rows *= c->per_sample;
         c->scores.columns /= c->per_sample;
     }
+
     c->ignores = is_ignored_given(ignore_label);
     c->ignored = c->ignores ? (int32_t)ignore_label : 0;
     return c->by_label ? SW_OK : sw_plain_init(&c->targets, l, 1, s, err);
@@ -59,8 +65,10 @@ int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,
                     struct sw_err *err)
 {
     int rc = sw_plain_values(&c->scores, l, r, x, err);
+
     *target = NULL;
     if (rc != SW_OK)
         return rc;
+
     return c->by_label ? SW_OK : sw_plain_values(&c->targets, l, r, target, err);
 }

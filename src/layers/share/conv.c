@@ -5,14 +5,17 @@
 static struct sw_conv_part part_of(const struct sw_conv_conf *c, const struct sw_layer_setup *setup)
 {
     struct sw_conv_part p = {.groups = c->groups};
+
     if (c->groups > 1)
         sw_setup_part(setup, c->groups, &p.first, &p.groups);
     else
         sw_setup_part(setup, c->outputs, &p.first, &p.outputs);
+
     if (c->groups > 1) {
         p.first *= c->outputs / c->groups;
         p.outputs = p.groups * (c->outputs / c->groups);
     }
+
     return p;
 }
 
@@ -25,9 +28,11 @@ int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
         return sw_err_set(err, SW_ERR_INVALID,
                           "groups = %lld must divide the %lld input channels and the %lld outputs",
                           (long long)c->groups, (long long)channels, (long long)c->outputs);
+
     int rc = sw_window_resolve(&c->window, &c->dilation, w, err);
     if (rc != SW_OK)
         return rc;
+
     *p = part_of(c, setup);
     *s = (struct sw_conv_shape){
         .outputs = p->outputs,
@@ -42,6 +47,7 @@ int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
         .dilation_w = w->dilation_w,
         .bias = c->bias,
     };
+
     return SW_OK;
 }
 

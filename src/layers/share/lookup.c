@@ -9,14 +9,18 @@ void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lo
                     const struct sw_layer_setup *s)
 {
     int64_t first;
+
     sw_setup_part(s, c->outputs, &first, &st->outputs);
+
     const int64_t weight[] = {c->vocabulary, st->outputs};
     struct sw_desc layout = sw_desc_plain(SW_F32, 2, weight);
     sw_layer_add_param(l, "weight", &layout, c->outputs, c->outputs);
+
     if (s->parts > 1) {
         sw_layer_mark_parts(l, first, c->outputs);
         sw_layer_mark_param(l, 0, 1, first, c->outputs);
     }
+
     l->backward_reads_src = 1;
     l->flops_forward = (double)sw_desc_count(&l->src[0]->desc) * (double)st->outputs;
     l->flops_backward = l->flops_forward;
@@ -31,6 +35,7 @@ const char *sw_lookup_refuses_split(const void *conf, int parts)
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_lookup *st = l->state;
+
     return sw_op_run(r->stream, &sw_op_embedding,
                      &(const struct sw_embedding_args){.lists = st->lists,
                                                        .width = st->outputs,
@@ -44,6 +49,7 @@ int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
 int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_lookup *st = l->state;
+
     return sw_op_run(r->stream, &sw_op_embedding_gradient,
                      &(const struct sw_embedding_gradient_args){.lists = st->lists,
                                                                 .width = st->outputs,

@@ -28,9 +28,11 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
     rc = sw_plain_init(&m->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
+
     m->rows = m->in.rows;
     m->visible = m->in.columns;
     m->hidden = l->src[1]->desc.dim[1];
+
     const int64_t dim[] = {m->hidden, m->visible};
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
                          bias = sw_desc_plain(SW_F32, 1, dim),
@@ -43,6 +45,7 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
     m->total_at = sw_layer_reserve(&l->scratch_bytes, (size_t)m->rows * sizeof(float));
     l->dst.desc = sw_desc_plain(SW_F32, 1, &m->rows);
     l->flops_forward = 2.0 * (double)m->rows * (double)m->visible * (double)m->hidden;
+
     return SW_OK;
 }
 
@@ -58,8 +61,10 @@ int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct 
                                    .a = *v,
                                    .b = l->param[SW_RBM_WEIGHT].value,
                                    .c = sw_rbm_x(m, l)};
+
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
@@ -69,12 +74,14 @@ int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct 
 {
     float *total = NULL;
     int rc = SW_OK;
+
     if (c->visible_units == SW_UNITS_SOFTMAX) {
         total = sw_layer_at(l->scratch, m->total_at);
         const struct sw_row_sums_args sums = {
             .rows = m->rows, .columns = m->visible, .x = v, .sum = total};
         rc = sw_op_run(r->stream, &sw_op_row_sums, &sums, err);
     }
+
     const struct sw_unit_energy_args visible = {.units = c->visible_units,
                                                 .rows = m->rows,
                                                 .columns = m->visible,
@@ -96,8 +103,10 @@ int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct 
                                                .step = r->step};
     if (rc != SW_OK)
         return rc;
+
     rc = sw_op_run(r->stream, &sw_op_unit_energy, &visible, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_unit_energy, &hidden, err);
 }

@@ -44,6 +44,7 @@ static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cel
     const int64_t bias[] = {sw_cell_biases(r->kind) * r->hidden};
     const struct sw_desc w = sw_desc_plain(SW_F32, 2, weight), b = sw_desc_plain(SW_F32, 1, bias);
     const struct sw_desc u = sw_desc_plain(SW_F32, 2, recurrent);
+
     l->can_add.params |= 3u << l->param_count; /* the matrices */
     sw_layer_add_param(l, name[0], &w, r->inputs, r->hidden);
     sw_layer_add_param(l, name[1], &u, r->hidden, r->hidden);
@@ -56,6 +57,7 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
     struct sw_stack_cell *cell = &st->cell[st->cells];
     const int64_t places = like->rows * like->steps;
     const bool top = layer == st->layers - 1;
+
     *cell = (struct sw_stack_cell){.r = *like,
                                    .first_param = l->param_count,
                                    .column = direction * like->hidden,
@@ -71,12 +73,15 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
         &st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
     cell->before_at = sw_layer_reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
     add_params(l, &cell->r, 2 * layer + direction);
+
     if (st->keeps_state) {
         cell->kept_h = sw_layer_add_carry(l, state_names_h[layer], like->hidden);
         if (like->kind == SW_CELL_LSTM)
             cell->kept_c = sw_layer_add_carry(l, state_names_c[layer], like->hidden);
     }
+
     st->cells++;
+
     double products = 2.0 * (double)(places * sw_cell_gates(like->kind) * like->hidden) *
                       (double)(cell->r.inputs + like->hidden);
     l->flops_forward += products;
@@ -87,19 +92,24 @@ static void reserve_memory(struct sw_layer *l, struct sw_stack *st, const struct
 {
     const int64_t places = r->rows * r->steps, width = st->directions * r->hidden;
     const size_t between = sw_op_floats(places * width);
+
     for (int i = 0; i + 1 < st->layers; i++)
         st->between_at[i] = sw_layer_reserve(&st->kept_bytes, between);
+
     const size_t state = sw_op_floats(r->rows * r->hidden);
+
     st->c_at = sw_layer_reserve(&l->scratch_bytes, state);
     if (st->states > 1) {
         st->h_at = sw_layer_reserve(&l->scratch_bytes, state);
         st->h0_at = sw_layer_reserve(&l->scratch_bytes, state);
         st->c0_at = sw_layer_reserve(&l->scratch_bytes, state);
     }
+
     if (!st->training) {
         st->kept_at = sw_layer_reserve(&l->scratch_bytes, st->kept_bytes);
         return;
     }
+
     l->saved_bytes = st->kept_bytes;
     st->dgates_at = sw_layer_reserve(&l->scratch_bytes,
                                      sw_op_floats(places * sw_cell_biases(r->kind) * r->hidden));
@@ -123,16 +133,20 @@ static int check_initial_state(const struct sw_layer *l, const struct sw_stack_c
 {
     const struct sw_desc *d = l->src_count > 1 ? &l->src[1]->desc : NULL;
     char text[128];
+
     if (!d || reads_step_state(l, l->state, c->hidden))
         return SW_OK;
+
     if (c->stateful || c->bidirectional || c->layers > 1)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "source 2 is the initial state: this requires layers = 1, bidirectional = "
             "no and stateful = no");
+
     if (d->dtype != SW_F32 || d->ndim != 2 || !sw_desc_is_plain(d) || d->dim[1] != c->hidden)
         return sw_err_set(err, SW_ERR_INVALID, "source 2 is %s: it must be [rows, hidden = %lld]",
                           sw_desc_text(d, text), (long long)c->hidden);
+
     return SW_OK;
 }
 
@@ -147,15 +161,18 @@ static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf
         return sw_err_set(err, SW_ERR_INVALID,
                           "stateful = yes requires a layer that runs over all steps; for an "
                           "unrolled layer set connections = stateful for its own previous step");
+
     if (alone && c->bidirectional)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "bidirectional = yes requires a layer that runs over all steps: a step of "
             "an unrolled layer does not know later steps; remove unroll");
+
     if (!alone && states > 1 && c->output != SW_STACK_LAST)
         return sw_err_set(err, SW_ERR_INVALID,
                           "each step reads a whole sequence and passes on its final state: set "
                           "output = last, or connections = one-to-one");
+
     return SW_OK;
 }
 
@@ -176,25 +193,31 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
 {
     struct sw_stack *st = l->state;
     const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* one step of an unrolled layer */
+
     int rc = sw_layer_need_src(l, 0, alone ? 2 : 3, err);
     if (rc != SW_OK)
         return rc;
+
     st->keeps_state = c->stateful || s->carry;
     st->states = s->unrolled && l->type->hands_on(c) ? (int)(l->type->hands_on(c) / c->hidden) : 1;
+
     rc = check_step(s, c, alone, st->states, err);
     if (rc != SW_OK)
         return rc;
     rc = check_initial_state(l, c, err);
     if (rc != SW_OK)
         return rc;
+
     if (st->keeps_state && c->bidirectional)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "%s cannot be combined with bidirectional = yes: later steps are not known yet",
             c->stateful ? "stateful = yes" : "sampling");
+
     rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
+
     const int64_t *dim = st->in.desc.dim;
     const struct sw_recurrent like = {.kind = kind,
                                       .rows = dim[0],
@@ -203,17 +226,21 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                                       .hidden = c->hidden};
     st->training = s->training;
     st->layers = (int)c->layers;
+
     st->directions = c->bidirectional ? 2 : 1;
     for (int i = 0; i < st->layers; i++)
         for (int d = 0; d < st->directions; d++)
             add_cell(l, st, c, &like, i, d);
+
     reserve_memory(l, st, &like);
+
     const int64_t out = st->states * st->directions * c->hidden;
     l->dst.desc = c->output == SW_STACK_LAST || alone
                       ? sw_desc_plain(SW_F32, 2, (const int64_t[]){dim[0], out})
                       : sw_desc_plain(SW_F32, 3, (const int64_t[]){dim[0], dim[1], out});
     l->backward_reads_src = 1;
     l->algorithm = "gemm";
+
     return SW_OK;
 }
 
@@ -258,17 +285,21 @@ static int find_initial_state(struct sw_layer *l, const struct sw_pass *r,
                               struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
+
     if (l->src_count < 2)
         return SW_OK;
     if (!reads_step_state(l, st, cell->r.hidden)) {
         a->h0 = l->src[1]->data;
         return SW_OK;
     }
+
     float *h0 = sw_layer_at(l->scratch, st->h0_at), *c0 = sw_layer_at(l->scratch, st->c0_at);
     a->h0 = h0;
+
     int rc = copy_state(st, r, l->src[1]->data, cell->state_h, h0, ALONE, err);
     if (rc != SW_OK || cell->r.kind != SW_CELL_LSTM)
         return rc;
+
     a->c0 = c0;
     return copy_state(st, r, l->src[1]->data, cell->state_c, c0, ALONE, err);
 }
@@ -280,10 +311,12 @@ static int pass_state_on(struct sw_layer *l, const struct sw_pass *r,
 {
     const struct sw_stack *st = l->state;
     int rc = SW_OK;
+
     if (cell->state_h > 0)
         rc = copy_state(st, r, a->h, ALONE, l->dst.data, cell->state_h, err);
     if (rc != SW_OK)
         return rc;
+
     if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, a->c, ALONE, l->dst.data, cell->state_c, err);
     return rc;
@@ -306,15 +339,18 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
                                   .gates = sw_layer_at(kept(l, st), cell->gates_at),
                                   .before = sw_layer_at(kept(l, st), cell->before_at),
                                   .y = y + cell->column};
+
     a.carried = a.h != NULL;
     if (st->states > 1 && cell->state_h > 0)
         a.h = sw_layer_at(l->scratch, st->h_at);
+
     int rc = find_initial_state(l, r, cell, &a, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return st->states > 1 ? pass_state_on(l, r, cell, &a, err) : SW_OK;
 }
 
@@ -322,18 +358,23 @@ int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
 {
     const struct sw_stack *st = l->state;
     const float *x;
+
     int rc = sw_plain_values(&st->in, l, r, &x, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < st->layers; i++) {
         float *y = i + 1 < st->layers ? sw_layer_at(kept(l, st), st->between_at[i]) : l->dst.data;
+
         for (int d = 0; d < st->directions; d++) {
             rc = run_cell(l, r, &st->cell[i * st->directions + d], x, y, err);
             if (rc != SW_OK)
                 return rc;
         }
+
         x = y;
     }
+
     return SW_OK;
 }
 
@@ -350,10 +391,12 @@ static int load_state_gradients(struct sw_layer *l, const struct sw_pass *r,
 {
     const struct sw_stack *st = l->state;
     const size_t bytes = (size_t)(cell->r.rows * cell->r.hidden) * sizeof(float);
+
     int rc = cell->state_h > 0 ? copy_state(st, r, l->dst.grad, cell->state_h, dh, ALONE, err)
                                : sw_fill_zero(r->stream, dh, bytes, err);
     if (rc != SW_OK)
         return rc;
+
     if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, l->dst.grad, cell->state_c, dc, ALONE, err);
     return rc;
@@ -366,9 +409,11 @@ static int store_state_gradients(struct sw_layer *l, const struct sw_pass *r,
     const struct sw_stack *st = l->state;
     if (l->src_count < 2 || !l->src_grad[1] || !reads_step_state(l, st, cell->r.hidden))
         return SW_OK;
+
     int rc = copy_state(st, r, dh, ALONE, l->src_grad[1], cell->state_h, err);
     if (rc != SW_OK)
         return rc;
+
     if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, dc, ALONE, l->src_grad[1], cell->state_c, err);
     return rc;
@@ -402,12 +447,14 @@ static int run_cell_backward(struct sw_layer *l, const struct sw_pass *r,
         .dweight = p[0].grad,
         .drecurrent = p[1].grad,
         .dbias = p[2].grad};
+
     int rc = a.handed_on ? load_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
     rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return a.handed_on ? store_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
 }
 
@@ -415,19 +462,24 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
 {
     const struct sw_stack *st = l->state;
     const float *input, *dy = l->dst.grad;
+
     int rc = sw_plain_values(&st->in, l, r, &input, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = st->layers - 1; i >= 0; i--) {
         const float *x = i > 0 ? sw_layer_at(kept(l, st), st->between_at[i - 1]) : input;
         float *dx = i > 0 ? sw_layer_at(l->scratch, st->dbetween_at[(i - 1) % 2])
                           : sw_plain_gradient(&st->in, l);
+
         for (int d = 0; d < st->directions; d++) {
             rc = run_cell_backward(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
             if (rc != SW_OK)
                 return rc;
         }
+
         dy = dx;
     }
+
     return sw_plain_give(&st->in, l, err);
 }

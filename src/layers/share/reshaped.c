@@ -8,22 +8,27 @@ int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int nd
     struct sw_reshaped *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc plain = sw_desc_plain(SW_F32, in->ndim, in->dim);
+
     l->dst.desc = sw_desc_plain(SW_F32, ndim, dim);
     if (sw_desc_is_plain(in)) {
         sw_layer_use_view(l);
         return SW_OK;
     }
+
     int rc = sw_layer_reorder(l, s->stream, in, &plain, &st->from_source, err);
     if (rc != SW_OK)
         return rc;
+
     if (s->wants_grad & 1)
         rc = sw_layer_reorder(l, s->stream, &plain, in, &st->to_source, err);
     if (rc != SW_OK)
         return rc;
+
     l->scratch_bytes = st->from_source->scratch_bytes;
     if (st->to_source && st->to_source->scratch_bytes > l->scratch_bytes)
         l->scratch_bytes = st->to_source->scratch_bytes;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);
+
     return SW_OK;
 }
 
@@ -32,6 +37,7 @@ int sw_reshaped_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct sw_reshaped *st = l->state;
     const struct sw_plan_args a = {
         .src = l->src[0]->data, .dst = l->dst.data, .scratch = l->scratch};
+
     return st->from_source ? sw_plan_forward(st->from_source, &a, err)
                            : sw_layer_view_forward(l, r, err);
 }
@@ -41,6 +47,7 @@ int sw_reshaped_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
     const struct sw_reshaped *st = l->state;
     const struct sw_plan_args a = {
         .src = l->dst.grad, .dst = l->src_grad[0], .scratch = l->scratch};
+
     return st->to_source ? sw_plan_forward(st->to_source, &a, err)
                          : sw_layer_view_backward(l, r, err);
 }

@@ -13,8 +13,10 @@ int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b, struct sw_er
 {
     const struct sw_desc *x = &l->src[a]->desc, *y = &l->src[b]->desc;
     char one[128], other[128];
+
     if (x->dim[0] == y->dim[0] && sw_desc_features(x) == sw_desc_features(y))
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID,
                       "source %d is %s and source %d is %s: they must have the same number of "
                       "rows, and of values per row",
@@ -25,6 +27,7 @@ int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enu
                          double weight, struct sw_err *err)
 {
     struct sw_target_loss *t = l->state;
+
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
@@ -37,6 +40,7 @@ int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enu
     rc = sw_plain_init(&t->target, l, 1, s, err);
     if (rc != SW_OK)
         return rc;
+
     t->kind = kind;
     t->weight = (float)weight;
     l->dst.desc = t->value.desc;
@@ -45,6 +49,7 @@ int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enu
     l->flops_forward =
         (kind == SW_LOSS_EUCLIDEAN ? 3.0 : 10.0) * (double)sw_desc_count(&l->dst.desc);
     l->flops_backward = 2.0 * (double)sw_desc_count(&l->dst.desc);
+
     return SW_OK;
 }
 
@@ -59,12 +64,14 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r, struct s
                                  .step = r->step,
                                  .y = l->dst.data,
                                  .result = l->result};
+
     int rc = sw_plain_values(&t->value, l, r, &a.x, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_values(&t->target, l, r, &a.target, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
 }
 
@@ -82,9 +89,11 @@ static int row_gradient(const struct sw_target_loss *t, const struct sw_plain *p
                                      .dx = sw_plain_gradient(p, l)};
     if (!a.dx)
         return SW_OK;
+
     int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_plain_give(p, l, err);
 }
 
@@ -93,12 +102,15 @@ int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct 
     const struct sw_target_loss *t = l->state;
     const float *target = NULL;
     int rc = SW_OK;
+
     if (l->backward_reads_src)
         rc = sw_plain_values(&t->target, l, r, &target, err);
     if (rc != SW_OK)
         return rc;
+
     rc = row_gradient(t, &t->value, l, r, target, err);
     if (rc != SW_OK)
         return rc;
+
     return row_gradient(t, &t->target, l, r, target, err);
 }

@@ -11,12 +11,14 @@ static inline int sw_layer_need_tokens(const struct sw_layer *l, bool lists, int
 {
     const struct sw_desc *d = &l->src[0]->desc;
     char text[128];
+
     if (d->dtype != SW_I32 || d->ndim > 2 || (lists && d->ndim != 2))
         return sw_err_set(err, SW_ERR_INVALID,
                           "source 1 is %s: it must be whole numbers, %s (an input layer of labels "
                           "or tokens)",
                           sw_desc_text(d, text),
                           lists ? "a list per row" : "one or a list of them per row");
+
     *rows = d->dim[0];
     *per_row = d->ndim == 2 ? d->dim[1] : 1;
     return SW_OK;

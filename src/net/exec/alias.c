@@ -20,6 +20,7 @@ static bool is_type(const struct sw_net_aliases *a, int i, const struct sw_layer
 static void find_first_writers(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
+
     for (int i = 0; i < g->count; i++)
         a->node[i].first_writer = -1;
 
@@ -37,8 +38,10 @@ static bool begins_gradient(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_graph_node *node = &a->graph->node[i];
     bool twice = false;
+
     if (is_type(a, i, &sw_net_bridge_src) || sw_net_publishes_grad(a, node->src[0]))
         return false;
+
     for (int k = 1; k < node->src_count; k++)
         twice = twice || node->src[k] == node->src[0];
     return a->node[i].first_writer >= 0 && !twice && a->node[node->src[0]].first_writer == i;
@@ -48,9 +51,11 @@ static bool is_only_writer(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_graph *g = a->graph;
     int writers = 0;
+
     for (int j = 0; j < g->count; j++)
         for (int k = 0; k < g->node[j].src_count && a->shapes->node[j].has_backward; k++)
             writers += g->node[j].src[k] == g->node[i].src[0];
+
     return writers == 1;
 }
 
@@ -60,6 +65,7 @@ static void find_remote_gradients(struct sw_net_aliases *a)
 {
     for (int i = 0; i < a->graph->count; i++) {
         const struct sw_net_shape *shape = &a->shapes->node[i];
+
         a->is_handed = a->is_handed || shape->handed;
         if (shape->layer.type != &sw_net_bridge_src || !shape->has_backward)
             continue;
@@ -77,13 +83,17 @@ static void find_remote_gradients(struct sw_net_aliases *a)
 static void find_temporary_gradients(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
+
     for (int i = 0; i < g->count; i++) {
         bool first = a->node[i].first_writer >= 0;
+
         for (int j = g->count - 1; j > i && a->node[i].first_writer >= 0; j--) {
             const struct sw_net_shape *writer = &a->shapes->node[j];
+
             for (int k = 0; k < g->node[j].src_count && writer->has_backward; k++) {
                 if (g->node[j].src[k] != i)
                     continue;
+
                 if (!first && writer->layer.can_add.src)
                     a->node[j].src_adds |= 1u << k;
                 a->node[j].adds_grad[k] = !first && !writer->layer.can_add.src;
@@ -101,15 +111,19 @@ static bool may_overwrite(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_shape *node = &a->shapes->node[i], *source;
     int at = i;
+
     if (!node->layer.in_place || (node->has_backward && (node->layer.backward_reads_src & 1)))
         return false;
+
     do {
         at = a->graph->node[at].src[0];
         source = &a->shapes->node[at];
+
         bool read = source->has_backward && source->layer.backward_reads_dst;
         if (a->graph->node[at].readers != 1 || is_input(a, at) || source->handed || read)
             return false;
     } while (a->node[at].in_place && (source->layer.view || source->fused));
+
     return true;
 }
 
@@ -129,9 +143,12 @@ static void find_in_place(struct sw_net_aliases *a)
 static void find_roots(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
+
     for (int i = 0; i < g->count; i++) {
         struct sw_net_alias *node = &a->node[i];
+
         node->root = node->in_place ? a->node[g->node[i].src[0]].root : i;
+
         node->next_in_place = node->last_reader = -1;
         for (int j = i - 1; j >= 0 && node->in_place; j--)
             if (a->node[j].root == node->root) {
@@ -156,6 +173,7 @@ int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *gra
                         const struct sw_net_shapes *shapes, bool host_memory, struct sw_err *err)
 {
     size_t n = (size_t)graph->count + 1;
+
     *a = (struct sw_net_aliases){.graph = graph,
                                  .shapes = shapes,
                                  .host_memory = host_memory,
@@ -168,6 +186,7 @@ int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *gra
     find_remote_gradients(a);
     find_roots(a);
     find_temporary_gradients(a);
+
     return SW_OK;
 }
 

@@ -11,6 +11,7 @@ void sw_branch_order_free(struct sw_branch_order *o)
 {
     if (!o)
         return;
+
     for (int a = 0; a < o->ops && o->done; a++)
         sw_event_free(o->branches->dev, o->done[a]);
     sw_free(o->done);
@@ -44,9 +45,11 @@ static int uses_of_forward(const struct sw_net_aliases *a, int i, struct use *ou
 {
     const struct sw_net_graph_node *node = &a->graph->node[i];
     int n = 0;
+
     out[n++] = (struct use){FEATURE, a->node[i].root, true};
     for (int k = 0; k < node->src_count; k++)
         out[n++] = (struct use){FEATURE, a->node[node->src[k]].root, false};
+
     return n;
 }
 
@@ -57,14 +60,18 @@ static int uses_of_backward(const struct sw_net_aliases *a, int i, struct use *o
     const struct sw_net_graph_node *node = &a->graph->node[i];
     const struct sw_net_shape *shape = &a->shapes->node[i];
     int n = 0;
+
     out[n++] = (struct use){GRADIENT, gradient_of(a, i), false};
+
     for (int k = 0; k < node->src_count; k++)
         if (a->shapes->node[node->src[k]].needs_grad)
             out[n++] = (struct use){GRADIENT, gradient_of(a, node->src[k]), true};
+
     for (int k = 0; k < shape->layer.param_count; k++) {
         int entry = shape->first_param + k, root = a->shapes->params[entry].root;
         out[n++] = (struct use){PARAMETER, root >= 0 ? root : entry, true};
     }
+
     return n;
 }
 
@@ -80,6 +87,7 @@ static bool collide(const struct use *a, int na, const struct use *b, int nb)
         for (int j = 0; j < nb; j++)
             if (a[i].what == b[j].what && a[i].which == b[j].which && (a[i].writes || b[j].writes))
                 return true;
+
     return false;
 }
 
@@ -115,6 +123,7 @@ static void find_waits(struct sw_branch_order *o, const struct finding *f, int o
 {
     const struct sw_exec_op *ops = o->exec->ops;
     int waits = 0, before = op - 1;
+
     while (before >= 0 && branch_of(o, before) != branch_of(o, op))
         before--;
     if (before >= 0)
@@ -129,6 +138,7 @@ static void find_waits(struct sw_branch_order *o, const struct finding *f, int o
         }
         if (!collide(f->uses[e], f->count[e], f->uses[op], f->count[op]))
             continue;
+
         follow(f, op, e);
         o->wait[op * o->branches->count + waits++] = e;
     }
@@ -149,15 +159,18 @@ static void find_windows(struct sw_branch_order *o, const struct finding *f)
 static int make_events(struct sw_branch_order *o, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < o->ops * o->branches->count && rc == SW_OK; i++)
         if (o->wait[i] != NONE && !o->done[o->wait[i]])
             rc = sw_event_new(o->branches->dev, &o->done[o->wait[i]], err);
+
     return rc;
 }
 
 static int allocate(struct sw_branch_order *o, struct finding *f, struct sw_err *err)
 {
     size_t ops = (size_t)o->ops, branches = (size_t)o->branches->count;
+
     f->words = sw_bits_words(o->ops);
     f->over = sw_calloc(ops * f->words, sizeof *f->over);
     f->uses = sw_calloc(ops, sizeof *f->uses);
@@ -166,6 +179,7 @@ static int allocate(struct sw_branch_order *o, struct finding *f, struct sw_err 
     o->wait = sw_calloc(ops * branches, sizeof *o->wait);
     o->from = sw_calloc(ops, sizeof *o->from);
     o->until = sw_calloc(ops, sizeof *o->until);
+
     o->state = sw_calloc(branches, sizeof *o->state);
     if (!f->over || !f->uses || !f->count || !o->done || !o->wait || !o->from || !o->until ||
         !o->state)
@@ -180,17 +194,21 @@ static int find_order(struct sw_branch_order *o, struct sw_err *err)
 {
     struct finding f = {0};
     int rc = allocate(o, &f, err);
+
     for (int a = 0; a < o->ops && rc == SW_OK; a++) {
         f.count[a] = uses_of(o->exec->aliases, &o->exec->ops[a], f.uses[a]);
         find_waits(o, &f, a);
     }
+
     if (rc == SW_OK) {
         find_windows(o, &f);
         rc = make_events(o, err);
     }
+
     sw_free(f.over);
     sw_free(f.uses);
     sw_free(f.count);
+
     return rc;
 }
 
@@ -203,13 +221,16 @@ int sw_branch_order_new(const struct sw_branches *branches, const struct sw_exec
     struct sw_branch_order *o = sw_calloc(1, sizeof *o);
     if (!o)
         return sw_err_nomem(err, "the order of branches", sizeof *o);
+
     *o = (struct sw_branch_order){
         .branches = branches, .exec = exec, .control = control, .ops = exec->count};
+
     int rc = find_order(o, err);
     if (rc != SW_OK) {
         sw_branch_order_free(o);
         return rc;
     }
+
     *out = o;
     return SW_OK;
 }

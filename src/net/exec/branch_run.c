@@ -25,9 +25,11 @@ static bool is_last(const struct sw_net_shapes *s, int node, bool back)
 static int begin(struct sw_branch_order *o, int branch, bool first, struct sw_err *err)
 {
     const struct sw_branches *b = o->branches;
+
     for (int i = 0; i < b->count && first;
          i++) /* an earlier direction may not have completed, after an error */
         o->state[i].begun = false;
+
     o->begun = o->begun && !first;
 
     int rc = o->begun ? SW_OK : sw_event_record(o->control, b->begin, err);
@@ -35,6 +37,7 @@ static int begin(struct sw_branch_order *o, int branch, bool first, struct sw_er
     if (rc == SW_OK && !o->state[branch].begun)
         rc = sw_event_wait(b->branch[branch].stream, b->begin, err);
     o->state[branch].begun = true;
+
     return rc;
 }
 
@@ -50,9 +53,11 @@ static int control_waits(struct sw_branch_order *o, int branch, struct sw_err *e
 {
     const struct sw_branch *b = &o->branches->branch[branch];
     int rc = sw_event_record(b->stream, b->tail, err);
+
     if (rc == SW_OK)
         rc = sw_event_wait(o->control, b->tail, err);
     o->state[branch].ahead = false;
+
     return rc;
 }
 
@@ -71,15 +76,18 @@ int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase, s
     for (int k = 0; k < b->count && wait[k] != NONE && phase == 0 && rc == SW_OK; k++)
         rc = sw_event_wait(b->branch[branch].stream, o->done[wait[k]], err);
     o->state[branch].ahead = true;
+
     return rc;
 }
 
 static int end_direction(struct sw_branch_order *o, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < o->branches->count && rc == SW_OK; i++)
         if (o->state[i].ahead)
             rc = control_waits(o, i, err);
+
     return rc;
 }
 
@@ -95,11 +103,13 @@ int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase, s
     int rc = SW_OK;
     if (phase + 1 < sw_net_layer_phases(l, back))
         return control_waits(o, branch, err);
+
     if (done)
         rc = sw_event_record(o->branches->branch[branch].stream, done, err);
     if (rc == SW_OK && back && l->param_count > 0)
         rc = control_waits(o, branch, err);
     if (rc == SW_OK && is_last(shapes, node, back))
         rc = end_direction(o, err);
+
     return rc;
 }

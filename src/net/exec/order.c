@@ -10,11 +10,13 @@ bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
 {
     if (a->node[root].published)
         return false;
+
     for (int i = root; i >= 0; i = a->node[i].next_in_place) {
         const struct sw_layer *l = &a->shapes->node[i].layer;
         if (!sw_layer_can_repeat(l) || l->type == &sw_net_bridge_dst)
             return false; /* recomputing would repeat the exchange between workers */
     }
+
     return true;
 }
 
@@ -33,11 +35,13 @@ bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root)
             continue;
         if (a->node[j].root == root && shape->layer.backward_reads_dst)
             return true;
+
         for (int k = 0; k < shape->layer.src_count; k++)
             if (a->node[a->graph->node[j].src[k]].root == root &&
                 (shape->layer.backward_reads_src >> k & 1))
                 return true;
     }
+
     return false;
 }
 
@@ -51,9 +55,11 @@ static bool computes(const struct sw_net_aliases *a, int i)
 double sw_net_recompute_flops(const struct sw_net_aliases *a, int root)
 {
     double flops = 0;
+
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         if (computes(a, i))
             flops += a->shapes->node[i].layer.flops_forward;
+
     return flops;
 }
 
@@ -62,6 +68,7 @@ static double bytes_of_pass(const struct sw_net_aliases *a, int i)
 {
     const struct sw_layer *l = &a->shapes->node[i].layer;
     double bytes = (double)sw_desc_bytes(&l->dst.desc);
+
     for (int k = 0; k < l->src_count; k++)
         bytes += (double)sw_desc_bytes(&l->src[k]->desc);
     return computes(a, i) ? bytes : 0;
@@ -86,6 +93,7 @@ static double seconds_of_op(const struct sw_net_aliases *a, const struct sw_exec
                             const struct sw_net_rates *r)
 {
     const struct sw_layer *l = &a->shapes->node[op->node].layer;
+
     switch (op->kind) {
     case SW_EXEC_FORWARD:
         return computes(a, op->node) ? seconds_of(l->flops_forward, bytes_of_pass(a, op->node), r)
@@ -121,6 +129,7 @@ int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *ali
                        struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count + 1, ops = OPS_PER_NODE * n;
+
     *s = (struct sw_exec_order){.aliases = aliases,
                                 .residency = sw_calloc(n, sizeof *s->residency),
                                 .ops = sw_calloc(ops, sizeof *s->ops),
@@ -139,6 +148,7 @@ int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *ali
         s->backward_at && s->back_at && s->away_until && s->done_out_s && s->done_in_s &&
         s->needed && s->in_before)
         return SW_OK;
+
     sw_exec_order_fini(s);
     return sw_err_nomem(err, "the schedule of a step", ops * sizeof *s->ops);
 }
@@ -149,6 +159,7 @@ void sw_exec_order_fini(struct sw_exec_order *s)
                            s->forward_at,  s->back_at, s->away_until, s->done_out_s,
                            s->backward_at, s->needed,  s->in_before,  s->done_in_s,
                            s->residency};
+
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     *s = (struct sw_exec_order){0};
@@ -166,19 +177,23 @@ static void emit(struct sw_exec_order *s, enum sw_exec_op_kind kind, int node)
 static void need(struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = s->aliases;
+
     if (s->residency[root] == SW_RESIDENT || s->needed[root])
         return;
+
     s->needed[root] = true;
     if (is_offloaded(s, root)) {
         emit(s, SW_EXEC_WAIT_RELOAD, root);
         return;
     }
+
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         for (int k = 0; k < a->graph->node[i].src_count; k++) {
             int source = a->node[a->graph->node[i].src[k]].root;
             if (source != root)
                 need(s, source);
         }
+
     emit(s, SW_EXEC_RECOMPUTE, root);
 }
 
@@ -187,11 +202,13 @@ static void need_for_backward(struct sw_exec_order *s, int i)
     const struct sw_net_aliases *a = s->aliases;
     const struct sw_layer *l = &a->shapes->node[i].layer;
     int root = a->node[i].root;
+
     /* Its saved data is discarded with the activation, unless the activation is recomputed from it.
      */
     if (l->backward_reads_dst ||
         (l->saved_bytes && !l->repeats_from_saved && s->residency[root] == SW_RECOMPUTED))
         need(s, root);
+
     for (int k = 0; k < l->src_count; k++)
         if (l->backward_reads_src >> k & 1)
             need(s, a->node[a->graph->node[i].src[k]].root);
@@ -200,8 +217,10 @@ static void need_for_backward(struct sw_exec_order *s, int i)
 static void emit_passes(struct sw_exec_order *s)
 {
     const struct sw_net_aliases *a = s->aliases;
+
     s->count = 0;
     memset(s->needed, 0, (size_t)a->graph->count * sizeof *s->needed);
+
     for (int i = 0; i < a->graph->count; i++) {
         int root = a->node[i].root;
         s->pass[i] = s->count;
@@ -209,13 +228,16 @@ static void emit_passes(struct sw_exec_order *s)
         if (is_offloaded(s, root) && a->node[i].next_in_place < 0)
             emit(s, SW_EXEC_OFFLOAD, root);
     }
+
     for (int i = a->graph->count - 1; i >= 0; i--) {
         s->pass[2 * a->graph->count - 1 - i] = s->count;
         if (!a->shapes->node[i].has_backward)
             continue;
+
         need_for_backward(s, i);
         emit(s, SW_EXEC_BACKWARD, i);
     }
+
     s->pass[2 * a->graph->count] = s->count;
 }
 
@@ -224,6 +246,7 @@ static void emit_passes(struct sw_exec_order *s)
 static void find_begins(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double now = 0;
+
     for (int a = 0; a < s->count; a++) {
         s->begin_s[a] = now;
         now += seconds_of_op(s->aliases, &s->ops[a], r);
@@ -240,10 +263,13 @@ static int turn_of(const struct sw_exec_order *s)
 static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double link_free = 1e300;
+
     for (int a = s->count - 1, at = a; a >= 0; a--) {
         int root = s->ops[a].node;
+
         if (s->ops[a].kind != SW_EXEC_WAIT_RELOAD)
             continue;
+
         double end = s->begin_s[a] < link_free ? s->begin_s[a] : link_free;
         double begin = end - seconds_of_copy(s->aliases, root, r);
         at = at < a ? at : a;
@@ -259,16 +285,20 @@ static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *
 static void insert_copies_in(struct sw_exec_order *s)
 {
     int n = 0, pass = 0, passes = 2 * s->aliases->graph->count, turn = turn_of(s);
+
     for (int a = 0; a <= s->count; a++) {
         for (; pass <= passes && s->pass[pass] == a; pass++)
             s->pass[pass] = n;
+
         /* In the order of their waits, the order in which they are needed. */
         for (int b = a; b < s->count && a >= turn; b++)
             if (s->ops[b].kind == SW_EXEC_WAIT_RELOAD && s->in_before[s->ops[b].node] == a)
                 s->more[n++] = (struct sw_exec_op){SW_EXEC_RELOAD, s->ops[b].node};
+
         if (a < s->count && (s->ops[a].kind != SW_EXEC_OFFLOAD || s->needed[s->ops[a].node]))
             s->more[n++] = s->ops[a];
     }
+
     memcpy(s->ops, s->more, (size_t)n * sizeof *s->ops);
     s->count = n;
 }
@@ -277,8 +307,10 @@ static void number_ops(struct sw_exec_order *s)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
         s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->away_until[i] = -1;
+
     for (int a = 0; a < s->count; a++) {
         const struct sw_exec_op *op = &s->ops[a];
+
         if (op->kind == SW_EXEC_FORWARD)
             s->forward_at[op->node] = a;
         else if (op->kind == SW_EXEC_BACKWARD)
@@ -292,15 +324,18 @@ static void number_ops(struct sw_exec_order *s)
 static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double link_free = 0;
+
     for (int a = 0; a < s->count; a++) {
         int root = s->ops[a].node, until = a;
         if (s->ops[a].kind != SW_EXEC_OFFLOAD)
             continue;
+
         link_free = (link_free > s->begin_s[a] ? link_free : s->begin_s[a]) +
                     seconds_of_copy(s->aliases, root, r);
         while (s->residency[root] == SW_OFFLOADED && until + 1 < s->back_at[root] &&
                s->begin_s[until + 1] < link_free)
             until++;
+
         s->away_until[root] = until;
     }
 }
@@ -308,12 +343,14 @@ static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rat
 void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rates)
 {
     emit_passes(s);
+
     if (rates->link_bytes_per_s > 0) {
         find_begins(s, rates);
         place_copies_in(s, rates);
         insert_copies_in(s);
         find_begins(s, rates);
     }
+
     number_ops(s);
     if (rates->link_bytes_per_s > 0)
         find_ends_of_copies(s, rates);
@@ -349,11 +386,15 @@ static double wait_for_copies_out(const struct sw_exec_order *s, int a, double n
 double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates *rates)
 {
     double now = 0, out = 0, in = 0;
+
     mark_ends_of_copies(s);
+
     for (int a = 0; a < s->count; a++) {
         int i = s->ops[a].node;
+
         if (s->begin_s[a] > 0)
             now = wait_for_copies_out(s, a, now);
+
         switch (s->ops[a].kind) {
         case SW_EXEC_OFFLOAD:
             out = (out > now ? out : now) + seconds_of_copy(s->aliases, i, rates);
@@ -376,21 +417,26 @@ double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates 
             break;
         }
     }
+
     return now;
 }
 
 void sw_exec_order_add_waits(struct sw_exec_order *s, const int *before)
 {
     int n = 0, pass = 0, passes = 2 * s->aliases->graph->count;
+
     for (int a = 0; a <= s->count; a++) {
         for (; pass <= passes && s->pass[pass] == a; pass++)
             s->pass[pass] = n;
+
         for (int i = 0; i < s->aliases->graph->count && a < s->count; i++)
             if (before[i] == a)
                 s->more[n++] = (struct sw_exec_op){SW_EXEC_WAIT_OFFLOAD, i};
+
         if (a < s->count)
             s->more[n++] = s->ops[a];
     }
+
     memcpy(s->ops, s->more, (size_t)n * sizeof *s->ops);
     s->count = n;
     number_ops(s);

@@ -24,9 +24,11 @@ static bool is_light(const struct sw_net_graph_node *node)
 static int find_continued(const struct sw_net_graph *g, const int *of, const int *tail, int i)
 {
     const struct sw_net_graph_node *node = &g->node[i];
+
     for (int k = 0; k < node->src_count; k++)
         if (tail[of[node->src[k]]] == node->src[k])
             return of[node->src[k]];
+
     return NONE;
 }
 
@@ -45,6 +47,7 @@ static int choose(const struct sw_net_graph *g, const int *of, const int *tail, 
     const struct sw_net_graph_node *node = &g->node[i];
     int own = node->src_count > 0 ? of[node->src[0]] : 0;
     int found = find_continued(g, of, tail, i);
+
     if (found == NONE && !is_light(node))
         found = find_free(tail, most, needs);
     return found == NONE ? own : found;
@@ -55,20 +58,25 @@ static int assign(const struct sw_net_graph *g, int most, int *of, int *tail, ui
 {
     size_t words = sw_bits_words(g->count);
     int count = 1;
+
     for (int b = 0; b < most; b++)
         tail[b] = NONE;
+
     for (int i = 0; i < g->count; i++) {
         const struct sw_net_graph_node *node = &g->node[i];
         uint64_t *mine = &needs[(size_t)i * words];
+
         for (int k = 0; k < node->src_count; k++) {
             sw_bits_join(mine, &needs[(size_t)node->src[k] * words], words);
             sw_bits_put(mine, node->src[k]);
         }
+
         of[i] = choose(g, of, tail, most, i, mine);
         count = of[i] < count ? count : of[i] + 1;
         if (node->type->role != SW_ROLE_INPUT)
             tail[of[i]] = i;
     }
+
     return count;
 }
 
@@ -80,12 +88,15 @@ static int find_branches(struct sw_branches *b, const struct sw_net_graph *g, in
     size_t n = (size_t)g->count, bytes = n * sw_bits_words(g->count) * sizeof(uint64_t);
     int *tail = sw_calloc((size_t)most, sizeof *tail);
     uint64_t *needs = sw_calloc(1, bytes);
+
     b->of = sw_calloc(n, sizeof *b->of);
+
     int rc = tail && needs && b->of ? SW_OK : sw_err_nomem(err, "branches of a net", bytes);
     if (rc == SW_OK)
         b->count = assign(g, most, b->of, tail, needs);
     sw_free(tail);
     sw_free(needs);
+
     return rc;
 }
 
@@ -94,11 +105,14 @@ static int make_streams(struct sw_branches *b, int threads, struct sw_err *err)
     b->branch = sw_calloc((size_t)b->count, sizeof *b->branch);
     if (!b->branch)
         return sw_err_nomem(err, "branches of a net", (size_t)b->count * sizeof *b->branch);
+
     int rc = sw_event_new(b->dev, &b->begin, err);
     if (rc == SW_OK)
         rc = sw_event_new(b->dev, &b->control, err);
+
     for (int i = 0; i < b->count && rc == SW_OK; i++) {
         char name[32];
+
         snprintf(name, sizeof name, "branch %d", i + 1);
         rc = sw_event_new(b->dev, &b->branch[i].tail, err);
         if (rc == SW_OK)
@@ -106,6 +120,7 @@ static int make_streams(struct sw_branches *b, int threads, struct sw_err *err)
         if (rc == SW_OK)
             sw_stream_name(b->branch[i].stream, name);
     }
+
     return rc;
 }
 
@@ -114,11 +129,13 @@ static int make_streams(struct sw_branches *b, int threads, struct sw_err *err)
 static bool must_run_in_turn(const struct sw_net_graph *g)
 {
     bool found = false;
+
     for (int i = 0; i < g->count; i++) {
         const struct sw_net_graph_node *node = &g->node[i];
         found = found || node->chain || node->type == &sw_net_bridge_src ||
                 node->type->role == SW_ROLE_OUTPUT;
     }
+
     return found;
 }
 
@@ -126,6 +143,7 @@ int sw_branches_new(const struct sw_net_graph *graph, const struct sw_net_args *
                     struct sw_branches **out, struct sw_err *err)
 {
     struct sw_device *dev = args->stream->dev;
+
     *out = NULL;
     if (args->streams < 2 || args->separate_scratch || dev->host_memory || must_run_in_turn(graph))
         return SW_OK;
@@ -133,7 +151,9 @@ int sw_branches_new(const struct sw_net_graph *graph, const struct sw_net_args *
     struct sw_branches *b = sw_calloc(1, sizeof *b);
     if (!b)
         return sw_err_nomem(err, "branches of a net", sizeof *b);
+
     b->dev = dev;
+
     int rc = find_branches(b, graph, args->streams, err);
     if (rc == SW_OK && b->count > 1)
         rc = make_streams(b, args->threads, err);
@@ -141,6 +161,7 @@ int sw_branches_new(const struct sw_net_graph *graph, const struct sw_net_args *
         *out = b;
         return SW_OK;
     }
+
     sw_branches_free(b);
     return rc;
 }
@@ -149,10 +170,12 @@ void sw_branches_free(struct sw_branches *b)
 {
     if (!b)
         return;
+
     for (int i = 0; i < b->count && b->branch; i++) {
         sw_event_free(b->dev, b->branch[i].tail);
         sw_stream_free(b->branch[i].stream);
     }
+
     sw_event_free(b->dev, b->begin);
     sw_event_free(b->dev, b->control);
     sw_free(b->branch);
@@ -163,6 +186,7 @@ void sw_branches_free(struct sw_branches *b)
 void sw_branches_settle(struct sw_branches *b)
 {
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+
     for (int i = 0; b && i < b->count; i++) {
         int rc = sw_stream_wait(b->branch[i].stream, &ignored);
         (void)rc;

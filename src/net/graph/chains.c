@@ -19,13 +19,16 @@ static void join(struct sw_net_graph *g, int i, bool training)
                         visible->name, visible->type->base.name);
         return;
     }
+
     if (!training || (!sw_net_may_train(g, hidden) && !sw_net_may_train(g, visible)))
         return;
+
     if (visible->chain)
         sw_recipe_error(g->recipe, hidden->section, "src",
                         "%s is already the visible layer of another trained machine: add a "
                         "separate rbm_visible layer for this one",
                         visible->name);
+
     hidden->chain = visible->chain = true;
 }
 
@@ -52,6 +55,7 @@ static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *
     const struct sw_opt *own = key_of(reader, key), *its = key_of(side, "units");
     if (!own || !its || energy_of(side) == SW_ENERGY_NONE)
         return;
+
     const int says = *(const int *)value_of(reader, own), is = *(const int *)value_of(side, its);
     if (says != is)
         sw_recipe_error(g->recipe, reader->section, key,
@@ -66,6 +70,7 @@ static void check_binary(struct sw_net_graph *g, const struct sw_net_graph_node 
     const struct sw_opt *units = key_of(visible, "units");
     if (key_of(reader, "visible_units") || energy_of(visible) == SW_ENERGY_NONE)
         return;
+
     const char *name = units->choices[*(const int *)value_of(visible, units)];
     if (!sw_str_eq(name, "bernoulli"))
         sw_recipe_error_item(g->recipe, reader->section, "src", 0,
@@ -81,6 +86,7 @@ static void check_counts(struct sw_net_graph *g, const struct sw_net_graph_node 
                         *units = key_of(visible, "units");
     if (energy_of(visible) != SW_ENERGY_VISIBLE || !replicated || !units)
         return;
+
     const bool counts =
         sw_str_eq(units->choices[*(const int *)value_of(visible, units)], "softmax");
     if (*(const bool *)value_of(hidden, replicated) != counts)
@@ -94,10 +100,12 @@ static void check_machine(struct sw_net_graph *g, int i)
 {
     const struct sw_net_graph_node *node = &g->node[i];
     const enum sw_energy side = energy_of(node);
+
     if (side == SW_ENERGY_HIDDEN)
         check_counts(g, node, &g->node[node->src[0]]);
     if (side != SW_ENERGY_NONE || !node->type->borrows || node->src_count != 2)
         return;
+
     const struct sw_net_graph_node *visible = &g->node[node->src[0]];
     check_units(g, node, node->type->energy ? "units" : "visible_units", visible);
     check_units(g, node, "hidden_units", &g->node[node->src[1]]);
@@ -110,6 +118,7 @@ int sw_net_find_chains(struct sw_net_graph *g, const struct sw_net_args *args, s
     for (int i = 0; i < g->count && args->algorithm == SW_ALGORITHM_CD; i++)
         if (energy_of(&g->node[i]) == SW_ENERGY_HIDDEN)
             join(g, i, args->training);
+
     for (int i = 0; i < g->count; i++)
         check_machine(g, i);
     return sw_recipe_verdict(g->recipe, err);

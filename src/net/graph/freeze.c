@@ -21,17 +21,21 @@ bool sw_net_is_frozen_param(const struct sw_net_graph *g, const struct sw_net_gr
 {
     const struct sw_net_share *share = sw_net_share_of(node, param);
     const char *layer = share ? g->node[share->root].home : node->home;
+
     for (int i = 0; g->freeze && i < g->freeze->count; i++)
         if (sw_net_pattern_fits(g->freeze->items[i], layer, share ? share->root_param : param))
             return true;
+
     return false;
 }
 
 bool sw_net_may_train(const struct sw_net_graph *g, const struct sw_net_graph_node *node)
 {
     const char *const *params = node->type->base.params;
+
     for (int k = 0; params && params[k]; k++)
         if (!sw_net_is_frozen_param(g, node, params[k]))
             return true;
+
     return false;
 }

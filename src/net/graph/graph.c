@@ -8,6 +8,7 @@ int sw_net_graph_init(struct sw_net_graph *g, const struct sw_net_args *args, st
 {
     struct sw_net_graph_layer *layers = NULL;
     int count = 0;
+
     *g = (struct sw_net_graph){.recipe = args->recipe, .freeze = args->freeze};
 
     int rc = sw_net_read_layers(args, &layers, &count, err);
@@ -16,5 +17,6 @@ int sw_net_graph_init(struct sw_net_graph *g, const struct sw_net_args *args, st
     sw_free(layers);
     if (rc == SW_OK)
         rc = sw_net_find_shares(g, err);
+
     return rc == SW_OK ? sw_net_find_chains(g, args, err) : rc;
 }

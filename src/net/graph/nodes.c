@@ -7,6 +7,7 @@
 struct sw_layer sw_net_graph_layer(const struct sw_net_graph *g, int i)
 {
     const struct sw_net_graph_node *node = &g->node[i];
+
     return (struct sw_layer){.name = node->name,
                              .home = node->home,
                              .type = node->type,
@@ -19,12 +20,14 @@ void sw_net_graph_reorder(struct sw_net_graph *g, const int *place, struct sw_ne
 {
     for (int i = 0; i < g->count; i++) {
         struct sw_net_graph_node *node = &nodes[place[i]];
+
         *node = g->node[i];
         for (int k = 0; k < node->src_count; k++)
             node->src[k] = place[node->src[k]];
         for (int k = 0; k < node->share_count; k++)
             node->share[k].root = place[node->share[k].root];
     }
+
     sw_free(g->node);
     g->node = nodes;
 }
@@ -33,6 +36,7 @@ void sw_net_graph_link(struct sw_net_graph *g)
 {
     for (int i = 0; i < g->count; i++)
         g->node[i].readers = 0;
+
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
             g->node[g->node[i].src[k]].readers++;
@@ -52,6 +56,7 @@ void sw_net_graph_fini(struct sw_net_graph *g)
         sw_free(g->node[i].owned_name);
         sw_free(g->node[i].owned_conf);
     }
+
     sw_free(g->node);
     *g = (struct sw_net_graph){0};
 }

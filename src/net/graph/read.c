@@ -29,6 +29,7 @@ static const struct sw_layer_type *type_of(const struct sw_section *s)
 static bool included(const struct sw_section *s, bool training)
 {
     int include = conf_of(s)->include;
+
     if (training && type_of(s)->role == SW_ROLE_OUTPUT)
         return false;
     return include == SW_INCLUDE_ALWAYS ||
@@ -38,12 +39,15 @@ static bool included(const struct sw_section *s, bool training)
 static int collect(struct graph *g, bool training, struct sw_err *err)
 {
     int n = 0;
+
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
         n++;
+
     size_t slots = (size_t)n + 1;
     g->layer = sw_calloc(slots, sizeof *g->layer);
     g->order = sw_calloc(slots, sizeof *g->order);
+
     g->names = sw_calloc(slots, sizeof *g->names);
     if (!g->layer || !g->order || !g->names)
         return sw_err_nomem(err, "the layer graph", slots * sizeof *g->layer);
@@ -52,12 +56,14 @@ static int collect(struct graph *g, bool training, struct sw_err *err)
          s = sw_section_next(s))
         if (s->type[0] && included(s, training)) {
             const struct sw_layer_conf *conf = conf_of(s);
+
             g->names[g->count] = s->name;
             g->layer[g->count++] = (struct sw_net_graph_layer){
                 .section = s,
                 .src_count = conf->src.count,
                 .steps = conf->unroll && g->unrolled ? g->unrolled : conf->unroll};
         }
+
     return SW_OK;
 }
 
@@ -74,11 +80,13 @@ static void say_dangling(struct graph *g, const struct sw_section *s, int item, 
     const struct sw_section *other = sw_recipe_find(g->recipe, "layer", name);
     if (other && !other->type[0])
         return; /* its own errors are reported elsewhere */
+
     if (other) {
         sw_recipe_error_item(g->recipe, s, "src", item,
                              "layer %s is not in this net: its include key excludes it", name);
         return;
     }
+
     sw_recipe_error_item(g->recipe, s, "src", item, "layer '%s' not found", name);
     sw_recipe_hint_near(g->recipe, name, g->names, g->count, "layers");
 }
@@ -97,10 +105,12 @@ static int connection_of(const struct sw_section *s, int k)
     const struct sw_strings *words = &conf->connections;
     if (words->count == 0)
         return conf->unroll && sw_str_eq(conf->src.items[k], s->name) ? SW_PREVIOUS : SW_ONE_TO_ONE;
+
     const char *word = words->items[words->count == 1 ? 0 : k];
     for (int how = 0; sw_connection_names[how]; how++)
         if (sw_str_eq(word, sw_connection_names[how]))
             return how;
+
     return -1;
 }
 
@@ -112,6 +122,7 @@ static bool disagree(const struct graph *g, int i, int k)
             if (g->layer[other].src[m] == g->layer[i].src[k] &&
                 is_delayed(g->layer[other].how[m]) && g->layer[other].how[m] != g->layer[i].how[k])
                 return true;
+
     return false;
 }
 
@@ -129,6 +140,7 @@ static const char *why_not_connected(const struct graph *g, int i, int k)
         return "the source has no steps: give it the same unroll";
     if (how != SW_ONE_TO_ALL && its && its != own)
         return "the source has a different number of steps: use the same unroll, or one-to-all";
+
     return is_delayed(how) && disagree(g, i, k) ? "another layer reads the previous step of this "
                                                   "source with the other of previous and stateful"
                                                 : NULL;
@@ -141,6 +153,7 @@ static bool can_unroll(struct graph *g, const struct sw_section *s)
     if (!conf_of(s)->unroll || (type->role != SW_ROLE_INPUT && type->role != SW_ROLE_OUTPUT &&
                                 !type->energy && !type->penalty))
         return true;
+
     sw_recipe_error(
         g->recipe, s, "unroll", "%s layers cannot be unrolled: %s", type->base.name,
         type->role == SW_ROLE_INPUT    ? "the layers that read it select the steps of the sequence"
@@ -155,19 +168,24 @@ static void read_connections(struct graph *g, int i)
     const struct sw_section *s = g->layer[i].section;
     const struct sw_strings *words = &conf_of(s)->connections;
     const int sources = conf_of(s)->src.count;
+
     if (!can_unroll(g, s))
         return;
+
     if (words->count > 1 && words->count != sources) {
         sw_recipe_error(g->recipe, s, "connections",
                         "%d connections for %d sources: give one for all sources, or one for each",
                         words->count, sources);
         return;
     }
+
     for (int k = 0; k < sources; k++) {
         const int how = connection_of(s, k), item = words->count > 1 ? k : 0;
+
         g->layer[i].how[k] = how < 0 ? SW_ONE_TO_ONE : (enum sw_connection)how;
         if (how < 0) {
             int names = 0;
+
             while (sw_connection_names[names])
                 names++;
             sw_recipe_error_item(g->recipe, s, "connections", item, "unknown");
@@ -182,8 +200,10 @@ static void read_connections(struct graph *g, int i)
 static void check_connections(struct graph *g, int i)
 {
     const struct sw_section *s = g->layer[i].section;
+
     for (int k = 0; k < conf_of(s)->src.count; k++) {
         const char *why = g->layer[i].src[k] < 0 ? NULL : why_not_connected(g, i, k);
+
         if (why && conf_of(s)->connections.count)
             sw_recipe_error_item(g->recipe, s, "connections",
                                  conf_of(s)->connections.count > 1 ? k : 0, "of source %s: %s",
@@ -203,6 +223,7 @@ static bool count_sources(struct graph *g, int i)
     const int given = conf_of(s)->src.count;
     const char *step = "";
     int count = given;
+
     if (given <= SW_LAYER_SRCS && conf_of(s)->unroll) {
         const struct sw_net_graph_layer *l = &g->layer[i];
         const int first = sw_net_step_sources(l, 0), later = sw_net_step_sources(l, 1);
@@ -210,8 +231,10 @@ static bool count_sources(struct graph *g, int i)
         count = fits && l->steps > 1 ? later : first;
         step = first == later ? "" : fits ? " in each later step" : " in its first step";
     }
+
     if (count >= type->min_src && count <= type->max_src && given <= SW_LAYER_SRCS)
         return true;
+
     const char *name = type->base.name, *plural = type->min_src == 1 ? "" : "s";
     if (type->max_src == 0)
         sw_recipe_error(g->recipe, s, "src", "%s reads the data and has no source layers", name);
@@ -224,6 +247,7 @@ static bool count_sources(struct graph *g, int i)
     else
         sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d%s", name,
                         type->min_src, type->max_src, count, step);
+
     return false;
 }
 
@@ -231,10 +255,12 @@ static void link_sources(struct graph *g, int i)
 {
     const struct sw_section *s = g->layer[i].section;
     const struct sw_strings *src = &conf_of(s)->src;
+
     if (src->count <= SW_LAYER_SRCS)
         read_connections(g, i);
     if (!count_sources(g, i))
         return;
+
     for (int k = 0; k < src->count; k++) {
         g->layer[i].src[k] = find(g, src->items[k]);
         if (g->layer[i].src[k] < 0)
@@ -267,6 +293,7 @@ static void add_link(struct sw_buf *text, const struct graph *g, int reader, int
 {
     sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
                   g->names[source]);
+
     if (sw_section_is_set(g->layer[source].section, "location"))
         sw_buf_printf(text, " on worker %lld",
                       (long long)conf_of(g->layer[source].section)->location);
@@ -277,13 +304,16 @@ static void add_link(struct sw_buf *text, const struct graph *g, int reader, int
 static int find_cycle(const struct graph *g, const bool *placed)
 {
     int i = 0;
+
     while (placed[i])
         i++;
     for (int steps = 0; steps < g->count; steps++)
         i = stuck_source(g, placed, i);
+
     int first = i;
     for (int j = stuck_source(g, placed, i); j != i; j = stuck_source(g, placed, j))
         first = j < first ? j : first;
+
     return first;
 }
 
@@ -291,11 +321,13 @@ static void say_cycle(struct graph *g, const bool *placed)
 {
     struct sw_buf text = {0};
     int first = find_cycle(g, placed), i = first;
+
     do {
         int source = stuck_source(g, placed, i);
         add_link(&text, g, i, source);
         i = source;
     } while (i != first);
+
     sw_recipe_error(
         g->recipe, g->layer[first].section, "src",
         "the layer depends on its own output (cycle: %s); change the src of one of these layers",
@@ -309,18 +341,22 @@ static void say_cycle(struct graph *g, const bool *placed)
 static void sort(struct graph *g, bool *placed)
 {
     int n = 0;
+
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < g->count && !moved; i++) {
             bool ready = !placed[i];
+
             for (int k = 0; ready && k < g->layer[i].src_count; k++)
                 ready = placed[g->layer[i].src[k]] || is_delayed(g->layer[i].how[k]);
             if (!ready)
                 continue;
+
             placed[i] = moved = true;
             g->order[n++] = i;
         }
     }
+
     if (n < g->count)
         say_cycle(g, placed);
 }
@@ -340,14 +376,17 @@ static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, i
 
     for (int at = 0; at < g->count; at++)
         position[g->order[at]] = at;
+
     for (int at = 0; at < g->count; at++) {
         layers[at] = g->layer[g->order[at]];
         for (int k = 0; k < layers[at].src_count; k++)
             layers[at].src[k] = position[layers[at].src[k]];
     }
+
     sw_free(position);
     *out = layers;
     *count = g->count;
+
     return SW_OK;
 }
 
@@ -362,14 +401,18 @@ static bool is_trained_by(enum sw_algorithm algorithm, const struct sw_layer_typ
 static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
 {
     bool through_time = algorithm != SW_ALGORITHM_BPTT;
+
     for (int i = 0; i < g->count; i++) {
         const struct sw_section *s = g->layer[i].section;
+
         through_time = through_time || type_of(s)->through_time || conf_of(s)->unroll;
+
         if (algorithm == SW_ALGORITHM_CD && type_of(s)->role == SW_ROLE_LOSS)
             sw_recipe_error(g->recipe, s, NULL,
                             "algorithm = cd trains energy models, not losses: use algorithm = bp, "
                             "or include = eval");
     }
+
     if (!through_time)
         sw_recipe_error(g->recipe, sw_recipe_find(g->recipe, "job", NULL), "algorithm",
                         "bptt needs a recurrent layer (rnn, gru, lstm or unroll), but the net has "
@@ -379,15 +422,19 @@ static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
 static void check_loss(const struct graph *g)
 {
     const enum sw_algorithm algorithm = g->algorithm;
+
     check_algorithm(g, algorithm);
+
     for (int i = 0; i < g->count; i++)
         if (is_trained_by(algorithm, type_of(g->layer[i].section)))
             return;
+
     /* A section with an invalid type may be the loss. */
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
         if (!s->type[0])
             return;
+
     sw_recipe_error(g->recipe, NULL, NULL, "the training net has no %s layer%s",
                     algorithm == SW_ALGORITHM_CD ? "rbm_hidden" : "loss",
                     g->count ? "" : ": it has no layers");
@@ -406,16 +453,21 @@ static void free_graph(struct graph *g)
 static void mark(struct graph *g, int i, bool *kept)
 {
     const struct sw_section *s = g->layer[i].section;
+
     if (kept[i])
         return;
+
     kept[i] = true;
     link_sources(g, i);
+
     for (int k = 0; k < conf_of(s)->src.count && k < SW_LAYER_SRCS; k++)
         if (find(g, conf_of(s)->src.items[k]) >= 0)
             mark(g, find(g, conf_of(s)->src.items[k]), kept);
+
     for (int k = 0; k < s->param_count; k++) {
         const char *share = ((const struct sw_init_conf *)s->param_conf[k])->share;
         const char *dot = share ? strrchr(share, '.') : NULL;
+
         for (int j = 0; dot && j < g->count; j++)
             if (strlen(g->names[j]) == (size_t)(dot - share) &&
                 strncmp(g->names[j], share, (size_t)(dot - share)) == 0)
@@ -427,17 +479,21 @@ static void mark(struct graph *g, int i, bool *kept)
 static void drop_others(struct graph *g, const bool *kept, int *place)
 {
     int n = 0;
+
     for (int i = 0; i < g->count; i++)
         place[i] = kept[i] ? n++ : -1;
+
     for (int i = 0; i < g->count; i++) {
         int to = place[i];
         if (to < 0)
             continue;
+
         g->layer[to] = g->layer[i];
         g->names[to] = g->names[i];
         for (int k = 0; k < SW_LAYER_SRCS; k++)
             g->layer[to].src[k] = place[g->layer[to].src[k]];
     }
+
     g->count = n;
 }
 
@@ -446,6 +502,7 @@ static int keep_until(struct graph *g, const char *until, struct sw_err *err)
     int last = find(g, until);
     if (last < 0)
         return sw_err_set(err, SW_ERR_INVALID, "layer %s is not in this net", until);
+
     bool *kept = sw_calloc((size_t)g->count, sizeof *kept);
     int *place = sw_calloc((size_t)g->count, sizeof *place);
     int rc = kept && place ? SW_OK : sw_err_nomem(err, "the layer graph", (size_t)g->count);
@@ -453,10 +510,12 @@ static int keep_until(struct graph *g, const char *until, struct sw_err *err)
         mark(g, last, kept);
         rc = sw_recipe_verdict(g->recipe, err);
     }
+
     if (rc == SW_OK)
         drop_others(g, kept, place);
     sw_free(kept);
     sw_free(place);
+
     return rc;
 }
 
@@ -467,10 +526,12 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 {
     bool *placed = NULL;
     int rc = collect(g, training, err);
+
     if (rc == SW_OK && until)
         rc = keep_until(g, until, err);
     if (rc != SW_OK)
         return rc;
+
     for (int i = 0; i < g->count && !until; i++)
         link_sources(g, i);
     rc = sw_recipe_verdict(g->recipe, err);
@@ -484,6 +545,7 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
     placed = sw_calloc((size_t)g->count + 1, sizeof *placed);
     if (!placed)
         return sw_err_nomem(err, "the layer graph", (size_t)g->count);
+
     sort(g, placed);
     sw_free(placed);
     return sw_recipe_verdict(g->recipe, err);
@@ -495,9 +557,11 @@ int sw_net_read_layers(const struct sw_net_args *args, struct sw_net_graph_layer
     struct graph g = {
         .recipe = args->recipe, .algorithm = args->algorithm, .unrolled = args->steps};
     int rc = read_graph(&g, args->training, args->until, err);
+
     if (rc == SW_OK)
         rc = take_layers(&g, layers, count, err);
     free_graph(&g);
+
     return rc;
 }
 
@@ -514,15 +578,18 @@ int sw_net_fields(struct sw_recipe *recipe, bool training, const char *until, co
 {
     struct graph g = {.recipe = recipe};
     int rc = read_graph(&g, training, until, err);
+
     *count = 0;
     for (int i = 0; i < g.count && rc == SW_OK && *count < most; i++) {
         const struct sw_layer layer = {.conf = g.layer[i].section->conf[0]};
         bool known = type_of(g.layer[i].section)->role != SW_ROLE_INPUT;
+
         for (int k = 0; k < *count && !known; k++)
             known = sw_str_eq(names[k], sw_layer_input_field(&layer));
         if (!known)
             names[(*count)++] = sw_layer_input_field(&layer);
     }
+
     free_graph(&g);
     return rc;
 }

@@ -23,9 +23,12 @@ static void check_other_keys(struct sw_net_graph *g, const struct sw_section *se
                              const char *home)
 {
     const char *param = section->type[0]->params[k];
+
     for (const struct sw_opt *o = sw_param_opts; o->key; o++) {
         char key[128];
+
         snprintf(key, sizeof key, "%s.%s", param, o->key);
+
         if (!sw_str_eq(o->key, "share") && sw_section_is_set(section, key))
             sw_recipe_error(g->recipe, section, key,
                             "%s is shared: set this key in the layer that owns %s", param, home);
@@ -37,12 +40,16 @@ static int say_no_layer(struct sw_net_graph *g, const struct sw_section *section
 {
     const char *names[256];
     int count = 0;
+
     sw_recipe_error(g->recipe, section, key, "layer '%.*s' not found in this net", bytes, name);
+
     char wanted[128];
     snprintf(wanted, sizeof wanted, "%.*s", bytes, name);
+
     for (int i = 0; i < g->count && count < 256; i++)
         if (g->node[i].type->base.params && !sw_net_is_later_step(&g->node[i]))
             names[count++] = g->node[i].home;
+
     sw_recipe_hint_near(g->recipe, wanted, names, count, "layers with parameters");
     return -1;
 }
@@ -58,19 +65,23 @@ static int find_target(struct sw_net_graph *g, int i, const char *key, const cha
                         "a parameter is named LAYER.PARAM, such as fc1.weight");
         return -1;
     }
+
     int bytes = (int)(dot - text), target = -1;
     for (int j = 0; j < g->count; j++)
         if (target < 0 && g->node[j].home && strncmp(g->node[j].home, text, (size_t)bytes) == 0 &&
             !g->node[j].home[bytes])
             target = j;
+
     if (target < 0)
         return say_no_layer(g, section, key, text, bytes);
+
     const struct sw_type *type = &g->node[target].type->base;
     for (int k = 0; type->params && type->params[k]; k++)
         if (sw_str_eq(type->params[k], dot + 1)) {
             *param = type->params[k];
             return target;
         }
+
     sw_recipe_error(g->recipe, section, key, "%s has no parameter '%s'", type->name, dot + 1);
     return -1;
 }
@@ -81,10 +92,12 @@ static void note_share(struct sw_net_graph *g, int i, int k, int root, const cha
     struct sw_net_graph_node *node = &g->node[i];
     struct sw_net_share share = {node->section->type[0]->params[k], root, root_param};
     const struct sw_net_share *further = sw_net_share_of(&g->node[root], root_param);
+
     if (further) {
         share.root_param = further->root_param;
         share.root = further->root;
     }
+
     g->node[share.root].is_shared = node->is_shared = true;
     node->share[node->share_count++] = share;
 }
@@ -94,11 +107,14 @@ static void read_share(struct sw_net_graph *g, int i, int k)
     const struct sw_net_graph_node *node = &g->node[i];
     const char *text = conf_of(node->section, k)->share, *root_param = NULL;
     char key[128];
+
     snprintf(key, sizeof key, "%s.share", node->section->type[0]->params[k]);
     check_other_keys(g, node->section, k, text);
+
     int root = find_target(g, i, key, text, &root_param);
     if (root < 0)
         return;
+
     if (root >= i) {
         sw_recipe_error(g->recipe, node->section, key,
                         "%s does not run before this layer: share %s.%s there instead",
@@ -106,6 +122,7 @@ static void read_share(struct sw_net_graph *g, int i, int k)
                         node->section->type[0]->params[k]);
         return;
     }
+
     note_share(g, i, k, root, root_param);
 }
 
@@ -113,9 +130,11 @@ static void read_share(struct sw_net_graph *g, int i, int k)
 static bool has_param(const struct sw_layer_type *type, const char *param)
 {
     const char *const *params = type->base.params;
+
     for (int k = 0; params && params[k]; k++)
         if (sw_str_eq(params[k], param))
             return true;
+
     return false;
 }
 
@@ -124,11 +143,14 @@ static void borrow(struct sw_net_graph *g, int i, int k)
 {
     const struct sw_net_graph_node *node = &g->node[i];
     const char *param = node->section->type[0]->params[k];
+
     for (const struct sw_layer_borrow *b = node->type->borrows; b && b->param; b++) {
         if (!sw_str_eq(b->param, param) || b->sources != node->src_count)
             continue;
+
         const struct sw_net_graph_node *source = &g->node[node->src[b->src]];
         check_other_keys(g, node->section, k, source->name);
+
         if (has_param(source->type, b->of))
             note_share(g, i, k, node->src[b->src], b->of);
         else
@@ -145,9 +167,11 @@ static void share_first_step(struct sw_net_graph *g, int i)
     struct sw_net_graph_node *node = &g->node[i], *first = NULL;
     const struct sw_section *s = node->section;
     int root = 0;
+
     while (g->node[root].section != s || g->node[root].step != 0 ||
            sw_net_connects_steps(&g->node[root]))
         root++;
+
     first = &g->node[root];
     for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++) {
         const char *param = s->type[0]->params[k];
@@ -156,6 +180,7 @@ static void share_first_step(struct sw_net_graph *g, int i)
             given ? *given
                   : (struct sw_net_share){.param = param, .root = root, .root_param = param};
     }
+
     if (s->param_count > 0)
         first->is_shared = node->is_shared = true;
 }
@@ -164,17 +189,20 @@ int sw_net_find_shares(struct sw_net_graph *g, struct sw_err *err)
 {
     for (int i = 0; i < g->count; i++) {
         const struct sw_section *s = g->node[i].section;
+
         if (sw_net_connects_steps(&g->node[i]))
             continue;
         if (sw_net_is_later_step(&g->node[i])) {
             share_first_step(g, i);
             continue;
         }
+
         for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++)
             if (conf_of(s, k)->share)
                 read_share(g, i, k);
             else
                 borrow(g, i, k);
     }
+
     return sw_recipe_verdict(g->recipe, err);
 }

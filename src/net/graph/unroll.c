@@ -81,6 +81,7 @@ static int add_node(struct unrolling *u, const struct sw_section *section,
                     const struct sw_layer_type *type, char *name)
 {
     struct sw_net_graph *g = u->graph;
+
     if (type && !name) {
         sw_err_set(u->err, SW_ERR_NOMEM, "out of memory for a layer's name");
         return NONE;
@@ -89,6 +90,7 @@ static int add_node(struct unrolling *u, const struct sw_section *section,
         sw_free(name);
         return NONE;
     }
+
     int at = g->count++;
     g->node[at] = (struct sw_net_graph_node){
         .name = name ? name : section->name,
@@ -98,6 +100,7 @@ static int add_node(struct unrolling *u, const struct sw_section *section,
         .conf = type ? NULL : section->conf[0],
         .owned_name = name,
         .step = -1};
+
     return at;
 }
 
@@ -112,8 +115,10 @@ static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int
 {
     const struct sw_type *type = &node->type->base;
     const struct sw_opt *o = type->opts;
+
     if (node->type->role != SW_ROLE_LOSS || steps < 2)
         return SW_OK;
+
     while (o && o->key && !sw_str_eq(o->key, "weight"))
         o++;
     if (!o || !o->key) {
@@ -122,13 +127,17 @@ static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int
                             "%s has no weight that its steps could share", type->name);
         return sw_recipe_verdict(u->graph->recipe, u->err);
     }
+
     node->owned_conf = sw_calloc(1, type->conf_bytes);
     if (!node->owned_conf)
         return sw_err_nomem(u->err, "a loss", type->conf_bytes);
+
     memcpy(node->owned_conf, node->conf, type->conf_bytes);
+
     double *weight = (double *)(void *)((char *)node->owned_conf + o->offset);
     *weight /= (double)steps;
     node->conf = node->owned_conf;
+
     return SW_OK;
 }
 
@@ -136,22 +145,27 @@ static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int
 static int add_layer(struct unrolling *u, int i)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
+
     u->first[i] = u->graph->count;
     for (int64_t t = 0; t < copies_of(l); t++) {
         char *name = l->steps > 0 ? sw_format("%s@%lld", l->section->name, (long long)t) : NULL;
         if (l->steps > 0 && !name)
             return sw_err_nomem(u->err, "a layer's name", 0);
+
         int at = add_node(u, l->section, NULL, name);
         if (at == NONE)
             return SW_ERR_NOMEM;
+
         if (l->steps > 0) {
             u->graph->node[at].step = (int)t;
             u->graph->node[at].steps = (int)l->steps;
+
             int rc = share_weight(u, &u->graph->node[at], l->steps);
             if (rc != SW_OK)
                 return rc;
         }
     }
+
     return SW_OK;
 }
 
@@ -171,22 +185,26 @@ static int show(struct unrolling *u, int i, int node)
     int at = add_node(u, s, &sw_net_front, sw_format("%s.h", u->graph->node[node].name));
     if (at == NONE)
         return NONE;
+
     u->graph->node[at].step = u->graph->node[node].step;
     u->graph->node[at].steps = u->graph->node[node].steps;
     u->graph->node[at].width = type_of(&u->layers[i])->width(s->conf[0]);
     add_source(u, at, node);
+
     return at;
 }
 
 static int show_steps(struct unrolling *u, int i)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
+
     for (int64_t t = 0; handed_on(l) > 0 && t < l->steps; t++) {
         int at = show(u, i, u->first[i] + (int)t);
         if (at == NONE)
             return SW_ERR_NOMEM;
         u->shown[i] = t == 0 ? at : u->shown[i];
     }
+
     return SW_OK;
 }
 
@@ -207,9 +225,11 @@ static int add_join(struct unrolling *u, int i, const int *parts, int count, int
     int at = add_node(u, s, &sw_net_join, name);
     if (at == NONE)
         return NONE;
+
     u->graph->node[at].joins_joins = level > 0;
     for (int k = 0; k < count; k++)
         add_source(u, at, parts[k]);
+
     return at;
 }
 
@@ -218,24 +238,31 @@ static int add_join(struct unrolling *u, int i, const int *parts, int count, int
 static int join(struct unrolling *u, int i)
 {
     int n = (int)u->layers[i].steps;
+
     if (u->joined[i] != NONE)
         return u->joined[i];
+
     int *parts = sw_calloc((size_t)n, sizeof *parts);
     if (!parts) {
         sw_err_set(u->err, SW_ERR_NOMEM, "out of memory for the steps of a layer");
         return NONE;
     }
+
     for (int t = 0; t < n; t++)
         parts[t] = output_of(u, i, t);
+
     for (int level = 0; (n > 1 || level == 0) && parts[0] != NONE; level++) {
         int made = 0;
+
         for (int from = 0; from < n && parts[0] != NONE; from += SW_LAYER_SRCS) {
             int count = n - from < SW_LAYER_SRCS ? n - from : SW_LAYER_SRCS;
             int at = add_join(u, i, parts + from, count, level, n <= SW_LAYER_SRCS ? NONE : made);
             parts[at == NONE ? 0 : made++] = at;
         }
+
         n = parts[0] == NONE ? 0 : made;
     }
+
     u->joined[i] = parts[0];
     sw_free(parts);
     return u->joined[i];
@@ -245,12 +272,14 @@ static int join(struct unrolling *u, int i)
 static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *reader, int64_t t)
 {
     const struct sw_section *s = u->layers[i].section;
+
     if (u->taken[i] == NONE) {
         for (int64_t step = 0; step < reader->steps; step++) {
             int at = add_node(u, reader->section, &sw_net_step,
                               sw_format("%s@%lld", s->name, (long long)step));
             if (at == NONE)
                 return NONE;
+
             u->taken[i] = step == 0 ? at : u->taken[i];
             u->graph->node[at].step = (int)step;
             u->graph->node[at].steps = (int)reader->steps;
@@ -259,6 +288,7 @@ static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *rea
             add_source(u, at, u->first[i]);
         }
     }
+
     return u->taken[i] + (int)t;
 }
 
@@ -270,9 +300,11 @@ static int64_t width_of(const struct unrolling *u, int i, bool *seen)
     int64_t width = type->width ? type->width(l->section->conf[0]) : 0;
     if (seen[i] || width > 0)
         return seen[i] ? 0 : width;
+
     seen[i] = true;
     for (int k = 0; k < l->src_count && width == 0; k++)
         width = width_of(u, l->src[k], seen);
+
     return width;
 }
 
@@ -281,8 +313,10 @@ static int64_t width_of(const struct unrolling *u, int i, bool *seen)
 static int begin(struct unrolling *u, int i, bool carries)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
+
     if (u->begins[i] != NONE)
         return u->begins[i];
+
     bool *seen = sw_calloc((size_t)u->count, sizeof *seen);
     int at = seen ? add_node(u, l->section, &sw_net_begin, sw_format("%s@begin", l->section->name))
                   : NONE;
@@ -290,12 +324,15 @@ static int begin(struct unrolling *u, int i, bool carries)
         sw_free(seen);
         return NONE;
     }
+
     int64_t width = handed_on(l) > 0 ? handed_on(l) : width_of(u, i, seen);
     sw_free(seen);
+
     if (width == 0)
         sw_recipe_error(u->graph->recipe, l->section, NULL,
                         "its previous step is read, but no layer before it defines the number of "
                         "features: add an inner_product");
+
     u->graph->node[at].width = width > 0 ? width : 1;
     u->graph->node[at].carries = carries;
     for (int64_t t = 0; t < l->steps; t++)
@@ -303,9 +340,11 @@ static int begin(struct unrolling *u, int i, bool carries)
     u->begins[i] = at;
     if (!carries)
         return at;
+
     int end = add_node(u, l->section, &sw_net_end, sw_format("%s@end", l->section->name));
     if (end == NONE)
         return NONE;
+
     add_source(u, end, u->first[i] + (int)l->steps - 1);
     add_source(u, end, at);
     return at;
@@ -317,6 +356,7 @@ static int read_begin(struct unrolling *u, int reader, int i, bool carries)
     int at = begin(u, i, carries);
     if (at == NONE || reader == i || handed_on(&u->layers[i]) == 0)
         return at;
+
     if (u->shown_begin[i] == NONE)
         u->shown_begin[i] = show(u, i, at);
     return u->shown_begin[i];
@@ -329,6 +369,7 @@ static int source_of(struct unrolling *u, int i, int k, int64_t t)
 {
     const struct sw_net_graph_layer *l = &u->layers[i], *from = &u->layers[l->src[k]];
     const int j = l->src[k];
+
     switch (l->how[k]) {
     case SW_ONE_TO_ONE:
         if (l->steps > 0)
@@ -344,12 +385,14 @@ static int source_of(struct unrolling *u, int i, int k, int64_t t)
             return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->carry);
         return i == j ? u->first[j] + (int)t - 1 : output_of(u, j, t - 1);
     }
+
     return from->steps > 0 ? join(u, j) : u->first[j];
 }
 
 static int add_sources(struct unrolling *u, int i)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
+
     for (int64_t t = 0; t < copies_of(l); t++)
         for (int k = 0; k < l->src_count; k++) {
             int source = has_source(l, k, t) ? source_of(u, i, k, t) : NONE;
@@ -358,6 +401,7 @@ static int add_sources(struct unrolling *u, int i)
             else if (has_source(l, k, t))
                 return SW_ERR_NOMEM;
         }
+
     return SW_OK;
 }
 
@@ -367,9 +411,11 @@ static int add_sources(struct unrolling *u, int i)
 static bool is_ready(const struct sw_net_graph *g, int i, const int *place, int own_first)
 {
     const struct sw_net_graph_node *node = &g->node[i];
+
     for (int k = 0; k < node->src_count; k++)
         if (place[node->src[k]] == NONE)
             return false;
+
     return own_first == i || place[own_first] != NONE;
 }
 
@@ -378,16 +424,19 @@ static int choose(const struct unrolling *u, const int *place, const int *own_fi
 {
     const struct sw_net_graph *g = u->graph;
     int best = NONE;
+
     for (int i = 0; i < g->count; i++)
         if (place[i] == NONE && (best == NONE || g->node[i].step < g->node[best].step) &&
             is_ready(g, i, place, own_first[i]))
             best = i;
+
     return best;
 }
 
 static void say_cycle(struct unrolling *u, const int *place)
 {
     int i = 0;
+
     while (place[i] != NONE)
         i++;
     sw_recipe_error(u->graph->recipe, u->graph->node[i].section, "src",
@@ -402,30 +451,37 @@ static int order(struct unrolling *u)
     struct sw_net_graph_node *nodes = sw_calloc(n, sizeof *nodes);
     int rc =
         place && own_first && nodes ? SW_OK : sw_err_nomem(u->err, "the layers", n * sizeof *nodes);
+
     for (int i = 0; i < g->count && rc == SW_OK; i++) {
         place[i] = NONE;
         own_first[i] = i;
     }
+
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         for (int64_t t = 0; t < copies_of(&u->layers[i]); t++)
             own_first[u->first[i] + t] = u->first[i];
+
     for (int at = 0; at < g->count && rc == SW_OK; at++) {
         int i = choose(u, place, own_first);
         if (i != NONE) {
             place[i] = at;
             continue;
         }
+
         say_cycle(u, place);
         rc = sw_recipe_verdict(g->recipe, u->err);
     }
+
     if (rc == SW_OK) {
         sw_net_graph_reorder(g, place, nodes);
         sw_net_graph_link(g);
         nodes = NULL;
     }
+
     sw_free(nodes);
     sw_free(place);
     sw_free(own_first);
+
     return rc;
 }
 
@@ -434,20 +490,24 @@ static int order(struct unrolling *u)
 static int make(struct unrolling *u, const char *until)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < u->count; i++)
         u->first[i] = u->joined[i] = u->taken[i] = u->begins[i] = u->shown[i] = u->shown_begin[i] =
             NONE;
+
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = add_layer(u, i);
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = show_steps(u, i);
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = add_sources(u, i);
+
     /* The output of an unrolled layer is requested as a sequence. */
     for (int i = 0; i < u->count && rc == SW_OK && until; i++)
         if (u->layers[i].steps > 0 && strcmp(u->layers[i].section->name, until) == 0 &&
             join(u, i) == NONE)
             rc = SW_ERR_NOMEM;
+
     if (rc == SW_OK)
         rc = sw_recipe_verdict(u->graph->recipe, u->err);
     return rc == SW_OK ? order(u) : rc;
@@ -471,11 +531,13 @@ int sw_net_unroll(struct sw_net_graph *g, const struct sw_net_graph_layer *layer
     int rc = u.first && u.joined && u.taken && u.begins && u.shown && u.shown_begin
                  ? make(&u, args->until)
                  : sw_err_nomem(err, "the layers", n * sizeof(int));
+
     sw_free(u.first);
     sw_free(u.joined);
     sw_free(u.taken);
     sw_free(u.begins);
     sw_free(u.shown);
     sw_free(u.shown_begin);
+
     return rc;
 }

@@ -28,14 +28,17 @@
 static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
 {
     size_t laps = 2 * (size_t)st->workers;
+
     st->laps = sw_calloc(laps, sizeof *st->laps);
     if (!st->laps)
         return sw_err_nomem(err, "a connection", laps * sizeof *st->laps);
+
     for (int k = 0; k < st->workers; k++) {
         st->laps[k] = (struct sw_bridge_lap){st, {st->c.index, st->worker, k, sends_backward}};
         st->laps[st->workers + k] =
             (struct sw_bridge_lap){st, {st->c.index, k, st->worker, !sends_backward}};
     }
+
     return SW_OK;
 }
 
@@ -45,6 +48,7 @@ static struct sw_net_connection make_connection(const struct sw_layer *l,
 {
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t inner = 1, columns = in->ndim > 1 ? in->dim[1] : 1;
+
     for (int i = 2; i < in->ndim; i++)
         inner *= in->dim[i];
     return (struct sw_net_connection){
@@ -62,6 +66,7 @@ static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, str
     const struct sw_desc *in = &l->src[0]->desc;
     if (sw_desc_is_plain(in))
         return SW_OK;
+
     int rc = sw_layer_reorder(l, s->stream, in, &st->plain, &st->to_plain, err);
     return rc == SW_OK && (s->wants_grad & 1)
                ? sw_layer_reorder(l, s->stream, &st->plain, in, &st->from_plain, err)
@@ -72,8 +77,10 @@ static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, str
 static int find_owner(const struct sw_bridge *st, bool backward)
 {
     const struct sw_rect *whole = backward ? &st->mine : &st->theirs;
+
     if (!st->host || sw_movement_adds(st->c.from, st->c.to, backward))
         return -1;
+
     for (int j = 0; j < st->workers; j++) {
         struct sw_rect p = sw_bridge_part(st, backward, j),
                        r = sw_bridge_piece(st, backward, j, st->worker);
@@ -81,6 +88,7 @@ static int find_owner(const struct sw_bridge *st, bool backward)
             r.columns == p.columns && sw_bridge_offset(st, &p, &r) % SW_BRIDGE_LINE == 0)
             return j;
     }
+
     return -1;
 }
 
@@ -89,10 +97,12 @@ static int find_owner(const struct sw_bridge *st, bool backward)
 static bool misses_some(const struct sw_bridge *st)
 {
     int64_t missing = st->mine.rows * st->mine.columns;
+
     for (int j = 0; j < st->workers; j++) {
         struct sw_rect r = sw_bridge_piece(st, true, j, st->worker);
         missing -= sw_rect_is_empty(&r) ? 0 : r.rows * r.columns;
     }
+
     return missing > 0 && !sw_movement_adds(st->c.from, st->c.to, true);
 }
 
@@ -101,6 +111,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
 {
     struct sw_bridge *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
+
     *st = (struct sw_bridge){
         .stream = a->stream,
         .c = make_connection(l, a, s),
@@ -109,31 +120,38 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
         .host = a->stream->dev->host_memory,
         .plain = sw_desc_plain(in->dtype, in->ndim, in->dim),
     };
+
     const struct sw_net_connection *c = &st->c;
     if (c->to.dist == SW_DIST_COLUMNS && !c->to.whole && c->columns < st->workers)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %lld columns of its source cannot be split over %d workers: use "
                           "partition = 0",
                           (long long)c->columns, st->workers);
+
     if (c->to.groups > 0 && c->columns % c->to.groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %lld columns of its source cannot be divided into %lld equal groups",
                           (long long)c->columns, (long long)c->to.groups);
+
     st->mine = sw_spread_rect(c->from, c->rows, c->columns, st->workers, st->worker);
     st->theirs = sw_spread_rect(c->to, c->rows, c->columns, st->workers, st->worker);
     st->plain_bytes = sw_desc_bytes(&st->plain);
     st->misses = misses_some(st);
     l->dst.desc = st->plain;
+
     int rc = make_reorders(l, s, err);
     if (rc != SW_OK)
         return rc;
+
     st->owner = st->to_plain ? -1 : find_owner(st, true);
     if (!st->to_plain && !(st->host && a->borrowed))
         l->in_place = l->view = true;
+
     /* Scratch for the plain gradient, and for one term of a sum. */
     bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
     l->scratch_bytes =
         (size_t)((st->from_plain != NULL) + adds) * (st->plain_bytes + SW_BRIDGE_LINE);
+
     return make_laps(st, false, err);
 }
 
@@ -142,11 +160,13 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     struct sw_bridge *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS];
+
     *st = *(const struct sw_bridge *)lower->state;
     st->to_plain = st->from_plain = NULL;
     st->owner = find_owner(st, false);
     l->algorithm = sw_movement_cell(st->c.from, st->c.to)->forward;
     memcpy(dim, in->dim, sizeof dim);
+
     /* A worker without a shard uses the full shape, and no memory is allocated for it. */
     dim[0] = st->c.to.dist == SW_DIST_ROWS ? st->theirs.rows : st->c.rows;
     if (in->ndim > 1)
@@ -154,6 +174,7 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     l->dst.desc = sw_desc_plain(in->dtype, in->ndim, dim);
     if (sw_movement_adds(st->c.from, st->c.to, false))
         l->scratch_bytes = sw_desc_bytes(&l->dst.desc) + SW_BRIDGE_LINE;
+
     return make_laps(st, true, err);
 }
 
@@ -183,12 +204,14 @@ static int forward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     struct sw_bridge *st = l->state;
     struct sw_plan_args a = {.src = l->src[0]->data, .dst = l->dst.data};
     int rc = SW_OK;
+
     if (sw_rect_is_empty(&st->mine))
         rc = SW_OK;
     else if (st->to_plain)
         rc = sw_plan_forward(st->to_plain, &a, err);
     else if (l->dst.data != l->src[0]->data)
         rc = sw_copy(r->stream, l->dst.data, l->src[0]->data, st->plain_bytes, err);
+
     return rc == SW_OK ? sw_bridge_hand_out(st, l->dst.data, err) : rc;
 }
 
@@ -198,11 +221,14 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     const struct sw_bridge_take t = {
         .place = &st->theirs, .to = l->dst.data, .own = l->src[0]->data, .room = room_of(st, l)};
     void *at;
+
     if (st->owner < 0)
         return sw_bridge_take_all(st, &t, err);
+
     int rc = sw_bridge_look_there(st, t.own, &at, err);
     if (rc == SW_OK)
         l->dst.data = at;
+
     return rc;
 }
 
@@ -221,13 +247,16 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
         .room = room_of(st, l)};
     void *at = NULL;
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;
+
     if (rc == SW_OK)
         rc = st->takes_there ? sw_bridge_look_there(st, t.own, &at, err)
                              : sw_bridge_take_all(st, &t, err);
+
     if (rc == SW_OK && st->takes_there)
         l->src[0]->grad = at;
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;
+
     struct sw_plan_args a = {.src = (const float *)(const void *)t.to, .dst = l->src_grad[0]};
     return sw_plan_forward(st->from_plain, &a, err);
 }

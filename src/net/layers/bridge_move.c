@@ -16,6 +16,7 @@ static void stamp(void *user)
     bool takes = lap - st->laps >= st->workers;
     int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
     const struct sw_piece *p = &lap->piece;
+
     if (p->from != p->to)
         sw_transfer_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
     *last_ns = now_ns;
@@ -57,13 +58,16 @@ static bool moves(const struct sw_bridge *st, const struct sw_piece *p)
 static void mark(const struct sw_bridge *st, bool taken)
 {
     bool any = false;
+
     for (int k = 0; k < st->workers; k++) {
         const struct sw_piece *p = taken ? piece_from(st, k) : piece_to(st, k);
         if (!moves(st, p))
             continue;
+
         sw_transfer_mark(st->exchange, p, taken);
         any = true;
     }
+
     if (any)
         st->exchange->waits.tell(st->exchange->waits.user);
 }
@@ -99,10 +103,12 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     size_t width = (size_t)r.columns * st->c.column_bytes;
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
     int rc = SW_OK;
+
     if (!sw_transfer_is_taken(st->exchange, p, done))
         rc = sw_stream_wait(st->stream, err);
     if (rc != SW_OK)
         return rc;
+
     rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
     if (rc != SW_OK)
         return rc;
@@ -113,6 +119,7 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
                     (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
     if (rc != SW_OK)
         return rc;
+
     return take_lap(st, false, p->to, err);
 }
 
@@ -123,32 +130,40 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     bool backward = piece_to(st, 0)->backward;
     struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_MADE),
                     *sent = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_SENT);
+
     int rc = sw_event_record(st->stream, made, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_event_wait(s, made, err);
     if (rc != SW_OK)
         return rc;
+
     rc = take_lap(st, false, st->worker, err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = pack(st, s, piece_to(st, k), part, err);
+
     if (rc != SW_OK)
         return rc;
+
     rc = sw_event_record(s, sent, err);
     if (rc != SW_OK)
         return rc;
+
     return sw_stream_call(s, mark_sent, st, err);
 }
 
 int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
 {
     int rc = SW_OK;
+
     sw_transfer_publish(st->exchange, st->c.index, st->worker, piece_to(st, 0)->backward, part);
+
     if (st->host)
         mark(st, false);
     else
         rc = pack_all(st, part, err);
+
     st->sent++;
     return rc;
 }
@@ -157,9 +172,11 @@ int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
 {
     const struct sw_bridge *st = l->state;
     int rc = SW_OK;
+
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = cancelled(sw_transfer_wait_taken(st->exchange, piece_to(st, k), st->sent), err);
+
     return rc;
 }
 
@@ -174,6 +191,7 @@ static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge
     const char *part = j == st->worker ? t->own
                        : st->host      ? sw_transfer_part(st->exchange, st->c.index, j, p->backward)
                                        : NULL;
+
     *pitch = (size_t)(part ? place.columns : r->columns) * st->c.column_bytes;
     return part ? part + sw_bridge_offset(st, &place, r) : stage_of(st, p, st->taken);
 }
@@ -182,10 +200,12 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
 {
     const struct sw_piece *p = piece_from(st, j);
     int rc = SW_OK;
+
     if (!st->host && !sw_transfer_is_sent(st->exchange, p, st->taken + 1))
         rc = sw_stream_wait(st->stream, err);
     if (rc == SW_OK)
         rc = cancelled(sw_transfer_wait_sent(st->exchange, p, st->taken + 1), err);
+
     return rc == SW_OK && !st->host
                ? sw_event_wait(st->stream,
                                event_of(st, j, p->backward, st->taken, SW_TRANSFER_SENT), err)
@@ -200,12 +220,14 @@ static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, 
     struct sw_stream *s = st->stream;
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
     const char *at = find_piece(st, t, j, r, &pitch);
+
     if (pitch != width || !(st->host || j == st->worker)) {
         int rc = sw_copy_2d(s, t->room, width, at, pitch, width, r->rows, err);
         if (rc != SW_OK)
             return rc;
         at = t->room;
     }
+
     return sw_op_add(s, (float *)(void *)t->to, (const float *)(const void *)at,
                      r->rows * r->columns * (int64_t)(st->c.column_bytes / sizeof(float)), err);
 }
@@ -215,6 +237,7 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
 {
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
     const char *at = find_piece(st, t, j, r, &pitch);
+
     return sw_copy_2d(st->stream, t->to + sw_bridge_offset(st, t->place, r),
                       (size_t)t->place->columns * st->c.column_bytes, at, pitch, width, r->rows,
                       err);
@@ -228,14 +251,18 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
     struct sw_rect r = sw_bridge_piece(st, backward, j, st->worker);
     if (sw_rect_is_empty(&r))
         return SW_OK;
+
     int rc = other ? wait_piece(st, j, err) : SW_OK;
+
     /* Do not count the wait as copy time. */
     if (rc == SW_OK && other)
         rc = take_lap(st, true, st->worker, err);
+
     if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
         rc = add_term(st, t, j, &r, err);
     else if (rc == SW_OK)
         rc = copy_piece(st, t, j, &r, err);
+
     return rc == SW_OK && other ? take_lap(st, true, j, err) : rc;
 }
 
@@ -245,26 +272,32 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     bool adds = sw_movement_adds(st->c.from, st->c.to, backward);
     struct sw_stream *s = st->stream;
     int rc = SW_OK;
+
     for (int j = 0; j < st->workers && rc == SW_OK && !adds; j++) {
         done[j] =
             j == st->worker || sw_transfer_is_sent(st->exchange, piece_from(st, j), st->taken + 1);
         if (done[j])
             rc = take_piece(st, t, j, err);
     }
+
     for (int j = 0; j < st->workers && rc == SW_OK; j++)
         if (!done[j])
             rc = take_piece(st, t, j, err);
+
     /* The next packing into these buffers waits for this event. Later computing waits for this
      * worker's own sends, because it may reuse the memory they read. */
     if (rc == SW_OK && !st->host)
         rc = sw_event_record(s, event_of(st, st->worker, backward, st->taken, SW_TRANSFER_TAKEN),
                              err);
+
     if (rc == SW_OK && !st->host)
         rc = sw_event_wait(s, event_of(st, st->worker, backward, st->taken, SW_TRANSFER_SENT), err);
+
     if (rc == SW_OK && !st->host)
         rc = sw_stream_call(s, mark_taken, st, err);
     else if (rc == SW_OK)
         mark(st, true);
+
     st->taken++;
     return rc;
 }
@@ -280,11 +313,14 @@ int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_e
     bool backward = piece_from(st, j)->backward;
     struct sw_rect place = sw_bridge_part(st, backward, j),
                    r = sw_bridge_piece(st, backward, j, st->worker);
+
     int rc = j == st->worker ? SW_OK : wait_piece(st, j, err);
     if (rc != SW_OK)
         return rc;
+
     char *part = j == st->worker ? own : sw_transfer_part(st->exchange, st->c.index, j, backward);
     *at = part + sw_bridge_offset(st, &place, &r);
     st->taken++;
+
     return SW_OK;
 }

@@ -39,15 +39,18 @@ static int step_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     const struct sw_desc *in = &l->src[0]->desc;
     const bool tokens = in->dtype == SW_I32;
     char text[128];
+
     if (!sw_desc_is_plain(in) || in->ndim < (tokens ? 2 : 3) || (tokens && in->ndim > 2))
         return sw_err_set(err, SW_ERR_INVALID,
                           "layer %s is %s, not rows x steps: connections = one-to-all reads all of "
                           "it in every step",
                           node->of, sw_desc_text(in, text));
+
     if (in->dim[1] != node->steps)
         return sw_err_set(err, SW_ERR_INVALID, "unroll = %lld, but layer %s has %lld steps (%s)",
                           (long long)node->steps, node->of, (long long)in->dim[1],
                           sw_desc_text(in, text));
+
     int64_t dim[SW_MAX_DIMS] = {in->dim[0]};
     for (int i = 2; i < in->ndim; i++)
         dim[i - 1] = in->dim[i];
@@ -55,6 +58,7 @@ static int step_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     st->at = node->step;
     l->dst.desc = sw_desc_plain(in->dtype, in->ndim - 1, dim);
     l->can_add.src = true;
+
     return SW_OK;
 }
 
@@ -69,6 +73,7 @@ static int step_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
                                    .count = 1,
                                    .src = l->src[0]->data,
                                    .dst = l->dst.data};
+
     return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
@@ -85,6 +90,7 @@ static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
                                    .src = l->dst.grad,
                                    .dst = l->src_grad[0]};
     int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
+
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_part, &a, err) : rc;
 }
 
@@ -105,6 +111,7 @@ static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l
 {
     struct state *st = l->state;
     const int64_t rows = l->src[0]->desc.dim[0], all = l->src[0]->desc.dim[1];
+
     st->sequence =
         sw_desc_plain(SW_F32, 3, (const int64_t[]){rows, all / node->width, node->width});
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
@@ -128,11 +135,13 @@ static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     struct sw_desc first = l->src[0]->desc;
     int64_t steps = 0;
     char text[128];
+
     if (first.dtype != SW_F32 || !sw_desc_is_plain(&first) || first.ndim == SW_MAX_DIMS)
         return sw_err_set(err, SW_ERR_INVALID,
                           "its steps are %s: only plain activations with fewer dimensions can be "
                           "joined into a sequence",
                           sw_desc_text(&first, text));
+
     for (int k = 0; k < l->src_count; k++)
         steps += node->joins_joins ? l->src[k]->desc.dim[1] : 1;
     if (node->joins_joins)
@@ -140,6 +149,7 @@ static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     l->dst.desc = node->joins_joins ? sw_desc_plain(SW_F32, first.ndim, first.dim)
                                     : with_steps(&first, steps);
     l->can_add.src = true;
+
     return SW_OK;
 }
 
@@ -153,12 +163,14 @@ static int join_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 {
     struct sw_part_args a = {.to = l->dst.desc, .axis = 1, .dst = l->dst.data};
     int rc = SW_OK;
+
     for (int k = 0; k < l->src_count && rc == SW_OK; k++, a.to_at += a.count) {
         a.from = joined(l, k);
         a.count = a.from.dim[1];
         a.src = l->src[k]->data;
         rc = sw_op_run(r->stream, &sw_op_part, &a, err);
     }
+
     return rc;
 }
 
@@ -166,6 +178,7 @@ static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 {
     struct sw_part_args a = {.from = l->dst.desc, .axis = 1, .src = l->dst.grad};
     int rc = SW_OK;
+
     for (int k = 0; k < l->src_count && rc == SW_OK; k++, a.from_at += a.count) {
         a.to = joined(l, k);
         a.count = a.to.dim[1];
@@ -174,6 +187,7 @@ static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
         if (a.dst)
             rc = sw_op_run(r->stream, &sw_op_part, &a, err);
     }
+
     return rc;
 }
 
@@ -241,11 +255,13 @@ int sw_net_steps_setup(const struct sw_net_graph_node *node, struct sw_layer *l,
         return step_setup(node, l, err);
     if (node->type == &sw_net_join)
         return join_setup(node, l, err);
+
     if (node->type == &sw_net_begin)
         begin_setup(node, l, rows);
     else if (node->type == &sw_net_front)
         front_setup(node, l);
     else /* an `end` has no readers */
         l->dst.desc = sw_desc_plain(SW_F32, 1, l->src[0]->desc.dim);
+
     return SW_OK;
 }

@@ -32,6 +32,7 @@ int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
 {
     size_t n = (size_t)aliases->graph->count;
     size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, lives = n + 1;
+
     *b = (struct sw_blocks){.aliases = aliases,
                             .order = order,
                             .separate_scratch = separate_scratch,
@@ -40,6 +41,7 @@ int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
                             .last_backward = sw_calloc(lives, sizeof *b->last_backward)};
     if (b->block && b->last_forward && b->last_backward)
         return SW_OK;
+
     sw_blocks_fini(b);
     return sw_err_nomem(err, "the memory plan", most * sizeof *b->block);
 }
@@ -59,6 +61,7 @@ static void add_block(struct sw_blocks *b, size_t bytes, int first, int last, in
     *offset = SW_NO_OFFSET;
     if (bytes == 0)
         return;
+
     b->block[b->count] = (struct sw_block){.bytes = sw_block_bytes(bytes),
                                            .first = first,
                                            .last = last,
@@ -105,6 +108,7 @@ static void read_to_recompute(struct sw_blocks *b, const struct sw_exec_order *s
 {
     const struct sw_net_aliases *a = b->aliases;
     int at = s->back_at[root];
+
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         for (int k = 0; k < a->graph->node[i].src_count; k++)
             raise(&b->last_backward[a->node[a->graph->node[i].src[k]].root], at);
@@ -114,6 +118,7 @@ static void read_to_recompute(struct sw_blocks *b, const struct sw_exec_order *s
 static void find_last_uses(struct sw_blocks *b, const struct sw_exec_order *s)
 {
     const struct sw_net_aliases *a = b->aliases;
+
     for (int i = 0; i < a->graph->count; i++)
         b->last_forward[i] = b->last_backward[i] = -1;
 
@@ -121,15 +126,18 @@ static void find_last_uses(struct sw_blocks *b, const struct sw_exec_order *s)
         const struct sw_net_shape *shape = &a->shapes->node[j];
         const struct sw_layer *l = &shape->layer;
         int own = a->node[j].root;
+
         raise(&b->last_forward[own], until(b, s->forward_at[j]));
         if (shape->has_backward && l->backward_reads_dst)
             raise(&b->last_backward[own], until(b, s->backward_at[j]));
+
         for (int k = 0; k < l->src_count; k++) {
             int root = a->node[a->graph->node[j].src[k]].root;
             raise(&b->last_forward[root], until(b, s->forward_at[j]));
             if (shape->has_backward && (l->backward_reads_src >> k & 1))
                 raise(&b->last_backward[root], until(b, s->backward_at[j]));
         }
+
         if (own == j && s->residency[j] == SW_RECOMPUTED && s->back_at[j] >= 0)
             read_to_recompute(b, s, j);
     }
@@ -138,13 +146,17 @@ static void find_last_uses(struct sw_blocks *b, const struct sw_exec_order *s)
 static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m)
 {
     const struct sw_net_aliases *a = b->aliases;
+
     find_last_uses(b, s);
+
     for (int i = 0; i < a->graph->count; i++) {
         const struct sw_net_shape *shape = &a->shapes->node[i];
         const struct sw_net_alias *alias = &a->node[i];
         struct sw_net_places *places = &m->node[i];
         bool input = shape->layer.type->role == SW_ROLE_INPUT;
+
         places->data = places->data_again = SW_NO_OFFSET;
+
         /* In host memory an input layer's output is the batch itself. */
         if (alias->in_place || (input && a->host_memory))
             continue;
@@ -165,6 +177,7 @@ static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct 
         add_block(b, shape->output_bytes, first, last, &places->data);
         if (back < 0)
             continue;
+
         last = back;
         raise(&last, b->last_backward[i]);
         add_block(b, shape->output_bytes, back, last, &places->data_again);
@@ -177,6 +190,7 @@ static void add_gradient(struct sw_blocks *b, const struct sw_exec_order *s,
     const struct sw_net_aliases *a = b->aliases;
     const struct sw_net_graph *g = a->graph;
     const struct sw_net_alias *alias = &a->node[i];
+
     if (alias->grad_handed)
         m->node[i].last_use = s->backward_at[g->node[i].src[0]];
     if (alias->first_writer < 0 || sw_net_shares_grad(a, i) ||
@@ -197,6 +211,7 @@ static void add_gradient(struct sw_blocks *b, const struct sw_exec_order *s,
         j = g->node[j].src[0];
         raise(&last, until(b, s->backward_at[j]));
     }
+
     /* A bridge_src passes on the gradient of its bridge_dst. */
     if (g->node[j].type == &sw_net_bridge_dst)
         last = s->backward_at[g->node[j].src[0]];
@@ -208,10 +223,13 @@ static void add_gradients(struct sw_blocks *b, const struct sw_exec_order *s,
                           struct sw_net_memory *m)
 {
     const struct sw_net_aliases *a = b->aliases;
+
     for (int i = 0; i < a->graph->count; i++) {
         int back = s->backward_at[i];
+
         m->node[i].grad = SW_NO_OFFSET;
         add_gradient(b, s, m, i);
+
         for (int k = 0; k < a->graph->node[i].src_count; k++)
             add_scratch(b, may_use_scratch(b, i),
                         a->node[i].adds_grad[k]
@@ -231,6 +249,7 @@ static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct
     int now = s->forward_at[i], root = b->aliases->node[i].root;
     int last = until(b, shape->has_backward ? s->backward_at[i] : now);
     int again = s->residency[root] == SW_RECOMPUTED ? s->back_at[root] : -1;
+
     if (again >= 0 && l->repeats_from_saved)
         raise(&last, again);
 
@@ -246,9 +265,11 @@ static void add_recompute_scratch(struct sw_blocks *b, const struct sw_exec_orde
 {
     const struct sw_net_aliases *a = b->aliases;
     size_t most = 0;
+
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         if (a->shapes->node[i].layer.scratch_bytes > most)
             most = a->shapes->node[i].layer.scratch_bytes;
+
     bool recomputes = s->residency[root] == SW_RECOMPUTED && s->back_at[root] >= 0;
     add_scratch(b, b->separate_scratch, recomputes ? most : 0, s->back_at[root],
                 &m->node[root].recompute_scratch);
@@ -268,6 +289,7 @@ static void add_param_asides(struct sw_blocks *b, struct sw_net_memory *m, int i
                              int back)
 {
     const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
+
     for (int k = 0; k < shape->layer.param_count; k++) {
         bool aside = shape->has_backward && (shape->adds_param[k] || sw_net_writes_aside(shape, k));
         add_scratch(b, in_scratch, aside ? sw_desc_bytes(&shape->layer.param[k].layout) : 0, back,
@@ -298,6 +320,7 @@ static void add_private(struct sw_blocks *b, const struct sw_exec_order *s, stru
         add_scratch(b, in_scratch, shape->has_backward ? l->scratch_bytes : 0, back,
                     &places->backward_scratch);
     }
+
     add_block(b, sums, from(b, now), until(b, now), &places->forward_sums);
     add_block(b, shape->has_backward ? sums : 0, from(b, back), until(b, back),
               &places->backward_sums);
@@ -307,6 +330,7 @@ static void add_private(struct sw_blocks *b, const struct sw_exec_order *s, stru
 void sw_blocks_find(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m)
 {
     int over = s->count - 1;
+
     b->count = 0;
     add_data(b, s, m);
     add_gradients(b, s, m);
@@ -332,18 +356,21 @@ static int64_t lowest_place(const struct sw_blocks *p, int b)
 {
     const struct sw_block *new = &p->block[b];
     int64_t at = 0;
+
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < b; i++) {
             const struct sw_block *o = &p->block[i];
             bool meet =
                 o->first <= new->last &&new->first <= o->last && o->in_scratch == new->in_scratch;
+
             if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
                 at = o->at + (int64_t)o->bytes;
                 moved = true;
             }
         }
     }
+
     return at;
 }
 
@@ -352,16 +379,21 @@ static int64_t lowest_place(const struct sw_blocks *p, int b)
 static size_t place_in_order(struct sw_blocks *b, int *top, size_t *scratch_bytes)
 {
     size_t most[2] = {0, 0}; /* of the arena, of the scratch */
+
     *top = 0;
     for (int i = 0; i < b->count; i++) {
         struct sw_block *block = &b->block[i];
+
         block->at = lowest_place(b, i);
+
         size_t end = (size_t)block->at + block->bytes;
         if (end <= most[block->in_scratch])
             continue;
+
         most[block->in_scratch] = end;
         *top = block->in_scratch ? *top : i;
     }
+
     *scratch_bytes = most[1];
     return most[0];
 }
@@ -385,14 +417,18 @@ static void move_to_front(struct sw_blocks *b, int i)
 static size_t most_alive(const struct sw_blocks *b)
 {
     size_t most = 0;
+
     for (int i = 0; i < b->count; i++) {
         size_t live = 0;
+
         for (int j = 0; j < b->count; j++)
             if (!b->block[j].in_scratch && b->block[j].first <= b->block[i].first &&
                 b->block[i].first <= b->block[j].last)
                 live += b->block[j].bytes;
+
         most = live > most ? live : most;
     }
+
     return most;
 }
 
@@ -400,15 +436,20 @@ size_t sw_blocks_place(struct sw_blocks *b, size_t *scratch_bytes)
 {
     size_t least = SIZE_MAX, bound = most_alive(b);
     int top = 0;
+
     qsort(b->block, (size_t)b->count, sizeof *b->block, by_size);
+
     for (int i = 0; i < ORDERS && least > bound; i++) {
         size_t scratch, bytes = place_in_order(b, &top, &scratch);
+
         if (bytes < least) {
             least = bytes;
             *scratch_bytes = scratch;
             take_places(b, bytes);
         }
+
         move_to_front(b, top);
     }
+
     return least;
 }

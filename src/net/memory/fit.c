@@ -49,9 +49,11 @@ enum { MOVES_PER_FEATURE = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
 static double copy_seconds(const struct search *x)
 {
     double bytes = 0;
+
     for (int i = 0; i < x->aliases->graph->count; i++)
         if (x->exec.away_until[i] >= 0)
             bytes += 2 * (double)sw_desc_bytes(&x->aliases->shapes->node[i].layer.dst.desc);
+
     return bytes > 0 ? bytes / x->rates->link_bytes_per_s : 0;
 }
 
@@ -59,17 +61,22 @@ static void judge(struct search *x)
 {
     const struct sw_exec_order *s = &x->exec;
     double live = 0;
+
     sw_exec_order_make(&x->exec, x->rates);
     sw_blocks_find(&x->blocks, s, &x->memory);
     memset(x->live, 0, (size_t)(s->count + 1) * sizeof *x->live);
+
     for (int i = 0; i < x->blocks.count; i++) {
         const struct sw_block *b = &x->blocks.block[i];
         if (b->in_scratch)
             continue;
+
         x->live[b->first] += (double)b->bytes;
         x->live[b->last + 1] -= (double)b->bytes;
     }
+
     x->peak = 0;
+
     x->excess = 0;
     for (int a = 0; a < s->count; a++) {
         live += x->live[a];
@@ -77,9 +84,11 @@ static void judge(struct search *x)
             x->peak = (size_t)live;
             x->peak_op = a;
         }
+
         if (live > (double)x->aim)
             x->excess += live - (double)x->aim;
     }
+
     x->seconds = sw_exec_order_seconds(&x->exec, x->rates) + COPY_COST * copy_seconds(x);
 }
 
@@ -105,12 +114,14 @@ static void set_residency(struct search *x, int root, enum sw_residency residenc
 static void recompute_sources(struct search *x, int root)
 {
     const struct sw_net_aliases *a = x->aliases;
+
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         for (int k = 0; k < a->graph->node[i].src_count; k++) {
             int source = a->node[a->graph->node[i].src[k]].root;
             if (source == root || x->exec.residency[source] != SW_RESIDENT ||
                 !sw_net_can_recompute(a, source) || sw_net_read_in_backward(a, source))
                 continue;
+
             set_residency(x, source, SW_RECOMPUTED);
             recompute_sources(x, source);
         }
@@ -131,13 +142,16 @@ static void add_move(struct search *x, int root, enum sw_residency residency, bo
 static void list_moves(struct search *x)
 {
     const struct sw_net_aliases *a = x->aliases;
+
     for (int i = 0; i < a->graph->count; i++) {
         if (a->node[i].root != i || a->shapes->node[i].absent)
             continue;
+
         if (sw_net_can_recompute(a, i)) {
             add_move(x, i, SW_RECOMPUTED, false);
             add_move(x, i, SW_RECOMPUTED, true);
         }
+
         if (sw_net_can_offload(a, i, x->rates)) {
             add_move(x, i, SW_OFFLOADED, false);
             add_move(x, i, SW_OFFLOADED_LATE, false);
@@ -151,6 +165,7 @@ static void score(struct search *x, struct move *m, double excess, double second
     get_residency(x, x->before);
     apply(x, m);
     judge(x);
+
     double gain = excess - x->excess, cost = x->seconds - seconds;
     m->score = gain > 0 ? gain / (cost > 1e-12 ? cost : 1e-12) : -1;
     put_residency(x, x->before);
@@ -159,9 +174,11 @@ static void score(struct search *x, struct move *m, double excess, double second
 static struct move *best_of(const struct search *x)
 {
     struct move *best = NULL;
+
     for (int i = 0; i < x->move_count; i++)
         if (x->moves[i].score > 0 && (!best || x->moves[i].score > best->score))
             best = &x->moves[i];
+
     return best;
 }
 
@@ -169,15 +186,19 @@ static struct move *best_of(const struct search *x)
 static struct move *find_move(struct search *x)
 {
     double excess = x->excess, seconds = x->seconds;
+
     for (int round = 0; round < 2; round++) {
         struct move *m;
+
         for (struct move *last = NULL; (m = best_of(x)) && m != last; last = m)
             score(x, m, excess, seconds);
         if (m)
             return m;
+
         for (int i = 0; i < x->move_count; i++)
             score(x, &x->moves[i], excess, seconds);
     }
+
     return NULL;
 }
 
@@ -189,14 +210,17 @@ static bool lower(struct search *x)
     judge(x);
     for (int i = 0; i < x->move_count; i++)
         x->moves[i].score = INFINITY; /* unknown */
+
     while (x->excess > 0) {
         const struct move *m = find_move(x);
+
         if (m)
             apply(x, m);
         judge(x);
         if (!m)
             return false;
     }
+
     return true;
 }
 
@@ -205,12 +229,15 @@ static bool change(struct search *x, int root, enum sw_residency residency)
 {
     enum sw_residency old = x->exec.residency[root];
     double seconds = x->seconds;
+
     if (old == residency)
         return false;
+
     set_residency(x, root, residency);
     judge(x);
     if (x->excess <= 0 && x->seconds < seconds)
         return true;
+
     set_residency(x, root, old);
     judge(x);
     return false;
@@ -219,11 +246,13 @@ static bool change(struct search *x, int root, enum sw_residency residency)
 static void polish(struct search *x)
 {
     bool changed = true;
+
     for (int round = 0; round < ROUNDS && changed; round++) {
         changed = false;
         for (int i = 0; i < x->aliases->graph->count; i++)
             if (x->aliases->node[i].root == i && x->exec.residency[i] != SW_RESIDENT)
                 changed = change(x, i, SW_RESIDENT) || changed;
+
         for (int m = 0; m < x->move_count; m++)
             if (!x->moves[m].deep && x->exec.residency[x->moves[m].root] != SW_RESIDENT)
                 changed = change(x, x->moves[m].root, x->moves[m].residency) || changed;
@@ -248,19 +277,25 @@ static size_t place(struct search *x)
 static bool meet(struct search *x, size_t budget)
 {
     keep_all(x);
+
     x->aim = budget;
     for (int i = 0; i < TRIES; i++) {
         if (!lower(x))
             return false;
+
         polish(x);
+
         size_t bytes = place(x);
         if (bytes <= budget)
             return true;
+
         size_t over = bytes - budget;
         if (x->aim <= over)
             return false;
+
         x->aim -= over;
     }
+
     return false;
 }
 
@@ -269,12 +304,15 @@ static bool meet(struct search *x, size_t budget)
 static size_t find_least(struct search *x)
 {
     keep_all(x);
+
     size_t least = place(x);
     get_residency(x, x->best);
+
     for (size_t step = x->peak / 16; step >= x->peak / 1024 && step >= PAGE;) {
         put_residency(x, x->best);
         judge(x);
         x->aim = x->peak > step ? x->peak - step : 0;
+
         bool lowered = lower(x);
         size_t bytes = lowered ? place(x) : SIZE_MAX;
         if (bytes < least) {
@@ -284,6 +322,7 @@ static size_t find_least(struct search *x)
             step /= 4;
         }
     }
+
     put_residency(x, x->best);
     return place(x);
 }
@@ -306,6 +345,7 @@ static int init(struct search *x, const struct sw_net_aliases *aliases,
                 const struct sw_net_rates *rates, struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count + 1;
+
     *x = (struct search){.aliases = aliases,
                          .rates = rates,
                          .live = sw_calloc(8 * n, sizeof *x->live),
@@ -320,6 +360,7 @@ static int init(struct search *x, const struct sw_net_aliases *aliases,
         rc = sw_net_memory_init(&x->memory, aliases->graph->count, err);
     if (rc == SW_OK)
         list_moves(x);
+
     return rc;
 }
 
@@ -329,6 +370,7 @@ static void find_tightest(const struct search *x, struct sw_net_fit *fit)
                                          [SW_EXEC_BACKWARD] = "backward",
                                          [SW_EXEC_RECOMPUTE] = "forward"};
     int a = x->peak_op;
+
     while (x->exec.ops[a].kind > SW_EXEC_RECOMPUTE && a + 1 < x->exec.count)
         a++; /* copies belong to the pass after them */
     fit->layer = x->aliases->graph->node[x->exec.ops[a].node].name;
@@ -342,6 +384,7 @@ int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order 
 {
     struct search x;
     int rc = init(&x, s->aliases, rates, err);
+
     if (rc == SW_OK)
         rc = sw_blocks_init(&x.blocks, s->aliases, order, separate_scratch, err);
     if (rc != SW_OK) {
@@ -355,6 +398,7 @@ int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order 
         find_tightest(&x, fit);
         fit->fits = fit->least_bytes <= budget_bytes;
     }
+
     get_residency(&x, s->residency);
     fini(&x);
     return SW_OK;

@@ -8,10 +8,12 @@
 int sw_net_memory_init(struct sw_net_memory *m, int nodes, struct sw_err *err)
 {
     size_t n = (size_t)nodes + 1;
+
     *m = (struct sw_net_memory){.node = sw_calloc(n, sizeof *m->node),
                                 .written_at = sw_calloc(n, sizeof *m->written_at)};
     if (m->node && m->written_at)
         return SW_OK;
+
     sw_net_memory_fini(m);
     return sw_err_nomem(err, "the memory plan", n * sizeof *m->node);
 }
@@ -27,6 +29,7 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
 {
     const struct sw_block *mine = NULL;
     int first = -1;
+
     for (int i = 0; i < b->count; i++)
         if (b->block[i].offset == &root->data)
             mine = &b->block[i];
@@ -38,6 +41,7 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
         if (meet && o->first > mine->last && (first < 0 || o->first < first))
             first = o->first;
     }
+
     return first;
 }
 
@@ -61,6 +65,7 @@ int sw_net_memory_plan(struct sw_net_memory *m, const struct sw_exec_order *s,
                        struct sw_err *err)
 {
     struct sw_blocks b;
+
     int rc = sw_blocks_init(&b, s->aliases, order, separate_scratch, err);
     if (rc != SW_OK)
         return rc;
@@ -69,5 +74,6 @@ int sw_net_memory_plan(struct sw_net_memory *m, const struct sw_exec_order *s,
     m->arena_bytes = sw_blocks_place(&b, &m->scratch_bytes);
     place_copies(m, s, &b);
     sw_blocks_fini(&b);
+
     return SW_OK;
 }

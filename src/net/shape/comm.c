@@ -25,6 +25,7 @@ static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer
     const struct sw_net_graph_node *node = &s->graph->node[i];
     const struct sw_layer_type *type = node->type;
     const char *reason = type->refuses_factors ? type->refuses_factors(node->conf) : NULL;
+
     if (!type->factors_of)
         return no_factors;
     if (node->is_shared)
@@ -35,6 +36,7 @@ static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer
         return "it is not split by rows, so its gradient has one owner";
     if (sw_net_is_frozen_param(s->graph, node, "weight"))
         return "its weight is frozen";
+
     return type->factors_of(node->conf, &s->node[node->src[0]].layer.dst.desc, f) ? NULL
                                                                                   : no_factors;
 }
@@ -45,7 +47,9 @@ static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_comm
 {
     for (int j = 0; j < i; j++) {
         const struct sw_net_shape *below = &s->node[j];
+
         l->forward_flops_below += below->layer.flops_forward;
+
         l->backward_flops_below += below->has_backward ? below->layer.flops_backward : 0;
         for (int p = 0; p < below->layer.param_count && below->comm == SW_COMM_PS; p++)
             if (!sw_net_is_frozen_param(s->graph, &s->graph->node[j], below->layer.param[p].name))
@@ -60,6 +64,7 @@ static enum sw_comm_way choose(const struct sw_net_shapes *s, const struct sw_ne
                                   .steps = f->rows / args->rows,
                                   .inputs = f->inputs,
                                   .outputs = f->outputs};
+
     count_below(s, i, &l);
     return args->comm.choose(args->comm.user, &l);
 }
@@ -71,16 +76,19 @@ enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_a
     bool own;
     enum sw_comm_way way = sw_net_wanted_comm(node, args, &own);
     struct sw_layer_factors f;
+
     if (node->owned_name || way == SW_COMM_PS || (!own && !has_parameters(node)))
         return SW_COMM_PS;
 
     const char *reason = why_not(s, i, &f);
     if (!reason && way != SW_COMM_AUTO)
         reason = args->comm.refuses[way];
+
     if (reason && own)
         sw_recipe_error(s->graph->recipe, node->section, "comm",
                         "%s cannot exchange factors: %s; use ps, or remove the key",
                         node->type->base.name, reason);
+
     if (args->comm.workers < 2 || !args->training)
         return SW_COMM_PS;
 
@@ -88,8 +96,10 @@ enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_a
         sw_buf_printf(others, "%s%s", others->length ? ", " : "", node->name);
     else if (reason && !own)
         sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", node->name, reason);
+
     if (reason)
         return SW_COMM_PS;
+
     return way == SW_COMM_AUTO ? choose(s, args, i, &f) : way;
 }
 

@@ -14,14 +14,17 @@ static int owner_of(const struct sw_net_sharding *sharding, int i)
 static int number_params(struct sw_net_shapes *s, struct sw_err *err)
 {
     int params = 0;
+
     for (int i = 0; i < s->graph->count; i++)
         params += s->node[i].layer.param_count;
     s->params = sw_calloc((size_t)params + 1, sizeof *s->params);
     if (!s->params)
         return sw_err_nomem(err, "the parameters", (size_t)params * sizeof *s->params);
+
     for (int i = 0; i < s->graph->count; i++) {
         struct sw_net_shape *node = &s->node[i];
         struct sw_layer *l = &node->layer;
+
         node->first_param = s->param_count;
         for (int k = 0; k < l->param_count; k++) {
             int root = sw_net_root_param(s, i, l->param[k].name);
@@ -29,6 +32,7 @@ static int number_params(struct sw_net_shapes *s, struct sw_err *err)
                                   : sw_format("%s", s->params[root].name);
             if (!name)
                 return sw_err_nomem(err, "a parameter's name", 0);
+
             s->params[s->param_count++] = (struct sw_net_param){.layer = i,
                                                                 .index = k,
                                                                 .owner = owner_of(s->sharding, i),
@@ -37,6 +41,7 @@ static int number_params(struct sw_net_shapes *s, struct sw_err *err)
                                                                 .root = root};
         }
     }
+
     sw_net_order_writers(s);
     return SW_OK;
 }
@@ -52,10 +57,12 @@ static void number_later_steps(struct sw_net_shapes *s)
 {
     for (int i = 0; i < s->graph->count; i++) {
         const struct sw_net_graph_node *node = &s->graph->node[i];
+
         for (int r = 0; r < s->result_count && sw_net_is_later_step(node); r++) {
             const struct sw_net_graph_node *first = &s->graph->node[s->results[r].layer];
             if (first->section != node->section || first->type != node->type)
                 continue;
+
             s->node[i].result = r;
             s->node[i].first_pair = s->pair_count;
             s->pair_count += pairs_of(&s->node[i].layer);
@@ -68,13 +75,16 @@ static int number_results(struct sw_net_shapes *s, struct sw_err *err)
     s->results = sw_calloc((size_t)s->graph->count, sizeof *s->results);
     if (!s->results)
         return sw_err_nomem(err, "the results", (size_t)s->graph->count * sizeof *s->results);
+
     for (int i = 0; i < s->graph->count; i++) {
         struct sw_net_shape *node = &s->node[i];
         bool loss = sw_net_is_loss(&s->graph->node[i]);
+
         node->result = -1;
         if ((!loss && node->layer.type->role != SW_ROLE_METRIC) ||
             sw_net_is_later_step(&s->graph->node[i]))
             continue;
+
         int pairs = pairs_of(&node->layer);
         node->result = s->result_count;
         node->first_pair = s->pair_count;
@@ -82,6 +92,7 @@ static int number_results(struct sw_net_shapes *s, struct sw_err *err)
             .layer = i, .loss = loss, .first = s->pair_count, .count = pairs};
         s->pair_count += pairs;
     }
+
     s->shown_pairs = s->pair_count;
     number_later_steps(s);
     return SW_OK;
@@ -90,21 +101,26 @@ static int number_results(struct sw_net_shapes *s, struct sw_err *err)
 static int number_states(struct sw_net_shapes *s, struct sw_err *err)
 {
     int states = 0;
+
     for (int i = 0; i < s->graph->count; i++)
         states += s->node[i].layer.keep_count;
     s->states = sw_calloc((size_t)states + 1, sizeof *s->states);
     if (!s->states)
         return sw_err_nomem(err, "the layers' buffers", (size_t)states * sizeof *s->states);
+
     for (int i = 0; i < s->graph->count; i++) {
         const struct sw_layer *l = &s->node[i].layer;
+
         for (int k = 0; k < l->keep_count; k++) {
             char *name = sw_format("%s.%s", l->home, l->keeps[k].name);
             if (!name)
                 return sw_err_nomem(err, "a buffer's name", 0);
+
             s->states[s->state_count++] =
                 (struct sw_net_state){.layer = i, .index = k, .name = name};
         }
     }
+
     return SW_OK;
 }
 
@@ -119,11 +135,13 @@ static void find_sums(struct sw_net_shapes *s)
 int sw_net_number(struct sw_net_shapes *s, struct sw_err *err)
 {
     int rc = number_params(s, err);
+
     if (rc == SW_OK)
         rc = number_results(s, err);
     if (rc == SW_OK)
         rc = number_states(s, err);
     if (rc == SW_OK)
         find_sums(s);
+
     return rc;
 }

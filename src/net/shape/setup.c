@@ -29,6 +29,7 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
 {
     const struct setup *u = user;
     const struct sw_net_shapes *sharing = u->sharing;
+
     if (sw_net_share_of(&u->g->node[u->at], param))
         return sw_net_shared_layout(u->s, u->at, param);
 
@@ -37,10 +38,12 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     if (i < 0 || (!sw_net_shard_is_in_rows(u->sharding, u->at) &&
                   sharing->sharding->worker != u->args->worker))
         return NULL;
+
     const struct sw_layer *other = &sharing->node[i].layer;
     for (int p = 0; p < other->param_count; p++)
         if (sw_str_eq(other->param[p].name, param))
             return &other->param[p].layout;
+
     return NULL;
 }
 
@@ -56,6 +59,7 @@ static void find_paths_to_losses(struct sw_net_shapes *s)
 {
     for (int i = s->graph->count - 1; i >= 0; i--) {
         const struct sw_net_graph_node *node = &s->graph->node[i];
+
         s->node[i].leads_to_loss |= sw_net_is_loss(node);
         for (int k = 0; s->node[i].leads_to_loss && k < node->src_count; k++)
             if (!is_target(node, k))
@@ -70,6 +74,7 @@ static void find_fused(struct sw_net_shapes *s)
         const struct sw_net_graph_node *node = &s->graph->node[i];
         if (!node->type->is_relu || !node->type->is_relu(node->conf))
             continue;
+
         const struct sw_net_graph_node *source = &s->graph->node[node->src[0]];
         if (source->type->can_fuse_relu && source->readers == 1)
             s->node[node->src[0]].fuse_relu = s->node[i].fused = true;
@@ -80,9 +85,11 @@ static uint32_t wanted_gradients(const struct setup *u, int i)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
     uint32_t mask = 0;
+
     for (int k = 0; u->args->training && u->s->node[i].leads_to_loss && k < node->src_count; k++)
         if (u->s->node[node->src[k]].needs_grad && !is_target(node, k))
             mask |= 1u << k;
+
     return mask;
 }
 
@@ -90,6 +97,7 @@ static uint32_t wanted_gradients(const struct setup *u, int i)
 static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err *err)
 {
     char a[128], b[128];
+
     for (int p = 0; p < l->param_count; p++) {
         const struct sw_desc *other = find_layout(u, l, l->param[p].name);
         if (other && !sw_desc_equal(other, &l->param[p].layout))
@@ -99,6 +107,7 @@ static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err
                               l->param[p].name, sw_desc_text(&l->param[p].layout, a),
                               sw_desc_text(other, b));
     }
+
     return SW_OK;
 }
 
@@ -106,6 +115,7 @@ static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err
 static void find_frozen(const struct sw_net_graph *g, struct sw_net_shape *shape, int i)
 {
     const struct sw_layer *l = &shape->layer;
+
     shape->trains = false;
     for (int k = 0; k < l->param_count; k++) {
         shape->frozen[k] = sw_net_is_frozen_param(g, &g->node[i], l->param[k].name);
@@ -118,6 +128,7 @@ static void find_backward(const struct setup *u, int i, uint32_t wants)
     const struct sw_net_graph_node *node = &u->g->node[i];
     struct sw_net_shape *shape = &u->s->node[i];
     struct sw_layer *l = &shape->layer;
+
     find_frozen(u->g, shape, i);
     shape->has_backward =
         u->args->training && shape->leads_to_loss && (shape->trains || wants != 0);
@@ -129,11 +140,13 @@ static void find_backward(const struct setup *u, int i, uint32_t wants)
     shape->has_backward = shape->needs_grad = true;
     if (sw_layer_energy(l) != SW_ENERGY_HIDDEN)
         return;
+
     int below = node->src[0];
     for (; sw_net_is_bridge(&u->g->node[below]); below = u->g->node[below].src[0]) {
         u->s->node[below].chain_link = true;
         u->s->node[below].layer.chain_steps = l->chain_steps;
     }
+
     u->s->node[below].layer.chain_steps = l->chain_steps;
 }
 
@@ -141,11 +154,13 @@ static void find_backward(const struct setup *u, int i, uint32_t wants)
 static const struct sw_layer *loss_below(const struct setup *u, int i)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
+
     for (int k = 0; u->s->node[i].leads_to_loss && k < node->src_count; k++) {
         const struct sw_net_shape *source = &u->s->node[node->src[k]];
         if (source->has_backward && source->layer.type->role == SW_ROLE_LOSS && !is_target(node, k))
             return &source->layer;
     }
+
     return NULL;
 }
 
@@ -159,17 +174,20 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
             err, SW_ERR_INVALID,
             "no loss depends on it, so its parameters would never be trained: connect it to a loss "
             "(the targets of a loss get no gradient), or set include = eval");
+
     const struct sw_layer *loss = loss_below(u, i);
     if (loss)
         return sw_err_set(err, SW_ERR_INVALID,
                           "it reads %s and leads to a loss, but no gradient flows through a loss: "
                           "read the source of %s instead",
                           loss->name, loss->name);
+
     if (shape->has_backward && !l->type->backward)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has no gradient, but a loss depends on it and its sources have "
                           "parameters",
                           l->type->base.name);
+
     return SW_OK;
 }
 
@@ -178,6 +196,7 @@ static int64_t whole_columns(const struct setup *u, int i)
 {
     const struct sw_net_shard *shard = &u->sharding->node[i];
     const struct sw_layer *l = &u->s->node[i].layer;
+
     if (shard->spread.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
     if (sw_net_is_bridge(&u->g->node[i]))
@@ -186,6 +205,7 @@ static int64_t whole_columns(const struct setup *u, int i)
         return l->whole_columns;
     if (shard->joins)
         return shard->known_columns;
+
     return u->s->node[u->g->node[i].src[0]].columns;
 }
 
@@ -194,6 +214,7 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
     const struct sw_net_sharding *sharding = u->sharding;
     const struct sw_net_graph_node *node = &u->g->node[i];
     const struct sw_spread *spread = &sharding->node[i].spread;
+
     setup->parts = 1;
     setup->whole_batch = spread->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
     if (node->src_count == 0)
@@ -202,10 +223,12 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
     const struct sw_spread *source = &sharding->node[node->src[0]].spread;
     setup->sums = spread->dist == SW_DIST_SUMS;
     setup->first_term = sharding->worker == 0;
+
     if (spread->dist == SW_DIST_COLUMNS && node->type->split == SW_SPLIT_OUTPUTS) {
         setup->part = sharding->worker;
         setup->parts = sharding->workers;
     }
+
     if (source->dist == SW_DIST_COLUMNS) {
         setup->channels = u->s->node[node->src[0]].columns;
         setup->first_channel =
@@ -219,20 +242,24 @@ static int check_step(const struct sw_net_graph_node *node, const struct sw_laye
 {
     const struct sw_desc *d = &l->dst.desc;
     char text[128];
+
     if (l->keep_count > 0)
         return sw_err_set(err, SW_ERR_INVALID,
                           "unroll = %d: %s keeps running statistics, which steps cannot share",
                           node->steps, l->type->base.name);
+
     if (l->phases.backward > 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "unroll = %d: the number of labels that count is not known for all steps "
                           "at once: remove unroll, and the layer reads the steps as a sequence",
                           node->steps);
+
     if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
         return sw_err_set(
             err, SW_ERR_INVALID,
             "its output is %s, but the layers that read its previous step expect %lld features",
             sw_desc_text(d, text), (long long)node->width);
+
     return SW_OK;
 }
 
@@ -259,6 +286,7 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
                                    .layout = find_layout,
                                    .field = find_field,
                                    .user = u};
+
     place_columns(u, i, &setup);
     return setup;
 }
@@ -288,9 +316,11 @@ static int setup_bridge(struct setup *u, int i, const struct sw_layer_setup *set
                                         .to = sharding->node[i].to,
                                         .group_rows = u->args->group_rows,
                                         .borrowed = is_borrowed(u->s, source)};
+
     int rc = sw_bridge_setup(&shape->layer, &args, setup, err);
     if (rc != SW_OK)
         return rc;
+
     u->s->connections += !upper;
     shape->handed = upper && sw_bridge_can_look_there(&shape->layer);
     return SW_OK;
@@ -301,6 +331,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
     const struct sw_net_graph_node *node = &u->g->node[i];
     struct sw_layer *l = &u->s->node[i].layer;
     bool in_rows = sw_net_shard_is_in_rows(u->sharding, i);
+
     if (l->type->state_bytes) {
         l->state = sw_calloc(1, l->type->state_bytes);
         if (!l->state)
@@ -312,6 +343,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
         return setup_bridge(u, i, setup, err);
     if (sw_net_connects_steps(node))
         return sw_net_steps_setup(node, l, in_rows ? u->args->rows : u->args->group_rows, err);
+
     return l->type->setup(l, setup, err);
 }
 
@@ -330,6 +362,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     struct sw_layer *l = &shape->layer;
     bool elsewhere = sw_net_shard_is_elsewhere(u->sharding, i);
     uint32_t wants = wanted_gradients(u, i);
+
     u->at = i;
     shape->comm = sw_net_find_comm(u->s, u->args, i, &u->others);
 
@@ -354,6 +387,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     shape->output_bytes = elsewhere ? 0 : sw_desc_bytes(&l->dst.desc);
     if (shape->absent)
         drop_absent(l);
+
     return SW_OK;
 }
 
@@ -361,26 +395,32 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
 static int report(const struct sw_net_graph *g, int i, int rc, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &g->node[i];
+
     if (rc != SW_ERR_INVALID)
         return sw_err_prefix(err, rc, "layer %s", node->name);
+
     if (sw_net_is_later_step(node))
         sw_recipe_error(g->recipe, node->section, NULL, "step %d: %s", node->step, err->text);
     else
         sw_recipe_error(g->recipe, node->section, NULL, "%s", err->text);
+
     return sw_recipe_verdict(g->recipe, err);
 }
 
 static int setup_nodes(struct setup *u, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < u->g->count && rc == SW_OK; i++) {
         rc = sw_stop_check(err);
         if (rc != SW_OK)
             break;
+
         rc = setup_node(u, i, err);
         if (rc != SW_OK)
             rc = report(u->g, i, rc, err);
     }
+
     sw_net_end_comm(u->s, &u->others);
     return rc == SW_OK ? sw_recipe_verdict(u->g->recipe, err) : rc;
 }
@@ -391,6 +431,7 @@ static int make_layers(struct sw_net_shapes *s, struct sw_err *err)
 {
     const struct sw_net_graph *g = s->graph;
     size_t n = (size_t)g->count + 1;
+
     s->node = sw_calloc(n, sizeof *s->node);
     if (!s->node)
         return sw_err_nomem(err, "the layers", n * sizeof *s->node);
@@ -401,6 +442,7 @@ static int make_layers(struct sw_net_shapes *s, struct sw_err *err)
         for (int k = 0; k < l->src_count; k++)
             l->src[k] = &s->node[g->node[i].src[k]].layer.dst;
     }
+
     return SW_OK;
 }
 
@@ -410,7 +452,9 @@ int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_graph *graph
                        struct sw_err *err)
 {
     struct setup u = {graph, sharding, branches, args, sharing, s, {0}, 0};
+
     *s = (struct sw_net_shapes){.graph = graph, .sharding = sharding};
+
     int rc = make_layers(s, err);
     if (rc != SW_OK)
         return rc;
@@ -418,6 +462,7 @@ int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_graph *graph
     find_paths_to_losses(s);
     find_fused(s);
     rc = setup_nodes(&u, err);
+
     return rc == SW_OK ? sw_net_number(s, err) : rc;
 }
 
@@ -435,6 +480,7 @@ void sw_net_shapes_fini(struct sw_net_shapes *s)
         if (s->node[i].set_up)
             sw_layer_teardown(&s->node[i].layer);
     }
+
     for (int i = 0; i < s->param_count; i++)
         sw_free((char *)(uintptr_t)s->params[i].name);
     for (int i = 0; i < s->state_count; i++)

@@ -51,6 +51,7 @@ static void need(struct insertion *in, int i, struct sw_spread to)
     struct sw_spread from = in->s->node[i].spread;
     if (sw_spread_equal(from, to))
         return;
+
     in->needed[i * in->ways + way_of(in, to)] = true;
     if (!sw_spread_equal(start_of(in, i, to), from))
         need(in, i, start_of(in, i, to));
@@ -61,10 +62,12 @@ static void need(struct insertion *in, int i, struct sw_spread to)
 static void find_ways(struct insertion *in)
 {
     const struct sw_net_graph *g = in->g;
+
     for (int d = 0; d < SW_DIST_ONE; d++)
         add_way(in, (struct sw_spread){.dist = (enum sw_dist)d});
     for (int w = 0; w < in->s->workers; w++)
         add_way(in, (struct sw_spread){.dist = SW_DIST_ONE, .at = w});
+
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
             add_way(in, sw_net_source_spread(in->s, g, i, k));
@@ -74,9 +77,11 @@ static int count_connections(struct insertion *in)
 {
     const struct sw_net_graph *g = in->g;
     int count = 0;
+
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
             need(in, g->node[i].src[k], sw_net_source_spread(in->s, g, i, k));
+
     for (int i = 0; i < g->count * in->ways; i++)
         count += in->needed[i];
     return count;
@@ -96,12 +101,14 @@ static int add_end(struct insertion *in, int i, int way, bool dst, struct sw_err
     const struct sw_net_graph_node *old = &in->g->node[i];
     struct sw_spread to = in->way[way], from = start_of(in, i, to);
     char number[48] = "";
+
     if (to.at > 0)
         snprintf(number, sizeof number, "%d", to.at);
     else if (to.groups > 0)
         snprintf(number, sizeof number, "/%lld", (long long)to.groups);
     else if (to.whole > 0)
         snprintf(number, sizeof number, "%+lld/%lld", (long long)to.first, (long long)to.whole);
+
     char *name = sw_format("%s%c%s%s", old->name, dst ? ':' : '>', sw_dist_name(to.dist), number);
     if (!name)
         return sw_err_nomem(err, "a connection's name", 0);
@@ -119,6 +126,7 @@ static int add_end(struct insertion *in, int i, int way, bool dst, struct sw_err
     in->shards[in->count] =
         (struct sw_net_shard){.spread = dst ? to : from, .from = from, .to = to};
     in->connection[i * in->ways + way] = in->count++;
+
     return SW_OK;
 }
 
@@ -132,20 +140,26 @@ static int add_connection(struct insertion *in, int i, int way, struct sw_err *e
 static int rebuild(struct insertion *in, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < in->g->count && rc == SW_OK; i++) {
         struct sw_net_graph_node *node = &in->nodes[in->count];
+
         *node = in->g->node[i];
+
         in->shards[in->count] = in->s->node[i];
         for (int k = 0; k < node->src_count; k++)
             node->src[k] =
                 place_of(in, in->g->node[i].src[k], sw_net_source_spread(in->s, in->g, i, k));
+
         for (int k = 0; k < node->share_count; k++)
             node->share[k].root = in->moved[node->share[k].root];
+
         in->moved[i] = in->count++;
         for (int way = 0; way < in->ways && rc == SW_OK; way++)
             if (in->needed[i * in->ways + way])
                 rc = add_connection(in, i, way, err);
     }
+
     return rc;
 }
 
@@ -196,12 +210,15 @@ static void rank_layers(struct order *o)
         for (int i = 0; i < o->g->count; i++) {
             if (o->level[i] != level)
                 continue;
+
             found++;
             if (sw_net_is_bridge(&o->g->node[i]))
                 continue;
+
             o->rank[i] = o->layers;
             o->ranking[o->layers++] = i;
         }
+
     /* Bridges may read bridges, so go from the last to the first. */
     for (int i = o->g->count - 1; i >= 0; i--)
         for (int k = 0; k < o->g->node[i].src_count; k++) {
@@ -222,6 +239,7 @@ static void place_node(struct order *o, int i)
                 (next < 0 || o->rank[j] < o->rank[next]))
                 next = j;
         }
+
         if (next < 0)
             return;
     }
@@ -231,10 +249,12 @@ static void place_node(struct order *o, int i)
 static void place_sources(struct order *o, int i)
 {
     const struct sw_net_graph_node *node = &o->g->node[i];
+
     for (int k = 0; k < node->src_count; k++) {
         int dst = node->src[k];
         if (!is_dst(&o->g->node[dst]) || o->place[dst] >= 0)
             continue;
+
         place_sources(o, o->g->node[dst].src[0]);
         place_node(o, dst);
     }
@@ -258,8 +278,10 @@ static int order(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_er
         o.place[i] = -1;
         o.rank[i] = INT_MAX;
     }
+
     find_levels(&o);
     rank_layers(&o);
+
     for (int i = 0; i < o.layers; i++) {
         place_sources(&o, o.ranking[i]);
         place_node(&o, o.ranking[i]);
@@ -271,6 +293,7 @@ static int order(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_er
     s->node = shards;
     sw_net_graph_reorder(g, o.place, nodes);
     sw_free(memory);
+
     return SW_OK;
 }
 
@@ -280,13 +303,16 @@ static int insert(struct insertion *in, struct sw_net_sharding *s, struct sw_net
                   struct sw_err *err)
 {
     size_t n = (size_t)g->count + 1 + 2 * (size_t)more;
+
     in->nodes = sw_calloc(n, sizeof *in->nodes);
     in->shards = sw_calloc(n, sizeof *in->shards);
+
     int rc = in->nodes && in->shards ? rebuild(in, err) : sw_err_nomem(err, "connections", n);
     if (rc != SW_OK) {
         for (int i = 0; i < in->count; i++)
             if (sw_net_is_bridge(&in->nodes[i]))
                 sw_free(in->nodes[i].owned_name);
+
         sw_free(in->nodes);
         sw_free(in->shards);
         return rc;
@@ -297,14 +323,17 @@ static int insert(struct insertion *in, struct sw_net_sharding *s, struct sw_net
     g->node = in->nodes;
     g->count = in->count;
     s->node = in->shards;
+
     return order(s, g, err);
 }
 
 int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_err *err)
 {
     size_t n = (size_t)g->count + 1, ways = SW_DISTS + (size_t)s->workers + 1;
+
     for (int i = 0; i < g->count; i++)
         ways += (size_t)g->node[i].src_count;
+
     struct insertion in = {.g = g, .s = s, .way = sw_calloc(ways, sizeof *in.way)};
     if (!in.way)
         return sw_err_nomem(err, "connections", ways * sizeof *in.way);
@@ -314,6 +343,7 @@ int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_
     in.needed = sw_calloc(n * ways, sizeof(bool));
     in.moved = sw_calloc(n, sizeof(int));
     in.connection = sw_calloc(n * ways, sizeof(int));
+
     int rc = in.needed && in.moved && in.connection ? SW_OK : sw_err_nomem(err, "connections", n);
     int more = rc == SW_OK ? count_connections(&in) : 0;
     if (more > 0)
@@ -324,5 +354,6 @@ int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_
     sw_free(in.needed);
     sw_free(in.moved);
     sw_free(in.connection);
+
     return rc;
 }

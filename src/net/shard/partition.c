@@ -49,10 +49,12 @@ bool sw_spread_equal(struct sw_spread a, struct sw_spread b)
 const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to)
 {
     const struct sw_movement_cell *cell = &cells[from.dist][to.dist];
+
     if (from.dist == SW_DIST_ONE && to.dist == SW_DIST_ONE && from.at != to.at)
         return &bridge;
     if (from.dist == SW_DIST_COLUMNS && to.dist == SW_DIST_COLUMNS && !sw_spread_equal(from, to))
         return &shift;
+
     return cell->forward ? cell : NULL;
 }
 
@@ -95,6 +97,7 @@ static void part_of_groups(int64_t columns, int64_t groups, int workers, int i, 
 struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns, int workers, int i)
 {
     struct sw_rect r = {.rows = rows, .columns = columns};
+
     if (s.dist == SW_DIST_ROWS)
         sw_part(rows, workers, i, &r.row, &r.rows);
     else if (s.dist == SW_DIST_COLUMNS && s.whole)
@@ -105,6 +108,7 @@ struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns,
         sw_part(columns, workers, i, &r.column, &r.columns);
     else if (s.dist == SW_DIST_ONE && i != s.at)
         r = (struct sw_rect){0};
+
     return r;
 }
 

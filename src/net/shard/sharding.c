@@ -7,6 +7,7 @@ int sw_net_sharding_init(struct sw_net_sharding *s, struct sw_net_graph *g,
                          const struct sw_net_args *args, bool alone, struct sw_err *err)
 {
     size_t n = (size_t)g->count + 1;
+
     *s = (struct sw_net_sharding){
         .workers = args->workers, .worker = args->worker, .node = sw_calloc(n, sizeof *s->node)};
     if (!s->node)

@@ -37,6 +37,7 @@ static const char *why_not_data(const struct spreading *x, const struct sw_net_g
     const struct sw_net_graph_node *source = &x->g->node[node->src[0]];
     if (source->type->role != SW_ROLE_INPUT)
         return NULL;
+
     const struct sw_layer l = sw_net_graph_layer(x->g, node->src[0]);
     const struct sw_desc *data = sw_net_args_field(x->args, sw_layer_input_field(&l));
     return data ? node->type->refuses_data(data) : NULL;
@@ -54,6 +55,7 @@ static bool is_lent(const struct spreading *x, const struct sw_net_graph_node *n
             if (b->sources == src->count && sw_str_eq(src->items[b->src], node->home))
                 return true;
     }
+
     return false;
 }
 
@@ -61,6 +63,7 @@ static bool is_lent(const struct spreading *x, const struct sw_net_graph_node *n
 static const char *why_not(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     const struct sw_layer_type *type = node->type;
+
     if (node->is_shared)
         return shares_parameters;
     if (type->split == SW_SPLIT_NONE)
@@ -72,6 +75,7 @@ static const char *why_not(const struct spreading *x, const struct sw_net_graph_
     if (type->energy && is_lent(x, node))
         return "a reconstruction or a metric needs its whole weight; remove those layers, and use "
                "eval";
+
     const char *reason =
         type->refuses_split ? type->refuses_split(node->conf, x->args->workers) : NULL;
     return !reason && type->refuses_data ? why_not_data(x, node) : reason;
@@ -91,9 +95,11 @@ static const char *why_source_not(const struct spreading *x, const struct sw_net
 {
     bool by_columns =
         p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(node));
+
     for (int k = 0; k < node->src_count && by_columns && !shard_of(x, node)->joins; k++)
         if (x->s->node[node->src[k]].rows_only)
             return "its source cannot be split by columns";
+
     return NULL;
 }
 
@@ -101,10 +107,12 @@ static const char *why_source_not(const struct spreading *x, const struct sw_net
 static bool is_rows_only(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     bool any = false;
+
     if (why_not(x, node) && !node->type->keeps_columns)
         return true;
     if (node->type->split == SW_SPLIT_OUTPUTS || (shard_of(x, node)->joins && !why_not(x, node)))
         return false;
+
     for (int k = 0; k < node->src_count; k++)
         any = any || x->s->node[node->src[k]].rows_only;
     return any;
@@ -114,10 +122,12 @@ static bool is_rows_only(const struct spreading *x, const struct sw_net_graph_no
 static const char *why_not_inputs(const struct sw_net_graph_node *node)
 {
     const struct sw_layer_type *type = node->type;
+
     if (node->is_shared)
         return shares_parameters;
     if (!type->splits_inputs)
         return "its output is not a sum over parts of its inputs";
+
     return type->refuses_inputs ? type->refuses_inputs(node->conf) : NULL;
 }
 
@@ -125,6 +135,7 @@ static const char *why_not_inputs(const struct sw_net_graph_node *node)
 static const char *why_not_one(const struct sw_net_graph_node *node)
 {
     enum sw_layer_role role = node->type->role;
+
     return node->chain              ? "a Gibbs chain runs over rows"
            : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
            : role == SW_ROLE_OUTPUT ? "every worker writes its own rows"
@@ -144,6 +155,7 @@ static const char *why_not_way(const struct spreading *x, const struct sw_net_gr
     case SW_PARTITION_ROWS:
         break;
     }
+
     return NULL;
 }
 
@@ -152,6 +164,7 @@ static struct sw_spread spread_at(const struct spreading *x, const struct sw_net
 {
     const struct sw_layer_conf *conf = node->section->common;
     const char *reason = why_not_one(node), *type = node->type->base.name;
+
     if (sw_net_is_later_step(node) || sw_net_connects_steps(node))
         ; /* the first step reports it */
     else if (reason)
@@ -168,6 +181,7 @@ static struct sw_spread spread_at(const struct spreading *x, const struct sw_net
                         "below %d, or cluster.workers_per_group = %lld",
                         (long long)conf->location, x->args->workers, x->args->workers,
                         (long long)conf->location + 1);
+
     return x->args->workers > 1 ? (struct sw_spread){.dist = SW_DIST_ONE, .at = (int)conf->location}
                                 : (struct sw_spread){.dist = SW_DIST_ROWS};
 }
@@ -181,11 +195,14 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
     bool own;
     enum sw_partition p = wanted(x, node, &own);
     const struct sw_layer_type *type = node->type;
+
     if (sw_net_connects_steps(node) && p != SW_PARTITION_NONE)
         p = SW_PARTITION_ROWS;
+
     const char *reason = why_not_way(x, node, p);
     if (!reason && !own)
         reason = why_source_not(x, node, p);
+
     bool refused = reason != NULL;
     if (sw_net_connects_steps(node) || sw_net_is_later_step(node))
         ; /* the layer's first step reports it */
@@ -195,6 +212,7 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
                         type->base.name, reason, why_not_one(node) ? "" : " or none");
     else if (refused && x->args->workers > 1 && type->role != SW_ROLE_INPUT)
         sw_buf_printf(&x->s->notes, "layer %s is split by rows: %s\n", node->home, reason);
+
     return refused || x->args->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
@@ -205,9 +223,11 @@ static int64_t columns_by_type(const struct sw_net_sharding *s, const struct sw_
 {
     const struct sw_net_graph_node *node = &g->node[i];
     int64_t src[SW_LAYER_SRCS];
+
     memset(begin, 0, SW_LAYER_SRCS * sizeof *begin);
     for (int k = 0; k < node->src_count; k++)
         src[k] = s->node[node->src[k]].known_columns;
+
     return node->type->columns(node->conf, src, node->src_count, begin);
 }
 
@@ -217,13 +237,16 @@ static int64_t columns_of(const struct spreading *x, int i)
     const struct sw_net_graph_node *node = &x->g->node[i];
     const struct sw_layer_type *type = node->type;
     int64_t begin[SW_LAYER_SRCS];
+
     if (type->columns)
         return columns_by_type(x->s, x->g, i, begin);
+
     if (type->role == SW_ROLE_INPUT) {
         const struct sw_layer l = sw_net_graph_layer(x->g, i);
         const struct sw_desc *d = sw_net_args_field(x->args, sw_layer_input_field(&l));
         return !d ? 0 : d->ndim > 1 ? d->dim[1] : 1;
     }
+
     return node->src_count > 0 && (type->split == SW_SPLIT_ELEMENTWISE || type->keeps_columns)
                ? x->s->node[node->src[0]].known_columns
                : 0;
@@ -246,10 +269,12 @@ struct sw_spread sw_net_source_spread(const struct sw_net_sharding *s, const str
         part.first = begin[source];
         return part;
     }
+
     if (shard->spread.dist == SW_DIST_COLUMNS && !reads_columns(&g->node[i]))
         return (struct sw_spread){.dist = SW_DIST_FULL};
     if (shard->spread.dist == SW_DIST_SUMS)
         return (struct sw_spread){.dist = SW_DIST_COLUMNS};
+
     return shard->spread;
 }
 
@@ -260,6 +285,7 @@ static int64_t groups_of(const struct spreading *x, const struct sw_net_graph_no
     const struct sw_layer_type *type = node->type;
     if (type->split == SW_SPLIT_ELEMENTWISE)
         return shard_of(x, node)->joins ? 0 : x->s->node[node->src[0]].spread.groups;
+
     int64_t groups = type->groups ? type->groups(node->conf) : 1;
     return groups > 1 && groups % x->args->workers ? groups : 0;
 }
@@ -271,8 +297,10 @@ static void check_homes(const struct spreading *x, const struct sw_net_graph_nod
     for (int k = 0; k < node->share_count; k++) {
         const struct sw_net_graph_node *root = &x->g->node[node->share[k].root];
         bool located = sw_section_is_set(node->section, "location");
+
         if (sw_spread_equal(shard_of(x, node)->spread, shard_of(x, root)->spread))
             continue;
+
         sw_recipe_error(x->g->recipe, node->section, located ? "location" : NULL,
                         "it shares %s with layer %s, which is on another worker: give both the "
                         "same location, or split both by rows",
@@ -284,9 +312,11 @@ int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struc
                   bool alone, struct sw_err *err)
 {
     const struct spreading x = {s, g, args, alone};
+
     for (int i = 0; i < g->count; i++) {
         const struct sw_net_graph_node *node = &g->node[i];
         struct sw_net_shard *shard = &s->node[i];
+
         find_columns(&x, i);
         shard->rows_only = is_rows_only(&x, node);
         shard->spread = sw_section_is_set(node->section, "location")
@@ -297,5 +327,6 @@ int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struc
         shard->from = shard->spread;
         check_homes(&x, node);
     }
+
     return sw_recipe_verdict(g->recipe, err);
 }

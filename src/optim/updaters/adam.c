@@ -37,6 +37,7 @@ const char *const sw_adam_slot_names[] = {"mean", "mean_square", NULL};
 struct sw_adam sw_adam_constants(const struct sw_adam_conf *c, const struct sw_update_args *a)
 {
     double t = (double)a->step + 1;
+
     return (struct sw_adam){.lr = a->lr,
                             .decay = a->weight_decay,
                             .beta1 = (float)c->beta1,

@@ -47,6 +47,7 @@ static void apply(const void *conf, const struct sw_update_args *a)
     struct sw_sgd k = {.lr = (float)((double)a->lr * ratio),
                        .decay = a->weight_decay,
                        .momentum = (float)c->momentum};
+
     sw_update_blocks(a, &formula, &k);
     if (a->order)
         a->order->trust = c->trust;
