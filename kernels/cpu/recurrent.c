@@ -149,7 +149,7 @@ void sw_kernel_cell_back(const struct sw_kernel_cell_back *k)
 
 static void initial_state_arrays(const void *args, struct sw_op_arrays *out)
 {
-    const struct sw_carry_args *a = args;
+    const struct sw_initial_state_args *a = args;
     SW_ARRAY_OR_NULL(out, a, from, sw_op_floats(a->n));
     SW_ARRAY(out, a, step, sizeof *a->step);
     SW_ARRAY(out, a, to, sw_op_floats(a->n));
@@ -157,7 +157,7 @@ static void initial_state_arrays(const void *args, struct sw_op_arrays *out)
 
 static int initial_state(const struct sw_host_launch *l, const void *args)
 {
-    const struct sw_carry_args *a = args;
+    const struct sw_initial_state_args *a = args;
     const int64_t bytes = a->n * (int64_t)sizeof(float);
 
     if (a->from && !a->step->sequences_begin)
@@ -168,5 +168,5 @@ static int initial_state(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-const struct sw_op sw_op_carry_on = {"initial_state", sizeof(struct sw_carry_args),
-                                     initial_state_arrays, initial_state};
+const struct sw_op sw_op_initial_state = {"initial_state", sizeof(struct sw_initial_state_args),
+                                          initial_state_arrays, initial_state};

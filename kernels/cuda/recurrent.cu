@@ -11,7 +11,7 @@ static __device__ __forceinline__ float sigmoid(float x)
 
 /* ---- Initial state ---- */
 
-static __global__ void initial_state(struct sw_carry_args a)
+static __global__ void initial_state(struct sw_initial_state_args a)
 {
     const bool goes_on = a.from && !a.step->sequences_begin;
     for (int64_t i = sw_first(); i < a.n; i += sw_stride())
@@ -20,12 +20,12 @@ static __global__ void initial_state(struct sw_carry_args a)
 
 static int launch_initial_state(const struct sw_cuda_launch *l, const void *args)
 {
-    const struct sw_carry_args *a = (const struct sw_carry_args *)args;
+    const struct sw_initial_state_args *a = (const struct sw_initial_state_args *)args;
     SW_START(initial_state, sw_blocks_for(a->n, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }
 
-SW_CUDA_KERNELS(recurrent) = {{{&sw_op_carry_on, launch_initial_state, NULL}, {}}};
+SW_CUDA_KERNELS(recurrent) = {{{&sw_op_initial_state, launch_initial_state, NULL}, {}}};
 
 /* Sets h' and c' of the first step: the recurrent state, or h0 and c0, or zero. */
 static __global__ void begin(struct sw_recurrent_args a)

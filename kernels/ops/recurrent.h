@@ -93,10 +93,10 @@ extern const struct sw_op sw_op_recurrent_gradient;
 
 /* The initial recurrent state of rows: that of the previous batch, or zeros if the step resets
  * it. */
-struct sw_carry_args {
+struct sw_initial_state_args {
     int64_t n;         /* floats */
     const float *from; /* NULL: zeros */
     const struct sw_step *step;
     float *to;
 };
-extern const struct sw_op sw_op_carry_on;
+extern const struct sw_op sw_op_initial_state;

@@ -203,7 +203,7 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
              s->bind_servers ? "on the workers' cores" : "on spare cores if there are any");
 }
 
-/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps apart". */
+/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps stale". */
 static void describe_asynchronous(const struct sw_cluster_shape *s,
                                   const struct sw_cluster_terms *terms, char *out, size_t bytes)
 {

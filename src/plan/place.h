@@ -4,15 +4,15 @@
  * place_workers.c  workers that compute on CPU cores
  * place_gpus.c     workers that compute on GPUs: the GPU of each, and cores near it
  * place_servers.c  servers
- * seat.c           cores of a row, and texts for its reason
+ * row_cores.c           cores of a row, and texts for its reason
  */
 #pragma once
 
 #include "plan/placement.h"
 
 /* Assigns cores to a row; nodes and threads follow from them. */
-void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
-             const struct sw_core_set *cores);
+void sw_row_set_cores(const struct sw_machine *m, struct sw_placement_row *row,
+                      const struct sw_core_set *cores);
 /* Both write into out and return it: "; the cgroup quota of 2.5 CPUs allows 2 threads" or "", and
  * "NUMA node 1". */
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes);

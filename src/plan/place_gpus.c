@@ -223,7 +223,7 @@ static bool place_near_gpu(const struct sw_machine *m, struct sw_placement *p, i
         return false;
 
     struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << home, size);
-    sw_seat(m, row, &cores);
+    sw_row_set_cores(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s, nearest to %s%s",
              row->threads, sw_core_set_count(&m->nodes[home].cores),
              sw_node_text(row, node, sizeof node), gpu_text(m, row, gpu, sizeof gpu), reach);
@@ -240,7 +240,7 @@ static void place_elsewhere(const struct sw_machine *m, struct sw_placement *p, 
     int to = second_best(m, p, sw_machine_gpu(m, row->gpu)->package);
     struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << to, size);
 
-    sw_seat(m, row, &cores);
+    sw_row_set_cores(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d core%s of %s: %s %s%s", row->threads,
              row->threads == 1 ? "" : "s", sw_node_text(row, node, sizeof node),
              node_of(m, row) < 0 ? "no usable NUMA node is nearest to" : "no free core near",
@@ -261,7 +261,7 @@ static void place_time_shared(const struct sw_machine *m, struct sw_placement *p
         at = sw_core_set_next(&near, at);
     sw_core_set_add(&one, at);
     sw_core_set_remove(&p->spare, at);
-    sw_seat(m, row, &one);
+    sw_row_set_cores(m, row, &one);
     snprintf(row->reason, sizeof row->reason,
              "core %d%s %s, time-shared: %d workers share %d cores (oversubscribe)", at,
              home < 0 ? " for" : ", near", gpu_text(m, row, gpu, sizeof gpu), p->worker_count,

@@ -67,7 +67,7 @@ static int place_on_spare_cores(const struct sw_machine *m, struct sw_placement 
             struct sw_placement_row *row = &p->rows[p->worker_count + i];
             struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share.size);
 
-            sw_seat(m, row, &cores);
+            sw_row_set_cores(m, row, &cores);
             snprintf(row->reason, sizeof row->reason, "%d core%s of %s not used by a worker",
                      row->threads, row->threads == 1 ? "" : "s",
                      sw_node_text(row, node, sizeof node));

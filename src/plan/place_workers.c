@@ -13,7 +13,7 @@ static void place_time_shared(const struct sw_machine *m, struct sw_placement *p
 
         sw_core_set_add(&cores, number);
         sw_core_set_remove(&p->spare, number);
-        sw_seat(m, row, &cores);
+        sw_row_set_cores(m, row, &cores);
         snprintf(row->reason, sizeof row->reason,
                  "core %d, time-shared: %d workers share %d cores (oversubscribe)", number,
                  p->worker_count, m->core_count);
@@ -49,7 +49,7 @@ static void place_whole_nodes(const struct sw_machine *m, struct sw_placement *p
         uint64_t mask = (per < 64 ? (UINT64_C(1) << per) - 1 : ~UINT64_C(0)) << (i * per);
         struct sw_core_set cores = sw_share_take(m, &p->spare, mask, size);
 
-        sw_seat(m, row, &cores);
+        sw_row_set_cores(m, row, &cores);
         snprintf(row->reason, sizeof row->reason,
                  "%d cores of %d NUMA nodes: %d nodes for %d worker%s%s", row->threads,
                  __builtin_popcountll(row->node_mask), m->node_count, p->worker_count,
@@ -68,7 +68,7 @@ static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
             struct sw_placement_row *row = &p->rows[i];
             struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share->size);
 
-            sw_seat(m, row, &cores);
+            sw_row_set_cores(m, row, &cores);
             sw_node_text(row, node, sizeof node);
 
             if (row->threads == share->cores[n])

@@ -79,7 +79,7 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
         snprintf(row->unit, sizeof row->unit, "%s", names[i]);
         snprintf(row->device, sizeof row->device, "%s", sw_driver_host()->name);
         row->gpu = row->numa = -1;
-        sw_seat(m, row, &cores);
+        sw_row_set_cores(m, row, &cores);
         row->threads = 1;
         snprintf(row->reason, sizeof row->reason, "%s",
                  spare ? "spare cores, not used by a worker or server"

@@ -312,7 +312,7 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
         return sw_err_nomem(err, "ways between devices", (size_t)s->tests * sizeof *list);
 
     for (int i = first; i < s->tests; i++) {
-        if (!s->args->anew)
+        if (!s->args->retest)
             look_up(s, &s->test[i]);
         if (s->test[i].way->state == SW_WAY_UNKNOWN)
             list[count++] = &s->test[i];

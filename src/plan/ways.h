@@ -47,7 +47,7 @@ struct sw_ways_args {
     int count;          /* 1 to SW_WAYS_DEVICES */
     bool sums;          /* also test the all-reduce */
     bool look;          /* use saved results only: test nothing and write nothing */
-    bool anew;          /* test everything, ignoring saved results */
+    bool retest;        /* test everything, ignoring saved results */
     int timeout_ms;     /* of one test; 0: the default */
 };
 

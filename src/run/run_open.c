@@ -237,7 +237,7 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
         return rc;
 
     if (job->topology->is_async)
-        rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
+        rc = sw_group_make_asynchronous(&job->groups.all, job->span.first_step, err);
     if (rc != SW_OK)
         return rc;
 

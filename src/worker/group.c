@@ -142,7 +142,7 @@ int sw_group_meet(struct sw_group *g, int worker)
     return rc;
 }
 
-int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err)
+int sw_group_make_asynchronous(struct sw_group *g, int64_t first, struct sw_err *err)
 {
     g->steps = sw_calloc((size_t)g->workers, sizeof *g->steps);
     if (!g->steps)

@@ -6,9 +6,9 @@
  *
  * Workers of a synchronous group are within one step of each other (a step needs everybody's
  * gradients of the one before). Asynchronous worker groups together form one group of this kind,
- * too, in which sw_group_keep_pace keeps all workers within SW_GROUP_APART steps of each other, the
- * length of the rings. During warm-up some of them sleep while the others make steps alone and wake
- * them for the first barrier. */
+ * too, in which sw_group_keep_pace keeps all workers within SW_GROUP_MOST_LAG steps of each other,
+ * the length of the rings. During warm-up some of them sleep while the others make steps alone and
+ * wake them for the first barrier. */
 #pragma once
 
 #include "device/device.h"
@@ -17,7 +17,7 @@
 
 struct sw_transfer;
 
-enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };
+enum { SW_GROUP_MOST_LAG = 100, SW_GROUP_RING = SW_GROUP_MOST_LAG + 4 };
 
 /* The decision about what happens after a step. */
 struct sw_decision {
@@ -87,9 +87,9 @@ void sw_group_tell(struct sw_group *g); /* any worker */
 
 /* Makes the workers asynchronous from step `first` on, with a limited lag. Before they run. Errors:
  * SW_ERR_NOMEM. */
-int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err) SW_MUST_CHECK;
+int sw_group_make_asynchronous(struct sw_group *g, int64_t first, struct sw_err *err) SW_MUST_CHECK;
 /* Sets the warm-up: all but the first `warmup_workers` workers sleep during the first `steps`
- * steps, in which they neither advance nor deposit. Before sw_group_let_apart. */
+ * steps, in which they neither advance nor deposit. Before sw_group_make_asynchronous. */
 void sw_group_let_rest(struct sw_group *g, int warmup_workers, int64_t steps);
 /* Wakes the sleeping workers for what all do together after that step. Any worker. */
 void sw_group_call(struct sw_group *g, int64_t step);
@@ -97,7 +97,7 @@ void sw_group_call(struct sw_group *g, int64_t step);
  * SW_ERR_CANCELLED. */
 int sw_group_rest(struct sw_group *g, int64_t *step) SW_MUST_CHECK;
 /* Records that the worker has done `step` steps. Returns whether no worker is more than `most` (at
- * most SW_GROUP_APART) steps behind it. */
+ * most SW_GROUP_MOST_LAG) steps behind it. */
 bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most);
 /* Waits until no worker is more than `most` steps behind. Returns as sw_group_meet. */
 int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t most) SW_MUST_CHECK;

@@ -102,7 +102,7 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
     if (!t->is_async)
         return SW_OK;
 
-    return sw_worker_keep_pace(w, t->staleness >= 0 ? t->staleness : SW_GROUP_APART, err);
+    return sw_worker_keep_pace(w, t->staleness >= 0 ? t->staleness : SW_GROUP_MOST_LAG, err);
 }
 
 /* Makes step w->step + 1, up to the point where all its updates are pushed. */

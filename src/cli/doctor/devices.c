@@ -297,7 +297,7 @@ static int test_device_copies(struct sw_doctor *d, const struct devices *all, st
                                       .indices = indices,
                                       .count = all->count,
                                       .sums = true,
-                                      .anew = true};
+                                      .retest = true};
     struct sw_ways *w;
     int code = sw_ways_find(&args, &w, err);
     if (code)

@@ -15,7 +15,7 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
                 struct sw_ways **out, struct sw_err *err)
 {
     struct sw_ways_args args = {
-        .machine = machine, .sums = true, .look = !measure, .anew = measure};
+        .machine = machine, .sums = true, .look = !measure, .retest = measure};
     struct sw_device_request request;
     struct sw_err why;
 

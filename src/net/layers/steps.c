@@ -210,11 +210,11 @@ static void begin_setup(const struct sw_net_graph_node *node, struct sw_layer *l
 
 static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    const struct sw_carry_args a = {.n = sw_desc_count(&l->dst.desc),
-                                    .from = l->carry_count ? l->carry[0].value : NULL,
-                                    .step = r->step,
-                                    .to = l->dst.data};
-    return sw_op_run(r->stream, &sw_op_carry_on, &a, err);
+    const struct sw_initial_state_args a = {.n = sw_desc_count(&l->dst.desc),
+                                            .from = l->carry_count ? l->carry[0].value : NULL,
+                                            .step = r->step,
+                                            .to = l->dst.data};
+    return sw_op_run(r->stream, &sw_op_initial_state, &a, err);
 }
 
 const struct sw_layer_type sw_net_begin = {

@@ -126,7 +126,7 @@ static void what_is_kept_holds_for_these_devices(void **state)
     w = find(.options = "gpus=3"); /* still there, and what could not be tried was not kept */
     assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
     sw_ways_free(w);
-    w = find(.options = "gpus=3", .anew = true);
+    w = find(.options = "gpus=3", .retest = true);
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     sw_ways_free(w);
 }
@@ -159,19 +159,19 @@ static void a_process_that_dies_fails_its_trial(void **state)
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "the probe process died");
     sw_ways_free(w);
     plant("echo 'fails no GPU'; exit 1");
-    w = find(.options = "gpus=2", .count = 2, .anew = true);
+    w = find(.options = "gpus=2", .count = 2, .retest = true);
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "no GPU");
     sw_ways_free(w);
     plant("echo ready; echo nonsense; echo ok 1 2; echo ok 3 4; echo ok 5 6");
-    w = find(.options = "gpus=2", .count = 2, .anew = true);
+    w = find(.options = "gpus=2", .count = 2, .retest = true);
     assert_int_equal(sw_ways_direct(w, 0, 1)->state, SW_WAY_FAILS);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "nonsense");
     assert_int_equal(sw_ways_direct(w, 1, 0)->state, SW_WAY_SOUND);
     sw_ways_free(w);
 }
 
-static void a_file_that_is_damaged_is_tried_anew(void **state)
+static void a_damaged_file_is_tested_again(void **state)
 {
     sw_ways_free(find(.options = "gpus=2", .count = 2));
     FILE *f = fopen(ways_file(), "r");
@@ -201,7 +201,7 @@ int main(void)
         FRESH(what_is_kept_holds_for_these_devices),
         FRESH(who_looks_tries_nothing),
         FRESH(a_process_that_dies_fails_its_trial),
-        FRESH(a_file_that_is_damaged_is_tried_anew),
+        FRESH(a_damaged_file_is_tested_again),
     };
     return cmocka_run_group_tests_name("ways", tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ TERMS = {
     "mend(?:ed|s)?": "fix",
 }
 # Where one of these words is the standard term.
-EXCEPTIONS = r"third[- ]part(?:y|ies)"
+EXCEPTIONS = r"third[- ]part(?:y|ies)|\"mend\"" # the second is a key of old reports
 WORD = re.compile(r"(?<![A-Za-z])(?:%s)(?![A-Za-z])" % "|".join(TERMS), re.I)
 
 

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
-             const struct sw_core_set *cores)
+void sw_row_set_cores(const struct sw_machine *m, struct sw_placement_row *row,
+                      const struct sw_core_set *cores)
 {
     row->cores = *cores;
     row->threads = sw_core_set_count(cores);
