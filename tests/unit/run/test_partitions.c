@@ -420,7 +420,7 @@ static void impossible_per_layer_keys_are_errors(void **state)
          2},
         {{"layer.image.location=0"}, "input cannot be on one worker: every worker reads its", 2},
         {{"layer.norm1.partition=1"},
-         "lrn does not support this partition: it normalises across channels",
+         "lrn does not support this partition: it normalizes across channels",
          2},
         {{"layer.loss.partition=1"},
          "softmax_loss does not support this partition: a row's loss needs all its scores",
