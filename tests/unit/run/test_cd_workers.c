@@ -216,8 +216,8 @@ static void machines_that_cannot_be_are_told(void **state)
          "a reconstruction or a metric needs its whole weight"},
         {{"layer.vis.partition=1", "cluster.workers_per_group=2"}, "rbm_visible does not support"},
         {{"layer.ll.chains=21"}, "but an evaluation batch has 20 rows"},
-        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity is a mean activation"},
-        {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
+        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity requires units = bernoulli"},
+        {{"layer.vis.units=gaussian"}, "binary = yes requires units = bernoulli"},
         {{"job.algorithm=bp"}, "no loss layer"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
