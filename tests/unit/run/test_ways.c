@@ -93,7 +93,7 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
     without_trials();
     w = find(.options = "gpus=3,peer=corrupt");
     assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
-    assert_non_null(strstr(sw_ways_worst(w)->why, "arrived damaged"));
+    assert_non_null(strstr(sw_ways_worst(w)->why, "was corrupted"));
     sw_ways_free(w);
 }
 
