@@ -5,7 +5,7 @@
  * data; any thread. */
 #pragma once
 
-#include "kernels/ops/decide.h"
+#include "kernels/ops/update_control.h"
 
 enum { SW_UPDATER_SLOTS = 2 };           /* state arrays of an updater, at most */
 enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* largest struct of constants of a formula */

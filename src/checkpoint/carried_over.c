@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "exchange/table/table.h"
-#include "worker/states.h"
+#include "worker/buffers.h"
 
 static bool is_in(const struct sw_states *s, const char *name)
 {

@@ -14,10 +14,10 @@
 #include "checkpoint/tokens.h"
 #include "exchange/table/sync.h"
 #include "exchange/table/table_file.h"
-#include "plan/kept_choices.h"
+#include "plan/saved_choices.h"
 #include "recipe/job.h"
-#include "worker/carries.h"
 #include "worker/events.h"
+#include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include <dirent.h>
 #include <stdio.h>

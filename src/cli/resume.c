@@ -4,7 +4,7 @@
 #include "cli/checkpoint/checkpoints.h"
 #include "cli/history/run_text.h"
 #include "cli/history/runs.h"
-#include "cli/training/beside.h"
+#include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
 struct options {

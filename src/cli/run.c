@@ -1,5 +1,5 @@
 /* singa-ws run: trains the net of a recipe. */
-#include "cli/training/beside.h"
+#include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
 struct options {

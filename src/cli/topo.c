@@ -2,7 +2,7 @@
  * recipe would be placed, on this machine or on a described one. Opens no data, writes nothing. */
 #include "base/json.h"
 #include "cli/machine/machine.h"
-#include "cli/machine/ways.h"
+#include "cli/machine/peer_links.h"
 #include "cli/plot/picture.h"
 #include "cli/training/trainer.h"
 #include "plan/conf.h"

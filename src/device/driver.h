@@ -36,7 +36,7 @@ struct sw_device_args {
     struct sw_device *beside;    /* an open device of the same request, or NULL */
 };
 
-/* Identifies the devices for which the results of a probe (device/trial.h) are valid. The caller
+/* Identifies the devices for which the results of a probe (device/probe.h) are valid. The caller
  * frees the strings. */
 struct sw_probe_identity {
     char *options; /* argument of open_probe */

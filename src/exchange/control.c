@@ -1,7 +1,8 @@
 /* Update controllers. `each`: every parameter is updated alone, as soon as its gradients are
  * complete. `host`: the table decides about all updates of a step together, in two phases
- * (exchange/table/decide.c), because clipping by norm, a loss scale, or skipping a non-finite
- * update needs all gradients. `device`: the same where devices update (control_device.c). */
+ * (exchange/table/update_control.c), because clipping by norm, a loss scale, or skipping a
+ * non-finite update needs all gradients. `device`: the same where devices update
+ * (control_device.c). */
 #include "exchange/exchange_private.h"
 
 static int own_group(const struct sw_exchange *x)

@@ -1,9 +1,9 @@
-/* Update controller `device`: update control that needs all gradients (exchange/table/decide.c), on
- * the devices that have them. With `copy = none` the device measures every gradient, adds up the
- * squares, and computes the scale that the following updates read. Devices that have all sums
- * compute the same result independently. Where a device lacks some, because other workers own parts
- * or may veto the update, the squares go to the host, which sums them over all workers and sends
- * them back.
+/* Update controller `device`: update control that needs all gradients
+ * (exchange/table/update_control.c), on the devices that have them. With `copy = none` the device
+ * measures every gradient, adds up the squares, and computes the scale that the following updates
+ * read. Devices that have all sums compute the same result independently. Where a device lacks
+ * some, because other workers own parts or may veto the update, the squares go to the host, which
+ * sums them over all workers and sends them back.
  *
  * With one worker and no vote, update control is part of the step's own operations, and so of its
  * graph. Otherwise it follows the last backward pass, after the sums of the other workers have

@@ -35,7 +35,7 @@
  * Thread rule: a layer is used only by the worker that owns its stream. */
 #pragma once
 
-#include "base/comm_way.h"
+#include "base/exchange_mode.h"
 #include "base/os.h"
 #include "device/device.h"
 #include "device/plan.h"

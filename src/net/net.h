@@ -35,7 +35,7 @@ struct sw_net_comm_layer {
     double forward_flops_below, backward_flops_below;
     int64_t whole_below; /* parameters of lower layers that exchange whole gradients */
 };
-/* How gradients of fully-connected layers are exchanged (base/comm_way.h). */
+/* How gradients of fully-connected layers are exchanged (base/exchange_mode.h). */
 struct sw_net_comm {
     enum sw_comm_way way;              /* of layers without the key */
     int workers;                       /* size of the update group; below 2 nothing is exchanged */

@@ -1,11 +1,11 @@
 /* Gradients on the host before the update: reduced over the workers (base/tree.h), clipped by
  * value, and their sums of squares. Sums of squares are over blocks of SW_GATHER_BLOCK elements
- * counted from the start of the range, in the order of kernels/updaters/decide.h, so that a norm
- * depends neither on slices and servers nor on threads. Host memory, any thread. */
+ * counted from the start of the range, in the order of kernels/updaters/update_control.h, so that a
+ * norm depends neither on slices and servers nor on threads. Host memory, any thread. */
 #pragma once
 
 #include "kernels/cpu/fold.h"
-#include "kernels/updaters/decide.h"
+#include "kernels/updaters/update_control.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -10,8 +10,8 @@
 #include "exchange/sums.h"
 #include "exchange/table/table.h"
 #include "net/net.h"
-#include "plan/comm.h"
-#include "plan/comm_cost.h"
+#include "plan/exchange_cost.h"
+#include "plan/job_exchange.h"
 #include "plan/row_split.h"
 #include "recipe/job.h"
 

@@ -2,7 +2,7 @@
  * defaults for the other keys, never another code path. Const tables; any thread. */
 #pragma once
 
-#include "base/comm_way.h"
+#include "base/exchange_mode.h"
 #include "exchange/copy_mode.h"
 #include "plan/placement.h"
 #include "recipe/option.h"

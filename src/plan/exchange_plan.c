@@ -2,7 +2,7 @@
 #include "base/os.h"
 #include "exchange/reduce/factors.h"
 #include "plan/choices.h"
-#include "plan/ways.h"
+#include "plan/peer_links.h"
 #include "thread/fault.h"
 
 int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_plan_args *args,

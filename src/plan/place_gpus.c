@@ -5,8 +5,8 @@
  * decoding), else an equal number of the node's cores, since its server updates parameters there.
  */
 #include "base/os.h"
+#include "plan/core_split.h"
 #include "plan/place.h"
-#include "plan/share.h"
 #include <stdio.h>
 
 /* ---- which GPU --------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 /* Servers: bound ones share the cores of a worker; the others get cores that no worker has, spread
  * over the NUMA nodes. Servers own equal bytes of parameters, so they get equal numbers of spare
  * cores. */
+#include "plan/core_split.h"
 #include "plan/place.h"
-#include "plan/share.h"
 #include <stdio.h>
 
 int sw_cluster_server_group(const struct sw_cluster_shape *s, int worker_group)

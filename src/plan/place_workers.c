@@ -1,6 +1,6 @@
 /* Workers on CPUs: equal, whole, disjoint core sets inside one NUMA node where they fit. */
+#include "plan/core_split.h"
 #include "plan/place.h"
-#include "plan/share.h"
 #include <stdio.h>
 
 /* More workers than cores: each gets one core, round robin. */

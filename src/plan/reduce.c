@@ -3,7 +3,7 @@
 #include "base/os.h"
 #include "device/driver.h"
 #include "plan/choices.h"
-#include "plan/ways.h"
+#include "plan/peer_links.h"
 #include "thread/fault.h"
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/memory.h"
-#include "worker/carries.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include "worker/worker_exchange.h"
 

@@ -11,7 +11,7 @@
 #include "run/memory.h"
 #include "run/run.h"
 #include "run/tune.h"
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "plan/comm.h"
+#include "plan/job_exchange.h"
 #include "worker/observer.h"
 #include "worker/trace.h"
 #include <stdbool.h>

@@ -8,7 +8,7 @@
  * one microbatch, whose number of rows changes (rebalance.c). */
 #include "run/microbatches.h"
 #include "base/str.h"
-#include "plan/kept_choices.h"
+#include "plan/saved_choices.h"
 #include "run/job_private.h"
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "device/tune.h"
 #include "net/transfer.h"
 #include "plan/choices.h"
-#include "plan/kept_choices.h"
+#include "plan/saved_choices.h"
 #include "run/job_private.h"
 #include "run/memory.h"
 #include "worker/worker.h"

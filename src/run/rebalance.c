@@ -10,7 +10,7 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/microbatches.h"
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"

@@ -5,7 +5,7 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/run.h"
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "worker/server.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"

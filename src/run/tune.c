@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "device/tune.h"
-#include "run/job_units.h"
-#include "run/rates.h"
+#include "run/job_roles.h"
+#include "run/throughput.h"
 #include "worker/events.h"
 #include "worker/worker.h"
 #include <string.h>

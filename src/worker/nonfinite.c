@@ -1,6 +1,6 @@
 /* Handling of updates that are not finite (job.on_nan). `stop` is not handled here: the run ends
  * where the value is found. With `skip` and `rollback` updates have two phases
- * (exchange/table/decide.c): a loss or gradient that is not finite drops the update of all
+ * (exchange/table/update_control.c): a loss or gradient that is not finite drops the update of all
  * parameters. After every step each worker waits for the result of update control, so all know the
  * same before the next step.
  *

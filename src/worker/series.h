@@ -6,7 +6,7 @@
  * samples. The loss of a net is the sum of the means of its losses: each has its own weight. */
 #pragma once
 
-#include "net/parts.h"
+#include "net/microbatches.h"
 #include "worker/observer.h"
 
 /* The losses and metrics of one net as users see them, loss first: names, history handles, and

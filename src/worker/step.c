@@ -4,10 +4,10 @@
  * route of each parameter; the partition of the step into segments was made before (segments.h). */
 #include "worker/step.h"
 
-#include "worker/carries.h"
 #include "worker/cd.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/recurrent_state.h"
 #include "worker/segments.h"
 #include "worker/worker.h"
 #include <math.h>

@@ -8,12 +8,13 @@
  * job. */
 #pragma once
 
-#include "net/parts.h"
+#include "net/microbatches.h"
 #include "plan/choices.h"
 #include "plan/row_split.h"
 #include "recipe/job.h"
 #include "thread/fault.h"
 #include "thread/thread.h"
+#include "worker/buffers.h"
 #include "worker/events.h"
 #include "worker/gate.h"
 #include "worker/group.h"
@@ -23,7 +24,6 @@
 #include "worker/record.h"
 #include "worker/server.h"
 #include "worker/span.h"
-#include "worker/states.h"
 #include "worker/stop_at.h"
 #include "worker/trace.h"
 #include "worker/worker_data.h"

@@ -1,14 +1,14 @@
 /* Tests devices with their own memory: whether every path copies bytes correctly in both
  * directions, whether a matrix product is right, and the throughput of both. A copy between a
  * device and the host runs on a thread with a time limit; one that hangs is cancelled and reported.
- * Copies between devices are tested as a run would do it (plan/ways.h). */
+ * Copies between devices are tested as a run would do it (plan/peer_links.h). */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
-#include "cli/machine/ways.h"
+#include "cli/machine/peer_links.h"
 #include "device/collective.h"
 #include "device/driver.h"
 #include "device/op.h"
-#include "device/trial.h"
+#include "device/probe.h"
 #include "kernels/ops/gemm.h"
 #include "thread/thread.h"
 #include <math.h>

@@ -31,12 +31,12 @@
  * updater itself while others read and write (Recht et al. 2011), and the worker that reads checks
  * the bound.
  *
- * Where a layer's gradients have factors (base/comm_way.h), workers write these instead. A server
- * makes the gradient of a slice, a range of whole outputs, when all rows of an update group have
- * arrived: for the weight from its outputs' dy and all of x, for the bias from the same outputs. In
- * shared memory an update group has its factors once; for devices every server has a copy of what
- * it needs. A worker writes factors only after it has pulled the previous version, so nobody reads
- * what it overwrites.
+ * Where a layer's gradients have factors (base/exchange_mode.h), workers write these instead. A
+ * server makes the gradient of a slice, a range of whole outputs, when all rows of an update group
+ * have arrived: for the weight from its outputs' dy and all of x, for the bias from the same
+ * outputs. In shared memory an update group has its factors once; for devices every server has a
+ * copy of what it needs. A worker writes factors only after it has pulled the previous version, so
+ * nobody reads what it overwrites.
  *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; the waiting loop around it, in a thread of its own or in a worker

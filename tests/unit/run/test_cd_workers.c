@@ -2,7 +2,7 @@
  * ctest-timeout: 120
  * Boltzmann machines on several workers and devices: whoever has the rows, chains have the same
  * bits; persistent ones also through checkpoints, and asynchronous groups have their own. */
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "workers_support.h"
 
 /* 25 rows; 8 x 8 pictures as chances. */
@@ -216,7 +216,8 @@ static void machines_that_cannot_be_are_told(void **state)
          "a reconstruction or a metric needs its whole weight"},
         {{"layer.vis.partition=1", "cluster.workers_per_group=2"}, "rbm_visible does not support"},
         {{"layer.ll.chains=21"}, "but an evaluation batch has 20 rows"},
-        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity requires units = bernoulli"},
+        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"},
+         "sparsity requires units = bernoulli"},
         {{"layer.vis.units=gaussian"}, "binary = yes requires units = bernoulli"},
         {{"job.algorithm=bp"}, "no loss layer"},
     };

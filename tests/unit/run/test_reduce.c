@@ -8,7 +8,7 @@
 #include "device/sim/stream.h"
 #include "exchange/reduce/allreduce_private.h"
 #include "plan/choices.h"
-#include "plan/ways.h"
+#include "plan/peer_links.h"
 #include "run/memory.h"
 #include "worker/input.h"
 #include <dlfcn.h>

@@ -1,0 +1,381 @@
+/* Exchange modes of fully-connected layers: checks the setting of [cluster], resolves `auto`, and
+ * allocates the exchange of factors.
+ *
+ * In shared memory sfb and adam are the same: workers write the factors of their rows into arrays
+ * of their update group, and servers compute the gradients of their slices from these. Between
+ * devices adam copies factors to every server that needs them; with sfb the devices exchange all
+ * factors (exchange/reduce/factors.h), and each computes gradients and updates of its replica, as
+ * with `copy = none`. */
+#include "base/os.h"
+#include "base/str.h"
+#include "device/driver.h"
+#include "exchange/reduce/factors.h"
+#include "plan/choices.h"
+#include "plan/job_exchange.h"
+#include "plan/saved_choices.h"
+#include "thread/fault.h"
+#include <math.h>
+#include <string.h>
+
+/* Number of workers whose rows make one update. */
+static int update_group_size(const struct sw_exchange_plan *p)
+{
+    return p->args.topology->update_group_size;
+}
+
+/* Why no layer can use the mode; NULL: layers with factors can. */
+static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way way)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    if (way == SW_COMM_PS)
+        return NULL;
+    if (p->args.conf->repeat_exact)
+        return "repeat_exact reduces over microbatches for any number of workers, and products "
+               "over all rows round differently";
+    if (p->args.request->mixed)
+        return "where devices and CPUs train together, gradients are summed on the host";
+    if (way == SW_COMM_ADAM)
+        return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
+                               "no server, and copy = async uses them)"
+                             : NULL;
+    if (t->devices > 0 && t->is_async)
+        return "asynchronous groups update values on the host, so devices cannot keep private "
+               "copies (adam sends factors to the host)";
+    if (t->devices > 0 && p->args.decides_about_all)
+        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
+               "before any update (adam computes them on the host)";
+
+    return NULL;
+}
+
+int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
+{
+    enum sw_comm_way way = (enum sw_comm_way)p->cluster->comm;
+    const char *refused = way == SW_COMM_AUTO ? NULL : why_not(p, way);
+
+    if (refused && update_group_size(p) > 1)
+        sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
+                        "%s is not possible: %s; use ps, or remove the key", sw_comm_way_names[way],
+                        refused);
+
+    int rc = sw_recipe_verdict(p->args.recipe, err);
+    return rc == SW_OK ? sw_kept_read(path, &p->comm.kept, err) : rc;
+}
+
+/* ---- Resolving `auto` ---- */
+
+static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, const char *layer)
+{
+    for (int i = 0; i < p->count; i++)
+        if (sw_str_eq(p->choices[i].layer.name, layer))
+            return &p->choices[i];
+    return NULL;
+}
+
+static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_layer *l,
+                    const struct sw_comm_link *link, struct sw_comm_price *out)
+{
+    const struct sw_exchange_plan_args *a = &p->args;
+    const struct sw_rates *rates = a->rates(a->user);
+
+    /* Backward and the next forward of the layers below overlap with the exchange. */
+    double flops = l->forward_flops_below;
+
+    if (p->overlap == SW_OVERLAP_YES)
+        flops += l->backward_flops_below;
+
+    const struct sw_comm_terms t = {
+        .workers = update_group_size(p),
+        .servers = a->topology->servers_per_group,
+        .rows = (double)(a->conf->batch * l->steps),
+        .inputs = (double)l->inputs,
+        .outputs = (double)l->outputs,
+        .devices = a->topology->devices > 0,
+        .reduces = sw_reduces(p),
+        .peers = a->request->peers,
+        .flops_per_s = rates->worker_flops_per_s,
+        .server_flops_per_s = rates->server_flops_per_s,
+        .memory_bytes_per_s = rates->memory_bytes_per_s,
+        .link_bytes_per_s = rates->link_bytes_per_s,
+        .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / rates->worker_flops_per_s,
+        .link = *link,
+        .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
+    sw_comm_cost(&t, out);
+}
+
+/* Use of the link by all choices so far, predicted or from a checkpoint. */
+static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
+{
+    struct sw_comm_link link = {.busy_s = 0};
+    struct sw_comm_price price;
+
+    for (int i = 0; i < p->comm.count; i++) {
+        predict(p, &p->comm.choices[i].layer, &link, &price);
+        link = price.link[p->comm.choices[i].way];
+    }
+
+    return link;
+}
+
+/* Chooses the possible mode with the least predicted time. */
+static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice *c)
+{
+    const struct sw_comm_link link = link_with_choices(p);
+    struct sw_comm_price price;
+
+    predict(p, &c->layer, &link, &price);
+
+    c->way = SW_COMM_PS;
+    for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO; way++) {
+        if (why_not(p, way))
+            continue;
+
+        c->ms[way] = price.ms[way];
+        if (c->ms[way] < c->ms[c->way])
+            c->way = way;
+    }
+}
+
+/* Callback of the nets: the first call for a layer decides, later nets get the same mode. */
+static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
+{
+    struct sw_exchange_plan *plan = user;
+    struct sw_comm_plan *p = &plan->comm;
+    const struct sw_comm_choice *known = find_choice(p, l->name);
+    if (known)
+        return known->way;
+
+    struct sw_comm_choice *more =
+        p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
+    p->failed = !more;
+    if (!more)
+        return SW_COMM_PS; /* the default for all workers; sw_comm_verdict reports the error */
+
+    p->choices = more;
+
+    const enum sw_comm_way kept = sw_kept_comm(p->kept, l->name);
+    struct sw_comm_choice c = {.layer = *l,
+                               .way = kept,
+                               .taken_up = kept != SW_COMM_AUTO && !why_not(plan, kept),
+                               .ms = {(double)NAN, (double)NAN, (double)NAN}};
+    if (!c.taken_up)
+        choose_least(plan, &c);
+
+    p->choices[p->count++] = c;
+
+    return c.way;
+}
+
+int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
+{
+    size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
+    return p->failed ? sw_err_nomem(err, "the exchange modes", bytes) : SW_OK;
+}
+
+void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out)
+{
+    *out = (struct sw_net_comm){.way = (enum sw_comm_way)p->cluster->comm,
+                                .workers = update_group_size(p),
+                                .choose = choose,
+                                .user = p};
+    for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO && out->workers > 1; way++)
+        out->refuses[way] = why_not(p, way);
+}
+
+void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
+                   struct sw_json_writer *w)
+{
+    sw_json_open_array(w, "exchange");
+
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const char *layer = sw_net_layer(net, i)->name;
+        enum sw_comm_way way = sw_net_comm_way(net, i);
+        if (way == SW_COMM_PS && !find_choice(&p->comm, layer))
+            continue;
+
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "layer", layer);
+        sw_json_string(w, "mode", sw_comm_way_names[way]);
+        sw_json_close_object(w);
+    }
+
+    sw_json_close_array(w);
+}
+
+/* ---- Reporting ---- */
+
+bool sw_comm_is_asked(const struct sw_exchange_plan *p)
+{
+    bool asked = p->cluster->comm != SW_COMM_PS;
+
+    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !asked;
+         s = sw_section_next(s))
+        asked = sw_section_is_set(s, "comm");
+
+    return asked;
+}
+
+/* Stored elements of a layer's trained parameters, and of its weight. If devices reduce, each
+ * parameter is aligned to a line. */
+static int64_t values_of(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                         int64_t *weight)
+{
+    enum { LINE = 16 };
+
+    int first, count = sw_net_layer_params(net, i, &first);
+    int64_t values = 0, line = sw_reduces(p) ? LINE : 1;
+
+    *weight = 0;
+
+    for (int q = first; q < first + count; q++) {
+        const struct sw_net_param *np = sw_net_param(net, q);
+        const struct sw_desc *layout = &sw_net_layer(net, i)->param[np->index].layout;
+
+        if (np->frozen || np->root >= 0 || np->owner >= 0)
+            continue;
+
+        values += (sw_desc_storage(layout) + line - 1) / line * line;
+        *weight = *weight ? *weight : sw_desc_count(layout);
+    }
+
+    return values;
+}
+
+/* Servers that own outputs of a layer. */
+static int servers_of(const struct sw_table *t, const struct sw_table_factors *f)
+{
+    int servers = 0;
+
+    for (int s = 0; s < sw_table_servers(t); s++) {
+        int64_t first, outputs;
+        sw_table_factor_range(t, f, s, &first, &outputs);
+        servers += outputs > 0;
+    }
+
+    return servers;
+}
+
+void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net, const int *params,
+                      int i, struct sw_job_comm *out)
+{
+    enum sw_comm_way way = sw_net_comm_way(net, i);
+    const struct sw_comm_choice *c = find_choice(&p->comm, sw_net_layer(net, i)->name);
+    int64_t weight, values = values_of(p, net, i, &weight);
+    int first;
+
+    *out = (struct sw_job_comm){.way = NULL};
+    if (values == 0 || update_group_size(p) < 2)
+        return;
+
+    struct sw_comm_terms t = {.workers = update_group_size(p),
+                              .inputs = (double)weight,
+                              .outputs = 1,
+                              .devices = p->args.topology->devices > 0,
+                              .reduces = sw_reduces(p)};
+
+    if (way != SW_COMM_PS) {
+        sw_net_layer_params(net, i, &first);
+
+        const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
+        t.rows = (double)f->rows;
+        t.inputs = (double)f->inputs;
+        t.outputs = (double)f->outputs;
+        t.servers = servers_of(p->table, f);
+    }
+
+    /* Asynchronous groups make separate updates. */
+    int groups = p->args.topology->update_groups;
+    struct sw_comm_count n = sw_comm_count(way, &t, values);
+
+    out->way = sw_comm_way_names[way];
+    out->asked = sw_comm_way_names[sw_net_comm_asked(net, i)];
+    out->moved = groups * n.moved;
+    out->counted = groups * n.counted;
+    out->predicted = c && !c->taken_up;
+    for (int k = 0; k < SW_COMM_WAYS && c; k++)
+        out->ms[k] = c->ms[k];
+}
+
+/* ---- Factors of layers ---- */
+
+bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                     int64_t rows, struct sw_table_factors *out)
+{
+    const struct sw_layer_factors *l = &sw_net_layer(net, i)->factors;
+    enum sw_comm_way way = sw_net_comm_way(net, i);
+    if (way == SW_COMM_PS)
+        return false;
+
+    int64_t steps = l->rows / rows;
+    *out = (struct sw_table_factors){.rows = p->args.conf->batch * steps,
+                                     .steps = steps,
+                                     .inputs = l->inputs,
+                                     .outputs = l->outputs,
+                                     .home = p->args.topology->devices == 0 ? SW_FACTORS_SHARED
+                                             : way == SW_COMM_ADAM          ? SW_FACTORS_BY_SERVER
+                                                                            : SW_FACTORS_EXCHANGED};
+
+    return true;
+}
+
+/* ---- Between devices ---- */
+
+/* Lists the layers whose factors devices exchange, in the table's order; returns their number. */
+static int list_layers(const struct sw_table *t, struct sw_factors_layer *out)
+{
+    int count = 0;
+
+    for (int i = 0; i < sw_table_factor_count(t); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(t, i);
+        if (f->home == SW_FACTORS_EXCHANGED)
+            out[count++] = (struct sw_factors_layer){f->steps, f->inputs, f->outputs};
+    }
+
+    return count;
+}
+
+size_t sw_comm_bytes(const struct sw_exchange_plan *p)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < sw_table_factor_count(p->table); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(p->table, i);
+        const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
+        if (f->home == SW_FACTORS_EXCHANGED)
+            bytes += sw_factors_bytes(&l, 1, p->args.conf->batch);
+    }
+
+    return bytes;
+}
+
+void sw_comm_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    for (int i = 0; i < t->workers && p->comm.factors; i++)
+        sw_factors_set_rows(p->comm.factors, i,
+                            sw_row_split_first(rows, &t->rank[i], SW_SPLIT_TRAIN),
+                            sw_row_split_count(rows, &t->rank[i], SW_SPLIT_TRAIN));
+}
+
+int sw_comm_make(struct sw_exchange_plan *p, const struct sw_row_split *rows, struct sw_err *err)
+{
+    size_t most = (size_t)sw_table_factor_count(p->table) + 1;
+    struct sw_factors_layer *layers = sw_calloc(most, sizeof *layers);
+    if (!layers)
+        return sw_err_nomem(err, "factors of gradients", most * sizeof *layers);
+
+    const struct sw_factors_args args = {.devices = p->devices,
+                                         .ranks = p->args.topology->workers,
+                                         .batch_rows = p->args.conf->batch,
+                                         .layers = layers,
+                                         .count = list_layers(p->table, layers)};
+    int rc = args.count > 0 ? sw_factors_new(&args, &p->comm.factors, err) : SW_OK;
+    sw_free(layers);
+    if (rc != SW_OK || !p->comm.factors)
+        return rc;
+
+    sw_comm_set_rows(p, rows);
+    return sw_fault_attach(p->args.fault, sw_factors_close_v, p->comm.factors, err);
+}
