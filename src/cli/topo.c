@@ -31,8 +31,8 @@ struct view {
     const struct sw_machine *machine;
     const struct sw_placement *placement;
     const char *framework, *framework_reason;
-    const struct sw_job_plan *plan; /* NULL without a recipe */
-    const struct sw_ways *ways;     /* between GPUs; NULL: there are none */
+    const struct sw_job_plan *plan;   /* NULL without a recipe */
+    const struct sw_peer_links *ways; /* between GPUs; NULL: there are none */
     bool verbose;
 };
 
@@ -40,7 +40,7 @@ static void print_text(struct sw_buf *out, const struct view *v)
 {
     sw_print_machine(out, v->machine);
     if (v->ways)
-        sw_print_ways(out, v->ways, "copies", 13);
+        sw_print_peer_links(out, v->ways, "copies", 13);
 
     if (v->plan)
         sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
@@ -63,7 +63,7 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_json_machine(&w, v->machine);
     sw_json_open_array(&w, "copies");
     if (v->ways)
-        sw_json_ways(&w, v->ways);
+        sw_json_peer_links(&w, v->ways);
     sw_json_close_array(&w);
     sw_json_string(&w, "name", v->plan ? v->plan->name : NULL);
     sw_json_string(&w, "recipe", v->plan ? v->plan->recipe : NULL);
@@ -79,13 +79,13 @@ static void print_json(struct sw_buf *out, const struct view *v)
 static int show(const struct options *o, struct view v)
 {
     struct sw_buf out = {0};
-    struct sw_ways *ways = NULL;
+    struct sw_peer_links *ways = NULL;
     struct sw_err err;
 
     int rc = o->plot ? sw_draw_placement(o->plot, v.machine, v.placement, &err) : SW_OK;
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
-    rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
+    rc = sw_cli_peer_links(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
 
@@ -98,7 +98,7 @@ static int show(const struct options *o, struct view v)
         print_text(&out, &v);
 
     int code = sw_cli_print(&out);
-    sw_ways_free(ways);
+    sw_peer_links_free(ways);
     sw_buf_fini(&out);
 
     return code;

@@ -126,13 +126,13 @@ int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_ori
     return SW_OK;
 }
 
-void sw_tune_add_way(struct sw_tune_ways *ways, const char *name)
+void sw_tune_add_candidate(struct sw_tune_candidates *ways, const char *name)
 {
     for (int i = 0; i < ways->count; i++)
         if (sw_str_eq(ways->name[i], name))
             return;
 
-    if (ways->count < SW_TUNE_WAYS)
+    if (ways->count < SW_TUNE_CANDIDATES)
         snprintf(ways->name[ways->count++], SW_TUNE_NAME, "%s", name);
 }
 
@@ -274,7 +274,7 @@ static struct sw_plan_passes passes_for(enum sw_tune_pass pass, struct sw_plan_p
  * times. Returns 0 if nothing could be measured. */
 static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *chosen,
                             enum sw_tune_pass pass, struct sw_plan_passes passes,
-                            const struct sw_tune_ways *ways, struct sw_tune_item *out)
+                            const struct sw_tune_candidates *ways, struct sw_tune_item *out)
 {
     struct sw_desc baseline_dst = {0};
 
@@ -331,7 +331,7 @@ static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw
     if (!t->measures)
         return SW_OK;
 
-    struct sw_tune_ways ways = {0};
+    struct sw_tune_candidates ways = {0};
     m->list(m->user, chosen, pass, &ways);
     if (ways.count < 2)
         return SW_OK;

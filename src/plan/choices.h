@@ -20,7 +20,7 @@ struct sw_factors;
 struct sw_fault;
 struct sw_log;
 struct sw_machine;
-struct sw_ways;
+struct sw_peer_links;
 
 /* Inputs of the choices, all borrowed for the plan's lifetime. */
 struct sw_exchange_plan_args {
@@ -62,7 +62,7 @@ struct sw_exchange_plan {
     const struct sw_cluster_conf *cluster; /* borrowed from the recipe */
     struct sw_device **devices;   /* owned [workers], each borrowed: set once they are open */
     const struct sw_table *table; /* borrowed: the first server group's, once it is frozen */
-    struct sw_ways *ways;         /* owned; between the workers' devices; NULL: none is used */
+    struct sw_peer_links *ways;   /* owned; between the workers' devices; NULL: none is used */
     struct sw_sums sums;
     struct sw_comm_plan comm;
 };

@@ -26,25 +26,26 @@ enum {
 };
 
 static const char *const state_names[] = {
-    [SW_WAY_UNKNOWN] = "unknown", [SW_WAY_SOUND] = "sound", [SW_WAY_NONE] = "none",
-    [SW_WAY_DAMAGED] = "damaged", [SW_WAY_HANGS] = "hangs", [SW_WAY_FAILS] = "fails"};
+    [SW_PEER_LINK_UNKNOWN] = "unknown", [SW_PEER_LINK_SOUND] = "sound",
+    [SW_PEER_LINK_NONE] = "none",       [SW_PEER_LINK_DAMAGED] = "damaged",
+    [SW_PEER_LINK_HANGS] = "hangs",     [SW_PEER_LINK_FAILS] = "fails"};
 enum { STATES = sizeof state_names / sizeof *state_names };
 
-const char *sw_way_state_name(enum sw_way_state s)
+const char *sw_peer_link_state_name(enum sw_peer_link_state s)
 {
     return state_names[s];
 }
 
 /* A link to test. */
 struct test {
-    struct sw_way *way;
+    struct sw_peer_link *way;
     char name[32]; /* "direct:0:1" */
     char *key;     /* owned: the key of its saved result */
 };
 
 struct search {
-    const struct sw_ways_args *args;
-    struct sw_ways *ways;
+    const struct sw_peer_links_args *args;
+    struct sw_peer_links *ways;
     char *devices;                     /* owned: the device argument of the probe process */
     struct sw_probe_identity identity; /* owned, including its strings */
     char *common;                      /* owned: the part of the key that all links share */
@@ -126,17 +127,17 @@ static void find_file(struct search *s)
 }
 
 /* "KEY\tsound\t23.4\t11\t1794000000\tWHY"; the last line of a key counts. */
-static void read_line(const char *line, struct sw_way *out)
+static void read_line(const char *line, struct sw_peer_link *out)
 {
     char state[16], why[sizeof out->why] = "";
-    struct sw_way w = {.state = SW_WAY_UNKNOWN};
+    struct sw_peer_link w = {.state = SW_PEER_LINK_UNKNOWN};
     if (sscanf(line, "%15[a-z]\t%lf\t%lf\t%lf\t%159[^\n]", state, &w.gb_per_s, &w.latency_us,
                &w.tried_at, why) < 4)
         return;
 
     for (int i = 0; i < STATES; i++)
         if (strcmp(state, state_names[i]) == 0)
-            w.state = (enum sw_way_state)i;
+            w.state = (enum sw_peer_link_state)i;
 
     memcpy(w.why, why, sizeof w.why);
     *out = w;
@@ -192,7 +193,7 @@ static void save_results(const struct search *s)
         return;
 
     for (int i = 0; i < s->tests; i++)
-        if (s->test[i].way->state != SW_WAY_UNKNOWN)
+        if (s->test[i].way->state != SW_PEER_LINK_UNKNOWN)
             write_way(&out, &s->test[i]);
 
     copy_others(s, &out);
@@ -213,28 +214,29 @@ static void save_results(const struct search *s)
 
 /* ---- Testing ---- */
 
-static void set_result(struct search *s, struct sw_way *w, enum sw_way_state state, const char *why)
+static void set_result(struct search *s, struct sw_peer_link *w, enum sw_peer_link_state state,
+                       const char *why)
 {
-    *w = (struct sw_way){.state = state, .tried_at = sw_os()->unix_time()};
+    *w = (struct sw_peer_link){.state = state, .tried_at = sw_os()->unix_time()};
     const size_t line = strcspn(why, "\t\r\n"), room = sizeof w->why - 1;
     memcpy(w->why, why, line < room ? line : room);
-    s->found |= state != SW_WAY_UNKNOWN;
+    s->found |= state != SW_PEER_LINK_UNKNOWN;
 }
 
-static void read_answer(struct search *s, struct sw_way *w, const char *line)
+static void read_answer(struct search *s, struct sw_peer_link *w, const char *line)
 {
     double rate, latency;
 
     if (sscanf(line, "ok %lf %lf", &rate, &latency) == 2) {
-        set_result(s, w, SW_WAY_SOUND, "");
+        set_result(s, w, SW_PEER_LINK_SOUND, "");
         w->gb_per_s = rate;
         w->latency_us = latency;
     } else if (strcmp(line, "none") == 0) {
-        set_result(s, w, SW_WAY_NONE, "not available");
+        set_result(s, w, SW_PEER_LINK_NONE, "not available");
     } else if (sw_str_starts(line, "damaged ")) {
-        set_result(s, w, SW_WAY_DAMAGED, line + strlen("damaged "));
+        set_result(s, w, SW_PEER_LINK_DAMAGED, line + strlen("damaged "));
     } else {
-        set_result(s, w, SW_WAY_FAILS,
+        set_result(s, w, SW_PEER_LINK_FAILS,
                    sw_str_starts(line, "fails ") ? line + strlen("fails ") : line);
     }
 }
@@ -249,7 +251,7 @@ static int read_answers(struct search *s, struct sw_child *child, struct test *c
     int rc = sw_child_line(child, START_MS, line);
     if (rc != SW_OK || strcmp(line, "ready") != 0) {
         for (int i = 0; i < count; i++)
-            set_result(s, list[i]->way, SW_WAY_UNKNOWN,
+            set_result(s, list[i]->way, SW_PEER_LINK_UNKNOWN,
                        rc == SW_OK && sw_str_starts(line, "fails ") ? line + strlen("fails ")
                                                                     : "the probe did not start");
 
@@ -264,7 +266,7 @@ static int read_answers(struct search *s, struct sw_child *child, struct test *c
         }
 
         snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
-        set_result(s, list[i]->way, rc == SW_ERR_BUSY ? SW_WAY_HANGS : SW_WAY_FAILS,
+        set_result(s, list[i]->way, rc == SW_ERR_BUSY ? SW_PEER_LINK_HANGS : SW_PEER_LINK_FAILS,
                    rc == SW_ERR_BUSY ? why : "the probe process died");
         return i + 1;
     }
@@ -291,7 +293,7 @@ static int run_tests(struct search *s, struct test *const *list, int count, stru
         rc = sw_child_start(&child, words, &why);
     if (rc != SW_OK) {
         for (int i = 0; i < count; i++)
-            set_result(s, list[i]->way, SW_WAY_UNKNOWN, why.text);
+            set_result(s, list[i]->way, SW_PEER_LINK_UNKNOWN, why.text);
         sw_free(words);
         return SW_OK;
     }
@@ -314,7 +316,7 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
     for (int i = first; i < s->tests; i++) {
         if (!s->args->retest)
             look_up(s, &s->test[i]);
-        if (s->test[i].way->state == SW_WAY_UNKNOWN)
+        if (s->test[i].way->state == SW_PEER_LINK_UNKNOWN)
             list[count++] = &s->test[i];
     }
 
@@ -327,7 +329,7 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
 
 /* ---- Choosing the tests ---- */
 
-static int add(struct search *s, struct sw_way *way, const char *kind, int a, int b,
+static int add(struct search *s, struct sw_peer_link *way, const char *kind, int a, int b,
                struct sw_err *err)
 {
     struct test *t = &s->test[s->tests];
@@ -381,10 +383,10 @@ static int search_ways(struct search *s, struct sw_err *err)
     first = s->tests;
 
     for (int i = 0; i < n * n && rc == SW_OK; i++) {
-        enum sw_way_state state = s->ways->direct[i].state;
-        if (i / n != i % n && state != SW_WAY_SOUND)
+        enum sw_peer_link_state state = s->ways->direct[i].state;
+        if (i / n != i % n && state != SW_PEER_LINK_SOUND)
             rc = add(s, &s->ways->staged[i], "staged", i / n, i % n, err);
-        harm |= state != SW_WAY_SOUND && state != SW_WAY_NONE && i / n != i % n;
+        harm |= state != SW_PEER_LINK_SOUND && state != SW_PEER_LINK_NONE && i / n != i % n;
     }
 
     if (rc == SW_OK && first < s->tests)
@@ -408,7 +410,7 @@ static int search_ways(struct search *s, struct sw_err *err)
 static int make(struct search *s, struct sw_err *err)
 {
     size_t n = (size_t)s->args->count;
-    struct sw_ways *w = s->ways = sw_calloc(1, sizeof *w);
+    struct sw_peer_links *w = s->ways = sw_calloc(1, sizeof *w);
 
     s->test = sw_calloc(2 * n * n + 1, sizeof *s->test);
     if (!w || !s->test)
@@ -440,7 +442,8 @@ static void free_search(struct search *s)
     sw_free(s->saved);
 }
 
-int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct sw_err *err)
+int sw_peer_links_find(const struct sw_peer_links_args *args, struct sw_peer_links **out,
+                       struct sw_err *err)
 {
     struct search s = {.args = args};
     int rc = make(&s, err);
@@ -457,7 +460,7 @@ int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct s
         save_results(&s);
     free_search(&s);
     if (rc != SW_OK) {
-        sw_ways_free(s.ways);
+        sw_peer_links_free(s.ways);
         return rc;
     }
 
@@ -465,7 +468,7 @@ int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct s
     return SW_OK;
 }
 
-void sw_ways_free(struct sw_ways *w)
+void sw_peer_links_free(struct sw_peer_links *w)
 {
     if (!w)
         return;
@@ -478,18 +481,19 @@ void sw_ways_free(struct sw_ways *w)
 
 /* ---- Queries ---- */
 
-bool sw_ways_reach(const struct sw_ways *w, int a, int b)
+bool sw_peer_links_reach(const struct sw_peer_links *w, int a, int b)
 {
-    return sw_ways_direct(w, a, b)->state == SW_WAY_SOUND &&
-           sw_ways_direct(w, b, a)->state == SW_WAY_SOUND;
+    return sw_peer_links_direct(w, a, b)->state == SW_PEER_LINK_SOUND &&
+           sw_peer_links_direct(w, b, a)->state == SW_PEER_LINK_SOUND;
 }
 
-static bool is_bad(const struct sw_way *w)
+static bool is_bad(const struct sw_peer_link *w)
 {
-    return w->state == SW_WAY_DAMAGED || w->state == SW_WAY_HANGS || w->state == SW_WAY_FAILS;
+    return w->state == SW_PEER_LINK_DAMAGED || w->state == SW_PEER_LINK_HANGS ||
+           w->state == SW_PEER_LINK_FAILS;
 }
 
-const struct sw_way *sw_ways_worst(const struct sw_ways *w)
+const struct sw_peer_link *sw_peer_links_worst(const struct sw_peer_links *w)
 {
     for (int i = 0; i < w->count * w->count; i++)
         if (is_bad(&w->staged[i]))

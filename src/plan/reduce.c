@@ -73,10 +73,10 @@ static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
 /* Warns about every faulty link at each start. */
 static void warn(const struct sw_exchange_plan *p)
 {
-    const struct sw_ways *w = p->ways;
+    const struct sw_peer_links *w = p->ways;
 
     for (int i = 0; i < w->count * w->count; i++)
-        if (w->direct[i].state >= SW_WAY_DAMAGED)
+        if (w->direct[i].state >= SW_PEER_LINK_DAMAGED)
             sw_log_write(p->args.log, SW_LOG_WARN, "devices",
                          "direct copies from %s to %s are not sound (%s): they go through the "
                          "host; run doctor to test them again",
@@ -90,7 +90,7 @@ static int enable_peer_access(const struct sw_exchange_plan *p, const int *place
 
     for (int i = 0; i < workers && rc == SW_OK; i++)
         for (int k = 0; k < workers && rc == SW_OK; k++)
-            if (place[i] != place[k] && sw_ways_reach(p->ways, place[i], place[k]))
+            if (place[i] != place[k] && sw_peer_links_reach(p->ways, place[i], place[k]))
                 rc = sw_device_reach(p->devices[i], p->devices[k], err);
 
     return rc;
@@ -99,18 +99,18 @@ static int enable_peer_access(const struct sw_exchange_plan *p, const int *place
 static int find_links(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
 {
     int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
-    struct sw_ways_args args = {.driver = p->args.request->driver,
-                                .options = p->args.request->options,
-                                .machine = p->args.machine,
-                                .indices = indices,
-                                .count = list_devices(p, indices, place),
-                                .sums = sums,
-                                .look = look};
+    struct sw_peer_links_args args = {.driver = p->args.request->driver,
+                                      .options = p->args.request->options,
+                                      .machine = p->args.machine,
+                                      .indices = indices,
+                                      .count = list_devices(p, indices, place),
+                                      .sums = sums,
+                                      .look = look};
 
     if (args.count < 2 && !sums)
         return SW_OK;
 
-    int rc = sw_ways_find(&args, &p->ways, err);
+    int rc = sw_peer_links_find(&args, &p->ways, err);
     if (rc != SW_OK || look)
         return rc;
 
@@ -130,27 +130,27 @@ static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 }
 
 /* Checks the tested all-reduce of the library. */
-static int check_library(const struct sw_way *sum, bool look, struct sw_err *err)
+static int check_library(const struct sw_peer_link *sum, bool look, struct sw_err *err)
 {
-    if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
+    if (sum->state == SW_PEER_LINK_SOUND || (look && sum->state == SW_PEER_LINK_UNKNOWN))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED, "its all-reduce is not sound: %s", sum->why);
 }
 
 /* Describes how copies go: direct or through the host, all or some, or untested. */
-static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
+static void describe_copies(const struct sw_peer_links *w, char *out, size_t bytes)
 {
     int direct = 0, staged = 0, unknown = 0;
 
     for (int a = 0; w && a < w->count; a++)
         for (int b = 0; b < a; b++) {
-            bool reach = sw_ways_reach(w, a, b);
+            bool reach = sw_peer_links_reach(w, a, b);
             direct += reach;
             staged += !reach;
-            unknown += sw_ways_direct(w, a, b)->state == SW_WAY_UNKNOWN;
+            unknown += sw_peer_links_direct(w, a, b)->state == SW_PEER_LINK_UNKNOWN;
         }
 
-    const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
+    const struct sw_peer_link *bad = w ? sw_peer_links_worst(w) : NULL;
     const char *how = !w            ? "on one device"
                       : unknown > 0 ? "not verified"
                       : staged == 0 ? "direct, verified"
@@ -161,10 +161,10 @@ static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
 }
 
 /* A faulty link through the host: no other path exists. NULL: none. */
-static const struct sw_way *faulty_staged_link(const struct sw_ways *w)
+static const struct sw_peer_link *faulty_staged_link(const struct sw_peer_links *w)
 {
     for (int i = 0; w && i < w->count * w->count; i++)
-        if (w->staged[i].state >= SW_WAY_DAMAGED)
+        if (w->staged[i].state >= SW_PEER_LINK_DAMAGED)
             return &w->staged[i];
     return NULL;
 }
@@ -184,7 +184,7 @@ static void use_library(struct sw_sums *d)
 static void use_copies(struct sw_exchange_plan *p, const char *no_library)
 {
     struct sw_sums *d = &p->sums;
-    const struct sw_way *bad = faulty_staged_link(p->ways);
+    const struct sw_peer_link *bad = faulty_staged_link(p->ways);
     char how[160];
 
     if (bad) {

@@ -6,16 +6,16 @@
 #include "base/str.h"
 #include "device/driver.h"
 
-const struct sw_way *sw_ways_taken(const struct sw_ways *w, int from, int to)
+const struct sw_peer_link *sw_peer_links_saved(const struct sw_peer_links *w, int from, int to)
 {
-    const struct sw_way *direct = sw_ways_direct(w, from, to);
-    return direct->state == SW_WAY_SOUND ? direct : sw_ways_staged(w, from, to);
+    const struct sw_peer_link *direct = sw_peer_links_direct(w, from, to);
+    return direct->state == SW_PEER_LINK_SOUND ? direct : sw_peer_links_staged(w, from, to);
 }
 
-int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measure,
-                struct sw_ways **out, struct sw_err *err)
+int sw_cli_peer_links(const char *device, const struct sw_machine *machine, bool measure,
+                      struct sw_peer_links **out, struct sw_err *err)
 {
-    struct sw_ways_args args = {
+    struct sw_peer_links_args args = {
         .machine = machine, .sums = true, .look = !measure, .retest = measure};
     struct sw_device_request request;
     struct sw_err why;
@@ -31,42 +31,44 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
     args.driver = simulated ? request.driver : sw_driver_on_bus();
     args.options = request.options;
     args.count = simulated ? request.count : machine->here ? machine->gpu_count : 0;
-    if (args.count > SW_WAYS_DEVICES)
-        args.count = SW_WAYS_DEVICES;
+    if (args.count > SW_PEER_LINKS_DEVICES)
+        args.count = SW_PEER_LINKS_DEVICES;
     if (args.count < 2)
         return SW_OK;
 
-    rc = sw_ways_find(&args, out, &why);
+    rc = sw_peer_links_find(&args, out, &why);
     if (rc == SW_ERR_NOMEM && err)
         *err = why;
 
     return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA no path can be used */
 }
 
-static void print_link(struct sw_buf *out, const struct sw_ways *w, int a, int b)
+static void print_link(struct sw_buf *out, const struct sw_peer_links *w, int a, int b)
 {
-    const struct sw_way *direct = sw_ways_direct(w, a, b), *way = sw_ways_taken(w, a, b);
+    const struct sw_peer_link *direct = sw_peer_links_direct(w, a, b),
+                              *way = sw_peer_links_saved(w, a, b);
 
     sw_buf_printf(out, "%s to %s: ", w->name[a], w->name[b]);
 
-    if (direct->state == SW_WAY_UNKNOWN)
+    if (direct->state == SW_PEER_LINK_UNKNOWN)
         sw_buf_printf(out, "not verified%s%s", direct->why[0] ? ": " : "", direct->why);
     else if (way == direct)
         sw_buf_printf(out, "directly, %.3g GB/s, %.3g us, verified", way->gb_per_s,
                       way->latency_us);
-    else if (way->state == SW_WAY_SOUND)
+    else if (way->state == SW_PEER_LINK_SOUND)
         sw_buf_printf(out, "through the host, %.3g GB/s, %.3g us, verified", way->gb_per_s,
                       way->latency_us);
     else
-        sw_buf_printf(out, "through the host: %s%s%s", sw_way_state_name(way->state),
+        sw_buf_printf(out, "through the host: %s%s%s", sw_peer_link_state_name(way->state),
                       way->why[0] ? ": " : "", way->why);
 
-    if (direct->state > SW_WAY_NONE)
-        sw_buf_printf(out, "; direct: %s: %s", sw_way_state_name(direct->state), direct->why);
+    if (direct->state > SW_PEER_LINK_NONE)
+        sw_buf_printf(out, "; direct: %s: %s", sw_peer_link_state_name(direct->state), direct->why);
     sw_buf_add(out, "\n");
 }
 
-void sw_print_ways(struct sw_buf *out, const struct sw_ways *w, const char *title, int indent)
+void sw_print_peer_links(struct sw_buf *out, const struct sw_peer_links *w, const char *title,
+                         int indent)
 {
     bool first = true;
 
@@ -82,20 +84,20 @@ void sw_print_ways(struct sw_buf *out, const struct sw_ways *w, const char *titl
 
     sw_buf_printf(out, "%-*sall-reduce: ", indent, "");
 
-    if (w->sum.state == SW_WAY_SOUND)
+    if (w->sum.state == SW_PEER_LINK_SOUND)
         sw_buf_printf(out, "%.3g GB/s, %.3g us, verified\n", w->sum.gb_per_s, w->sum.latency_us);
     else
         sw_buf_printf(out, "%s%s%s\n",
-                      w->sum.state == SW_WAY_UNKNOWN ? "not verified"
-                                                     : sw_way_state_name(w->sum.state),
+                      w->sum.state == SW_PEER_LINK_UNKNOWN ? "not verified"
+                                                           : sw_peer_link_state_name(w->sum.state),
                       w->sum.why[0] ? ": " : "", w->sum.why);
 }
 
-void sw_json_ways(struct sw_json_writer *w, const struct sw_ways *ways)
+void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *ways)
 {
     for (int a = 0; a < ways->count; a++)
         for (int b = 0; b < ways->count; b++) {
-            const struct sw_way *way = sw_ways_taken(ways, a, b);
+            const struct sw_peer_link *way = sw_peer_links_saved(ways, a, b);
             if (a == b)
                 continue;
 
@@ -104,8 +106,9 @@ void sw_json_ways(struct sw_json_writer *w, const struct sw_ways *ways)
             sw_json_string(w, "to", ways->name[b]);
             sw_json_real(w, "gb_per_s", way->gb_per_s);
             sw_json_real(w, "latency_us", way->latency_us);
-            sw_json_string(w, "direct", sw_way_state_name(sw_ways_direct(ways, a, b)->state));
-            sw_json_bool(w, "verified", way->state == SW_WAY_SOUND);
+            sw_json_string(w, "direct",
+                           sw_peer_link_state_name(sw_peer_links_direct(ways, a, b)->state));
+            sw_json_bool(w, "verified", way->state == SW_PEER_LINK_SOUND);
             sw_json_close_object(w);
         }
 }

@@ -379,16 +379,16 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 /* Skips oneDNN's reference implementations, which are always slow, unless one is the default. */
 static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 {
-    struct sw_tune_ways *candidates = user;
+    struct sw_tune_candidates *candidates = user;
     const char *name = sw_dnnl_impl(pd);
 
     if (candidates->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
-        sw_tune_add_way(candidates, name);
+        sw_tune_add_candidate(candidates, name);
     return false;
 }
 
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                            struct sw_tune_ways *out)
+                            struct sw_tune_candidates *out)
 {
     const struct request *q = user;
     const dnnl_prop_kind_t kinds[] = {dnnl_forward_training, dnnl_backward_data,

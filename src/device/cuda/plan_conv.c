@@ -330,7 +330,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 
 /* Lists the engines for the default form; other forms would give different results. */
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                            struct sw_tune_ways *out)
+                            struct sw_tune_candidates *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};

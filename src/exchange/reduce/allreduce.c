@@ -6,12 +6,12 @@
 
 #include "base/os.h"
 
-static const struct sw_allreduce_way *backend_of(const struct sw_collective *library)
+static const struct sw_allreduce_backend *backend_of(const struct sw_collective *library)
 {
     return library ? &sw_allreduce_library : &sw_allreduce_copies;
 }
 
-static int64_t bytes_of(const struct sw_allreduce_way *backend, const int64_t *elements,
+static int64_t bytes_of(const struct sw_allreduce_backend *backend, const int64_t *elements,
                         int buckets, int ranks)
 {
     int64_t all = backend->stage(elements, buckets, ranks);
@@ -22,7 +22,7 @@ static int64_t bytes_of(const struct sw_allreduce_way *backend, const int64_t *e
 
 size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library)
 {
-    const struct sw_allreduce_way *backend =
+    const struct sw_allreduce_backend *backend =
         by_library ? &sw_allreduce_library : &sw_allreduce_copies;
     return (size_t)bytes_of(backend, elements, buckets, ranks);
 }
@@ -108,7 +108,7 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err)
 {
-    const struct sw_allreduce_way *backend = backend_of(args->library);
+    const struct sw_allreduce_backend *backend = backend_of(args->library);
     if (args->ranks < backend->min_ranks || args->ranks > SW_ALLREDUCE_RANKS)
         return sw_err_set(err, SW_ERR_INVALID,
                           "all-reduce over %d devices is not possible: it takes %d to %d",

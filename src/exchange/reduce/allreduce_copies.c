@@ -127,5 +127,5 @@ static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
     return SW_OK;
 }
 
-const struct sw_allreduce_way sw_allreduce_copies = {
+const struct sw_allreduce_backend sw_allreduce_copies = {
     .min_ranks = 2, .stage = stage, .queue = queue, .reads_others = true};

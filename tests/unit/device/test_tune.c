@@ -117,12 +117,12 @@ static int make(void *user, const struct sw_tune_choice *choice, struct sw_plan_
 }
 
 static void list(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                 struct sw_tune_ways *out)
+                 struct sw_tune_candidates *out)
 {
     struct planted *p = user;
     p->listed++;
     for (int i = 0; i < WAYS; i++)
-        sw_tune_add_way(out, p->ways[i]);
+        sw_tune_add_candidate(out, p->ways[i]);
 }
 
 /* The implementations that a plan with all passes uses, as digits: 10^pass times the index. */

@@ -10,35 +10,35 @@
 
 enum { GPUS = 3 };
 
-static struct sw_ways *find_with(struct sw_ways_args args)
+static struct sw_peer_links *find_with(struct sw_peer_links_args args)
 {
-    struct sw_ways *w = NULL;
+    struct sw_peer_links *w = NULL;
     struct sw_err err = {0};
     args.count = args.count ? args.count : GPUS;
     args.driver = sw_driver_find("sim");
     args.sums = true;
-    if (sw_ways_find(&args, &w, &err) != SW_OK)
+    if (sw_peer_links_find(&args, &w, &err) != SW_OK)
         fail_msg("%s", err.text);
     return w;
 }
-#define find(...) find_with((struct sw_ways_args){__VA_ARGS__})
+#define find(...) find_with((struct sw_peer_links_args){__VA_ARGS__})
 
 /* All pairs are alike. */
-static void assert_pairs(const struct sw_ways *w, enum sw_way_state direct,
-                         enum sw_way_state staged)
+static void assert_pairs(const struct sw_peer_links *w, enum sw_peer_link_state direct,
+                         enum sw_peer_link_state staged)
 {
     for (int a = 0; a < w->count; a++)
         for (int b = 0; b < w->count; b++) {
             if (a == b)
                 continue;
-            if (sw_ways_direct(w, a, b)->state != direct ||
-                sw_ways_staged(w, a, b)->state != staged)
+            if (sw_peer_links_direct(w, a, b)->state != direct ||
+                sw_peer_links_staged(w, a, b)->state != staged)
                 fail_msg("%d to %d: direct %s (%s), staged %s (%s)", a, b,
-                         sw_way_state_name(sw_ways_direct(w, a, b)->state),
-                         sw_ways_direct(w, a, b)->why,
-                         sw_way_state_name(sw_ways_staged(w, a, b)->state),
-                         sw_ways_staged(w, a, b)->why);
-            assert_int_equal(sw_ways_reach(w, a, b), direct == SW_WAY_SOUND);
+                         sw_peer_link_state_name(sw_peer_links_direct(w, a, b)->state),
+                         sw_peer_links_direct(w, a, b)->why,
+                         sw_peer_link_state_name(sw_peer_links_staged(w, a, b)->state),
+                         sw_peer_links_staged(w, a, b)->why);
+            assert_int_equal(sw_peer_links_reach(w, a, b), direct == SW_PEER_LINK_SOUND);
         }
 }
 
@@ -67,77 +67,78 @@ static int end(void **state)
 
 static void sound_ways_are_found_and_kept(void **state)
 {
-    struct sw_ways *w = find(.options = "gpus=3");
-    assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
-    assert_int_equal(w->sum.state, SW_WAY_SOUND);
-    assert_true(sw_ways_direct(w, 2, 0)->gb_per_s > 0 && w->sum.latency_us > 0);
-    assert_null(sw_ways_worst(w));
+    struct sw_peer_links *w = find(.options = "gpus=3");
+    assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
+    assert_int_equal(w->sum.state, SW_PEER_LINK_SOUND);
+    assert_true(sw_peer_links_direct(w, 2, 0)->gb_per_s > 0 && w->sum.latency_us > 0);
+    assert_null(sw_peer_links_worst(w));
     assert_string_equal(w->name[2], "sim:2");
-    double tried_at = sw_ways_direct(w, 2, 0)->tried_at;
-    sw_ways_free(w);
+    double tried_at = sw_peer_links_direct(w, 2, 0)->tried_at;
+    sw_peer_links_free(w);
     without_trials();
     w = find(.options = "gpus=3");
-    assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
-    assert_true(fabs(sw_ways_direct(w, 2, 0)->tried_at - tried_at) <= 0.5);
-    sw_ways_free(w);
+    assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
+    assert_true(fabs(sw_peer_links_direct(w, 2, 0)->tried_at - tried_at) <= 0.5);
+    sw_peer_links_free(w);
 }
 
 static void damage_is_found_and_shuts_out_direct_ways(void **state)
 {
-    struct sw_ways *w = find(.options = "gpus=3,peer=corrupt");
-    assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
-    assert_non_null(strstr(sw_ways_worst(w)->why, "from sim:0 to sim:1 was corrupted: byte"));
-    assert_int_equal(w->sum.state, SW_WAY_UNKNOWN);
+    struct sw_peer_links *w = find(.options = "gpus=3,peer=corrupt");
+    assert_pairs(w, SW_PEER_LINK_DAMAGED, SW_PEER_LINK_SOUND);
+    assert_non_null(strstr(sw_peer_links_worst(w)->why, "from sim:0 to sim:1 was corrupted: byte"));
+    assert_int_equal(w->sum.state, SW_PEER_LINK_UNKNOWN);
     assert_non_null(strstr(w->sum.why, "not tested"));
-    sw_ways_free(w);
+    sw_peer_links_free(w);
     without_trials();
     w = find(.options = "gpus=3,peer=corrupt");
-    assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
-    assert_non_null(strstr(sw_ways_worst(w)->why, "arrived damaged"));
-    sw_ways_free(w);
+    assert_pairs(w, SW_PEER_LINK_DAMAGED, SW_PEER_LINK_SOUND);
+    assert_non_null(strstr(sw_peer_links_worst(w)->why, "arrived damaged"));
+    sw_peer_links_free(w);
 }
 
 /* Each that hangs takes its time and its process; the others are tried by another one. */
 static void a_way_that_hangs_does_not_hang_the_search(void **state)
 {
-    struct sw_ways *w = find(.options = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
-    assert_pairs(w, SW_WAY_HANGS, SW_WAY_SOUND);
-    assert_int_equal(strncmp(sw_ways_direct(w, 0, 1)->why, "not finished within ", 20), 0);
-    sw_ways_free(w);
+    struct sw_peer_links *w =
+        find(.options = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
+    assert_pairs(w, SW_PEER_LINK_HANGS, SW_PEER_LINK_SOUND);
+    assert_int_equal(strncmp(sw_peer_links_direct(w, 0, 1)->why, "not finished within ", 20), 0);
+    sw_peer_links_free(w);
 }
 
 static void without_direct_ways_the_host_serves(void **state)
 {
-    struct sw_ways *w = find(.options = "gpus=3,peer=no");
-    assert_pairs(w, SW_WAY_NONE, SW_WAY_SOUND);
-    assert_int_equal(w->sum.state, SW_WAY_SOUND); /* that is the library's affair */
-    assert_null(sw_ways_worst(w));
-    sw_ways_free(w);
+    struct sw_peer_links *w = find(.options = "gpus=3,peer=no");
+    assert_pairs(w, SW_PEER_LINK_NONE, SW_PEER_LINK_SOUND);
+    assert_int_equal(w->sum.state, SW_PEER_LINK_SOUND); /* that is the library's affair */
+    assert_null(sw_peer_links_worst(w));
+    sw_peer_links_free(w);
 }
 
 static void what_is_kept_holds_for_these_devices(void **state)
 {
-    sw_ways_free(find(.options = "gpus=3"));
+    sw_peer_links_free(find(.options = "gpus=3"));
     without_trials();
-    struct sw_ways *w = find(.options = "gpus=3,mem=64MiB");
-    assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
-    assert_non_null(strstr(sw_ways_direct(w, 0, 1)->why, "SINGA_TRIAL names /none/such"));
-    sw_ways_free(w);
+    struct sw_peer_links *w = find(.options = "gpus=3,mem=64MiB");
+    assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
+    assert_non_null(strstr(sw_peer_links_direct(w, 0, 1)->why, "SINGA_TRIAL names /none/such"));
+    sw_peer_links_free(w);
     w = find(.options = "gpus=3"); /* still there, and what could not be tried was not kept */
-    assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
-    sw_ways_free(w);
+    assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
+    sw_peer_links_free(w);
     w = find(.options = "gpus=3", .retest = true);
-    assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
-    sw_ways_free(w);
+    assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
+    sw_peer_links_free(w);
 }
 
 static void who_looks_tries_nothing(void **state)
 {
-    struct sw_ways *w = find(.options = "gpus=3", .look = true);
-    assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
-    assert_string_equal(sw_ways_direct(w, 0, 1)->why, "");
+    struct sw_peer_links *w = find(.options = "gpus=3", .look = true);
+    assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
+    assert_string_equal(sw_peer_links_direct(w, 0, 1)->why, "");
     assert_int_equal(access(ways_file(), F_OK), -1);
-    sw_ways_free(w);
+    sw_peer_links_free(w);
 }
 
 /* A planted program in place of the one that tries. */
@@ -154,26 +155,26 @@ static void plant(const char *script)
 static void a_process_that_dies_fails_its_trial(void **state)
 {
     plant("echo ready; [ $# = 3 ] || echo ok 1 2; exit 3");
-    struct sw_ways *w = find(.options = "gpus=2", .count = 2);
-    assert_int_equal(sw_ways_direct(w, 0, 1)->state, SW_WAY_FAILS);
-    assert_string_equal(sw_ways_direct(w, 0, 1)->why, "the probe process died");
-    sw_ways_free(w);
+    struct sw_peer_links *w = find(.options = "gpus=2", .count = 2);
+    assert_int_equal(sw_peer_links_direct(w, 0, 1)->state, SW_PEER_LINK_FAILS);
+    assert_string_equal(sw_peer_links_direct(w, 0, 1)->why, "the probe process died");
+    sw_peer_links_free(w);
     plant("echo 'fails no GPU'; exit 1");
     w = find(.options = "gpus=2", .count = 2, .retest = true);
-    assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
-    assert_string_equal(sw_ways_direct(w, 0, 1)->why, "no GPU");
-    sw_ways_free(w);
+    assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
+    assert_string_equal(sw_peer_links_direct(w, 0, 1)->why, "no GPU");
+    sw_peer_links_free(w);
     plant("echo ready; echo nonsense; echo ok 1 2; echo ok 3 4; echo ok 5 6");
     w = find(.options = "gpus=2", .count = 2, .retest = true);
-    assert_int_equal(sw_ways_direct(w, 0, 1)->state, SW_WAY_FAILS);
-    assert_string_equal(sw_ways_direct(w, 0, 1)->why, "nonsense");
-    assert_int_equal(sw_ways_direct(w, 1, 0)->state, SW_WAY_SOUND);
-    sw_ways_free(w);
+    assert_int_equal(sw_peer_links_direct(w, 0, 1)->state, SW_PEER_LINK_FAILS);
+    assert_string_equal(sw_peer_links_direct(w, 0, 1)->why, "nonsense");
+    assert_int_equal(sw_peer_links_direct(w, 1, 0)->state, SW_PEER_LINK_SOUND);
+    sw_peer_links_free(w);
 }
 
 static void a_damaged_file_is_tested_again(void **state)
 {
-    sw_ways_free(find(.options = "gpus=2", .count = 2));
+    sw_peer_links_free(find(.options = "gpus=2", .count = 2));
     FILE *f = fopen(ways_file(), "r");
     assert_non_null(f);
     char text[4096];
@@ -184,9 +185,9 @@ static void a_damaged_file_is_tested_again(void **state)
         memcpy(at, "\tmaybe\t", 7);
     memcpy(text, "\t\t", 2);
     write_file(ways_file(), text, n);
-    struct sw_ways *w = find(.options = "gpus=2", .count = 2);
-    assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
-    sw_ways_free(w);
+    struct sw_peer_links *w = find(.options = "gpus=2", .count = 2);
+    assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
+    sw_peer_links_free(w);
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -134,21 +134,21 @@ static void bad_ways_between_devices_are_avoided(void **state)
     for (int i = 0; i < 3; i++) {
         struct trial t = devices(2, peers[i], NULL);
         struct sw_err err = {0};
-        struct sw_ways *w;
+        struct sw_peer_links *w;
         char device[64];
         snprintf(device, sizeof device, "sim:gpus=2,mem=64MiB,peer=%s", peers[i]);
         t.device = device;
         /* Patience is shorter here than a run's. */
-        const struct sw_ways_args args = {.driver = sw_driver_find(device),
-                                          .options = device + strlen("sim:"),
-                                          .count = 2,
-                                          .timeout_ms = PATIENCE_MS};
-        assert_int_equal(sw_ways_find(&args, &w, &err), SW_OK);
-        sw_ways_free(w);
+        const struct sw_peer_links_args args = {.driver = sw_driver_find(device),
+                                                .options = device + strlen("sim:"),
+                                                .count = 2,
+                                                .timeout_ms = PATIENCE_MS};
+        assert_int_equal(sw_peer_links_find(&args, &w, &err), SW_OK);
+        sw_peer_links_free(w);
         assert_int_equal(trial_open(&t), SW_OK);
         assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_COPIES);
         assert_non_null(strstr(sw_job_plan(t.job)->sums, "through the host"));
-        assert_int_equal(sw_ways_reach(t.job->exchange.ways, 0, 1), false);
+        assert_int_equal(sw_peer_links_reach(t.job->exchange.ways, 0, 1), false);
         if (trial_run(&t) != SW_OK)
             fail_msg("%s", t.err.text);
         trial_close(&t);
