@@ -4,4 +4,4 @@
 
 #include <stddef.h>
 
-const char *const sw_comm_way_names[] = {"ps", "sfb", "adam", "auto", NULL};
+const char *const sw_exchange_mode_names[] = {"ps", "sfb", "adam", "auto", NULL};

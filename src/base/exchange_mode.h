@@ -6,14 +6,14 @@
  * factors; net/shape/exchange_modes.c decides which layers use them. */
 #pragma once
 
-enum sw_comm_way {
-    SW_COMM_PS,   /* whole gradients, reduced by servers or devices */
-    SW_COMM_SFB,  /* factors are sent to all workers, each of which computes the gradient */
-    SW_COMM_ADAM, /* factors are sent to the servers, which compute the gradient and return matrices
-                     (Project Adam, Chilimbi et al. 2014) */
-    SW_COMM_AUTO, /* whichever of these is predicted to take the least time */
+enum sw_exchange_mode {
+    SW_EXCHANGE_PS,   /* whole gradients, reduced by servers or devices */
+    SW_EXCHANGE_SFB,  /* factors are sent to all workers, each of which computes the gradient */
+    SW_EXCHANGE_ADAM, /* factors are sent to the servers, which compute the gradient and return
+                     matrices (Project Adam, Chilimbi et al. 2014) */
+    SW_EXCHANGE_AUTO, /* whichever of these is predicted to take the least time */
 };
-enum { SW_COMM_WAYS = SW_COMM_AUTO };
+enum { SW_EXCHANGE_MODES = SW_EXCHANGE_AUTO };
 
 /* The names in the order of the enum, NULL-terminated. */
-extern const char *const sw_comm_way_names[];
+extern const char *const sw_exchange_mode_names[];

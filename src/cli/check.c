@@ -176,7 +176,7 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
     print_layers(out, p, verbose);
     sw_report_partition(out, p, verbose);
     if (p->comm_asked || verbose)
-        sw_report_comm(out, p);
+        sw_report_exchange(out, p);
     sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
                   sw_human_count(count, (double)p->params));
     sw_buf_printf(out, "work         %sflop per sample\n",
@@ -254,7 +254,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_real(w, "flops_forward", l->flops_forward);
     sw_json_real(w, "flops_backward", l->flops_backward);
     sw_report_split_json(w, p, l);
-    sw_report_comm_json(w, l);
+    sw_report_exchange_json(w, l);
     sw_json_close_object(w);
 }
 

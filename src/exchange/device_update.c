@@ -114,7 +114,7 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
             return rc;
     }
 
-    rc = sw_exchange_ask(x, err);
+    rc = sw_exchange_queue_report(x, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_stream_wait(x->args.stream, err);

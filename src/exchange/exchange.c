@@ -342,7 +342,7 @@ int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return x->control->end ? x->control->end(x, version, err) : SW_OK;
 }
 
-int sw_exchange_learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     return x->control->learn ? x->control->learn(x, version, err) : SW_OK;
 }
@@ -367,7 +367,7 @@ int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *er
     return sw_op_run(x->args.stream, &sw_op_clock, &a, err);
 }
 
-int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)
+int sw_exchange_queue_report(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_device_report *r = &x->report;
 
@@ -394,7 +394,7 @@ int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_directio
     return x->queue ? sw_copy_queue_busy_ns(x->queue, d) : 0;
 }
 
-int sw_exchange_under_way(const struct sw_exchange *x)
+int sw_exchange_copies_in_flight(const struct sw_exchange *x)
 {
-    return x && x->queue ? sw_copy_queue_under_way(x->queue, SW_COPY_TO_HOST) : 0;
+    return x && x->queue ? sw_copy_queue_in_flight(x->queue, SW_COPY_TO_HOST) : 0;
 }

@@ -43,7 +43,7 @@ const struct sw_opt sw_layer_opts[] = {
         ENUM, struct sw_layer_conf, comm,
         "how workers that split a fully-connected layer by rows exchange its gradients: ps, sfb, "
         "adam or auto; default: cluster.comm",
-        .choices = sw_comm_way_names),
+        .choices = sw_exchange_mode_names),
     {0},
 };
 

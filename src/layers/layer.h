@@ -399,7 +399,7 @@ struct sw_layer_conf {
         stages;    /* stages that have the layer; in other stages the recipe does not contain it */
     int partition; /* enum sw_partition, if the key is set */
     int64_t location; /* the worker that holds the whole layer, if the key is set */
-    int comm;         /* enum sw_comm_way, if the key is set */
+    int comm;         /* enum sw_exchange_mode, if the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
 extern const char *const sw_connection_names[]; /* enum sw_connection */

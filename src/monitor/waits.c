@@ -150,11 +150,11 @@ static int version_blocker(const struct view *v, int unit)
     int late = without_gradient(v, unit, true, wait->number);
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
-    if (sw_exchange_under_way(all[unit].exchange) > 0)
+    if (sw_exchange_copies_in_flight(all[unit].exchange) > 0)
         return -1; /* it waits for its own device */
 
     for (int i = 0; i < workers(v); i++)
-        if (sw_exchange_under_way(all[i].exchange) > 0)
+        if (sw_exchange_copies_in_flight(all[i].exchange) > 0)
             late = longer_silent(v, late, i);
 
     if (late >= 0)

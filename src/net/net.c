@@ -212,19 +212,19 @@ const struct sw_result *sw_net_pairs(const struct sw_net *net)
     return net->staging->fetched;
 }
 
-enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i)
+enum sw_exchange_mode sw_net_exchange_mode(const struct sw_net *net, int i)
 {
     return net->shapes.node[i].comm;
 }
 
-enum sw_comm_way sw_net_comm_asked(const struct sw_net *net, int i)
+enum sw_exchange_mode sw_net_requested_exchange_mode(const struct sw_net *net, int i)
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];
     bool own;
-    return node->owned_name ? SW_COMM_PS : sw_net_wanted_comm(node, &net->args, &own);
+    return node->owned_name ? SW_EXCHANGE_PS : sw_net_key_exchange_mode(node, &net->args, &own);
 }
 
-const char *sw_net_comm_notes(const struct sw_net *net)
+const char *sw_net_exchange_notes(const struct sw_net *net)
 {
     return sw_buf_text(&net->shapes.comm_notes);
 }

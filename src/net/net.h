@@ -29,19 +29,20 @@ struct sw_net;
 
 /* A layer whose gradients have factors, and the computing that can hide their exchange; for this
  * net's rows. */
-struct sw_net_comm_layer {
+struct sw_net_exchange_layer {
     const char *name;
     int64_t steps, inputs, outputs; /* factors per row of the batch, and their sizes */
     double forward_flops_below, backward_flops_below;
     int64_t whole_below; /* parameters of lower layers that exchange whole gradients */
 };
 /* How gradients of fully-connected layers are exchanged (base/exchange_mode.h). */
-struct sw_net_comm {
-    enum sw_comm_way way;              /* of layers without the key */
-    int workers;                       /* size of the update group; below 2 nothing is exchanged */
-    const char *refuses[SW_COMM_WAYS]; /* why no layer can use the mode; NULL: it can be used */
+struct sw_net_exchange {
+    enum sw_exchange_mode way; /* of layers without the key */
+    int workers;               /* size of the update group; below 2 nothing is exchanged */
+    const char
+        *refuses[SW_EXCHANGE_MODES]; /* why no layer can use the mode; NULL: it can be used */
     /* Resolves AUTO: must return the same mode for all workers. Called while the net is built. */
-    enum sw_comm_way (*choose)(void *user, const struct sw_net_comm_layer *l);
+    enum sw_exchange_mode (*choose)(void *user, const struct sw_net_exchange_layer *l);
     void *user;
 };
 
@@ -56,7 +57,7 @@ struct sw_net_args {
     int64_t group_rows;                /* of all workers of the group; 0: batch_rows */
     int workers, worker;               /* size of the group and rank in it; 0 workers: one */
     enum sw_partition partition;       /* of layers without the key */
-    struct sw_net_comm comm;           /* training nets only */
+    struct sw_net_exchange comm;       /* training nets only */
     const struct sw_strings *freeze;   /* patterns of parameters that are not trained, borrowed for
                                           the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
@@ -126,9 +127,9 @@ const char *sw_net_notes(const struct sw_net *net);
 
 /* Exchange mode of layer i's gradients, never AUTO; the mode requested by its key or net-wide; and
  * the layers that could not follow the net-wide setting, a line each, or "". */
-enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i);
-enum sw_comm_way sw_net_comm_asked(const struct sw_net *net, int i);
-const char *sw_net_comm_notes(const struct sw_net *net);
+enum sw_exchange_mode sw_net_exchange_mode(const struct sw_net *net, int i);
+enum sw_exchange_mode sw_net_requested_exchange_mode(const struct sw_net *net, int i);
+const char *sw_net_exchange_notes(const struct sw_net *net);
 
 /* Size of the arena. Offsets in it follow from the lifetimes of activations, gradients, saved
  * values and scratch. */

@@ -38,20 +38,20 @@ struct sw_exchange_plan_args {
 };
 
 /* How gradients of a fully-connected layer are exchanged. */
-struct sw_comm_choice {
-    struct sw_net_comm_layer layer; /* its name is borrowed from the recipe */
-    enum sw_comm_way way;           /* never AUTO */
-    bool taken_up;                  /* taken from the checkpoint that the run resumes */
-    double ms[SW_COMM_WAYS];        /* predicted time of a step; NaN: the mode cannot be used */
+struct sw_exchange_choice {
+    struct sw_net_exchange_layer layer; /* its name is borrowed from the recipe */
+    enum sw_exchange_mode way;          /* never AUTO */
+    bool taken_up;                      /* taken from the checkpoint that the run resumes */
+    double ms[SW_EXCHANGE_MODES];       /* predicted time of a step; NaN: the mode cannot be used */
 };
 
-struct sw_comm_plan {
-    struct sw_comm_choice *choices; /* owned: of layers with `auto`, lowest layer first */
+struct sw_exchange_modes {
+    struct sw_exchange_choice *choices; /* owned: of layers with `auto`, lowest layer first */
     int count;
-    struct sw_factors
-        *factors; /* owned: exchange of factors between devices, set by sw_comm_make; or NULL */
-    bool failed;  /* an allocation failed */
-    struct sw_json *kept; /* owned: choices saved in the checkpoint; NULL: none */
+    struct sw_factors *factors; /* owned: exchange of factors between devices, set by
+                                   sw_exchange_modes_make; or NULL */
+    bool failed;                /* an allocation failed */
+    struct sw_json *kept;       /* owned: choices saved in the checkpoint; NULL: none */
 };
 
 struct sw_exchange_plan {
@@ -64,7 +64,7 @@ struct sw_exchange_plan {
     const struct sw_table *table; /* borrowed: the first server group's, once it is frozen */
     struct sw_peer_links *ways;   /* owned; between the workers' devices; NULL: none is used */
     struct sw_sums sums;
-    struct sw_comm_plan comm;
+    struct sw_exchange_modes comm;
 };
 
 /* True if every device updates its own replica (copy = none, workers on devices). */
@@ -98,14 +98,15 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,
 
 /* Checks the exchange mode of [cluster], and reads the choices saved in the checkpoint that the run
  * resumes; path NULL: none. */
-int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path,
+                              struct sw_err *err) SW_MUST_CHECK;
 /* Fills the exchange arguments of training nets. */
-void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out);
+void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out);
 /* After all nets are built: reports an allocation failure of a choice. Errors: SW_ERR_NOMEM. */
-int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err) SW_MUST_CHECK;
 /* The factors of layer i of a net with `rows` rows of the batch. Returns false if it has none. */
-bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
-                     int64_t rows, struct sw_table_factors *out);
+bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                               int64_t rows, struct sw_table_factors *out);
 
 /* Partitions the gradients into buckets, after the table is frozen. net: the first worker's
  * training net; params: the table indices of its parameters. The other workers have the same
@@ -115,12 +116,12 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
 /* Bytes of buckets and of factors on every device, and their allocation, which comes before the
  * workers' own. */
 size_t sw_reduce_bytes(const struct sw_exchange_plan *p);
-size_t sw_comm_bytes(const struct sw_exchange_plan *p);
+size_t sw_exchange_modes_bytes(const struct sw_exchange_plan *p);
 int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err) SW_MUST_CHECK;
-int sw_comm_make(struct sw_exchange_plan *p, const struct sw_row_split *rows,
-                 struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_modes_make(struct sw_exchange_plan *p, const struct sw_row_split *rows,
+                           struct sw_err *err) SW_MUST_CHECK;
 /* Updates the rows of every worker in the factor exchange after rows were rebalanced. */
-void sw_comm_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows);
+void sw_exchange_modes_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows);
 /* After sw_reduce_make has failed: does a thread hang in the library? If so, nothing it uses can be
  * freed. */
 bool sw_reduce_hangs(const struct sw_sums *d);
@@ -132,9 +133,9 @@ void sw_exchange_plan_fini(struct sw_exchange_plan *p);
 
 /* Describes the exchange of layer i of the first worker's training net, for `check`; and whether
  * the recipe configures any exchange mode. */
-void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net, const int *params,
-                      int i, struct sw_job_comm *out);
-bool sw_comm_is_asked(const struct sw_exchange_plan *p);
+void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct sw_net *net,
+                                const int *params, int i, struct sw_job_exchange *out);
+bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p);
 /* Writes the array "exchange" of the choices for a checkpoint (kept_choices.h). */
-void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
-                   struct sw_json_writer *w);
+void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_net *net,
+                             struct sw_json_writer *w);

@@ -74,7 +74,7 @@ const struct sw_opt sw_cluster_opts[] = {
         "sets its own: ps, whole matrices; sfb, each worker sends its inputs and output gradients "
         "to all others, and each computes the matrix; adam, each worker sends these to the "
         "servers; auto, the fastest by measured throughput",
-        .def = "ps", .choices = sw_comm_way_names),
+        .def = "ps", .choices = sw_exchange_mode_names),
     OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
         .min = 1024, .max = 1 << 30),
     OPT(BYTES, bucket_size,

@@ -40,7 +40,7 @@ struct sw_cluster_conf {
     int bind_servers;    /* enum sw_bind_choice */
     int copy;            /* enum sw_copy_mode */
     int overlap;         /* enum sw_overlap */
-    int comm;            /* enum sw_comm_way, for layers without the key */
+    int comm;            /* enum sw_exchange_mode, for layers without the key */
     int64_t slice_size;  /* parameters */
     int64_t bucket_size; /* bytes */
     int all_reduce;      /* enum sw_all_reduce */

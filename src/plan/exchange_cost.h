@@ -7,7 +7,7 @@
  * first, so the exchange ends max over k of (S(k) - W(k)) after the computing, where S(k) is the
  * link time of layer k and all layers above it, and W(k) the computing time below k. Layers are
  * evaluated from the bottom up, and the cost of one is how much later the step ends than without
- * it. sw_comm_cost is pure. */
+ * it. sw_exchange_cost is pure. */
 #pragma once
 
 #include "base/exchange_mode.h"
@@ -24,13 +24,13 @@ struct sw_rates {
 };
 
 /* Use of a worker's link in a step by the layers evaluated so far. */
-struct sw_comm_link {
+struct sw_exchange_link {
     double busy_s;    /* time to move their bytes */
     double exposed_s; /* time by which the exchange ends after the computing */
     int64_t whole;    /* parameters of layers that exchange whole gradients */
 };
 
-struct sw_comm_terms {
+struct sw_exchange_cost_args {
     int workers, servers;
     double rows; /* of the whole batch, of factors */
     double inputs, outputs;
@@ -41,21 +41,21 @@ struct sw_comm_terms {
     double memory_bytes_per_s;              /* of host memory, for a worker or server */
     double link_bytes_per_s;                /* of a device, in each direction */
     double hidden_s;                        /* computing time that overlaps with the exchange */
-    struct sw_comm_link link;               /* use by the layers below */
+    struct sw_exchange_link link;           /* use by the layers below */
     int64_t others;                         /* parameters of layers below that were not evaluated */
 };
 
-struct sw_comm_price {
-    double ms[SW_COMM_WAYS];                /* time that the exchange adds to a step */
-    struct sw_comm_link link[SW_COMM_WAYS]; /* use including this layer, for each mode */
+struct sw_exchange_price {
+    double ms[SW_EXCHANGE_MODES];                    /* time that the exchange adds to a step */
+    struct sw_exchange_link link[SW_EXCHANGE_MODES]; /* use including this layer, for each mode */
 };
-void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out);
+void sw_exchange_cost(const struct sw_exchange_cost_args *t, struct sw_exchange_price *out);
 
 /* Elements that a layer's gradients (with a bias) and new values move between memories in a step,
  * and the count of the papers (Poseidon 4.3: whole matrices in both directions; a worker's own
  * factors (K-1)^2 times). t->servers: number of servers that own a shard of the layer. */
-struct sw_comm_count {
+struct sw_exchange_count {
     int64_t moved, counted;
 };
-struct sw_comm_count sw_comm_count(enum sw_comm_way way, const struct sw_comm_terms *t,
-                                   int64_t params);
+struct sw_exchange_count sw_exchange_count(enum sw_exchange_mode way,
+                                           const struct sw_exchange_cost_args *t, int64_t params);

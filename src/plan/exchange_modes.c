@@ -24,18 +24,18 @@ static int update_group_size(const struct sw_exchange_plan *p)
 }
 
 /* Why no layer can use the mode; NULL: layers with factors can. */
-static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way way)
+static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mode way)
 {
     const struct sw_topology *t = p->args.topology;
 
-    if (way == SW_COMM_PS)
+    if (way == SW_EXCHANGE_PS)
         return NULL;
     if (p->args.conf->repeat_exact)
         return "repeat_exact reduces over microbatches for any number of workers, and products "
                "over all rows round differently";
     if (p->args.request->mixed)
         return "where devices and CPUs train together, gradients are summed on the host";
-    if (way == SW_COMM_ADAM)
+    if (way == SW_EXCHANGE_ADAM)
         return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
                                "no server, and copy = async uses them)"
                              : NULL;
@@ -49,15 +49,15 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way wa
     return NULL;
 }
 
-int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
+int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
 {
-    enum sw_comm_way way = (enum sw_comm_way)p->cluster->comm;
-    const char *refused = way == SW_COMM_AUTO ? NULL : why_not(p, way);
+    enum sw_exchange_mode way = (enum sw_exchange_mode)p->cluster->comm;
+    const char *refused = way == SW_EXCHANGE_AUTO ? NULL : why_not(p, way);
 
     if (refused && update_group_size(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
-                        "%s is not possible: %s; use ps, or remove the key", sw_comm_way_names[way],
-                        refused);
+                        "%s is not possible: %s; use ps, or remove the key",
+                        sw_exchange_mode_names[way], refused);
 
     int rc = sw_recipe_verdict(p->args.recipe, err);
     return rc == SW_OK ? sw_kept_read(path, &p->comm.kept, err) : rc;
@@ -65,7 +65,8 @@ int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err 
 
 /* ---- Resolving `auto` ---- */
 
-static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, const char *layer)
+static const struct sw_exchange_choice *find_choice(const struct sw_exchange_modes *p,
+                                                    const char *layer)
 {
     for (int i = 0; i < p->count; i++)
         if (sw_str_eq(p->choices[i].layer.name, layer))
@@ -73,8 +74,8 @@ static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, co
     return NULL;
 }
 
-static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_layer *l,
-                    const struct sw_comm_link *link, struct sw_comm_price *out)
+static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l,
+                    const struct sw_exchange_link *link, struct sw_exchange_price *out)
 {
     const struct sw_exchange_plan_args *a = &p->args;
     const struct sw_rates *rates = a->rates(a->user);
@@ -85,7 +86,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
     if (p->overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
 
-    const struct sw_comm_terms t = {
+    const struct sw_exchange_cost_args t = {
         .workers = update_group_size(p),
         .servers = a->topology->servers_per_group,
         .rows = (double)(a->conf->batch * l->steps),
@@ -101,14 +102,14 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
         .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / rates->worker_flops_per_s,
         .link = *link,
         .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
-    sw_comm_cost(&t, out);
+    sw_exchange_cost(&t, out);
 }
 
 /* Use of the link by all choices so far, predicted or from a checkpoint. */
-static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
+static struct sw_exchange_link link_with_choices(const struct sw_exchange_plan *p)
 {
-    struct sw_comm_link link = {.busy_s = 0};
-    struct sw_comm_price price;
+    struct sw_exchange_link link = {.busy_s = 0};
+    struct sw_exchange_price price;
 
     for (int i = 0; i < p->comm.count; i++) {
         predict(p, &p->comm.choices[i].layer, &link, &price);
@@ -119,15 +120,15 @@ static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
 }
 
 /* Chooses the possible mode with the least predicted time. */
-static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice *c)
+static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_choice *c)
 {
-    const struct sw_comm_link link = link_with_choices(p);
-    struct sw_comm_price price;
+    const struct sw_exchange_link link = link_with_choices(p);
+    struct sw_exchange_price price;
 
     predict(p, &c->layer, &link, &price);
 
-    c->way = SW_COMM_PS;
-    for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO; way++) {
+    c->way = SW_EXCHANGE_PS;
+    for (enum sw_exchange_mode way = SW_EXCHANGE_PS; way < SW_EXCHANGE_AUTO; way++) {
         if (why_not(p, way))
             continue;
 
@@ -138,27 +139,28 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice
 }
 
 /* Callback of the nets: the first call for a layer decides, later nets get the same mode. */
-static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
+static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_layer *l)
 {
     struct sw_exchange_plan *plan = user;
-    struct sw_comm_plan *p = &plan->comm;
-    const struct sw_comm_choice *known = find_choice(p, l->name);
+    struct sw_exchange_modes *p = &plan->comm;
+    const struct sw_exchange_choice *known = find_choice(p, l->name);
     if (known)
         return known->way;
 
-    struct sw_comm_choice *more =
+    struct sw_exchange_choice *more =
         p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
     p->failed = !more;
     if (!more)
-        return SW_COMM_PS; /* the default for all workers; sw_comm_verdict reports the error */
+        return SW_EXCHANGE_PS; /* the default for all workers; sw_exchange_modes_check reports the
+                                  error */
 
     p->choices = more;
 
-    const enum sw_comm_way kept = sw_kept_comm(p->kept, l->name);
-    struct sw_comm_choice c = {.layer = *l,
-                               .way = kept,
-                               .taken_up = kept != SW_COMM_AUTO && !why_not(plan, kept),
-                               .ms = {(double)NAN, (double)NAN, (double)NAN}};
+    const enum sw_exchange_mode kept = sw_saved_choices_exchange_mode(p->kept, l->name);
+    struct sw_exchange_choice c = {.layer = *l,
+                                   .way = kept,
+                                   .taken_up = kept != SW_EXCHANGE_AUTO && !why_not(plan, kept),
+                                   .ms = {(double)NAN, (double)NAN, (double)NAN}};
     if (!c.taken_up)
         choose_least(plan, &c);
 
@@ -167,36 +169,37 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     return c.way;
 }
 
-int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
+int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err)
 {
     size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
     return p->failed ? sw_err_nomem(err, "the exchange modes", bytes) : SW_OK;
 }
 
-void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out)
+void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out)
 {
-    *out = (struct sw_net_comm){.way = (enum sw_comm_way)p->cluster->comm,
-                                .workers = update_group_size(p),
-                                .choose = choose,
-                                .user = p};
-    for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO && out->workers > 1; way++)
+    *out = (struct sw_net_exchange){.way = (enum sw_exchange_mode)p->cluster->comm,
+                                    .workers = update_group_size(p),
+                                    .choose = choose,
+                                    .user = p};
+    for (enum sw_exchange_mode way = SW_EXCHANGE_PS; way < SW_EXCHANGE_AUTO && out->workers > 1;
+         way++)
         out->refuses[way] = why_not(p, way);
 }
 
-void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
-                   struct sw_json_writer *w)
+void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_net *net,
+                             struct sw_json_writer *w)
 {
     sw_json_open_array(w, "exchange");
 
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const char *layer = sw_net_layer(net, i)->name;
-        enum sw_comm_way way = sw_net_comm_way(net, i);
-        if (way == SW_COMM_PS && !find_choice(&p->comm, layer))
+        enum sw_exchange_mode way = sw_net_exchange_mode(net, i);
+        if (way == SW_EXCHANGE_PS && !find_choice(&p->comm, layer))
             continue;
 
         sw_json_open_object(w, NULL);
         sw_json_string(w, "layer", layer);
-        sw_json_string(w, "mode", sw_comm_way_names[way]);
+        sw_json_string(w, "mode", sw_exchange_mode_names[way]);
         sw_json_close_object(w);
     }
 
@@ -205,9 +208,9 @@ void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
 
 /* ---- Reporting ---- */
 
-bool sw_comm_is_asked(const struct sw_exchange_plan *p)
+bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
 {
-    bool asked = p->cluster->comm != SW_COMM_PS;
+    bool asked = p->cluster->comm != SW_EXCHANGE_PS;
 
     for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !asked;
          s = sw_section_next(s))
@@ -256,25 +259,25 @@ static int servers_of(const struct sw_table *t, const struct sw_table_factors *f
     return servers;
 }
 
-void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net, const int *params,
-                      int i, struct sw_job_comm *out)
+void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct sw_net *net,
+                                const int *params, int i, struct sw_job_exchange *out)
 {
-    enum sw_comm_way way = sw_net_comm_way(net, i);
-    const struct sw_comm_choice *c = find_choice(&p->comm, sw_net_layer(net, i)->name);
+    enum sw_exchange_mode way = sw_net_exchange_mode(net, i);
+    const struct sw_exchange_choice *c = find_choice(&p->comm, sw_net_layer(net, i)->name);
     int64_t weight, values = values_of(p, net, i, &weight);
     int first;
 
-    *out = (struct sw_job_comm){.way = NULL};
+    *out = (struct sw_job_exchange){.way = NULL};
     if (values == 0 || update_group_size(p) < 2)
         return;
 
-    struct sw_comm_terms t = {.workers = update_group_size(p),
-                              .inputs = (double)weight,
-                              .outputs = 1,
-                              .devices = p->args.topology->devices > 0,
-                              .reduces = sw_reduces(p)};
+    struct sw_exchange_cost_args t = {.workers = update_group_size(p),
+                                      .inputs = (double)weight,
+                                      .outputs = 1,
+                                      .devices = p->args.topology->devices > 0,
+                                      .reduces = sw_reduces(p)};
 
-    if (way != SW_COMM_PS) {
+    if (way != SW_EXCHANGE_PS) {
         sw_net_layer_params(net, i, &first);
 
         const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
@@ -286,25 +289,25 @@ void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net
 
     /* Asynchronous groups make separate updates. */
     int groups = p->args.topology->update_groups;
-    struct sw_comm_count n = sw_comm_count(way, &t, values);
+    struct sw_exchange_count n = sw_exchange_count(way, &t, values);
 
-    out->way = sw_comm_way_names[way];
-    out->asked = sw_comm_way_names[sw_net_comm_asked(net, i)];
+    out->way = sw_exchange_mode_names[way];
+    out->asked = sw_exchange_mode_names[sw_net_requested_exchange_mode(net, i)];
     out->moved = groups * n.moved;
     out->counted = groups * n.counted;
     out->predicted = c && !c->taken_up;
-    for (int k = 0; k < SW_COMM_WAYS && c; k++)
+    for (int k = 0; k < SW_EXCHANGE_MODES && c; k++)
         out->ms[k] = c->ms[k];
 }
 
 /* ---- Factors of layers ---- */
 
-bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
-                     int64_t rows, struct sw_table_factors *out)
+bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                               int64_t rows, struct sw_table_factors *out)
 {
     const struct sw_layer_factors *l = &sw_net_layer(net, i)->factors;
-    enum sw_comm_way way = sw_net_comm_way(net, i);
-    if (way == SW_COMM_PS)
+    enum sw_exchange_mode way = sw_net_exchange_mode(net, i);
+    if (way == SW_EXCHANGE_PS)
         return false;
 
     int64_t steps = l->rows / rows;
@@ -313,7 +316,7 @@ bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net,
                                      .inputs = l->inputs,
                                      .outputs = l->outputs,
                                      .home = p->args.topology->devices == 0 ? SW_FACTORS_SHARED
-                                             : way == SW_COMM_ADAM          ? SW_FACTORS_BY_SERVER
+                                             : way == SW_EXCHANGE_ADAM      ? SW_FACTORS_BY_SERVER
                                                                             : SW_FACTORS_EXCHANGED};
 
     return true;
@@ -335,7 +338,7 @@ static int list_layers(const struct sw_table *t, struct sw_factors_layer *out)
     return count;
 }
 
-size_t sw_comm_bytes(const struct sw_exchange_plan *p)
+size_t sw_exchange_modes_bytes(const struct sw_exchange_plan *p)
 {
     size_t bytes = 0;
 
@@ -349,7 +352,7 @@ size_t sw_comm_bytes(const struct sw_exchange_plan *p)
     return bytes;
 }
 
-void sw_comm_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows)
+void sw_exchange_modes_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows)
 {
     const struct sw_topology *t = p->args.topology;
 
@@ -359,7 +362,8 @@ void sw_comm_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *row
                             sw_row_split_count(rows, &t->rank[i], SW_SPLIT_TRAIN));
 }
 
-int sw_comm_make(struct sw_exchange_plan *p, const struct sw_row_split *rows, struct sw_err *err)
+int sw_exchange_modes_make(struct sw_exchange_plan *p, const struct sw_row_split *rows,
+                           struct sw_err *err)
 {
     size_t most = (size_t)sw_table_factor_count(p->table) + 1;
     struct sw_factors_layer *layers = sw_calloc(most, sizeof *layers);
@@ -376,6 +380,6 @@ int sw_comm_make(struct sw_exchange_plan *p, const struct sw_row_split *rows, st
     if (rc != SW_OK || !p->comm.factors)
         return rc;
 
-    sw_comm_set_rows(p, rows);
+    sw_exchange_modes_set_rows(p, rows);
     return sw_fault_attach(p->args.fault, sw_factors_close_v, p->comm.factors, err);
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sw_job_comm {
+struct sw_job_exchange {
     const char *way;   /* NULL: no exchange, since only one worker has gradients */
     const char *asked; /* the requested mode, which may be "auto" */
     int64_t moved; /* elements that a step moves between memories, including new parameter values */

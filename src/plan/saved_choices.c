@@ -204,7 +204,7 @@ bool sw_kept_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *r
     return !row && sum == 0;
 }
 
-enum sw_comm_way sw_kept_comm(const struct sw_json *kept, const char *layer)
+enum sw_exchange_mode sw_saved_choices_exchange_mode(const struct sw_json *kept, const char *layer)
 {
     const struct sw_json *list = sw_json_get(kept, "exchange");
 
@@ -213,10 +213,10 @@ enum sw_comm_way sw_kept_comm(const struct sw_json *kept, const char *layer)
         if (!name || !mode || !sw_str_eq(name->string, layer))
             continue;
 
-        for (int way = 0; way < SW_COMM_WAYS; way++)
-            if (sw_str_eq(mode->string, sw_comm_way_names[way]))
-                return (enum sw_comm_way)way;
+        for (int way = 0; way < SW_EXCHANGE_MODES; way++)
+            if (sw_str_eq(mode->string, sw_exchange_mode_names[way]))
+                return (enum sw_exchange_mode)way;
     }
 
-    return SW_COMM_AUTO;
+    return SW_EXCHANGE_AUTO;
 }

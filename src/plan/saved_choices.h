@@ -31,4 +31,4 @@ int sw_kept_read(const char *path, struct sw_json **out, struct sw_err *err) SW_
 /* kept may be NULL. Returns false if there are no rows, or their number or sum differs. */
 bool sw_kept_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows);
 /* The layer's saved exchange mode; AUTO: none saved. */
-enum sw_comm_way sw_kept_comm(const struct sw_json *kept, const char *layer);
+enum sw_exchange_mode sw_saved_choices_exchange_mode(const struct sw_json *kept, const char *layer);

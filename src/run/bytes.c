@@ -41,7 +41,8 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
     if (w->device->host_memory)
         return 0;
     return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
-           sw_reduce_bytes(w->shared.exchange_plan) + sw_comm_bytes(w->shared.exchange_plan);
+           sw_reduce_bytes(w->shared.exchange_plan) +
+           sw_exchange_modes_bytes(w->shared.exchange_plan);
 }
 
 /* Bytes of host memory that a device reads and writes: reports and constants of the exchange, and

@@ -128,7 +128,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    rc = sw_comm_verdict(&job->exchange.comm, err);
+    rc = sw_exchange_modes_check(&job->exchange.comm, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_make_table(job, err);
@@ -222,7 +222,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
-    rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
+    rc = sw_exchange_modes_prepare(&job->exchange, job->options.resume_checkpoint, err);
     if (rc != SW_OK)
         return rc;
     rc = prepare_tune(job, err);

@@ -126,7 +126,7 @@ struct sw_job_layer {
     const struct sw_job_share *shares;    /* [group_size of the plan]; NULL with one worker */
     bool moves;                           /* it is a connection: */
     struct sw_job_movement movement;
-    struct sw_job_comm comm;
+    struct sw_job_exchange comm;
 };
 /* The choices of memory = fit:SIZE over all workers, and their cost per step. */
 struct sw_job_fit {

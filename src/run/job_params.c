@@ -18,7 +18,7 @@ static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *numb
     struct sw_table_factors f;
     int64_t rows = sw_worker_rows(w, SW_SPLIT_TRAIN);
 
-    return sw_comm_factors(&job->exchange, w->train, i, rows, &f)
+    return sw_exchange_modes_factors(&job->exchange, w->train, i, rows, &f)
                ? sw_table_add_factors(w->table, &f, number, err)
                : SW_OK;
 }

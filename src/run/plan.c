@@ -195,8 +195,8 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
 
     if (s->split == SW_SPLIT_TRAIN)
-        sw_comm_describe(&job->exchange, job->workers[0].train,
-                         job->workers[0].param_of[SW_SPLIT_TRAIN], i, &layer.comm);
+        sw_exchange_modes_describe(&job->exchange, job->workers[0].train,
+                                   job->workers[0].param_of[SW_SPLIT_TRAIN], i, &layer.comm);
 
     s->row_of[i] = n;
 
@@ -264,8 +264,8 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     }
 
     sw_free(rows);
-    job->plan.comm_asked = sw_comm_is_asked(&job->exchange);
-    job->plan.comm_notes = sw_net_comm_notes(train);
+    job->plan.comm_asked = sw_exchange_modes_are_requested(&job->exchange);
+    job->plan.comm_notes = sw_net_exchange_notes(train);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->report.layers;
@@ -345,7 +345,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
         sw_json_int(&w, "worker_groups", job->topology->worker_groups);
     if (job->speed.rebalances)
         write_rows(job, &w);
-    sw_comm_write(&job->exchange, job->workers[0].train, &w);
+    sw_exchange_modes_write(&job->exchange, job->workers[0].train, &w);
     sw_json_open_array(&w, "tune");
     if (job->speed.tune)
         sw_tune_write(job->speed.tune, true, &w);

@@ -81,7 +81,7 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
 {
     int rc = rebuild_workers(job, err);
 
-    sw_comm_set_rows(&job->exchange, &job->rows);
+    sw_exchange_modes_set_rows(&job->exchange, &job->rows);
     sw_stream_attach(job->workers[0].stream); /* plans were made for the threads of other workers */
     if (rc != SW_OK)
         return rc;

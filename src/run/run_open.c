@@ -245,7 +245,7 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_comm_make(&job->exchange, &job->rows, err);
+    return sw_exchange_modes_make(&job->exchange, &job->rows, err);
 }
 
 /* Registers everything that can block a thread, so that the fault ends every wait. */

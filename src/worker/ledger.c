@@ -36,7 +36,7 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
 
     int64_t from_ns = w->timer.charged_ns;
-    int rc = sw_exchange_ask(w->exchange, err);
+    int rc = sw_exchange_queue_report(w->exchange, err);
     if (rc != SW_OK)
         return rc;
 

@@ -164,7 +164,7 @@ static void bind_factors(struct sw_worker *w)
 {
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         int first;
-        if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
+        if (sw_net_exchange_mode(w->train, i) == SW_EXCHANGE_PS ||
             sw_net_layer_params(w->train, i, &first) == 0)
             continue;
 

@@ -79,7 +79,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                               .threads = sw_worker_placement(w)->threads,
                               .sharing = sharing};
     if (training)
-        sw_comm_args(w->shared.exchange_plan, &net.comm);
+        sw_exchange_modes_args(w->shared.exchange_plan, &net.comm);
 
     const struct sw_parts_args args = {.net = &net,
                                        .rows = sw_row_split_microbatches(w->rows, w->rank, split),

@@ -27,7 +27,7 @@ static bool any_predicted(const struct sw_job_plan *p)
 
 static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predicted)
 {
-    const struct sw_job_comm *c = &l->comm;
+    const struct sw_job_exchange *c = &l->comm;
 
     sw_columns_cell(t, "%s", l->name);
     sw_columns_cell(t, "%s", c->way);
@@ -42,7 +42,7 @@ static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predict
     }
 }
 
-void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_exchange(struct sw_buf *out, const struct sw_job_plan *p)
 {
     bool predicted = any_predicted(p);
     struct sw_columns t = {0};
@@ -66,7 +66,7 @@ void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
 /* "fc6: sfb, predicted to take 1.2 ms per step (ps 8.1, adam not possible)" */
 static void explain(struct sw_buf *out, const struct sw_job_layer *l)
 {
-    const struct sw_job_comm *c = &l->comm;
+    const struct sw_job_exchange *c = &l->comm;
     const char *lead = " (";
 
     sw_buf_printf(out, "%s: %s", l->name, c->way);
@@ -94,7 +94,7 @@ static void explain(struct sw_buf *out, const struct sw_job_layer *l)
     sw_buf_add(out, ")\n");
 }
 
-void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_exchange_brief(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_buf lines = {0};
 
@@ -115,9 +115,9 @@ void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *p)
     sw_buf_fini(&lines);
 }
 
-void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l)
+void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l)
 {
-    const struct sw_job_comm *c = &l->comm;
+    const struct sw_job_exchange *c = &l->comm;
     if (!c->way)
         return;
 

@@ -78,9 +78,9 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *pl
                           const struct sw_job_layer *l); /* inside the layer's object */
 /* The exchange mode of each layer with several workers, and its traffic: all layers for `check`,
  * for `run` only those that `auto` chose, and modes that are not possible. */
-void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *plan);
-void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
-void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
+void sw_report_exchange(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_exchange_brief(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
 /* The net as a Graphviz graph. */
 void sw_report_dot(struct sw_buf *out, const struct sw_job_plan *plan);
 /* The first lines of a run; verbose: with the reasons of the placement. */

@@ -151,7 +151,7 @@ void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
         sw_print_lines(out, p->notes, INDENT);
     }
 
-    sw_report_comm_brief(out, p);
+    sw_report_exchange_brief(out, p);
 
     if (*p->fallback) {
         sw_buf_add(out, "fallback     ");

@@ -3,12 +3,12 @@
  * layer's own key cannot be satisfied, that is an error; for the net-wide setting it is a note. */
 #include "net/shape/shapes.h"
 
-enum sw_comm_way sw_net_wanted_comm(const struct sw_net_graph_node *node,
-                                    const struct sw_net_args *args, bool *own)
+enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *node,
+                                               const struct sw_net_args *args, bool *own)
 {
     const struct sw_layer_conf *conf = node->section->common;
     *own = sw_section_is_set(node->section, "comm");
-    return *own ? (enum sw_comm_way)conf->comm : args->comm.way;
+    return *own ? (enum sw_exchange_mode)conf->comm : args->comm.way;
 }
 
 static bool has_parameters(const struct sw_net_graph_node *node)
@@ -43,7 +43,7 @@ static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer
 
 /* Counts the work of the layers below layer i: their computing overlaps with the exchange of layer
  * i, and their gradients share its links. */
-static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_comm_layer *l)
+static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_exchange_layer *l)
 {
     for (int j = 0; j < i; j++) {
         const struct sw_net_shape *below = &s->node[j];
@@ -51,37 +51,38 @@ static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_comm
         l->forward_flops_below += below->layer.flops_forward;
 
         l->backward_flops_below += below->has_backward ? below->layer.flops_backward : 0;
-        for (int p = 0; p < below->layer.param_count && below->comm == SW_COMM_PS; p++)
+        for (int p = 0; p < below->layer.param_count && below->comm == SW_EXCHANGE_PS; p++)
             if (!sw_net_is_frozen_param(s->graph, &s->graph->node[j], below->layer.param[p].name))
                 l->whole_below += sw_desc_count(&below->layer.param[p].layout);
     }
 }
 
-static enum sw_comm_way choose(const struct sw_net_shapes *s, const struct sw_net_args *args, int i,
-                               const struct sw_layer_factors *f)
+static enum sw_exchange_mode choose(const struct sw_net_shapes *s, const struct sw_net_args *args,
+                                    int i, const struct sw_layer_factors *f)
 {
-    struct sw_net_comm_layer l = {.name = s->graph->node[i].name,
-                                  .steps = f->rows / args->rows,
-                                  .inputs = f->inputs,
-                                  .outputs = f->outputs};
+    struct sw_net_exchange_layer l = {.name = s->graph->node[i].name,
+                                      .steps = f->rows / args->rows,
+                                      .inputs = f->inputs,
+                                      .outputs = f->outputs};
 
     count_below(s, i, &l);
     return args->comm.choose(args->comm.user, &l);
 }
 
-enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_args *args, int i,
-                                  struct sw_buf *others)
+enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
+                                                const struct sw_net_args *args, int i,
+                                                struct sw_buf *others)
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
     bool own;
-    enum sw_comm_way way = sw_net_wanted_comm(node, args, &own);
+    enum sw_exchange_mode way = sw_net_key_exchange_mode(node, args, &own);
     struct sw_layer_factors f;
 
-    if (node->owned_name || way == SW_COMM_PS || (!own && !has_parameters(node)))
-        return SW_COMM_PS;
+    if (node->owned_name || way == SW_EXCHANGE_PS || (!own && !has_parameters(node)))
+        return SW_EXCHANGE_PS;
 
     const char *reason = why_not(s, i, &f);
-    if (!reason && way != SW_COMM_AUTO)
+    if (!reason && way != SW_EXCHANGE_AUTO)
         reason = args->comm.refuses[way];
 
     if (reason && own)
@@ -90,7 +91,7 @@ enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_a
                         node->type->base.name, reason);
 
     if (args->comm.workers < 2 || !args->training)
-        return SW_COMM_PS;
+        return SW_EXCHANGE_PS;
 
     if (reason == no_factors && !own)
         sw_buf_printf(others, "%s%s", others->length ? ", " : "", node->name);
@@ -98,12 +99,12 @@ enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_a
         sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", node->name, reason);
 
     if (reason)
-        return SW_COMM_PS;
+        return SW_EXCHANGE_PS;
 
-    return way == SW_COMM_AUTO ? choose(s, args, i, &f) : way;
+    return way == SW_EXCHANGE_AUTO ? choose(s, args, i, &f) : way;
 }
 
-void sw_net_end_comm(struct sw_net_shapes *s, struct sw_buf *others)
+void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_buf *others)
 {
     if (others->length > 0)
         sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", sw_buf_text(others),

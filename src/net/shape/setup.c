@@ -15,7 +15,7 @@ struct setup {
     const struct sw_net_args *args;
     const struct sw_net_shapes *sharing;
     struct sw_net_shapes *s;
-    struct sw_buf others; /* owned: names collected by sw_net_find_comm */
+    struct sw_buf others; /* owned: names collected by sw_net_find_exchange_mode */
     int at;               /* the node being set up */
 };
 
@@ -273,7 +273,7 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
                                    .training = u->args->training && shape->leads_to_loss,
                                    .wants_grad = wants,
                                    .frozen = !sw_net_may_train(u->g, node),
-                                   .factors = shape->comm != SW_COMM_PS && shape->leads_to_loss,
+                                   .factors = shape->comm != SW_EXCHANGE_PS && shape->leads_to_loss,
                                    .batch_rows = u->args->batch_rows,
                                    .energy = u->args->algorithm == SW_ALGORITHM_CD,
                                    .chain = node->chain,
@@ -364,7 +364,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     uint32_t wants = wanted_gradients(u, i);
 
     u->at = i;
-    shape->comm = sw_net_find_comm(u->s, u->args, i, &u->others);
+    shape->comm = sw_net_find_exchange_mode(u->s, u->args, i, &u->others);
 
     const struct sw_layer_setup setup = setup_for(u, i, wants);
     int rc = run_setup(u, i, &setup, err);
@@ -421,7 +421,7 @@ static int setup_nodes(struct setup *u, struct sw_err *err)
             rc = report(u->g, i, rc, err);
     }
 
-    sw_net_end_comm(u->s, &u->others);
+    sw_net_end_exchange_modes(u->s, &u->others);
     return rc == SW_OK ? sw_recipe_verdict(u->g->recipe, err) : rc;
 }
 

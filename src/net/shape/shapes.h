@@ -28,7 +28,7 @@ struct sw_net_shape {
     bool adds_param[SW_LAYER_PARAMS]; /* backward cannot add to its gradient: it writes to temporary
                                          memory, then the net adds */
     bool gradient_written[SW_LAYER_PARAMS]; /* some layer's backward writes it */
-    enum sw_comm_way comm;                  /* exchange mode; never AUTO */
+    enum sw_exchange_mode comm;             /* exchange mode; never AUTO */
 
     int result, first_pair; /* index of the net's result that it belongs to, or -1; index of its
                                first pair */
@@ -91,13 +91,14 @@ static inline bool sw_net_is_loss(const struct sw_net_graph_node *node)
 
 /* comm.c: chooses the exchange mode of node i, whose sources are set up. Errors go to the recipe,
  * notes to the shapes; others collects the names of layers whose types have no factors. */
-enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_args *args, int i,
-                                  struct sw_buf *others);
+enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
+                                                const struct sw_net_args *args, int i,
+                                                struct sw_buf *others);
 /* After all nodes are set up: completes the notes. */
-void sw_net_end_comm(struct sw_net_shapes *s, struct sw_buf *others);
+void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_buf *others);
 /* The mode that the layer's key or the net-wide setting requests; *own: it is the layer's key. */
-enum sw_comm_way sw_net_wanted_comm(const struct sw_net_graph_node *node,
-                                    const struct sw_net_args *args, bool *own);
+enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *node,
+                                               const struct sw_net_args *args, bool *own);
 
 /* shared.c: the layout that a tied parameter takes from its root, or NULL. */
 const struct sw_desc *sw_net_shared_layout(const struct sw_net_shapes *s, int i, const char *param);

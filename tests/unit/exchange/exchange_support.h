@@ -212,7 +212,7 @@ static inline void note_waiting(void *user, int param, uint64_t version, const c
 static inline int finish_device(void *user, bool loss, struct sw_err *err)
 {
     struct rank *r = user;
-    int rc = sw_exchange_ask(r->x, err);
+    int rc = sw_exchange_queue_report(r->x, err);
     return rc == SW_OK ? sw_stream_wait(r->stream, err) : rc;
 }
 

@@ -64,17 +64,17 @@ static void saved_exchange_mode_of_a_layer_is_read(void **state)
 {
     char name[401], text[512];
     struct sw_json *kept = parse(json);
-    assert_int_equal(sw_kept_comm(kept, "fc1"), SW_COMM_SFB);
-    assert_int_equal(sw_kept_comm(kept, "fc2"), SW_COMM_PS);
-    assert_int_equal(sw_kept_comm(kept, "fc"), SW_COMM_AUTO);
-    assert_int_equal(sw_kept_comm(NULL, "fc1"), SW_COMM_AUTO);
+    assert_int_equal(sw_saved_choices_exchange_mode(kept, "fc1"), SW_EXCHANGE_SFB);
+    assert_int_equal(sw_saved_choices_exchange_mode(kept, "fc2"), SW_EXCHANGE_PS);
+    assert_int_equal(sw_saved_choices_exchange_mode(kept, "fc"), SW_EXCHANGE_AUTO);
+    assert_int_equal(sw_saved_choices_exchange_mode(NULL, "fc1"), SW_EXCHANGE_AUTO);
     sw_json_free(kept);
 
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     snprintf(text, sizeof text, "workers 2\ncomm %s adam\n", name);
     kept = parse(text);
-    assert_int_equal(sw_kept_comm(kept, name), SW_COMM_ADAM);
+    assert_int_equal(sw_saved_choices_exchange_mode(kept, name), SW_EXCHANGE_ADAM);
     sw_json_free(kept);
 }
 

@@ -51,7 +51,7 @@ static inline void oracle_add_factors(struct oracle_bytes *b, const struct sw_jo
     int64_t servers = job->topology->servers_per_group,
             workers = job->place.placement->worker_count;
     servers = servers < f->outputs ? servers : f->outputs;
-    if (oracle_has_device(w) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
+    if (oracle_has_device(w) && sw_net_exchange_mode(w->train, layer) == SW_EXCHANGE_SFB)
         b->exchanged += (workers - 1) * f->rows * (f->inputs + f->outputs) * 4;
     else
         b->factors[oracle_has_device(w)] += f->rows * (servers * f->inputs + f->outputs) * 4;
@@ -63,7 +63,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
 {
     const struct sw_net_param *param = sw_net_param(w->train, p);
     const struct sw_layer *l = sw_net_layer(w->train, param->layer);
-    enum sw_comm_way way = sw_net_comm_way(w->train, param->layer);
+    enum sw_exchange_mode way = sw_net_exchange_mode(w->train, param->layer);
     bool device = oracle_has_device(w);
     /* Devices that add up by themselves have each parameter at a place of so many bytes. */
     int64_t place = sw_reduces(&job->exchange) ? 64 : 1;
@@ -75,11 +75,11 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     bool owns = param->owner < 0 || param->owner == w->rank->rank;
     if (param->root >= 0 || param->frozen || !moves || !owns)
         return;
-    if (way != SW_COMM_PS && param->index == 0)
+    if (way != SW_EXCHANGE_PS && param->index == 0)
         oracle_add_factors(b, job, w, param->layer);
-    if (way == SW_COMM_SFB && device)
+    if (way == SW_EXCHANGE_SFB && device)
         return;
-    b->gradients[device] += way == SW_COMM_PS ? bytes : 0;
+    b->gradients[device] += way == SW_EXCHANGE_PS ? bytes : 0;
     b->values += device ? bytes : 0;
 }
 

@@ -23,7 +23,7 @@ struct job {
     bool mixed, is_async, repeat_exact;
     bool unbound; /* servers are not those of workers */
     enum sw_on_nan on_nan;
-    enum sw_comm_way comm;
+    enum sw_exchange_mode comm;
 };
 
 static enum sw_copy_mode mode(struct job job)
@@ -57,11 +57,11 @@ static void gpus_make_the_updates(void **state)
 static void servers_do_not_matter_with_one_gpu(void **state)
 {
     assert_mode(SW_COPY_NONE, "updates its parameters", .driver = &gpu, .workers = 1,
-                .unbound = true, .repeat_exact = true, .comm = SW_COMM_ADAM);
+                .unbound = true, .repeat_exact = true, .comm = SW_EXCHANGE_ADAM);
     assert_mode(SW_COPY_ASYNC, "servers that are not bound", .driver = &gpu, .workers = 2,
                 .unbound = true);
     assert_mode(SW_COPY_ASYNC, "in one order", .driver = &gpu, .workers = 2, .repeat_exact = true);
-    assert_mode(SW_COPY_ASYNC, "factors", .driver = &gpu, .workers = 2, .comm = SW_COMM_ADAM);
+    assert_mode(SW_COPY_ASYNC, "factors", .driver = &gpu, .workers = 2, .comm = SW_EXCHANGE_ADAM);
     assert_mode(SW_COPY_ASYNC, "more than 16", .driver = &gpu, .workers = 17);
 }
 

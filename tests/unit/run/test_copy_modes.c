@@ -412,7 +412,7 @@ static void a_gradient_that_is_not_pushed_is_not_under_way(void **state)
         assert_int_equal(trial_run(&t), SW_ERR_BUSY);
         atomic_store(&refuses, false);
         for (int w = 0; w < 2; w++)
-            assert_int_equal(sw_exchange_under_way(t.job->workers[w].exchange), 0);
+            assert_int_equal(sw_exchange_copies_in_flight(t.job->workers[w].exchange), 0);
         trial_close(&t);
     }
 }

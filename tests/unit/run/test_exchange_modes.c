@@ -283,31 +283,32 @@ static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 /* Poseidon 4.3.1: AlexNet between fc6 and fc7 on 4 nodes with 256 samples each. */
 static void counts_are_those_of_the_papers(void **state)
 {
-    const struct sw_comm_terms t = {
+    const struct sw_exchange_cost_args t = {
         .workers = 4, .servers = 1, .rows = 4 * 256, .inputs = 4096, .outputs = 4096};
-    assert_int_equal(sw_comm_count(SW_COMM_SFB, &t, 0).counted, 18874368);
-    assert_int_equal(sw_comm_count(SW_COMM_PS, &t, 0).counted, 134217728);
-    assert_int_equal(sw_comm_count(SW_COMM_ADAM, &t, 0).counted, 75497472);
-    assert_int_equal(sw_comm_count(SW_COMM_SFB, &t, 0).moved, 0); /* memory is shared */
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_SFB, &t, 0).counted, 18874368);
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_PS, &t, 0).counted, 134217728);
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_ADAM, &t, 0).counted, 75497472);
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_SFB, &t, 0).moved, 0); /* memory is shared */
     /* fc6 itself, 256 samples in all, on devices. */
-    const struct sw_comm_terms fc6 = {
+    const struct sw_exchange_cost_args fc6 = {
         .workers = 4, .servers = 2, .rows = 256, .inputs = 9216, .outputs = 4096, .devices = true};
-    struct sw_comm_terms added = fc6;
+    struct sw_exchange_cost_args added = fc6;
     const int64_t p = 9216 * 4096;
     added.reduces = true;
-    assert_int_equal(sw_comm_count(SW_COMM_PS, &fc6, p).moved, 8 * p);
-    assert_int_equal(sw_comm_count(SW_COMM_PS, &added, p).moved, 6 * p);
-    assert_int_equal(sw_comm_count(SW_COMM_SFB, &fc6, p).moved, 3 * 256 * (9216 + 4096));
-    assert_int_equal(sw_comm_count(SW_COMM_ADAM, &fc6, p).moved, 256 * (4096 + 2 * 9216) + 4 * p);
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_PS, &fc6, p).moved, 8 * p);
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_PS, &added, p).moved, 6 * p);
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_SFB, &fc6, p).moved, 3 * 256 * (9216 + 4096));
+    assert_int_equal(sw_exchange_count(SW_EXCHANGE_ADAM, &fc6, p).moved,
+                     256 * (4096 + 2 * 9216) + 4 * p);
 }
 
-static enum sw_comm_way quickest(const struct sw_comm_terms *t)
+static enum sw_exchange_mode quickest(const struct sw_exchange_cost_args *t)
 {
-    struct sw_comm_price price;
-    enum sw_comm_way best = SW_COMM_PS;
-    sw_comm_cost(t, &price);
-    for (int way = 0; way < SW_COMM_WAYS; way++)
-        best = price.ms[way] < price.ms[best] ? (enum sw_comm_way)way : best;
+    struct sw_exchange_price price;
+    enum sw_exchange_mode best = SW_EXCHANGE_PS;
+    sw_exchange_cost(t, &price);
+    for (int way = 0; way < SW_EXCHANGE_MODES; way++)
+        best = price.ms[way] < price.ms[best] ? (enum sw_exchange_mode)way : best;
     return best;
 }
 
@@ -315,35 +316,35 @@ static enum sw_comm_way quickest(const struct sw_comm_terms *t)
  * computing costs nothing. */
 static void costs_weigh_links_against_products(void **state)
 {
-    struct sw_comm_terms t = {.workers = 4,
-                              .servers = 1,
-                              .rows = 64,
-                              .inputs = 9216,
-                              .outputs = 4096,
-                              .devices = true,
-                              .flops_per_s = 1e13,
-                              .server_flops_per_s = 1e11,
-                              .memory_bytes_per_s = 1e10,
-                              .link_bytes_per_s = 1e9};
-    struct sw_comm_price shown, hidden;
-    assert_int_equal(quickest(&t), SW_COMM_SFB);
-    sw_comm_cost(&t, &shown);
+    struct sw_exchange_cost_args t = {.workers = 4,
+                                      .servers = 1,
+                                      .rows = 64,
+                                      .inputs = 9216,
+                                      .outputs = 4096,
+                                      .devices = true,
+                                      .flops_per_s = 1e13,
+                                      .server_flops_per_s = 1e11,
+                                      .memory_bytes_per_s = 1e10,
+                                      .link_bytes_per_s = 1e9};
+    struct sw_exchange_price shown, hidden;
+    assert_int_equal(quickest(&t), SW_EXCHANGE_SFB);
+    sw_exchange_cost(&t, &shown);
     t.hidden_s = 0.1;
-    sw_comm_cost(&t, &hidden);
-    assert_true(fabs(shown.ms[SW_COMM_PS] - hidden.ms[SW_COMM_PS] - 100) < 1e-6);
+    sw_exchange_cost(&t, &hidden);
+    assert_true(fabs(shown.ms[SW_EXCHANGE_PS] - hidden.ms[SW_EXCHANGE_PS] - 100) < 1e-6);
     t.hidden_s = 0;
     t.rows = 1 << 20;
-    assert_int_equal(quickest(&t), SW_COMM_PS);
+    assert_int_equal(quickest(&t), SW_EXCHANGE_PS);
     t.rows = 64;
     t.link_bytes_per_s = 1e15;
-    assert_int_equal(quickest(&t), SW_COMM_PS);
+    assert_int_equal(quickest(&t), SW_EXCHANGE_PS);
     t.devices = false;
     t.server_flops_per_s = t.flops_per_s;
     t.servers = 4;
-    assert_int_equal(quickest(&t), SW_COMM_SFB); /* the same work, and no sums */
+    assert_int_equal(quickest(&t), SW_EXCHANGE_SFB); /* the same work, and no sums */
     t.servers = 1;
     t.flops_per_s = t.server_flops_per_s = 1e10;
-    assert_int_equal(quickest(&t), SW_COMM_PS);
+    assert_int_equal(quickest(&t), SW_EXCHANGE_PS);
 }
 
 /* fc6, fc7 and fc8 of AlexNet: each would be hidden behind what is computed below it, all of them
@@ -352,39 +353,39 @@ static void costs_weigh_links_against_products(void **state)
 static void layers_share_the_link_and_what_hides_it(void **state)
 {
     static const double inputs[] = {9216, 4096, 4096}, outputs[] = {4096, 4096, 1000};
-    struct sw_comm_terms t = {.workers = 4,
-                              .servers = 1,
-                              .rows = 256,
-                              .devices = true,
-                              .flops_per_s = INFINITY,
-                              .server_flops_per_s = INFINITY,
-                              .memory_bytes_per_s = 1e10,
-                              .link_bytes_per_s = 1e9,
-                              .hidden_s = 0.31};
+    struct sw_exchange_cost_args t = {.workers = 4,
+                                      .servers = 1,
+                                      .rows = 256,
+                                      .devices = true,
+                                      .flops_per_s = INFINITY,
+                                      .server_flops_per_s = INFINITY,
+                                      .memory_bytes_per_s = 1e10,
+                                      .link_bytes_per_s = 1e9,
+                                      .hidden_s = 0.31};
     for (int conv = 0; conv < 2; conv++) {
         double sum_ms = 0, values = t.others = conv * 2300000;
-        t.link = (struct sw_comm_link){.busy_s = 0};
+        t.link = (struct sw_exchange_link){.busy_s = 0};
         for (int i = 0; i < 3; i++) {
-            struct sw_comm_price price;
+            struct sw_exchange_price price;
             t.inputs = inputs[i];
             t.outputs = outputs[i];
-            sw_comm_cost(&t, &price);
+            sw_exchange_cost(&t, &price);
             if (i == 0)
-                assert_true(price.ms[SW_COMM_PS] < (conv ? 11 : 1e-9));
-            sum_ms += price.ms[SW_COMM_PS];
+                assert_true(price.ms[SW_EXCHANGE_PS] < (conv ? 11 : 1e-9));
+            sum_ms += price.ms[SW_EXCHANGE_PS];
             values += inputs[i] * outputs[i];
-            t.link = price.link[SW_COMM_PS];
+            t.link = price.link[SW_EXCHANGE_PS];
         }
         assert_true(fabs(sum_ms - (2 * 4 * values / 1e6 - 310)) < 1e-6);
         assert_int_equal(t.link.whole, values - (double)t.others);
         assert_true(fabs(t.link.exposed_s * 1e3 - sum_ms) < 1e-6);
     }
     /* Of one that has less time than those above it, what is late is late once. */
-    struct sw_comm_price price;
-    t.link = (struct sw_comm_link){.busy_s = 0.2, .exposed_s = 0.2};
+    struct sw_exchange_price price;
+    t.link = (struct sw_exchange_link){.busy_s = 0.2, .exposed_s = 0.2};
     t.others = 0;
-    sw_comm_cost(&t, &price);
-    assert_true(price.ms[SW_COMM_PS] == 0);
+    sw_exchange_cost(&t, &price);
+    assert_true(price.ms[SW_EXCHANGE_PS] == 0);
 }
 
 /* Poseidon's Algorithm 3, of K samples on each of P nodes and one master: factors go to all others
@@ -399,24 +400,24 @@ static void links_alone_choose_as_poseidon_does(void **state)
     for (int i = 0; i < 6 * 6 * 4; i++) {
         double p = nodes[i % 6], k = samples[i / 6 % 6], m = sizes[i / 36][0], n = sizes[i / 36][1];
         double to_all = (p - 1) * (p - 1) * k * (m + n), to_one = p * k * (m + n) + p * m * n;
-        struct sw_comm_terms t = {.workers = (int)p,
-                                  .servers = 1,
-                                  .rows = p * k,
-                                  .inputs = m,
-                                  .outputs = n,
-                                  .devices = true,
-                                  .peers = true,
-                                  .flops_per_s = INFINITY,
-                                  .server_flops_per_s = INFINITY,
-                                  .memory_bytes_per_s = INFINITY,
-                                  .link_bytes_per_s = 1e9};
-        struct sw_comm_price price;
-        sw_comm_cost(&t, &price);
-        assert_true((double)sw_comm_count(SW_COMM_SFB, &t, 0).counted == to_all);
-        assert_true((double)sw_comm_count(SW_COMM_ADAM, &t, 0).counted == to_one);
+        struct sw_exchange_cost_args t = {.workers = (int)p,
+                                          .servers = 1,
+                                          .rows = p * k,
+                                          .inputs = m,
+                                          .outputs = n,
+                                          .devices = true,
+                                          .peers = true,
+                                          .flops_per_s = INFINITY,
+                                          .server_flops_per_s = INFINITY,
+                                          .memory_bytes_per_s = INFINITY,
+                                          .link_bytes_per_s = 1e9};
+        struct sw_exchange_price price;
+        sw_exchange_cost(&t, &price);
+        assert_true((double)sw_exchange_count(SW_EXCHANGE_SFB, &t, 0).counted == to_all);
+        assert_true((double)sw_exchange_count(SW_EXCHANGE_ADAM, &t, 0).counted == to_one);
         if (to_all < to_one && to_all * p / (p - 1) >= to_one)
             continue; /* between the two counts */
-        bool all = price.ms[SW_COMM_SFB] < price.ms[SW_COMM_ADAM];
+        bool all = price.ms[SW_EXCHANGE_SFB] < price.ms[SW_EXCHANGE_ADAM];
         assert_int_equal(all, to_all < to_one);
         compared++;
         sfb += all;
@@ -424,14 +425,15 @@ static void links_alone_choose_as_poseidon_does(void **state)
     assert_true(compared > 130 && sfb > 30 && sfb < compared - 30);
 }
 
-static enum sw_comm_way chosen(struct trial *t, const char *layer)
+static enum sw_exchange_mode chosen(struct trial *t, const char *layer)
 {
     assert_int_equal(trial_open(t), SW_OK);
     const struct sw_net *net = t->job->workers[1].train;
-    enum sw_comm_way way = sw_net_comm_way(net, sw_net_find(net, layer));
+    enum sw_exchange_mode way = sw_net_exchange_mode(net, sw_net_find(net, layer));
     for (int w = 0; w < t->job->place.placement->worker_count; w++)
         for (int i = 0; i < sw_net_layer_count(net); i++)
-            assert_int_equal(sw_net_comm_way(t->job->workers[w].train, i), sw_net_comm_way(net, i));
+            assert_int_equal(sw_net_exchange_mode(t->job->workers[w].train, i),
+                             sw_net_exchange_mode(net, i));
     trial_close(t);
     return way;
 }
@@ -445,7 +447,7 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
         .steps = 3,
         .device = "sim:gpus=2,mem=64MiB,pcie=2MB/s,peer=no",
         .sets = {"cluster.comm=auto", workers_set[2], SANDBLASTER, "job.checkpoint_every=3"}};
-    assert_int_equal(chosen(&slow, "fc6"), SW_COMM_SFB);
+    assert_int_equal(chosen(&slow, "fc6"), SW_EXCHANGE_SFB);
     struct trial alone = slow;
     alone.sets[1] = workers_set[1];
     alone.name = "alone";
@@ -453,10 +455,10 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
     struct trial quick = slow, cut = slow;
     quick.device = "sim:gpus=2,mem=64MiB,peer=no,pcie=64GB/s";
     cut.sets[4] = "job.grad_clip=norm:1";
-    assert_int_not_equal(chosen(&cut, "fc6"), SW_COMM_SFB);
+    assert_int_not_equal(chosen(&cut, "fc6"), SW_EXCHANGE_SFB);
     quick.sets[4] = "job.batch=2000";
     quick.sets[5] = "job.eval_batch=10";
-    assert_int_not_equal(chosen(&quick, "fc6"), SW_COMM_SFB);
+    assert_int_not_equal(chosen(&quick, "fc6"), SW_EXCHANGE_SFB);
     trial_ok(&slow);
     /* What the file says counts, wherever the run goes on. */
     struct trial on = {.resume = "auto",
@@ -465,7 +467,7 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
                        .oversubscribe = true,
                        .device = "sim:gpus=2,mem=64MiB,peer=no,pcie=64GB/s",
                        .out_dir = in_home("auto")};
-    assert_int_equal(chosen(&on, "fc6"), SW_COMM_SFB);
+    assert_int_equal(chosen(&on, "fc6"), SW_EXCHANGE_SFB);
     trial_ok(&on);
 }
 
@@ -475,11 +477,11 @@ static const struct sw_rates *rates_of(void *rates)
 }
 
 /* Prices of fc7, above fc6, between four devices; kept: choices of a checkpoint, or NULL. */
-static void price_fc7(const char *kept, double ms[SW_COMM_WAYS])
+static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
 {
     static const struct sw_topology four = {
         .workers = 4, .devices = 4, .update_group_size = 4, .servers_per_group = 1};
-    static const struct sw_cluster_conf asked = {.comm = SW_COMM_AUTO};
+    static const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
     static const struct sw_job_conf conf = {.batch = 64};
     static const struct sw_device_request request = {.count = 4};
     struct sw_rates rates = {.worker_flops_per_s = 1e13,
@@ -494,29 +496,29 @@ static void price_fc7(const char *kept, double ms[SW_COMM_WAYS])
                                           .rates = rates_of,
                                           .user = &rates}};
     struct sw_err err = {0};
-    struct sw_net_comm comm;
+    struct sw_net_exchange comm;
 
     if (kept)
         assert_int_equal(sw_kept_parse(kept, &p.comm.kept, &err), SW_OK);
-    sw_comm_args(&p, &comm);
+    sw_exchange_modes_args(&p, &comm);
     /* Either layer alone is hidden behind the 6 ms that are computed below it. */
-    const struct sw_net_comm_layer fc6 = {"fc6", 1, 9216, 4096, 6e10, 0, 0},
-                                   fc7 = {"fc7", 1, 4096, 4096, 6e10, 0, 0};
-    assert_int_equal(comm.choose(comm.user, &fc6), SW_COMM_SFB);
-    assert_int_equal(comm.choose(comm.user, &fc7), SW_COMM_SFB);
+    const struct sw_net_exchange_layer fc6 = {"fc6", 1, 9216, 4096, 6e10, 0, 0},
+                                       fc7 = {"fc7", 1, 4096, 4096, 6e10, 0, 0};
+    assert_int_equal(comm.choose(comm.user, &fc6), SW_EXCHANGE_SFB);
+    assert_int_equal(comm.choose(comm.user, &fc7), SW_EXCHANGE_SFB);
     memcpy(ms, p.comm.choices[1].ms, sizeof p.comm.choices[1].ms);
     sw_exchange_plan_fini(&p);
 }
 
 static void a_stored_choice_counts_its_time_on_the_link(void **state)
 {
-    double chosen_ms[SW_COMM_WAYS], kept_ms[SW_COMM_WAYS];
+    double chosen_ms[SW_EXCHANGE_MODES], kept_ms[SW_EXCHANGE_MODES];
 
     price_fc7(NULL, chosen_ms);
     price_fc7("{\"version\": 1, \"exchange\": [{\"layer\": \"fc6\", \"mode\": \"sfb\"}]}", kept_ms);
 
-    assert_true(chosen_ms[SW_COMM_SFB] > 2);
-    for (int way = 0; way < SW_COMM_WAYS; way++)
+    assert_true(chosen_ms[SW_EXCHANGE_SFB] > 2);
+    for (int way = 0; way < SW_EXCHANGE_MODES; way++)
         assert_true(fabs(chosen_ms[way] - kept_ms[way]) < 1e-9);
 }
 
