@@ -211,7 +211,7 @@ static void announce(const struct sw_checkpoint_job *job, const char *path, uint
                              .best = sw_retention_beats(job->retention, step)};
 
     sw_retention_record(job->retention, step, step >= job->steps, path, bytes, checksum);
-    sw_events_tell(job->events, &e, path);
+    sw_events_post(job->events, &e, path);
 }
 
 int sw_checkpoint_write(const struct sw_checkpoint_job *job, struct sw_err *err)
@@ -541,17 +541,18 @@ static void warn_differences(const struct sw_checkpoint_job *job, const struct s
     int copies = job->topology->server_groups;
 
     if (differs(sw_st_metadata(f, "choices"), job->choices))
-        sw_events_say(
+        sw_events_report(
             job->events, SW_LOG_WARN, unit,
             "the algorithms differ from those that wrote the checkpoint (another machine, library "
             "or number of threads): the run continues, but its results will not be bit-identical");
 
     if (file_meta->copies != copies)
-        sw_events_say(job->events, SW_LOG_WARN, unit,
-                      "the checkpoint has the updater state of %d server group%s, but there %s %d: "
-                      "group K takes that of group K modulo %d",
-                      (int)file_meta->copies, file_meta->copies == 1 ? "" : "s",
-                      copies == 1 ? "is" : "are", copies, (int)file_meta->copies);
+        sw_events_report(
+            job->events, SW_LOG_WARN, unit,
+            "the checkpoint has the updater state of %d server group%s, but there %s %d: "
+            "group K takes that of group K modulo %d",
+            (int)file_meta->copies, file_meta->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",
+            copies, (int)file_meta->copies);
 }
 
 /* Sets the position of each server group. */

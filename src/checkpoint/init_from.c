@@ -424,8 +424,8 @@ static int check_file(const struct sw_checkpoint_job *job, const struct sw_take_
     return rc;
 }
 
-int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
-                 const struct sw_stage_names *earlier, struct sw_err *err)
+int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,
+                       const struct sw_stage_names *earlier, struct sw_err *err)
 {
     int rc = read_list(job, option, err);
     for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
@@ -537,10 +537,10 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* tensors of a previous stage are carried over */
             list_unused(f, t->used, &unused);
-        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
-                      "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
-                      from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
-                      unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].unit,
+                         "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
+                         from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
+                         unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
     }
 
     sw_free(t->used);
@@ -574,14 +574,14 @@ int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
     }
 
     if (rc == SW_OK && own.length)
-        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
-                      "with the initial values of the recipe: %s", sw_buf_text(&own));
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].unit,
+                         "with the initial values of the recipe: %s", sw_buf_text(&own));
 
     if (rc == SW_OK && frozen_names.length)
-        sw_events_say(job->events, SW_LOG_WARN, job->workers[0].unit,
-                      "frozen with the initial values of the recipe, although no file provides "
-                      "trained values: %s; is init_from the right file?",
-                      sw_buf_text(&frozen_names));
+        sw_events_report(job->events, SW_LOG_WARN, job->workers[0].unit,
+                         "frozen with the initial values of the recipe, although no file provides "
+                         "trained values: %s; is init_from the right file?",
+                         sw_buf_text(&frozen_names));
 
     sw_buf_fini(&frozen_names);
     sw_buf_fini(&own);

@@ -37,8 +37,8 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 
 /* Parses the list, or --init-from instead of it, and checks all files and rules. earlier: if the
  * stage does not start now, the tensors that earlier stages will leave; NULL: unknown. */
-int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
-                 const struct sw_stage_names *earlier, struct sw_err *err) SW_MUST_CHECK;
+int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,
+                       const struct sw_stage_names *earlier, struct sw_err *err) SW_MUST_CHECK;
 /* Loads the values, and reports which parameters were loaded and which not. By the leader. */
 int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */

@@ -185,8 +185,8 @@ static bool is_ours(const struct sw_kept *c)
 static void remove_file(struct sw_retention *r, const struct sw_kept *c)
 {
     if (is_ours(c) && sw_os()->unlink(c->path) != 0 && errno != ENOENT)
-        sw_events_say(r->events, SW_LOG_WARN, "checkpoint", "%s: not removed: %s", c->path,
-                      strerror(errno));
+        sw_events_report(r->events, SW_LOG_WARN, "checkpoint", "%s: not removed: %s", c->path,
+                         strerror(errno));
 }
 
 void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, const char *path,
@@ -201,8 +201,8 @@ void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, con
     __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
 
     if (sw_retention_add(r, step, path, checksum, &err) != SW_OK)
-        sw_events_say(r->events, SW_LOG_WARN, "checkpoint",
-                      "the checkpoint will not be removed: %s", err.text);
+        sw_events_report(r->events, SW_LOG_WARN, "checkpoint",
+                         "the checkpoint will not be removed: %s", err.text);
 
     for (int i = 0; i < r->count; i++)
         if (!stays(r, &r->items[i]))

@@ -48,7 +48,7 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
     char title[128];
     struct sw_err err, ignored;
 
-    int rc = sw_checkpoints_look(newest, &err);
+    int rc = sw_checkpoint_check_file(newest, &err);
     if (rc == SW_OK) {
         sw_cli_say("%s is already at step %lld of %lld; use --steps N to train until step N",
                    sw_run_title(run, title, sizeof title), (long long)newest->step,
@@ -57,7 +57,8 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
     }
 
     int i = 1;
-    while (i < checkpoints->count && sw_checkpoints_look(&checkpoints->items[i], &ignored) != SW_OK)
+    while (i < checkpoints->count &&
+           sw_checkpoint_check_file(&checkpoints->items[i], &ignored) != SW_OK)
         i++;
 
     if (i < checkpoints->count)

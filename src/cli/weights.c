@@ -171,7 +171,7 @@ static void verify_one(struct verification *v, const char *path, const char *sto
     struct sw_checkpoint_file c = {.path = (char *)path, .checksum = (char *)stored};
     struct sw_err err = {0};
     struct sw_st_file *f = NULL;
-    int rc = sw_checkpoints_look(&c, &err);
+    int rc = sw_checkpoint_check_file(&c, &err);
 
     if (rc == SW_OK)
         rc = sw_st_open(path, true, &f, &err);

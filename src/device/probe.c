@@ -159,7 +159,7 @@ static int time_copy(struct copies *c, size_t bytes, double *ns, struct sw_err *
     return SW_OK;
 }
 
-static int time_copies(struct copies *c, struct sw_trial *out, struct sw_err *err)
+static int time_copies(struct copies *c, struct sw_probe_result *out, struct sw_err *err)
 {
     double large_ns = INFINITY, small_ns = INFINITY;
 
@@ -175,7 +175,7 @@ static int time_copies(struct copies *c, struct sw_trial *out, struct sw_err *er
             return rc;
     }
 
-    *out = (struct sw_trial){(double)c->bytes / large_ns, small_ns * 1e-3};
+    *out = (struct sw_probe_result){(double)c->bytes / large_ns, small_ns * 1e-3};
     return SW_OK;
 }
 
@@ -215,12 +215,12 @@ static int init_copies(struct copies *c, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_trial_copies(struct sw_device *from, struct sw_device *to, struct sw_trial *out,
+int sw_probe_copies(struct sw_device *from, struct sw_device *to, struct sw_probe_result *out,
                     struct sw_err *err)
 {
     struct copies c = {.end = {from, to}};
 
-    *out = (struct sw_trial){0};
+    *out = (struct sw_probe_result){0};
 
     int rc = init_copies(&c, err);
     if (rc != SW_OK)
@@ -317,7 +317,7 @@ static int check_sums(struct sums *s, int r, int64_t n, struct sw_err *err)
     return SW_OK;
 }
 
-static int probe_size(struct sums *s, int64_t n, struct sw_trial *out, struct sw_err *err)
+static int probe_size(struct sums *s, int64_t n, struct sw_probe_result *out, struct sw_err *err)
 {
     for (int r = 0; r < s->count; r++) {
         for (int64_t i = 0; i < n; i++)
@@ -382,12 +382,12 @@ static int init_sums(struct sums *s, int timeout_ms, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_trial_sums(struct sw_device *const *devices, int count, int timeout_ms, struct sw_trial *out,
-                  struct sw_err *err)
+int sw_probe_allreduce(struct sw_device *const *devices, int count, int timeout_ms,
+                       struct sw_probe_result *out, struct sw_err *err)
 {
     struct sums s = {.devices = devices, .count = count};
 
-    *out = (struct sw_trial){0};
+    *out = (struct sw_probe_result){0};
 
     int rc = init_sums(&s, timeout_ms, err);
     if (rc != SW_OK)

@@ -5,18 +5,18 @@
 
 #include "device/collective.h"
 
-struct sw_trial {
+struct sw_probe_result {
     double gb_per_s, latency_us; /* the best of several runs; 0 if the probe failed */
 };
 
 /* Probes copies from one device to another (one side may be NULL: the host) in blocks of several
  * sizes, some unaligned, on streams of both, over the current path: direct or through the host.
  * Errors: SW_ERR_FORMAT (data was corrupted), those of the devices. */
-int sw_trial_copies(struct sw_device *from, struct sw_device *to, struct sw_trial *out,
+int sw_probe_copies(struct sw_device *from, struct sw_device *to, struct sw_probe_result *out,
                     struct sw_err *err) SW_MUST_CHECK;
 
 /* Probes all-reduces of integers over all devices with their collective library; the result is
  * exact in any order. Errors: SW_ERR_FORMAT (a result is wrong), SW_ERR_UNSUPPORTED (no library),
  * those of the devices. */
-int sw_trial_sums(struct sw_device *const *devices, int count, int timeout_ms, struct sw_trial *out,
-                  struct sw_err *err) SW_MUST_CHECK;
+int sw_probe_allreduce(struct sw_device *const *devices, int count, int timeout_ms,
+                       struct sw_probe_result *out, struct sw_err *err) SW_MUST_CHECK;

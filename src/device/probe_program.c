@@ -1,4 +1,4 @@
-/* singa_trial DEVICES PROBE...: runs probes of the links between devices (device/probe.h) in a
+/* singa_probe DEVICES PROBE...: runs probes of the links between devices (device/probe.h) in a
  * separate process, which may hang and be killed. Only plan/peer_links.c starts it. DEVICES are the
  * name of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
  * staged:A:B or direct:A:B (copies from the A-th device to the B-th, through the host or not), or
@@ -29,7 +29,7 @@ static int open_devices(const char *text, struct devices *d, struct sw_err *err)
     return driver->open_probe(colon + 1, d->items, SW_COLLECTIVE_RANKS, &d->count, err);
 }
 
-static void print_result(int rc, const struct sw_trial *t, const struct sw_err *err)
+static void print_result(int rc, const struct sw_probe_result *t, const struct sw_err *err)
 {
     if (rc == SW_OK)
         printf("ok %.9g %.9g\n", t->gb_per_s, t->latency_us);
@@ -39,7 +39,7 @@ static void print_result(int rc, const struct sw_trial *t, const struct sw_err *
 
 static void probe_direct(struct sw_device *from, struct sw_device *to)
 {
-    struct sw_trial t = {0};
+    struct sw_probe_result t = {0};
     struct sw_err err;
 
     if (!sw_device_reaches(from, to) || !sw_device_reaches(to, from)) {
@@ -54,7 +54,7 @@ static void probe_direct(struct sw_device *from, struct sw_device *to)
     if (rc != SW_OK)
         goto out;
 
-    rc = sw_trial_copies(from, to, &t, &err);
+    rc = sw_probe_copies(from, to, &t, &err);
 
 out:
     print_result(rc, &t, &err);
@@ -62,13 +62,13 @@ out:
 
 static void run_probe(const struct devices *d, const char *probe)
 {
-    struct sw_trial t = {0};
+    struct sw_probe_result t = {0};
     struct sw_err err;
     char kind[8];
     int a, b, rc;
 
     if (sscanf(probe, "sum:%d", &a) == 1 && a >= 1 && a <= d->count) {
-        rc = sw_trial_sums(d->items, a, ALL_REDUCE_TIMEOUT_MS, &t, &err);
+        rc = sw_probe_allreduce(d->items, a, ALL_REDUCE_TIMEOUT_MS, &t, &err);
         print_result(rc, &t, &err);
     } else if (sscanf(probe, "%7[a-z]:%d:%d", kind, &a, &b) != 3 || a < 0 || b < 0 ||
                a >= d->count || b >= d->count) {
@@ -76,7 +76,7 @@ static void run_probe(const struct devices *d, const char *probe)
     } else if (strcmp(kind, "direct") == 0) {
         probe_direct(d->items[a], d->items[b]);
     } else {
-        rc = sw_trial_copies(d->items[a], d->items[b], &t, &err);
+        rc = sw_probe_copies(d->items[a], d->items[b], &t, &err);
         print_result(rc, &t, &err);
     }
 }

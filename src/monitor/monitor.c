@@ -4,7 +4,7 @@
  * it for long, so it keeps running when the job stalls.
  *
  * Messages in: the slots; lines on the control socket (history/control.h). Messages out: events,
- * requests, and as a last resort the fault. Stopped by sw_watch_end, after all other roles.
+ * requests, and as a last resort the fault. Stopped by sw_monitor_end, after all other roles.
  *
  * A stall is reported as one warning with the culprit and its victim, and the position of every
  * unit is written to the history. If the run must end, the fault is set in the culprit's name. */
@@ -24,8 +24,8 @@
 enum { LOOK_MS = 200, STALL_TEXT = 500, PLACE_TEXT = 160, MOST_THREADS = 4096 };
 static const int64_t second_ns = 1000000000;
 
-struct sw_watch {
-    struct sw_watch_args args;
+struct sw_monitor {
+    struct sw_monitor_args args;
     struct sw_watchdog *dog;
     /* State of the last check. An extra slot, always idle, stands for threads that belong to no
      * unit. */
@@ -43,14 +43,14 @@ struct sw_watch {
 
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 {
-    const struct sw_watch *w = user;
+    const struct sw_monitor *w = user;
     return unit < w->units ? sw_waits_on(&w->args.roles, slots, unit, NULL, 0) : -1;
 }
 
 /* ---- Threads ---- */
 
 /* Finds the thread that runs a unit now. Readers of all workers have one name. */
-static void find_owner(struct sw_watch *w, int u)
+static void find_owner(struct sw_monitor *w, int u)
 {
     const int workers = w->args.roles.topology->workers;
     struct sw_thread_owner *o = &w->owners[u];
@@ -78,7 +78,7 @@ static void find_owner(struct sw_watch *w, int u)
 
 /* At most once a second: there may be hundreds of threads, and shorter intervals do not show which
  * of them compute. */
-static void read_threads(struct sw_watch *w, int64_t now_ns)
+static void read_threads(struct sw_monitor *w, int64_t now_ns)
 {
     int64_t passed_ns = w->listed_ns ? now_ns - w->listed_ns : second_ns;
     if (passed_ns < second_ns)
@@ -93,8 +93,8 @@ static void read_threads(struct sw_watch *w, int64_t now_ns)
         count = 0; /* the list may be truncated */
 
     /* The process may have been stopped in between. */
-    sw_threads_look(w->threads, w->owners, w->tasks, count, (int)getpid(),
-                    passed_ns < 2 * second_ns ? passed_ns : second_ns);
+    sw_threads_check(w->threads, w->owners, w->tasks, count, (int)getpid(),
+                     passed_ns < 2 * second_ns ? passed_ns : second_ns);
     snprintf(w->slots[w->units].name, sizeof w->slots[w->units].name, "%s",
              sw_threads_other_name(w->threads));
 }
@@ -113,7 +113,7 @@ static void describe_wait(const struct sw_slot_state *s, char *out, size_t bytes
 }
 
 /* " in backward of conv2, step 7, waits for its device". */
-static void describe_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
+static void describe_place(const struct sw_monitor *w, int unit, char *out, size_t bytes)
 {
     char place[PLACE_TEXT], waits[96];
 
@@ -171,7 +171,7 @@ static const char *advice(const struct sw_thread_state *t)
 
 /* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which is not
  * visible here, so each silent device may be the cause. */
-static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
+static void describe_devices(const struct sw_monitor *w, int culprit, char *out, size_t bytes)
 {
     for (int u = 0; u < w->args.roles.topology->workers; u++) {
         size_t n = strlen(out);
@@ -184,7 +184,7 @@ static void describe_devices(const struct sw_watch *w, int culprit, char *out, s
 /* "no progress for 6.2 s in backward of conv2, step 7: its thread 4711 sleeps (state S, in
  * futex_do_wait); worker0.1 waits for version 7 of fc6.weight for 6.1 s: server0.0 has no gradient
  * of worker0.0". */
-static void describe(const struct sw_watch *w, const struct sw_stall *stall, char *out,
+static void describe(const struct sw_monitor *w, const struct sw_stall *stall, char *out,
                      size_t bytes)
 {
     char place[PLACE_TEXT + 112], thread[112], why[128];
@@ -213,7 +213,7 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
 }
 
 /* Writes the position of every unit to the history. */
-static void dump(const struct sw_watch *w)
+static void dump(const struct sw_monitor *w)
 {
     char place[PLACE_TEXT], waits[96];
 
@@ -226,7 +226,7 @@ static void dump(const struct sw_watch *w)
     }
 }
 
-static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
+static void end_job(const struct sw_monitor *w, const struct sw_stall *stall)
 {
     char text[STALL_TEXT];
     struct sw_err err;
@@ -244,7 +244,7 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
     sw_fault_set(w->args.fault, w->slots[stall->culprit].name, &err);
 }
 
-static void look(struct sw_watch *w)
+static void look(struct sw_monitor *w)
 {
     char text[STALL_TEXT];
     struct sw_stall stall;
@@ -258,7 +258,7 @@ static void look(struct sw_watch *w)
     read_threads(w, now_ns);
 
     const struct sw_thread_state *threads = sw_threads_states(w->threads);
-    enum sw_stall_news event = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
+    enum sw_stall_news event = sw_watchdog_check(w->dog, w->slots, threads, now_ns, &stall);
     if (event == SW_STALL_NONE)
         return;
 
@@ -266,33 +266,33 @@ static void look(struct sw_watch *w)
     int64_t step = w->slots[0].step;
     if (event == SW_STALL_BEGINS) {
         describe(w, &stall, text, sizeof text);
-        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
-                         advice(&threads[stall.culprit]));
+        sw_events_report_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
+                            advice(&threads[stall.culprit]));
         dump(w);
     }
 
     if (event == SW_STALL_ENDS)
-        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: resumed after %.1f s",
-                         (double)stall.quiet_ns * 1e-9);
+        sw_events_report_at(w->args.events, step, SW_LOG_WARN, s->name,
+                            "stall: resumed after %.1f s", (double)stall.quiet_ns * 1e-9);
 
     if (stall.stop)
         end_job(w, &stall);
 }
 
 /* Reports a snapshot that others can no longer read; training continues. */
-static void check_file(struct sw_watch *w)
+static void check_file(struct sw_monitor *w)
 {
     struct sw_err err;
     if (w->reported_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
         return;
 
     w->reported_file = true;
-    sw_events_say_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
+    sw_events_report_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
 static void watch_main(void *arg)
 {
-    struct sw_watch *w = arg;
+    struct sw_monitor *w = arg;
     bool over = false;
 
     while (!over) {
@@ -311,7 +311,7 @@ static void watch_main(void *arg)
 
 /* ---- life ---- */
 
-static int make_dog(struct sw_watch *w, struct sw_err *err)
+static int make_dog(struct sw_monitor *w, struct sw_err *err)
 {
     const struct sw_cluster_conf *c = w->args.cluster;
     const size_t units = (size_t)w->units;
@@ -335,7 +335,7 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
 }
 
 /* A socket that cannot be made is no reason not to train. */
-static int open_control(struct sw_watch *w, struct sw_err *err)
+static int open_control(struct sw_monitor *w, struct sw_err *err)
 {
     const char *snapshot = sw_snapshot_file(w->args.events->snapshot);
     struct sw_err ignored;
@@ -356,9 +356,10 @@ static int open_control(struct sw_watch *w, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_watch_start(const struct sw_watch_args *args, struct sw_watch **out, struct sw_err *err)
+int sw_monitor_start(const struct sw_monitor_args *args, struct sw_monitor **out,
+                     struct sw_err *err)
 {
-    struct sw_watch *w = *out = sw_calloc(1, sizeof *w);
+    struct sw_monitor *w = *out = sw_calloc(1, sizeof *w);
     if (!w)
         return sw_err_nomem(err, "the watchdog", sizeof *w);
 
@@ -378,7 +379,7 @@ int sw_watch_start(const struct sw_watch_args *args, struct sw_watch **out, stru
     return sw_thread_start(&w->thread, "watch", watch_main, w, err);
 }
 
-void sw_watch_end(struct sw_watch *w)
+void sw_monitor_end(struct sw_monitor *w)
 {
     if (!w)
         return;

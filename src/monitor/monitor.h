@@ -9,10 +9,10 @@ struct sw_cluster_conf;
 struct sw_events;
 struct sw_fault;
 struct sw_requests;
-struct sw_watch;
+struct sw_monitor;
 
 /* What the thread observes, and where it reports. All borrowed. */
-struct sw_watch_args {
+struct sw_monitor_args {
     struct sw_roles roles;
     int slots; /* of the live snapshot: workers, servers and reader threads */
     const struct sw_cluster_conf *cluster; /* stall limit, and what to do on a stall */
@@ -26,7 +26,7 @@ struct sw_watch_args {
 };
 
 /* Starts the thread; the snapshot must exist. *out is set even on errors; free it with
- * sw_watch_end. */
-int sw_watch_start(const struct sw_watch_args *args, struct sw_watch **out,
-                   struct sw_err *err) SW_MUST_CHECK;
-void sw_watch_end(struct sw_watch *w); /* after all other roles; NULL is accepted */
+ * sw_monitor_end. */
+int sw_monitor_start(const struct sw_monitor_args *args, struct sw_monitor **out,
+                     struct sw_err *err) SW_MUST_CHECK;
+void sw_monitor_end(struct sw_monitor *w); /* after all other roles; NULL is accepted */

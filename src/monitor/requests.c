@@ -30,7 +30,7 @@ static void take_note(struct sw_events *events, const char *text, char *answer, 
 
     if (!sw_snapshot_read_slot(events->snapshot, 0, &s))
         s.step = 0;
-    sw_events_say_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
+    sw_events_report_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
     snprintf(answer, bytes, "ok: noted");
 }
 

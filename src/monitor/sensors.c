@@ -23,7 +23,7 @@ struct gpu {
     char device[32], bus[20];
 };
 
-struct sw_sense {
+struct sw_sensors {
     struct sw_thread thread;
     struct sw_mutex lock;
     struct sw_cond changed;
@@ -65,7 +65,7 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static struct sw_hardware read_cpu(struct sw_sense *s)
+static struct sw_hardware read_cpu(struct sw_sensors *s)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
     double cpu_s = cpu_seconds(), elapsed_s = (double)(now_ns - s->read_ns) * 1e-9;
@@ -84,7 +84,7 @@ static struct sw_hardware read_cpu(struct sw_sense *s)
 }
 
 /* The history must not be used after `over` is set. */
-static void write_rows(struct sw_sense *s, const struct sw_hardware *rows, int count)
+static void write_rows(struct sw_sensors *s, const struct sw_hardware *rows, int count)
 {
     sw_mutex_lock(&s->lock);
     for (int i = 0; i < count && !s->over; i++)
@@ -92,7 +92,7 @@ static void write_rows(struct sw_sense *s, const struct sw_hardware *rows, int c
     sw_mutex_unlock(&s->lock);
 }
 
-static bool rest(struct sw_sense *s)
+static bool rest(struct sw_sensors *s)
 {
     int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)LOOK_MS * 1000000;
 
@@ -107,7 +107,7 @@ static bool rest(struct sw_sense *s)
 
 static void sense_main(void *arg)
 {
-    struct sw_sense *s = arg;
+    struct sw_sensors *s = arg;
     struct sw_nvml *nvml = NULL;
     struct sw_err ignored;
 
@@ -133,7 +133,8 @@ static void sense_main(void *arg)
 }
 
 /* Lists the distinct GPUs of workers. */
-static void list_gpus(struct sw_sense *s, const struct sw_machine *m, const struct sw_placement *p)
+static void list_gpus(struct sw_sensors *s, const struct sw_machine *m,
+                      const struct sw_placement *p)
 {
     for (int i = 0; i < p->worker_count && s->gpu_count < GPUS; i++) {
         const char *device = p->rows[i].device;
@@ -151,10 +152,10 @@ static void list_gpus(struct sw_sense *s, const struct sw_machine *m, const stru
     }
 }
 
-int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
-                   const struct sw_placement *p, struct sw_sense **out, struct sw_err *err)
+int sw_sensors_start(struct sw_history *history, const struct sw_machine *m,
+                     const struct sw_placement *p, struct sw_sensors **out, struct sw_err *err)
 {
-    struct sw_sense *s = sw_calloc(1, sizeof *s);
+    struct sw_sensors *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "the sensors", sizeof *s);
 
@@ -171,7 +172,7 @@ int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
     return sw_thread_start(&s->thread, "sense", sense_main, s, err);
 }
 
-void sw_sense_end(struct sw_sense *s)
+void sw_sensors_end(struct sw_sensors *s)
 {
     if (!s)
         return;

@@ -361,9 +361,9 @@ static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, boo
     return begins ? SW_STALL_BEGINS : SW_STALL_LASTS;
 }
 
-enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_state *slots,
-                                    const struct sw_thread_state *threads, int64_t now_ns,
-                                    struct sw_stall *stall)
+enum sw_stall_news sw_watchdog_check(struct sw_watchdog *d, const struct sw_slot_state *slots,
+                                     const struct sw_thread_state *threads, int64_t now_ns,
+                                     struct sw_stall *stall)
 {
     const struct look l = {d, slots, threads};
     int64_t passed_ns = d->checked_ns ? now_ns - d->checked_ns : 0;

@@ -65,6 +65,6 @@ void sw_watchdog_free(struct sw_watchdog *d); /* NULL is accepted */
 
 /* Evaluates all slots [units] and their threads [units]. *stall is set unless the result is NONE.
  */
-enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_state *slots,
-                                    const struct sw_thread_state *threads, int64_t now_ns,
-                                    struct sw_stall *stall);
+enum sw_stall_news sw_watchdog_check(struct sw_watchdog *d, const struct sw_slot_state *slots,
+                                     const struct sw_thread_state *threads, int64_t now_ns,
+                                     struct sw_stall *stall);

@@ -126,7 +126,7 @@ void sw_exchange_modes_set_rows(struct sw_exchange_plan *p, const struct sw_row_
  * freed. */
 bool sw_reduce_hangs(const struct sw_sums *d);
 /* Called periodically by the watch thread: a failed all-reduce becomes the job's fault. */
-void sw_reduce_look(struct sw_exchange_plan *p);
+void sw_reduce_check(struct sw_exchange_plan *p);
 /* Call before the workers are freed, when nothing runs on their streams. A zeroed plan is accepted.
  */
 void sw_exchange_plan_fini(struct sw_exchange_plan *p);

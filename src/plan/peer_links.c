@@ -286,7 +286,7 @@ static int run_tests(struct search *s, struct test *const *list, int count, stru
     words[0] = path;
     words[1] = s->devices;
 
-    int rc = sw_module_find("singa_trial", "SINGA_TRIAL", path, sizeof path, &why);
+    int rc = sw_module_find("singa_probe", "SINGA_PROBE", path, sizeof path, &why);
     for (int i = 0; i < count; i++)
         words[2 + i] = list[i]->name;
     if (rc == SW_OK)

@@ -386,7 +386,7 @@ bool sw_reduce_hangs(const struct sw_sums *d)
     return d->members && d->members->hanging;
 }
 
-void sw_reduce_look(struct sw_exchange_plan *p)
+void sw_reduce_check(struct sw_exchange_plan *p)
 {
     struct sw_err err;
     if (p->sums.all_reduce && sw_allreduce_check(p->sums.all_reduce, &err) != SW_OK)

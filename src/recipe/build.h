@@ -176,7 +176,7 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s);
  * other path. */
 bool sw_stage_take(struct sw_recipe *r, struct sw_value *v);
 /* Reports the errors of such a line without applying it. */
-bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v);
+bool sw_stage_check_line(struct sw_recipe *r, const struct sw_value *v);
 /* Chooses the stage, assigns its lines to the sections that they name, and checks the lines of the
  * other stages. Errors: SW_ERR_INVALID when there is no such stage. */
 int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source,

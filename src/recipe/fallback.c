@@ -241,7 +241,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     bool synthetic = any_synthetic(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
         if (!synthetic) {
-            if (!sw_stage_look(r, line))
+            if (!sw_stage_check_line(r, line))
                 sw_recipe_check_line(r, line, "fallback");
             continue;
         }

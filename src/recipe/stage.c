@@ -218,7 +218,7 @@ bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
     return true;
 }
 
-bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v)
+bool sw_stage_check_line(struct sw_recipe *r, const struct sw_value *v)
 {
     struct sw_value copy = *v;
     if (!sw_str_starts(v->key, prefix))

@@ -69,7 +69,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .seed = (uint64_t)job->conf->seed,
         .training = split == SW_SPLIT_TRAIN,
         .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
-        .report_bad = sw_events_say_bad_record,
+        .report_bad = sw_events_report_bad_record,
         .report_user = &job->events,
     };
     int rc = sw_source_open(&args, &job->data.source[split], err);

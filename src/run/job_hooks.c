@@ -88,7 +88,7 @@ static void end_warmup(void *run)
 
 static void end_job(void *run, int64_t step)
 {
-    sw_stage_note_end(run, step);
+    sw_stage_record_end(run, step);
 }
 
 static int rebalance(void *run, struct sw_worker *w, struct sw_err *err)

@@ -31,9 +31,9 @@
 #include "worker/record.h"
 #include "worker/stop_at.h"
 
-struct sw_sense;
+struct sw_sensors;
 struct sw_server;
-struct sw_watch;
+struct sw_monitor;
 struct sw_worker;
 
 /* The options of sw_job_open that the run or its next stage needs again. */
@@ -63,9 +63,9 @@ struct sw_job_initial {
 
 /* Monitoring. All owned. */
 struct sw_job_monitor {
-    struct sw_watch *watch;
-    struct sw_sense *sense; /* NULL: it does not run */
-    struct sw_trace *trace; /* NULL: not requested */
+    struct sw_monitor *watch;
+    struct sw_sensors *sense; /* NULL: it does not run */
+    struct sw_trace *trace;   /* NULL: not requested */
 };
 
 struct sw_job {

@@ -105,8 +105,8 @@ static void tell(struct sw_job *job, const int64_t *before, const double *ms)
                       (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
                       (long long)before[i]);
 
-    sw_events_say(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
-                  sw_buf_text(&text));
+    sw_events_report(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
+                     sw_buf_text(&text));
     sw_history_tag(job->events.history, "rows", sw_buf_text(&rows));
     sw_buf_fini(&rows);
     sw_buf_fini(&text);
@@ -130,8 +130,8 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 
     int rc = rebuild_all(job, err);
     if (rc == SW_ERR_NOMEM) {
-        sw_events_say(&job->events, SW_LOG_WARN, "rebalance",
-                      "the rows of the batch are not redistributed: %s", err->text);
+        sw_events_report(&job->events, SW_LOG_WARN, "rebalance",
+                         "the rows of the batch are not redistributed: %s", err->text);
         sw_row_split_set(&job->rows, job->topology, before);
         rc = rebuild_all(job, err);
     } else if (rc == SW_OK) {

@@ -45,12 +45,12 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
 
 static void check_sums(void *exchange)
 {
-    sw_reduce_look(exchange);
+    sw_reduce_check(exchange);
 }
 
 static int start_watch(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_watch_args args = {
+    const struct sw_monitor_args args = {
         .roles = {job->topology, job->workers, job->servers},
         .slots = sw_job_slots(job),
         .cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common,
@@ -61,7 +61,7 @@ static int start_watch(struct sw_job *job, struct sw_err *err)
         .check_sums = check_sums,
         .user = &job->exchange,
     };
-    return sw_watch_start(&args, &job->monitor.watch, err);
+    return sw_monitor_start(&args, &job->monitor.watch, err);
 }
 
 static int start_roles(struct sw_job *job, struct sw_err *err)
@@ -69,8 +69,8 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
     int rc = start_watch(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
-                        &job->monitor.sense, err);
+    rc = sw_sensors_start(job->events.history, job->place.machine, job->place.placement,
+                          &job->monitor.sense, err);
     if (rc != SW_OK)
         return rc;
 
@@ -139,7 +139,7 @@ static void request_display(struct running *r)
     __atomic_store_n(&job->requests.display_requested, 1, __ATOMIC_RELAXED);
 }
 
-static void deliver(struct running *r, struct sw_note *queued)
+static void deliver(struct running *r, struct sw_queued_event *queued)
 {
     if (queued->wake)
         return;
@@ -167,7 +167,7 @@ static void abort_if_requested(struct sw_job *job)
 static void follow(struct running *r)
 {
     struct sw_job *job = r->job;
-    struct sw_note queued;
+    struct sw_queued_event queued;
     bool over = false;
 
     while (!over) {
@@ -219,9 +219,9 @@ static void warn_bridged(struct sw_job *job)
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
 
         if (bridged > 0)
-            sw_events_say(&job->events, SW_LOG_WARN, dev->name,
-                          "%llu operations have no kernel on %s and ran on the CPU, on copies",
-                          (unsigned long long)bridged, dev->name);
+            sw_events_report(&job->events, SW_LOG_WARN, dev->name,
+                             "%llu operations have no kernel on %s and ran on the CPU, on copies",
+                             (unsigned long long)bridged, dev->name);
     }
 }
 
@@ -311,10 +311,10 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 
         sw_job_tune_keep(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
 
-        struct sw_note queued;
-        sw_sense_end(job->monitor.sense);
+        struct sw_queued_event queued;
+        sw_sensors_end(job->monitor.sense);
         job->monitor.sense = NULL;
-        sw_watch_end(job->monitor.watch);
+        sw_monitor_end(job->monitor.watch);
         job->monitor.watch = NULL;
         warn_bridged(job);
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)

@@ -198,7 +198,7 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].shared.trace = job->monitor.trace;
     for (int i = 0; i < job->topology->server_groups; i++)
-        sw_table_set_watch(job->params.copies[i].table, watch_update, job);
+        sw_table_set_on_update(job->params.copies[i].table, watch_update, job);
 
     return SW_OK;
 }
@@ -302,7 +302,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
+    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_queued_event), EVENTS, err);
     if (rc != SW_OK)
         return rc;
 
@@ -316,7 +316,7 @@ void sw_run_tell_misplaced(struct sw_job *job)
     char text[32];
 
     if (bytes > 0)
-        sw_events_say(
+        sw_events_report(
             &job->events, SW_LOG_WARN, "memory",
             "the system refuses to bind memory to NUMA nodes (mbind, %s): pages lie where "
             "they are first touched; a container needs the capability (docker: --cap-add "

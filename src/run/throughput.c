@@ -321,8 +321,8 @@ void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_bu
         (path = sw_format("%s/%s", state, name)) != NULL &&
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
          sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
-        sw_events_say(events, SW_LOG_WARN, "rates",
-                      "cannot store the measurements of this machine: %s", err.text);
+        sw_events_report(events, SW_LOG_WARN, "rates",
+                         "cannot store the measurements of this machine: %s", err.text);
 
     sw_free(path);
     sw_free(state);

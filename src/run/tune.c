@@ -121,7 +121,7 @@ static void log_choices(struct sw_events *events, const struct sw_tune *t)
                       gain->rule, (double)gain->rule_ns * 1e-6);
     }
 
-    sw_events_say(events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
+    sw_events_report(events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
     sw_buf_fini(&text);
 }
 

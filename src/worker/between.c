@@ -234,9 +234,9 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
         return rc;
 
     w->failures.checkpoints++;
-    sw_events_say(w->shared.events, SW_LOG_ERROR, w->unit,
-                  "checkpoint %d could not be written and training goes on: %s",
-                  w->failures.checkpoints, err->text);
+    sw_events_report(w->shared.events, SW_LOG_ERROR, w->unit,
+                     "checkpoint %d could not be written and training goes on: %s",
+                     w->failures.checkpoints, err->text);
 
     return SW_OK;
 }
@@ -271,15 +271,15 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
         return rc;
 
     if (is_leader(w))
-        sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
-                      (long long)w->step);
+        sw_events_report(w->shared.events, SW_LOG_INFO, w->unit,
+                         "paused by request after step %lld", (long long)w->step);
 
     rc = wait_at_gate(w, &d->stop, err);
     if (rc != SW_OK || !is_leader(w))
         return rc;
 
-    sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
-                  (long long)w->step);
+    sw_events_report(w->shared.events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
+                     (long long)w->step);
     if (d->stop && !w->shared.hooks->has_checkpoint(w->shared.run, w->step))
         return checkpoint(w, true, err);
 

@@ -55,9 +55,9 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
     if (++w->failures.skips > MAX_SKIPS)
         return give_up(w, cause, MAX_SKIPS, "skipped updates in a row", err);
 
-    sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
-                     "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
-                     (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    sw_events_report_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
+                        "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+                        (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
 }
 
@@ -78,7 +78,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
 
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
-    sw_events_say(
+    sw_events_report(
         w->shared.events, SW_LOG_WARN, w->unit,
         "update %lld: %s is not finite (NaN or Inf): rolled back to the values of step %lld; data "
         "and learning rate continue",
@@ -120,7 +120,7 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
         return;
 
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
-        sw_events_say_at(
+        sw_events_report_at(
             w->shared.events, w->step, SW_LOG_WARN, w->unit,
             "update %lld: %s is not finite (NaN or Inf): all groups will roll back together",
             (long long)w->step, cause);

@@ -161,17 +161,17 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
-        sw_events_tell(w->shared.events, &e, NULL);
+        sw_events_post(w->shared.events, &e, NULL);
     }
 }
 
 static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
-    sw_events_say_at(w->shared.events, t, SW_LOG_INFO, w->unit,
-                     "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
-                     "which becomes %.0f",
-                     (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
-                     d->loss_scale / 2);
+    sw_events_report_at(
+        w->shared.events, t, SW_LOG_INFO, w->unit,
+        "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
+        "which becomes %.0f",
+        (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale, d->loss_scale / 2);
 }
 
 /* Records the means over the update groups: of all, and of those whose updates were made. */
@@ -263,5 +263,5 @@ void sw_record_evaluation(struct sw_worker *w)
 
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
-    sw_events_tell(w->shared.events, &e, NULL);
+    sw_events_post(w->shared.events, &e, NULL);
 }

@@ -340,9 +340,9 @@ int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct
             continue;
         }
 
-        sw_events_say(leader->shared.events, SW_LOG_WARN, "job",
-                      "the checkpoint has no %s for a batch of %lld: it is reset", s->name,
-                      (long long)batch);
+        sw_events_report(leader->shared.events, SW_LOG_WARN, "job",
+                         "the checkpoint has no %s for a batch of %lld: it is reset", s->name,
+                         (long long)batch);
         leader->shared.state->reset_after = leader->shared.span->first_step;
     }
 

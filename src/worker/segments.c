@@ -242,7 +242,7 @@ static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg
     const struct sw_net *net = s->w->train;
 
     if (!s->logged)
-        sw_events_say(
+        sw_events_report(
             s->w->shared.events, SW_LOG_WARN, s->w->unit,
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,

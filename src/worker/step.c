@@ -92,7 +92,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_input_look_ahead(w, t, err);
+    rc = sw_input_start_next(w, t, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_clock_ask(w, err);

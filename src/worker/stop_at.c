@@ -173,9 +173,9 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
             continue;
 
         if (log)
-            sw_events_say(w->shared.events, SW_LOG_INFO, "job",
-                          "step %lld: stop_at %s reached with %.6g (%s)", (long long)t,
-                          texts->items[i], value, split_name(w, split));
+            sw_events_report(w->shared.events, SW_LOG_INFO, "job",
+                             "step %lld: stop_at %s reached with %.6g (%s)", (long long)t,
+                             texts->items[i], value, split_name(w, split));
 
         return true;
     }

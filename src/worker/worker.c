@@ -242,5 +242,5 @@ void sw_worker_main(void *worker)
     if (rc != SW_OK)
         sw_fault_set(w->shared.fault, w->unit, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    sw_events_tell_ended(w->shared.events);
+    sw_events_post_ended(w->shared.events);
 }

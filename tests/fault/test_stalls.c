@@ -42,7 +42,7 @@ static void release_when_told(struct trial *t, const struct sw_job_event *e)
 
 static void hold(struct trial *t)
 {
-    sw_table_set_watch(t->job->params.table, hold_step_3, t->user);
+    sw_table_set_on_update(t->job->params.table, hold_step_3, t->user);
 }
 
 static void hold_apart(struct trial *t)

@@ -249,7 +249,7 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
         conf->init_from = (struct sw_strings){items, (int)(sizeof items / sizeof *items)};
     sw_take_fini(&job->initial.takes); /* the result of the check when the job was opened */
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    int rc = sw_take_look(&c, by_rules ? NULL : "checkpoint", NULL, err);
+    int rc = sw_init_from_check(&c, by_rules ? NULL : "checkpoint", NULL, err);
     if (rc == SW_OK)
         rc = sw_take_values(&c, err);
     sw_take_fini(&job->initial.takes);

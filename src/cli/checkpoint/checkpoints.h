@@ -29,5 +29,5 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path,
                           struct sw_err *err) SW_MUST_CHECK;
 /* Checks that the file is undamaged and belongs to the run. Errors: those of sw_st_open;
  * SW_ERR_FORMAT. */
-int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err) SW_MUST_CHECK;
+int sw_checkpoint_check_file(const struct sw_checkpoint_file *c, struct sw_err *err) SW_MUST_CHECK;
 void sw_checkpoints_fini(struct sw_checkpoints *c);

@@ -83,7 +83,7 @@ static int choose(const struct sw_checkpoints *list, const struct choice *c,
     for (int i = 0; i < list->count; i++)
         if (c->best ? list->items[i].best : list->items[i].step == c->step) {
             *path = list->items[i].path;
-            return sw_checkpoints_look(&list->items[i], err);
+            return sw_checkpoint_check_file(&list->items[i], err);
         }
 
     if (c->best)

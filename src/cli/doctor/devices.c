@@ -27,7 +27,7 @@ struct probe {
     struct sw_device *from, *to;
     bool product;
     int side; /* of its matrices */
-    struct sw_trial copies;
+    struct sw_probe_result copies;
     double gflops, error;
     bool wrong, hangs;
     int code;
@@ -41,7 +41,7 @@ static const char *name_of(const struct sw_device *dev)
 
 static void run_copies(struct probe *t)
 {
-    t->code = sw_trial_copies(t->from, t->to, &t->copies, &t->err);
+    t->code = sw_probe_copies(t->from, t->to, &t->copies, &t->err);
     t->wrong = t->code == SW_ERR_FORMAT;
 }
 

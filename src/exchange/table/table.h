@@ -211,8 +211,8 @@ struct sw_param_spec {
 };
 
 /* Called by a server after it applied an update, for a trace or a test. */
-typedef void sw_table_watch(void *user, int server, int param, uint64_t version, int64_t begin_ns,
-                            int64_t end_ns);
+typedef void sw_table_on_update(void *user, int server, int param, uint64_t version,
+                                int64_t begin_ns, int64_t end_ns);
 
 /* Makes a table without parameters; args are copied, what they point to is borrowed. Errors:
  * SW_ERR_INVALID, SW_ERR_NOMEM. */
@@ -239,7 +239,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
 int sw_table_allocate(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 /* Fills the values from the initializers (version 0). */
 int sw_table_init_values(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
-void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user);
+void sw_table_set_on_update(struct sw_table *t, sw_table_on_update *watch, void *user);
 
 int sw_table_count(const struct sw_table *t);
 int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parameters */

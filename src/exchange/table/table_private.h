@@ -80,7 +80,7 @@ struct sw_table {
     int group_index;          /* index of this server group */
     uint64_t dropped;         /* atomic: updates that were not applied */
     uint64_t before;          /* versions of earlier stages, which are no updates of this one */
-    sw_table_watch *observer;
+    sw_table_on_update *observer;
     void *observer_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */
     struct sw_cond changed;

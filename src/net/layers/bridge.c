@@ -225,7 +225,7 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     if (st->owner < 0)
         return sw_bridge_take_all(st, &t, err);
 
-    int rc = sw_bridge_look_there(st, t.own, &at, err);
+    int rc = sw_bridge_wait_in_place(st, t.own, &at, err);
     if (rc == SW_OK)
         l->dst.data = at;
 
@@ -249,7 +249,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;
 
     if (rc == SW_OK)
-        rc = st->takes_there ? sw_bridge_look_there(st, t.own, &at, err)
+        rc = st->takes_there ? sw_bridge_wait_in_place(st, t.own, &at, err)
                              : sw_bridge_take_all(st, &t, err);
 
     if (rc == SW_OK && st->takes_there)

@@ -60,7 +60,7 @@ static inline const struct sw_net_connection *sw_bridge_connection(const struct 
 }
 
 /* Can the data that it receives be read in place? */
-static inline bool sw_bridge_can_look_there(const struct sw_layer *l)
+static inline bool sw_bridge_can_read_in_place(const struct sw_layer *l)
 {
     return ((const struct sw_bridge *)l->state)->owner >= 0;
 }
@@ -131,5 +131,5 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t,
                        struct sw_err *err) SW_MUST_CHECK;
 /* If there is an owner: waits for its data and returns the address in *at, which may be in this
  * worker's own shard. */
-int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at,
-                         struct sw_err *err) SW_MUST_CHECK;
+int sw_bridge_wait_in_place(struct sw_bridge *st, char *own, void **at,
+                            struct sw_err *err) SW_MUST_CHECK;

@@ -307,7 +307,7 @@ void sw_bridge_let_go(struct sw_layer *l)
     mark(l->state, true);
 }
 
-int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
+int sw_bridge_wait_in_place(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
 {
     int j = st->owner;
     bool backward = piece_from(st, j)->backward;

@@ -322,7 +322,7 @@ static int setup_bridge(struct setup *u, int i, const struct sw_layer_setup *set
         return rc;
 
     u->s->connections += !upper;
-    shape->handed = upper && sw_bridge_can_look_there(&shape->layer);
+    shape->handed = upper && sw_bridge_can_read_in_place(&shape->layer);
     return SW_OK;
 }
 

@@ -241,7 +241,7 @@ static void updates_may_come_in_any_order(void **state)
                                               .servers = SHUFFLED_SERVERS,
                                               .slice_elements = 700,
                                               .init = SW_INIT_CONSTANT});
-        sw_table_set_watch(s.table, rewrite, &rewriter);
+        sw_table_set_on_update(s.table, rewrite, &rewriter);
         for (int p = 0; p < TABLE_PARAMS; p++)
             for (int w = 0; w < SHUFFLED_WORKERS; w++)
                 write_entries(&s, p, w, 1, 0, storage_of(&s, p));

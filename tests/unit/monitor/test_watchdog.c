@@ -69,7 +69,7 @@ static enum sw_stall_news look_after(struct play *p, int64_t ms)
     for (int u = 0; u < UNITS; u++)
         if (p->threads[u].activity >= SW_THREAD_STOPPED)
             p->threads[u].for_ns += ms * 1000000;
-    return sw_watchdog_look(p->dog, p->slots, p->threads, p->now_ms * 1000000, &p->stall);
+    return sw_watchdog_check(p->dog, p->slots, p->threads, p->now_ms * 1000000, &p->stall);
 }
 
 /* Looks until there is news, for `ms` at most. */

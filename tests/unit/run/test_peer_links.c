@@ -50,18 +50,18 @@ static char *ways_file(void)
 /* Whoever tries now finds nobody who could. */
 static void without_trials(void)
 {
-    setenv("SINGA_TRIAL", "/none/such", 1);
+    setenv("SINGA_PROBE", "/none/such", 1);
 }
 
 static int begin(void **state)
 {
-    unsetenv("SINGA_TRIAL");
+    unsetenv("SINGA_PROBE");
     return home_begin(state);
 }
 
 static int end(void **state)
 {
-    unsetenv("SINGA_TRIAL");
+    unsetenv("SINGA_PROBE");
     return home_end(state);
 }
 
@@ -122,7 +122,7 @@ static void what_is_kept_holds_for_these_devices(void **state)
     without_trials();
     struct sw_peer_links *w = find(.options = "gpus=3,mem=64MiB");
     assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
-    assert_non_null(strstr(sw_peer_links_direct(w, 0, 1)->why, "SINGA_TRIAL names /none/such"));
+    assert_non_null(strstr(sw_peer_links_direct(w, 0, 1)->why, "SINGA_PROBE names /none/such"));
     sw_peer_links_free(w);
     w = find(.options = "gpus=3"); /* still there, and what could not be tried was not kept */
     assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
@@ -149,7 +149,7 @@ static void plant(const char *script)
     snprintf(text, sizeof text, "#!/bin/sh\n%s\n", script);
     write_file(path, text, strlen(text));
     assert_int_equal(chmod(path, 0700), 0);
-    setenv("SINGA_TRIAL", path, 1);
+    setenv("SINGA_PROBE", path, 1);
 }
 
 static void a_process_that_dies_fails_its_trial(void **state)

@@ -174,9 +174,9 @@ static void without_any_sound_way_servers_add_up(void **state)
     trial_ok(&host);
     write_file(path, script, strlen(script));
     assert_int_equal(chmod(path, 0700), 0);
-    setenv("SINGA_TRIAL", path, 1);
+    setenv("SINGA_PROBE", path, 1);
     int rc = trial_open(&t);
-    unsetenv("SINGA_TRIAL");
+    unsetenv("SINGA_PROBE");
     assert_int_equal(rc, SW_OK);
     assert_false(sw_reduces(&t.job->exchange));
     assert_non_null(

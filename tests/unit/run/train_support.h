@@ -247,7 +247,7 @@ static inline void hold_update(void *hold, int server, int param, uint64_t versi
 static inline void hold_updates(struct trial *t, struct hold *h)
 {
     for (int i = 0; i < t->job->topology->server_groups; i++)
-        sw_table_set_watch(t->job->params.copies[i].table, hold_update, h);
+        sw_table_set_on_update(t->job->params.copies[i].table, hold_update, h);
 }
 
 /* All three; the answer is the first error's. */
