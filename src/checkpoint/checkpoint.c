@@ -525,8 +525,9 @@ static bool differs(const char *kept, const char *own)
 {
     struct sw_json *a = NULL, *b = NULL;
     struct sw_err ignored;
-    bool same = !kept || (sw_kept_parse(kept, &a, &ignored) == SW_OK &&
-                          sw_kept_parse(own, &b, &ignored) == SW_OK && sw_json_equal(a, b));
+    bool same =
+        !kept || (sw_saved_choices_parse(kept, &a, &ignored) == SW_OK &&
+                  sw_saved_choices_parse(own, &b, &ignored) == SW_OK && sw_json_equal(a, b));
 
     sw_json_free(a);
     sw_json_free(b);

@@ -20,7 +20,7 @@ struct sw_recipe;
 struct sw_retention;
 struct sw_source;
 struct sw_sync;
-struct sw_take_list;
+struct sw_init_from;
 struct sw_topology;
 struct sw_worker;
 
@@ -44,7 +44,7 @@ struct sw_checkpoint_job {
     struct sw_source *const *source; /* [SW_SPLITS] */
     struct sw_sync *sync;            /* synchronization of several server groups; NULL: one group */
     struct sw_carried_over *carried_over;
-    struct sw_take_list *takes;
+    struct sw_init_from *takes;
     struct sw_retention *retention;
     struct sw_events *events;
     const char *choices; /* JSON (kept_choices.h) */

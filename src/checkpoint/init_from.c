@@ -46,7 +46,7 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 /* ---- the list ---- */
 
 /* Parses "a.weight^T -> b.weight". Returns false if the text is a file name. */
-static bool read_rule(const char *text, struct sw_take_rule *r)
+static bool read_rule(const char *text, struct sw_init_from_rule *r)
 {
     const char *arrow = strstr(text, "->");
     if (!arrow)
@@ -73,7 +73,7 @@ static int stars(const char *pattern)
     return n;
 }
 
-static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+static int check_rule(const struct sw_checkpoint_job *job, const struct sw_init_from_rule *r,
                       struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
@@ -91,13 +91,13 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_
 static int add_file(const struct sw_checkpoint_job *job, const char *path, int item,
                     struct sw_err *err)
 {
-    struct sw_take_list *init = job->takes;
-    struct sw_take_file *file = &init->files[init->file_count];
+    struct sw_init_from *init = job->takes;
+    struct sw_init_from_file *file = &init->files[init->file_count];
 
-    *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
-                                  .path = sw_strdup(path),
-                                  .item = item,
-                                  .first_rule = init->rule_count};
+    *file = (struct sw_init_from_file){.previous = sw_str_eq(path, previous),
+                                       .path = sw_strdup(path),
+                                       .item = item,
+                                       .first_rule = init->rule_count};
     if (!file->path)
         return sw_err_nomem(err, "init_from", strlen(path));
 
@@ -113,8 +113,8 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
 static int add_item(const struct sw_checkpoint_job *job, const char *text, int item,
                     struct sw_err *err)
 {
-    struct sw_take_list *init = job->takes;
-    struct sw_take_rule rule = {.item = item};
+    struct sw_init_from *init = job->takes;
+    struct sw_init_from_rule rule = {.item = item};
     if (!read_rule(text, &rule))
         return add_file(job, text, item, err);
 
@@ -152,13 +152,13 @@ static int read_list(const struct sw_checkpoint_job *job, const char *option, st
     return rc;
 }
 
-void sw_take_fini(struct sw_take_list *init)
+void sw_init_from_fini(struct sw_init_from *init)
 {
     for (int i = 0; i < init->file_count; i++)
         sw_free(init->files[i].path);
     sw_free(init->files);
     sw_free(init->rules);
-    *init = (struct sw_take_list){0};
+    *init = (struct sw_init_from){0};
 }
 
 /* ---- targets ---- */
@@ -189,8 +189,8 @@ static bool is_state(const struct sw_checkpoint_job *job, int i)
 
 /* Finds the tensor that a rule assigns to a target; returns false if none. A pattern that renames
  * layers also renames their buffers. */
-static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule *r, int target,
-                  char tensor[NAME])
+static bool apply(const struct sw_checkpoint_job *job, const struct sw_init_from_rule *r,
+                  int target, char tensor[NAME])
 {
     const char *name = target_name(job, target), *star = strchr(r->to, '*'), *prefix = "";
     if (!star) {
@@ -226,7 +226,7 @@ static const struct sw_st_entry *find_tensor(const struct tensors *from, const c
     return from->f ? sw_st_find(from->f, name) : sw_stage_names_find(from->names, name);
 }
 
-static const char *path_of(const struct sw_take_file *file)
+static const char *path_of(const struct sw_init_from_file *file)
 {
     return file->previous ? "the previous stage" : file->path;
 }
@@ -234,7 +234,7 @@ static const char *path_of(const struct sw_take_file *file)
 /* One tensor to load. */
 struct take {
     const struct tensors *from;
-    const struct sw_take_rule *rule; /* NULL: by its own name */
+    const struct sw_init_from_rule *rule; /* NULL: by its own name */
     const struct sw_st_entry *entry;
     int target;
     const char *tensor;
@@ -242,10 +242,10 @@ struct take {
 typedef int visit(const struct sw_checkpoint_job *job, const struct take *t, void *user,
                   struct sw_err *err);
 
-static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                           const struct tensors *from, visit *call, void *user, struct sw_err *err)
 {
-    const struct sw_take_rule *rules = job->takes->rules + file->first_rule;
+    const struct sw_init_from_rule *rules = job->takes->rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
 
     for (int r = 0; r < rounds && rc == SW_OK; r++)
@@ -332,7 +332,7 @@ static void hint(const struct sw_checkpoint_job *job, const struct tensors *from
 }
 
 /* A rule with a `*` must match something. */
-static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_init_from_rule *r,
                           const struct tensors *from)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
@@ -359,13 +359,13 @@ static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_t
 }
 
 /* A rule that names one parameter or one tensor must match it. */
-static int check_found(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int check_found(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                        const struct tensors *from, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
 
     for (int i = 0; i < file->rule_count; i++) {
-        const struct sw_take_rule *r = &job->takes->rules[file->first_rule + i];
+        const struct sw_init_from_rule *r = &job->takes->rules[file->first_rule + i];
 
         if (strchr(r->to, '*'))
             check_pattern(job, r, from);
@@ -383,7 +383,7 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_take
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                          const struct tensors *from, struct sw_err *err)
 {
     int found = 0, rc = check_found(job, file, from, err);
@@ -399,7 +399,7 @@ static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_ta
     return rc;
 }
 
-static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int open_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                      struct tensors *from, struct sw_st_file **f, struct sw_err *err)
 {
     int rc = sw_checkpoint_open(file->previous ? job->resumed : file->path, f, err);
@@ -407,7 +407,7 @@ static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
 }
 
-static int check_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int check_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                       const struct sw_stage_names *earlier, struct sw_err *err)
 {
     struct tensors from = {.names = earlier, .path = path_of(file)};
@@ -513,7 +513,7 @@ static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_
     }
 }
 
-static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                      struct taking *t, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
@@ -551,7 +551,7 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     return rc;
 }
 
-int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
+int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 {
     struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
     struct sw_buf own = {0}, frozen_names = {0};

@@ -75,15 +75,15 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
 /* Opens the run at its newest undamaged checkpoint. kept, borrowed by the job, has room for all
  * checkpoints; NULL if out of memory. */
 static int open_run(struct sw_trainer *t, struct sw_job_options *job,
-                    const struct sw_checkpoints *checkpoints, struct sw_job_kept *kept,
-                    struct sw_err *err)
+                    const struct sw_checkpoints *checkpoints,
+                    struct sw_job_retained_checkpoint *kept, struct sw_err *err)
 {
     if (!kept)
         return sw_err_nomem(err, "list of checkpoints", 0);
 
     for (int i = 0; i < checkpoints->count; i++)
-        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
-                                       checkpoints->items[i].checksum};
+        kept[i] = (struct sw_job_retained_checkpoint){
+            checkpoints->items[i].step, checkpoints->items[i].path, checkpoints->items[i].checksum};
 
     job->kept = kept;
     job->kept_count = checkpoints->count;
@@ -113,7 +113,7 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .command = o->common.command,
         .resume = run,
     };
-    struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
+    struct sw_job_retained_checkpoint *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
 
     sw_beside_report(beside, &t.report);

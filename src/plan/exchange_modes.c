@@ -60,7 +60,7 @@ int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, stru
                         sw_exchange_mode_names[way], refused);
 
     int rc = sw_recipe_verdict(p->args.recipe, err);
-    return rc == SW_OK ? sw_kept_read(path, &p->comm.kept, err) : rc;
+    return rc == SW_OK ? sw_saved_choices_read(path, &p->comm.kept, err) : rc;
 }
 
 /* ---- Resolving `auto` ---- */

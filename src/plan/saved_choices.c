@@ -114,7 +114,7 @@ static void convert(const char *text, struct sw_buf *out)
 
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
-    sw_json_int(&w, "version", SW_KEPT_VERSION);
+    sw_json_int(&w, "version", SW_SAVED_CHOICES_VERSION);
 
     for (const char *at = text; next_line(&at, &l);) {
         if (l.kind == NUMBER)
@@ -138,16 +138,16 @@ static int check_version(const struct sw_json *kept, struct sw_err *err)
     if (!v || !sw_json_as_size(v, &version) || version < 1)
         return sw_err_set(err, SW_ERR_FORMAT, "choices: version is missing");
 
-    if (version > SW_KEPT_VERSION)
+    if (version > SW_SAVED_CHOICES_VERSION)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "choices: version %llu was written by a newer version of the program, "
                           "this one reads version %d",
-                          (unsigned long long)version, SW_KEPT_VERSION);
+                          (unsigned long long)version, SW_SAVED_CHOICES_VERSION);
 
     return SW_OK;
 }
 
-int sw_kept_parse(const char *text, struct sw_json **out, struct sw_err *err)
+int sw_saved_choices_parse(const char *text, struct sw_json **out, struct sw_err *err)
 {
     struct sw_buf converted = {0};
     struct sw_json *kept = NULL;
@@ -171,7 +171,7 @@ int sw_kept_parse(const char *text, struct sw_json **out, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_kept_read(const char *path, struct sw_json **out, struct sw_err *err)
+int sw_saved_choices_read(const char *path, struct sw_json **out, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     struct sw_err ignored;
@@ -181,13 +181,13 @@ int sw_kept_read(const char *path, struct sw_json **out, struct sw_err *err)
         return SW_OK;
 
     const char *text = sw_st_metadata(f, "choices");
-    int rc = text ? sw_kept_parse(text, out, err) : SW_OK;
+    int rc = text ? sw_saved_choices_parse(text, out, err) : SW_OK;
     sw_st_close(f);
 
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s", path);
 }
 
-bool sw_kept_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows)
+bool sw_saved_choices_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows)
 {
     const struct sw_json *list = sw_json_get(kept, "rows");
     const struct sw_json *row = list && list->type == SW_JSON_ARRAY ? list->first : NULL;

@@ -19,16 +19,17 @@
 #include "base/exchange_mode.h"
 #include "base/json.h"
 
-enum { SW_KEPT_VERSION = 1 };
+enum { SW_SAVED_CHOICES_VERSION = 1 };
 
 /* Parses either form; free *out with sw_json_free. Errors: SW_ERR_FORMAT (neither, or of a later
  * version), SW_ERR_NOMEM. */
-int sw_kept_parse(const char *text, struct sw_json **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_saved_choices_parse(const char *text, struct sw_json **out,
+                           struct sw_err *err) SW_MUST_CHECK;
 /* Reads the choices of a checkpoint file. *out is NULL if the file cannot be opened, which the
- * later full read reports, or has no choices. Errors: those of sw_kept_parse. */
-int sw_kept_read(const char *path, struct sw_json **out, struct sw_err *err) SW_MUST_CHECK;
+ * later full read reports, or has no choices. Errors: those of sw_saved_choices_parse. */
+int sw_saved_choices_read(const char *path, struct sw_json **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* kept may be NULL. Returns false if there are no rows, or their number or sum differs. */
-bool sw_kept_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows);
+bool sw_saved_choices_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows);
 /* The layer's saved exchange mode; AUTO: none saved. */
 enum sw_exchange_mode sw_saved_choices_exchange_mode(const struct sw_json *kept, const char *layer);

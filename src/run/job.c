@@ -402,7 +402,7 @@ void sw_job_close(struct sw_job *job)
     sw_states_fini(&job->state.carries);
     sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
-    sw_take_fini(&job->initial.takes);
+    sw_init_from_fini(&job->initial.takes);
     sw_carried_over_fini(&job->initial.carried_over);
     sw_job_close(job->stage.failed);
     sw_buf_fini(&job->stage.text);

@@ -24,7 +24,7 @@ struct sw_placement;
 struct sw_recipe;
 
 /* A checkpoint of a run that is resumed. */
-struct sw_job_kept {
+struct sw_job_retained_checkpoint {
     int64_t step;
     const char *path, *checksum; /* checksum may be NULL: the file is then never removed */
 };
@@ -60,7 +60,7 @@ struct sw_job_options {
      * the run's; recipe_path and init_from are not used. NULL: a new run. */
     const struct sw_run *resume;
     const char *resume_checkpoint;
-    const struct sw_job_kept *kept; /* checkpoints of the run that are on disk */
+    const struct sw_job_retained_checkpoint *kept; /* checkpoints of the run that are on disk */
     int kept_count;
     bool oversubscribe; /* --oversubscribe: workers may share cores */
     /* Only places the roles: opens neither devices nor data and builds nothing; the job has the

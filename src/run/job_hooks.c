@@ -34,7 +34,7 @@ static int load_first_values(void *run, struct sw_err *err)
     int rc = sw_table_init_values(job->params.table, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_take_values(&c, err);
+    rc = sw_init_from_load(&c, err);
     if (rc != SW_OK)
         return rc;
 

@@ -57,7 +57,7 @@ struct sw_job_speed {
 
 /* Values that come neither from an initializer nor from the resumed checkpoint. */
 struct sw_job_initial {
-    struct sw_take_list takes;
+    struct sw_init_from takes;
     struct sw_carried_over carried_over;
 };
 

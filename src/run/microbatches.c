@@ -27,10 +27,10 @@ static void restore_rows(struct sw_job *job)
     struct sw_err ignored;
 
     if (!job->speed.rebalances ||
-        sw_kept_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
+        sw_saved_choices_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
         return;
 
-    if (sw_kept_rows(kept, job->topology->microbatches, job->conf->batch, rows))
+    if (sw_saved_choices_rows(kept, job->topology->microbatches, job->conf->batch, rows))
         sw_row_split_set(&job->rows, job->topology, rows);
     sw_json_free(kept);
 }

@@ -332,7 +332,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 
     sw_json_begin(&w, &b);
     sw_json_open_object(&w, NULL);
-    sw_json_int(&w, "version", SW_KEPT_VERSION);
+    sw_json_int(&w, "version", SW_SAVED_CHOICES_VERSION);
 
     if (job->conf->repeat_exact) {
         sw_json_int(&w, "microbatches", job->topology->microbatches);

@@ -239,12 +239,14 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
         .resume_checkpoint = sw_retention_newest(&old->retention, &step),
         .before = old,
     };
-    struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
+    struct sw_job_retained_checkpoint *kept =
+        sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
     int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
 
     for (int i = 0; kept && i < old->retention.count; i++) {
-        const struct sw_kept *k = &old->retention.items[i];
-        kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
+        const struct sw_retained_checkpoint *k = &old->retention.items[i];
+        kept[i] = (struct sw_job_retained_checkpoint){k->step, k->path,
+                                                      *k->checksum ? k->checksum : NULL};
     }
 
     o.kept = kept;

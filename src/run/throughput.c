@@ -47,7 +47,7 @@ static const struct sw_json *find_by(const struct sw_json *array, const char *ke
     return item;
 }
 
-struct sw_json *sw_rates_read_kept(const char *host, const char *name)
+struct sw_json *sw_state_file_read(const char *host, const char *name)
 {
     struct sw_err ignored;
     struct sw_json *root = NULL;
@@ -73,7 +73,7 @@ struct sw_json *sw_rates_read_kept(const char *host, const char *name)
 static void read_doctor(const struct sw_worker *w, struct figures *f)
 {
     const struct sw_job_place *place = w->shared.place;
-    struct sw_json *root = sw_rates_read_kept(place->machine->host, "doctor.json");
+    struct sw_json *root = sw_state_file_read(place->machine->host, "doctor.json");
     const char *device = w->device->name;
     const struct sw_json *measured = root ? sw_json_get(root, "measured") : NULL;
     const struct sw_json *nodes = measured ? sw_json_get(measured, "nodes") : NULL;
@@ -109,7 +109,7 @@ static void fill_from(const struct sw_json *object, const char *key, double *fig
 
 static void read_rates(const struct sw_job_place *place, struct figures *f)
 {
-    struct sw_json *root = sw_rates_read_kept(place->machine->host, "rates.json");
+    struct sw_json *root = sw_state_file_read(place->machine->host, "rates.json");
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
     const struct sw_json *own = find_by(devices, "device", place->devices.text);
 
@@ -335,7 +335,7 @@ void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *w)
     if (!r->measured)
         return;
 
-    struct sw_json *root = sw_rates_read_kept(w->shared.place->machine->host, "rates.json");
+    struct sw_json *root = sw_state_file_read(w->shared.place->machine->host, "rates.json");
     write_rates(r, w, root, &text);
     sw_rates_keep_file(w->shared.events, "rates.json", &text);
     sw_json_free(root);

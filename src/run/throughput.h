@@ -14,6 +14,6 @@ const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *f
 void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *first);
 /* Reads a file of the state directory; NULL when it is missing or of another machine than `host`.
  * Freed by the caller. */
-struct sw_json *sw_rates_read_kept(const char *host, const char *name);
+struct sw_json *sw_state_file_read(const char *host, const char *name);
 /* Writes a file of the state directory. A failure is logged only. */
 void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_buf *text);

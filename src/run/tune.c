@@ -16,7 +16,7 @@ enum { GAINS = 3 }; /* gains in the log message */
 
 static int read_cache(struct sw_tune *t, const char *host, struct sw_err *err)
 {
-    struct sw_json *root = sw_rates_read_kept(host, "tune.json");
+    struct sw_json *root = sw_state_file_read(host, "tune.json");
     int rc = sw_tune_read(t, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
     sw_json_free(root);
     return rc;

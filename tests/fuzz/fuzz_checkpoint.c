@@ -247,12 +247,12 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
     const struct sw_strings none = conf->init_from;
     if (by_rules)
         conf->init_from = (struct sw_strings){items, (int)(sizeof items / sizeof *items)};
-    sw_take_fini(&job->initial.takes); /* the result of the check when the job was opened */
+    sw_init_from_fini(&job->initial.takes); /* the result of the check when the job was opened */
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
     int rc = sw_init_from_check(&c, by_rules ? NULL : "checkpoint", NULL, err);
     if (rc == SW_OK)
-        rc = sw_take_values(&c, err);
-    sw_take_fini(&job->initial.takes);
+        rc = sw_init_from_load(&c, err);
+    sw_init_from_fini(&job->initial.takes);
     conf->init_from = none;
     return rc;
 }

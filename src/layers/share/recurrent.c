@@ -70,7 +70,7 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
     cell->r.pitch = (top ? st->states : 1) * st->directions * like->hidden;
     cell->r.inputs = layer == 0 ? like->inputs : st->directions * like->hidden;
     cell->gates_at = sw_layer_reserve(
-        &st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
+        &st->kept_bytes, sw_op_floats(places * sw_cell_saved(like->kind) * like->hidden));
     cell->before_at = sw_layer_reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
     add_params(l, &cell->r, 2 * layer + direction);
 

@@ -16,7 +16,7 @@ static struct sw_json *parse(const char *text)
 {
     struct sw_json *kept = NULL;
     struct sw_err err;
-    if (sw_kept_parse(text, &kept, &err) != SW_OK)
+    if (sw_saved_choices_parse(text, &kept, &err) != SW_OK)
         fail_msg("%s", err.text);
     return kept;
 }
@@ -47,14 +47,14 @@ static void saved_rows_must_match_the_batch(void **state)
 {
     int64_t rows[3];
     struct sw_json *kept = parse(json), *without = parse("workers 2\nthreads 1\n");
-    assert_true(sw_kept_rows(kept, 2, 16, rows));
+    assert_true(sw_saved_choices_rows(kept, 2, 16, rows));
     assert_int_equal(rows[0], 12);
     assert_int_equal(rows[1], 4);
-    assert_false(sw_kept_rows(kept, 2, 17, rows));
-    assert_false(sw_kept_rows(kept, 3, 16, rows));
-    assert_false(sw_kept_rows(kept, 1, 12, rows));
-    assert_false(sw_kept_rows(without, 2, 16, rows));
-    assert_false(sw_kept_rows(NULL, 2, 16, rows));
+    assert_false(sw_saved_choices_rows(kept, 2, 17, rows));
+    assert_false(sw_saved_choices_rows(kept, 3, 16, rows));
+    assert_false(sw_saved_choices_rows(kept, 1, 12, rows));
+    assert_false(sw_saved_choices_rows(without, 2, 16, rows));
+    assert_false(sw_saved_choices_rows(NULL, 2, 16, rows));
     sw_json_free(kept);
     sw_json_free(without);
 }
@@ -88,7 +88,7 @@ static void other_versions_and_damage_are_refused(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct sw_json *kept = NULL;
         struct sw_err err;
-        assert_int_equal(sw_kept_parse(texts[i][0], &kept, &err), SW_ERR_FORMAT);
+        assert_int_equal(sw_saved_choices_parse(texts[i][0], &kept, &err), SW_ERR_FORMAT);
         assert_non_null(strstr(err.text, texts[i][1]));
         assert_null(kept);
     }

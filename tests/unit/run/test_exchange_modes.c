@@ -499,7 +499,7 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
     struct sw_net_exchange comm;
 
     if (kept)
-        assert_int_equal(sw_kept_parse(kept, &p.comm.kept, &err), SW_OK);
+        assert_int_equal(sw_saved_choices_parse(kept, &p.comm.kept, &err), SW_OK);
     sw_exchange_modes_args(&p, &comm);
     /* Either layer alone is hidden behind the 6 ms that are computed below it. */
     const struct sw_net_exchange_layer fc6 = {"fc6", 1, 9216, 4096, 6e10, 0, 0},
