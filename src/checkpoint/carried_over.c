@@ -7,7 +7,7 @@
 #include "exchange/table/table.h"
 #include "worker/buffers.h"
 
-static bool is_in(const struct sw_states *s, const char *name)
+static bool is_in(const struct sw_buffers *s, const char *name)
 {
     for (int i = 0; i < s->count; i++)
         if (sw_str_eq(s->items[i].name, name))

@@ -193,9 +193,9 @@ static int add_all(const struct sw_checkpoint_job *job, int64_t step,
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = add_tensors(job, i, w, sources + each * (size_t)i, err);
     if (rc == SW_OK)
-        rc = sw_states_write(&job->state->buffers, w, err);
+        rc = sw_buffers_write(&job->state->buffers, w, err);
     if (rc == SW_OK)
-        rc = sw_carries_write(&job->state->carries, w, err);
+        rc = sw_recurrent_state_write(&job->state->carries, w, err);
 
     return rc == SW_OK ? sw_carried_over_write(job->carried_over, w, err) : rc;
 }
@@ -314,7 +314,7 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
     if (rc == SW_OK)
         rc = check_tensors(table_of(job, 0), f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_check(&job->state->buffers, f, path, err);
+        rc = sw_buffers_check(&job->state->buffers, f, path, err);
     sw_st_close(f);
 
     return rc;
@@ -409,7 +409,7 @@ int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, in
     if (rc == SW_OK)
         rc = take_values(job, f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_read(&job->state->buffers, f, path, err);
+        rc = sw_buffers_read(&job->state->buffers, f, path, err);
 
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
@@ -479,7 +479,7 @@ static int read_all(const struct sw_checkpoint_job *job, const struct sw_st_file
     if (rc == SW_OK && job->sync)
         sw_sync_spread(job->sync, (uint64_t)job->workers[0].step, false);
 
-    return rc == SW_OK ? sw_states_read(&job->state->buffers, f, path, err) : rc;
+    return rc == SW_OK ? sw_buffers_read(&job->state->buffers, f, path, err) : rc;
 }
 
 /* Restores the state; step and update counters go on, and the lost updates are counted as dropped.
@@ -585,7 +585,7 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
     if (rc == SW_OK)
         rc = sw_tokens_check(job->source, f, path, err);
     if (rc == SW_OK)
-        rc = sw_carries_read(&job->workers[0], f, err);
+        rc = sw_recurrent_state_read(&job->workers[0], f, err);
     if (rc == SW_OK && job->stage.index > 0)
         rc = sw_carried_over_read(job->carried_over, f, table_of(job, 0), job->state, err);
     if (rc == SW_OK)

@@ -291,8 +291,8 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
     ++*found;
 
     if (is_state(job, t->target)) {
-        rc = sw_state_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
-                            t->tensor, t->entry, t->from->path, err);
+        rc = sw_buffer_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
+                             t->tensor, t->entry, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, NULL);
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
@@ -471,8 +471,8 @@ static int take_one(const struct sw_checkpoint_job *job, const struct take *t, v
         taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
 
     if (is_state(job, t->target)) {
-        rc = sw_state_read(&job->state->buffers.items[t->target - params], t->tensor, f,
-                           t->from->path, err);
+        rc = sw_buffer_read(&job->state->buffers.items[t->target - params], t->tensor, f,
+                            t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
         const struct sw_param *p = sw_table_param(table_of(job), t->target);

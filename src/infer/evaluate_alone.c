@@ -50,7 +50,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_table_allocate(job->params.table, err);
     if (rc == SW_OK)
-        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+        rc = sw_buffers_allocate(&job->state.buffers, job->place.host, err);
     if (rc == SW_OK)
         rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
     if (rc == SW_OK)
@@ -58,7 +58,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = load_weights(job, weights, err);
     if (rc == SW_OK)
-        rc = sw_states_send(w, err);
+        rc = sw_buffers_upload(w, err);
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->events.snapshot, NULL, 0, "", job->name, 0, 1, err);
     if (rc == SW_OK)

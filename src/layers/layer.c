@@ -113,17 +113,17 @@ struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
     return p;
 }
 
-void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
-                        double natural)
+void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_desc *layout,
+                         double natural)
 {
     l->keeps[l->keep_count++] =
-        (struct sw_layer_state){.name = name, .layout = *layout, .natural = natural};
+        (struct sw_layer_buffer){.name = name, .layout = *layout, .natural = natural};
 }
 
-int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width)
+int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width)
 {
     l->carry[l->carry_count] =
-        (struct sw_layer_carry){.name = name, .width = width, .whole = width};
+        (struct sw_layer_recurrent_state){.name = name, .width = width, .whole = width};
     return l->carry_count++;
 }
 

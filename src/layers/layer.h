@@ -41,7 +41,12 @@
 #include "device/plan.h"
 #include "recipe/option.h"
 
-enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 24, SW_LAYER_STATES = 2, SW_LAYER_CARRIES = 8 };
+enum {
+    SW_LAYER_SRCS = 16,
+    SW_LAYER_PARAMS = 24,
+    SW_LAYER_BUFFERS = 2,
+    SW_LAYER_RECURRENT_STATES = 8
+};
 
 /* An activation: the output of a layer, and in training the gradient of the loss with respect to
  * it, both in the layout `desc`. The memory belongs to the net's arena (for input layers to the
@@ -68,7 +73,7 @@ struct sw_layer_param {
 
 /* A buffer as its layer sees it: state without a gradient, such as running statistics. A job has
  * one copy, shared by training and evaluation and saved in checkpoints as state.LAYER.NAME. */
-struct sw_layer_state {
+struct sw_layer_buffer {
     const char *name;               /* "mean", "variance"; static */
     struct sw_desc layout;          /* plain; as in checkpoints */
     double natural;                 /* initial value of every element */
@@ -81,7 +86,7 @@ struct sw_layer_state {
 /* Recurrent state as its layer sees it (h of a recurrent layer): state of every row that passes
  * from one batch to the same row of the next. Every net has its own copy; that of the training net
  * is saved in checkpoints as state.LAYER.NAME, [rows of the batch, width]. */
-struct sw_layer_carry {
+struct sw_layer_recurrent_state {
     const char *name; /* "h"; static */
     int64_t width;
     int64_t first, whole; /* of sharded columns: the first one here, and how many in all */
@@ -123,9 +128,9 @@ struct sw_layer {
     /* Filled by setup. */
     struct sw_layer_param param[SW_LAYER_PARAMS];
     int param_count;
-    struct sw_layer_state keeps[SW_LAYER_STATES];
+    struct sw_layer_buffer keeps[SW_LAYER_BUFFERS];
     int keep_count;
-    struct sw_layer_carry carry[SW_LAYER_CARRIES];
+    struct sw_layer_recurrent_state carry[SW_LAYER_RECURRENT_STATES];
     int carry_count;
     struct sw_layer_factors factors; /* if requested in setup */
     struct sw_layer_phases phases;
@@ -412,10 +417,10 @@ void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *fir
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           const struct sw_desc *layout, int64_t fan_in,
                                           int64_t fan_out);
-void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
-                        double natural);
+void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_desc *layout,
+                         double natural);
 /* Adds recurrent state; returns its index in l->carry. */
-int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width);
+int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width);
 /* Returns the side of a Boltzmann machine that the layer represents, or SW_ENERGY_NONE. */
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Checks that source i is f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID naming both

@@ -113,7 +113,8 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     l->backward_reads_src = 1;
 
     if (c->persistent) {
-        struct sw_layer_carry *carry = &l->carry[sw_layer_add_carry(l, "chain", st->hidden)];
+        struct sw_layer_recurrent_state *carry =
+            &l->carry[sw_layer_add_recurrent_state(l, "chain", st->hidden)];
         carry->chain = true;
         carry->first = st->first;
         carry->whole = c->hidden;

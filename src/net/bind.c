@@ -132,10 +132,10 @@ void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy)
     net->shapes.node[i].layer.factors.dy = dy;
 }
 
-void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update)
+void sw_net_bind_buffer(struct sw_net *net, int s, const float *value, float *update)
 {
-    const struct sw_net_state *state = &net->shapes.states[s];
-    struct sw_layer_state *ls = &net->shapes.node[state->layer].layer.keeps[state->index];
+    const struct sw_net_buffer *state = &net->shapes.states[s];
+    struct sw_layer_buffer *ls = &net->shapes.node[state->layer].layer.keeps[state->index];
     ls->value = value;
     ls->update = update;
 }
@@ -146,7 +146,7 @@ static size_t carry_bytes(const struct sw_layer *l, int k)
     return sw_aligned((size_t)n * sizeof(float), 64);
 }
 
-size_t sw_net_carry_bytes(const struct sw_net *net)
+size_t sw_net_recurrent_state_bytes(const struct sw_net *net)
 {
     size_t bytes = 0;
 
@@ -157,7 +157,7 @@ size_t sw_net_carry_bytes(const struct sw_net *net)
     return bytes;
 }
 
-void sw_net_bind_carries(struct sw_net *net, void *memory)
+void sw_net_bind_recurrent_state(struct sw_net *net, void *memory)
 {
     char *at = memory;
 

@@ -108,12 +108,12 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first)
     return net->shapes.node[i].layer.param_count;
 }
 
-int sw_net_state_count(const struct sw_net *net)
+int sw_net_buffer_count(const struct sw_net *net)
 {
     return net->shapes.state_count;
 }
 
-const struct sw_net_state *sw_net_state(const struct sw_net *net, int s)
+const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s)
 {
     return &net->shapes.states[s];
 }

@@ -213,15 +213,15 @@ int sw_net_set_step(struct sw_net *net, const struct sw_step *step,
                     struct sw_err *err) SW_MUST_CHECK;
 
 /* Buffers (running statistics), numbered across all layers. */
-int sw_net_state_count(const struct sw_net *net);
-struct sw_net_state {
+int sw_net_buffer_count(const struct sw_net *net);
+struct sw_net_buffer {
     int layer, index; /* layer->keeps[index] */
     const char *name; /* "bn1.mean"; owned by the net */
 };
-const struct sw_net_state *sw_net_state(const struct sw_net *net, int s);
+const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s);
 /* Sets the buffer's memory; update is the same memory in the one net that updates the buffer, else
  * NULL. */
-void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update);
+void sw_net_bind_buffer(struct sw_net *net, int s, const float *value, float *update);
 
 /* Is the layer's output split by rows over the group? Otherwise every worker with a shard of it has
  * all rows of the group. */
@@ -235,8 +235,8 @@ size_t sw_net_mail_bytes(const struct sw_net *net);
 
 /* Recurrent state of the layers: its size, and its memory (zeroed by the caller). If unbound, no
  * state is carried from batch to batch. */
-size_t sw_net_carry_bytes(const struct sw_net *net);
-void sw_net_bind_carries(struct sw_net *net, void *memory);
+size_t sw_net_recurrent_state_bytes(const struct sw_net *net);
+void sw_net_bind_recurrent_state(struct sw_net *net, void *memory);
 
 /* Largest number of sums of any layer between two phases; 0: none. */
 int sw_net_sum_count(const struct sw_net *net);

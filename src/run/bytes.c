@@ -87,8 +87,8 @@ static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *st
 
 size_t sw_worker_fixed_bytes(const struct sw_worker *w)
 {
-    return sw_worker_param_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
-           sw_input_bytes(w);
+    return sw_worker_param_bytes(w) + sw_buffers_device_bytes(w) +
+           sw_recurrent_state_worker_bytes(w) + sw_input_bytes(w);
 }
 
 size_t sw_worker_device_bytes(const struct sw_worker *w)
@@ -109,8 +109,8 @@ void sw_job_sum_memory(struct sw_job *job)
     struct sw_job_plan *p = &job->plan;
 
     sum_tables(job, &p->bytes.params, &p->bytes.state);
-    p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
-    p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
+    p->bytes.state += sw_buffers_bytes(&job->state.buffers, job->workers);
+    p->bytes.state += sw_recurrent_state_bytes(&job->state.carries, job->workers);
     p->bytes.state += device_param_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = batch_bytes(job);

@@ -138,10 +138,10 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
                         job->workers[0].param_of[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_states_build(&job->state.buffers, job->workers, err);
+    rc = sw_buffers_build(&job->state.buffers, job->workers, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_carries_build(&job->state, job->workers, err);
+    rc = sw_recurrent_state_build(&job->state, job->workers, err);
     if (rc != SW_OK)
         return rc;
 
@@ -166,7 +166,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_states_match(&job->state.buffers, job->workers, err);
+    rc = sw_buffers_match(&job->state.buffers, job->workers, err);
     if (rc != SW_OK)
         return rc;
 
@@ -398,8 +398,8 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->groups.peers);
     sw_group_fini(&job->groups.all);
     sw_group_fini(&job->groups.leaders);
-    sw_states_fini(&job->state.buffers);
-    sw_states_fini(&job->state.carries);
+    sw_buffers_fini(&job->state.buffers);
+    sw_buffers_fini(&job->state.carries);
     sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
     sw_init_from_fini(&job->initial.takes);

@@ -167,5 +167,5 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_carries_deal(w, err); /* rows keep their recurrent state */
+    return sw_recurrent_state_scatter(w, err); /* rows keep their recurrent state */
 }

@@ -226,10 +226,10 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+    rc = sw_buffers_allocate(&job->state.buffers, job->place.host, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
+    rc = sw_recurrent_state_allocate(&job->state.carries, job->place.host, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_outputs_allocate(&job->outputs, job->place.host, err);

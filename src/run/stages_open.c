@@ -57,7 +57,7 @@ static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw
     }
 
     for (int i = 0; i < job->state.buffers.count; i++) {
-        const struct sw_state *s = &job->state.buffers.items[i];
+        const struct sw_buffer *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
 
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);

@@ -182,11 +182,11 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_states_gather(w, err);
+    rc = sw_buffers_gather(w, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_carries_gather(w, err);
+    return sw_recurrent_state_gather(w, err);
 }
 
 /* ---- Carrying out the decision ---- */

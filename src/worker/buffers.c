@@ -18,7 +18,7 @@ enum { ALIGN = 64 };
 
 static const char prefix[] = "state.", what_is_shared[] = "the state of the layers";
 
-static struct sw_state *find(const struct sw_states *s, const char *name)
+static struct sw_buffer *find(const struct sw_buffers *s, const char *name)
 {
     for (int i = 0; i < s->count; i++)
         if (sw_str_eq(s->items[i].name + strlen(prefix), name))
@@ -26,18 +26,18 @@ static struct sw_state *find(const struct sw_states *s, const char *name)
     return NULL;
 }
 
-static struct sw_states *buffers_of(const struct sw_worker *w)
+static struct sw_buffers *buffers_of(const struct sw_worker *w)
 {
     return &w->shared.state->buffers;
 }
 
-static const struct sw_layer_state *layer_state(const struct sw_net *net, int i)
+static const struct sw_layer_buffer *layer_state(const struct sw_net *net, int i)
 {
-    const struct sw_net_state *ns = sw_net_state(net, i);
+    const struct sw_net_buffer *ns = sw_net_buffer(net, i);
     return &sw_net_layer(net, ns->layer)->keeps[ns->index];
 }
 
-static struct sw_desc whole_layout(const struct sw_layer_state *ls)
+static struct sw_desc whole_layout(const struct sw_layer_buffer *ls)
 {
     int64_t dim[SW_MAX_DIMS];
     memcpy(dim, ls->layout.dim, sizeof dim);
@@ -45,7 +45,7 @@ static struct sw_desc whole_layout(const struct sw_layer_state *ls)
     return sw_desc_plain(ls->layout.dtype, ls->layout.ndim, dim);
 }
 
-static size_t bytes_before(const struct sw_layer_state *ls)
+static size_t bytes_before(const struct sw_layer_buffer *ls)
 {
     return ls->part_whole
                ? sw_desc_bytes(&ls->layout) / (size_t)ls->layout.dim[0] * (size_t)ls->part_first
@@ -53,12 +53,12 @@ static size_t bytes_before(const struct sw_layer_state *ls)
 }
 
 /* Adds buffer i of the worker's training net, unless a worker before has it. */
-static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_err *err)
+static int add(struct sw_buffers *s, const struct sw_worker *w, int i, struct sw_err *err)
 {
-    const struct sw_layer_state *ls = layer_state(w->train, i);
-    struct sw_state *state = &s->items[s->count];
+    const struct sw_layer_buffer *ls = layer_state(w->train, i);
+    struct sw_buffer *state = &s->items[s->count];
 
-    if (find(s, sw_net_state(w->train, i)->name))
+    if (find(s, sw_net_buffer(w->train, i)->name))
         return SW_OK;
 
     state->layout = whole_layout(ls);
@@ -67,7 +67,7 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
     state->offset = s->bytes;
     state->writer = w->rank->global_rank;
 
-    state->name = sw_format("%s%s", prefix, sw_net_state(w->train, i)->name);
+    state->name = sw_format("%s%s", prefix, sw_net_buffer(w->train, i)->name);
     if (!state->name)
         return sw_err_nomem(err, "the name of a buffer", 0);
 
@@ -79,19 +79,19 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
 }
 
 /* Groups are alike: the workers of the first one have all buffers. */
-int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
+int sw_buffers_build(struct sw_buffers *s, const struct sw_worker *workers, struct sw_err *err)
 {
     const int group_size = workers->topology->group_size;
     int count = 0;
 
     for (int w = 0; w < group_size; w++)
-        count += sw_net_state_count(workers[w].train);
+        count += sw_net_buffer_count(workers[w].train);
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
     if (!s->items)
         return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
 
     for (int w = 0; w < group_size; w++) {
-        for (int i = 0; i < sw_net_state_count(workers[w].train); i++) {
+        for (int i = 0; i < sw_net_buffer_count(workers[w].train); i++) {
             int rc = add(s, &workers[w], i, err);
             if (rc != SW_OK)
                 return rc;
@@ -101,11 +101,11 @@ int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct
     return SW_OK;
 }
 
-static int match(const struct sw_states *s, const struct sw_net *net, struct sw_err *err)
+static int match(const struct sw_buffers *s, const struct sw_net *net, struct sw_err *err)
 {
-    for (int i = 0; i < sw_net_state_count(net); i++) {
-        const char *name = sw_net_state(net, i)->name;
-        const struct sw_state *state = find(s, name);
+    for (int i = 0; i < sw_net_buffer_count(net); i++) {
+        const char *name = sw_net_buffer(net, i)->name;
+        const struct sw_buffer *state = find(s, name);
         struct sw_desc whole = whole_layout(layer_state(net, i));
         if (!state || !sw_desc_equal(&state->layout, &whole))
             return sw_err_set(
@@ -118,7 +118,8 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
     return SW_OK;
 }
 
-int sw_states_match(const struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
+int sw_buffers_match(const struct sw_buffers *s, const struct sw_worker *workers,
+                     struct sw_err *err)
 {
     for (int w = 0; w < workers->topology->group_size; w++) {
         int rc = match(s, workers[w].eval, err);
@@ -129,7 +130,7 @@ int sw_states_match(const struct sw_states *s, const struct sw_worker *workers, 
     return SW_OK;
 }
 
-void sw_states_fini(struct sw_states *s)
+void sw_buffers_fini(struct sw_buffers *s)
 {
     for (int i = 0; i < s->count; i++)
         sw_free(s->items[i].name);
@@ -143,20 +144,20 @@ struct part {
     size_t first, bytes;
 };
 
-static struct part all_of(const struct sw_state *s)
+static struct part all_of(const struct sw_buffer *s)
 {
     return (struct part){0, sw_desc_bytes(&s->layout)};
 }
 
-static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
+static struct part part_of(const struct sw_worker *w, const struct sw_buffer *s)
 {
     if (!s->split)
         return s->writer == w->rank->global_rank ? all_of(s) : (struct part){0, 0};
 
     for (int i = 0;
-         i < sw_net_state_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
-        const struct sw_layer_state *ls = layer_state(w->train, i);
-        if (find(buffers_of(w), sw_net_state(w->train, i)->name) == s)
+         i < sw_net_buffer_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
+        const struct sw_layer_buffer *ls = layer_state(w->train, i);
+        if (find(buffers_of(w), sw_net_buffer(w->train, i)->name) == s)
             return (struct part){bytes_before(ls), sw_desc_bytes(&ls->layout)};
     }
 
@@ -178,7 +179,7 @@ static bool saves(const struct sw_worker *w)
     return w->shared.conf->on_nan == SW_ON_NAN_SKIP && updates_any(w);
 }
 
-size_t sw_states_bytes(const struct sw_states *s, const struct sw_worker *workers)
+size_t sw_buffers_bytes(const struct sw_buffers *s, const struct sw_worker *workers)
 {
     size_t copies = 1;
     for (int i = 0; i < workers->topology->workers; i++)
@@ -186,19 +187,19 @@ size_t sw_states_bytes(const struct sw_states *s, const struct sw_worker *worker
     return s->bytes * copies;
 }
 
-size_t sw_states_device_bytes(const struct sw_worker *w)
+size_t sw_buffers_device_bytes(const struct sw_worker *w)
 {
     return w->device->host_memory ? 0 : buffers_of(w)->bytes * (saves(w) ? 2 : 1);
 }
 
-static void fill(struct sw_state *s)
+static void fill(struct sw_buffer *s)
 {
     for (int64_t i = 0; i < sw_desc_storage(&s->layout); i++)
         s->value[i] = s->initial;
 }
 
-int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what,
-                   struct sw_err *err)
+int sw_buffers_take(struct sw_buffers *s, struct sw_device *host, const char *what,
+                    struct sw_err *err)
 {
     if (s->count == 0)
         return SW_OK;
@@ -215,9 +216,9 @@ int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what
     return SW_OK;
 }
 
-int sw_states_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
+int sw_buffers_allocate(struct sw_buffers *s, struct sw_device *host, struct sw_err *err)
 {
-    int rc = sw_states_take(s, host, "the layers' state", err);
+    int rc = sw_buffers_take(s, host, "the layers' state", err);
     if (rc != SW_OK)
         return rc;
 
@@ -239,23 +240,23 @@ static void bind(struct sw_worker *w, int split, int part)
     char *memory = own_buffers(w);
     struct sw_net *net = sw_parts_net(w->parts[split], part);
 
-    for (int i = 0; i < sw_net_state_count(net); i++) {
-        const struct sw_state *s = find(buffers_of(w), sw_net_state(net, i)->name);
+    for (int i = 0; i < sw_net_buffer_count(net); i++) {
+        const struct sw_buffer *s = find(buffers_of(w), sw_net_buffer(net, i)->name);
         bool updates = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
         size_t at = s->offset + bytes_before(layer_state(net, i));
         float *value = (float *)(void *)(memory + at);
-        sw_net_bind_state(net, i, value, updates ? value : NULL);
+        sw_net_bind_buffer(net, i, value, updates ? value : NULL);
     }
 }
 
-void sw_states_rebind(struct sw_worker *w)
+void sw_buffers_rebind(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
         for (int i = 0; i < w->rank->microbatches && w->parts[split]; i++)
             bind(w, split, i);
 }
 
-int sw_states_bind(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_bind(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_device *dev = w->stream->dev;
     size_t bytes = buffers_of(w)->bytes;
@@ -266,12 +267,12 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
             return rc;
     }
 
-    sw_states_rebind(w);
+    sw_buffers_rebind(w);
     return saves(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
                     : SW_OK;
 }
 
-void sw_states_unbind(struct sw_worker *w)
+void sw_buffers_unbind(struct sw_worker *w)
 {
     if (w->state.copy)
         sw_device_free(w->stream->dev, w->state.copy, buffers_of(w)->bytes);
@@ -286,7 +287,7 @@ static int copy_updated(struct sw_worker *w, void *to, const void *from, struct 
     int rc = SW_OK;
 
     for (int i = 0; i < buffers_of(w)->count; i++) {
-        const struct sw_state *s = &buffers_of(w)->items[i];
+        const struct sw_buffer *s = &buffers_of(w)->items[i];
         struct part p = part_of(w, s);
         size_t at = s->offset + p.first;
 
@@ -299,12 +300,12 @@ static int copy_updated(struct sw_worker *w, void *to, const void *from, struct 
     return SW_OK;
 }
 
-int sw_states_keep(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_save(struct sw_worker *w, struct sw_err *err)
 {
     return w->state.before ? copy_updated(w, w->state.before, own_buffers(w), err) : SW_OK;
 }
 
-int sw_states_put_back(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_restore(struct sw_worker *w, struct sw_err *err)
 {
     return w->state.before ? copy_updated(w, own_buffers(w), w->state.before, err) : SW_OK;
 }
@@ -321,7 +322,7 @@ static int fetch(struct sw_worker *w, struct sw_err *err)
     return sw_worker_wait(w, err);
 }
 
-int sw_states_gather(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = fetch(w, err);
     if (rc != SW_OK)
@@ -329,9 +330,9 @@ int sw_states_gather(struct sw_worker *w, struct sw_err *err)
     return buffers_of(w)->on_other_workers ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
 }
 
-int sw_states_send(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_upload(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_states *s = buffers_of(w);
+    struct sw_buffers *s = buffers_of(w);
 
     if (!w->state.copy)
         return SW_OK;
@@ -345,15 +346,15 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
 
 /* The barrier is needed because in the next step a writer may overwrite a buffer that others still
  * read. */
-int sw_states_deal(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_scatter(struct sw_worker *w, struct sw_err *err)
 {
-    int rc = sw_states_send(w, err);
+    int rc = sw_buffers_upload(w, err);
     if (rc != SW_OK)
         return rc;
     return buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
 }
 
-static bool all_finite(const struct sw_state *s, struct part p)
+static bool all_finite(const struct sw_buffer *s, struct part p)
 {
     bool finite = true;
     for (size_t i = p.first / sizeof *s->value; i < (p.first + p.bytes) / sizeof *s->value; i++)
@@ -361,9 +362,9 @@ static bool all_finite(const struct sw_state *s, struct part p)
     return finite;
 }
 
-int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
+int sw_buffers_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 {
-    const struct sw_states *s = buffers_of(w);
+    const struct sw_buffers *s = buffers_of(w);
 
     int rc = fetch(w, err);
 
@@ -387,7 +388,7 @@ static bool has_copies(const struct sw_worker *w)
 }
 
 /* Workers without a copy read the job's memory, so they also wait for those that write into it. */
-int sw_states_share(struct sw_worker *w, struct sw_err *err)
+int sw_buffers_distribute(struct sw_worker *w, struct sw_err *err)
 {
     if (!has_copies(w))
         return SW_OK;
@@ -399,16 +400,16 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_states_send(w, err);
+    return sw_buffers_upload(w, err);
 }
 
 /* ---- in files ---- */
 
-int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_err *err)
+int sw_buffers_write(struct sw_buffers *states, struct sw_st_writer *w, struct sw_err *err)
 {
 
     for (int i = 0; i < states->count; i++) {
-        struct sw_state *s = &states->items[i];
+        struct sw_buffer *s = &states->items[i];
 
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         if (!all_finite(s, all_of(s)))
@@ -423,8 +424,8 @@ int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_
     return SW_OK;
 }
 
-int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,
-                   const char *path, struct sw_err *err)
+int sw_buffer_check(const struct sw_buffer *s, const char *tensor, const struct sw_st_entry *e,
+                    const char *path, struct sw_err *err)
 {
     char has[128], needs[128];
 
@@ -443,13 +444,13 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
                       tensor, sw_st_dtype_name(e->dtype), has, needs);
 }
 
-int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, const char *path,
-                    struct sw_err *err)
+int sw_buffers_check(const struct sw_buffers *states, const struct sw_st_file *f, const char *path,
+                     struct sw_err *err)
 {
 
     for (int i = 0; i < states->count; i++) {
-        const struct sw_state *s = &states->items[i];
-        int rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
+        const struct sw_buffer *s = &states->items[i];
+        int rc = sw_buffer_check(s, s->name, sw_st_find(f, s->name), path, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -457,10 +458,10 @@ int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, 
     return SW_OK;
 }
 
-int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
-                  const char *path, struct sw_err *err)
+int sw_buffer_read(struct sw_buffer *s, const char *tensor, const struct sw_st_file *f,
+                   const char *path, struct sw_err *err)
 {
-    int rc = sw_state_check(s, tensor, sw_st_find(f, tensor), path, err);
+    int rc = sw_buffer_check(s, tensor, sw_st_find(f, tensor), path, err);
     if (rc != SW_OK)
         return rc;
 
@@ -476,11 +477,11 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
     return rc;
 }
 
-int sw_states_read(struct sw_states *states, const struct sw_st_file *f, const char *path,
-                   struct sw_err *err)
+int sw_buffers_read(struct sw_buffers *states, const struct sw_st_file *f, const char *path,
+                    struct sw_err *err)
 {
     for (int i = 0; i < states->count; i++) {
-        int rc = sw_state_read(&states->items[i], states->items[i].name, f, path, err);
+        int rc = sw_buffer_read(&states->items[i], states->items[i].name, f, path, err);
         if (rc != SW_OK)
             return rc;
     }

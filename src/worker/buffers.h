@@ -12,7 +12,7 @@
 struct sw_worker;
 
 /* A buffer, or recurrent state in the job's memory. */
-struct sw_state {
+struct sw_buffer {
     char *name;            /* owned: "state.bn1.mean", as in checkpoints */
     struct sw_desc layout; /* layout of the whole */
     float initial;         /* initial value */
@@ -24,8 +24,8 @@ struct sw_state {
     struct sw_tensor view; /* view of value, while a file is written or read */
 };
 
-struct sw_states {
-    struct sw_state *items; /* owned */
+struct sw_buffers {
+    struct sw_buffer *items; /* owned */
     int count;
     bool on_other_workers; /* a worker other than the first updates some of them */
     void *memory;          /* owned host memory of `device` */
@@ -35,10 +35,10 @@ struct sw_states {
 
 /* What the layers of a job keep between batches. */
 struct sw_job_state {
-    struct sw_states buffers; /* shared by all workers */
-    struct sw_states carries; /* recurrent state, gathered */
-    int64_t reset_after;      /* initial value of the workers' reset_after: written before the first
-                                 barrier */
+    struct sw_buffers buffers; /* shared by all workers */
+    struct sw_buffers carries; /* recurrent state, gathered */
+    int64_t reset_after; /* initial value of the workers' reset_after: written before the first
+                            barrier */
 };
 
 /* What the layers of a worker keep between batches. All owned device memory. */
@@ -52,46 +52,47 @@ struct sw_worker_state {
 
 /* Lists the buffers of the training nets; and checks that every evaluation net has the same ones or
  * fewer. */
-int sw_states_build(struct sw_states *s, const struct sw_worker *workers,
-                    struct sw_err *err) SW_MUST_CHECK;
-int sw_states_match(const struct sw_states *s, const struct sw_worker *workers,
-                    struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_build(struct sw_buffers *s, const struct sw_worker *workers,
+                     struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_match(const struct sw_buffers *s, const struct sw_worker *workers,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Bytes of all copies, on all devices; and on the device of one worker. */
-size_t sw_states_bytes(const struct sw_states *s, const struct sw_worker *workers);
-size_t sw_states_device_bytes(const struct sw_worker *w);
+size_t sw_buffers_bytes(const struct sw_buffers *s, const struct sw_worker *workers);
+size_t sw_buffers_device_bytes(const struct sw_worker *w);
 /* Allocates the memory and sets the initial values; then binds every worker's nets to it. */
-int sw_states_allocate(struct sw_states *s, struct sw_device *host,
-                       struct sw_err *err) SW_MUST_CHECK;
-int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-void sw_states_rebind(struct sw_worker *w); /* its nets are new */
-void sw_states_unbind(struct sw_worker *w);
+int sw_buffers_allocate(struct sw_buffers *s, struct sw_device *host,
+                        struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_buffers_rebind(struct sw_worker *w); /* its nets are new */
+void sw_buffers_unbind(struct sw_worker *w);
 /* Allocates zeroed memory for the items of s, at their offsets. Errors: SW_ERR_NOMEM. */
-int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what,
-                   struct sw_err *err) SW_MUST_CHECK;
-void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
+int sw_buffers_take(struct sw_buffers *s, struct sw_device *host, const char *what,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_buffers_fini(struct sw_buffers *s); /* a zeroed one is accepted */
 /* Called by all workers at one step, between the job's memory and their devices. gather: everything
  * that they update is in the job's memory when this returns. deal: what was read from a file has
  * reached all devices when this returns. No copies where the memory is the same. */
-int sw_states_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_deal(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_scatter(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Uploads the buffers to one worker's device; nobody may gather until all have read. */
-int sw_states_send(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_upload(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Saves the buffers that the worker's training net updates, before a step; and restores them. */
-int sw_states_keep(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_put_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_save(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_restore(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Sets *finite: is everything that the worker's training net updates finite? */
-int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_finite(struct sw_worker *w, bool *finite, struct sw_err *err) SW_MUST_CHECK;
 /* Called by all workers before an evaluation: distributes the buffers of the workers that update
  * them. */
-int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_distribute(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Adds the buffers to a checkpoint; checks or reads them from one that has them all. */
-int sw_states_write(struct sw_states *s, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_check(const struct sw_states *s, const struct sw_st_file *f, const char *path,
+int sw_buffers_write(struct sw_buffers *s, struct sw_st_writer *w,
+                     struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_check(const struct sw_buffers *s, const struct sw_st_file *f, const char *path,
+                     struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_read(struct sw_buffers *s, const struct sw_st_file *f, const char *path,
                     struct sw_err *err) SW_MUST_CHECK;
-int sw_states_read(struct sw_states *s, const struct sw_st_file *f, const char *path,
-                   struct sw_err *err) SW_MUST_CHECK;
 /* Checks or reads one buffer, from a tensor of any name. */
-int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,
+int sw_buffer_check(const struct sw_buffer *s, const char *tensor, const struct sw_st_entry *e,
+                    const char *path, struct sw_err *err) SW_MUST_CHECK;
+int sw_buffer_read(struct sw_buffer *s, const char *tensor, const struct sw_st_file *f,
                    const char *path, struct sw_err *err) SW_MUST_CHECK;
-int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
-                  const char *path, struct sw_err *err) SW_MUST_CHECK;

@@ -42,7 +42,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .pass_begins = n == 0,
-                           .sequences_begin = sw_carries_begin(w, SW_SPLIT_EVAL, n, 0)};
+                           .sequences_begin = sw_recurrent_state_starts(w, SW_SPLIT_EVAL, n, 0)};
     struct sw_parts *parts = w->parts[SW_SPLIT_EVAL];
 
     int rc = sw_parts_set_step(parts, &step, err);
@@ -125,7 +125,7 @@ static int begin_pass(struct sw_worker *w, struct sw_err *err)
         sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_EVAL), (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_states_share(w, err);
+    rc = sw_buffers_distribute(w, err);
     if (rc != SW_OK)
         return rc;
 

@@ -106,7 +106,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
         return rc;
 
     w->state.reset_after = w->step;
-    return sw_states_deal(w, err);
+    return sw_buffers_scatter(w, err);
 }
 
 /* Requests a rollback. Other groups are at other steps and see the request at their next decision.
@@ -145,7 +145,7 @@ int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
 
 int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
 {
-    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_buffers_save(w, err) : SW_OK;
 }
 
 /* Nothing needs to be done after a good update, or one that the loss scale dropped. */
@@ -159,7 +159,7 @@ static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *
 {
     w->state.reset_after = w->step; /* the recurrent state may not be finite either */
 
-    int rc = sw_states_put_back(w, err);
+    int rc = sw_buffers_restore(w, err);
     if (rc != SW_OK || !sw_worker_leads(w))
         return rc;
 

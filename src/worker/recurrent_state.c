@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-static struct sw_state *find(const struct sw_states *s, const char *layer, const char *name)
+static struct sw_buffer *find(const struct sw_buffers *s, const char *layer, const char *name)
 {
     for (int i = 0; i < s->count; i++) {
         const char *rest = s->items[i].name + strlen("state.");
@@ -29,29 +29,29 @@ static struct sw_state *find(const struct sw_states *s, const char *layer, const
     return NULL;
 }
 
-static struct sw_states *carries_of(const struct sw_worker *w)
+static struct sw_buffers *carries_of(const struct sw_worker *w)
 {
     return &w->shared.state->carries;
 }
 
-static int add(const struct sw_worker *w, const struct sw_layer *l, const struct sw_layer_carry *c,
-               struct sw_err *err)
+static int add(const struct sw_worker *w, const struct sw_layer *l,
+               const struct sw_layer_recurrent_state *c, struct sw_err *err)
 {
-    struct sw_states *s = carries_of(w);
+    struct sw_buffers *s = carries_of(w);
 
     if (find(s, l->home, c->name))
         return SW_OK;
 
     const int64_t dim[] = {w->topology->update_groups * w->shared.conf->batch, c->whole};
-    struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
+    struct sw_buffer *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
         return sw_err_nomem(err, "recurrent state", sizeof *more);
 
     s->items = more;
-    more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->home, c->name),
-                                       .layout = sw_desc_plain(SW_F32, 2, dim),
-                                       .offset = s->bytes,
-                                       .chain = c->chain};
+    more[s->count] = (struct sw_buffer){.name = sw_format("state.%s.%s", l->home, c->name),
+                                        .layout = sw_desc_plain(SW_F32, 2, dim),
+                                        .offset = s->bytes,
+                                        .chain = c->chain};
     if (!more[s->count].name)
         return sw_err_nomem(err, "the name of a recurrent state", 0);
 
@@ -62,7 +62,7 @@ static int add(const struct sw_worker *w, const struct sw_layer *l, const struct
 /* The rows of a batch continue in the next one only if the data is read as streams and no other
  * group takes batches in between; chains need neither. */
 static int check(const struct sw_worker *w, const struct sw_layer *l,
-                 const struct sw_layer_carry *c, struct sw_err *err)
+                 const struct sw_layer_recurrent_state *c, struct sw_err *err)
 {
     struct sw_source *const *source = w->shared.data->source;
     const char *why = !c->chain && !source[SW_SPLIT_TRAIN]->streams
@@ -103,8 +103,8 @@ static int add_all(const struct sw_worker *w, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_carries_build(struct sw_job_state *state, const struct sw_worker *workers,
-                     struct sw_err *err)
+int sw_recurrent_state_build(struct sw_job_state *state, const struct sw_worker *workers,
+                             struct sw_err *err)
 {
     state->reset_after = -1;
 
@@ -121,11 +121,11 @@ static size_t worker_bytes(const struct sw_worker *w, int split)
 {
     size_t bytes = 0;
     for (int p = 0; w->parts[split] && p < sw_parts_count(w->parts[split]); p++)
-        bytes += sw_net_carry_bytes(sw_parts_net(w->parts[split], p));
+        bytes += sw_net_recurrent_state_bytes(sw_parts_net(w->parts[split], p));
     return bytes;
 }
 
-size_t sw_carries_worker_bytes(const struct sw_worker *w)
+size_t sw_recurrent_state_worker_bytes(const struct sw_worker *w)
 {
     size_t bytes = 0;
     for (int split = 0; split < SW_SPLITS; split++)
@@ -133,20 +133,20 @@ size_t sw_carries_worker_bytes(const struct sw_worker *w)
     return bytes;
 }
 
-size_t sw_carries_bytes(const struct sw_states *s, const struct sw_worker *workers)
+size_t sw_recurrent_state_bytes(const struct sw_buffers *s, const struct sw_worker *workers)
 {
     size_t bytes = s->bytes;
     for (int w = 0; w < workers->topology->workers; w++)
-        bytes += sw_carries_worker_bytes(&workers[w]);
+        bytes += sw_recurrent_state_worker_bytes(&workers[w]);
     return bytes;
 }
 
-int sw_carries_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
+int sw_recurrent_state_allocate(struct sw_buffers *s, struct sw_device *host, struct sw_err *err)
 {
-    return sw_states_take(s, host, "recurrent state", err);
+    return sw_buffers_take(s, host, "recurrent state", err);
 }
 
-int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
+int sw_recurrent_state_bind(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
 
@@ -162,15 +162,15 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 
         for (int p = 0; bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
             struct sw_net *net = sw_parts_net(w->parts[split], p);
-            sw_net_bind_carries(net, (char *)w->state.recurrent[split] + at);
-            at += sw_net_carry_bytes(net);
+            sw_net_bind_recurrent_state(net, (char *)w->state.recurrent[split] + at);
+            at += sw_net_recurrent_state_bytes(net);
         }
     }
 
     return SW_OK;
 }
 
-void sw_carries_unbind(struct sw_worker *w)
+void sw_recurrent_state_unbind(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++) {
         if (w->state.recurrent[split])
@@ -196,8 +196,8 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
         const int64_t first = chains + (rows == group_rows ? group_row : row);
 
         for (int k = 0; k < l->carry_count; k++) {
-            const struct sw_state *s = find(carries_of(w), l->home, l->carry[k].name);
-            const struct sw_layer_carry *c = &l->carry[k];
+            const struct sw_buffer *s = find(carries_of(w), l->home, l->carry[k].name);
+            const struct sw_layer_recurrent_state *c = &l->carry[k];
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
                          pitch = (size_t)c->whole * sizeof(float);
@@ -229,7 +229,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
     return sw_worker_wait(w, err);
 }
 
-int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
+int sw_recurrent_state_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = move(w, true, err);
     if (rc != SW_OK)
@@ -240,12 +240,12 @@ int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
                : SW_OK;
 }
 
-int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
+int sw_recurrent_state_scatter(struct sw_worker *w, struct sw_err *err)
 {
     return move(w, false, err);
 }
 
-bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t)
+bool sw_recurrent_state_starts(const struct sw_worker *w, int split, int64_t batch, int64_t t)
 {
     const struct sw_job_conf *c = w->shared.conf;
     const struct sw_source *s = w->shared.data->source[split];
@@ -257,7 +257,7 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
     return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;
 }
 
-bool sw_chains_begin(const struct sw_worker *w, int64_t t)
+bool sw_chains_start(const struct sw_worker *w, int64_t t)
 {
     /* A group that starts after the warm-up has no chains yet. */
     const bool rested = sw_topology_rests(w->topology, w->rank->group, t - 1);
@@ -266,11 +266,11 @@ bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 
 /* ---- in files ---- */
 
-int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct sw_err *err)
+int sw_recurrent_state_write(struct sw_buffers *carries, struct sw_st_writer *w, struct sw_err *err)
 {
 
     for (int i = 0; i < carries->count; i++) {
-        struct sw_state *s = &carries->items[i];
+        struct sw_buffer *s = &carries->items[i];
 
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
 
@@ -284,7 +284,7 @@ int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct s
 
 /* With another number of groups, group K continues the chains of group K modulo the stored number.
  */
-static int read_groups(struct sw_state *s, const struct sw_st_file *f, const struct sw_st_entry *e,
+static int read_groups(struct sw_buffer *s, const struct sw_st_file *f, const struct sw_st_entry *e,
                        struct sw_err *err)
 {
     const struct sw_desc there =
@@ -318,20 +318,21 @@ out:
 }
 
 /* Does the stored shape match? Of chains any number of groups is accepted. */
-static bool fits(const struct sw_state *s, const struct sw_st_entry *e, int64_t batch)
+static bool fits(const struct sw_buffer *s, const struct sw_st_entry *e, int64_t batch)
 {
     if (!e || e->dtype != SW_ST_F32 || e->ndim != 2 || e->shape[1] != s->layout.dim[1])
         return false;
     return s->chain ? e->shape[0] > 0 && e->shape[0] % batch == 0 : e->shape[0] == s->layout.dim[0];
 }
 
-int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct sw_err *err)
+int sw_recurrent_state_read(struct sw_worker *leader, const struct sw_st_file *f,
+                            struct sw_err *err)
 {
-    const struct sw_states *carries = carries_of(leader);
+    const struct sw_buffers *carries = carries_of(leader);
     const int64_t batch = leader->shared.conf->batch;
 
     for (int i = 0; i < carries->count; i++) {
-        struct sw_state *s = &carries->items[i];
+        struct sw_buffer *s = &carries->items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
         if (fits(s, e, batch)) {
             int rc = read_groups(s, f, e, err);

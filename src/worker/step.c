@@ -277,8 +277,9 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
                            .group_row = group_row,
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
-                           .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
-                           .chains_begin = sw_chains_begin(w, t),
+                           .sequences_begin =
+                               sw_recurrent_state_starts(w, SW_SPLIT_TRAIN, batch->index, t),
+                           .chains_begin = sw_chains_start(w, t),
                            .backward_scale = (float)scale / (float)w->shared.conf->batch};
     return sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
 }

@@ -202,10 +202,10 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     w->state.reset_after = w->shared.state->reset_after;
-    rc = sw_states_deal(w, err);
+    rc = sw_buffers_scatter(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_carries_deal(w, err);
+    rc = sw_recurrent_state_scatter(w, err);
     if (rc != SW_OK)
         return rc;
 

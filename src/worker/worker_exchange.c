@@ -63,7 +63,7 @@ static int is_finite(void *worker, bool *finite, struct sw_err *err)
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* a non-finite loss ends the run */
 
-    int rc = sw_states_finite(w, finite, err);
+    int rc = sw_buffers_finite(w, finite, err);
     *finite = *finite && isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], series));
     return rc;
 }

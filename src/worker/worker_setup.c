@@ -255,11 +255,11 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_states_bind(w, err);
+    rc = sw_buffers_bind(w, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_carries_bind(w, err);
+    return sw_recurrent_state_bind(w, err);
 }
 
 /* Makes nets for the worker's current rows; all of them or none. */
@@ -365,10 +365,10 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    sw_states_rebind(w);
-    sw_carries_unbind(w);
+    sw_buffers_rebind(w);
+    sw_recurrent_state_unbind(w);
 
-    rc = sw_carries_bind(w, err);
+    rc = sw_recurrent_state_bind(w, err);
     if (rc != SW_OK)
         return rc;
 
@@ -423,11 +423,11 @@ void sw_worker_fini(struct sw_worker *w)
     sw_segments_free(w->segments);
     sw_exchange_free(w->exchange);
     sw_layer_clock_free(w);
-    sw_carries_unbind(w);
+    sw_recurrent_state_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
-    sw_states_unbind(w);
+    sw_buffers_unbind(w);
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);

@@ -207,7 +207,7 @@ static bool is_finite(const float *v, int64_t count)
     return true;
 }
 
-static void demand_finite(const struct sw_states *s)
+static void demand_finite(const struct sw_buffers *s)
 {
     for (int i = 0; i < s->count; i++)
         demand(is_finite(s->items[i].value, sw_desc_count(&s->items[i].layout)));
@@ -231,7 +231,7 @@ static void clear(struct sw_job *job)
             const struct sw_tensor v = sw_table_tensor(job->params.table, p, s);
             memset(v.data, 0, sw_desc_bytes(&v.desc));
         }
-    const struct sw_states *const states[] = {&job->state.buffers, &job->state.carries};
+    const struct sw_buffers *const states[] = {&job->state.buffers, &job->state.carries};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < states[k]->count; i++)
             memset(states[k]->items[i].value, 0, sw_desc_bytes(&states[k]->items[i].layout));

@@ -34,7 +34,7 @@ _Static_assert(sizeof sw_stack_params / sizeof *sw_stack_params == PARAMS * SW_S
 
 static const char *const state_names_h[] = {"h", "h2", "h3", "h4"};
 static const char *const state_names_c[] = {"c", "c2", "c3", "c4"};
-_Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_CARRIES, "room for all recurrent state");
+_Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_RECURRENT_STATES, "room for all recurrent state");
 
 static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cell)
 {
@@ -75,9 +75,9 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
     add_params(l, &cell->r, 2 * layer + direction);
 
     if (st->keeps_state) {
-        cell->kept_h = sw_layer_add_carry(l, state_names_h[layer], like->hidden);
+        cell->kept_h = sw_layer_add_recurrent_state(l, state_names_h[layer], like->hidden);
         if (like->kind == SW_CELL_LSTM)
-            cell->kept_c = sw_layer_add_carry(l, state_names_c[layer], like->hidden);
+            cell->kept_c = sw_layer_add_recurrent_state(l, state_names_c[layer], like->hidden);
     }
 
     st->cells++;

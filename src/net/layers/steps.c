@@ -205,7 +205,7 @@ static void begin_setup(const struct sw_net_graph_node *node, struct sw_layer *l
 {
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
     if (node->carries)
-        sw_layer_add_carry(l, "output", node->width);
+        sw_layer_add_recurrent_state(l, "output", node->width);
 }
 
 static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

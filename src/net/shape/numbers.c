@@ -117,7 +117,7 @@ static int number_states(struct sw_net_shapes *s, struct sw_err *err)
                 return sw_err_nomem(err, "a buffer's name", 0);
 
             s->states[s->state_count++] =
-                (struct sw_net_state){.layer = i, .index = k, .name = name};
+                (struct sw_net_buffer){.layer = i, .index = k, .name = name};
         }
     }
 

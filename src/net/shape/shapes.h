@@ -41,7 +41,7 @@ struct sw_net_shapes {
     int connections;
     struct sw_net_param *params; /* owned, with names */
     int param_count;
-    struct sw_net_state *states; /* owned, with names */
+    struct sw_net_buffer *states; /* owned, with names */
     int state_count;
     int sum_count;                 /* largest number of sums of a layer */
     struct sw_net_result *results; /* owned: the nodes that are losses or metrics */

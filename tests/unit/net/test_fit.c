@@ -41,8 +41,8 @@ static void assert_same_step(const char *text, struct world *a, struct world *b)
     for (int p = 0; p < sw_net_param_count(a->net); p++)
         if (memcmp(a->grad[p], b->grad[p], sw_desc_bytes(&world_layer_param(a, p)->layout)) != 0)
             fail_msg("the gradient of %s differs\n%s", sw_net_param(a->net, p)->name, text);
-    for (int s = 0; s < sw_net_state_count(a->net); s++) {
-        const struct sw_net_state *ns = sw_net_state(a->net, s);
+    for (int s = 0; s < sw_net_buffer_count(a->net); s++) {
+        const struct sw_net_buffer *ns = sw_net_buffer(a->net, s);
         int64_t n = sw_desc_count(&sw_net_layer(a->net, ns->layer)->keeps[ns->index].layout);
         if (memcmp(a->kept[s], b->kept[s], (size_t)n * sizeof(float)) != 0)
             fail_msg("%s differs\n%s", ns->name, text);

@@ -78,8 +78,8 @@ static void bind_share(struct share *s)
         sw_parts_bind_param(s->parts, p, s->w.value[p], s->term[own]);
     }
     for (int i = 0; i < sw_parts_count(s->parts); i++)
-        for (int k = 0; k < sw_net_state_count(net); k++)
-            sw_net_bind_state(sw_parts_net(s->parts, i), k, s->w.kept[k], NULL);
+        for (int k = 0; k < sw_net_buffer_count(net); k++)
+            sw_net_bind_buffer(sw_parts_net(s->parts, i), k, s->w.kept[k], NULL);
 }
 
 static void share_open(struct share *s, bool apart, int threads)

@@ -363,9 +363,9 @@ static void check_state(const char *cell, size_t states)
     sw_buf_fini(&text);
     sw_buf_fini(&whole_text);
     int64_t each = STEPS * INPUTS, n;
-    float *memory = get_floats((int64_t)(sw_net_carry_bytes(half.net) / sizeof(float)));
-    assert_true(sw_net_carry_bytes(half.net) >= ROWS * HIDDEN * states * sizeof(float));
-    sw_net_bind_carries(half.net, memory);
+    float *memory = get_floats((int64_t)(sw_net_recurrent_state_bytes(half.net) / sizeof(float)));
+    assert_true(sw_net_recurrent_state_bytes(half.net) >= ROWS * HIDDEN * states * sizeof(float));
+    sw_net_bind_recurrent_state(half.net, memory);
     world_forward(&whole);
     float *all = plain_output(&whole, "h", &n);
     /* The third one begins again. */

@@ -137,7 +137,7 @@ static void factors_take_the_memory_that_is_planned(void **state)
             const struct sw_worker *worker = &t.job->workers[w];
             assert_int_equal(sw_device_bytes_of(worker->device).peak,
                              worker->arena.bytes + sw_worker_param_bytes(worker) +
-                                 sw_states_device_bytes(worker) + sw_input_bytes(worker));
+                                 sw_buffers_device_bytes(worker) + sw_input_bytes(worker));
         }
         trial_close(&t);
     }

@@ -42,7 +42,7 @@ static void assert_memory_as_planned(const struct trial *t, int workers)
         const struct sw_worker *worker = &t->job->workers[w];
         assert_int_equal(sw_device_bytes_of(worker->device).peak,
                          worker->arena.bytes + sw_worker_param_bytes(worker) +
-                             sw_states_device_bytes(worker) + sw_input_bytes(worker));
+                             sw_buffers_device_bytes(worker) + sw_input_bytes(worker));
     }
 }
 
