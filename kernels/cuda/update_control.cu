@@ -19,7 +19,7 @@ static __device__ __forceinline__ float clipped(float x, float limit, int *bad)
 }
 
 static __global__ void measure(const float *x, int64_t count, float clip,
-                               const struct sw_deciding *known, double *squares)
+                               const struct sw_update_control_input *known, double *squares)
 {
     __shared__ double lanes[SW_THREADS];
     __shared__ int found[SW_THREADS];
@@ -109,14 +109,14 @@ static int launch_totals(const struct sw_cuda_launch *l, const void *args)
 }
 
 static __global__ void decide(const double *squares, int params, double clip_norm,
-                              const struct sw_deciding *known, struct sw_decided *decided)
+                              const struct sw_update_control_input *known, struct sw_update_control_result *decided)
 {
-    *decided = sw_decide(squares, params, *known, clip_norm);
+    *decided = sw_update_control(squares, params, *known, clip_norm);
 }
 
 static int launch_decide(const struct sw_cuda_launch *l, const void *args)
 {
-    const struct sw_decide_args *a = (const struct sw_decide_args *)args;
+    const struct sw_update_control_args *a = (const struct sw_update_control_args *)args;
     SW_START(decide, 1, 1, l, a->squares, a->params, a->clip_norm, a->known, a->decided);
     return (int)cudaGetLastError();
 }
@@ -137,6 +137,6 @@ static int launch_rate(const struct sw_cuda_launch *l, const void *args)
 
 SW_CUDA_KERNELS(decide) = {{{&sw_op_measure, launch_measure, NULL},
                             {&sw_op_norm_totals, launch_totals, NULL},
-                            {&sw_op_decide, launch_decide, NULL},
+                            {&sw_op_update_control, launch_decide, NULL},
                             {&sw_op_rate, launch_rate, NULL},
                             {}}};

@@ -13,7 +13,7 @@ struct sw_measure_args {
     int64_t count;
     float limit; /* limit of each element, to be multiplied by the loss scale; 0: none. Clips only
                     the sums, not x */
-    const struct sw_deciding *known;
+    const struct sw_update_control_input *known;
     double *squares; /* [sw_norm_blocks(count)]; not finite if an x is not finite */
 };
 extern const struct sw_op sw_op_measure;
@@ -28,11 +28,11 @@ struct sw_norm_totals_args {
 };
 extern const struct sw_op sw_op_norm_totals;
 
-struct sw_decide_args {
+struct sw_update_control_args {
     const double *squares; /* [params]: totals of the gradients */
     int params;
     double clip_norm; /* 0: no limit */
-    const struct sw_deciding *known;
-    struct sw_decided *decided;
+    const struct sw_update_control_input *known;
+    struct sw_update_control_result *decided;
 };
-extern const struct sw_op sw_op_decide;
+extern const struct sw_op sw_op_update_control;

@@ -15,15 +15,15 @@
 enum { SW_NORM_BLOCK = 1024, SW_NORM_LANES = 16, SW_NORM_GROUP = 256 };
 
 /* The inputs of the decision. */
-struct sw_deciding {
+struct sw_update_control_input {
     double loss_scale; /* factor of the gradients; 1: none */
     double vetoes;     /* workers that request to drop the update: their loss is not finite */
 };
 
-struct sw_decided {
+struct sw_update_control_result {
     double
         grad_norm; /* norm of all gradients after clipping by value and before clipping by norm */
-    double loss_scale; /* as in struct sw_deciding */
+    double loss_scale; /* as in struct sw_update_control_input */
     float scale;       /* factor for the gradients: clipping by norm, divided by the loss scale */
     int32_t bad_param; /* first parameter whose gradient is not finite; -1: none */
     int32_t dropped;   /* whether the update is dropped */
@@ -56,10 +56,11 @@ SW_FORMULA double sw_norm_total(const double *squares, int64_t blocks)
 
 /* Makes the decision. squares: sum of squares of each parameter's gradient, which includes the loss
  * scale; clip_norm 0: no limit. */
-SW_FORMULA struct sw_decided sw_decide(const double *squares, int params, struct sw_deciding known,
-                                       double clip_norm)
+SW_FORMULA struct sw_update_control_result sw_update_control(const double *squares, int params,
+                                                             struct sw_update_control_input known,
+                                                             double clip_norm)
 {
-    struct sw_decided d = {0, known.loss_scale, 1, -1, 0, known.vetoes > 0};
+    struct sw_update_control_result d = {0, known.loss_scale, 1, -1, 0, known.vetoes > 0};
     double sum = 0;
 
     for (int p = 0; p < params; p++) {

@@ -85,7 +85,7 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_init_
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                              "a * must appear once on each side");
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int add_file(const struct sw_checkpoint_job *job, const char *path, int item,
@@ -107,7 +107,7 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
 
     sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
                          "there is no previous stage; a file of that name is ./previous");
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int add_item(const struct sw_checkpoint_job *job, const char *text, int item,
@@ -121,7 +121,7 @@ static int add_item(const struct sw_checkpoint_job *job, const char *text, int i
     if (init->file_count == 0) {
         sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
                              item, "a rule must follow the file it applies to");
-        return sw_recipe_verdict(job->recipe, err);
+        return sw_recipe_status(job->recipe, err);
     }
 
     init->rules[init->rule_count++] = rule;
@@ -302,7 +302,7 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
         return rc;
 
     sw_recipe_error_item(job->recipe, s, "init_from", t->rule->item, "%s", err->text);
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int target_of(const struct sw_checkpoint_job *job, const char *name)
@@ -380,7 +380,7 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_init
         }
     }
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,

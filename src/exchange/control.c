@@ -35,7 +35,7 @@ const struct sw_update_controller sw_control_each = {
 
 static bool takes_host(const struct sw_exchange_args *a)
 {
-    return !sw_table_is_decided_on_device(a->table);
+    return !sw_table_is_controlled_on_device(a->table);
 }
 
 /* The scale of a step's gradients is known once the previous update is decided. One parameter at
@@ -69,7 +69,7 @@ static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *er
     if (rc != SW_OK)
         return rc;
 
-    return sw_table_verdict(x->args.table, x->args.worker, finite, err);
+    return sw_table_report_loss(x->args.table, x->args.worker, finite, err);
 }
 
 const struct sw_update_controller sw_control_host = {.name = "host",

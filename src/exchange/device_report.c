@@ -17,7 +17,7 @@ size_t sw_device_report_bytes(int ports, bool updates, bool decides)
                  (size_t)ports * sizeof(struct sw_update_numbers);
 
     if (decides)
-        bytes += sizeof(struct sw_decided) + sizeof(struct sw_deciding);
+        bytes += sizeof(struct sw_update_control_result) + sizeof(struct sw_update_control_input);
     return bytes;
 }
 
@@ -44,8 +44,8 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
     char *at = (char *)(r->marks + SW_MARKS);
     const char *host_at = (const char *)(r->host_marks + SW_MARKS);
     if (decides) {
-        r->decided = (struct sw_decided *)(void *)at;
-        r->host_decided = (const struct sw_decided *)(const void *)host_at;
+        r->decided = (struct sw_update_control_result *)(void *)at;
+        r->host_decided = (const struct sw_update_control_result *)(const void *)host_at;
         at += sizeof *r->decided;
         host_at += sizeof *r->decided;
     }
@@ -57,9 +57,9 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
     r->bad = (bool *)at;
     r->host_bad = (const bool *)host_at;
     r->numbers = (struct sw_update_numbers *)(void *)(at + aligned(flags));
-    r->known = (struct sw_deciding *)(void *)(r->numbers + x->count);
+    r->known = (struct sw_update_control_input *)(void *)(r->numbers + x->count);
     r->sent = (struct sw_update_numbers *)(void *)((char *)r->host + r->bytes);
-    r->sent_known = (struct sw_deciding *)(void *)(r->sent + x->count);
+    r->sent_known = (struct sw_update_control_input *)(void *)(r->sent + x->count);
 
     return SW_OK;
 }

@@ -327,12 +327,12 @@ int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale, st
     return x->control->begin(x, version, scale, err);
 }
 
-bool sw_exchange_queues_decision(const struct sw_exchange *x)
+bool sw_exchange_queues_update_control(const struct sw_exchange *x)
 {
     return x->control->is_queued && x->control->is_queued(x);
 }
 
-int sw_exchange_queue_decision(struct sw_exchange *x, struct sw_err *err)
+int sw_exchange_queue_update_control(struct sw_exchange *x, struct sw_err *err)
 {
     return x->control->queue(x, err);
 }

@@ -129,9 +129,9 @@ bool sw_exchange_needs_host(const struct sw_exchange *x, int param);
  * no pull in the next step waits, and segments need no break before a forward pass. */
 bool sw_exchange_updates_at_end(const struct sw_exchange *x);
 /* Is update control part of the step's own operations, after the last backward pass? If so, the
- * caller queues it with sw_exchange_queue_decision before sw_exchange_end. */
-bool sw_exchange_queues_decision(const struct sw_exchange *x);
-int sw_exchange_queue_decision(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
+ * caller queues it with sw_exchange_queue_update_control before sw_exchange_end. */
+bool sw_exchange_queues_update_control(const struct sw_exchange *x);
+int sw_exchange_queue_update_control(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* Ends the pushes: all gradients of step `version` have been pushed. */
 int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Call once the loss of the step is known, after sw_exchange_queue_report and a wait for the

@@ -18,10 +18,10 @@ struct sw_device_report {
     const int64_t *host_marks; /* the copy of marks */
     const bool *host_bad;      /* the copy of bad */
     struct sw_update_numbers *numbers,
-        *sent;                  /* [ports]: on the device, and their source on the host */
-    struct sw_decided *decided; /* NULL: no update control on the device */
-    const struct sw_decided *host_decided;
-    struct sw_deciding *known, *sent_known;
+        *sent; /* [ports]: on the device, and their source on the host */
+    struct sw_update_control_result *decided; /* NULL: no update control on the device */
+    const struct sw_update_control_result *host_decided;
+    struct sw_update_control_input *known, *sent_known;
 };
 
 /* An update controller: decides whether, and with which scale, the updates of a step are applied.
@@ -44,7 +44,7 @@ struct sw_update_controller {
 };
 extern const struct sw_update_controller sw_control_each, sw_control_host, sw_control_device;
 
-struct sw_decider;
+struct sw_device_control;
 
 struct sw_exchange {
     struct sw_exchange_args args;
@@ -53,9 +53,9 @@ struct sw_exchange {
     int *port_of;          /* owned [parameters of the table]; -1: not a parameter of this worker */
     void *state[SW_MOST_ROUTES]; /* owned by the routes, or NULL */
     const struct sw_update_controller *control;
-    struct sw_decider *control_state; /* owned by control_device.c */
-    struct sw_copy_queue *queue;      /* owned; NULL: the table's memory is the worker's */
-    void *memory;                     /* owned device memory of the ports */
+    struct sw_device_control *control_state; /* owned by control_device.c */
+    struct sw_copy_queue *queue;             /* owned; NULL: the table's memory is the worker's */
+    void *memory;                            /* owned device memory of the ports */
     size_t bytes;
     struct sw_device_report report;
     bool keeps_values; /* a device updates, this worker's or another one */
@@ -112,7 +112,7 @@ int sw_device_update_queue(struct sw_port *p, struct sw_err *err) SW_MUST_CHECK;
 int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 
 /* control_device.c */
-struct sw_exchange_bytes sw_decider_bytes(const struct sw_exchange_args *args);
+struct sw_exchange_bytes sw_device_control_bytes(const struct sw_exchange_args *args);
 
 /* copies.c: shared by the routes whose gradients the servers reduce. */
 int sw_copies_of_port(const struct sw_route_query *q);

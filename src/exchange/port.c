@@ -79,7 +79,7 @@ struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
         attached[row] = true;
     }
 
-    const struct sw_exchange_bytes decider = sw_decider_bytes(a);
+    const struct sw_exchange_bytes decider = sw_device_control_bytes(a);
     size_t report = sw_device_report_bytes(ports, sw_exchange_updates(a), decider.device > 0);
     sum.device += report + decider.device;
     sum.host += 2 * report + decider.host;

@@ -12,7 +12,7 @@ struct sw_param_place {
     float *gradient;                       /* NULL where it is frozen */
     bool *bad;                             /* set when something is not finite */
     struct sw_update_numbers *numbers;     /* constants of the next update */
-    const struct sw_decided
+    const struct sw_update_control_result
         *decided; /* result of update control; NULL where each parameter is updated alone */
 };
 

@@ -37,7 +37,7 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
     const struct sw_slot_state *s = &v->slots[worker];
     const struct sw_worker *w = &v->roles->workers[worker];
     int owner = sw_table_param(w->table, param)->owner;
-    bool at_once = sw_table_has_phases(w->table) && !sw_table_is_decided_on_device(w->table);
+    bool at_once = sw_table_has_phases(w->table) && !sw_table_is_controlled_on_device(w->table);
     if (s->done_step >= version || s->step > version ||
         sw_topology_rests(v->roles->topology, w->rank->group, version) ||
         (owner >= 0 && owner != w->rank->rank && !at_once))

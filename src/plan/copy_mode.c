@@ -67,5 +67,5 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struc
                         "on_nan = rollback restores the values of a checkpoint through the host, "
                         "from which these devices do not read: use async, or on_nan = skip");
 
-    return sw_recipe_verdict(p->args.recipe, err);
+    return sw_recipe_status(p->args.recipe, err);
 }

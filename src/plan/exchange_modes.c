@@ -59,7 +59,7 @@ int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, stru
                         "%s is not possible: %s; use ps, or remove the key",
                         sw_exchange_mode_names[way], refused);
 
-    int rc = sw_recipe_verdict(p->args.recipe, err);
+    int rc = sw_recipe_status(p->args.recipe, err);
     return rc == SW_OK ? sw_saved_choices_read(path, &p->comm.kept, err) : rc;
 }
 

@@ -226,7 +226,7 @@ void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
     va_end(ap);
 }
 
-int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)
+int sw_diags_status(const struct sw_diags *d, struct sw_err *err)
 {
     if (d->nomem)
         return sw_err_nomem(err, "messages about the recipe", sizeof(struct sw_diag));

@@ -54,7 +54,7 @@ void sw_diags_hint(struct sw_diags *d, const char *fmt, ...) SW_PRINTF(2, 3);
 void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap);
 /* SW_OK without errors, else SW_ERR_INVALID with the first message and how many more there are, or
  * SW_ERR_NOMEM when one was lost. */
-int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;
+int sw_diags_status(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;
 /* Appends all messages, each as
  *     recipes/x.ini:41:11: layer fc6: outputs = -3: must be 1 or more
  *       outputs = -3

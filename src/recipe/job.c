@@ -238,5 +238,5 @@ int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw
         return sw_err_nomem(err, "job.name", strlen(sw_recipe_path(r)));
 
     *out = job;
-    return sw_recipe_verdict(r, err);
+    return sw_recipe_status(r, err);
 }

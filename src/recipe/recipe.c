@@ -62,7 +62,7 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
         goto nomem;
-    return sw_diags_verdict(&r->diags, err);
+    return sw_diags_status(&r->diags, err);
 
 nomem:
     return sw_err_nomem(err, path, bytes);
@@ -248,9 +248,9 @@ const struct sw_diags *sw_recipe_diags(const struct sw_recipe *r)
     return &r->diags;
 }
 
-int sw_recipe_verdict(const struct sw_recipe *r, struct sw_err *err)
+int sw_recipe_status(const struct sw_recipe *r, struct sw_err *err)
 {
-    return sw_diags_verdict(&r->diags, err);
+    return sw_diags_status(&r->diags, err);
 }
 
 /* ---- What a run stores ---- */

@@ -134,7 +134,7 @@ void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char 
                          int count, const char *label);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
 /* SW_OK, or SW_ERR_INVALID with the first message if the recipe has errors. */
-int sw_recipe_verdict(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
+int sw_recipe_status(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 
 /* What a run stores so that the same recipe can be loaded again: the path for messages, the text
  * (with the text of included files embedded after their include lines, which is a valid recipe

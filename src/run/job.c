@@ -284,7 +284,7 @@ static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct 
     sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such metric");
     sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 /* Chooses the evaluation metric by which checkpoints are compared. */

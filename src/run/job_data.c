@@ -86,7 +86,7 @@ out:
         return rc;
 
     sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 int sw_job_open_data(struct sw_job *job, struct sw_err *err)
@@ -94,7 +94,7 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
     const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
     if (!train) {
         sw_recipe_error(job->recipe, NULL, NULL, "the [data train] section is missing");
-        return sw_recipe_verdict(job->recipe, err);
+        return sw_recipe_status(job->recipe, err);
     }
 
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);

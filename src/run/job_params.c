@@ -141,7 +141,7 @@ static int check_topology(struct sw_job *job, struct sw_err *err)
         sw_cluster_neighbours(s->common, job->topology->server_groups, neighbours, &why) != SW_OK)
         sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int make_table(struct sw_job *job, struct sw_server_group *copy, struct sw_err *err)

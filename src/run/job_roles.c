@@ -199,7 +199,7 @@ static int choose_shape(struct setup *s, struct sw_err *err)
     int rc = make_shape(s, err);
     if (rc == SW_OK)
         rc = sw_microbatches_check(s->job, s->section, err);
-    return rc == SW_ERR_INVALID ? sw_recipe_verdict(s->job->recipe, err) : rc;
+    return rc == SW_ERR_INVALID ? sw_recipe_status(s->job->recipe, err) : rc;
 }
 
 /* Reads [cluster]; one worker per GPU, unless it sets their number. */
@@ -451,7 +451,7 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);
-        return sw_recipe_verdict(job->recipe, err);
+        return sw_recipe_status(job->recipe, err);
     }
 
     if (rc != SW_OK)

@@ -135,5 +135,5 @@ int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster, 
     if (job->speed.rebalances)
         check_rebalance(job, cluster);
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }

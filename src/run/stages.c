@@ -163,7 +163,7 @@ int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw
                     "number; use at most %lld steps",
                     (long long)job->span.horizon, (long long)each, (long long)from,
                     (long long)(most > 0 ? most : 0));
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 /* ---- ends ---- */

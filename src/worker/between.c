@@ -30,7 +30,7 @@ static bool due(int64_t every, int64_t step)
 }
 
 /* worker: any worker of the job; only shared data is read. */
-static struct sw_decision decide(void *worker, int64_t t)
+static struct sw_group_decision decide(void *worker, int64_t t)
 {
     const struct sw_worker *w = worker;
     const struct sw_worker_shared *job = &w->shared;
@@ -42,7 +42,8 @@ static struct sw_decision decide(void *worker, int64_t t)
 
     __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
 
-    struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span->steps};
+    struct sw_group_decision d = {.stop = (asked & SW_JOB_STOP) != 0,
+                                  .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     d.evaluate = job->data->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
@@ -193,7 +194,7 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
 
 /* Every worker evaluates its rows; the leader records the result. All leave the pass early when the
  * job is to stop, except for the last evaluation of a stage, which would never be repeated. */
-static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int evaluate(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     bool left = false;
 
@@ -264,7 +265,7 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
 }
 
 /* Pauses; a stop request ends the pause as it would have ended the step. */
-static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int pause_here(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     int rc = sw_worker_meet(w, "the others' pause", err);
     if (rc != SW_OK)
@@ -287,7 +288,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 }
 
 /* The evaluation and its consequences: the end by stop_at, rebalancing rows. */
-static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int evaluate_and_judge(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     bool reached = false;
 
@@ -308,7 +309,7 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct
 
 /* By the leader: writes the checkpoint that was decided on, or that of the best evaluation so far.
  */
-static int save(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
+static int save(struct sw_worker *w, const struct sw_group_decision *d, struct sw_err *err)
 {
     const struct sw_worker_hooks *hooks = w->shared.hooks;
 
@@ -324,7 +325,8 @@ static int save(struct sw_worker *w, const struct sw_decision *d, struct sw_err 
 }
 
 /* Synchronizes the workers; before an end without evaluation they meet once more. */
-static int synchronize_for(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
+static int synchronize_for(struct sw_worker *w, const struct sw_group_decision *d,
+                           struct sw_err *err)
 {
     int rc = synchronize(w, err);
     if (rc != SW_OK || d->evaluate || !(d->last || d->stop))
@@ -334,7 +336,7 @@ static int synchronize_for(struct sw_worker *w, const struct sw_decision *d, str
 
 /* All updates of the step are applied first: a worker that runs a server may not leave before that
  * server's last message. */
-static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     int rc = synchronize_for(w, d, err);
 
@@ -371,7 +373,7 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
             return rc;
     }
 
-    struct sw_decision d = sw_group_decide(all, w->step, decide, w);
+    struct sw_group_decision d = sw_group_decide(all, w->step, decide, w);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
 

@@ -341,8 +341,9 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     return SW_OK;
 }
 
-struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
-                                   struct sw_decision (*decide)(void *user, int64_t t), void *user)
+struct sw_group_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                         struct sw_group_decision (*decide)(void *user, int64_t t),
+                                         void *user)
 {
     struct sw_group_slot *s = slot_of(g, t);
 
@@ -353,7 +354,7 @@ struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
         s->decided = t;
     }
 
-    struct sw_decision d = s->decision;
+    struct sw_group_decision d = s->decision;
     sw_mutex_unlock(&s->lock);
     return d;
 }

@@ -20,7 +20,7 @@ struct sw_transfer;
 enum { SW_GROUP_MOST_LAG = 100, SW_GROUP_RING = SW_GROUP_MOST_LAG + 4 };
 
 /* The decision about what happens after a step. */
-struct sw_decision {
+struct sw_group_decision {
     bool evaluate, checkpoint, stop, pause, last;
     bool join;     /* the warm-up is over: sleeping workers begin */
     bool rollback; /* back to the newest checkpoint */
@@ -30,7 +30,7 @@ struct sw_group_slot {
     int done;               /* atomic: workers that have deposited */
     struct sw_result *sums; /* [leaves][pair_room], each row written by its worker */
     struct sw_mutex lock;   /* guards decision and decided */
-    struct sw_decision decision;
+    struct sw_group_decision decision;
     int64_t decided; /* the step it is for */
 };
 
@@ -121,5 +121,6 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count) SW_M
 
 /* The decision after step t: the first worker that asks calls `decide`, and all get the same
  * result. */
-struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
-                                   struct sw_decision (*decide)(void *user, int64_t t), void *user);
+struct sw_group_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                         struct sw_group_decision (*decide)(void *user, int64_t t),
+                                         void *user);

@@ -30,7 +30,7 @@
 enum { MAX_SKIPS = 100, MAX_ROLLBACKS = 3 };
 
 /* "the gradient of conv1.weight", "the loss". */
-static void name_cause(const struct sw_table *t, const struct sw_table_decision *d, int torn,
+static void name_cause(const struct sw_table *t, const struct sw_table_control *d, int torn,
                        char *out, size_t bytes)
 {
     if (!d->dropped)
@@ -149,7 +149,7 @@ int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
 }
 
 /* Nothing needs to be done after a good update, or one that the loss scale dropped. */
-static bool was_good(const struct sw_table_decision *d, int torn)
+static bool was_good(const struct sw_table_control *d, int torn)
 {
     return (!d->dropped || d->overflow) && torn < 0;
 }
@@ -169,7 +169,7 @@ static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *
 int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 {
     const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
-    struct sw_table_decision d;
+    struct sw_table_control d;
     char cause[128];
 
     if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
@@ -178,12 +178,12 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
     int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    if (!sw_table_decision(w->table, sw_table_update_group(w->table, w->rank->table_rank),
-                           (uint64_t)w->step, &d))
+    if (!sw_table_control(w->table, sw_table_update_group(w->table, w->rank->table_rank),
+                          (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %lld has no result of update control",
                           (long long)w->step);
 
-    int torn = sw_table_torn(w->table);
+    int torn = sw_table_nonfinite_param(w->table);
     if (was_good(&d, torn)) {
         w->failures.skips = 0;
         return SW_OK;

@@ -165,7 +165,7 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     }
 }
 
-static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
 {
     sw_events_report_at(
         w->shared.events, t, SW_LOG_INFO, w->unit,
@@ -175,7 +175,7 @@ static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_
 }
 
 /* Records the means over the update groups: of all, and of those whose updates were made. */
-static void record_control(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+static void record_control(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
 {
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
@@ -201,14 +201,14 @@ static void record_control(struct sw_worker *w, int64_t t, const struct sw_table
 /* A norm is known after all servers have summed, so some time after its step. */
 void sw_record_norms(struct sw_worker *w)
 {
-    struct sw_table_decision d;
+    struct sw_table_control d;
     int group = sw_table_update_group(w->table, w->rank->table_rank);
 
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
 
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
-        if (!sw_table_decision(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
+        if (!sw_table_control(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
             return;
         record_control(w, w->record.curves.norms_step + 1, &d);
     }

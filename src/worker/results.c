@@ -119,7 +119,7 @@ int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct s
     if (!s->sums || !s->totals)
         return sw_err_nomem(err, "losses and metrics", room * sizeof *s->sums);
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }
 
 void sw_series_fini(struct sw_series *s)

@@ -178,10 +178,10 @@ static int queue_passes(void *submission, struct sw_err *err)
     }
 
     bool last = s->segment->to == 2 * layers;
-    if (rc != SW_OK || !last || !sw_exchange_queues_decision(w->exchange))
+    if (rc != SW_OK || !last || !sw_exchange_queues_update_control(w->exchange))
         return rc;
 
-    return sw_exchange_queue_decision(w->exchange, err);
+    return sw_exchange_queue_update_control(w->exchange, err);
 }
 
 /* Records the passes of a segment that was launched as a graph. */

@@ -119,7 +119,7 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
 
     if (texts->count > SW_STOPS) {
         sw_recipe_error(recipe, section, "stop_at", "at most %d conditions", SW_STOPS);
-        return sw_recipe_verdict(recipe, err);
+        return sw_recipe_status(recipe, err);
     }
 
     for (int i = 0; i < texts->count; i++) {
@@ -138,7 +138,7 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
         }
     }
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }
 
 /* ---- checking ---- */

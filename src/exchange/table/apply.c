@@ -53,7 +53,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
 /* In two phases (d) the first gradient array already has the sum. */
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
                                        int group, uint64_t version,
-                                       const struct sw_table_decision *d,
+                                       const struct sw_table_control *d,
                                        const float *in[SW_TREE_LEAVES])
 {
     const struct sw_param *p = &t->params[s->param];
@@ -85,7 +85,7 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
 }
 
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
-                          const struct sw_table_decision *d, struct sw_err *err)
+                          const struct sw_table_control *d, struct sw_err *err)
 {
     const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
@@ -106,7 +106,7 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     return SW_OK;
 }
 
-int sw_table_torn(const struct sw_table *t)
+int sw_table_nonfinite_param(const struct sw_table *t)
 {
     return __atomic_load_n(&t->nonfinite_param, __ATOMIC_RELAXED);
 }

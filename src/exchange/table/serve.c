@@ -57,10 +57,10 @@ static int send_decision(struct sw_table *t, int group, uint64_t version, struct
     return ending(rc, err);
 }
 
-int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
+int sw_table_report_loss(struct sw_table *t, int worker, bool fine, struct sw_err *err)
 {
     int group = sw_table_update_group(t, worker);
-    struct sw_table_decision d;
+    struct sw_table_control d;
 
     if (!t->phases || t->args.bad == SW_BAD_STOPS)
         return SW_OK;
@@ -180,7 +180,7 @@ static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int gr
 
 /* Advances a complete slice to its next version, with the update or without. */
 static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int group,
-                       uint64_t version, const struct sw_table_decision *d, struct sw_err *err)
+                       uint64_t version, const struct sw_table_control *d, struct sw_err *err)
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
@@ -259,7 +259,7 @@ static void answer_all(struct sw_table *t, const struct sw_server_state *s, int 
 
 /* Applies an update group's update to all slices of a parameter that the server owns. */
 static int apply(struct sw_table *t, int server, int param, int group,
-                 const struct sw_table_decision *d, struct sw_err *err)
+                 const struct sw_table_control *d, struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
     struct sw_turn *turn = turn_of(t, s, param, group);
@@ -287,7 +287,7 @@ static int apply(struct sw_table *t, int server, int param, int group,
 static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int group,
                   struct sw_err *err)
 {
-    struct sw_table_decision d;
+    struct sw_table_control d;
 
     for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         int rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
@@ -392,9 +392,9 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
                           struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
-    struct sw_table_decision d;
+    struct sw_table_control d;
     int group = m->param;
-    if (!sw_table_decision(t, group, m->version, &d))
+    if (!sw_table_control(t, group, m->version, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %llu has no result of update control",
                           (unsigned long long)m->version);
 

@@ -131,15 +131,15 @@ extern const struct sw_table_rule sw_table_async;
 extern const struct sw_table_rule sw_table_hogwild;
 
 /* What happens to a gradient, or a value after its update, that is not finite. Dropping an update
- * takes two phases, and verdicts of all workers (sw_table_verdict). */
+ * takes two phases, and verdicts of all workers (sw_table_report_loss). */
 enum sw_table_bad {
     SW_BAD_STOPS, /* both are errors */
     SW_BAD_DROPS, /* a gradient drops the update of all parameters; a value is an error */
-    SW_BAD_TELLS, /* a gradient drops the update; sw_table_torn reports a value */
+    SW_BAD_TELLS, /* a gradient drops the update; sw_table_nonfinite_param reports a value */
 };
 
 /* The result of update control for an update group's update of all parameters. */
-struct sw_table_decision {
+struct sw_table_control {
     uint64_t version;
     double grad_norm;  /* of all its gradients together, clipped by value but not by norm */
     float scale;       /* factor of all gradients, from clipping by norm and the loss scale */
@@ -332,18 +332,18 @@ int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Does update control run before updates are applied? And does it run on the workers' devices? */
 bool sw_table_has_phases(const struct sw_table *t);
-bool sw_table_is_decided_on_device(const struct sw_table *t);
+bool sw_table_is_controlled_on_device(const struct sw_table *t);
 /* With update control on devices: stores its result for update `version`. Called by any or all of
  * the workers, one after the other; the first call counts, and the others have the same result. All
  * getters of results return it afterwards. Errors: SW_ERR_DIVERGED where a non-finite gradient ends
  * the run. */
-int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
-                    struct sw_err *err) SW_MUST_CHECK;
+int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *decided,
+                    uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Fills *out with the result of update control for the update group's update `version`; false if it
  * is not decided yet, or not one of the last few. A worker that has seen a parameter at that
  * version also sees the result. */
-bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
-                       struct sw_table_decision *out);
+bool sw_table_control(const struct sw_table *t, int group, uint64_t version,
+                      struct sw_table_control *out);
 /* Are gradients multiplied by a loss scale that update control adjusts? */
 bool sw_table_scales(const struct sw_table *t);
 /* The factor of the update group's gradients of the next update: 1 without scaling. For a worker of
@@ -354,7 +354,7 @@ struct sw_loss_scale sw_table_scale(const struct sw_table *t, int group);
 void sw_table_put_scale(struct sw_table *t, int group, struct sw_loss_scale scale);
 /* A parameter with a value that is not finite, or -1. Covers a version once all parameters have
  * been seen at it. Only with SW_BAD_TELLS. */
-int sw_table_torn(const struct sw_table *t);
+int sw_table_nonfinite_param(const struct sw_table *t);
 
 /* --- worker side --- */
 
@@ -366,7 +366,8 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Where non-finite gradients drop updates, every worker reports once per step whether its loss is
  * finite: update control of its update group waits for it. Errors: those of sw_table_update. */
-int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err) SW_MUST_CHECK;
+int sw_table_report_loss(struct sw_table *t, int worker, bool fine,
+                         struct sw_err *err) SW_MUST_CHECK;
 enum { SW_TABLE_ALL = -1 }; /* in place of an update group */
 
 /* Can the update group read values that contain its update `version` and, where staleness is

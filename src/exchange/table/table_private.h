@@ -49,7 +49,7 @@ struct sw_phases {
     uint64_t version; /* atomic: the next update; all before it are decided */
     struct sw_loss_scale
         scale; /* of the next update; changed by the thread that decides, before version */
-    struct sw_table_decision
+    struct sw_table_control
         ring[SW_DECISIONS]; /* written by the thread that decides, before version */
 };
 struct sw_norms {
@@ -117,7 +117,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
 /* Runs the updater over a slice, for the update group's update `version`. d: the result of update
  * control, or NULL. Errors: SW_ERR_DIVERGED. */
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
-                          const struct sw_table_decision *d, struct sw_err *err) SW_MUST_CHECK;
+                          const struct sw_table_control *d, struct sw_err *err) SW_MUST_CHECK;
 
 /* sync.c, by the table's servers: exchanges deltas if one is due now that all update groups have
  * done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
@@ -135,7 +135,7 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) S
  * result of update control. */
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
                   struct sw_err *err) SW_MUST_CHECK;
-int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decision *d,
+int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_control *d,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* decide.c: allocates room for norms, after the slices are known. */
@@ -149,4 +149,4 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
  * nothing is missing any more, *d is the result of update control, and the caller carries it out.
  */
 bool sw_table_complete(struct sw_table *t, int group, int count,
-                       struct sw_table_decision *d) SW_MUST_CHECK;
+                       struct sw_table_control *d) SW_MUST_CHECK;

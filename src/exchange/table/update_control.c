@@ -21,7 +21,7 @@ bool sw_table_has_phases(const struct sw_table *t)
     return t->two_phases;
 }
 
-bool sw_table_is_decided_on_device(const struct sw_table *t)
+bool sw_table_is_controlled_on_device(const struct sw_table *t)
 {
     return t->two_phases && t->args.updates_on_device;
 }
@@ -151,31 +151,32 @@ static void share_norms(const struct sw_table *t, struct sw_phases *ph, float sc
 }
 
 /* Converts the result to the table's form. */
-static struct sw_table_decision decision_of(const struct sw_phases *ph, uint64_t version,
-                                            const struct sw_decided *d)
+static struct sw_table_control decision_of(const struct sw_phases *ph, uint64_t version,
+                                           const struct sw_update_control_result *d)
 {
     bool bad = d->bad_param >= 0;
 
-    return (struct sw_table_decision){.version = version,
-                                      .grad_norm = d->grad_norm,
-                                      .scale = d->scale,
-                                      .loss_scale = d->loss_scale,
-                                      .dropped = d->dropped,
-                                      .overflow =
-                                          bad && !d->vetoed && sw_loss_scale_can_halve(&ph->scale),
-                                      .bad_param = d->bad_param};
+    return (struct sw_table_control){.version = version,
+                                     .grad_norm = d->grad_norm,
+                                     .scale = d->scale,
+                                     .loss_scale = d->loss_scale,
+                                     .dropped = d->dropped,
+                                     .overflow =
+                                         bad && !d->vetoed && sw_loss_scale_can_halve(&ph->scale),
+                                     .bad_param = d->bad_param};
 }
 
-static struct sw_table_decision make_decision(const struct sw_table *t, struct sw_phases *ph)
+static struct sw_table_control make_decision(const struct sw_table *t, struct sw_phases *ph)
 {
-    struct sw_deciding known = {.loss_scale = sw_loss_scale_factor(&ph->scale),
-                                .vetoes = ph->vetoes};
+    struct sw_update_control_input known = {.loss_scale = sw_loss_scale_factor(&ph->scale),
+                                            .vetoes = ph->vetoes};
 
     for (int p = 0; p < t->param_count; p++)
         ph->sums[p] = sum_of(t, ph->squares, &t->params[p]);
 
-    struct sw_decided all = sw_decide(ph->sums, t->param_count, known, t->args.clip_norm);
-    struct sw_table_decision d = decision_of(ph, ph->version, &all);
+    struct sw_update_control_result all =
+        sw_update_control(ph->sums, t->param_count, known, t->args.clip_norm);
+    struct sw_table_control d = decision_of(ph, ph->version, &all);
     if (ph->value_squares && !d.dropped)
         share_norms(t, ph, d.scale);
 
@@ -184,7 +185,7 @@ static struct sw_table_decision make_decision(const struct sw_table *t, struct s
 
 /* Adjusts the loss scale for the next update, counts drops, and stores the result for all readers.
  */
-static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_table_decision *d)
+static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_table_control *d)
 {
     if (d->overflow)
         sw_loss_scale_halve(&ph->scale);
@@ -195,8 +196,8 @@ static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_tab
     ph->ring[d->version % SW_DECISIONS] = *d;
 }
 
-int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
-                    struct sw_err *err)
+int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *decided,
+                    uint64_t version, struct sw_err *err)
 {
     struct sw_phases *ph = &t->phases[0];
     int rc = SW_OK;
@@ -204,7 +205,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
     sw_mutex_lock(&t->lock);
 
     if (ph->version == version) {
-        struct sw_table_decision d = decision_of(ph, version, decided);
+        struct sw_table_control d = decision_of(ph, version, decided);
         store_result(t, ph, &d);
         __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
     }
@@ -222,7 +223,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
     return rc;
 }
 
-bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table_decision *d)
+bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table_control *d)
 {
     struct sw_phases *ph = &t->phases[group];
     /* Releases the measurements; the thread that brings the count to 0 acquires those of all
@@ -235,15 +236,15 @@ bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table
     store_result(t, ph, d);
     __atomic_store_n(&ph->missing, contributions_needed(t), __ATOMIC_RELAXED);
 
-    /* Releases the result to sw_table_decision, which acquires it. */
+    /* Releases the result to sw_table_control, which acquires it. */
     __atomic_store_n(&ph->version, d->version + 1, __ATOMIC_RELEASE);
     return true;
 }
 
 /* ---- Results ---- */
 
-bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
-                       struct sw_table_decision *out)
+bool sw_table_control(const struct sw_table *t, int group, uint64_t version,
+                      struct sw_table_control *out)
 {
     const struct sw_phases *ph = &t->phases[group];
     if (!t->phases)

@@ -508,7 +508,7 @@ static int keep_until(struct graph *g, const char *until, struct sw_err *err)
     int rc = kept && place ? SW_OK : sw_err_nomem(err, "the layer graph", (size_t)g->count);
     if (rc == SW_OK) {
         mark(g, last, kept);
-        rc = sw_recipe_verdict(g->recipe, err);
+        rc = sw_recipe_status(g->recipe, err);
     }
 
     if (rc == SW_OK)
@@ -534,12 +534,12 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 
     for (int i = 0; i < g->count && !until; i++)
         link_sources(g, i);
-    rc = sw_recipe_verdict(g->recipe, err);
+    rc = sw_recipe_status(g->recipe, err);
     for (int i = 0; i < g->count && rc == SW_OK; i++)
         check_connections(g, i);
     if (training && !until)
         check_loss(g);
-    rc = sw_recipe_verdict(g->recipe, err);
+    rc = sw_recipe_status(g->recipe, err);
     if (rc != SW_OK)
         return rc;
     placed = sw_calloc((size_t)g->count + 1, sizeof *placed);
@@ -548,7 +548,7 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 
     sort(g, placed);
     sw_free(placed);
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }
 
 int sw_net_read_layers(const struct sw_net_args *args, struct sw_net_graph_layer **layers,

@@ -204,5 +204,5 @@ int sw_net_find_shares(struct sw_net_graph *g, struct sw_err *err)
                 borrow(g, i, k);
     }
 
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }

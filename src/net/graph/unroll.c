@@ -125,7 +125,7 @@ static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int
         if (!sw_net_is_later_step(node))
             sw_recipe_error(u->graph->recipe, node->section, "unroll",
                             "%s has no weight that its steps could share", type->name);
-        return sw_recipe_verdict(u->graph->recipe, u->err);
+        return sw_recipe_status(u->graph->recipe, u->err);
     }
 
     node->owned_conf = sw_calloc(1, type->conf_bytes);
@@ -469,7 +469,7 @@ static int order(struct unrolling *u)
         }
 
         say_cycle(u, place);
-        rc = sw_recipe_verdict(g->recipe, u->err);
+        rc = sw_recipe_status(g->recipe, u->err);
     }
 
     if (rc == SW_OK) {
@@ -509,7 +509,7 @@ static int make(struct unrolling *u, const char *until)
             rc = SW_ERR_NOMEM;
 
     if (rc == SW_OK)
-        rc = sw_recipe_verdict(u->graph->recipe, u->err);
+        rc = sw_recipe_status(u->graph->recipe, u->err);
     return rc == SW_OK ? order(u) : rc;
 }
 

@@ -404,7 +404,7 @@ static int report(const struct sw_net_graph *g, int i, int rc, struct sw_err *er
     else
         sw_recipe_error(g->recipe, node->section, NULL, "%s", err->text);
 
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }
 
 static int setup_nodes(struct setup *u, struct sw_err *err)
@@ -422,7 +422,7 @@ static int setup_nodes(struct setup *u, struct sw_err *err)
     }
 
     sw_net_end_exchange_modes(u->s, &u->others);
-    return rc == SW_OK ? sw_recipe_verdict(u->g->recipe, err) : rc;
+    return rc == SW_OK ? sw_recipe_status(u->g->recipe, err) : rc;
 }
 
 /* ---- Life ---- */

@@ -328,5 +328,5 @@ int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struc
         check_homes(&x, node);
     }
 
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }

@@ -40,7 +40,7 @@ static void assert_same_measures(const char *what, const double *a, const double
 
 static void measure_both(const float *x, int64_t count, float limit, double scale)
 {
-    struct sw_deciding known = {.loss_scale = scale};
+    struct sw_update_control_input known = {.loss_scale = scale};
     int64_t blocks = sw_norm_blocks(count);
     size_t bytes = (size_t)count * sizeof *x, square_bytes = (size_t)blocks * sizeof(double);
     double *here = calloc(1, square_bytes), *back = calloc(1, square_bytes), total[2],
@@ -101,16 +101,17 @@ static void norms_are_bit_identical_to_the_cpu(void **state)
 
 /* ---- Decisions ---- */
 
-static struct sw_decided decide_both(const double *squares, int params, struct sw_deciding known,
-                                     double clip_norm)
+static struct sw_update_control_result decide_both(const double *squares, int params,
+                                                   struct sw_update_control_input known,
+                                                   double clip_norm)
 {
-    struct sw_decided here, back;
-    struct sw_decide_args a = {squares, params, clip_norm, &known, &here};
-    run_on(cpu.stream, &sw_op_decide, &a);
+    struct sw_update_control_result here, back;
+    struct sw_update_control_args a = {squares, params, clip_norm, &known, &here};
+    run_on(cpu.stream, &sw_op_update_control, &a);
     a.squares = twin(squares, (size_t)params * sizeof *squares);
     a.known = twin(&known, sizeof known);
     a.decided = twin(&here, sizeof here);
-    run_on(gpu, &sw_op_decide, &a);
+    run_on(gpu, &sw_op_update_control, &a);
     to_host(gpu, &back, a.decided, sizeof back);
     let_go((void *)a.squares, (size_t)params * sizeof *squares);
     let_go((void *)a.known, sizeof known);
@@ -125,15 +126,16 @@ static struct sw_decided decide_both(const double *squares, int params, struct s
 static void update_control_matches_the_cpu(void **state)
 {
     double squares[] = {2.5, 0, 1e-9, 1.5};
-    struct sw_decided d = decide_both(squares, 4, (struct sw_deciding){1, 0}, 0);
+    struct sw_update_control_result d =
+        decide_both(squares, 4, (struct sw_update_control_input){1, 0}, 0);
     assert_true(d.scale == 1 && d.bad_param == -1 && !d.dropped && fabs(d.grad_norm - 2) < 1e-9);
-    d = decide_both(squares, 4, (struct sw_deciding){4, 0}, 0.125);
+    d = decide_both(squares, 4, (struct sw_update_control_input){4, 0}, 0.125);
     assert_true(fabs(d.grad_norm - 0.5) < 1e-9 && fabsf(d.scale - 0.0625f) < 1e-9f);
-    d = decide_both(squares, 4, (struct sw_deciding){1, 2}, 0);
+    d = decide_both(squares, 4, (struct sw_update_control_input){1, 2}, 0);
     assert_true(d.dropped && d.vetoed && d.bad_param == -1);
     squares[2] = (double)NAN;
     squares[3] = (double)INFINITY;
-    d = decide_both(squares, 4, (struct sw_deciding){8, 0}, 1);
+    d = decide_both(squares, 4, (struct sw_update_control_input){8, 0}, 1);
     assert_true(d.dropped && !d.vetoed && d.bad_param == 2);
 }
 
@@ -170,7 +172,7 @@ static struct arrays update_on(struct sw_stream *s, struct sw_update_op_args a,
     return with;
 }
 
-static void update_both(struct sw_decided decided, bool changes)
+static void update_both(struct sw_update_control_result decided, bool changes)
 {
     struct rng r = rng_of(5);
     double squares[2] = {4, 9};
@@ -215,10 +217,14 @@ static void update_both(struct sw_decided decided, bool changes)
 
 static void updates_use_the_result_of_update_control(void **state)
 {
-    update_both((struct sw_decided){.loss_scale = 1, .scale = 0.5f, .bad_param = -1}, true);
-    update_both((struct sw_decided){.loss_scale = 2, .scale = 0.25f, .bad_param = -1}, true);
-    update_both((struct sw_decided){.loss_scale = 1, .scale = 1, .bad_param = 0, .dropped = 1},
-                false);
+    update_both((struct sw_update_control_result){.loss_scale = 1, .scale = 0.5f, .bad_param = -1},
+                true);
+    update_both((struct sw_update_control_result){.loss_scale = 2, .scale = 0.25f, .bad_param = -1},
+                true);
+    update_both(
+        (struct sw_update_control_result){
+            .loss_scale = 1, .scale = 1, .bad_param = 0, .dropped = 1},
+        false);
 }
 
 int main(void)

@@ -66,7 +66,7 @@ static void work(void *arg)
             r->wrong_reads += r->rc == SW_OK && wrong_element(r->stand, p, v - 1) >= 0;
         }
         if (r->rc == SW_OK)
-            r->rc = sw_table_verdict(r->stand->table, r->index, true, &err);
+            r->rc = sw_table_report_loss(r->stand->table, r->index, true, &err);
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
             write_entries(r->stand, p, r->index, v, 0, storage_of(r->stand, p));
             r->rc = sw_table_update(r->stand->table, r->index, p, v, &err);

@@ -25,10 +25,10 @@ static void scaled_gradients(struct stand *s, uint64_t v)
     multiply_gradients(s, sw_table_loss_scale(s->table, 0));
 }
 
-static struct sw_table_decision decision_of(const struct stand *s, int group, uint64_t version)
+static struct sw_table_control decision_of(const struct stand *s, int group, uint64_t version)
 {
-    struct sw_table_decision d;
-    assert_true(sw_table_decision(s->table, group, version, &d));
+    struct sw_table_control d;
+    assert_true(sw_table_control(s->table, group, version, &d));
     return d;
 }
 
@@ -93,7 +93,7 @@ static void an_overflow_drops_the_update_and_halves_the_scale(void **state)
                 if (v == 2) /* at the last worker: the others hear of it by the decision */
                     s.table->params[2].gradient[workers - 1][1234] = INFINITY;
                 hand_over(&s, v, true);
-                struct sw_table_decision d = decision_of(&s, 0, v);
+                struct sw_table_control d = decision_of(&s, 0, v);
                 assert_true(d.overflow == (v == 2) && d.dropped == (v == 2));
                 assert_true(d.loss_scale == (v <= 2 ? 16 : 8));
             }
@@ -127,7 +127,7 @@ static void at_scale_1_an_overflow_is_an_error(void **state)
         s.table->params[2].gradient[0][3000] = NAN; /* sums lie in its place */
         if (drops) {
             hand_over(&s, 2, true);
-            struct sw_table_decision d = decision_of(&s, 0, 2);
+            struct sw_table_control d = decision_of(&s, 0, 2);
             assert_true(d.dropped && !d.overflow && d.bad_param == 2);
             assert_true(sw_table_loss_scale(s.table, 0) == 1);
         } else {
@@ -151,7 +151,7 @@ static void a_nonfinite_loss_keeps_the_scale(void **state)
                                           .loss_scale = 64});
     fill_gradients(&s, NAN);
     hand_over(&s, 1, false);
-    struct sw_table_decision d = decision_of(&s, 0, 1);
+    struct sw_table_control d = decision_of(&s, 0, 1);
     assert_true(d.dropped && !d.overflow && sw_table_loss_scale(s.table, 0) == 64);
     stand_free(&s);
 }

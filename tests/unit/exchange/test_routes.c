@@ -257,8 +257,9 @@ static int write_gradient(struct rank *r, int p, int64_t t, struct sw_err *err)
 static int queue_own(struct rank *r, struct sw_err *err)
 {
     int rc = sw_exchange_queue_push(r->x, (struct sw_param_list){r->pushes, r->push_count}, err);
-    return rc == SW_OK && sw_exchange_queues_decision(r->x) ? sw_exchange_queue_decision(r->x, err)
-                                                            : rc;
+    return rc == SW_OK && sw_exchange_queues_update_control(r->x)
+               ? sw_exchange_queue_update_control(r->x, err)
+               : rc;
 }
 
 /* Captured in the third step, and launched from then on. */

@@ -4,8 +4,8 @@
 
 static double norm_of(const struct stand *s, uint64_t version)
 {
-    struct sw_table_decision d;
-    assert_true(sw_table_decision(s->table, 0, version, &d));
+    struct sw_table_control d;
+    assert_true(sw_table_control(s->table, 0, version, &d));
     return d.grad_norm;
 }
 
@@ -51,20 +51,20 @@ static void the_norm_is_that_of_all_gradients(void **state)
 {
     for (int workers = 1; workers <= 3; workers++) {
         struct stand s;
-        struct sw_table_decision d;
+        struct sw_table_control d;
         stand_new(
             &s, &(struct plan_of_table){
                     .workers = workers, .servers = 2, .slice_elements = 1024, .two_phases = true});
         double elements = (double)sw_table_elements(s.table);
-        assert_false(sw_table_decision(s.table, 0, 1, &d));
+        assert_false(sw_table_control(s.table, 0, 1, &d));
         for (uint64_t v = 1; v <= 6; v++) {
             fill_gradients(&s, 0.25f * (float)v);
             hand_over(&s, v, true);
             double want = 0.25 * (double)v * workers * sqrt(elements);
             assert_true(fabs(norm_of(&s, v) - want) < 1e-12 * want);
         }
-        assert_false(sw_table_decision(s.table, 0, 7, &d));
-        assert_false(sw_table_decision(s.table, 0, 1, &d)); /* forgotten */
+        assert_false(sw_table_control(s.table, 0, 7, &d));
+        assert_false(sw_table_control(s.table, 0, 1, &d)); /* forgotten */
         stand_free(&s);
     }
 }
@@ -192,7 +192,7 @@ static void a_nonfinite_gradient_drops_the_whole_update(void **state)
                                  .updater = "adam",
                                  .bad = SW_BAD_DROPS};
     struct stand s, without;
-    struct sw_table_decision d;
+    struct sw_table_control d;
     stand_new(&s, &plan);
     stand_new(&without, &plan);
     for (uint64_t v = 1; v <= 3; v++) {
@@ -200,7 +200,7 @@ static void a_nonfinite_gradient_drops_the_whole_update(void **state)
         if (v == 2)
             s.table->params[2].gradient[1][1234] = NAN;
         hand_over(&s, v, true);
-        assert_true(sw_table_decision(s.table, 0, v, &d));
+        assert_true(sw_table_control(s.table, 0, v, &d));
         assert_true(d.dropped == (v == 2));
         assert_int_equal(d.bad_param, v == 2 ? 2 : -1);
     }
@@ -217,7 +217,7 @@ static void a_nonfinite_gradient_drops_the_whole_update(void **state)
 static void a_nonfinite_loss_drops_the_whole_update(void **state)
 {
     struct stand s;
-    struct sw_table_decision d;
+    struct sw_table_control d;
     stand_new(&s, &(struct plan_of_table){.workers = 3,
                                           .servers = 1,
                                           .slice_elements = 1024,
@@ -225,12 +225,12 @@ static void a_nonfinite_loss_drops_the_whole_update(void **state)
                                           .bad = SW_BAD_DROPS});
     fill_gradients(&s, 1);
     hand_over(&s, 1, false);
-    assert_true(sw_table_decision(s.table, 0, 1, &d) && d.dropped);
+    assert_true(sw_table_control(s.table, 0, 1, &d) && d.dropped);
     assert_int_equal(d.bad_param, -1);
     for (int64_t e = 0; e < storage_of(&s, 2); e++)
         assert_true(sw_table_param(s.table, 2)->value[e] == 0);
     hand_over(&s, 2, true);
-    assert_true(sw_table_decision(s.table, 0, 2, &d) && !d.dropped);
+    assert_true(sw_table_control(s.table, 0, 2, &d) && !d.dropped);
     assert_true(sw_table_param(s.table, 4)->value[0] < 0);
     stand_free(&s);
 }
@@ -238,7 +238,7 @@ static void a_nonfinite_loss_drops_the_whole_update(void **state)
 static void infinities_are_found_before_clipping(void **state)
 {
     struct stand s;
-    struct sw_table_decision d;
+    struct sw_table_control d;
     stand_new(&s, &(struct plan_of_table){.workers = 1,
                                           .servers = 1,
                                           .slice_elements = 1024,
@@ -247,7 +247,7 @@ static void infinities_are_found_before_clipping(void **state)
     fill_gradients(&s, 0.5f);
     s.table->params[0].gradient[0][0] = -INFINITY;
     hand_over(&s, 1, true);
-    assert_true(sw_table_decision(s.table, 0, 1, &d) && d.dropped && d.bad_param == 0);
+    assert_true(sw_table_control(s.table, 0, 1, &d) && d.dropped && d.bad_param == 0);
     stand_free(&s);
 }
 
@@ -286,7 +286,7 @@ static void overflowing_values_are_an_error_or_reported(void **state)
     overflow(&s);
     for (int p = 0; p < TABLE_PARAMS; p++)
         ASSERT_OK(deliver(&s, 0, p, 1, &err));
-    ASSERT_OK(sw_table_verdict(s.table, 0, true, &err));
+    ASSERT_OK(sw_table_report_loss(s.table, 0, true, &err));
     assert_int_equal(pump(&s, &err), SW_ERR_DIVERGED);
     assert_non_null(strstr(err.text, "fc.bias"));
     stand_free(&s);
@@ -294,11 +294,11 @@ static void overflowing_values_are_an_error_or_reported(void **state)
     plan.bad = SW_BAD_TELLS;
     stand_new(&s, &plan);
     overflow(&s);
-    assert_int_equal(sw_table_torn(s.table), -1);
+    assert_int_equal(sw_table_nonfinite_param(s.table), -1);
     hand_over(&s, 1, true);
-    assert_int_equal(sw_table_torn(s.table), 3);
+    assert_int_equal(sw_table_nonfinite_param(s.table), 3);
     sw_table_put_version(s.table, 1, 1, 1);
-    assert_int_equal(sw_table_torn(s.table), -1);
+    assert_int_equal(sw_table_nonfinite_param(s.table), -1);
     assert_int_equal(sw_table_dropped(s.table), 1);
     stand_free(&s);
 }
@@ -326,11 +326,11 @@ static void apply_messages_without_a_result_are_refused(void **state)
 static int settle(struct stand *s, uint64_t version, int bad_param, struct sw_err *err)
 {
     double scale = sw_table_loss_scale(s->table, 0);
-    struct sw_decided d = {.grad_norm = (double)version,
-                           .loss_scale = scale,
-                           .scale = (float)(1 / scale),
-                           .bad_param = bad_param,
-                           .dropped = bad_param >= 0};
+    struct sw_update_control_result d = {.grad_norm = (double)version,
+                                         .loss_scale = scale,
+                                         .scale = (float)(1 / scale),
+                                         .bad_param = bad_param,
+                                         .dropped = bad_param >= 0};
     return sw_table_settle(s->table, &d, version, err);
 }
 
@@ -339,26 +339,26 @@ static void the_first_device_result_counts(void **state)
 {
     struct stand s;
     struct sw_err err;
-    struct sw_table_decision d;
+    struct sw_table_control d;
     stand_new(&s, &(struct plan_of_table){.workers = 2,
                                           .servers = 1,
                                           .slice_elements = 1024,
                                           .loss_scale = 2,
                                           .loss_scale_every = 2,
                                           .updates_on_device = true});
-    assert_true(sw_table_has_phases(s.table) && sw_table_is_decided_on_device(s.table));
+    assert_true(sw_table_has_phases(s.table) && sw_table_is_controlled_on_device(s.table));
     for (uint64_t v = 1; v <= 2; v++)
         for (int worker = 0; worker < 2; worker++) {
             ASSERT_OK(settle(&s, v, -1, &err));
-            assert_true(sw_table_decision(s.table, 0, v, &d) &&
-                        !sw_table_decision(s.table, 0, v + 1, &d));
+            assert_true(sw_table_control(s.table, 0, v, &d) &&
+                        !sw_table_control(s.table, 0, v + 1, &d));
             assert_true(d.grad_norm == (double)v && !d.dropped);
         }
     assert_true(sw_table_loss_scale(s.table, 0) == 4);
     for (uint64_t v = 3; v <= 4; v++)
         for (int worker = 0; worker < 2; worker++) {
             ASSERT_OK(settle(&s, v, 1, &err));
-            assert_true(sw_table_decision(s.table, 0, v, &d) && d.overflow && d.bad_param == 1);
+            assert_true(sw_table_control(s.table, 0, v, &d) && d.overflow && d.bad_param == 1);
             assert_int_equal(sw_table_dropped(s.table), v - 2);
         }
     assert_true(sw_table_loss_scale(s.table, 0) == 1);

@@ -295,7 +295,7 @@ static void diags_are_sorted_by_position(void **state)
         {.origin = "x.ini", .line = 2, .column = 7},
         {.origin = "x.ini", .line = 2, .column = 3},
     };
-    assert_int_equal(sw_diags_verdict(&d, &err), SW_OK);
+    assert_int_equal(sw_diags_status(&d, &err), SW_OK);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(sw_diags_add(&d, at[i], "m%d", i), SW_ERR_INVALID);
         sw_diags_hint(&d, "h%d", i);
@@ -308,7 +308,7 @@ static void diags_are_sorted_by_position(void **state)
                                            "x.ini: m0\n    hint: h0\n"
                                            "--set a: m3\n    hint: h3\n"
                                            "--set b: m1\n    hint: h1\n");
-    assert_int_equal(sw_diags_verdict(&d, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_diags_status(&d, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "x.ini:2:3: m5 (and 5 more)");
     sw_buf_fini(&out);
     sw_diags_fini(&d);

@@ -155,7 +155,7 @@ static void recipe_accepts_errors_of_later_checks(void **state)
     struct sw_recipe *r = load("[job]\nbatch = 1\nsteps = 1\n"
                                "[layer a]\ntype = input\n"
                                "[layer b]\ntype = dropout\nsrc = a, lable\n");
-    assert_int_equal(sw_recipe_verdict(r, &err), SW_OK);
+    assert_int_equal(sw_recipe_status(r, &err), SW_OK);
     const struct sw_section *b = sw_recipe_find(r, "layer", "b");
     static const char *const names[] = {"a", "label"};
     assert_int_equal(sw_recipe_error(r, b, "ratio", "%d is odd", 3), SW_ERR_INVALID);
@@ -165,7 +165,7 @@ static void recipe_accepts_errors_of_later_checks(void **state)
                      SW_ERR_INVALID);
     sw_recipe_hint_near(r, "lable", names, 2, "layers");
     assert_int_equal(b->errors, 3);
-    assert_int_equal(sw_recipe_verdict(r, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_recipe_status(r, &err), SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
     assert_string_equal(sw_buf_text(&out),
                         "x.ini:6:2: layer b: 3 is odd\n"

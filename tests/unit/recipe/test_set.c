@@ -214,7 +214,7 @@ static void set_errors_come_after_those_of_the_file(void **state)
     assert_string_equal(d->items[0].where, "x.ini:7:1");
     assert_string_equal(d->items[1].where, "--set job.batch=x");
     assert_string_equal(d->items[2].where, "--set layer.fc1.outputs=0");
-    assert_int_equal(sw_recipe_verdict(r, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_recipe_status(r, &err), SW_ERR_INVALID);
     sw_recipe_free(r);
 }
 

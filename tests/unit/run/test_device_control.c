@@ -221,8 +221,8 @@ static void gradients_stay_where_they_are(void **state)
         trial_close(&t);
     }
     /* A wait a step, and those of values that are brought home. */
-    assert_int_equal((bytes[1] - bytes[0]) % sizeof(struct sw_decided), 0);
-    assert_true(bytes[1] - bytes[0] <= (STEPS + 8) * sizeof(struct sw_decided));
+    assert_int_equal((bytes[1] - bytes[0]) % sizeof(struct sw_update_control_result), 0);
+    assert_true(bytes[1] - bytes[0] <= (STEPS + 8) * sizeof(struct sw_update_control_result));
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)
