@@ -5,12 +5,12 @@
 
 int sw_partials_of_port(const struct sw_route_query *q)
 {
-    return sw_table_terms(q->table, q->worker);
+    return sw_table_partials(q->table, q->worker);
 }
 
 int sw_copies_of_port(const struct sw_route_query *q)
 {
-    return 1 + sw_table_terms(q->table, q->worker);
+    return 1 + sw_table_partials(q->table, q->worker);
 }
 
 int sw_wait_for_table(const struct sw_port *p, uint64_t version, int timeout_ms)
@@ -54,7 +54,7 @@ static void on_sent(void *user, int rc)
 int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     const struct sw_exchange_args *a = &p->x->args;
-    int partials = sw_table_terms(a->table, a->worker);
+    int partials = sw_table_partials(a->table, a->worker);
 
     int rc = sw_event_record(a->stream, p->made, err);
     if (rc != SW_OK)
@@ -66,7 +66,7 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
     for (int k = 0; k < partials; k++) {
         const struct sw_copy_event e = {
             .direction = SW_COPY_TO_HOST,
-            .dst = sw_table_term(a->table, a->worker, p->param, k).gradient,
+            .dst = sw_table_partial(a->table, a->worker, p->param, k).gradient,
             .src = sw_port_partial(p, k),
             .bytes = p->bytes,
             .priority = p->priority,

@@ -85,8 +85,8 @@ void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange
 {
     const struct sw_port *p = sw_exchange_port(x, param);
 
-    *out = (struct sw_exchange_binding){.value = p->at.value,
-                                        .partials = sw_table_terms(x->args.table, x->args.worker)};
+    *out = (struct sw_exchange_binding){
+        .value = p->at.value, .partials = sw_table_partials(x->args.table, x->args.worker)};
 
     if (p->route->bind)
         p->route->bind(p, out);

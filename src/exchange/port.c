@@ -183,7 +183,7 @@ static void name_port(const struct sw_port *p)
     snprintf(text, sizeof text, "%s (value)", name);
     sw_device_name(dev, p->at.value, p->bytes, text);
     snprintf(text, sizeof text, "%s (gradient)", name);
-    for (int k = 0; k < sw_table_terms(sw_port_table(p), p->x->args.worker); k++)
+    for (int k = 0; k < sw_table_partials(sw_port_table(p), p->x->args.worker); k++)
         sw_device_name(dev, sw_port_partial(p, k), p->bytes, text);
     snprintf(text, sizeof text, "%s (updater state)", name);
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)

@@ -85,7 +85,7 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
         .order = &order};
 
-    sw_table_update_terms(t, param, version, &u);
+    sw_table_update_partials(t, param, version, &u);
     sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
     memset(out, 0, sizeof *out);
     memcpy(out->constants, order.constants, order.formula->constants_bytes);

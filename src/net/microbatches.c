@@ -13,34 +13,35 @@
 #include "kernels/ops/fold.h"
 #include <string.h>
 
-int sw_parts_count(const struct sw_parts *p)
+int sw_microbatches_count(const struct sw_microbatches *p)
 {
     return p->count;
 }
 
-struct sw_net *sw_parts_net(const struct sw_parts *p, int part)
+struct sw_net *sw_microbatches_net(const struct sw_microbatches *p, int part)
 {
     return p->part[part].net;
 }
 
-int64_t sw_parts_row(const struct sw_parts *p, int part)
+int64_t sw_microbatches_row(const struct sw_microbatches *p, int part)
 {
     return p->part[part].row;
 }
 
-int sw_parts_terms(const struct sw_parts *p)
+int sw_microbatches_partials(const struct sw_microbatches *p)
 {
     return p->plan.terms;
 }
 
-size_t sw_parts_arena_bytes(const struct sw_parts *p)
+size_t sw_microbatches_arena_bytes(const struct sw_microbatches *p)
 {
     return p->arena_bytes;
 }
 
 /* ---- Building ---- */
 
-static int make_lanes(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
+static int make_lanes(struct sw_microbatches *p, const struct sw_microbatches_args *a,
+                      struct sw_err *err)
 {
     bool together = a->alone && p->stream->dev->host_memory;
     int rc = SW_OK, lanes = together && a->threads < p->count ? a->threads : p->count;
@@ -67,8 +68,8 @@ static int make_lanes(struct sw_parts *p, const struct sw_parts_args *a, struct 
     return rc;
 }
 
-static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const struct sw_lane *l,
-                    int i, struct sw_err *err)
+static int make_net(struct sw_microbatches *p, const struct sw_microbatches_args *a,
+                    const struct sw_lane *l, int i, struct sw_err *err)
 {
     struct sw_net_args args = *a->net;
     struct sw_net_field fields[SW_LAYER_SRCS];
@@ -92,13 +93,14 @@ static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const str
     args.stream = l->stream;
     args.separate_scratch = p->count > 1;
     if (i > 0 && !args.sharing)
-        args.sharing = sw_parts_first(p);
+        args.sharing = sw_microbatches_first(p);
     sw_stream_attach(l->stream); /* primitives are created for its threads */
 
     return sw_net_new(&args, &p->part[i].net, err);
 }
 
-static int make_nets(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
+static int make_nets(struct sw_microbatches *p, const struct sw_microbatches_args *a,
+                     struct sw_err *err)
 {
     int64_t row = 0;
     int rc = SW_OK;
@@ -115,9 +117,9 @@ static int make_nets(struct sw_parts *p, const struct sw_parts_args *a, struct s
     return rc;
 }
 
-static int make_sums(struct sw_parts *p, struct sw_err *err)
+static int make_sums(struct sw_microbatches *p, struct sw_err *err)
 {
-    size_t sums = (size_t)sw_net_sum_count(sw_parts_first(p)) * (size_t)p->count;
+    size_t sums = (size_t)sw_net_sum_count(sw_microbatches_first(p)) * (size_t)p->count;
     if (sums == 0 || (p->count == 1 && p->stream->dev->host_memory))
         return SW_OK;
 
@@ -125,7 +127,7 @@ static int make_sums(struct sw_parts *p, struct sw_err *err)
     return p->sums ? SW_OK : sw_err_nomem(err, "a layer's sums", sums * sizeof *p->sums);
 }
 
-static int make(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
+static int make(struct sw_microbatches *p, const struct sw_microbatches_args *a, struct sw_err *err)
 {
     p->part = sw_calloc((size_t)p->count, sizeof *p->part);
     if (!p->part)
@@ -138,25 +140,26 @@ static int make(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err
         rc = make_nets(p, a, err);
 
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
-        size_t params = (size_t)sw_net_param_count(sw_parts_first(p)) + 1;
+        size_t params = (size_t)sw_net_param_count(sw_microbatches_first(p)) + 1;
         p->part[i].gradient = sw_calloc(params, sizeof *p->part[i].gradient);
         if (!p->part[i].gradient)
             rc = sw_err_nomem(err, "parts of a batch", params * sizeof(float *));
     }
 
     if (rc == SW_OK)
-        rc = sw_parts_lay_out_gradients(p, err);
+        rc = sw_microbatches_lay_out_gradients(p, err);
     if (rc == SW_OK)
         rc = make_sums(p, err);
     if (rc == SW_OK)
-        sw_parts_lay_out(p);
+        sw_microbatches_lay_out(p);
 
     return rc;
 }
 
-int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out, struct sw_err *err)
+int sw_microbatches_new(const struct sw_microbatches_args *args, struct sw_microbatches **out,
+                        struct sw_err *err)
 {
-    struct sw_parts *p = sw_calloc(1, sizeof *p);
+    struct sw_microbatches *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "parts of a batch", sizeof *p);
 
@@ -167,7 +170,7 @@ int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out, struct
 
     int rc = make(p, args, err);
     if (rc != SW_OK) {
-        sw_parts_free(p);
+        sw_microbatches_free(p);
         return rc;
     }
 
@@ -175,7 +178,7 @@ int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out, struct
     return SW_OK;
 }
 
-void sw_parts_free(struct sw_parts *p)
+void sw_microbatches_free(struct sw_microbatches *p)
 {
     if (!p)
         return;
@@ -198,12 +201,13 @@ void sw_parts_free(struct sw_parts *p)
     sw_free(p);
 }
 
-int sw_parts_set_field(struct sw_parts *p, const char *field, void *data, struct sw_err *err)
+int sw_microbatches_set_field(struct sw_microbatches *p, const char *field, void *data,
+                              struct sw_err *err)
 {
     int rc = SW_OK, input = -1;
 
-    for (int i = 0; i < sw_net_layer_count(sw_parts_first(p)) && input < 0; i++) {
-        const struct sw_layer *l = sw_net_layer(sw_parts_first(p), i);
+    for (int i = 0; i < sw_net_layer_count(sw_microbatches_first(p)) && input < 0; i++) {
+        const struct sw_layer *l = sw_net_layer(sw_microbatches_first(p), i);
         if (l->type->role == SW_ROLE_INPUT && strcmp(sw_layer_input_field(l), field) == 0)
             input = i;
     }
@@ -212,18 +216,19 @@ int sw_parts_set_field(struct sw_parts *p, const char *field, void *data, struct
     for (int i = 0; i < p->count && rc == SW_OK && input >= 0; i++) {
         rc = sw_net_set_field(p->part[i].net, field, at, err);
         at += sw_aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc),
-                         SW_PARTS_ALIGN);
+                         SW_MICROBATCHES_ALIGN);
     }
 
     return rc;
 }
 
-int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step, struct sw_err *err)
+int sw_microbatches_set_step(struct sw_microbatches *p, const struct sw_step *step,
+                             struct sw_err *err)
 {
     int rc = SW_OK;
 
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
-        const struct sw_part_net *part = &p->part[i];
+        const struct sw_microbatch_net *part = &p->part[i];
         struct sw_step own = *step;
         int64_t rows = sw_net_rows(part->net), valid = step->valid_rows - part->row;
 
@@ -235,13 +240,13 @@ int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step, struct sw_
     return rc;
 }
 
-void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user)
+void sw_microbatches_set_sum(struct sw_microbatches *p, sw_microbatches_sum *sum, void *user)
 {
     p->sum = sum;
     p->sum_user = user;
 }
 
-void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user)
+void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void *user), void *user)
 {
     p->beat = beat;
     p->beat_user = user;
@@ -249,20 +254,20 @@ void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user)
 
 /* ---- Reducing gradients ---- */
 
-static float *place_of(const struct sw_parts *p, const struct sw_tree_node *node, int param)
+static float *place_of(const struct sw_microbatches *p, const struct sw_tree_node *node, int param)
 {
     return p->part[node->from - p->plan.first].gradient[param];
 }
 
 /* Reduces adjacent nodes of the tree into the first one's buffer. */
-static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
+static int fold_nodes(const struct sw_microbatches *p, struct sw_stream *s, int param,
                       const struct sw_tree_node *nodes, int count, struct sw_err *err)
 {
     int first = nodes[0].from, leaves = nodes[count - 1].to - first, rc = SW_OK;
     struct sw_fold_args a = {.count = count, .y = place_of(p, &nodes[0], param)};
-    const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
+    const struct sw_net_param *np = sw_net_param(sw_microbatches_first(p), param);
 
-    if (count > SW_FOLD_TERMS) {
+    if (count > SW_FOLD_INPUTS) {
         /* Reduce the two halves of the tree, then the results. */
         int left = 1, n = 0;
 
@@ -282,7 +287,8 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
     if (count < 2)
         return SW_OK;
 
-    a.n = sw_desc_storage(&sw_net_layer(sw_parts_first(p), np->layer)->param[np->index].layout);
+    a.n = sw_desc_storage(
+        &sw_net_layer(sw_microbatches_first(p), np->layer)->param[np->index].layout);
     for (int i = 0; i < count; i++) {
         a.x[i] = place_of(p, &nodes[i], param);
         a.ends[i] = nodes[i].to - first;
@@ -292,22 +298,22 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
 }
 
 /* Does this layer's backward complete the gradient? */
-static bool completes(const struct sw_parts *p, int param)
+static bool completes(const struct sw_microbatches *p, int param)
 {
-    const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
+    const struct sw_net_param *np = sw_net_param(sw_microbatches_first(p), param);
     return !np->frozen && np->root < 0 && p->part[0].gradient[param];
 }
 
 /* Runs the merges of pooled gradients that the plan puts before a microbatch. */
-static int merge_before(const struct sw_parts *p, struct sw_stream *s, int layer, int before,
+static int merge_before(const struct sw_microbatches *p, struct sw_stream *s, int layer, int before,
                         struct sw_err *err)
 {
-    int first, count = sw_net_layer_params(sw_parts_first(p), layer, &first), rc = SW_OK;
+    int first, count = sw_net_layer_params(sw_microbatches_first(p), layer, &first), rc = SW_OK;
 
     for (int m = 0; m < p->plan.merges; m++) {
         const struct sw_tree_merge *merge = &p->plan.merge[m];
         for (int q = first; q < first + count && merge->before == before && rc == SW_OK; q++)
-            if (completes(p, q) && !sw_parts_keeps(sw_parts_first(p), q))
+            if (completes(p, q) && !sw_microbatches_keeps_gradient(sw_microbatches_first(p), q))
                 rc = fold_nodes(p, s, q, &p->plan.node[merge->first], merge->count, err);
     }
 
@@ -315,7 +321,7 @@ static int merge_before(const struct sw_parts *p, struct sw_stream *s, int layer
 }
 
 /* Every microbatch has a separate buffer, so all leaves of a partial sum are reduced at once. */
-static int fold_kept(const struct sw_parts *p, int param, struct sw_err *err)
+static int fold_kept(const struct sw_microbatches *p, int param, struct sw_err *err)
 {
     struct sw_tree_node nodes[SW_TREE_LEAVES];
     int rc = SW_OK;
@@ -333,13 +339,13 @@ static int fold_kept(const struct sw_parts *p, int param, struct sw_err *err)
 }
 
 /* Completes the partial sums after all microbatches have run, with all math threads. */
-static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
+static int finish_terms(struct sw_microbatches *p, int layer, struct sw_err *err)
 {
-    int first, count = sw_net_layer_params(sw_parts_first(p), layer, &first);
+    int first, count = sw_net_layer_params(sw_microbatches_first(p), layer, &first);
     int rc = p->count > 1 ? merge_before(p, p->stream, layer, p->count, err) : SW_OK;
 
     for (int q = first; q < first + count && rc == SW_OK && p->count > 1; q++)
-        if (completes(p, q) && sw_parts_keeps(sw_parts_first(p), q))
+        if (completes(p, q) && sw_microbatches_keeps_gradient(sw_microbatches_first(p), q))
             rc = fold_kept(p, q, err);
 
     return rc;
@@ -350,7 +356,7 @@ static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
 /* Runs the lane's microbatches one after another. */
 static int run_lane(void *parts, int lane, struct sw_err *err)
 {
-    const struct sw_parts *p = parts;
+    const struct sw_microbatches *p = parts;
     const struct sw_lane *l = &p->lane[lane];
     int rc = SW_OK;
 
@@ -364,13 +370,13 @@ static int run_lane(void *parts, int lane, struct sw_err *err)
     return rc;
 }
 
-static int run_lanes(struct sw_parts *p, struct sw_err *err)
+static int run_lanes(struct sw_microbatches *p, struct sw_err *err)
 {
     return p->alone ? sw_stream_share(p->stream, p->lanes, run_lane, p, err) : run_lane(p, 0, err);
 }
 
 /* Copies the layer's sums of every microbatch to the host or back. */
-static int move_sums(struct sw_parts *p, bool back, struct sw_err *err)
+static int move_sums(struct sw_microbatches *p, bool back, struct sw_err *err)
 {
     int count, rc = SW_OK;
 
@@ -386,14 +392,14 @@ static int move_sums(struct sw_parts *p, bool back, struct sw_err *err)
 }
 
 /* Reduces the layer's sums over the group. */
-static int add_sums(struct sw_parts *p, struct sw_err *err)
+static int add_sums(struct sw_microbatches *p, struct sw_err *err)
 {
     int count;
-    double *own = sw_net_sums(sw_parts_first(p), p->layer, &count);
-    if (!p->sum || !own || sw_net_has_whole_batch(sw_parts_first(p), p->layer))
+    double *own = sw_net_sums(sw_microbatches_first(p), p->layer, &count);
+    if (!p->sum || !own || sw_net_has_whole_batch(sw_microbatches_first(p), p->layer))
         return SW_OK;
 
-    bool in_rows = sw_net_is_in_rows(sw_parts_first(p), p->layer);
+    bool in_rows = sw_net_is_in_rows(sw_microbatches_first(p), p->layer);
     if (!p->sums)
         return p->sum(p->sum_user, own, count, in_rows, err);
 
@@ -405,15 +411,15 @@ static int add_sums(struct sw_parts *p, struct sw_err *err)
     return rc == SW_OK ? move_sums(p, true, err) : rc;
 }
 
-bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward)
+bool sw_microbatches_only_queues(const struct sw_microbatches *p, int layer, bool backward)
 {
-    bool sums = p->sum && sw_net_phases(sw_parts_first(p), layer, backward) > 1;
-    return !p->stream->dev->host_memory && !sums && !sw_net_moves(sw_parts_first(p), layer);
+    bool sums = p->sum && sw_net_phases(sw_microbatches_first(p), layer, backward) > 1;
+    return !p->stream->dev->host_memory && !sums && !sw_net_moves(sw_microbatches_first(p), layer);
 }
 
-static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err *err)
+static int run_layer(struct sw_microbatches *p, int layer, bool backward, struct sw_err *err)
 {
-    int phases = sw_net_phases(sw_parts_first(p), layer, backward), rc = SW_OK;
+    int phases = sw_net_phases(sw_microbatches_first(p), layer, backward), rc = SW_OK;
 
     p->layer = layer;
 
@@ -424,7 +430,8 @@ static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err
         if (p->phase > 0)
             rc = add_sums(p, err);
         if (rc != SW_OK)
-            return sw_err_prefix(err, rc, "layer %s", sw_net_layer(sw_parts_first(p), layer)->name);
+            return sw_err_prefix(err, rc, "layer %s",
+                                 sw_net_layer(sw_microbatches_first(p), layer)->name);
 
         rc = run_lanes(p, err);
     }
@@ -432,25 +439,26 @@ static int run_layer(struct sw_parts *p, int layer, bool backward, struct sw_err
     return rc;
 }
 
-int sw_parts_forward(struct sw_parts *p, int layer, struct sw_err *err)
+int sw_microbatches_forward(struct sw_microbatches *p, int layer, struct sw_err *err)
 {
     return run_layer(p, layer, false, err);
 }
 
-int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err)
+int sw_microbatches_backward(struct sw_microbatches *p, int layer, struct sw_err *err)
 {
     int rc = run_layer(p, layer, true, err);
     return rc == SW_OK ? finish_terms(p, layer, err) : rc;
 }
 
-static void set_turn(struct sw_parts *p, int turn)
+static void set_turn(struct sw_microbatches *p, int turn)
 {
     p->turn = turn;
     for (int i = 0; i < p->count; i++)
         sw_net_set_chain(p->part[i].net, turn);
 }
 
-int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn, struct sw_err *err)
+int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backward, int turn,
+                               struct sw_err *err)
 {
     set_turn(p, turn);
     int rc = run_layer(p, layer, backward, err);
@@ -458,13 +466,13 @@ int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn, struct
     return rc;
 }
 
-void sw_parts_settle(struct sw_parts *p)
+void sw_microbatches_wait(struct sw_microbatches *p)
 {
     for (int i = 0; p && i < p->count; i++)
         sw_net_settle(p->part[i].net);
 }
 
-int sw_parts_fetch(struct sw_parts *p, struct sw_err *err)
+int sw_microbatches_fetch(struct sw_microbatches *p, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < p->count && rc == SW_OK; i++)

@@ -14,80 +14,84 @@
 #include "net/net.h"
 #include "net/tree_plan.h"
 
-struct sw_parts;
+struct sw_microbatches;
 
-struct sw_parts_args {
-    const struct sw_net_args
-        *net; /* of all nets; sw_parts_new sets rows, the fields' rows and separate_scratch, and
-                 with `alone` the stream. A net without `sharing` takes the first one's layouts */
-    const int64_t *rows;      /* [count] */
+struct sw_microbatches_args {
+    const struct sw_net_args *net; /* of all nets; sw_microbatches_new sets rows, the fields' rows
+                                      and separate_scratch, and with `alone` the stream. A net
+                                      without `sharing` takes the first one's layouts */
+    const int64_t *rows;           /* [count] */
     int leaves, first, count; /* the microbatches are leaves [first, first + count) of the batch */
     bool alone;               /* each on one math thread, several at the same time */
     int threads;              /* of the worker's stream */
 };
 
 /* Builds the nets. Errors: those of sw_net_new, SW_ERR_NOMEM. */
-int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out,
-                 struct sw_err *err) SW_MUST_CHECK;
-void sw_parts_free(struct sw_parts *p); /* NULL is accepted */
+int sw_microbatches_new(const struct sw_microbatches_args *args, struct sw_microbatches **out,
+                        struct sw_err *err) SW_MUST_CHECK;
+void sw_microbatches_free(struct sw_microbatches *p); /* NULL is accepted */
 
 /* Number of microbatches. */
-int sw_parts_count(const struct sw_parts *p);
+int sw_microbatches_count(const struct sw_microbatches *p);
 /* The net of a microbatch. All have the same layers and parameters; use 0 for questions about the
  * graph. */
-struct sw_net *sw_parts_net(const struct sw_parts *p, int part);
+struct sw_net *sw_microbatches_net(const struct sw_microbatches *p, int part);
 /* The microbatch's first row among the worker's. */
-int64_t sw_parts_row(const struct sw_parts *p, int part);
+int64_t sw_microbatches_row(const struct sw_microbatches *p, int part);
 /* Number of partial gradient sums that the worker contributes per parameter. */
-int sw_parts_terms(const struct sw_parts *p);
+int sw_microbatches_partials(const struct sw_microbatches *p);
 
-/* As sw_net_fit and sw_net_cost, for all microbatches together. Before sw_parts_bind. */
-int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
-                 struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
-struct sw_net_cost sw_parts_cost(const struct sw_parts *p);
-/* As sw_net_bind_swap, with sw_parts_cost(p).swap_bytes of host memory. */
-void sw_parts_bind_swap(struct sw_parts *p, void *memory);
+/* As sw_net_fit and sw_net_cost, for all microbatches together. Before sw_microbatches_bind. */
+int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
+                        const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                        struct sw_err *err) SW_MUST_CHECK;
+struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p);
+/* As sw_net_bind_swap, with sw_microbatches_cost(p).swap_bytes of host memory. */
+void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory);
 
 /* Memory of all microbatches, as sw_net_arena_bytes and sw_net_bind. */
-size_t sw_parts_arena_bytes(const struct sw_parts *p);
-void sw_parts_bind(struct sw_parts *p, void *arena);
-/* After sw_parts_bind: binds the value and, in training, the arrays of the partial gradient sums;
- * terms is NULL without a gradient. */
-void sw_parts_bind_param(struct sw_parts *p, int param, const float *value, float *const *terms);
+size_t sw_microbatches_arena_bytes(const struct sw_microbatches *p);
+void sw_microbatches_bind(struct sw_microbatches *p, void *arena);
+/* After sw_microbatches_bind: binds the value and, in training, the arrays of the partial gradient
+ * sums; terms is NULL without a gradient. */
+void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const float *value,
+                                float *const *terms);
 
 /* Binds a data field for the next pass: the rows of each microbatch in order, each at a multiple of
- * SW_PARTS_ALIGN bytes. */
-enum { SW_PARTS_ALIGN = 64 };
-int sw_parts_set_field(struct sw_parts *p, const char *field, void *data,
-                       struct sw_err *err) SW_MUST_CHECK;
+ * SW_MICROBATCHES_ALIGN bytes. */
+enum { SW_MICROBATCHES_ALIGN = 64 };
+int sw_microbatches_set_field(struct sw_microbatches *p, const char *field, void *data,
+                              struct sw_err *err) SW_MUST_CHECK;
 /* As sw_net_set_step, with the worker's first row and valid rows. */
-int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step,
-                      struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_set_step(struct sw_microbatches *p, const struct sw_step *step,
+                             struct sw_err *err) SW_MUST_CHECK;
 
 /* Callback: sums values [microbatches][count] in host memory over all leaves of the batch and
  * writes the sum to the first one. in_rows: every worker has its own rows of the layer; otherwise
  * every worker of a group that has a shard of the layer has all rows of the group, and the sum is
  * over groups. */
-typedef int sw_parts_sum(void *user, double *values, int count, bool in_rows, struct sw_err *err);
+typedef int sw_microbatches_sum(void *user, double *values, int count, bool in_rows,
+                                struct sw_err *err);
 /* The callback runs between two phases of a layer that has sums. NULL (the default): there is one
  * microbatch and no other worker. */
-void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user);
+void sw_microbatches_set_sum(struct sw_microbatches *p, sw_microbatches_sum *sum, void *user);
 /* beat is called between any two phases of a layer, which may take long, as a heartbeat. NULL: no
  * heartbeat. */
-void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user);
+void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void *user), void *user);
 
 /* Runs one layer of a pass for all microbatches. After backward the partial gradient sums of the
  * parameters that this layer completes are written. Errors as sw_net_forward. */
-int sw_parts_forward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST_CHECK;
-int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_forward(struct sw_microbatches *p, int layer, struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_backward(struct sw_microbatches *p, int layer,
+                             struct sw_err *err) SW_MUST_CHECK;
 /* The same in turn `turn` of a Gibbs chain, where no gradient is complete yet. */
-int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn,
-                  struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backward, int turn,
+                               struct sw_err *err) SW_MUST_CHECK;
 /* True if a pass of the layer only queues operations on a device, so that the host does not wait.
  */
-bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward);
+bool sw_microbatches_only_queues(const struct sw_microbatches *p, int layer, bool backward);
 /* Waits for all streams of the nets except the worker's. Call before freeing memory that passes
  * use. */
-void sw_parts_settle(struct sw_parts *p); /* NULL is accepted */
+void sw_microbatches_wait(struct sw_microbatches *p); /* NULL is accepted */
 /* As sw_net_fetch, for all. */
-int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_fetch(struct sw_microbatches *p, struct sw_err *err) SW_MUST_CHECK;

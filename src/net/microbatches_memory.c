@@ -7,7 +7,7 @@
 
 enum { ALIGN = 4096 };
 
-bool sw_parts_keeps(const struct sw_net *net, int param)
+bool sw_microbatches_keeps_gradient(const struct sw_net *net, int param)
 {
     const struct sw_net_param *np = sw_net_param(net, param);
     bool kept = sw_net_phases(net, np->layer, true) > 1;
@@ -23,13 +23,13 @@ static size_t gradient_bytes(const struct sw_net *net, int param)
     bool has = !np->frozen && np->root < 0;
 
     return has ? sw_aligned(sw_desc_bytes(&sw_net_layer(net, np->layer)->param[np->index].layout),
-                            SW_PARTS_ALIGN)
+                            SW_MICROBATCHES_ALIGN)
                : 0;
 }
 
-int sw_parts_lay_out_gradients(struct sw_parts *p, struct sw_err *err)
+int sw_microbatches_lay_out_gradients(struct sw_microbatches *p, struct sw_err *err)
 {
-    const struct sw_net *net = sw_parts_first(p);
+    const struct sw_net *net = sw_microbatches_first(p);
     size_t params = (size_t)sw_net_param_count(net) + 1;
 
     p->pooled_at = sw_calloc(params, sizeof *p->pooled_at);
@@ -42,8 +42,8 @@ int sw_parts_lay_out_gradients(struct sw_parts *p, struct sw_err *err)
         size_t pooled = 0;
 
         for (int q = first; q < first + count; q++) {
-            size_t *at = sw_parts_keeps(net, q) ? &p->kept_bytes : &pooled;
-            (sw_parts_keeps(net, q) ? p->kept_at : p->pooled_at)[q] = *at;
+            size_t *at = sw_microbatches_keeps_gradient(net, q) ? &p->kept_bytes : &pooled;
+            (sw_microbatches_keeps_gradient(net, q) ? p->kept_at : p->pooled_at)[q] = *at;
             *at += gradient_bytes(net, q);
         }
 
@@ -53,7 +53,7 @@ int sw_parts_lay_out_gradients(struct sw_parts *p, struct sw_err *err)
     return SW_OK;
 }
 
-void sw_parts_lay_out(struct sw_parts *p)
+void sw_microbatches_lay_out(struct sw_microbatches *p)
 {
     size_t at = 0;
 
@@ -79,7 +79,7 @@ void sw_parts_lay_out(struct sw_parts *p)
 }
 
 /* Bytes of the arenas only. */
-static size_t bytes_of_arenas(const struct sw_parts *p)
+static size_t bytes_of_arenas(const struct sw_microbatches *p)
 {
     size_t bytes = 0;
     for (int i = 0; i < p->count; i++)
@@ -88,8 +88,9 @@ static size_t bytes_of_arenas(const struct sw_parts *p)
 }
 
 /* Microbatches are alike: the arenas divide the remaining budget equally. */
-int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
-                 struct sw_net_fit *fit, struct sw_err *err)
+int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
+                        const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                        struct sw_err *err)
 {
     size_t beside = p->arena_bytes - bytes_of_arenas(p), least = 0;
     size_t share = budget_bytes > beside ? (budget_bytes - beside) / (size_t)p->count : 0;
@@ -114,12 +115,12 @@ int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_ra
         fit->pass = one.pass;
     }
 
-    sw_parts_lay_out(p);
+    sw_microbatches_lay_out(p);
     fit->least_bytes = least ? beside + least * (size_t)p->count : 0;
     return SW_OK;
 }
 
-struct sw_net_cost sw_parts_cost(const struct sw_parts *p)
+struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p)
 {
     struct sw_net_cost sum = {.kept_bytes = p->arena_bytes - bytes_of_arenas(p)};
 
@@ -137,7 +138,7 @@ struct sw_net_cost sw_parts_cost(const struct sw_parts *p)
     return sum;
 }
 
-void sw_parts_bind_swap(struct sw_parts *p, void *memory)
+void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory)
 {
     char *at = memory;
 
@@ -153,32 +154,32 @@ void sw_parts_bind_swap(struct sw_parts *p, void *memory)
 
 /* ---- Pointers ---- */
 
-static char *kept_memory(const struct sw_parts *p, char *arena)
+static char *kept_memory(const struct sw_microbatches *p, char *arena)
 {
     return arena + p->arena_bytes - p->kept_bytes * (size_t)p->count;
 }
 
 /* The buffer of a gradient that is not the first of its partial sum. */
-static float *aside(const struct sw_parts *p, char *arena, const struct sw_lane *l, int part,
+static float *aside(const struct sw_microbatches *p, char *arena, const struct sw_lane *l, int part,
                     int param)
 {
     char *at =
-        sw_parts_keeps(sw_parts_first(p), param)
+        sw_microbatches_keeps_gradient(sw_microbatches_first(p), param)
             ? kept_memory(p, arena) + p->kept_bytes * (size_t)part + p->kept_at[param]
             : arena + l->pool_at + p->slot_bytes * (size_t)p->plan.slot[part] + p->pooled_at[param];
     return (float *)(void *)at;
 }
 
-void sw_parts_bind(struct sw_parts *p, void *memory)
+void sw_microbatches_bind(struct sw_microbatches *p, void *memory)
 {
     char *arena = memory;
-    int params = p->training ? sw_net_param_count(sw_parts_first(p)) : 0;
+    int params = p->training ? sw_net_param_count(sw_microbatches_first(p)) : 0;
 
     for (int j = 0; j < p->lanes; j++) {
         const struct sw_lane *l = &p->lane[j];
 
         for (int i = l->first; i < l->first + l->count; i++) {
-            struct sw_part_net *part = &p->part[i];
+            struct sw_microbatch_net *part = &p->part[i];
 
             sw_net_bind(part->net, arena + part->arena_at, arena + l->scratch_at);
 
@@ -190,12 +191,13 @@ void sw_parts_bind(struct sw_parts *p, void *memory)
     }
 }
 
-void sw_parts_bind_param(struct sw_parts *p, int param, const float *value, float *const *terms)
+void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const float *value,
+                                float *const *terms)
 {
-    const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
+    const struct sw_net_param *np = sw_net_param(sw_microbatches_first(p), param);
 
     for (int i = 0; i < p->count; i++) {
-        struct sw_part_net *part = &p->part[i];
+        struct sw_microbatch_net *part = &p->part[i];
 
         if (p->training && p->plan.slot[i] < 0)
             part->gradient[param] = terms ? terms[p->plan.term[i]] : NULL;

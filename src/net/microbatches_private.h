@@ -5,7 +5,7 @@
 
 #include "net/microbatches.h"
 
-struct sw_part_net {
+struct sw_microbatch_net {
     struct sw_net *net; /* owned */
     int64_t row;
     size_t arena_at;
@@ -18,10 +18,10 @@ struct sw_lane {
     size_t scratch_at, pool_at;
 };
 
-struct sw_parts {
+struct sw_microbatches {
     struct sw_stream *stream; /* borrowed: the worker's */
     bool alone, training;
-    struct sw_part_net *part; /* owned [count] */
+    struct sw_microbatch_net *part; /* owned [count] */
     int count;
     struct sw_lane *lane; /* owned [lanes] */
     int lanes;
@@ -32,7 +32,7 @@ struct sw_parts {
         kept_at; /* owned [parameters]: offsets of gradients that outlive their layer's backward; */
     size_t kept_bytes; /* these have memory for every microbatch */
     size_t arena_bytes;
-    sw_parts_sum *sum;
+    sw_microbatches_sum *sum;
     void *sum_user;
     void (*beat)(void *user);
     void *beat_user;
@@ -42,16 +42,16 @@ struct sw_parts {
     bool backward;
 };
 
-static inline struct sw_net *sw_parts_first(const struct sw_parts *p)
+static inline struct sw_net *sw_microbatches_first(const struct sw_microbatches *p)
 {
     return p->part[0].net;
 }
 
 /* True if another layer uses the parameter too, or other microbatches may run between two phases of
  * its backward. Such a gradient cannot be in the pool. */
-bool sw_parts_keeps(const struct sw_net *net, int param);
+bool sw_microbatches_keeps_gradient(const struct sw_net *net, int param);
 /* Computes the offsets of gradients that are not yet reduced to partial sums. Errors: SW_ERR_NOMEM.
  */
-int sw_parts_lay_out_gradients(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
+int sw_microbatches_lay_out_gradients(struct sw_microbatches *p, struct sw_err *err) SW_MUST_CHECK;
 /* Memory layout: arenas, then the lanes' scratch and pools, then the kept gradients. */
-void sw_parts_lay_out(struct sw_parts *p);
+void sw_microbatches_lay_out(struct sw_microbatches *p);

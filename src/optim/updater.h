@@ -22,13 +22,13 @@ struct sw_update_args {
     float *slot[SW_UPDATER_SLOTS]; /* arrays [count], changed in place; they start as zeros; absent
                                     * ones are NULL */
     const float *gradient;         /* [count] */
-    struct sw_terms sum;  /* if its count is above 1: arrays [count] whose sum is the gradient; the
-                             first one is `gradient` */
-    int64_t count;        /* storage elements */
-    float lr;             /* the scheduled rate times lr_mult */
-    float weight_decay;   /* includes decay_mult */
-    float clip_value;     /* limit of each element of the sum; 0: none */
-    float gradient_scale; /* factor of the clipped sum; 1 if the gradient is final */
+    struct sw_fold_inputs sum; /* if its count is above 1: arrays [count] whose sum is the gradient;
+                            the first one is `gradient` */
+    int64_t count;             /* storage elements */
+    float lr;                  /* the scheduled rate times lr_mult */
+    float weight_decay;        /* includes decay_mult */
+    float clip_value;          /* limit of each element of the sum; 0: none */
+    float gradient_scale;      /* factor of the clipped sum; 1 if the gradient is final */
     double value_norm, gradient_norm; /* of the whole parameter; the gradient clipped and scaled;
                                          only with needs_norms */
     uint64_t step;                    /* number of previous updates, for bias corrections */

@@ -149,8 +149,8 @@ static enum sw_framework framework_of(const struct sw_cluster_conf *c)
                                              : (enum sw_framework)c->framework;
 }
 
-int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *terms,
-                     const char **key, struct sw_err *err)
+int sw_cluster_sync(const struct sw_cluster_conf *c, struct sw_cluster_sync *terms,
+                    const char **key, struct sw_err *err)
 {
     const struct framework *f = &rows[framework_of(c)];
     enum sw_consistency way = (enum sw_consistency)c->consistency;
@@ -183,10 +183,10 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
             "with bsp all groups make every update together, so no group can train alone first: "
             "remove the key, or use framework = downpour without staleness = 0");
 
-    *terms = (struct sw_cluster_terms){.consistency = way,
-                                       .staleness = c->staleness,
-                                       .sync_period = c->sync_period,
-                                       .warmup_steps = c->warmup_steps};
+    *terms = (struct sw_cluster_sync){.consistency = way,
+                                      .staleness = c->staleness,
+                                      .sync_period = c->sync_period,
+                                      .warmup_steps = c->warmup_steps};
     return SW_OK;
 }
 
@@ -205,7 +205,7 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
 
 /* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps stale". */
 static void describe_asynchronous(const struct sw_cluster_shape *s,
-                                  const struct sw_cluster_terms *terms, char *out, size_t bytes)
+                                  const struct sw_cluster_sync *terms, char *out, size_t bytes)
 {
     char bound[48] = "", first[64] = "";
 
@@ -228,11 +228,11 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
 {
     const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
     const char *ignored;
-    struct sw_cluster_terms terms;
+    struct sw_cluster_sync terms;
     struct sw_err err;
     int n = snprintf(out, bytes, "%s", chosen);
 
-    if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
+    if (sw_cluster_sync(c, &terms, &ignored, &err) == SW_OK &&
         terms.consistency != SW_CONSISTENCY_BSP)
         describe_asynchronous(s, &terms, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
@@ -264,11 +264,11 @@ static int default_workers(const struct sw_cluster_conf *c, const struct sw_mach
 
 static bool is_bsp(const struct sw_cluster_conf *c)
 {
-    struct sw_cluster_terms terms;
+    struct sw_cluster_sync terms;
     struct sw_err ignored;
     const char *key;
 
-    return sw_cluster_terms(c, &terms, &key, &ignored) == SW_OK &&
+    return sw_cluster_sync(c, &terms, &key, &ignored) == SW_OK &&
            terms.consistency == SW_CONSISTENCY_BSP;
 }
 

@@ -60,7 +60,7 @@ enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 extern const struct sw_opt sw_cluster_opts[];
 
 /* How worker groups are synchronized. */
-struct sw_cluster_terms {
+struct sw_cluster_sync {
     enum sw_consistency consistency; /* never _AUTO */
     int64_t staleness;               /* -1: no bound */
     int64_t sync_period;             /* steps between exchanges of server groups */
@@ -74,8 +74,8 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
 /* The same for the synchronization of groups; a staleness of 0 is BSP. */
-int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms *terms,
-                     const char **key, struct sw_err *err) SW_MUST_CHECK;
+int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *terms,
+                    const char **key, struct sw_err *err) SW_MUST_CHECK;
 
 const char *sw_copy_mode_name(enum sw_copy_mode mode);
 

@@ -61,7 +61,7 @@ struct sw_topology {
     bool is_async;      /* worker groups do not update together, even if there is only one */
     bool splits_layers; /* synchronous worker groups share a batch, and each splits the net */
     int64_t staleness;  /* steps; -1: no bound */
-    int64_t sync_period, warmup_steps;                /* see struct sw_cluster_terms */
+    int64_t sync_period, warmup_steps;                /* see struct sw_cluster_sync */
     const struct sw_rank *rank;                       /* owned [workers] */
     const struct sw_server_place *server;             /* owned [servers] */
     const struct sw_server_group_place *server_group; /* owned [server_groups] */
@@ -69,7 +69,7 @@ struct sw_topology {
 
 struct sw_topology_args {
     const struct sw_cluster_shape *shape;
-    const struct sw_cluster_terms *terms;
+    const struct sw_cluster_sync *terms;
     int64_t batch[SW_SPLITS];
     int64_t virtual_workers; /* microbatches of a batch that all workers share; 0: one per worker */
     bool splits_layers;      /* some layers are not split by rows */

@@ -52,8 +52,8 @@ static size_t staging_bytes(const struct sw_worker *w)
     size_t bytes = sw_worker_exchange_bytes(w).host + sw_layer_clock_bytes(w);
 
     for (int s = 0; s < SW_SPLITS; s++)
-        for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
-            bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
+        for (int k = 0; w->parts[s] && k < sw_microbatches_count(w->parts[s]); k++)
+            bytes += sw_net_mail_bytes(sw_microbatches_net(w->parts[s], k));
 
     return bytes;
 }

@@ -39,13 +39,13 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
 
 static size_t eval_bytes(const struct sw_worker *w)
 {
-    return w->eval ? sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]) : 0;
+    return w->eval ? sw_microbatches_arena_bytes(w->parts[SW_SPLIT_EVAL]) : 0;
 }
 
 /* Bytes of a worker's arena if every activation stays in memory. */
 static size_t kept_bytes(const struct sw_worker *w)
 {
-    size_t train = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).kept_bytes, eval = eval_bytes(w);
+    size_t train = sw_microbatches_cost(w->parts[SW_SPLIT_TRAIN]).kept_bytes, eval = eval_bytes(w);
     return train > eval ? train : eval;
 }
 
@@ -86,17 +86,17 @@ static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, st
                       struct sw_err *err)
 {
     struct sw_net_rates rates = rates_of(job, w);
-    struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
+    struct sw_microbatches *parts = w->parts[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
 
     w->arena.budget = budget;
-    if (sw_parts_arena_bytes(parts) > budget)
-        rc = sw_parts_fit(parts, budget, &rates, &fit, err);
+    if (sw_microbatches_arena_bytes(parts) > budget)
+        rc = sw_microbatches_fit(parts, budget, &rates, &fit, err);
     if (rc != SW_OK)
         return rc;
 
-    size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
+    size_t eval = eval_bytes(w), train = sw_microbatches_arena_bytes(parts);
     w->arena.bytes = train > eval ? train : eval;
     if (!fit.fits && fit.least_bytes > b->least)
         *b = (struct shortage){fit.least_bytes, fit.layer, fit.pass, false};
@@ -244,7 +244,7 @@ static void sum_costs(struct sw_job *job, struct sw_job_fit *f)
 {
     for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
-        const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
+        const struct sw_net_cost c = sw_microbatches_cost(w->parts[SW_SPLIT_TRAIN]);
 
         f->saved_bytes += kept_bytes(w) - w->arena.bytes;
         f->repeated += c.repeated;
@@ -284,16 +284,16 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
+int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_microbatches *fresh,
                  struct sw_err *err)
 {
     struct sw_net_rates rates = rates_of(job, w);
     struct sw_net_fit fit = {.fits = true};
 
-    if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
+    if (w->arena.budget == 0 || sw_microbatches_arena_bytes(fresh) <= w->arena.budget)
         return SW_OK;
 
-    int rc = sw_parts_fit(fresh, w->arena.budget, &rates, &fit, err);
+    int rc = sw_microbatches_fit(fresh, w->arena.budget, &rates, &fit, err);
     if (rc != SW_OK || fit.fits)
         return rc;
 

@@ -362,7 +362,7 @@ static void drain_streams(struct sw_job *job)
     struct sw_err ignored; /* a failed stream does not use memory any more either */
 
     for (int i = 0; used && i < job->topology->workers; i++) {
-        sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
+        sw_microbatches_wait(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;
     }

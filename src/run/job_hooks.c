@@ -96,7 +96,8 @@ static int rebalance(void *run, struct sw_worker *w, struct sw_err *err)
     return sw_rebalance(run, w, err);
 }
 
-static int fit(void *run, const struct sw_worker *w, struct sw_parts *fresh, struct sw_err *err)
+static int fit(void *run, const struct sw_worker *w, struct sw_microbatches *fresh,
+               struct sw_err *err)
 {
     return sw_job_refit(run, w, fresh, err);
 }

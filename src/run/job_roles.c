@@ -48,7 +48,7 @@ struct setup {
     struct sw_cluster_conf conf;
     const struct sw_section *section;
     struct sw_cluster_shape shape;
-    struct sw_cluster_terms terms;
+    struct sw_cluster_sync terms;
     bool oversubscribe;
 };
 
@@ -169,7 +169,7 @@ static int make_shape(struct setup *s, struct sw_err *err)
                               job->report.framework_reason, sizeof job->report.framework_reason,
                               &key, err);
     if (rc == SW_OK)
-        rc = sw_cluster_terms(&s->conf, &s->terms, &key, err);
+        rc = sw_cluster_sync(&s->conf, &s->terms, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, s->section, key, "%s", err->text);
     if (rc != SW_OK)

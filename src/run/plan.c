@@ -53,15 +53,15 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 /* Adds the other microbatches of the first worker to the row. */
 static void add_microbatches(const struct sw_worker *w, int split, int i, struct sw_job_layer *row)
 {
-    const struct sw_parts *parts = w->parts[split];
-    const struct sw_desc *d = &sw_net_layer(sw_parts_net(parts, 0), i)->dst.desc;
+    const struct sw_microbatches *parts = w->parts[split];
+    const struct sw_desc *d = &sw_net_layer(sw_microbatches_net(parts, 0), i)->dst.desc;
     int64_t dim[SW_MAX_DIMS];
 
     memcpy(dim, d->dim, sizeof dim);
 
-    for (int k = 1; k < sw_parts_count(parts); k++) {
+    for (int k = 1; k < sw_microbatches_count(parts); k++) {
         struct sw_job_layer other = {0};
-        const struct sw_net *net = sw_parts_net(parts, k);
+        const struct sw_net *net = sw_microbatches_net(parts, k);
 
         fill_row(net, i, &other);
         dim[0] += sw_net_layer(net, i)->dst.desc.dim[0];
@@ -98,7 +98,7 @@ static void add_shards(struct sw_job *job, int split, int i, int n)
 
     struct sw_job_share *shares = &job->report.shares[n * job->topology->group_size];
     for (int w = 0; w < job->topology->group_size; w++) {
-        const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
+        const struct sw_net *net = sw_microbatches_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};
 
         fill_row(net, i, &own);
@@ -192,7 +192,7 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
 
     fill_row(net, i, &layer);
     add_microbatches(&job->workers[0], s->split, i, &layer);
-    fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
+    fill_movement(sw_microbatches_net(job->workers[0].parts[s->split], 0), i, &layer);
 
     if (s->split == SW_SPLIT_TRAIN)
         sw_exchange_modes_describe(&job->exchange, job->workers[0].train,
@@ -292,7 +292,7 @@ static double flops_of_step(const struct sw_job *job)
 
     for (int w = 0; w < job->topology->workers; w++)
         for (int i = 0; i < job->workers[w].rank->microbatches; i++)
-            flops += flops_of(sw_parts_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
+            flops += flops_of(sw_microbatches_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
 
     return flops;
 }

@@ -238,7 +238,7 @@ static void *own_buffers(const struct sw_worker *w)
 static void bind(struct sw_worker *w, int split, int part)
 {
     char *memory = own_buffers(w);
-    struct sw_net *net = sw_parts_net(w->parts[split], part);
+    struct sw_net *net = sw_microbatches_net(w->parts[split], part);
 
     for (int i = 0; i < sw_net_buffer_count(net); i++) {
         const struct sw_buffer *s = find(buffers_of(w), sw_net_buffer(net, i)->name);

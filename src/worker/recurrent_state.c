@@ -120,8 +120,8 @@ int sw_recurrent_state_build(struct sw_job_state *state, const struct sw_worker 
 static size_t worker_bytes(const struct sw_worker *w, int split)
 {
     size_t bytes = 0;
-    for (int p = 0; w->parts[split] && p < sw_parts_count(w->parts[split]); p++)
-        bytes += sw_net_recurrent_state_bytes(sw_parts_net(w->parts[split], p));
+    for (int p = 0; w->parts[split] && p < sw_microbatches_count(w->parts[split]); p++)
+        bytes += sw_net_recurrent_state_bytes(sw_microbatches_net(w->parts[split], p));
     return bytes;
 }
 
@@ -160,8 +160,8 @@ int sw_recurrent_state_bind(struct sw_worker *w, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
 
-        for (int p = 0; bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
-            struct sw_net *net = sw_parts_net(w->parts[split], p);
+        for (int p = 0; bytes > 0 && p < sw_microbatches_count(w->parts[split]); p++) {
+            struct sw_net *net = sw_microbatches_net(w->parts[split], p);
             sw_net_bind_recurrent_state(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_recurrent_state_bytes(net);
         }
@@ -213,15 +213,15 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
 
 static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
-    const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
+    const struct sw_microbatches *parts = w->parts[SW_SPLIT_TRAIN];
 
     if (carries_of(w)->count == 0)
         return SW_OK;
 
-    for (int p = 0; p < sw_parts_count(parts); p++) {
-        int rc =
-            move_net(w, sw_parts_net(parts, p),
-                     sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_parts_row(parts, p), fetch, err);
+    for (int p = 0; p < sw_microbatches_count(parts); p++) {
+        int rc = move_net(w, sw_microbatches_net(parts, p),
+                          sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_microbatches_row(parts, p),
+                          fetch, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -203,14 +203,14 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
     *count = s->count;
 }
 
-double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s)
+double sw_results_step_loss(struct sw_microbatches *parts, struct sw_series *s)
 {
-    const struct sw_net *first = sw_parts_net(parts, 0);
+    const struct sw_net *first = sw_microbatches_net(parts, 0);
     double loss = 0;
 
     sw_series_clear(s);
     for (int i = 0; i < s->parts; i++)
-        sw_results_add(sw_parts_net(parts, i), s, i);
+        sw_results_add(sw_microbatches_net(parts, i), s, i);
     sw_results_sum_own(s);
 
     for (int r = 0; r < sw_net_result_count(first); r++)

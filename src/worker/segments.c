@@ -33,7 +33,8 @@ static bool is_alone(const struct sw_worker *w, int pass)
 {
     bool backward = pass >= sw_net_layer_count(w->train);
     return !w->shared.conf->graphs || !sw_device_has_graphs(w->device) ||
-           !sw_parts_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass), backward);
+           !sw_microbatches_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass),
+                                        backward);
 }
 
 /* Does the pass have parameters that need the host: before forward to wait for the value, after
@@ -75,7 +76,7 @@ static bool works(const struct sw_net *net, int pass)
  * for in another, which graphs cannot do, and their addresses change while layers are queued. */
 static bool has_moved_activations(const struct sw_worker *w)
 {
-    const struct sw_net_cost cost = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
+    const struct sw_net_cost cost = sw_microbatches_cost(w->parts[SW_SPLIT_TRAIN]);
     return cost.repeated + cost.swapped > 0;
 }
 

@@ -42,7 +42,7 @@ void sw_results_sum_own(struct sw_series *s);
 double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs);
 /* The weighted sum of all losses of the nets' last forward pass, after they were copied to the
  * host; also fills the pairs in s. */
-double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s);
+double sw_results_step_loss(struct sw_microbatches *parts, struct sw_series *s);
 /* Computes all values from these pairs; *count of them. */
 void sw_results_read(const struct sw_net *net, const struct sw_series *s,
                      const struct sw_result *pairs, struct sw_job_metric *out, int *count);

@@ -38,7 +38,7 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
     int rc = sw_layer_clock_begin(w, i, false, err);
     if (rc != SW_OK)
         goto out;
-    rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    rc = sw_microbatches_forward(w->parts[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
 
@@ -58,7 +58,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     int rc = sw_layer_clock_begin(w, i, true, err);
     if (rc != SW_OK)
         goto out;
-    rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    rc = sw_microbatches_backward(w->parts[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
 
@@ -89,7 +89,7 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 /* Reads and checks the loss of the step, before update control on the host uses it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
+    int rc = sw_microbatches_fetch(w->parts[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
     rc = sw_input_start_next(w, t, err);
@@ -281,7 +281,7 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
                                sw_recurrent_state_starts(w, SW_SPLIT_TRAIN, batch->index, t),
                            .chains_begin = sw_chains_start(w, t),
                            .backward_scale = (float)scale / (float)w->shared.conf->batch};
-    return sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
+    return sw_microbatches_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
 }
 
 static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,

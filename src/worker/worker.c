@@ -69,8 +69,8 @@ static int bind_batch(struct sw_worker *w, const struct sw_batch *batch, struct 
         return sw_input_take(w->batches.input, batch, err);
 
     for (int f = 0; f < source->field_count; f++) {
-        int rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
-                                    batch->field[f], err);
+        int rc = sw_microbatches_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
+                                           batch->field[f], err);
         if (rc != SW_OK)
             return rc;
     }

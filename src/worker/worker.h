@@ -97,12 +97,12 @@ struct sw_worker {
     struct sw_table *table;             /* borrowed: its server group's */
     char unit[32];
     struct sw_thread thread;
-    struct sw_device *device;          /* owned unless it is the host */
-    struct sw_stream *stream;          /* owned */
-    struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: use `stream` */
-    struct sw_exchange *exchange;      /* owned */
-    struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
-    struct sw_segments *segments;      /* owned: of a training step */
+    struct sw_device *device;      /* owned unless it is the host */
+    struct sw_stream *stream;      /* owned */
+    struct sw_stream *host_stream; /* owned; for work on host memory; NULL: use `stream` */
+    struct sw_exchange *exchange;  /* owned */
+    struct sw_microbatches *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
+    struct sw_segments *segments;             /* owned: of a training step */
     struct sw_net *train, *eval; /* borrowed: the first net of each, for everything that does not
                                     depend on the microbatch */
     int *param_of[SW_SPLITS];    /* owned: table index of each parameter of a net */

@@ -42,7 +42,7 @@ static int finish(void *worker, bool loss, struct sw_err *err)
 {
     struct sw_worker *w = worker;
 
-    int rc = loss ? sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
+    int rc = loss ? sw_microbatches_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
     if (rc != SW_OK)
         return rc;
     rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
@@ -156,7 +156,7 @@ static void bind_params(struct sw_worker *w, int split)
         struct sw_exchange_binding b;
         sw_exchange_bind(w->exchange, list.param[p], &b);
         bool contributes = split == SW_SPLIT_TRAIN && b.partial[0];
-        sw_parts_bind_param(w->parts[split], p, b.value, contributes ? b.partial : NULL);
+        sw_microbatches_bind_param(w->parts[split], p, b.value, contributes ? b.partial : NULL);
     }
 }
 
@@ -170,7 +170,7 @@ static void bind_factors(struct sw_worker *w)
 
         struct sw_exchange_binding b;
         sw_exchange_bind(w->exchange, w->param_of[SW_SPLIT_TRAIN][first], &b);
-        sw_net_bind_factors(sw_parts_net(w->parts[SW_SPLIT_TRAIN], 0), i, b.x, b.dy);
+        sw_net_bind_factors(sw_microbatches_net(w->parts[SW_SPLIT_TRAIN], 0), i, b.x, b.dy);
     }
 }
 

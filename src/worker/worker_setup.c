@@ -48,7 +48,7 @@ static int streams_of(const struct sw_job_conf *conf)
 
 /* sharing: a net that determines the layouts of all parameters; NULL: this one does. */
 static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
-                      struct sw_parts **out, struct sw_err *err)
+                      struct sw_microbatches **out, struct sw_err *err)
 {
     const struct sw_job_conf *conf = w->shared.conf;
     struct sw_net_field fields[SW_MAX_FIELDS];
@@ -81,29 +81,30 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
     if (training)
         sw_exchange_modes_args(w->shared.exchange_plan, &net.comm);
 
-    const struct sw_parts_args args = {.net = &net,
-                                       .rows = sw_row_split_microbatches(w->rows, w->rank, split),
-                                       .leaves = w->topology->microbatches,
-                                       .first = w->rank->first_microbatch,
-                                       .count = w->rank->microbatches,
-                                       .alone = conf->repeat_exact,
-                                       .threads = sw_worker_placement(w)->threads};
+    const struct sw_microbatches_args args = {
+        .net = &net,
+        .rows = sw_row_split_microbatches(w->rows, w->rank, split),
+        .leaves = w->topology->microbatches,
+        .first = w->rank->first_microbatch,
+        .count = w->rank->microbatches,
+        .alone = conf->repeat_exact,
+        .threads = sw_worker_placement(w)->threads};
 
-    int rc = sw_parts_new(&args, out, err);
+    int rc = sw_microbatches_new(&args, out, err);
     if (rc != SW_OK)
         return rc;
 
     if (w->topology->microbatches > 1 || w->topology->splits_layers)
-        sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
-    sw_parts_set_beat(*out, heartbeat, w);
+        sw_microbatches_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
+    sw_microbatches_set_heartbeat(*out, heartbeat, w);
 
     return SW_OK;
 }
 
-static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
+static void use_parts(struct sw_worker *w, int split, struct sw_microbatches *parts)
 {
     w->parts[split] = parts;
-    *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_parts_net(parts, 0);
+    *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_microbatches_net(parts, 0);
 }
 
 /* Bytes for both nets of a worker, which never run at the same time. */
@@ -112,15 +113,15 @@ static size_t arena_need(const struct sw_worker *w)
     size_t most = 0;
 
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split] && sw_parts_arena_bytes(w->parts[split]) > most)
-            most = sw_parts_arena_bytes(w->parts[split]);
+        if (w->parts[split] && sw_microbatches_arena_bytes(w->parts[split]) > most)
+            most = sw_microbatches_arena_bytes(w->parts[split]);
 
     return most;
 }
 
 static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
-    struct sw_parts *parts = NULL;
+    struct sw_microbatches *parts = NULL;
     const struct sw_net *first = w->rank->global_rank > 0 ? w->shared.workers[0].train : NULL;
 
     int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
@@ -131,7 +132,7 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
     w->arena.bytes = arena_need(w);
     sw_series_fini(&w->record.series[split]); /* of the previous net */
 
-    return sw_series_init(&w->record.series[split], w->shared.recipe, sw_parts_net(parts, 0),
+    return sw_series_init(&w->record.series[split], w->shared.recipe, sw_microbatches_net(parts, 0),
                           w->rank->microbatches, err);
 }
 
@@ -195,8 +196,8 @@ static void bind_parts(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
         if (w->parts[split] && !(w->shared.one_worker && split == SW_SPLIT_TRAIN)) {
-            sw_parts_bind(w->parts[split], w->arena.memory);
-            sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
+            sw_microbatches_bind(w->parts[split], w->arena.memory);
+            sw_microbatches_bind_offload(w->parts[split], w->arena.offloaded);
         }
 
     sw_worker_bind_params(w);
@@ -211,7 +212,7 @@ static int take_arena(struct sw_worker *w, struct sw_err *err)
 /* Allocates host memory for the activations that are offloaded now. */
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
-    size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
+    size_t bytes = sw_microbatches_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
 
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
@@ -234,7 +235,7 @@ static int make_steps(struct sw_worker *w, struct sw_err *err)
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     if (w->shared.one_worker) /* an evaluation must not need the memory of training */
-        w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
+        w->arena.bytes = sw_microbatches_arena_bytes(w->parts[SW_SPLIT_EVAL]);
 
     int rc = take_arena(w, err);
     if (rc != SW_OK)
@@ -263,7 +264,8 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
 }
 
 /* Makes nets for the worker's current rows; all of them or none. */
-static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], struct sw_err *err)
+static int make_fresh(struct sw_worker *w, struct sw_microbatches *fresh[SW_SPLITS],
+                      struct sw_err *err)
 {
     int rc = SW_OK;
 
@@ -281,7 +283,7 @@ static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], st
 
 out:
     for (int split = SW_SPLITS - 1; split >= 0; split--)
-        sw_parts_free(fresh[split]);
+        sw_microbatches_free(fresh[split]);
     return rc;
 }
 
@@ -303,7 +305,7 @@ static int fit_arena(struct sw_worker *w, struct sw_err *err)
 /* Replaces the nets. The training net is freed last, because the others share its layouts. */
 static int replace_nets(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_parts *fresh[SW_SPLITS] = {NULL};
+    struct sw_microbatches *fresh[SW_SPLITS] = {NULL};
 
     int rc = make_fresh(w, fresh, err);
     if (rc != SW_OK)
@@ -311,7 +313,7 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
 
     for (int split = SW_SPLITS - 1; split >= 0; split--)
         if (fresh[split]) {
-            sw_parts_free(w->parts[split]);
+            sw_microbatches_free(w->parts[split]);
             use_parts(w, split, fresh[split]);
         }
 
@@ -419,13 +421,13 @@ void sw_worker_fini(struct sw_worker *w)
         return;
 
     for (int s = 0; s < SW_SPLITS; s++)
-        sw_parts_settle(w->parts[s]);
+        sw_microbatches_wait(w->parts[s]);
     sw_segments_free(w->segments);
     sw_exchange_free(w->exchange);
     sw_layer_clock_free(w);
     sw_recurrent_state_unbind(w);
-    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
-    sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
+    sw_microbatches_free(w->parts[SW_SPLIT_EVAL]);
+    sw_microbatches_free(w->parts[SW_SPLIT_TRAIN]);
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     sw_buffers_unbind(w);
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);

@@ -6,12 +6,12 @@
 /* Lists the partial sums of every contributor. A parameter with one owner per worker group has one
  * sum for each of them. */
 float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
+                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
 {
     const struct sw_param *p = &t->params[param];
     int first = group * t->update_group_size, base = -1;
 
-    *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
+    *sum = (struct sw_fold_inputs){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
     if (p->factors >= 0) {
         in[sum->count++] = sw_factor_gradient(t, param, group) + from;
         sum->ends = NULL;
@@ -38,8 +38,8 @@ int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, stru
                           : "");
 }
 
-void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
-                           struct sw_update_args *a)
+void sw_table_update_partials(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_update_args *a)
 {
     const struct sw_param *p = &t->params[param];
 
@@ -62,7 +62,7 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         .count = s->count,
     };
 
-    sw_table_update_terms(t, s->param, version, &a);
+    sw_table_update_partials(t, s->param, version, &a);
     a.step = s->version - s->dropped; /* counts the updates of all update groups */
 
     if (d) {

@@ -17,7 +17,7 @@ static int gradients_of(const struct sw_table *t, int param)
     return p->frozen         ? 0
            : p->factors >= 0 ? t->update_groups
            : p->owner < 0    ? t->first_term[t->args.workers]
-                             : t->args.groups * sw_table_terms(t, p->owner);
+                             : t->args.groups * sw_table_partials(t, p->owner);
 }
 
 /* Do update groups read copies of their own? A frozen parameter needs none: it never changes. */

@@ -139,7 +139,7 @@ int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows,
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
         if (t->params[s->param].factors < 0 && sw_table_contributes(t, s->param, worker) &&
             sw_table_reduction(t, s->param) == SW_REDUCTION_SERVERS)
-            elements += s->count * sw_table_terms(t, worker);
+            elements += s->count * sw_table_partials(t, worker);
     }
 
     for (int i = 0; i < t->factor_count; i++)
@@ -167,7 +167,7 @@ static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int gr
 {
     const float *in[SW_TREE_LEAVES];
     float *out = t->params[s->param].sum + s->from;
-    struct sw_terms sum;
+    struct sw_fold_inputs sum;
 
     if (t->params[s->param].factors >= 0) {
         sw_factor_rebuild(t, s, group, out);

@@ -265,14 +265,14 @@ int sw_table_contributors(const struct sw_table *t, int param);
 /* A worker's part of the sum over its update group: its reduction leaves, and the number of its
  * partial sums, which are the nodes of the tree that cover these leaves. */
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count);
-int sw_table_terms(const struct sw_table *t, int worker);
+int sw_table_partials(const struct sw_table *t, int worker);
 /* A partial sum: its leaves [from, to), and the array that it is written to; NULL when the worker
  * contributes no gradient of the parameter. */
-struct sw_table_term {
+struct sw_table_partial {
     int from, to;
     float *gradient;
 };
-struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term);
+struct sw_table_partial sw_table_partial(const struct sw_table *t, int worker, int param, int term);
 int sw_table_factor_count(const struct sw_table *t);
 const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i);
 /* The factors that make a parameter's gradients; NULL: none. */

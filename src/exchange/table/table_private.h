@@ -109,11 +109,11 @@ int sw_table_threshold(const struct sw_table *t, int param);
 /* apply.c: lists in `in` the partial sums of an update group's gradient, from element `from` on.
  * Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
+                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum);
 /* Fills the arguments of update `version` of a parameter except for arrays, where it is updated
  * alone. */
-void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
-                           struct sw_update_args *a);
+void sw_table_update_partials(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_update_args *a);
 /* Runs the updater over a slice, for the update group's update `version`. d: the result of update
  * control, or NULL. Errors: SW_ERR_DIVERGED. */
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,

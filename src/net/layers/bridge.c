@@ -82,7 +82,7 @@ static int find_owner(const struct sw_bridge *st, bool backward)
         return -1;
 
     for (int j = 0; j < st->workers; j++) {
-        struct sw_rect p = sw_bridge_part(st, backward, j),
+        struct sw_rect p = sw_bridge_shard(st, backward, j),
                        r = sw_bridge_piece(st, backward, j, st->worker);
         if (!sw_rect_is_empty(&r) && r.rows == whole->rows && r.columns == whole->columns &&
             r.columns == p.columns && sw_bridge_offset(st, &p, &r) % SW_BRIDGE_LINE == 0)

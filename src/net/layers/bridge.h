@@ -101,7 +101,7 @@ static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool ba
 }
 
 /* Worker j's shard before the exchange. */
-static inline struct sw_rect sw_bridge_part(const struct sw_bridge *st, bool backward, int j)
+static inline struct sw_rect sw_bridge_shard(const struct sw_bridge *st, bool backward, int j)
 {
     const struct sw_net_connection *c = &st->c;
     return sw_spread_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);

@@ -98,7 +98,7 @@ static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint
 static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw_piece *p,
                 const char *part, struct sw_err *err)
 {
-    struct sw_rect place = sw_bridge_part(st, p->backward, p->from),
+    struct sw_rect place = sw_bridge_shard(st, p->backward, p->from),
                    r = sw_bridge_piece(st, p->backward, p->from, p->to);
     size_t width = (size_t)r.columns * st->c.column_bytes;
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
@@ -187,7 +187,7 @@ static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge
                               const struct sw_rect *r, size_t *pitch)
 {
     const struct sw_piece *p = piece_from(st, j);
-    struct sw_rect place = sw_bridge_part(st, p->backward, j);
+    struct sw_rect place = sw_bridge_shard(st, p->backward, j);
     const char *part = j == st->worker ? t->own
                        : st->host      ? sw_transfer_part(st->exchange, st->c.index, j, p->backward)
                                        : NULL;
@@ -311,7 +311,7 @@ int sw_bridge_wait_in_place(struct sw_bridge *st, char *own, void **at, struct s
 {
     int j = st->owner;
     bool backward = piece_from(st, j)->backward;
-    struct sw_rect place = sw_bridge_part(st, backward, j),
+    struct sw_rect place = sw_bridge_shard(st, backward, j),
                    r = sw_bridge_piece(st, backward, j, st->worker);
 
     int rc = j == st->worker ? SW_OK : wait_piece(st, j, err);

@@ -151,7 +151,7 @@ static inline double share_of(const struct crowd *c, int64_t t, int rank, int p,
                                : (double)dy_of(t, r, i);
         return sum;
     }
-    for (int k = 0; k < sw_table_terms(c->stand.table, rank); k++)
+    for (int k = 0; k < sw_table_partials(c->stand.table, rank); k++)
         sum += (double)gradient_at(t, rank, p, k, i);
     return sum;
 }

@@ -23,7 +23,7 @@ static const struct plan_of_world whole = {
 /* Some of the parts as a worker has them, beside a world that has values and the batch. */
 struct share {
     struct world w;
-    struct sw_parts *parts;
+    struct sw_microbatches *parts;
     void *arena;
     float *term[WORLD_PARAMS][MOST_TERMS];
     float *image;
@@ -39,19 +39,20 @@ static int add_up(void *user, double *values, int count, bool in_rows, struct sw
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     assert_true(in_rows);
     s->last_count = count;
-    sw_tree_sum(values, sw_parts_count(s->parts), count, count, values);
+    sw_tree_sum(values, sw_microbatches_count(s->parts), count, count, values);
     return SW_OK;
 }
 
 static size_t padded(size_t bytes)
 {
-    return (bytes + SW_PARTS_ALIGN - 1) / SW_PARTS_ALIGN * SW_PARTS_ALIGN;
+    return (bytes + SW_MICROBATCHES_ALIGN - 1) / SW_MICROBATCHES_ALIGN * SW_MICROBATCHES_ALIGN;
 }
 
-/* The rows of the world's batch, every part at a multiple of SW_PARTS_ALIGN. */
+/* The rows of the world's batch, every part at a multiple of SW_MICROBATCHES_ALIGN. */
 static void *spread_rows(const void *rows, size_t row_bytes)
 {
-    char *to = aligned_alloc(SW_PARTS_ALIGN, padded(ROWS * row_bytes) + PARTS * SW_PARTS_ALIGN);
+    char *to = aligned_alloc(SW_MICROBATCHES_ALIGN,
+                             padded(ROWS * row_bytes) + PARTS * SW_MICROBATCHES_ALIGN);
     const char *from = rows;
     size_t at = 0;
     assert_non_null(to);
@@ -66,20 +67,20 @@ static void *spread_rows(const void *rows, size_t row_bytes)
 
 static void bind_share(struct share *s)
 {
-    const struct sw_net *net = sw_parts_net(s->parts, 0);
-    s->arena = aligned_alloc(4096, sw_parts_arena_bytes(s->parts) / 4096 * 4096 + 4096);
+    const struct sw_net *net = sw_microbatches_net(s->parts, 0);
+    s->arena = aligned_alloc(4096, sw_microbatches_arena_bytes(s->parts) / 4096 * 4096 + 4096);
     assert_non_null(s->arena);
-    poison(s->arena, sw_parts_arena_bytes(s->parts));
-    sw_parts_bind(s->parts, s->arena);
+    poison(s->arena, sw_microbatches_arena_bytes(s->parts));
+    sw_microbatches_bind(s->parts, s->arena);
     for (int p = 0; p < sw_net_param_count(net); p++) {
         int root = sw_net_param(net, p)->root, own = root < 0 ? p : root;
-        for (int k = 0; root < 0 && k < sw_parts_terms(s->parts); k++)
+        for (int k = 0; root < 0 && k < sw_microbatches_partials(s->parts); k++)
             s->term[p][k] = get_bytes(sw_desc_bytes(&world_layer_param(&s->w, p)->layout));
-        sw_parts_bind_param(s->parts, p, s->w.value[p], s->term[own]);
+        sw_microbatches_bind_param(s->parts, p, s->w.value[p], s->term[own]);
     }
-    for (int i = 0; i < sw_parts_count(s->parts); i++)
+    for (int i = 0; i < sw_microbatches_count(s->parts); i++)
         for (int k = 0; k < sw_net_buffer_count(net); k++)
-            sw_net_bind_buffer(sw_parts_net(s->parts, i), k, s->w.kept[k], NULL);
+            sw_net_bind_buffer(sw_microbatches_net(s->parts, i), k, s->w.kept[k], NULL);
 }
 
 static void share_open(struct share *s, bool apart, int threads)
@@ -100,14 +101,14 @@ static void share_open(struct share *s, bool apart, int threads)
                                     .field_count = 2,
                                     .source = "test",
                                     .sharing = s->w.net};
-    const struct sw_parts_args args = {.net = &net,
-                                       .rows = part_rows,
-                                       .leaves = PARTS,
-                                       .count = PARTS,
-                                       .alone = true,
-                                       .threads = threads};
-    ASSERT_OK(sw_parts_new(&args, &s->parts, &err));
-    sw_parts_set_sum(s->parts, add_up, s);
+    const struct sw_microbatches_args args = {.net = &net,
+                                              .rows = part_rows,
+                                              .leaves = PARTS,
+                                              .count = PARTS,
+                                              .alone = true,
+                                              .threads = threads};
+    ASSERT_OK(sw_microbatches_new(&args, &s->parts, &err));
+    sw_microbatches_set_sum(s->parts, add_up, s);
     bind_share(s);
     s->image = spread_rows(s->w.image, 3 * 6 * 5 * sizeof(float));
     s->label = spread_rows(s->w.label, sizeof(int32_t));
@@ -121,25 +122,25 @@ static void share_close(struct share *s)
     free(s->arena);
     free(s->image);
     free(s->label);
-    sw_parts_free(s->parts);
+    sw_microbatches_free(s->parts);
     world_free(&s->w);
 }
 
 static int share_run(struct share *s, struct sw_err *err)
 {
-    const struct sw_net *net = sw_parts_net(s->parts, 0);
-    int rc = sw_parts_set_field(s->parts, "image", s->image, err);
+    const struct sw_net *net = sw_microbatches_net(s->parts, 0);
+    int rc = sw_microbatches_set_field(s->parts, "image", s->image, err);
     if (rc == SW_OK)
-        rc = sw_parts_set_field(s->parts, "label", s->label, err);
+        rc = sw_microbatches_set_field(s->parts, "label", s->label, err);
     if (rc == SW_OK)
-        rc = sw_parts_set_step(s->parts, &s->w.step, err);
+        rc = sw_microbatches_set_step(s->parts, &s->w.step, err);
     for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)
-        rc = sw_parts_forward(s->parts, i, err);
+        rc = sw_microbatches_forward(s->parts, i, err);
     if (rc == SW_OK)
-        rc = sw_parts_fetch(s->parts, err);
+        rc = sw_microbatches_fetch(s->parts, err);
     for (int i = sw_net_layer_count(net) - 1; i >= 0 && rc == SW_OK; i--)
         if (sw_net_has_backward(net, i))
-            rc = sw_parts_backward(s->parts, i, err);
+            rc = sw_microbatches_backward(s->parts, i, err);
     return rc;
 }
 
@@ -155,9 +156,9 @@ static void microbatch_nets_match_one_net(void **state)
     ASSERT_OK(share_run(&s, &err));
     assert_int_equal(s.calls, 2); /* batch_norm, forward and backward */
     assert_int_equal(s.last_count, 2 * 6 + 1);
-    assert_int_equal(sw_parts_terms(s.parts), 1);
+    assert_int_equal(sw_microbatches_partials(s.parts), 1);
     for (int i = 0; i < PARTS; i++)
-        loss += sw_net_pairs(sw_parts_net(s.parts, i))[0].sum;
+        loss += sw_net_pairs(sw_microbatches_net(s.parts, i))[0].sum;
     assert_true(fabs(loss / ROWS - world_loss(&s.w)) < 1e-6);
     for (int p = 0; p < sw_net_param_count(s.w.net); p++)
         if (sw_net_param(s.w.net, p)->root < 0)

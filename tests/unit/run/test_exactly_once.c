@@ -37,8 +37,8 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     int (*real)(struct sw_table *, int, int, uint64_t, struct sw_err *);
     *(void **)&real = dlsym(RTLD_NEXT, "sw_table_update");
     const struct sw_param *p = sw_table_param(t, param);
-    assert_int_equal(sw_table_terms(t, worker), 1);
-    float *gradient = sw_table_term(t, worker, param, 0).gradient;
+    assert_int_equal(sw_table_partials(t, worker), 1);
+    float *gradient = sw_table_partial(t, worker, param, 0).gradient;
     for (int64_t e = 0; e < sw_desc_storage(&p->layout); e++)
         gradient[e] = (float)entry(t->group_index, worker, version);
     dawdle();
