@@ -477,7 +477,7 @@ static int read_all(const struct sw_checkpoint_job *job, const struct sw_st_file
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = load_state(job, f, path, i, source_replica(job, file_meta, i), err);
     if (rc == SW_OK && job->sync)
-        sw_sync_spread(job->sync, (uint64_t)job->workers[0].step, false);
+        sw_sync_broadcast(job->sync, (uint64_t)job->workers[0].step, false);
 
     return rc == SW_OK ? sw_buffers_read(&job->state->buffers, f, path, err) : rc;
 }

@@ -105,10 +105,10 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
     name_memory(net);
 }
 
-void sw_net_bind_swap(struct sw_net *net, void *memory)
+void sw_net_bind_offload(struct sw_net *net, void *memory)
 {
     if (net->swap)
-        sw_swap_bind(net->swap, memory);
+        sw_offload_bind(net->swap, memory);
 }
 
 /* ---- Parameters, buffers and recurrent state ---- */

@@ -43,7 +43,7 @@ static int make_staging(struct sw_net *net, struct sw_err *err)
         return sw_err_nomem(err, "the parameters", params * sizeof *net->gradient);
 
     void *staging = NULL;
-    int rc = sw_device_host_alloc(net->args.stream->dev, sw_net_mail_bytes(net), "the results",
+    int rc = sw_device_host_alloc(net->args.stream->dev, sw_net_staging_bytes(net), "the results",
                                   &staging, err);
     net->staging = staging;
 
@@ -114,9 +114,9 @@ void sw_net_free(struct sw_net *net)
     if (!net)
         return;
 
-    sw_swap_free(net->swap);
+    sw_offload_free(net->swap);
     if (net->staging)
-        sw_device_host_free(net->args.stream->dev, net->staging, sw_net_mail_bytes(net));
+        sw_device_host_free(net->args.stream->dev, net->staging, sw_net_staging_bytes(net));
     sw_free(net->gradient);
     sw_net_memory_fini(&net->memory);
     sw_branch_order_free(net->order);

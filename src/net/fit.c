@@ -14,7 +14,7 @@ int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rate
     if (rc != SW_OK || !net->memory.swap_bytes)
         return rc;
 
-    return sw_swap_new(net, &net->swap, err);
+    return sw_offload_new(net, &net->swap, err);
 }
 
 struct sw_net_cost sw_net_cost(const struct sw_net *net)
@@ -37,7 +37,7 @@ struct sw_net_cost sw_net_cost(const struct sw_net *net)
     return c;
 }
 
-const char *sw_net_life_name(const struct sw_net *net, int i)
+const char *sw_net_residency_name(const struct sw_net *net, int i)
 {
     bool away = net->aliases.node[i].root == i && net->exec.back_at[i] >= 0;
     return !away ? "" : net->exec.residency[i] == SW_RECOMPUTED ? "repeated" : "swapped";

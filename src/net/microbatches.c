@@ -372,7 +372,8 @@ static int run_lane(void *parts, int lane, struct sw_err *err)
 
 static int run_lanes(struct sw_microbatches *p, struct sw_err *err)
 {
-    return p->alone ? sw_stream_share(p->stream, p->lanes, run_lane, p, err) : run_lane(p, 0, err);
+    return p->alone ? sw_stream_run_lanes(p->stream, p->lanes, run_lane, p, err)
+                    : run_lane(p, 0, err);
 }
 
 /* Copies the layer's sums of every microbatch to the host or back. */

@@ -46,7 +46,7 @@ int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
                         const struct sw_net_rates *rates, struct sw_net_fit *fit,
                         struct sw_err *err) SW_MUST_CHECK;
 struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p);
-/* As sw_net_bind_swap, with sw_microbatches_cost(p).swap_bytes of host memory. */
+/* As sw_net_bind_offload, with sw_microbatches_cost(p).swap_bytes of host memory. */
 void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory);
 
 /* Memory of all microbatches, as sw_net_arena_bytes and sw_net_bind. */

@@ -147,7 +147,7 @@ void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory)
         if (bytes == 0)
             continue; /* memory may be NULL */
 
-        sw_net_bind_swap(p->part[i].net, at);
+        sw_net_bind_offload(p->part[i].net, at);
         at += bytes;
     }
 }

@@ -52,7 +52,7 @@ bool sw_net_is_in_place(const struct sw_net *net, int i)
     return net->aliases.node[i].in_place;
 }
 
-const char *sw_net_spread_name(const struct sw_net *net, int i)
+const char *sw_net_distribution_name(const struct sw_net *net, int i)
 {
     return sw_dist_name(net->sharding.node[i].spread.dist);
 }
@@ -118,7 +118,7 @@ const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s)
     return &net->shapes.states[s];
 }
 
-size_t sw_net_mail_bytes(const struct sw_net *net)
+size_t sw_net_staging_bytes(const struct sw_net *net)
 {
     return sizeof *net->staging + (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
 }

@@ -114,7 +114,7 @@ bool sw_net_is_fused(const struct sw_net *net, int i);
 bool sw_net_is_in_place(const struct sw_net *net, int i);
 
 /* How the output is distributed over the group: "rows", "columns", "full", "sums" or "one". */
-const char *sw_net_spread_name(const struct sw_net *net, int i);
+const char *sw_net_distribution_name(const struct sw_net *net, int i);
 /* Node of the k-th source, which may be a connection; -1 after the last. */
 int sw_net_source(const struct sw_net *net, int i, int k);
 /* Does this worker have memory for the layer's output or a shard of it? */
@@ -171,10 +171,10 @@ struct sw_net_cost {
 struct sw_net_cost sw_net_cost(const struct sw_net *net);
 /* Residency of the layer's output: "repeated" (recomputed), "swapped" (offloaded), or ""
  * (resident). */
-const char *sw_net_life_name(const struct sw_net *net, int i);
+const char *sw_net_residency_name(const struct sw_net *net, int i);
 /* Sets the host memory for offloaded activations, sw_net_cost(net).swap_bytes bytes, borrowed.
  * Before the first pass. */
-void sw_net_bind_swap(struct sw_net *net, void *memory);
+void sw_net_bind_offload(struct sw_net *net, void *memory);
 
 /* Parameters, numbered across all layers. */
 int sw_net_param_count(const struct sw_net *net);
@@ -231,7 +231,7 @@ bool sw_net_is_in_rows(const struct sw_net *net, int i);
 bool sw_net_has_whole_batch(const struct sw_net *net, int i);
 
 /* Bytes of the host staging buffers: step scalars to the device, and results back. */
-size_t sw_net_mail_bytes(const struct sw_net *net);
+size_t sw_net_staging_bytes(const struct sw_net *net);
 
 /* Recurrent state of the layers: its size, and its memory (zeroed by the caller). If unbound, no
  * state is carried from batch to batch. */

@@ -13,7 +13,7 @@
 
 #include "base/os.h"
 
-struct sw_swap {
+struct sw_offload {
     struct sw_device *dev;                           /* borrowed */
     struct sw_stream *out, *in;                      /* owned */
     struct moving {                                  /* of an offloaded root, else all NULL */
@@ -23,7 +23,7 @@ struct sw_swap {
     char *memory; /* borrowed host memory */
 };
 
-static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
+static int make_events(struct sw_offload *s, struct moving *m, struct sw_err *err)
 {
     struct sw_event **const events[] = {&m->made, &m->left, &m->ready, &m->back};
     int rc = SW_OK;
@@ -33,9 +33,9 @@ static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
     return rc;
 }
 
-int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *err)
+int sw_offload_new(const struct sw_net *net, struct sw_offload **out, struct sw_err *err)
 {
-    struct sw_swap *s = sw_calloc(1, sizeof *s);
+    struct sw_offload *s = sw_calloc(1, sizeof *s);
     if (!s)
         return sw_err_nomem(err, "copies of features", sizeof *s);
 
@@ -54,7 +54,7 @@ int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *e
             rc = make_events(s, &s->of[i], err);
 
     if (rc != SW_OK) {
-        sw_swap_free(s);
+        sw_offload_free(s);
         return rc;
     }
 
@@ -65,7 +65,7 @@ int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *e
     return SW_OK;
 }
 
-void sw_swap_free(struct sw_swap *s)
+void sw_offload_free(struct sw_offload *s)
 {
     if (!s)
         return;
@@ -84,7 +84,7 @@ void sw_swap_free(struct sw_swap *s)
     sw_free(s);
 }
 
-void sw_swap_bind(struct sw_swap *s, void *memory)
+void sw_offload_bind(struct sw_offload *s, void *memory)
 {
     s->memory = memory;
 }
@@ -101,7 +101,7 @@ static int start_out(struct sw_net *net, int root, struct sw_err *err)
 {
     const struct sw_net_places *places = &net->memory.node[root];
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
-    struct sw_swap *s = net->swap;
+    struct sw_offload *s = net->swap;
 
     int rc = follow(s->out, net->args.stream, s->of[root].made, err);
     if (rc != SW_OK)
@@ -118,7 +118,7 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
 {
     const struct sw_net_places *places = &net->memory.node[root];
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
-    struct sw_swap *s = net->swap;
+    struct sw_offload *s = net->swap;
 
     int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
     if (rc != SW_OK)
@@ -134,7 +134,7 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
     return sw_event_record(s->in, s->of[root].back, err);
 }
 
-int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)
+int sw_offload_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)
 {
     const struct moving *m = &net->swap->of[op->node];
 

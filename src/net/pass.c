@@ -222,7 +222,7 @@ static int run_op(struct sw_net *net, int op, struct sw_err *err)
     } else {
         if (a->kind == SW_EXEC_WAIT_RELOAD)
             use_memory(net, a->node, true);
-        rc = sw_swap_run(net, a, err);
+        rc = sw_offload_run(net, a, err);
     }
 
     release_remote(net, op);

@@ -2,15 +2,15 @@
  * unit on the node with the most free cores. */
 #include "plan/core_split.h"
 
-struct sw_share sw_share_of(const struct sw_machine *m, const struct sw_core_set *cores)
+struct sw_core_split sw_core_split_of(const struct sw_machine *m, const struct sw_core_set *cores)
 {
-    struct sw_share s = {.nodes = m->node_count};
+    struct sw_core_split s = {.nodes = m->node_count};
     for (int i = 0; i < m->core_count; i++)
         s.cores[m->cores[i].node] += sw_core_set_has(cores, m->cores[i].number);
     return s;
 }
 
-static int parts(const struct sw_share *s, int size)
+static int parts(const struct sw_core_split *s, int size)
 {
     int count = 0;
     for (int n = 0; n < s->nodes; n++)
@@ -19,7 +19,7 @@ static int parts(const struct sw_share *s, int size)
 }
 
 /* The node with room for the most further units; the first one on ties. */
-static int roomiest(const struct sw_share *s)
+static int roomiest(const struct sw_core_split *s)
 {
     int best = 0, best_room = -1;
 
@@ -32,7 +32,7 @@ static int roomiest(const struct sw_share *s)
     return best;
 }
 
-bool sw_share_fit(struct sw_share *s, int units, int limit)
+bool sw_core_split_fit(struct sw_core_split *s, int units, int limit)
 {
     if (parts(s, 1) < units)
         return false;
@@ -48,8 +48,8 @@ bool sw_share_fit(struct sw_share *s, int units, int limit)
     return true;
 }
 
-struct sw_core_set sw_share_take(const struct sw_machine *m, struct sw_core_set *cores,
-                                 uint64_t node_mask, int count)
+struct sw_core_set sw_core_split_take(const struct sw_machine *m, struct sw_core_set *cores,
+                                      uint64_t node_mask, int count)
 {
     struct sw_core_set taken = {0};
 

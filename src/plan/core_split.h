@@ -5,7 +5,7 @@
 #include "machine/machine.h"
 
 /* Free cores per NUMA node, and the split. */
-struct sw_share {
+struct sw_core_split {
     int nodes;
     int cores[SW_MAX_NODES]; /* free cores of each node */
     int units[SW_MAX_NODES]; /* result: number of units on each node */
@@ -13,10 +13,10 @@ struct sw_share {
 };
 
 /* Counts the cores of the set by NUMA node; no units are assigned yet. */
-struct sw_share sw_share_of(const struct sw_machine *m, const struct sw_core_set *cores);
+struct sw_core_split sw_core_split_of(const struct sw_machine *m, const struct sw_core_set *cores);
 /* Finds the largest size, at most `limit`, with which `units` sets fit, and distributes the units
  * over the nodes. Returns false if there are fewer cores than units. */
-bool sw_share_fit(struct sw_share *s, int units, int limit);
+bool sw_core_split_fit(struct sw_core_split *s, int units, int limit);
 /* Removes the `count` lowest cores of the nodes in the mask from *cores and returns them. */
-struct sw_core_set sw_share_take(const struct sw_machine *m, struct sw_core_set *cores,
-                                 uint64_t node_mask, int count);
+struct sw_core_set sw_core_split_take(const struct sw_machine *m, struct sw_core_set *cores,
+                                      uint64_t node_mask, int count);

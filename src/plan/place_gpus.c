@@ -161,7 +161,7 @@ static int share_size(const struct sw_machine *m, const struct sw_placement *p, 
 
 static int spare_on(const struct sw_machine *m, const struct sw_placement *p, int node)
 {
-    struct sw_share share = sw_share_of(m, &p->spare);
+    struct sw_core_split share = sw_core_split_of(m, &p->spare);
     return share.cores[node];
 }
 
@@ -222,7 +222,7 @@ static bool place_near_gpu(const struct sw_machine *m, struct sw_placement *p, i
     if (home < 0 || spare_on(m, p, home) < size)
         return false;
 
-    struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << home, size);
+    struct sw_core_set cores = sw_core_split_take(m, &p->spare, UINT64_C(1) << home, size);
     sw_row_set_cores(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s, nearest to %s%s",
              row->threads, sw_core_set_count(&m->nodes[home].cores),
@@ -238,7 +238,7 @@ static void place_elsewhere(const struct sw_machine *m, struct sw_placement *p, 
     struct sw_placement_row *row = &p->rows[worker];
     char gpu[48], node[48];
     int to = second_best(m, p, sw_machine_gpu(m, row->gpu)->package);
-    struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << to, size);
+    struct sw_core_set cores = sw_core_split_take(m, &p->spare, UINT64_C(1) << to, size);
 
     sw_row_set_cores(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d core%s of %s: %s %s%s", row->threads,

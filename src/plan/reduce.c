@@ -339,7 +339,7 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
         int count = list_items(p->table, net, params, items, list);
-        d->count = sw_buckets_cut(items, count, p->cluster->bucket_size, d->buckets);
+        d->count = sw_buckets_split(items, count, p->cluster->bucket_size, d->buckets);
         set_offsets(d, items, list);
     }
 

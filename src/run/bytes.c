@@ -53,7 +53,7 @@ static size_t staging_bytes(const struct sw_worker *w)
 
     for (int s = 0; s < SW_SPLITS; s++)
         for (int k = 0; w->parts[s] && k < sw_microbatches_count(w->parts[s]); k++)
-            bytes += sw_net_mail_bytes(sw_microbatches_net(w->parts[s], k));
+            bytes += sw_net_staging_bytes(sw_microbatches_net(w->parts[s], k));
 
     return bytes;
 }

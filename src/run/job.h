@@ -90,7 +90,7 @@ void sw_job_close(struct sw_job *job); /* NULL is accepted */
 
 /* The plan that `check` prints: known after sw_job_open, before any large memory is allocated.
  * First the shard of a layer on one worker of a group. */
-struct sw_job_share {
+struct sw_job_shard {
     char shape[64]; /* of its part of the output; "": none */
     int64_t params;
     size_t bytes; /* parameters, the output with its gradient, what backward needs */
@@ -123,7 +123,7 @@ struct sw_job_layer {
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
-    const struct sw_job_share *shares;    /* [group_size of the plan]; NULL with one worker */
+    const struct sw_job_shard *shares;    /* [group_size of the plan]; NULL with one worker */
     bool moves;                           /* it is a connection: */
     struct sw_job_movement movement;
     struct sw_job_exchange comm;

@@ -296,7 +296,7 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
 
 void sw_job_join(struct sw_job *job)
 {
-    sw_sync_spread(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
+    sw_sync_broadcast(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
     for (int i = 1; i < job->topology->server_groups; i++)
         sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->params.table),
                         sw_table_dropped(job->params.table));

@@ -27,8 +27,8 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->in_place = sw_net_is_in_place(net, i);
     row->handed = sw_net_is_handed(net, i);
     row->fused = sw_net_is_fused(net, i);
-    row->spread = sw_net_spread_name(net, i);
-    row->memory = sw_net_life_name(net, i);
+    row->spread = sw_net_distribution_name(net, i);
+    row->memory = sw_net_residency_name(net, i);
     row->feature_bytes = input || row->in_place || row->handed ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
@@ -96,7 +96,7 @@ static void add_shards(struct sw_job *job, int split, int i, int n)
     if (!job->report.shares)
         return;
 
-    struct sw_job_share *shares = &job->report.shares[n * job->topology->group_size];
+    struct sw_job_shard *shares = &job->report.shares[n * job->topology->group_size];
     for (int w = 0; w < job->topology->group_size; w++) {
         const struct sw_net *net = sw_microbatches_net(job->workers[w].parts[split], 0);
         struct sw_job_layer own = {0};

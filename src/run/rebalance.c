@@ -50,7 +50,7 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
         speed[i] = (double)rows[i] / ms[i];
     }
 
-    sw_rows_share(total, count, speed, out);
+    sw_rows_distribute(total, count, speed, out);
 
     for (int i = 0; i < count; i++) {
         double then = (double)out[i] / speed[i];
@@ -154,7 +154,7 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
                                            : typical_ms(&w->pace);
     w->pace.steps = 0;
 
-    int rc = sw_worker_meet(w, "the speed of the other workers", err);
+    int rc = sw_worker_barrier(w, "the speed of the other workers", err);
     if (rc != SW_OK)
         return rc;
 
@@ -163,7 +163,7 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_worker_meet(w, "the rows assigned by the first worker", err);
+    rc = sw_worker_barrier(w, "the rows assigned by the first worker", err);
     if (rc != SW_OK)
         return rc;
 

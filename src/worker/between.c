@@ -68,7 +68,7 @@ int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err)
         sw_table_refresh(w->table, sw_table_update_group(w->table, w->rank->table_rank));
     sw_exchange_refresh(w->exchange);
 
-    return sw_worker_meet(w, "the values of all groups", err);
+    return sw_worker_barrier(w, "the values of all groups", err);
 }
 
 /* Waits until no delta is under way. Servers add deltas, and workers run some of the servers. */
@@ -85,7 +85,7 @@ static int drain_deltas(struct sw_worker *w, struct sw_err *err)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
 
-    return sw_worker_meet(w, "deltas of other server groups", err);
+    return sw_worker_barrier(w, "deltas of other server groups", err);
 }
 
 static int settle_deltas(struct sw_worker *w, struct sw_err *err)
@@ -100,7 +100,7 @@ static int settle_deltas(struct sw_worker *w, struct sw_err *err)
             w->shared.hooks->end_warmup(w->shared.run);
     }
 
-    return sw_worker_meet(w, "the merge of server groups", err);
+    return sw_worker_barrier(w, "the merge of server groups", err);
 }
 
 /* All server groups have the same values. By all workers, when all their updates are applied. */
@@ -123,7 +123,7 @@ static int merge_groups(struct sw_worker *w, struct sw_err *err)
     int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_worker_meet(w, "the other groups", err);
+    rc = sw_worker_barrier(w, "the other groups", err);
     if (rc != SW_OK)
         return rc;
 
@@ -147,7 +147,7 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_wait(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_worker_meet(w, "the other devices", err);
+    rc = sw_worker_barrier(w, "the other devices", err);
     if (rc != SW_OK)
         return rc;
 
@@ -155,7 +155,7 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_worker_meet(w, "the parameters of all devices", err);
+    return sw_worker_barrier(w, "the parameters of all devices", err);
 }
 
 /* Other workers may still read this worker's activations in memory that an evaluation reuses. */
@@ -163,7 +163,7 @@ static int wait_for_readers(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->shared.groups->transfers[SW_SPLIT_TRAIN][w->rank->group])
         return SW_OK;
-    return sw_worker_meet(w, "the readers of its activations", err);
+    return sw_worker_barrier(w, "the readers of its activations", err);
 }
 
 /* Every update of step w->step is applied, and all workers read the same values. */
@@ -267,7 +267,7 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
 /* Pauses; a stop request ends the pause as it would have ended the step. */
 static int pause_here(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
-    int rc = sw_worker_meet(w, "the others' pause", err);
+    int rc = sw_worker_barrier(w, "the others' pause", err);
     if (rc != SW_OK)
         return rc;
 
@@ -331,7 +331,7 @@ static int synchronize_for(struct sw_worker *w, const struct sw_group_decision *
     int rc = synchronize(w, err);
     if (rc != SW_OK || d->evaluate || !(d->last || d->stop))
         return rc;
-    return sw_worker_meet(w, "the last updates", err);
+    return sw_worker_barrier(w, "the last updates", err);
 }
 
 /* All updates of the step are applied first: a worker that runs a server may not leave before that
@@ -359,8 +359,8 @@ static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw
     if (rc != SW_OK || !w->topology->is_async)
         return rc;
 
-    return sw_worker_meet(w, "the first worker's checkpoint",
-                          err); /* it reads values that others would update */
+    return sw_worker_barrier(w, "the first worker's checkpoint",
+                             err); /* it reads values that others would update */
 }
 
 int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)

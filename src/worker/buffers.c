@@ -327,7 +327,7 @@ int sw_buffers_gather(struct sw_worker *w, struct sw_err *err)
     int rc = fetch(w, err);
     if (rc != SW_OK)
         return rc;
-    return buffers_of(w)->on_other_workers ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
+    return buffers_of(w)->on_other_workers ? sw_worker_barrier(w, what_is_shared, err) : SW_OK;
 }
 
 int sw_buffers_upload(struct sw_worker *w, struct sw_err *err)
@@ -351,7 +351,7 @@ int sw_buffers_scatter(struct sw_worker *w, struct sw_err *err)
     int rc = sw_buffers_upload(w, err);
     if (rc != SW_OK)
         return rc;
-    return buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
+    return buffers_of(w)->count > 0 ? sw_worker_barrier(w, what_is_shared, err) : SW_OK;
 }
 
 static bool all_finite(const struct sw_buffer *s, struct part p)
@@ -396,7 +396,7 @@ int sw_buffers_distribute(struct sw_worker *w, struct sw_err *err)
     int rc = fetch(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_worker_meet(w, what_is_shared, err);
+    rc = sw_worker_barrier(w, what_is_shared, err);
     if (rc != SW_OK)
         return rc;
 

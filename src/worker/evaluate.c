@@ -97,7 +97,7 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
 
     (void)last; /* all have deposited after the barrier */
 
-    int rc = sw_worker_meet(w, "the other workers' evaluation", err);
+    int rc = sw_worker_barrier(w, "the other workers' evaluation", err);
     if (rc != SW_OK || w->rank->global_rank != 0)
         return rc;
 
@@ -114,7 +114,7 @@ static int leave_pass(struct sw_worker *w, struct sw_err *err)
     int rc = sw_outputs_end(w, SW_ERR_CANCELLED,
                             err); /* abandons the files, and returns the code that it is given */
     (void)rc;
-    return sw_worker_meet(w, "the end of the evaluation", err);
+    return sw_worker_barrier(w, "the end of the evaluation", err);
 }
 
 static int begin_pass(struct sw_worker *w, struct sw_err *err)

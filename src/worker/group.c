@@ -120,7 +120,7 @@ void sw_group_tell(struct sw_group *g)
     sw_mutex_unlock(&g->lock);
 }
 
-int sw_group_meet(struct sw_group *g, int worker)
+int sw_group_barrier(struct sw_group *g, int worker)
 {
     int rc = SW_OK;
 
@@ -333,7 +333,7 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     g->turns[worker] ^= 1;
     copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
 
-    int rc = sw_group_meet(g, worker);
+    int rc = sw_group_barrier(g, worker);
     if (rc != SW_OK)
         return rc;
 

@@ -92,7 +92,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     static const char what[] = "the values of the last checkpoint";
 
-    int rc = sw_worker_meet(w, what, err);
+    int rc = sw_worker_barrier(w, what, err);
     if (rc != SW_OK)
         return rc;
 
@@ -101,7 +101,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_worker_meet(w, what, err);
+    rc = sw_worker_barrier(w, what, err);
     if (rc != SW_OK)
         return rc;
 

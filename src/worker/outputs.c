@@ -219,7 +219,7 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 
     unstage(w, batch);
 
-    int rc = sw_worker_meet(w, "the rows of the other workers", err);
+    int rc = sw_worker_barrier(w, "the rows of the other workers", err);
     if (rc != SW_OK)
         return rc;
 

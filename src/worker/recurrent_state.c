@@ -236,7 +236,7 @@ int sw_recurrent_state_gather(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     return carries_of(w)->count > 0
-               ? sw_worker_meet(w, "the recurrent state of the other workers", err)
+               ? sw_worker_barrier(w, "the recurrent state of the other workers", err)
                : SW_OK;
 }
 

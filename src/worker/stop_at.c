@@ -196,7 +196,7 @@ int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struc
     if (rc != SW_OK)
         return rc;
 
-    return sw_worker_meet_active(w, "the metrics of the step", err);
+    return sw_worker_barrier_active(w, "the metrics of the step", err);
 }
 
 int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
@@ -207,7 +207,7 @@ int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker
         return SW_OK;
 
     /* The leader has stored the metrics before it reaches this barrier. */
-    int rc = sw_worker_meet(w, "the metrics of the evaluation", err);
+    int rc = sw_worker_barrier(w, "the metrics of the evaluation", err);
     if (rc != SW_OK)
         return rc;
 

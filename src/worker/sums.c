@@ -66,21 +66,21 @@ static int meet(struct sw_worker *w, struct sw_group *g, int rank, const char *w
                 struct sw_err *err)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(g, rank);
+    int rc = sw_group_barrier(g, rank);
     end_wait(w);
     return end_of(rc, err);
 }
 
-int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err)
+int sw_worker_barrier(struct sw_worker *w, const char *what, struct sw_err *err)
 {
     return meet(w, &w->shared.groups->all, w->rank->global_rank, what, err);
 }
 
-int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err)
+int sw_worker_barrier_active(struct sw_worker *w, const char *what, struct sw_err *err)
 {
     /* While other workers sleep, the active ones are one group. */
     return w->step <= w->topology->warmup_steps ? meet(w, w->group, w->rank->rank, what, err)
-                                                : sw_worker_meet(w, what, err);
+                                                : sw_worker_barrier(w, what, err);
 }
 
 int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),

@@ -17,8 +17,9 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 /* The following functions wait, and meanwhile the live snapshot shows that the worker waits for
  * `what`. Errors: SW_ERR_CANCELLED when the job is ending. */
 /* Barrier of all workers; or of those that made step w->step. */
-int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err) SW_MUST_CHECK;
-int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_barrier(struct sw_worker *w, const char *what, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_barrier_active(struct sw_worker *w, const char *what,
+                             struct sw_err *err) SW_MUST_CHECK;
 /* Sleeps until the warm-up of the first group is over; sets w->step to the step after which all
  * continue. */
 int sw_worker_rest(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

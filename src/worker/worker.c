@@ -180,7 +180,7 @@ static int load_first_values(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = hold_stop(w->shared.requests, err);
     if (w->shared.params->sync)
-        sw_sync_spread(w->shared.params->sync, (uint64_t)w->step, false);
+        sw_sync_broadcast(w->shared.params->sync, (uint64_t)w->step, false);
 
     return rc;
 }
@@ -197,7 +197,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_worker_meet(w, "the first values", err);
+    rc = sw_worker_barrier(w, "the first values", err);
     if (rc != SW_OK)
         return rc;
 

@@ -22,7 +22,7 @@ static void node(struct sw_buf *out, const struct sw_job_plan *p, int i)
         sw_buf_printf(out, "\\n%s", l->shape);
 
     for (int w = 0; l->shares && !l->moves && w < p->group_size; w++) {
-        const struct sw_job_share *s = &l->shares[w];
+        const struct sw_job_shard *s = &l->shares[w];
         sw_buf_printf(out, "\\n%d: %s", w, *s->shape ? s->shape : "--");
         if (s->params)
             sw_buf_printf(out, ", %s parameters", sw_human_count(count, (double)s->params));

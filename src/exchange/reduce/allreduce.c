@@ -227,8 +227,8 @@ int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
     int64_t elements = 0, first, theirs, own;
 
     for (int b = 0; b < a->buckets && from != to; b++) {
-        sw_allreduce_share(a->bucket[b].elements, a->ranks, to, &first, &theirs);
-        sw_allreduce_share(a->bucket[b].elements, a->ranks, from, &first, &own);
+        sw_allreduce_shard(a->bucket[b].elements, a->ranks, to, &first, &theirs);
+        sw_allreduce_shard(a->bucket[b].elements, a->ranks, from, &first, &own);
         elements += theirs + own; /* scatter, then gather */
     }
 

@@ -81,4 +81,4 @@ static inline int64_t sw_allreduce_aligned(int64_t elements)
 }
 
 /* allreduce_copies.c: the rank's shard of a bucket: whole lines, so that copies stay aligned. */
-void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);
+void sw_allreduce_shard(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);

@@ -82,7 +82,7 @@ int sw_factor_slices(const struct sw_table *t, const struct sw_param *p)
     return p->frozen ? 0 : (int)pieces;
 }
 
-void sw_factor_cut(struct sw_table *t, int param)
+void sw_factor_make_slices(struct sw_table *t, int param)
 {
     struct sw_param *p = &t->params[param];
     const struct sw_table_factors *f = &t->factors[p->factors];

@@ -23,7 +23,7 @@ static void cut(struct sw_table *t, int index)
     int64_t n = sw_desc_storage(&p->layout), pieces = count_slices(t, p);
 
     if (p->factors >= 0) {
-        sw_factor_cut(t, index);
+        sw_factor_make_slices(t, index);
         return;
     }
 

@@ -420,7 +420,7 @@ static void mark_merged(struct sw_sync *s, uint64_t step)
         s->merged[i] = step > s->after ? step : s->after;
 }
 
-void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state)
+void sw_sync_broadcast(struct sw_sync *s, uint64_t step, bool state)
 {
     mark_merged(s, step);
 

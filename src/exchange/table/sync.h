@@ -33,7 +33,7 @@ void sw_sync_free(struct sw_sync *s); /* NULL is accepted */
 
 /* Copies the values of the first table, as of a step, to all others; with `state` also the updater
  * state. */
-void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state);
+void sw_sync_broadcast(struct sw_sync *s, uint64_t step, bool state);
 /* Is no delta in flight? Remains true while no worker pushes gradients. Any thread. */
 bool sw_sync_is_quiet(const struct sw_sync *s);
 /* Merges everything at once: afterwards all tables have the same values, with all updates up to

@@ -42,7 +42,7 @@ void sw_net_graph_link(struct sw_net_graph *g)
             g->node[g->node[i].src[k]].readers++;
 }
 
-const struct sw_net_share *sw_net_share_of(const struct sw_net_graph_node *node, const char *param)
+const struct sw_net_tie *sw_net_tie_of(const struct sw_net_graph_node *node, const char *param)
 {
     for (int s = 0; s < node->share_count; s++)
         if (sw_str_eq(node->share[s].param, param))

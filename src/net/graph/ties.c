@@ -90,8 +90,8 @@ static int find_target(struct sw_net_graph *g, int i, const char *key, const cha
 static void note_share(struct sw_net_graph *g, int i, int k, int root, const char *root_param)
 {
     struct sw_net_graph_node *node = &g->node[i];
-    struct sw_net_share share = {node->section->type[0]->params[k], root, root_param};
-    const struct sw_net_share *further = sw_net_share_of(&g->node[root], root_param);
+    struct sw_net_tie share = {node->section->type[0]->params[k], root, root_param};
+    const struct sw_net_tie *further = sw_net_tie_of(&g->node[root], root_param);
 
     if (further) {
         share.root_param = further->root_param;
@@ -175,17 +175,16 @@ static void share_first_step(struct sw_net_graph *g, int i)
     first = &g->node[root];
     for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++) {
         const char *param = s->type[0]->params[k];
-        const struct sw_net_share *given = sw_net_share_of(first, param);
+        const struct sw_net_tie *given = sw_net_tie_of(first, param);
         node->share[node->share_count++] =
-            given ? *given
-                  : (struct sw_net_share){.param = param, .root = root, .root_param = param};
+            given ? *given : (struct sw_net_tie){.param = param, .root = root, .root_param = param};
     }
 
     if (s->param_count > 0)
         first->is_shared = node->is_shared = true;
 }
 
-int sw_net_find_shares(struct sw_net_graph *g, struct sw_err *err)
+int sw_net_find_ties(struct sw_net_graph *g, struct sw_err *err)
 {
     for (int i = 0; i < g->count; i++) {
         const struct sw_section *s = g->node[i].section;

@@ -133,8 +133,8 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
                           "the %lld columns of its source cannot be divided into %lld equal groups",
                           (long long)c->columns, (long long)c->to.groups);
 
-    st->mine = sw_spread_rect(c->from, c->rows, c->columns, st->workers, st->worker);
-    st->theirs = sw_spread_rect(c->to, c->rows, c->columns, st->workers, st->worker);
+    st->mine = sw_distribution_rect(c->from, c->rows, c->columns, st->workers, st->worker);
+    st->theirs = sw_distribution_rect(c->to, c->rows, c->columns, st->workers, st->worker);
     st->plain_bytes = sw_desc_bytes(&st->plain);
     st->misses = misses_some(st);
     l->dst.desc = st->plain;

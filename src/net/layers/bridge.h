@@ -11,7 +11,7 @@ enum { SW_BRIDGE_LINE = 64 }; /* bytes */
 
 struct sw_net_connection {
     int index; /* among the net's connections */
-    struct sw_spread from, to;
+    struct sw_distribution from, to;
     int64_t rows, columns;
     size_t column_bytes;
 };
@@ -77,7 +77,7 @@ struct sw_bridge_args {
     struct sw_stream *stream;     /* borrowed for the life of the layer: the net's */
     int index;                    /* of the connection connections */
     int workers, worker;
-    struct sw_spread from, to;
+    struct sw_distribution from, to;
     int64_t group_rows;
     bool borrowed; /* the source's output is in memory whose lifetime the net does not control */
 };
@@ -104,7 +104,7 @@ static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool ba
 static inline struct sw_rect sw_bridge_shard(const struct sw_bridge *st, bool backward, int j)
 {
     const struct sw_net_connection *c = &st->c;
-    return sw_spread_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
+    return sw_distribution_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
 }
 
 /* Byte offset of a rectangle in a shard that covers `place` of the whole output. */

@@ -5,7 +5,7 @@
 
 static int owner_of(const struct sw_net_sharding *sharding, int i)
 {
-    const struct sw_spread *spread = &sharding->node[i].spread;
+    const struct sw_distribution *spread = &sharding->node[i].spread;
     return spread->dist == SW_DIST_ROWS  ? -1
            : spread->dist == SW_DIST_ONE ? spread->at
                                          : sharding->worker;

@@ -30,7 +30,7 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     const struct setup *u = user;
     const struct sw_net_shapes *sharing = u->sharing;
 
-    if (sw_net_share_of(&u->g->node[u->at], param))
+    if (sw_net_tie_of(&u->g->node[u->at], param))
         return sw_net_shared_layout(u->s, u->at, param);
 
     int i = sharing ? sw_net_shapes_find(sharing, l->name) : -1;
@@ -213,14 +213,14 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
 {
     const struct sw_net_sharding *sharding = u->sharding;
     const struct sw_net_graph_node *node = &u->g->node[i];
-    const struct sw_spread *spread = &sharding->node[i].spread;
+    const struct sw_distribution *spread = &sharding->node[i].spread;
 
     setup->parts = 1;
     setup->whole_batch = spread->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
     if (node->src_count == 0)
         return;
 
-    const struct sw_spread *source = &sharding->node[node->src[0]].spread;
+    const struct sw_distribution *source = &sharding->node[node->src[0]].spread;
     setup->sums = spread->dist == SW_DIST_SUMS;
     setup->first_term = sharding->worker == 0;
 
@@ -232,7 +232,8 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
     if (source->dist == SW_DIST_COLUMNS) {
         setup->channels = u->s->node[node->src[0]].columns;
         setup->first_channel =
-            sw_spread_rect(*source, 1, setup->channels, sharding->workers, sharding->worker).column;
+            sw_distribution_rect(*source, 1, setup->channels, sharding->workers, sharding->worker)
+                .column;
     }
 }
 
@@ -377,7 +378,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     shape->absent = elsewhere && !sw_net_is_bridge(node);
     rc = check_backward(u, i, err);
     if (rc == SW_OK && !shape->absent)
-        rc = sw_net_check_shares(u->s, i, err);
+        rc = sw_net_check_ties(u->s, i, err);
     if (rc == SW_OK)
         rc = check_shared(u, l, err);
     if (rc != SW_OK)

@@ -104,7 +104,7 @@ enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *n
 const struct sw_desc *sw_net_shared_layout(const struct sw_net_shapes *s, int i, const char *param);
 /* After setup: checks that both layers have the parameter, with one shape. Errors: SW_ERR_INVALID.
  */
-int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_check_ties(const struct sw_net_shapes *s, int i, struct sw_err *err) SW_MUST_CHECK;
 /* Index of the parameter that the node's parameter is tied to, or -1: not tied. */
 int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param);
 /* Determines which layer writes a tied gradient and which layers add to it. */

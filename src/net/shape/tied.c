@@ -12,20 +12,20 @@ static int find_in(const struct sw_layer *l, const char *param)
 
 const struct sw_desc *sw_net_shared_layout(const struct sw_net_shapes *s, int i, const char *param)
 {
-    const struct sw_net_share *share = sw_net_share_of(&s->graph->node[i], param);
+    const struct sw_net_tie *share = sw_net_tie_of(&s->graph->node[i], param);
     const struct sw_layer *root = share ? &s->node[share->root].layer : NULL;
     int p = root ? find_in(root, share->root_param) : -1;
     return p < 0 ? NULL : &root->param[p].layout;
 }
 
-int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err)
+int sw_net_check_ties(const struct sw_net_shapes *s, int i, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
     const struct sw_layer *l = &s->node[i].layer;
     char own_text[128], root_text[128];
 
     for (int k = 0; k < node->share_count; k++) {
-        const struct sw_net_share *share = &node->share[k];
+        const struct sw_net_tie *share = &node->share[k];
         const struct sw_layer *root = &s->node[share->root].layer;
         int own = find_in(l, share->param), p = find_in(root, share->root_param);
 
@@ -59,7 +59,7 @@ int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err
 /* Index of the root's parameter, which is assigned before those of its other users. */
 int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param)
 {
-    const struct sw_net_share *share = sw_net_share_of(&s->graph->node[i], param);
+    const struct sw_net_tie *share = sw_net_tie_of(&s->graph->node[i], param);
     if (!share)
         return -1;
 

@@ -15,23 +15,23 @@ struct insertion {
     const struct sw_net_sharding *s;
     struct sw_net_graph_node *nodes; /* the new arrays */
     struct sw_net_shard *shards;
-    int *moved;            /* new index of each old node */
-    struct sw_spread *way; /* owned: all distributions that readers need, rows first */
+    int *moved;                  /* new index of each old node */
+    struct sw_distribution *way; /* owned: all distributions that readers need, rows first */
     int ways;
     bool *needed;    /* [old nodes][ways] */
     int *connection; /* [old nodes][ways]: new index of its connection */
     int count;
 };
 
-static int way_of(const struct insertion *in, struct sw_spread s)
+static int way_of(const struct insertion *in, struct sw_distribution s)
 {
     int way = 0;
-    while (!sw_spread_equal(in->way[way], s))
+    while (!sw_distribution_equal(in->way[way], s))
         way++;
     return way;
 }
 
-static void add_way(struct insertion *in, struct sw_spread s)
+static void add_way(struct insertion *in, struct sw_distribution s)
 {
     in->way[in->ways] = s; /* sentinel of the search */
     if (way_of(in, s) == in->ways)
@@ -40,20 +40,20 @@ static void add_way(struct insertion *in, struct sw_spread s)
 
 /* The distribution from which a connection converts node i's output: rows if there is no direct
  * conversion. */
-static struct sw_spread start_of(const struct insertion *in, int i, struct sw_spread to)
+static struct sw_distribution start_of(const struct insertion *in, int i, struct sw_distribution to)
 {
-    struct sw_spread from = in->s->node[i].spread;
-    return sw_movement_cell(from, to) ? from : (struct sw_spread){.dist = SW_DIST_ROWS};
+    struct sw_distribution from = in->s->node[i].spread;
+    return sw_movement_cell(from, to) ? from : (struct sw_distribution){.dist = SW_DIST_ROWS};
 }
 
-static void need(struct insertion *in, int i, struct sw_spread to)
+static void need(struct insertion *in, int i, struct sw_distribution to)
 {
-    struct sw_spread from = in->s->node[i].spread;
-    if (sw_spread_equal(from, to))
+    struct sw_distribution from = in->s->node[i].spread;
+    if (sw_distribution_equal(from, to))
         return;
 
     in->needed[i * in->ways + way_of(in, to)] = true;
-    if (!sw_spread_equal(start_of(in, i, to), from))
+    if (!sw_distribution_equal(start_of(in, i, to), from))
         need(in, i, start_of(in, i, to));
 }
 
@@ -64,13 +64,13 @@ static void find_ways(struct insertion *in)
     const struct sw_net_graph *g = in->g;
 
     for (int d = 0; d < SW_DIST_ONE; d++)
-        add_way(in, (struct sw_spread){.dist = (enum sw_dist)d});
+        add_way(in, (struct sw_distribution){.dist = (enum sw_dist)d});
     for (int w = 0; w < in->s->workers; w++)
-        add_way(in, (struct sw_spread){.dist = SW_DIST_ONE, .at = w});
+        add_way(in, (struct sw_distribution){.dist = SW_DIST_ONE, .at = w});
 
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
-            add_way(in, sw_net_source_spread(in->s, g, i, k));
+            add_way(in, sw_net_source_distribution(in->s, g, i, k));
 }
 
 static int count_connections(struct insertion *in)
@@ -80,7 +80,7 @@ static int count_connections(struct insertion *in)
 
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
-            need(in, g->node[i].src[k], sw_net_source_spread(in->s, g, i, k));
+            need(in, g->node[i].src[k], sw_net_source_distribution(in->s, g, i, k));
 
     for (int i = 0; i < g->count * in->ways; i++)
         count += in->needed[i];
@@ -88,9 +88,9 @@ static int count_connections(struct insertion *in)
 }
 
 /* The node with node i's output in that distribution. */
-static int place_of(const struct insertion *in, int i, struct sw_spread want)
+static int place_of(const struct insertion *in, int i, struct sw_distribution want)
 {
-    return sw_spread_equal(in->s->node[i].spread, want)
+    return sw_distribution_equal(in->s->node[i].spread, want)
                ? in->moved[i]
                : in->connection[i * in->ways + way_of(in, want)];
 }
@@ -99,7 +99,7 @@ static int place_of(const struct insertion *in, int i, struct sw_spread want)
 static int add_end(struct insertion *in, int i, int way, bool dst, struct sw_err *err)
 {
     const struct sw_net_graph_node *old = &in->g->node[i];
-    struct sw_spread to = in->way[way], from = start_of(in, i, to);
+    struct sw_distribution to = in->way[way], from = start_of(in, i, to);
     char number[48] = "";
 
     if (to.at > 0)
@@ -149,7 +149,7 @@ static int rebuild(struct insertion *in, struct sw_err *err)
         in->shards[in->count] = in->s->node[i];
         for (int k = 0; k < node->src_count; k++)
             node->src[k] =
-                place_of(in, in->g->node[i].src[k], sw_net_source_spread(in->s, in->g, i, k));
+                place_of(in, in->g->node[i].src[k], sw_net_source_distribution(in->s, in->g, i, k));
 
         for (int k = 0; k < node->share_count; k++)
             node->share[k].root = in->moved[node->share[k].root];

@@ -160,7 +160,8 @@ static const char *why_not_way(const struct spreading *x, const struct sw_net_gr
 }
 
 /* The distribution of a layer with a location. */
-static struct sw_spread spread_at(const struct spreading *x, const struct sw_net_graph_node *node)
+static struct sw_distribution spread_at(const struct spreading *x,
+                                        const struct sw_net_graph_node *node)
 {
     const struct sw_layer_conf *conf = node->section->common;
     const char *reason = why_not_one(node), *type = node->type->base.name;
@@ -182,8 +183,9 @@ static struct sw_spread spread_at(const struct spreading *x, const struct sw_net
                         (long long)conf->location, x->args->workers, x->args->workers,
                         (long long)conf->location + 1);
 
-    return x->args->workers > 1 ? (struct sw_spread){.dist = SW_DIST_ONE, .at = (int)conf->location}
-                                : (struct sw_spread){.dist = SW_DIST_ROWS};
+    return x->args->workers > 1
+               ? (struct sw_distribution){.dist = SW_DIST_ONE, .at = (int)conf->location}
+               : (struct sw_distribution){.dist = SW_DIST_ROWS};
 }
 
 static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph_node *node)
@@ -259,21 +261,22 @@ static void find_columns(const struct spreading *x, int i)
     x->s->node[i].joins = type->joins && type->joins(x->g->node[i].conf);
 }
 
-struct sw_spread sw_net_source_spread(const struct sw_net_sharding *s, const struct sw_net_graph *g,
-                                      int i, int source)
+struct sw_distribution sw_net_source_distribution(const struct sw_net_sharding *s,
+                                                  const struct sw_net_graph *g, int i, int source)
 {
     int64_t begin[SW_LAYER_SRCS];
     const struct sw_net_shard *shard = &s->node[i];
     if (shard->spread.dist == SW_DIST_COLUMNS && shard->joins) {
-        struct sw_spread part = {.dist = SW_DIST_COLUMNS, .whole = columns_by_type(s, g, i, begin)};
+        struct sw_distribution part = {.dist = SW_DIST_COLUMNS,
+                                       .whole = columns_by_type(s, g, i, begin)};
         part.first = begin[source];
         return part;
     }
 
     if (shard->spread.dist == SW_DIST_COLUMNS && !reads_columns(&g->node[i]))
-        return (struct sw_spread){.dist = SW_DIST_FULL};
+        return (struct sw_distribution){.dist = SW_DIST_FULL};
     if (shard->spread.dist == SW_DIST_SUMS)
-        return (struct sw_spread){.dist = SW_DIST_COLUMNS};
+        return (struct sw_distribution){.dist = SW_DIST_COLUMNS};
 
     return shard->spread;
 }
@@ -298,7 +301,7 @@ static void check_homes(const struct spreading *x, const struct sw_net_graph_nod
         const struct sw_net_graph_node *root = &x->g->node[node->share[k].root];
         bool located = sw_section_is_set(node->section, "location");
 
-        if (sw_spread_equal(shard_of(x, node)->spread, shard_of(x, root)->spread))
+        if (sw_distribution_equal(shard_of(x, node)->spread, shard_of(x, root)->spread))
             continue;
 
         sw_recipe_error(x->g->recipe, node->section, located ? "location" : NULL,
@@ -321,7 +324,7 @@ int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struc
         shard->rows_only = is_rows_only(&x, node);
         shard->spread = sw_section_is_set(node->section, "location")
                             ? spread_at(&x, node)
-                            : (struct sw_spread){.dist = dist_of(&x, node)};
+                            : (struct sw_distribution){.dist = dist_of(&x, node)};
         if (shard->spread.dist == SW_DIST_COLUMNS)
             shard->spread.groups = groups_of(&x, node);
         shard->from = shard->spread;

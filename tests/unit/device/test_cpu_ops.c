@@ -124,14 +124,14 @@ static void lanes_run_once_each_on_one_thread(void **state)
             struct lanes l = {.fails_from = 100};
             struct sw_err err;
             sw_stream_attach(f.stream);
-            ASSERT_OK(sw_stream_share(f.stream, lanes, note_lane, &l, &err));
+            ASSERT_OK(sw_stream_run_lanes(f.stream, lanes, note_lane, &l, &err));
             for (int i = 0; i < 9; i++)
                 assert_int_equal(l.calls[i], i < lanes);
             for (int i = 0; i < lanes; i++)
                 assert_int_equal(l.threads[i], 1);
             assert_int_equal(ask_openmp("omp_get_max_threads"), threads); /* as before */
             l.fails_from = lanes / 2;
-            assert_int_equal(sw_stream_share(f.stream, lanes, note_lane, &l, &err),
+            assert_int_equal(sw_stream_run_lanes(f.stream, lanes, note_lane, &l, &err),
                              SW_ERR_DIVERGED);
             char first[32];
             snprintf(first, sizeof first, "lane %d", lanes / 2);

@@ -20,7 +20,7 @@ static void gradients_are_cut_when_they_are_large_enough(void **state)
     const struct sw_bucket_item items[] = {{10, 7, 0.1}, {90, 7, 0.1}, {300, 5, 0.2},
                                            {1, 5, 0.3},  {99, 3, 0.4}, {5, 1, 0.5}};
     struct sw_bucket b[6];
-    assert_int_equal(sw_buckets_cut(items, 6, 400, b), 4);
+    assert_int_equal(sw_buckets_split(items, 6, 400, b), 4);
     const struct sw_bucket want[] = {
         {0, 2, 100, 7, 0.1}, {2, 1, 300, 5, 0.2}, {3, 2, 100, 3, 0.4}, {5, 1, 5, 1, 0.5}};
     for (int i = 0; i < 4; i++) {
@@ -30,9 +30,9 @@ static void gradients_are_cut_when_they_are_large_enough(void **state)
         assert_int_equal(b[i].layer, want[i].layer);
         assert_true(b[i].ready_s == want[i].ready_s);
     }
-    assert_int_equal(sw_buckets_cut(items, 6, 1, b), 6);
-    assert_int_equal(sw_buckets_cut(items, 6, 1 << 20, b), 1);
-    assert_int_equal(sw_buckets_cut(items, 0, 1, b), 0);
+    assert_int_equal(sw_buckets_split(items, 6, 1, b), 6);
+    assert_int_equal(sw_buckets_split(items, 6, 1 << 20, b), 1);
+    assert_int_equal(sw_buckets_split(items, 0, 1, b), 0);
 }
 
 /* A quick link takes them as they come; one that is behind takes the lowest layer there is. */

@@ -72,7 +72,7 @@ static void world_new(struct world *w, const struct setting *x)
                 write_gradient(w, i, p, m);
     }
     ASSERT_OK(make_sync(w, x->pairs, &err));
-    sw_sync_spread(w->sync, 0, true);
+    sw_sync_broadcast(w->sync, 0, true);
     for (int i = 0; i < x->tables; i++)
         sw_table_refresh(w->stand[i].table, 0);
 }

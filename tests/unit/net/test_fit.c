@@ -80,7 +80,7 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
     char *host = get_bytes(cost.swap_bytes + 1);
     poison(host, cost.swap_bytes);
     world_bind(&fitted);
-    sw_net_bind_swap(fitted.net, host);
+    sw_net_bind_offload(fitted.net, host);
     for (uint64_t t = 0; t < STEPS; t++) {
         fitted.step.step = kept.step.step = t;
         give_batch(&fitted);

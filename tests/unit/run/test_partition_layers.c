@@ -271,7 +271,7 @@ static void check_joins(struct trial *t)
             const struct sw_net *net = net_of(t, w);
             int64_t first, count;
             sw_part(joins[i].columns, workers, w, &first, &count);
-            assert_string_equal(sw_net_spread_name(net, sw_net_find(net, joins[i].name)),
+            assert_string_equal(sw_net_distribution_name(net, sw_net_find(net, joins[i].name)),
                                 "columns");
             assert_int_equal(figures_of(net, joins[i].name).channels, count);
         }

@@ -10,7 +10,7 @@
 static void check_shares(int64_t total, int count, const double *shares, const int64_t *want)
 {
     int64_t got[8], sum = 0;
-    sw_rows_share(total, count, shares, got);
+    sw_rows_distribute(total, count, shares, got);
     for (int i = 0; i < count; i++) {
         assert_int_equal(got[i], want[i]);
         sum += got[i];
