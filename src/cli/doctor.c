@@ -134,9 +134,9 @@ static const struct {
     doctor_part *check;
     bool measures;
 } parts[] = {
-    {"settings", sw_doctor_settings, false}, {"PCIe links", sw_doctor_links, false},
-    {"disk", sw_doctor_disk, false},         {"history", sw_doctor_history, false},
-    {"processor", sw_doctor_rates, true},    {"devices", sw_doctor_devices, false},
+    {"settings", sw_doctor_settings, false},   {"PCIe links", sw_doctor_links, false},
+    {"disk", sw_doctor_disk, false},           {"history", sw_doctor_history, false},
+    {"processor", sw_doctor_throughput, true}, {"devices", sw_doctor_devices, false},
 };
 
 static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *err)

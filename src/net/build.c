@@ -3,7 +3,8 @@
 
 #include "base/os.h"
 
-int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struct sw_err *err)
+int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *rates,
+                     struct sw_err *err)
 {
     int rc = SW_OK;
 
@@ -77,7 +78,7 @@ static int make_memory(struct sw_net *net, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_net_memory_init(&net->memory, net->graph.count, err);
     if (rc == SW_OK)
-        rc = sw_net_plan_step(net, &(struct sw_net_rates){0}, err);
+        rc = sw_net_plan_step(net, &(struct sw_device_throughput){0}, err);
     net->kept_bytes = net->memory.arena_bytes;
 
     return rc;

@@ -3,7 +3,7 @@
 #include "net/memory/fit.h"
 #include "net/net_private.h"
 
-int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rates *rates,
+int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_device_throughput *rates,
                struct sw_net_fit *fit, struct sw_err *err)
 {
     int rc = sw_net_find_residency(&net->exec, net->order, net->args.separate_scratch, budget_bytes,

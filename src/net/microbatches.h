@@ -43,7 +43,7 @@ int sw_microbatches_partials(const struct sw_microbatches *p);
 
 /* As sw_net_fit and sw_net_cost, for all microbatches together. Before sw_microbatches_bind. */
 int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
-                        const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                        const struct sw_device_throughput *rates, struct sw_net_fit *fit,
                         struct sw_err *err) SW_MUST_CHECK;
 struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p);
 /* As sw_net_bind_offload, with sw_microbatches_cost(p).swap_bytes of host memory. */

@@ -89,7 +89,7 @@ static size_t bytes_of_arenas(const struct sw_microbatches *p)
 
 /* Microbatches are alike: the arenas divide the remaining budget equally. */
 int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
-                        const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                        const struct sw_device_throughput *rates, struct sw_net_fit *fit,
                         struct sw_err *err)
 {
     size_t beside = p->arena_bytes - bytes_of_arenas(p), least = 0;

@@ -141,7 +141,7 @@ size_t sw_net_scratch_bytes(
 
 /* Approximate throughput of a device, for choices between memory and time; results never depend on
  * it. */
-struct sw_net_rates {
+struct sw_device_throughput {
     double flops_per_s, bytes_per_s; /* of computing and of its memory */
     double link_bytes_per_s;         /* to host memory and back; 0: nothing is offloaded */
 };
@@ -158,7 +158,7 @@ struct sw_net_fit {
  * the host, whichever costs less time. Results stay bit-identical. fit->fits is false if that is
  * not possible; the net then has its smallest arena. Call once, after sw_net_new. Errors:
  * SW_ERR_NOMEM, those of the device. */
-int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rates *rates,
+int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_device_throughput *rates,
                struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
 
 /* What a step costs with this budget. */

@@ -62,7 +62,7 @@ static inline void sw_net_use_memory(struct sw_net *net, int i, void *data)
 
 /* build.c: plans execution order, branch order and memory for net->exec.residency. Must not be
  * called after sw_net_bind. Errors: SW_ERR_NOMEM, those of the device. */
-int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates,
+int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *rates,
                      struct sw_err *err) SW_MUST_CHECK;
 
 /* swap.c: streams and events for offloaded activations. Errors: those of the device. */

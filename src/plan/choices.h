@@ -32,7 +32,7 @@ struct sw_exchange_plan_args {
     struct sw_log *log;
     struct sw_fault *fault;
     bool decides_about_all; /* update control: all gradients are needed before any update */
-    const struct sw_rates *(*rates)(
+    const struct sw_throughputs *(*rates)(
         void *user); /* called if a choice depends on the throughput of the machine */
     void *user;
 };

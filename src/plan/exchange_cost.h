@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Approximate throughput of this machine, for choices of `auto`. */
-struct sw_rates {
+struct sw_throughputs {
     bool known, measured; /* measured: by this process, and not saved yet */
     double worker_flops_per_s, server_flops_per_s; /* of matrix products */
     double memory_bytes_per_s;                     /* of host memory, for one worker or server */

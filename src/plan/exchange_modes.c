@@ -78,7 +78,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
                     const struct sw_exchange_link *link, struct sw_exchange_price *out)
 {
     const struct sw_exchange_plan_args *a = &p->args;
-    const struct sw_rates *rates = a->rates(a->user);
+    const struct sw_throughputs *rates = a->rates(a->user);
 
     /* Backward and the next forward of the layers below overlap with the exchange. */
     double flops = l->forward_flops_below;

@@ -15,18 +15,18 @@
 #define THREAD_FLOPS_PER_S 4e10
 #define MEMORY_BYTES_PER_S 1e10
 
-static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
+static struct sw_device_throughput rates_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_rates *m = job->place.devices.driver->caps.own_processor
-                                   ? sw_rates_of(&job->speed.rates, job->workers)
-                                   : NULL;
+    const struct sw_throughputs *m = job->place.devices.driver->caps.own_processor
+                                         ? sw_throughputs_of(&job->speed.rates, job->workers)
+                                         : NULL;
     if (m && m->device_memory_bytes_per_s > 0)
-        return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
-                                     m->link_bytes_per_s};
+        return (struct sw_device_throughput){m->worker_flops_per_s, m->device_memory_bytes_per_s,
+                                             m->link_bytes_per_s};
 
     const struct sw_placement_row *row =
         sw_placement_worker(job->place.placement, w->rank->global_rank);
-    struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
+    struct sw_device_throughput r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
 
     /* On the CPU offloading would save nothing, because it uses host memory already. */
     if (!w->device->host_memory)
@@ -85,7 +85,7 @@ struct shortage {
 static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, struct shortage *b,
                       struct sw_err *err)
 {
-    struct sw_net_rates rates = rates_of(job, w);
+    struct sw_device_throughput rates = rates_of(job, w);
     struct sw_microbatches *parts = w->parts[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
@@ -287,7 +287,7 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
 int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_microbatches *fresh,
                  struct sw_err *err)
 {
-    struct sw_net_rates rates = rates_of(job, w);
+    struct sw_device_throughput rates = rates_of(job, w);
     struct sw_net_fit fit = {.fits = true};
 
     if (w->arena.budget == 0 || sw_microbatches_arena_bytes(fresh) <= w->arena.budget)

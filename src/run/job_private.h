@@ -49,7 +49,7 @@ struct sw_run_options {
 
 /* The measured speed of the machine and of the workers, and what is chosen by it. */
 struct sw_job_speed {
-    struct sw_rates rates;
+    struct sw_throughputs rates;
     struct sw_tune *tune;         /* owned; NULL: plans are chosen by rules */
     bool rebalances;              /* rows of the batch are rebalanced by speed */
     double (*row_ms)(int worker); /* time of a row on a worker, in tests; NULL: measured */

@@ -347,10 +347,10 @@ static bool decides_about_all(const struct sw_job *job)
            job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job->conf);
 }
 
-static const struct sw_rates *rates_of(void *user)
+static const struct sw_throughputs *rates_of(void *user)
 {
     struct sw_job *job = user;
-    return sw_rates_of(&job->speed.rates, job->workers);
+    return sw_throughputs_of(&job->speed.rates, job->workers);
 }
 
 static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)

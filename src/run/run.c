@@ -295,7 +295,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_stage_tell(job);
         sw_run_record_stage(job);
         sw_run_tell_misplaced(job);
-        sw_rates_keep(&job->speed.rates, job->workers);
+        sw_throughputs_save(&job->speed.rates, job->workers);
         sw_job_tune_keep(job->speed.tune, job->workers);
         sw_job_tune_tell(job->speed.tune, job->workers);
 

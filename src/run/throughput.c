@@ -237,7 +237,7 @@ static double at_least(double figure, double usual)
     return figure > 0 ? figure : usual;
 }
 
-const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *w)
+const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r, const struct sw_worker *w)
 {
     const struct sw_job_place *place = w->shared.place;
     struct figures f = {0};
@@ -252,14 +252,14 @@ const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *w
     const struct sw_placement_row *worker = sw_placement_worker(place->placement, 0),
                                   *server = sw_placement_server(place->placement, 0);
     double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
-    *r = (struct sw_rates){.known = true,
-                           .measured = measured,
-                           .worker_flops_per_s =
-                               w->topology->devices > 0 ? device : core * worker->threads,
-                           .server_flops_per_s = core * server->threads,
-                           .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
-                           .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
-                           .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9};
+    *r = (struct sw_throughputs){.known = true,
+                                 .measured = measured,
+                                 .worker_flops_per_s =
+                                     w->topology->devices > 0 ? device : core * worker->threads,
+                                 .server_flops_per_s = core * server->threads,
+                                 .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
+                                 .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
+                                 .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9};
 
     return r;
 }
@@ -283,7 +283,7 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
     }
 }
 
-static void write_rates(const struct sw_rates *r, const struct sw_worker *first,
+static void write_rates(const struct sw_throughputs *r, const struct sw_worker *first,
                         const struct sw_json *root, struct sw_buf *out)
 {
     const struct sw_job_place *place = first->shared.place;
@@ -312,7 +312,7 @@ static void write_rates(const struct sw_rates *r, const struct sw_worker *first,
     sw_buf_add(out, "\n");
 }
 
-void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_buf *text)
+void sw_state_file_write(struct sw_events *events, const char *name, struct sw_buf *text)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
@@ -328,7 +328,7 @@ void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_bu
     sw_free(state);
 }
 
-void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *w)
+void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker *w)
 {
     struct sw_buf text = {0};
 
@@ -337,7 +337,7 @@ void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *w)
 
     struct sw_json *root = sw_state_file_read(w->shared.place->machine->host, "rates.json");
     write_rates(r, w, root, &text);
-    sw_rates_keep_file(w->shared.events, "rates.json", &text);
+    sw_state_file_write(w->shared.events, "rates.json", &text);
     sw_json_free(root);
     sw_buf_fini(&text);
 }

@@ -141,7 +141,7 @@ void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
         return;
 
     write_cache(t, leader->shared.place->machine->host, &text);
-    sw_rates_keep_file(leader->shared.events, "tune.json", &text);
+    sw_state_file_write(leader->shared.events, "tune.json", &text);
     sw_buf_fini(&text);
 }
 

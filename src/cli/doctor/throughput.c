@@ -241,7 +241,7 @@ static int measure(struct rates *r, struct sw_err *err)
     return r->code;
 }
 
-int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err)
+int sw_doctor_throughput(struct sw_doctor *d, struct sw_err *err)
 {
     double gb_per_s[SW_MAX_NODES];
     int code = SW_OK;

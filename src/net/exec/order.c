@@ -20,7 +20,8 @@ bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
     return true;
 }
 
-bool sw_net_can_offload(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates)
+bool sw_net_can_offload(const struct sw_net_aliases *a, int root,
+                        const struct sw_device_throughput *rates)
 {
     const struct sw_net_shape *shape = &a->shapes->node[root];
     return !sw_net_takes_turns(a->shapes, root) && rates->link_bytes_per_s > 0 &&
@@ -83,14 +84,14 @@ double sw_net_recompute_bytes(const struct sw_net_aliases *a, int root)
 }
 
 /* Arithmetic and memory overlap: the slower one counts. */
-static double seconds_of(double flops, double bytes, const struct sw_net_rates *r)
+static double seconds_of(double flops, double bytes, const struct sw_device_throughput *r)
 {
     double compute = flops / r->flops_per_s, memory = bytes / r->bytes_per_s;
     return compute > memory ? compute : memory;
 }
 
 static double seconds_of_op(const struct sw_net_aliases *a, const struct sw_exec_op *op,
-                            const struct sw_net_rates *r)
+                            const struct sw_device_throughput *r)
 {
     const struct sw_layer *l = &a->shapes->node[op->node].layer;
 
@@ -111,7 +112,7 @@ static double seconds_of_op(const struct sw_net_aliases *a, const struct sw_exec
 }
 
 static double seconds_of_copy(const struct sw_net_aliases *a, int root,
-                              const struct sw_net_rates *r)
+                              const struct sw_device_throughput *r)
 {
     return (double)sw_desc_bytes(&a->shapes->node[root].layer.dst.desc) / r->link_bytes_per_s;
 }
@@ -243,7 +244,7 @@ static void emit_passes(struct sw_exec_order *s)
 
 /* ---- Start of copies back ---- */
 
-static void find_begins(struct sw_exec_order *s, const struct sw_net_rates *r)
+static void find_begins(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double now = 0;
 
@@ -260,7 +261,7 @@ static int turn_of(const struct sw_exec_order *s)
 
 /* From the last needed one to the first: each copy starts early enough to end before the next one
  * starts and before it is needed, but not before backward begins. */
-static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *r)
+static void place_copies_in(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double link_free = 1e300;
 
@@ -321,7 +322,7 @@ static void number_ops(struct sw_exec_order *s)
 }
 
 /* Sets away_until: the last op that overlaps with each copy out. */
-static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rates *r)
+static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double link_free = 0;
 
@@ -340,7 +341,7 @@ static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rat
     }
 }
 
-void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rates)
+void sw_exec_order_make(struct sw_exec_order *s, const struct sw_device_throughput *rates)
 {
     emit_passes(s);
 
@@ -383,7 +384,7 @@ static double wait_for_copies_out(const struct sw_exec_order *s, int a, double n
     return now;
 }
 
-double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates *rates)
+double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_device_throughput *rates)
 {
     double now = 0, out = 0, in = 0;
 

@@ -66,9 +66,9 @@ void sw_exec_order_fini(struct sw_exec_order *s); /* a zeroed one is accepted */
 /* Rebuilds the order for s->residency, without WAIT_OFFLOAD ops: their positions follow from the
  * memory plan. Copies back start early enough that, by the given throughput, nothing waits for
  * them. */
-void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rates);
+void sw_exec_order_make(struct sw_exec_order *s, const struct sw_device_throughput *rates);
 /* Predicted duration of a step in seconds. Copies in one direction run one after another. */
-double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates *rates);
+double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_device_throughput *rates);
 /* Puts WAIT_OFFLOAD of `root` before op before[root]; -1: none. Afterwards away_until is not valid;
  * the waits replace it. */
 void sw_exec_order_add_waits(struct sw_exec_order *s, const int *before);
@@ -76,7 +76,8 @@ void sw_exec_order_add_waits(struct sw_exec_order *s, const int *before);
 /* Can forward of the activation's layers run twice? Can it be copied to the host, given this link
  * throughput? */
 bool sw_net_can_recompute(const struct sw_net_aliases *a, int root);
-bool sw_net_can_offload(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates);
+bool sw_net_can_offload(const struct sw_net_aliases *a, int root,
+                        const struct sw_device_throughput *rates);
 /* Does any backward pass read this root's activation? */
 bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root);
 /* Cost of recomputing an activation: floating-point operations, and bytes read and written. */

@@ -24,7 +24,7 @@ struct move {
 
 struct search {
     const struct sw_net_aliases *aliases;
-    const struct sw_net_rates *rates;
+    const struct sw_device_throughput *rates;
     struct sw_exec_order exec;   /* of the current choice */
     struct sw_net_memory memory; /* offsets for the current choice */
     struct sw_blocks blocks;
@@ -342,7 +342,7 @@ static void fini(struct search *x)
 
 /* The execution order, the blocks and the memory of the search come from the caller's aliases. */
 static int init(struct search *x, const struct sw_net_aliases *aliases,
-                const struct sw_net_rates *rates, struct sw_err *err)
+                const struct sw_device_throughput *rates, struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count + 1;
 
@@ -379,7 +379,7 @@ static void find_tightest(const struct search *x, struct sw_net_fit *fit)
 
 int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order *order,
                           bool separate_scratch, size_t budget_bytes,
-                          const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                          const struct sw_device_throughput *rates, struct sw_net_fit *fit,
                           struct sw_err *err)
 {
     struct search x;

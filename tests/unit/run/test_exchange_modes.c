@@ -471,7 +471,7 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
     trial_ok(&on);
 }
 
-static const struct sw_rates *rates_of(void *rates)
+static const struct sw_throughputs *rates_of(void *rates)
 {
     return rates;
 }
@@ -484,10 +484,10 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
     static const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
     static const struct sw_job_conf conf = {.batch = 64};
     static const struct sw_device_request request = {.count = 4};
-    struct sw_rates rates = {.worker_flops_per_s = 1e13,
-                             .server_flops_per_s = 1e11,
-                             .memory_bytes_per_s = 1e10,
-                             .link_bytes_per_s = 1e9};
+    struct sw_throughputs rates = {.worker_flops_per_s = 1e13,
+                                   .server_flops_per_s = 1e11,
+                                   .memory_bytes_per_s = 1e10,
+                                   .link_bytes_per_s = 1e9};
     struct sw_exchange_plan p = {.cluster = &asked,
                                  .copy = SW_COPY_ASYNC,
                                  .args = {.conf = &conf,
