@@ -102,9 +102,9 @@ void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double fracti
                    enum sw_role role);
 
 /* Appends the lines as text, without trailing blanks. */
-void sw_canvas_to_text(const struct sw_canvas *c, struct sw_buf *out);
+void sw_canvas_to_text(const struct sw_canvas *c, struct sw_bytes *out);
 /* The same with the escapes of a terminal that has caps.colours colors. */
-void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_buf *out);
+void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_bytes *out);
 
 /* Writes a rune as UTF-8 into out; returns the number of bytes, 1 to 4. */
 int sw_utf8_put(uint32_t rune, char out[4]);

@@ -127,7 +127,7 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
                      struct sw_err *err)
 {
     /* A path is any bytes; metadata is UTF-8. */
-    struct sw_buf name = {0}, path = {0};
+    struct sw_bytes name = {0}, path = {0};
 
     sw_text_add(&name, job->name);
     sw_text_add(&path, sw_recipe_path(job->recipe));
@@ -135,8 +135,8 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
         const char *key, *value;
     } texts[] = {
         {"singa_ws.version", SW_VERSION},
-        {"name", sw_buf_text(&name)},
-        {"recipe_path", sw_buf_text(&path)},
+        {"name", sw_bytes_text(&name)},
+        {"recipe_path", sw_bytes_text(&path)},
         {"recipe", sw_recipe_text(job->recipe)},
         {"recipe_hash", sw_recipe_hash(job->recipe)},
         {"overrides", sw_recipe_overrides(job->recipe)},
@@ -148,8 +148,8 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
         rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
-    sw_buf_fini(&name);
-    sw_buf_fini(&path);
+    sw_bytes_fini(&name);
+    sw_bytes_fini(&path);
 
     return rc;
 }

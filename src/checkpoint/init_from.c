@@ -437,27 +437,27 @@ int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,
 
 struct taking {
     struct sw_stream *stream;
-    bool *has;           /* owned [targets]: set from some file */
-    bool *used;          /* owned [tensors of the current file] */
-    int count;           /* parameters set from the current file */
-    struct sw_buf names; /* "enc1.weight from rbm1.weight" */
+    bool *has;             /* owned [targets]: set from some file */
+    bool *used;            /* owned [tensors of the current file] */
+    int count;             /* parameters set from the current file */
+    struct sw_bytes names; /* "enc1.weight from rbm1.weight" */
 };
 
 /* Adds "A BETWEEN B TAIL" to a list of limited length. */
-static void list(struct sw_buf *out, const char *a, const char *between, const char *b,
+static void list(struct sw_bytes *out, const char *a, const char *between, const char *b,
                  const char *tail)
 {
     if (out->length > SHOWN) {
         if (!sw_str_ends(out->text, "..."))
-            sw_buf_add(out, ", ...");
+            sw_bytes_add(out, ", ...");
         return;
     }
 
-    sw_buf_add(out, out->length ? ", " : "");
-    sw_buf_add(out, a);
-    sw_buf_add(out, between);
-    sw_buf_add(out, b);
-    sw_buf_add(out, tail);
+    sw_bytes_add(out, out->length ? ", " : "");
+    sw_bytes_add(out, a);
+    sw_bytes_add(out, between);
+    sw_bytes_add(out, b);
+    sw_bytes_add(out, tail);
 }
 
 static int take_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
@@ -504,7 +504,7 @@ static int param_count(const struct sw_checkpoint_job *job)
 }
 
 /* Lists unused tensors, except updater state. */
-static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_buf *out)
+static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_bytes *out)
 {
     for (size_t i = 0; i < sw_st_count(f); i++) {
         const char *name = sw_st_entry_at(f, i)->name;
@@ -517,11 +517,11 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_f
                      struct taking *t, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    struct sw_buf unused = {0};
+    struct sw_bytes unused = {0};
     struct tensors from;
 
     t->count = 0;
-    sw_buf_clear(&t->names);
+    sw_bytes_clear(&t->names);
 
     int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK) {
@@ -539,13 +539,13 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_f
             list_unused(f, t->used, &unused);
         sw_events_report(job->events, SW_LOG_INFO, job->workers[0].unit,
                          "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
-                         from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
-                         unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
+                         from.path, t->names.length ? ": " : "", sw_bytes_text(&t->names),
+                         unused.length ? "; unused tensors: " : "", sw_bytes_text(&unused));
     }
 
     sw_free(t->used);
     t->used = NULL;
-    sw_buf_fini(&unused);
+    sw_bytes_fini(&unused);
     sw_st_close(f);
 
     return rc;
@@ -554,7 +554,7 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_f
 int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 {
     struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
-    struct sw_buf own = {0}, frozen_names = {0};
+    struct sw_bytes own = {0}, frozen_names = {0};
     int rc = SW_OK, params = sw_table_count(table_of(job));
 
     if (job->takes->file_count == 0)
@@ -575,17 +575,17 @@ int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 
     if (rc == SW_OK && own.length)
         sw_events_report(job->events, SW_LOG_INFO, job->workers[0].unit,
-                         "with the initial values of the recipe: %s", sw_buf_text(&own));
+                         "with the initial values of the recipe: %s", sw_bytes_text(&own));
 
     if (rc == SW_OK && frozen_names.length)
         sw_events_report(job->events, SW_LOG_WARN, job->workers[0].unit,
                          "frozen with the initial values of the recipe, although no file provides "
                          "trained values: %s; is init_from the right file?",
-                         sw_buf_text(&frozen_names));
+                         sw_bytes_text(&frozen_names));
 
-    sw_buf_fini(&frozen_names);
-    sw_buf_fini(&own);
-    sw_buf_fini(&t.names);
+    sw_bytes_fini(&frozen_names);
+    sw_bytes_fini(&own);
+    sw_bytes_fini(&t.names);
     sw_free(t.has);
 
     return rc;

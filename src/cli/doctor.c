@@ -34,7 +34,7 @@ static bool is_fit(const struct sw_doctor *d)
  */
 
 /* Prints the findings; --quiet omits those that are OK. */
-static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_buf *out)
+static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_bytes *out)
 {
     int counts[4] = {0};
 
@@ -45,17 +45,17 @@ static void print_text(const struct options *o, const struct sw_doctor *d, struc
         if (f->level == SW_FINDING_OK && o->common.quiet)
             continue;
 
-        sw_buf_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
+        sw_bytes_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
         if (f->why)
-            sw_buf_printf(out, "%18swhy:  %s\n", "", f->why);
+            sw_bytes_printf(out, "%18swhy:  %s\n", "", f->why);
         if (f->fix)
-            sw_buf_printf(out, "%18sfix:  %s\n", "", f->fix);
+            sw_bytes_printf(out, "%18sfix:  %s\n", "", f->fix);
     }
 
-    sw_buf_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
-                  counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
-                  counts[SW_FINDING_WARN] == 1 ? "" : "s", counts[SW_FINDING_NOTE],
-                  counts[SW_FINDING_NOTE] == 1 ? "" : "s");
+    sw_bytes_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
+                    counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
+                    counts[SW_FINDING_WARN] == 1 ? "" : "s", counts[SW_FINDING_NOTE],
+                    counts[SW_FINDING_NOTE] == 1 ? "" : "s");
 }
 
 static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
@@ -101,7 +101,7 @@ static bool has_better(const struct sw_doctor *d, const char *path)
 }
 
 /* Stores the figures if they are complete and do not replace better ones. */
-static void save_figures(const struct sw_doctor *d, const struct sw_buf *json)
+static void save_figures(const struct sw_doctor *d, const struct sw_bytes *json)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
@@ -169,7 +169,7 @@ static int doctor(void *options)
 {
     const struct options *o = options;
     struct sw_doctor d = {.device = o->common.device, .db = o->common.db, .quick = o->quick};
-    struct sw_buf json = {0}, text = {0};
+    struct sw_bytes json = {0}, text = {0};
     struct sw_err err = {0};
 
     sw_cli_json_begin(&d.json, &json);
@@ -195,8 +195,8 @@ static int doctor(void *options)
             exit_code = SW_EXIT_MISSING;
     }
 
-    sw_buf_fini(&json);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&json);
+    sw_bytes_fini(&text);
     sw_doctor_fini(&d);
 
     return exit_code;

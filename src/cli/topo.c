@@ -36,26 +36,26 @@ struct view {
     bool verbose;
 };
 
-static void print_text(struct sw_buf *out, const struct view *v)
+static void print_text(struct sw_bytes *out, const struct view *v)
 {
     sw_print_machine(out, v->machine);
     if (v->ways)
         sw_print_peer_links(out, v->ways, "copies", 13);
 
     if (v->plan)
-        sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
-                      v->plan->device);
+        sw_bytes_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
+                        v->plan->device);
     else
-        sw_buf_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
+        sw_bytes_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
 
-    sw_buf_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
+    sw_bytes_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
     if (v->plan)
         sw_report_copy(out, v->plan);
-    sw_buf_add(out, "placement    ");
+    sw_bytes_add(out, "placement    ");
     sw_print_placement(out, v->placement, "             ", v->verbose);
 }
 
-static void print_json(struct sw_buf *out, const struct view *v)
+static void print_json(struct sw_bytes *out, const struct view *v)
 {
     struct sw_json_writer w;
 
@@ -78,7 +78,7 @@ static void print_json(struct sw_buf *out, const struct view *v)
 
 static int show(const struct options *o, struct view v)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_peer_links *ways = NULL;
     struct sw_err err;
 
@@ -99,7 +99,7 @@ static int show(const struct options *o, struct view v)
 
     int code = sw_cli_print(&out);
     sw_peer_links_free(ways);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 
     return code;
 }

@@ -81,14 +81,14 @@ int sw_records_check(const struct sw_records *r, struct sw_err *err)
     return r->format->check ? r->format->check(r, err) : SW_OK;
 }
 
-void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
-    sw_buf_printf(out, "record %lld (", (long long)record);
+    sw_bytes_printf(out, "record %lld (", (long long)record);
 
     if (r->format->locate)
         r->format->locate(r, record, out);
     else
-        sw_buf_add(out, r->where);
+        sw_bytes_add(out, r->where);
 
-    sw_buf_add(out, ")");
+    sw_bytes_add(out, ")");
 }

@@ -299,10 +299,10 @@ static int take_record(struct import *m, int64_t record, struct sw_err *err)
     if (!rc)
         return put_record(m, err);
 
-    struct sw_buf place = {0};
+    struct sw_bytes place = {0};
     sw_records_locate(a->from, record, &place);
-    rc = sw_err_prefix(e, rc, "%s", sw_buf_text(&place));
-    sw_buf_fini(&place);
+    rc = sw_err_prefix(e, rc, "%s", sw_bytes_text(&place));
+    sw_bytes_fini(&place);
     if (!a->skip_bad || !may_skip(rc))
         return rc;
 

@@ -389,14 +389,14 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
     return m->make(m->user, &rule, passes, out, err);
 }
 
-void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *c)
+void sw_tune_key_conv(struct sw_bytes *key, const struct sw_conv_shape *c)
 {
-    sw_buf_printf(key,
-                  "%lldx%lldx%lld by %lldx%lld stride %lldx%lld pad %lldx%lld dilation "
-                  "%lldx%lld groups %lld%s%s",
-                  (long long)c->outputs, (long long)c->out_h, (long long)c->out_w,
-                  (long long)c->kernel_h, (long long)c->kernel_w, (long long)c->stride_h,
-                  (long long)c->stride_w, (long long)c->pad_h, (long long)c->pad_w,
-                  (long long)c->dilation_h, (long long)c->dilation_w, (long long)c->groups,
-                  c->bias ? " bias" : "", c->fuse_relu ? " relu" : "");
+    sw_bytes_printf(key,
+                    "%lldx%lldx%lld by %lldx%lld stride %lldx%lld pad %lldx%lld dilation "
+                    "%lldx%lld groups %lld%s%s",
+                    (long long)c->outputs, (long long)c->out_h, (long long)c->out_w,
+                    (long long)c->kernel_h, (long long)c->kernel_w, (long long)c->stride_h,
+                    (long long)c->stride_w, (long long)c->pad_h, (long long)c->pad_w,
+                    (long long)c->dilation_h, (long long)c->dilation_w, (long long)c->groups,
+                    c->bias ? " bias" : "", c->fuse_relu ? " relu" : "");
 }

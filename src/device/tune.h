@@ -83,7 +83,7 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
                  struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* Adds the part of a key that describes a convolution. */
-void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
+void sw_tune_key_conv(struct sw_bytes *key, const struct sw_conv_shape *shape);
 
 /* Allocates memory of a device for measurements; NULL: not enough memory. On the host it is not
  * counted as memory of the device, whose peak users see. */

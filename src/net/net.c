@@ -79,7 +79,7 @@ bool sw_net_is_handed(const struct sw_net *net, int i)
 
 const char *sw_net_notes(const struct sw_net *net)
 {
-    return sw_buf_text(&net->sharding.notes);
+    return sw_bytes_text(&net->sharding.notes);
 }
 
 size_t sw_net_arena_bytes(const struct sw_net *net)
@@ -226,7 +226,7 @@ enum sw_exchange_mode sw_net_requested_exchange_mode(const struct sw_net *net, i
 
 const char *sw_net_exchange_notes(const struct sw_net *net)
 {
-    return sw_buf_text(&net->shapes.comm_notes);
+    return sw_bytes_text(&net->shapes.comm_notes);
 }
 
 int sw_net_chain_steps(const struct sw_net *net)

@@ -159,14 +159,14 @@ static void look_up(const struct search *s, struct test *t)
     }
 }
 
-static void write_way(struct sw_buf *out, const struct test *t)
+static void write_way(struct sw_bytes *out, const struct test *t)
 {
-    sw_buf_printf(out, "%s\t%s\t%.6g\t%.6g\t%.0f\t%s\n", t->key, state_names[t->way->state],
-                  t->way->gb_per_s, t->way->latency_us, t->way->tried_at, t->way->why);
+    sw_bytes_printf(out, "%s\t%s\t%.6g\t%.6g\t%.0f\t%s\n", t->key, state_names[t->way->state],
+                    t->way->gb_per_s, t->way->latency_us, t->way->tried_at, t->way->why);
 }
 
 /* Keeps the results of other devices, up to a limit. */
-static void copy_others(const struct search *s, struct sw_buf *out)
+static void copy_others(const struct search *s, struct sw_bytes *out)
 {
     int lines = 0;
 
@@ -178,7 +178,7 @@ static void copy_others(const struct search *s, struct sw_buf *out)
         for (int i = 0; i < s->tests && !replaced; i++)
             replaced = has_key(line, s->test[i].key);
         if (!replaced)
-            sw_buf_add_bytes(out, line, n);
+            sw_bytes_append(out, line, n);
         line = end ? end + 1 : NULL;
     }
 }
@@ -186,7 +186,7 @@ static void copy_others(const struct search *s, struct sw_buf *out)
 /* Saves the results. Errors are ignored: the links are then tested again at the next start. */
 static void save_results(const struct search *s)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err ignored;
 
     if (!s->path || !s->found)
@@ -209,7 +209,7 @@ static void save_results(const struct search *s)
         rc = sw_os_replace_file(s->path, out.text, out.length, 0600, &ignored);
     (void)rc;
     sw_free(folder);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 /* ---- Testing ---- */
@@ -349,14 +349,14 @@ static int add(struct search *s, struct sw_peer_link *way, const char *kind, int
 static int add_sum(struct search *s, struct sw_err *err)
 {
     struct test *t = &s->test[s->tests];
-    struct sw_buf key = {0};
+    struct sw_bytes key = {0};
 
-    sw_buf_add(&key, "sum");
+    sw_bytes_add(&key, "sum");
     for (int i = 0; i < s->args->count; i++)
-        sw_buf_printf(&key, "|%s|%s", s->identity.device[i], place_of(s, 0, i));
-    sw_buf_printf(&key, "|%s", s->common);
+        sw_bytes_printf(&key, "|%s|%s", s->identity.device[i], place_of(s, 0, i));
+    sw_bytes_printf(&key, "|%s", s->common);
     snprintf(t->name, sizeof t->name, "sum:%d", s->args->count);
-    t->key = sw_buf_take(&key);
+    t->key = sw_bytes_take(&key);
 
     t->way = &s->ways->sum;
     if (!t->key)

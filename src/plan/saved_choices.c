@@ -107,7 +107,7 @@ static void add_list(struct sw_json_writer *w, const char *text, enum kind kind,
     sw_json_close_array(w);
 }
 
-static void convert(const char *text, struct sw_buf *out)
+static void convert(const char *text, struct sw_bytes *out)
 {
     struct sw_json_writer w;
     struct line l;
@@ -149,17 +149,17 @@ static int check_version(const struct sw_json *kept, struct sw_err *err)
 
 int sw_saved_choices_parse(const char *text, struct sw_json **out, struct sw_err *err)
 {
-    struct sw_buf converted = {0};
+    struct sw_bytes converted = {0};
     struct sw_json *kept = NULL;
 
     if (text[0] != '{') {
         convert(text, &converted);
-        text = sw_buf_text(&converted);
+        text = sw_bytes_text(&converted);
     }
 
     int rc = converted.failed ? sw_err_nomem(err, "choices of a checkpoint", 0)
                               : sw_json_parse(text, strlen(text), &kept, err);
-    sw_buf_fini(&converted);
+    sw_bytes_fini(&converted);
     if (rc == SW_OK)
         rc = check_version(kept, err);
     if (rc != SW_OK) {

@@ -276,12 +276,12 @@ static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt
                     const char *param)
 {
     for (const struct sw_opt *o = rows; o && o->key && !r->pool.failed; o++) {
-        struct sw_buf key = {0};
+        struct sw_bytes key = {0};
 
         if (!o->required)
             continue;
 
-        sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+        sw_bytes_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
 
         r->pool.failed |= key.failed;
         if (!key.failed && !has_or_meant(n, key.text)) {
@@ -290,7 +290,7 @@ static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt
             sw_diags_hint(&r->diags, "%s: %s", key.text, o->help ? o->help : "a required key");
         }
 
-        sw_buf_fini(&key);
+        sw_bytes_fini(&key);
     }
 }
 

@@ -60,4 +60,4 @@ int sw_diags_status(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;
  *       outputs = -3
  *                 ^~
  *     hint: ... */
-void sw_diags_print(const struct sw_diags *d, struct sw_buf *out);
+void sw_diags_print(const struct sw_diags *d, struct sw_bytes *out);

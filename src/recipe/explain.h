@@ -26,6 +26,6 @@ int sw_recipe_explain(const struct sw_recipe *recipe, sw_explain_visit *visit, v
 /* Turns *e into the value that it replaced, as that was written; returns false if there is none. */
 bool sw_explained_below(struct sw_explained *e);
 /* "recipes/lenet.ini:5", "--set job.steps=10", "default". */
-void sw_explained_from(const struct sw_explained *e, struct sw_buf *out);
+void sw_explained_from(const struct sw_explained *e, struct sw_bytes *out);
 /* default, include, recipe, fallback, set, option. */
 const char *sw_origin_name(enum sw_origin origin);

@@ -207,18 +207,18 @@ static void resolve_section(struct sw_recipe *r, struct sw_draft *n, const char 
 /* The decision in the form that decision_about reads on resume. */
 static const char *join_names(struct sw_recipe *r)
 {
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
 
     for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next) {
-        sw_buf_printf(&names, "%s%s", f == r->fallback_choices ? "" : ",",
-                      f->section->pub.name ? f->section->pub.name : "");
+        sw_bytes_printf(&names, "%s%s", f == r->fallback_choices ? "" : ",",
+                        f->section->pub.name ? f->section->pub.name : "");
         if (f->found)
-            sw_buf_printf(&names, ":%d", f->number);
+            sw_bytes_printf(&names, ":%d", f->number);
     }
 
-    const char *joined = sw_pool_copy(&r->pool, sw_buf_text(&names), names.length);
+    const char *joined = sw_pool_copy(&r->pool, sw_bytes_text(&names), names.length);
     r->pool.failed |= names.failed;
-    sw_buf_fini(&names);
+    sw_bytes_fini(&names);
 
     return joined;
 }
@@ -265,27 +265,27 @@ static bool is_line(const struct sw_value *v)
 
 /* Announces the values that [fallback] changed, as they would be written; values that a --set
  * replaced are not listed. */
-static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
+static void announce_lines(const struct sw_recipe *r, struct sw_bytes *out)
 {
     int count = 0;
 
     for (const struct sw_section *s = r->first; s; s = s->next)
         for (const struct sw_value *v = ((const struct sw_draft *)s)->first; v; v = v->next)
             if (is_line(v) && !v->dropped)
-                sw_buf_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ", s->kind,
-                              s->name ? "." : "", s->name ? s->name : "", v->key,
-                              v->text ? v->text : v->raw);
+                sw_bytes_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ",
+                                s->kind, s->name ? "." : "", s->name ? s->name : "", v->key,
+                                v->text ? v->text : v->raw);
 
     if (count)
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
 }
 
-void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
+void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_bytes *out)
 {
     for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
-        sw_buf_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
-                      f->section->pub.title, f->paths ? f->paths : "", f->to,
-                      f->found ? " of " : "", f->found ? f->found : "", f->from);
+        sw_bytes_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
+                        f->section->pub.title, f->paths ? f->paths : "", f->to,
+                        f->found ? " of " : "", f->found ? f->found : "", f->from);
 
     if (any_synthetic(r))
         announce_lines(r, out);

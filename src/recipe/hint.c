@@ -154,11 +154,11 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
                             const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
 
     for (const struct sw_type *const *t = k->types[slot]; t && *t; t++)
         if (sw_type_knows(k, slot, *t, key))
-            sw_buf_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
+            sw_bytes_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
 
     const struct sw_type *own = n->pub.type[slot];
     const char *word = k->type_key[slot];
@@ -171,7 +171,7 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
         sw_diags_hint(&r->diags, "%s is a key of %s %s; %s has %s %s", key, word, names.text,
                       n->pub.title, word, own->name);
 
-    sw_buf_fini(&names);
+    sw_bytes_fini(&names);
 }
 
 /* "momentum is a key of [updater]" */
@@ -194,9 +194,9 @@ static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const cha
     if (!dot || !type || !sw_opts_find(n->pub.schema->param_opts, dot + 1))
         return;
 
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
     for (int i = 0; type->params && type->params[i]; i++)
-        sw_buf_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
+        sw_bytes_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
 
     if (names.length)
         sw_diags_hint(&r->diags, "parameters of %s: %s", type->name, names.text);
@@ -204,7 +204,7 @@ static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const cha
         sw_diags_hint(&r->diags, "%s has no parameters", type->name);
 
     r->pool.failed |= names.failed;
-    sw_buf_fini(&names);
+    sw_bytes_fini(&names);
 }
 
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key)

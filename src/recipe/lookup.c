@@ -72,17 +72,17 @@ void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candi
     if (!label)
         return;
 
-    struct sw_buf list = {0};
+    struct sw_bytes list = {0};
     for (int i = 0; i < count && list.length <= SW_DIAG_TEXT; i++) {
         if (is_repeated(candidates, i))
             continue;
-        sw_buf_add(&list, i ? ", " : "");
-        sw_buf_add(&list, candidates[i]);
+        sw_bytes_add(&list, i ? ", " : "");
+        sw_bytes_add(&list, candidates[i]);
     }
 
     if (!list.failed)
-        sw_diags_hint(d, "%s: %s", label, sw_buf_text(&list));
-    sw_buf_fini(&list);
+        sw_diags_hint(d, "%s: %s", label, sw_bytes_text(&list));
+    sw_bytes_fini(&list);
 }
 
 const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const char *kind,

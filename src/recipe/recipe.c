@@ -184,13 +184,13 @@ static int add_error(struct sw_recipe *r, const struct sw_section *section, cons
                      size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
     if (!section) {
-        struct sw_buf reason = {0};
+        struct sw_bytes reason = {0};
 
-        sw_buf_vprintf(&reason, fmt, ap);
+        sw_bytes_vprintf(&reason, fmt, ap);
         r->diags.nomem |= reason.failed;
         sw_diags_add(&r->diags, (struct sw_place){.origin = r->ini.file->path}, "%s",
-                     sw_buf_text(&reason));
-        sw_buf_fini(&reason);
+                     sw_bytes_text(&reason));
+        sw_bytes_fini(&reason);
         return SW_ERR_INVALID;
     }
 

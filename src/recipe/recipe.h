@@ -146,7 +146,7 @@ const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test:
 /* The type that the section's files would have had, when it fell back; else NULL. */
 const char *sw_section_fell_from(const struct sw_section *section);
 /* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */
-void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *out);
+void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_bytes *out);
 
 /* The identity of the recipe, 32 hex digits: XXH3-128 over its sections and those of included files
  * as merged (identical to the hash of the equivalent single file), in file order, keys

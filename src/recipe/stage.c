@@ -241,7 +241,7 @@ static struct sw_stage *find(const struct sw_recipe *r, const char *name)
 
 static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, struct sw_err *err)
 {
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
 
     r->stage = source->stage ? find(r, source->stage) : r->stages;
     for (; !source->stage && source->last_stage && r->stage && r->stage->next;)
@@ -250,12 +250,12 @@ static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, st
         return SW_OK;
 
     for (const struct sw_stage *s = r->stages; s; s = s->next)
-        sw_buf_printf(&names, "%s%s", names.length ? ", " : "", s->section.pub.name);
+        sw_bytes_printf(&names, "%s%s", names.length ? ", " : "", s->section.pub.name);
 
     int rc = sw_err_set(err, SW_ERR_INVALID, "%s: unknown stage '%s'; %s%s", r->ini.file->path,
                         source->stage, r->stages ? "stages: " : "the recipe has no stages",
-                        sw_buf_text(&names));
-    sw_buf_fini(&names);
+                        sw_bytes_text(&names));
+    sw_bytes_fini(&names);
 
     return rc;
 }

@@ -405,7 +405,7 @@ void sw_job_close(struct sw_job *job)
     sw_init_from_fini(&job->initial.takes);
     sw_carried_over_fini(&job->initial.carried_over);
     sw_job_close(job->stage.failed);
-    sw_buf_fini(&job->stage.text);
+    sw_bytes_fini(&job->stage.text);
     sw_free(job->stage.steps);
     sw_sync_free(job->params.sync);
     for (int i = 0; job->params.copies && i < job->topology->server_groups; i++)
@@ -420,7 +420,7 @@ void sw_job_close(struct sw_job *job)
     sw_recipe_free(job->recipe);
     sw_trace_free(job->monitor.trace);
     sw_fault_fini(&job->fault);
-    sw_buf_fini(&job->report.fallback);
+    sw_bytes_fini(&job->report.fallback);
 
     char *const owned[] = {job->name,
                            job->options.out_dir,

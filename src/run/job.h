@@ -85,7 +85,7 @@ int sw_job_read_recipe(const struct sw_job_options *options, struct sw_recipe **
  * the user. Other errors: SW_ERR_NOTFOUND (files, checkpoint), SW_ERR_FORMAT (data), SW_ERR_NOMEM,
  * SW_ERR_UNSUPPORTED. Free with sw_job_close. */
 int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
+                struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 void sw_job_close(struct sw_job *job); /* NULL is accepted */
 
 /* The plan that `check` prints: known after sw_job_open, before any large memory is allocated.
@@ -193,7 +193,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 bool sw_job_has_next(const struct sw_job *job);
 /* Replaces *job by the job of the next stage of the same run, to be run like the first; the old job
  * is closed. Errors: those of sw_job_open; *job is then still the old one, which has ended. */
-int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
+int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
 /* Is there a checkpoint from which the run can be resumed, its own or the one that it started from?

@@ -12,10 +12,10 @@
 #include "run/job_private.h"
 #include <string.h>
 
-void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out)
+void sw_microbatches_write(const struct sw_job *job, struct sw_bytes *out)
 {
     for (int i = 0; i < job->topology->microbatches; i++)
-        sw_buf_printf(out, "%s%lld", i ? " " : "", (long long)job->rows.rows[SW_SPLIT_TRAIN][i]);
+        sw_bytes_printf(out, "%s%lld", i ? " " : "", (long long)job->rows.rows[SW_SPLIT_TRAIN][i]);
 }
 
 /* Takes the rows from the resumed checkpoint. If the file cannot be read, the load reports it

@@ -286,7 +286,7 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
     return SW_OK;
 }
 
-int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_buf *messages,
+int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_bytes *messages,
                  struct sw_err *err)
 {
     struct sw_model *m = sw_calloc(1, sizeof *m);

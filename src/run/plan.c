@@ -326,7 +326,7 @@ static void write_algorithms(const struct sw_net *net, struct sw_json_writer *w)
 /* Writes the format that kept_choices.h describes. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     struct sw_json_writer w;
     const struct sw_placement_row *row = sw_placement_worker(job->place.placement, 0);
 
@@ -353,22 +353,22 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     write_algorithms(job->workers[0].train, &w);
     sw_json_close_object(&w);
     sw_free(job->report.choices);
-    job->report.choices = sw_buf_take(&b);
+    job->report.choices = sw_bytes_take(&b);
 
     return job->report.choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
 
     out[0] = '\0';
     if (!job->data.source[split])
         return;
 
     sw_data_describe(job->data.source[split], &b);
-    snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_buf_text(&b));
-    sw_buf_fini(&b);
+    snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_bytes_text(&b));
+    sw_bytes_fini(&b);
 }
 
 void sw_job_describe_units(struct sw_job *job)
@@ -390,7 +390,7 @@ void sw_job_describe_units(struct sw_job *job)
     p->eval_batch = job->conf->eval_batch;
     p->placement = job->place.placement;
     p->machine = job->place.machine;
-    p->fallback = sw_buf_text(&job->report.fallback);
+    p->fallback = sw_bytes_text(&job->report.fallback);
 }
 
 int sw_job_describe(struct sw_job *job, struct sw_err *err)
@@ -413,7 +413,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->stage_count = job->stage.count;
     p->stage_from = job->span.stage_from;
     p->stage_steps = job->span.horizon;
-    p->stages = sw_buf_text(&job->stage.text);
+    p->stages = sw_bytes_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);
     p->flops_per_sample = flops_of_step(job) / (double)sw_topology_samples(job->topology, 1);
     sw_free(job->report.partition_notes);

@@ -8,7 +8,7 @@
 struct sw_job_report {
     struct sw_job_layer *layers;
     struct sw_job_shard *shares; /* [layers of the plan][group size]; NULL: one worker */
-    struct sw_buf fallback;
+    struct sw_bytes fallback;
     const char *framework; /* borrowed */
     char framework_reason[256];
     char *partition_notes;

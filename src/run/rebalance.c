@@ -96,20 +96,20 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
 
 static void tell(struct sw_job *job, const int64_t *before, const double *ms)
 {
-    struct sw_buf rows = {0}, text = {0};
+    struct sw_bytes rows = {0}, text = {0};
 
     sw_microbatches_write(job, &rows);
 
     for (int i = 0; i < job->topology->microbatches; i++)
-        sw_buf_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
-                      (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
-                      (long long)before[i]);
+        sw_bytes_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
+                        (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
+                        (long long)before[i]);
 
     sw_events_report(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
-                     sw_buf_text(&text));
-    sw_history_tag(job->events.history, "rows", sw_buf_text(&rows));
-    sw_buf_fini(&rows);
-    sw_buf_fini(&text);
+                     sw_bytes_text(&text));
+    sw_history_tag(job->events.history, "rows", sw_bytes_text(&rows));
+    sw_bytes_fini(&rows);
+    sw_bytes_fini(&text);
 }
 
 /* Redistributes the rows; if a device has no room for more rows, restores the old ones. */

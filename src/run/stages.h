@@ -15,7 +15,7 @@ struct sw_job_stage {
     int64_t later;    /* steps of the later stages */
     int64_t
         *steps; /* owned [count]: steps of this stage and the later ones, after all were checked */
-    struct sw_buf text;    /* this stage and the later ones: "pre (30 steps), fine (50 steps)" */
+    struct sw_bytes text;  /* this stage and the later ones: "pre (30 steps), fine (50 steps)" */
     struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
 };
 

@@ -134,8 +134,8 @@ static void list(struct sw_job *job)
 {
     struct sw_job_stage *s = &job->stage;
     for (int i = s->index; i < s->count; i++)
-        sw_buf_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
-                      sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
+        sw_bytes_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
+                        sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
 }
 
 static int check_stages(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -169,7 +169,7 @@ static int check_stages(struct sw_job *job, const struct sw_job_options *o, stru
 }
 
 int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err)
+                struct sw_bytes *messages, struct sw_err *err)
 {
     struct sw_job *job;
 
@@ -221,7 +221,7 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
 }
 
-int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err)
+int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err)
 {
     struct sw_job *old = *job, *next = NULL;
     struct sw_run run = {0};

@@ -284,7 +284,7 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
 }
 
 static void write_rates(const struct sw_throughputs *r, const struct sw_worker *first,
-                        const struct sw_json *root, struct sw_buf *out)
+                        const struct sw_json *root, struct sw_bytes *out)
 {
     const struct sw_job_place *place = first->shared.place;
     const struct sw_placement_row *server = sw_placement_server(place->placement, 0);
@@ -309,10 +309,10 @@ static void write_rates(const struct sw_throughputs *r, const struct sw_worker *
 
     sw_json_close_array(&w);
     sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
-void sw_state_file_write(struct sw_events *events, const char *name, struct sw_buf *text)
+void sw_state_file_write(struct sw_events *events, const char *name, struct sw_bytes *text)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
@@ -320,7 +320,7 @@ void sw_state_file_write(struct sw_events *events, const char *name, struct sw_b
     if (sw_history_state_dir(&state, &err) == SW_OK &&
         (path = sw_format("%s/%s", state, name)) != NULL &&
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
-         sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
+         sw_os_replace_file(path, sw_bytes_text(text), text->length, 0600, &err) != SW_OK))
         sw_events_report(events, SW_LOG_WARN, "rates",
                          "cannot store the measurements of this machine: %s", err.text);
 
@@ -330,7 +330,7 @@ void sw_state_file_write(struct sw_events *events, const char *name, struct sw_b
 
 void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker *w)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
     if (!r->measured)
         return;
@@ -339,5 +339,5 @@ void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker 
     write_rates(r, w, root, &text);
     sw_state_file_write(w->shared.events, "rates.json", &text);
     sw_json_free(root);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }

@@ -17,4 +17,4 @@ void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker 
  * Freed by the caller. */
 struct sw_json *sw_state_file_read(const char *host, const char *name);
 /* Writes a file of the state directory. A failure is logged only. */
-void sw_state_file_write(struct sw_events *events, const char *name, struct sw_buf *text);
+void sw_state_file_write(struct sw_events *events, const char *name, struct sw_bytes *text);

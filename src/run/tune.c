@@ -55,7 +55,7 @@ void sw_job_tune_close(struct sw_tune *t)
 
 /* ---- Storing and logging ---- */
 
-static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
+static void write_cache(struct sw_tune *t, const char *host, struct sw_bytes *out)
 {
     struct sw_json_writer w;
 
@@ -66,7 +66,7 @@ static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
     sw_tune_write(t, false, &w);
     sw_json_close_array(&w);
     sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
 static int64_t gain_of(const struct sw_tune_item *i)
@@ -106,28 +106,28 @@ static int label_length(const char *key)
 
 static void log_choices(struct sw_events *events, const struct sw_tune *t)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     const struct sw_tune_item *gain = NULL;
     int used = 0;
 
     for (int i = 0; i < t->count; i++)
         used += t->items[i].used && t->items[i].origin != SW_TUNE_MEASURED;
-    sw_buf_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
-                  (double)t->spent_ns * 1e-9, used);
+    sw_bytes_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
+                    (double)t->spent_ns * 1e-9, used);
 
     for (int i = 0; i < GAINS && (gain = next_gain(t, gain)) != NULL; i++) {
-        sw_buf_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":",
-                      label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
-                      gain->rule, (double)gain->rule_ns * 1e-6);
+        sw_bytes_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":",
+                        label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
+                        gain->rule, (double)gain->rule_ns * 1e-6);
     }
 
-    sw_events_report(events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
-    sw_buf_fini(&text);
+    sw_events_report(events, SW_LOG_INFO, "tune", "%s", sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
 void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
     if (!t)
         return;
@@ -142,7 +142,7 @@ void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
 
     write_cache(t, leader->shared.place->machine->host, &text);
     sw_state_file_write(leader->shared.events, "tune.json", &text);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }
 
 void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader)

@@ -303,7 +303,7 @@ static void stop_in(struct trial t)
     atomic_store(&fast_from, 0);
     atomic_store(&fast_to, 0);
     if (trial_open(&t) != SW_OK)
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     trial_run(&t);
     sw_thread_join(&s.thread);
     print_message("%s: %d stops, the last one told after %lld ms at most\n", t.name, s.done,

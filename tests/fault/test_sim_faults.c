@@ -51,7 +51,7 @@ static void go(struct trial *t)
     struct device_fault *f = t->user;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     trial_run(t);
     if (f)
         f->count = sw_sim_operations(t->job->workers[f->worker].device);

@@ -94,7 +94,7 @@ static void go(struct trial *t)
 {
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     trial_run(t);
     fault_disarm(NULL);
 }

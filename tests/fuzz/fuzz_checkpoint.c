@@ -120,7 +120,7 @@ static void close_jobs(void)
 
 static void open_job(int i)
 {
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     struct sw_err err = {0};
     char db[100], out[100];
     snprintf(db, sizeof db, "%s/history.db", home);
@@ -133,9 +133,9 @@ static void open_job(int i)
     if (rc == SW_OK)
         rc = sw_run_open(jobs[i], &err);
     if (rc != SW_OK)
-        fprintf(stderr, "%s\n%s\n", err.text, sw_buf_text(&messages));
+        fprintf(stderr, "%s\n%s\n", err.text, sw_bytes_text(&messages));
     demand(rc == SW_OK);
-    sw_buf_fini(&messages);
+    sw_bytes_fini(&messages);
     demand(sw_worker_attach(&jobs[i]->workers[0], &err) == SW_OK);
     demand(sw_table_init_values(jobs[i]->params.table, &err) == SW_OK);
 }

@@ -22,7 +22,7 @@ static void use(struct sw_recipe *r)
 {
     struct sw_err err;
     const struct sw_job_conf *job;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     for (const struct sw_section *s = sw_recipe_first(r, NULL); s; s = s->next) {
         struct sw_place at = sw_section_where(s, "type");
         const char *src = sw_section_text(s, "src");
@@ -35,7 +35,7 @@ static void use(struct sw_recipe *r)
         abort();
     sw_recipe_announce_fallback(r, &out);
     sw_diags_print(sw_recipe_diags(r), &out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 /* A valid recipe must be the same when it is rebuilt from the text that a run stores. */

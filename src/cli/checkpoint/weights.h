@@ -32,7 +32,7 @@ int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
                         struct sw_err *err) SW_MUST_CHECK;
 void sw_weights_fini(struct sw_weights *w);
 /* Appends "newest of this recipe, run 3 "lenet": /path". */
-void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out);
+void sw_weights_describe(const struct sw_weights *w, struct sw_bytes *out);
 /* Adds the members weights and, for a run, run and run_name to the open object. */
 void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out);
 

@@ -21,8 +21,8 @@ struct sw_weights_file {
 
 /* Each appends its output to out and returns the exit code; errors are printed. */
 int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_file *a,
-                    const struct sw_weights_file *b, struct sw_buf *out);
+                    const struct sw_weights_file *b, struct sw_bytes *out);
 int sw_weights_export(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                      struct sw_buf *out);
+                      struct sw_bytes *out);
 int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                    struct sw_buf *out);
+                    struct sw_bytes *out);

@@ -71,27 +71,27 @@ static void on_bad(void *user, const char *why)
 /* ---- The summary ------------------------------------------------------------------------------
  */
 
-static void print_text(struct sw_buf *out, const struct sw_import_result *r, double seconds)
+static void print_text(struct sw_bytes *out, const struct sw_import_result *r, double seconds)
 {
     char bytes[32], time[32], rate[32];
 
-    sw_buf_printf(out, "records      %lld\n", (long long)r->records);
+    sw_bytes_printf(out, "records      %lld\n", (long long)r->records);
     if (r->skipped)
-        sw_buf_printf(out, "skipped      %lld that cannot be read\n", (long long)r->skipped);
-    sw_buf_printf(out, "classes      %lld\n", (long long)r->classes);
-    sw_buf_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
-                  sw_human_bytes(bytes, (double)r->bytes));
+        sw_bytes_printf(out, "skipped      %lld that cannot be read\n", (long long)r->skipped);
+    sw_bytes_printf(out, "classes      %lld\n", (long long)r->classes);
+    sw_bytes_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
+                    sw_human_bytes(bytes, (double)r->bytes));
 
     if (r->files == 1)
-        sw_buf_printf(out, "file         %s\n", r->first);
+        sw_bytes_printf(out, "file         %s\n", r->first);
     else
-        sw_buf_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
+        sw_bytes_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
 
-    sw_buf_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
-                  sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
+    sw_bytes_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
+                    sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
 }
 
-static void print_json(struct sw_buf *out, const struct sw_import_result *r, double seconds)
+static void print_json(struct sw_bytes *out, const struct sw_import_result *r, double seconds)
 {
     struct sw_json_writer w;
 
@@ -115,7 +115,7 @@ static int import(const struct options *o, struct sw_import_args *args,
 {
     const struct sw_cli_common *common = &o->data.common;
     struct watch watch = {.quiet = common->quiet};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
 
     args->progress = on_progress;
@@ -139,7 +139,7 @@ static int import(const struct options *o, struct sw_import_args *args,
         print_text(&out, result, seconds);
 
     int code = sw_cli_print(&out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return code;
 }
 

@@ -45,11 +45,11 @@ void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t tot
         p->told_ns = now;
         sw_data_progress_wipe(p);
 
-        struct sw_buf text = {0};
-        sw_buf_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
-                      (long long)total, 100 * (double)done / (double)total, *what ? ", " : "", what,
-                      sw_human_seconds(left, s * (double)(total - done) / (double)done));
-        sw_cli_tell(sw_buf_text(&text));
-        sw_buf_fini(&text);
+        struct sw_bytes text = {0};
+        sw_bytes_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
+                        (long long)total, 100 * (double)done / (double)total, *what ? ", " : "",
+                        what, sw_human_seconds(left, s * (double)(total - done) / (double)done));
+        sw_cli_tell(sw_bytes_text(&text));
+        sw_bytes_fini(&text);
     }
 }

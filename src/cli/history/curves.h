@@ -32,7 +32,7 @@ int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct 
 void sw_curves_fini(struct sw_curves *c);
 
 /* Appends a chart of terminal cells with a legend below, in color if the terminal has it. */
-int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_buf *out,
+int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_bytes *out,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Errors: those of sw_plot_begin and sw_plot_end. */
 int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_format format,

@@ -43,31 +43,32 @@ int sw_cli_peer_links(const char *device, const struct sw_machine *machine, bool
     return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA no path can be used */
 }
 
-static void print_link(struct sw_buf *out, const struct sw_peer_links *w, int a, int b)
+static void print_link(struct sw_bytes *out, const struct sw_peer_links *w, int a, int b)
 {
     const struct sw_peer_link *direct = sw_peer_links_direct(w, a, b),
                               *way = sw_peer_links_saved(w, a, b);
 
-    sw_buf_printf(out, "%s to %s: ", w->name[a], w->name[b]);
+    sw_bytes_printf(out, "%s to %s: ", w->name[a], w->name[b]);
 
     if (direct->state == SW_PEER_LINK_UNKNOWN)
-        sw_buf_printf(out, "not verified%s%s", direct->why[0] ? ": " : "", direct->why);
+        sw_bytes_printf(out, "not verified%s%s", direct->why[0] ? ": " : "", direct->why);
     else if (way == direct)
-        sw_buf_printf(out, "directly, %.3g GB/s, %.3g us, verified", way->gb_per_s,
-                      way->latency_us);
+        sw_bytes_printf(out, "directly, %.3g GB/s, %.3g us, verified", way->gb_per_s,
+                        way->latency_us);
     else if (way->state == SW_PEER_LINK_SOUND)
-        sw_buf_printf(out, "through the host, %.3g GB/s, %.3g us, verified", way->gb_per_s,
-                      way->latency_us);
+        sw_bytes_printf(out, "through the host, %.3g GB/s, %.3g us, verified", way->gb_per_s,
+                        way->latency_us);
     else
-        sw_buf_printf(out, "through the host: %s%s%s", sw_peer_link_state_name(way->state),
-                      way->why[0] ? ": " : "", way->why);
+        sw_bytes_printf(out, "through the host: %s%s%s", sw_peer_link_state_name(way->state),
+                        way->why[0] ? ": " : "", way->why);
 
     if (direct->state > SW_PEER_LINK_NONE)
-        sw_buf_printf(out, "; direct: %s: %s", sw_peer_link_state_name(direct->state), direct->why);
-    sw_buf_add(out, "\n");
+        sw_bytes_printf(out, "; direct: %s: %s", sw_peer_link_state_name(direct->state),
+                        direct->why);
+    sw_bytes_add(out, "\n");
 }
 
-void sw_print_peer_links(struct sw_buf *out, const struct sw_peer_links *w, const char *title,
+void sw_print_peer_links(struct sw_bytes *out, const struct sw_peer_links *w, const char *title,
                          int indent)
 {
     bool first = true;
@@ -77,20 +78,21 @@ void sw_print_peer_links(struct sw_buf *out, const struct sw_peer_links *w, cons
             if (a == b)
                 continue;
 
-            sw_buf_printf(out, "%-*s", indent, first ? title : "");
+            sw_bytes_printf(out, "%-*s", indent, first ? title : "");
             print_link(out, w, a, b);
             first = false;
         }
 
-    sw_buf_printf(out, "%-*sall-reduce: ", indent, "");
+    sw_bytes_printf(out, "%-*sall-reduce: ", indent, "");
 
     if (w->sum.state == SW_PEER_LINK_SOUND)
-        sw_buf_printf(out, "%.3g GB/s, %.3g us, verified\n", w->sum.gb_per_s, w->sum.latency_us);
+        sw_bytes_printf(out, "%.3g GB/s, %.3g us, verified\n", w->sum.gb_per_s, w->sum.latency_us);
     else
-        sw_buf_printf(out, "%s%s%s\n",
-                      w->sum.state == SW_PEER_LINK_UNKNOWN ? "not verified"
-                                                           : sw_peer_link_state_name(w->sum.state),
-                      w->sum.why[0] ? ": " : "", w->sum.why);
+        sw_bytes_printf(out, "%s%s%s\n",
+                        w->sum.state == SW_PEER_LINK_UNKNOWN
+                            ? "not verified"
+                            : sw_peer_link_state_name(w->sum.state),
+                        w->sum.why[0] ? ": " : "", w->sum.why);
 }
 
 void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *ways)

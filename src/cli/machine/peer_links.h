@@ -15,7 +15,7 @@ int sw_cli_peer_links(const char *device, const struct sw_machine *machine, bool
 const struct sw_peer_link *sw_peer_links_saved(const struct sw_peer_links *w, int from, int to);
 /* Prints a line for each pair and one for all-reduce; the first begins with `title`, the others
  * with `indent` blanks. */
-void sw_print_peer_links(struct sw_buf *out, const struct sw_peer_links *w, const char *title,
+void sw_print_peer_links(struct sw_bytes *out, const struct sw_peer_links *w, const char *title,
                          int indent);
 /* An object for each pair, in an open array. */
 void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *ways);

@@ -42,7 +42,7 @@ static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predict
     }
 }
 
-void sw_report_exchange(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_exchange(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     bool predicted = any_predicted(p);
     struct sw_columns t = {0};
@@ -50,7 +50,7 @@ void sw_report_exchange(struct sw_buf *out, const struct sw_job_plan *p)
     if (!any_shared(p))
         return;
 
-    sw_buf_add(out, "\nGradients and updated parameters moved per step, all workers:\n");
+    sw_bytes_add(out, "\nGradients and updated parameters moved per step, all workers:\n");
     sw_columns_begin(&t, "layer|comm|>elements|>as papers count");
     if (predicted)
         sw_columns_begin(&t, ">ps ms|>sfb ms|>adam ms");
@@ -64,39 +64,39 @@ void sw_report_exchange(struct sw_buf *out, const struct sw_job_plan *p)
 }
 
 /* "fc6: sfb, predicted to take 1.2 ms per step (ps 8.1, adam not possible)" */
-static void explain(struct sw_buf *out, const struct sw_job_layer *l)
+static void explain(struct sw_bytes *out, const struct sw_job_layer *l)
 {
     const struct sw_job_exchange *c = &l->comm;
     const char *lead = " (";
 
-    sw_buf_printf(out, "%s: %s", l->name, c->way);
+    sw_bytes_printf(out, "%s: %s", l->name, c->way);
     if (!c->predicted) {
-        sw_buf_add(out, ", from the checkpoint\n");
+        sw_bytes_add(out, ", from the checkpoint\n");
         return;
     }
 
     for (int k = 0; k < MODES; k++)
         if (sw_str_eq(modes[k], c->way))
-            sw_buf_printf(out, ", predicted to take %.3g ms per step", c->ms[k]);
+            sw_bytes_printf(out, ", predicted to take %.3g ms per step", c->ms[k]);
 
     for (int k = 0; k < MODES; k++) {
         if (sw_str_eq(modes[k], c->way))
             continue;
 
         if (isnan(c->ms[k]))
-            sw_buf_printf(out, "%s%s not possible", lead, modes[k]);
+            sw_bytes_printf(out, "%s%s not possible", lead, modes[k]);
         else
-            sw_buf_printf(out, "%s%s %.3g", lead, modes[k], c->ms[k]);
+            sw_bytes_printf(out, "%s%s %.3g", lead, modes[k], c->ms[k]);
 
         lead = ", ";
     }
 
-    sw_buf_add(out, ")\n");
+    sw_bytes_add(out, ")\n");
 }
 
-void sw_report_exchange_brief(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *p)
 {
-    struct sw_buf lines = {0};
+    struct sw_bytes lines = {0};
 
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_layer *l = &p->layers[i];
@@ -105,14 +105,14 @@ void sw_report_exchange_brief(struct sw_buf *out, const struct sw_job_plan *p)
             explain(&lines, l);
     }
 
-    sw_buf_add(&lines, p->comm_notes);
+    sw_bytes_add(&lines, p->comm_notes);
 
     if (lines.length > 0) {
-        sw_buf_add(out, "gradients    ");
-        sw_print_lines(out, sw_buf_text(&lines), INDENT);
+        sw_bytes_add(out, "gradients    ");
+        sw_print_lines(out, sw_bytes_text(&lines), INDENT);
     }
 
-    sw_buf_fini(&lines);
+    sw_bytes_fini(&lines);
 }
 
 void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l)

@@ -21,7 +21,7 @@ void sw_report_init(struct sw_report *r, bool json, bool quiet, bool verbose)
 void sw_report_fini(struct sw_report *r)
 {
     sw_report_end_line(r);
-    sw_buf_fini(&r->text);
+    sw_bytes_fini(&r->text);
 }
 
 struct sw_display_policy sw_report_policy(const struct sw_report *r)

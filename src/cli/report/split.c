@@ -42,7 +42,7 @@ static struct sw_job_shard sum_of(const struct sw_job_plan *p, int worker)
     return sum;
 }
 
-static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_workers(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
 
@@ -58,7 +58,7 @@ static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_shards(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
 
@@ -77,7 +77,7 @@ static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_movements(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
 
@@ -101,20 +101,20 @@ static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *p, bool every_layer)
+void sw_report_partition(struct sw_bytes *out, const struct sw_job_plan *p, bool every_layer)
 {
     if (p->group_size < 2 || !is_split(p))
         return;
 
-    sw_buf_add(out, "\nPer step, for each worker of a group:\n");
+    sw_bytes_add(out, "\nPer step, for each worker of a group:\n");
     print_workers(out, p);
 
     if (every_layer) {
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
         print_shards(out, p);
     }
 
-    sw_buf_add(out, "\nTraffic between them per step:\n");
+    sw_bytes_add(out, "\nTraffic between them per step:\n");
     print_movements(out, p);
 }
 

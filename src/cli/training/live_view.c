@@ -139,12 +139,12 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
 
 static void print_done(const struct begun *b)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
-    sw_buf_printf(&text, "run %lld is done; see `singa-ws history show %lld`\n",
-                  (long long)b->run_id, (long long)b->run_id);
+    sw_bytes_printf(&text, "run %lld is done; see `singa-ws history show %lld`\n",
+                    (long long)b->run_id, (long long)b->run_id);
     sw_cli_print(&text);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }
 
 /* Waits for the end of the trainer; returns its exit code. */
@@ -180,15 +180,15 @@ static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct b
 
 static void print_running(pid_t pid, const struct begun *b)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
-    sw_buf_printf(
+    sw_bytes_printf(
         &text,
         "run %lld continues as process %ld: `singa-ws top %lld` shows it, `kill %ld` stops it "
         "with a checkpoint;\nits output is in %s/" SW_UI_OUTPUT "\n",
         (long long)b->run_id, (long)pid, (long long)b->run_id, (long)pid, b->out_dir);
     sw_cli_print(&text);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }
 
 static bool has_ended(pid_t pid)

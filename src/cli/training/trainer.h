@@ -14,7 +14,7 @@ struct sw_trainer {
     struct sw_report report;
     struct sw_log *log; /* owned */
     struct sw_job *job; /* owned; NULL until opened */
-    struct sw_buf messages;
+    struct sw_bytes messages;
 };
 
 /* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */

@@ -413,19 +413,19 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
     if (!s->dev->tune)
         return make_plan(&q, &rule, passes, out, err);
 
-    struct sw_buf key = {0};
+    struct sw_bytes key = {0};
     char text[128];
-    sw_buf_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
+    sw_bytes_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
     w->append_key(w->request, &key);
-    sw_buf_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
-                  w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
-                  (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
+    sw_bytes_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
+                    w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
+                    (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
 
     const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_candidates};
+        .key = sw_bytes_text(&key), .user = &q, .make = make_plan, .list = list_candidates};
     int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
-    sw_buf_fini(&key);
+    sw_bytes_fini(&key);
 
     return rc;
 }

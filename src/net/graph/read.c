@@ -289,14 +289,14 @@ static int stuck_source(const struct graph *g, const bool *placed, int i)
 }
 
 /* Adds "b reads a on worker 1" to the description of a cycle. */
-static void add_link(struct sw_buf *text, const struct graph *g, int reader, int source)
+static void add_link(struct sw_bytes *text, const struct graph *g, int reader, int source)
 {
-    sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
-                  g->names[source]);
+    sw_bytes_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
+                    g->names[source]);
 
     if (sw_section_is_set(g->layer[source].section, "location"))
-        sw_buf_printf(text, " on worker %lld",
-                      (long long)conf_of(g->layer[source].section)->location);
+        sw_bytes_printf(text, " on worker %lld",
+                        (long long)conf_of(g->layer[source].section)->location);
 }
 
 /* Follows sources from a layer that is not placed, which leads into a cycle; returns the cycle's
@@ -319,7 +319,7 @@ static int find_cycle(const struct graph *g, const bool *placed)
 
 static void say_cycle(struct graph *g, const bool *placed)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     int first = find_cycle(g, placed), i = first;
 
     do {
@@ -331,10 +331,10 @@ static void say_cycle(struct graph *g, const bool *placed)
     sw_recipe_error(
         g->recipe, g->layer[first].section, "src",
         "the layer depends on its own output (cycle: %s); change the src of one of these layers",
-        sw_buf_text(&text));
+        sw_bytes_text(&text));
     if (conf_of(g->layer[first].section)->unroll)
         sw_recipe_hint(g->recipe, "use connections = previous to read the previous step");
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }
 
 /* Kahn's algorithm, taking the first ready layer in file order each time. */

@@ -71,7 +71,7 @@ static enum sw_exchange_mode choose(const struct sw_net_shapes *s, const struct 
 
 enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
                                                 const struct sw_net_args *args, int i,
-                                                struct sw_buf *others)
+                                                struct sw_bytes *others)
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
     bool own;
@@ -94,9 +94,9 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
         return SW_EXCHANGE_PS;
 
     if (reason == no_factors && !own)
-        sw_buf_printf(others, "%s%s", others->length ? ", " : "", node->name);
+        sw_bytes_printf(others, "%s%s", others->length ? ", " : "", node->name);
     else if (reason && !own)
-        sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", node->name, reason);
+        sw_bytes_printf(&s->comm_notes, "whole gradients of %s: %s\n", node->name, reason);
 
     if (reason)
         return SW_EXCHANGE_PS;
@@ -104,10 +104,10 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
     return way == SW_EXCHANGE_AUTO ? choose(s, args, i, &f) : way;
 }
 
-void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_buf *others)
+void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others)
 {
     if (others->length > 0)
-        sw_buf_printf(&s->comm_notes, "whole gradients of %s: %s\n", sw_buf_text(others),
-                      no_factors);
-    sw_buf_fini(others);
+        sw_bytes_printf(&s->comm_notes, "whole gradients of %s: %s\n", sw_bytes_text(others),
+                        no_factors);
+    sw_bytes_fini(others);
 }

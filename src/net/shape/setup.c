@@ -15,8 +15,8 @@ struct setup {
     const struct sw_net_args *args;
     const struct sw_net_shapes *sharing;
     struct sw_net_shapes *s;
-    struct sw_buf others; /* owned: names collected by sw_net_find_exchange_mode */
-    int at;               /* the node being set up */
+    struct sw_bytes others; /* owned: names collected by sw_net_find_exchange_mode */
+    int at;                 /* the node being set up */
 };
 
 static const struct sw_desc *find_field(void *user, const char *field)
@@ -489,7 +489,7 @@ void sw_net_shapes_fini(struct sw_net_shapes *s)
     sw_free(s->params);
     sw_free(s->states);
     sw_free(s->results);
-    sw_buf_fini(&s->comm_notes);
+    sw_bytes_fini(&s->comm_notes);
     sw_free(s->node);
     *s = (struct sw_net_shapes){0};
 }

@@ -47,7 +47,7 @@ struct sw_net_shapes {
     struct sw_net_result *results; /* owned: the nodes that are losses or metrics */
     int result_count;
     int pair_count, shown_pairs; /* the pairs of later time steps come after the shown ones */
-    struct sw_buf comm_notes; /* layers that do not use the net-wide exchange mode, a line each */
+    struct sw_bytes comm_notes; /* layers that do not use the net-wide exchange mode, a line each */
 };
 
 /* Runs the whole stage. branches: may be NULL; sharing: the shapes of args->sharing, or NULL.
@@ -93,9 +93,9 @@ static inline bool sw_net_is_loss(const struct sw_net_graph_node *node)
  * notes to the shapes; others collects the names of layers whose types have no factors. */
 enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
                                                 const struct sw_net_args *args, int i,
-                                                struct sw_buf *others);
+                                                struct sw_bytes *others);
 /* After all nodes are set up: completes the notes. */
-void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_buf *others);
+void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others);
 /* The mode that the layer's key or the net-wide setting requests; *own: it is the layer's key. */
 enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *node,
                                                const struct sw_net_args *args, bool *own);

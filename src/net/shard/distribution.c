@@ -213,7 +213,7 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
                         "%s does not support this partition: %s; use 0%s, or remove the key",
                         type->base.name, reason, why_not_one(node) ? "" : " or none");
     else if (refused && x->args->workers > 1 && type->role != SW_ROLE_INPUT)
-        sw_buf_printf(&x->s->notes, "layer %s is split by rows: %s\n", node->home, reason);
+        sw_bytes_printf(&x->s->notes, "layer %s is split by rows: %s\n", node->home, reason);
 
     return refused || x->args->workers == 1 ? SW_DIST_ROWS : dists[p];
 }

@@ -26,7 +26,7 @@ struct sw_net_shard {
 struct sw_net_sharding {
     int workers, worker;       /* size of the group and rank in it */
     struct sw_net_shard *node; /* owned, one per node of the graph */
-    struct sw_buf notes;       /* layers that do not follow the net-wide setting, a line each */
+    struct sw_bytes notes;     /* layers that do not follow the net-wide setting, a line each */
 };
 
 /* Runs the whole stage. alone: no group was requested, so locations are ignored. Errors as

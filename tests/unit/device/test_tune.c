@@ -259,7 +259,7 @@ static void slow_implementations_run_few_times(void **state)
     close_cpu(&f);
 }
 
-static void text_of(struct sw_tune *t, struct sw_buf *out)
+static void text_of(struct sw_tune *t, struct sw_bytes *out)
 {
     struct sw_json_writer w;
     sw_json_begin(&w, out);
@@ -268,10 +268,10 @@ static void text_of(struct sw_tune *t, struct sw_buf *out)
     sw_json_close_array(&w);
 }
 
-static int read_text(struct sw_tune *t, const struct sw_buf *text, struct sw_err *err)
+static int read_text(struct sw_tune *t, const struct sw_bytes *text, struct sw_err *err)
 {
     struct sw_json *list = NULL;
-    const char *json = sw_buf_text(text);
+    const char *json = sw_bytes_text(text);
     int rc = sw_json_parse(json, strlen(json), &list, err);
     if (rc == SW_OK)
         rc = sw_tune_read(t, list, SW_TUNE_KEPT, err);
@@ -284,7 +284,7 @@ static void saved_choices_are_used_by_the_next_table(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     struct sw_tune t, later;
     struct sw_err err;
     stream = f.stream;
@@ -295,7 +295,7 @@ static void saved_choices_are_used_by_the_next_table(void **state)
     sw_tune_fini(&t);
 
     for (int measures = 0; measures < 2; measures++) {
-        struct sw_buf again = {0};
+        struct sw_bytes again = {0};
         sw_tune_init(&later, measures);
         ASSERT_OK(read_text(&later, &text, &err));
         ASSERT_OK(sw_tune_put(&later, "forward x", "fourth", SW_TUNE_CACHED, &err));
@@ -304,17 +304,17 @@ static void saved_choices_are_used_by_the_next_table(void **state)
         p.ns[0][1] = 5000;
         p.runs = 0;
         text_of(&later, &again); /* before and after use, without entries that are not used */
-        assert_string_equal(sw_buf_text(&again), sw_buf_text(&text));
+        assert_string_equal(sw_bytes_text(&again), sw_bytes_text(&text));
         assert_int_equal(take(&p, "x"), 301);
         assert_int_equal(p.runs, 0);
         assert_int_equal(take(&p, "z"), measures ? 302 : 2);
         p.gone = "second"; /* another version of the library */
         assert_int_equal(take(&p, "x"), 0);
         p.gone = NULL;
-        sw_buf_fini(&again);
+        sw_bytes_fini(&again);
         sw_tune_fini(&later);
     }
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
     close_cpu(&f);
 }
 

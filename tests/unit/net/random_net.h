@@ -308,13 +308,13 @@ static inline void add_layer(struct random_net *n)
 /* All sections, in random order; owned by the caller (sw_free). */
 static inline char *shuffle_sections(struct random_net *n)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     while (n->count) {
         int i = pick(n, 0, n->count - 1);
-        sw_buf_add(&b, n->text[i]);
+        sw_bytes_add(&b, n->text[i]);
         memmove(n->text[i], n->text[--n->count], RANDOM_TEXT);
     }
-    return sw_buf_take(&b);
+    return sw_bytes_take(&b);
 }
 
 /* The layers of net number `seed`; owned by the caller (sw_free). */

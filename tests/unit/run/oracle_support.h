@@ -259,7 +259,7 @@ static inline long long oracle_budget(struct trial t, struct oracle_verdict *v)
     trial_open(&t);
     const char *says = strstr(t.err.text, "budget is memory = fit:");
     if (t.rc != SW_ERR_NOMEM || !says || sscanf(says, "budget is memory = fit:%lld", &least) != 1)
-        oracle_reject(v, "a budget of 1: %s%s", sw_buf_text(&t.messages), t.err.text);
+        oracle_reject(v, "a budget of 1: %s%s", sw_bytes_text(&t.messages), t.err.text);
     trial_close(&t);
     return least + least / 64;
 }
@@ -313,7 +313,7 @@ static inline bool oracle_run_leg(struct oracle_leg *leg, const char *more,
               (!way->fits || oracle_check_budget(t.job, budget, v));
         bytes = oracle_expect(t.job, oracle_keeps(way));
     } else if (!v->text[0]) {
-        oracle_reject(v, "%s: %s%s", leg->name, sw_buf_text(&t.messages), t.err.text);
+        oracle_reject(v, "%s: %s%s", leg->name, sw_bytes_text(&t.messages), t.err.text);
     }
     trial_close(&t);
     return ran && oracle_check_record(leg, bytes, v);

@@ -228,8 +228,8 @@ static void machines_that_cannot_be_are_told(void **state)
             t.sets[k] = bad[i].set[k];
         if (trial_open(&t) == SW_OK)
             fail_msg("%s: nobody says so", bad[i].text);
-        if (!strstr(sw_buf_text(&t.messages), bad[i].text) && !strstr(t.err.text, bad[i].text))
-            fail_msg("%s: %s%s", bad[i].text, sw_buf_text(&t.messages), t.err.text);
+        if (!strstr(sw_bytes_text(&t.messages), bad[i].text) && !strstr(t.err.text, bad[i].text))
+            fail_msg("%s: %s%s", bad[i].text, sw_bytes_text(&t.messages), t.err.text);
         trial_close(&t);
     }
 }

@@ -167,7 +167,7 @@ static void run_and_ask(struct trial *t)
     t->steps = t->steps ? t->steps : STEPS;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     memset(travelled, 0, sizeof travelled);
     for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
         for (int w = 0; w < t->job->place.placement->worker_count; w++)
@@ -280,8 +280,8 @@ static void refused(const char *device, const char *set, const char *more, const
                       .oversubscribe = true,
                       .sets = {NONE, set, more}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
@@ -330,7 +330,7 @@ static int count_early(struct trial *t, int *of)
     t->trace_capacity = CAPACITY;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     const struct sw_worker *w = &t->job->workers[0];
     const struct sw_trace *trace = sw_job_trace(t->job);
     int top, bottom = sw_net_find(w->train, "conv1"), early = 0;

@@ -176,7 +176,7 @@ static void a_whole_step_is_a_graph(void **state)
             if (devices == 2 && i != 1)
                 continue;
             if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
-                fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+                fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
             const struct sw_segments *s = t.job->workers[0].segments;
             int layers = sw_net_layer_count(t.job->workers[0].train);
             assert_int_equal(sw_segments_count(s) == 1, devices == 1);
@@ -199,7 +199,7 @@ static void a_bad_gradient_ends_the_run(void **state)
                           .sets = {none ? NONE : ASYNC, CLIP, "layer.loss.weight=1000000",
                                    "job.batch=10", "job.precision=fp16", "job.loss_scale=1"}};
         if (trial_go(&t) != SW_ERR_DIVERGED)
-            fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+            fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
         assert_non_null(strstr(t.err.text, "is not finite (NaN or Inf); a smaller loss scale "
                                            "would not help"));
     }
@@ -216,7 +216,7 @@ static void gradients_stay_where_they_are(void **state)
                           .steps = STEPS,
                           .sets = {NONE, clips ? CLIP : NULL}};
         if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
-            fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+            fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
         bytes[clips] = sw_sim_traffic(t.job->workers[0].device, SW_SIM_OUT).bytes;
         trial_close(&t);
     }

@@ -191,8 +191,8 @@ static void assert_refused(const char *a, const char *b, const char *why)
 {
     struct trial t = {.recipe = recipe, .oversubscribe = true, .sets = {a, b}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("%s is not in: %s", why, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("%s is not in: %s", why, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 

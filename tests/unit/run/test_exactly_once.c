@@ -324,7 +324,7 @@ static void run_setting(const struct setting *s)
                       .device = s->device};
     memcpy(t.sets, s->sets, sizeof s->sets);
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
-        fail_msg("%s: %s%s", s->name, t.err.text, sw_buf_text(&t.messages));
+        fail_msg("%s: %s%s", s->name, t.err.text, sw_bytes_text(&t.messages));
     assert_int_equal(t.job->place.placement->worker_count, s->groups * s->members);
     assert_int_equal(t.job->topology->server_groups, s->tables);
     assert_int_equal(t.job->topology->is_async, s->is_async);

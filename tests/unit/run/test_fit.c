@@ -164,8 +164,8 @@ static void assert_refused(const char *device, const char *set, const char *memo
 {
     struct trial t = {.recipe = budget_recipe, .device = device, .sets = {memory, set}};
     assert_int_equal(trial_open(&t), code);
-    if (!strstr(code == SW_ERR_INVALID ? sw_buf_text(&t.messages) : t.err.text, says))
-        fail_msg("%s %s", t.err.text, sw_buf_text(&t.messages));
+    if (!strstr(code == SW_ERR_INVALID ? sw_bytes_text(&t.messages) : t.err.text, says))
+        fail_msg("%s %s", t.err.text, sw_bytes_text(&t.messages));
     assert_false(exists(in_home("run")));
     trial_close(&t);
 }

@@ -181,8 +181,8 @@ static void check_refused(const char *set, const char *why)
 {
     struct trial t = {.recipe = recipe, .sets = {set}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("'%s' does not say '%s'", sw_buf_text(&t.messages), why);
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("'%s' does not say '%s'", sw_bytes_text(&t.messages), why);
     trial_close(&t);
 }
 

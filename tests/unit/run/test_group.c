@@ -204,14 +204,14 @@ static int evaluate(const char *weights, struct sw_job_event *e, struct sw_err *
 {
     char recipe[512];
     struct sw_job *job = NULL;
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     snprintf(recipe, sizeof recipe, "%s", write_recipe("recipe.ini", norm_recipe));
     struct sw_job_options o = {.recipe_path = recipe, .one_worker = true};
     int rc = sw_job_open(&o, NULL, &job, &messages, err);
     if (rc == SW_OK)
         rc = sw_job_evaluate(job, weights, NULL, e, err);
     sw_job_close(job);
-    sw_buf_fini(&messages);
+    sw_bytes_fini(&messages);
     return rc;
 }
 

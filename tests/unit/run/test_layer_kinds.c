@@ -143,7 +143,7 @@ static void means_of_vectors_are_split_by_columns(void **state)
                       .sets = {workers_set[2], "layer.words.partition=1"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     assert_non_null(strstr(
-        sw_buf_text(&t.messages),
+        sw_bytes_text(&t.messages),
         "embedding does not support this partition: its columns are the steps of a sequence"));
     trial_close(&t);
 }

@@ -177,8 +177,8 @@ static void refused(const char *set, const char *says)
     struct trial t = {
         .recipe = workers_recipe, .device = MIXED_2, .oversubscribe = true, .sets = {set}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
@@ -191,7 +191,7 @@ static void unsupported_mixed_jobs_are_refused(void **state)
                       .oversubscribe = true,
                       .sets = {"cluster.copy=none"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    assert_null(strstr(sw_buf_text(&t.messages), "hint"));
+    assert_null(strstr(sw_bytes_text(&t.messages), "hint"));
     trial_close(&t);
     refused("job.memory=fit:32MB", "this job uses both: remove memory = fit");
     refused("cluster.comm=sfb", "gradients are summed on the host");

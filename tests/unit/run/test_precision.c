@@ -173,8 +173,8 @@ static void assert_refused(const char *a, const char *b, const char *c, const ch
 {
     struct trial t = {.sets = {a, b, c}, .device = device};
     int rc = trial_open(&t);
-    if (rc != SW_ERR_INVALID || !strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%d, not: %s\n%s", rc, says, sw_buf_text(&t.messages));
+    if (rc != SW_ERR_INVALID || !strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%d, not: %s\n%s", rc, says, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 

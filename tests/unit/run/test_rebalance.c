@@ -244,8 +244,8 @@ static void assert_refused(const char *a, const char *b, const char *why)
                       .sets = {"cluster.rebalance=yes", "cluster.workers_per_group=2",
                                "data.train.shuffle=no", a, b}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("%s is not in: %s", why, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("%s is not in: %s", why, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 

@@ -26,7 +26,7 @@ static void run(struct trial t)
     t.steps = t.steps ? t.steps : STEPS;
     t.oversubscribe = true;
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     workers = t.job->place.placement->worker_count;
     segments = sw_segments_count(t.job->workers[0].segments);
     for (int w = 0; w < workers; w++)
@@ -253,18 +253,18 @@ static void rows_that_move_make_new_graphs(void **state)
 /* Layers on more streams than a graph of sim can have. */
 static void what_cannot_be_captured_is_said_once_and_goes_on(void **state)
 {
-    struct sw_buf recipe = {0};
-    sw_buf_add(&recipe, WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
-               "[layer image]\ntype = input\nfield = image\n"
-               "[layer label]\ntype = input\nfield = label\n");
+    struct sw_bytes recipe = {0};
+    sw_bytes_add(&recipe, WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+                 "[layer image]\ntype = input\nfield = image\n"
+                 "[layer label]\ntype = input\nfield = label\n");
     for (int i = 0; i < 10; i++)
-        sw_buf_printf(&recipe,
-                      "[layer fc%d]\ntype = inner_product\nsrc = image\noutputs = 4\n"
-                      "[layer loss%d]\ntype = softmax_loss\nsrc = fc%d, label\nweight = 0.1\n",
-                      i, i, i);
+        sw_bytes_printf(&recipe,
+                        "[layer fc%d]\ntype = inner_product\nsrc = image\noutputs = 4\n"
+                        "[layer loss%d]\ntype = softmax_loss\nsrc = fc%d, label\nweight = 0.1\n",
+                        i, i, i);
     compare((struct trial){
-        .recipe = sw_buf_text(&recipe), .device = SIM, .sets = {NONE, "job.streams=16"}});
-    sw_buf_fini(&recipe);
+        .recipe = sw_bytes_text(&recipe), .device = SIM, .sets = {NONE, "job.streams=16"}});
+    sw_bytes_fini(&recipe);
     const char *line = strstr(said, "not as a graph: sim:0");
     assert_non_null(line);
     assert_non_null(strstr(said, "are queued operation by operation"));

@@ -53,10 +53,10 @@ static void workers_servers_and_devices_make_no_difference(void **state)
 static void other_layers_may_exchange_factors(void **state)
 {
     static const char between[] = "layer.dec.src=mid";
-    struct sw_buf recipe = {0};
-    sw_buf_printf(&recipe, "%s%s", tied_recipe,
-                  "[layer mid]\ntype = inner_product\nsrc = code\noutputs = 20\nbias = no\n");
-    const char *text = sw_buf_text(&recipe);
+    struct sw_bytes recipe = {0};
+    sw_bytes_printf(&recipe, "%s%s", tied_recipe,
+                    "[layer mid]\ntype = inner_product\nsrc = code\noutputs = 20\nbias = no\n");
+    const char *text = sw_bytes_text(&recipe);
     train(.recipe = text, .name = "whole", .steps = 5, .sets = {between});
     for (int i = 0; i < 2; i++) {
         train(.recipe = text, .name = "factors", .steps = 5, .oversubscribe = true,
@@ -64,7 +64,7 @@ static void other_layers_may_exchange_factors(void **state)
               .sets = {between, ALLREDUCE, "cluster.workers_per_group=2", "cluster.comm=sfb"});
         assert_equal_runs("whole", "factors", 5);
     }
-    sw_buf_fini(&recipe);
+    sw_bytes_fini(&recipe);
 }
 
 /* All gradients are needed before the first update, and the norm counts the shared one once. */

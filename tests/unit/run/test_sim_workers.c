@@ -211,10 +211,10 @@ static void every_worker_needs_a_device(void **state)
                          .oversubscribe = true,
                          .sets = {workers_set[3]}};
     assert_int_equal(trial_open(&many), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&many.messages),
+    if (!strstr(sw_bytes_text(&many.messages),
                 "3 workers need a device each, but there are 2: use at "
                 "most 2 workers, or device = sim:gpus=3"))
-        fail_msg("%s / %s", many.err.text, sw_buf_text(&many.messages));
+        fail_msg("%s / %s", many.err.text, sw_bytes_text(&many.messages));
     trial_close(&many);
 }
 

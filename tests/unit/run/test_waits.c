@@ -22,7 +22,7 @@ static void begin(struct play *p, const char *const *sets)
     for (int i = 0; sets[i]; i++)
         p->t.sets[2 + i] = sets[i];
     if (trial_open(&p->t) != SW_OK)
-        fail_msg("%s", sw_buf_text(&p->t.messages));
+        fail_msg("%s", sw_bytes_text(&p->t.messages));
     assert_int_equal(sw_servers_settle(&p->t.job->workers[0].shared, p->t.job->topology, &err),
                      SW_OK);
     for (int u = 0; u < MOST_UNITS; u++)

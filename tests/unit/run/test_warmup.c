@@ -296,7 +296,7 @@ static void bsp_has_no_warm_up(void **state)
                           .sets = {WARMUP, sets[i][0], sets[i][1], sets[i][2]}};
         trial_open(&t);
         assert_int_equal(t.rc, SW_ERR_INVALID);
-        assert_non_null(strstr(sw_buf_text(&t.messages), "no group can train alone first"));
+        assert_non_null(strstr(sw_bytes_text(&t.messages), "no group can train alone first"));
         trial_close(&t);
     }
 }

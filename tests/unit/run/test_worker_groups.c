@@ -295,8 +295,8 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
         struct trial t = {.recipe = workers_recipe, .oversubscribe = true};
         memcpy(t.sets, wrong[i].sets, sizeof wrong[i].sets);
         trial_open(&t);
-        if (t.rc != SW_ERR_INVALID || !strstr(sw_buf_text(&t.messages), wrong[i].says))
-            fail_msg("%s: %d: %s", wrong[i].says, t.rc, sw_buf_text(&t.messages));
+        if (t.rc != SW_ERR_INVALID || !strstr(sw_bytes_text(&t.messages), wrong[i].says))
+            fail_msg("%s: %d: %s", wrong[i].says, t.rc, sw_bytes_text(&t.messages));
         trial_close(&t);
     }
 }

@@ -191,7 +191,7 @@ static void assert_refused(struct trial *t, const char *reason, const char *advi
     if (trial_open(t) == SW_OK)
         fail_msg("nobody refused: %s", reason);
     assert_int_equal(t->rc, SW_ERR_INVALID);
-    const char *told = sw_buf_text(&t->messages);
+    const char *told = sw_bytes_text(&t->messages);
     if (!strstr(told, reason) && !strstr(t->err.text, reason))
         fail_msg("\"%s\" or \"%s\" has not \"%s\"", told, t->err.text, reason);
     if (!strstr(told, advice) && !strstr(t->err.text, advice))

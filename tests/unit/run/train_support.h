@@ -115,7 +115,7 @@ struct trial {
     int rc;
     bool opened, stuck;
     struct sw_err err;
-    struct sw_buf messages;
+    struct sw_bytes messages;
     double took_s;                /* of sw_job_run */
     int told[SW_JOB_SUMMARY + 1]; /* events by type */
     int64_t displayed[TRIAL_STEPS];
@@ -225,7 +225,7 @@ static inline void trial_close(struct trial *t)
 {
     sw_job_close(t->job);
     t->job = NULL;
-    sw_buf_fini(&t->messages);
+    sw_bytes_fini(&t->messages);
 }
 
 /* No update behind that step is made before it is over: what a case does when it hears of the step
