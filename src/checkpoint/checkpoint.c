@@ -398,8 +398,8 @@ int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *e
     return rc;
 }
 
-int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
-                       struct sw_err *err)
+int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
+                               struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);

@@ -67,25 +67,25 @@ static void say(const char *verb, const char *fmt, va_list ap)
     if (line.failed)
         fputs("singa-ws: out of memory\n", stderr);
     else
-        sw_cli_tell(line.text);
+        sw_cli_lines(line.text);
 
     sw_bytes_fini(&line);
 }
 
-void sw_cli_tell(const char *text)
+void sw_cli_lines(const char *text)
 {
     struct sw_bytes shown = {0};
     sw_text_add_lines(&shown, text, strlen(text));
-    sw_cli_tell_raw(shown.failed ? "singa-ws: out of memory\n" : sw_bytes_text(&shown));
+    sw_cli_lines_raw(shown.failed ? "singa-ws: out of memory\n" : sw_bytes_text(&shown));
     sw_bytes_fini(&shown);
 }
 
-void sw_cli_tell_raw(const char *text)
+void sw_cli_lines_raw(const char *text)
 {
     fputs(text, stderr);
 }
 
-void sw_cli_say(const char *fmt, ...)
+void sw_cli_message(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -95,7 +95,7 @@ void sw_cli_say(const char *fmt, ...)
 
 int sw_cli_fail(int err_code, const struct sw_err *err)
 {
-    sw_cli_say("%s", err->text);
+    sw_cli_message("%s", err->text);
     return sw_cli_exit_code(err_code);
 }
 
@@ -144,7 +144,7 @@ int sw_cli_write_raw(const char *text, size_t bytes)
 static int print(const struct sw_bytes *buf, int (*write)(const char *text, size_t bytes))
 {
     if (buf->failed) {
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
         return SW_EXIT_MISSING;
     }
 
@@ -152,7 +152,7 @@ static int print(const struct sw_bytes *buf, int (*write)(const char *text, size
     if (problem == 0 || problem == EPIPE)
         return SW_EXIT_DONE;
 
-    sw_cli_say("standard output: %s", strerror(problem));
+    sw_cli_message("standard output: %s", strerror(problem));
     return SW_EXIT_FAILED;
 }
 

@@ -72,10 +72,10 @@ int sw_cli_exit_code(int err_code);
  * (cells of a canvas, a status line) and for data that does not go to a terminal. */
 
 /* "singa-ws: MESSAGE\n" on stderr. */
-void sw_cli_say(const char *fmt, ...) SW_PRINTF(1, 2);
+void sw_cli_message(const char *fmt, ...) SW_PRINTF(1, 2);
 /* Lines of text on stderr, such as the messages about a recipe. */
-void sw_cli_tell(const char *text);
-void sw_cli_tell_raw(const char *text);
+void sw_cli_lines(const char *text);
+void sw_cli_lines_raw(const char *text);
 /* Prints err and returns its exit code: `return sw_cli_fail(rc, &err);`. */
 int sw_cli_fail(int err_code, const struct sw_err *err);
 /* "singa-ws VERB: MESSAGE", a line that points to --help; returns SW_EXIT_USAGE. */

@@ -114,13 +114,13 @@ static void save_figures(const struct sw_doctor *d, const struct sw_bytes *json)
         code = sw_err_nomem(&err, "path of doctor.json", 0);
 
     if (!code && d->busy && has_better(d, path))
-        sw_cli_say(
+        sw_cli_message(
             "the machine was busy: its figures are not saved; doctor.json keeps the earlier ones");
     else if (!code)
         code = sw_os_replace_file(path, json->text, json->length, 0600, &err);
 
     if (code)
-        sw_cli_say("the figures are not saved: %s", err.text);
+        sw_cli_message("the figures are not saved: %s", err.text);
     sw_free(path);
     sw_free(state);
 }
@@ -153,7 +153,7 @@ static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *
             continue;
 
         if (o->common.verbose)
-            sw_cli_say("%s ...", parts[i].name);
+            sw_cli_message("%s ...", parts[i].name);
         code = sw_stop_check(err);
         if (code)
             return code;

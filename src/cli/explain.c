@@ -46,7 +46,7 @@ static void add_json(struct answer *a, const struct sw_explained *e, const char 
     json_value(a, e);
     sw_json_open_array(w, "instead_of");
 
-    while (sw_explained_below(&below)) {
+    while (sw_explained_replaced(&below)) {
         sw_json_open_object(w, NULL);
         json_value(a, &below);
         sw_json_close_object(w);
@@ -77,7 +77,7 @@ static void add_one(struct answer *a, const struct sw_explained *e, const char *
                     e->value ? e->value : "-");
     add_from(e, a->out);
 
-    while (sw_explained_below(&below)) {
+    while (sw_explained_replaced(&below)) {
         sw_bytes_printf(a->out, "\n  instead of  %s, ", below.value);
         add_from(&below, a->out);
     }
@@ -98,7 +98,7 @@ static void add_row(struct answer *a, const struct sw_explained *e)
 
     add_from(e, &from);
 
-    for (const char *word = ", instead of"; sw_explained_below(&below); word = ", of") {
+    for (const char *word = ", instead of"; sw_explained_replaced(&below); word = ", of") {
         sw_bytes_printf(&from, "%s %s of ", word, below.value);
         add_from(&below, &from);
     }

@@ -10,14 +10,14 @@
 struct options {
     struct sw_cli_common common;
     int64_t steps;
-    struct sw_beside_options beside;
+    struct sw_live_view_options beside;
 };
 
 static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
         "end after step N instead of the run's last step; schedules keep their length"),
-    SW_BESIDE_ROWS(struct options, beside),
+    SW_LIVE_VIEW_ROWS(struct options, beside),
     {0},
 };
 
@@ -50,9 +50,9 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
 
     int rc = sw_checkpoint_check_file(newest, &err);
     if (rc == SW_OK) {
-        sw_cli_say("%s is already at step %lld of %lld; use --steps N to train until step N",
-                   sw_run_title(run, title, sizeof title), (long long)newest->step,
-                   (long long)last);
+        sw_cli_message("%s is already at step %lld of %lld; use --steps N to train until step N",
+                       sw_run_title(run, title, sizeof title), (long long)newest->step,
+                       (long long)last);
         return SW_EXIT_DONE;
     }
 
@@ -62,12 +62,12 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
         i++;
 
     if (i < checkpoints->count)
-        sw_cli_say(
+        sw_cli_message(
             "%s; the newest undamaged checkpoint is that of step %lld, %s: remove the damaged "
             "file to resume from there",
             err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
     else
-        sw_cli_say("%s; the run has no other undamaged checkpoint", err.text);
+        sw_cli_message("%s; the run has no other undamaged checkpoint", err.text);
 
     return sw_cli_exit_code(rc);
 }
@@ -97,7 +97,7 @@ static int open_run(struct sw_trainer *t, struct sw_job_options *job,
 
 static int continue_run(const struct options *o, const struct sw_run *run,
                         const struct sw_checkpoints *checkpoints, const char *db,
-                        struct sw_beside *beside)
+                        struct sw_live_view *beside)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
@@ -116,7 +116,7 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     struct sw_job_retained_checkpoint *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
 
-    sw_beside_report(beside, &t.report);
+    sw_live_view_report(beside, &t.report);
     if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
 
@@ -159,7 +159,7 @@ out:
     return rc;
 }
 
-static int resume(void *options, struct sw_beside *beside)
+static int resume(void *options, struct sw_live_view *beside)
 {
     const struct options *o = options;
     struct sw_run run = {0};
@@ -191,7 +191,7 @@ static int resume(void *options, struct sw_beside *beside)
 static int run(void *options)
 {
     const struct options *o = options;
-    return sw_beside("resume", &o->common, &o->beside, resume, options);
+    return sw_live_view("resume", &o->common, &o->beside, resume, options);
 }
 
 const struct sw_verb sw_verb_resume = {

@@ -59,12 +59,12 @@ static int watch_remote(const struct options *o, bool terminal)
     char *words[] = {"ssh", terminal ? "-t" : "-T", "--", host, command.text, NULL};
     int code = SW_EXIT_MISSING;
     if (!host || command.failed)
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
     else if (*host == '-')
         code = sw_cli_usage("top", "'%s' is not USER@HOST", host);
     else {
         execvp("ssh", words);
-        sw_cli_say("cannot run ssh: %s", strerror(errno));
+        sw_cli_message("cannot run ssh: %s", strerror(errno));
     }
 
     sw_bytes_fini(&command);

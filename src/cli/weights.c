@@ -186,7 +186,7 @@ static void verify_one(struct verification *v, const char *path, const char *sto
         sw_json_string(&v->w, "problem", rc == SW_OK ? NULL : err.text);
         sw_json_close_object(&v->w);
     } else if (rc != SW_OK) {
-        sw_cli_say("%s", err.text);
+        sw_cli_message("%s", err.text);
     } else if (!v->o->common.quiet) {
         sw_bytes_printf(v->out, "%s: intact, checksum %s\n", path, sw_st_checksum_hex(f));
     }

@@ -99,13 +99,13 @@ static int set_fields(struct import *m, struct sw_err *err)
 
         int rc = is_image ? SW_OK
                           : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
-        if (!rc && sw_recode_wanted(&m->args->recode) && !strcmp(is->name, "image"))
+        if (!rc && sw_recode_is_needed(&m->args->recode) && !strcmp(is->name, "image"))
             rc = set_recoded(m, f, err);
         if (rc)
             return rc;
     }
 
-    if (sw_recode_wanted(&m->args->recode) && m->recoded < 0)
+    if (sw_recode_is_needed(&m->args->recode) && m->recoded < 0)
         return sw_err_set(err, SW_ERR_INVALID, "%s: has no images to resize or encode",
                           from->where);
 

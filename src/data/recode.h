@@ -22,7 +22,7 @@ struct sw_recode_args {
 };
 
 /* Whether any change is requested. */
-bool sw_recode_wanted(const struct sw_recode_args *a);
+bool sw_recode_is_needed(const struct sw_recode_args *a);
 
 struct sw_recoder;
 

@@ -138,7 +138,7 @@ void sw_tune_add_candidate(struct sw_tune_candidates *ways, const char *name)
 
 /* ---- Measuring ---- */
 
-void *sw_tune_take(struct sw_device *dev, size_t bytes)
+void *sw_tune_allocate(struct sw_device *dev, size_t bytes)
 {
     struct sw_err ignored;
     void *m = NULL;
@@ -149,7 +149,7 @@ void *sw_tune_take(struct sw_device *dev, size_t bytes)
     return sw_device_alloc(dev, bytes, "memory to measure with", &m, &ignored) == SW_OK ? m : NULL;
 }
 
-void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes)
+void sw_tune_free_memory(struct sw_device *dev, void *memory, size_t bytes)
 {
     if (dev->host_memory)
         sw_free(memory);
@@ -229,7 +229,7 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
 {
     struct sw_err ignored;
     size_t at[ARRAYS], bytes = lay_out(p, at);
-    void *block = sw_tune_take(p->stream->dev, bytes);
+    void *block = sw_tune_allocate(p->stream->dev, bytes);
     if (!block)
         return 0;
 
@@ -258,7 +258,7 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
         times = runs_per_batch(p->stream->dev, ns);
     }
 
-    sw_tune_give(p->stream->dev, block, bytes);
+    sw_tune_free_memory(p->stream->dev, block, bytes);
     return rc == SW_OK ? best : 0;
 }
 

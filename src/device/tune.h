@@ -87,5 +87,5 @@ void sw_tune_key_conv(struct sw_bytes *key, const struct sw_conv_shape *shape);
 
 /* Allocates memory of a device for measurements; NULL: not enough memory. On the host it is not
  * counted as memory of the device, whose peak users see. */
-void *sw_tune_take(struct sw_device *dev, size_t bytes);
-void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes);
+void *sw_tune_allocate(struct sw_device *dev, size_t bytes);
+void sw_tune_free_memory(struct sw_device *dev, void *memory, size_t bytes);

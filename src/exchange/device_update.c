@@ -80,7 +80,7 @@ static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err)
+int sw_device_update_load(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     if (p->version != SW_NEVER)
         return SW_OK;

@@ -219,7 +219,7 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
         return rc;
 
     if (route->updates_on_device)
-        rc = sw_device_update_start(p, version, err);
+        rc = sw_device_update_load(p, version, err);
     if (rc != SW_OK || (route->updates_on_device && p->version >= (int64_t)version))
         return rc;
 
@@ -383,8 +383,8 @@ int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
 {
     for (int i = 0; x->report.bad && i < x->count; i++)
         if (x->report.host_bad[i])
-            return sw_table_say_bad(x->args.table, x->ports[i].param, (uint64_t)x->ports[i].version,
-                                    err);
+            return sw_table_report_nonfinite(x->args.table, x->ports[i].param,
+                                             (uint64_t)x->ports[i].version, err);
 
     return SW_OK;
 }

@@ -105,7 +105,7 @@ void sw_device_report_free(struct sw_exchange *x);
 int sw_device_update_begin(struct sw_exchange *x, uint64_t version,
                            struct sw_err *err) SW_MUST_CHECK;
 /* Copies the first value and updater state of a port to the device, once. */
-int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+int sw_device_update_load(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the update whose constants were uploaded; runs nothing on the host. */
 int sw_device_update_queue(struct sw_port *p, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the update of a given version, after uploading its constants if necessary. */

@@ -111,7 +111,7 @@ const char *sw_history_out_dir(const struct sw_history *h); /* absolute; borrowe
 const char *sw_history_path(const struct sw_history *h);
 /* Moves the claim of the run's folder to the caller, who may write there after the history is
  * closed. Without this call, close releases the claim. */
-void sw_history_keep_claim(struct sw_history *h, struct sw_claim *claim);
+void sw_history_move_claim(struct sw_history *h, struct sw_claim *claim);
 
 /* --- Hot path: producers. A producer belongs to one thread at a time; its calls neither lock nor
  * allocate and cost tens of nanoseconds. The writer thread empties the rings (8192 records each)

@@ -22,7 +22,7 @@ struct sw_run_traffic {
     int64_t steps, bytes;
     double ms;
 };
-struct sw_run_unit {
+struct sw_run_placement {
     const char *unit, *device, *cores, *reason;
     int numa; /* -1: unknown */
 };
@@ -56,7 +56,7 @@ enum sw_rows_kind {
     SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
     SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
     SW_ROWS_TRAFFIC,   /* sums over steps > after, per link; the most bytes first */
-    SW_ROWS_UNIT,
+    SW_ROWS_PLACEMENT,
     SW_ROWS_EVENT, /* row > after, at most the newest upto rows, in order */
     SW_ROWS_SEGMENT,
     SW_ROWS_STAGE,    /* by step */

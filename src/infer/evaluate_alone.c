@@ -39,7 +39,7 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
         return sw_table_init_values(job->params.table, err);
 
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    return sw_checkpoint_take(&c, weights, &job->span.evaluated_step, err);
+    return sw_checkpoint_load_weights(&c, weights, &job->span.evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)

@@ -40,7 +40,7 @@ static enum sw_dtype field_type(const char *field, const struct sw_npy_header *h
 {
     bool real = h->dtype == SW_NPY_F4 || h->dtype == SW_NPY_F8 || h->dtype == SW_NPY_B1;
     if (sw_str_eq(field, "label"))
-        return sw_npy_row_count(h) == 1 ? SW_I32 : SW_F32;
+        return sw_npy_row_elements(h) == 1 ? SW_I32 : SW_F32;
     return real || sw_str_eq(field, "image") ? SW_F32 : SW_I32;
 }
 

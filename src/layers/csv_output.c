@@ -32,7 +32,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return sw_err_set(err, SW_ERR_INVALID, "names: %d names for %d sources", c->names.count,
                           l->src_count);
 
-    sw_output_settle(l);
+    sw_output_finish_setup(l);
     return SW_OK;
 }
 

@@ -183,7 +183,7 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
     return s->layout ? s->layout(s->user, l, param) : NULL;
 }
 
-bool sw_layer_can_repeat(const struct sw_layer *l)
+bool sw_layer_can_recompute(const struct sw_layer *l)
 {
     bool pure =
         l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->phases.forward <= 1;

@@ -39,7 +39,7 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
     int owner = sw_table_param(w->table, param)->owner;
     bool at_once = sw_table_has_phases(w->table) && !sw_table_is_controlled_on_device(w->table);
     if (s->done_step >= version || s->step > version ||
-        sw_topology_rests(v->roles->topology, w->rank->group, version) ||
+        sw_topology_sleeps(v->roles->topology, w->rank->group, version) ||
         (owner >= 0 && owner != w->rank->rank && !at_once))
         return true;
     if (s->step < version || at_once)

@@ -59,7 +59,7 @@ static void bind_sources(struct sw_net *net, int i)
 
     shape->layer.adds.src = alias->src_adds;
     if (alias->grad_handed)
-        sw_bridge_take_there(&shape->layer);
+        sw_bridge_read_gradient_in_place(&shape->layer);
 }
 
 /* Names the blocks of the arena for messages of the device: "conv1 (feature)". */

@@ -99,7 +99,7 @@ static void release_remote(struct sw_net *net, int op)
     for (int i = 0; i < net->graph.count && net->aliases.is_handed; i++)
         if ((net->shapes.node[i].handed || net->aliases.node[i].grad_handed) &&
             net->memory.node[i].last_use == op)
-            sw_bridge_let_go(&net->shapes.node[i].layer);
+            sw_bridge_release(&net->shapes.node[i].layer);
 }
 
 static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)

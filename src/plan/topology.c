@@ -146,7 +146,7 @@ int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches)
     return alone + shared / t->update_groups + (shared % t->update_groups != 0);
 }
 
-bool sw_topology_rests(const struct sw_topology *t, int group, int64_t step)
+bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step)
 {
     return group > 0 && step <= t->warmup_steps;
 }

@@ -87,7 +87,7 @@ int64_t sw_topology_samples(const struct sw_topology *t, int64_t step);
 /* The smallest number of steps that trains that many batches. */
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches);
 /* Does the worker group rest in that step? In warmup steps only the first group trains. */
-bool sw_topology_rests(const struct sw_topology *t, int group, int64_t step);
+bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step);
 /* Steps of a worker group after that many steps of the job. */
 int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t step);
 /* The rows of a batch that a worker group has: all of them, or its part of a training batch if

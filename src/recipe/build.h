@@ -70,8 +70,8 @@ struct sw_var {
     const struct sw_value *value; /* where it was given; its text is set */
 };
 
-struct sw_fallen {
-    struct sw_fallen *next;
+struct sw_fallback_choice {
+    struct sw_fallback_choice *next;
     const struct sw_draft *section;
     const char *from, *to, *paths;
     const char *found; /* the path used instead; NULL: the data is synthetic */
@@ -94,7 +94,7 @@ struct sw_recipe {
     int var_count;
     struct sw_value *lines, *last_line; /* of [fallback] */
     struct sw_stage *stages, *stage;    /* all stages, and the selected one */
-    struct sw_fallen *fallback_choices, *last_fallback_choice;
+    struct sw_fallback_choice *fallback_choices, *last_fallback_choice;
     size_t expanded_bytes;
     const char *data_folder; /* default of SINGA_DATA, computed on first use; or NULL */
     const char *overrides, *fallback;
@@ -174,7 +174,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided);
 void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s);
 /* Adds `stage.NAME.KEY` of --set or [fallback] to the lines of that stage. Returns false for any
  * other path. */
-bool sw_stage_take(struct sw_recipe *r, struct sw_value *v);
+bool sw_stage_add_line(struct sw_recipe *r, struct sw_value *v);
 /* Reports the errors of such a line without applying it. */
 bool sw_stage_check_line(struct sw_recipe *r, const struct sw_value *v);
 /* Chooses the stage, assigns its lines to the sections that they name, and checks the lines of the

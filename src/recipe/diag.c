@@ -198,7 +198,7 @@ int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
     return SW_ERR_INVALID;
 }
 
-bool sw_diags_wants_hint(const struct sw_diags *d)
+bool sw_diags_needs_hint(const struct sw_diags *d)
 {
     return d->count > 0 && d->latest >= 0 && !d->items[d->latest].hint;
 }
@@ -207,7 +207,7 @@ void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap)
 {
     struct sw_bytes text = {0};
 
-    if (!sw_diags_wants_hint(d))
+    if (!sw_diags_needs_hint(d))
         return;
 
     sw_bytes_vprintf(&text, fmt, ap);

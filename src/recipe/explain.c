@@ -43,7 +43,7 @@ static void take_value(struct sw_explained *e, const struct sw_value *v)
     e->below = v->below;
 }
 
-bool sw_explained_below(struct sw_explained *e)
+bool sw_explained_replaced(struct sw_explained *e)
 {
     if (!e->below)
         return false;

@@ -165,9 +165,9 @@ static void put_value(struct sw_recipe *r, struct sw_draft *n, const struct sw_v
     sw_draft_put(n, v);
 }
 
-static void add_choice(struct sw_recipe *r, const struct sw_fallen *what)
+static void add_choice(struct sw_recipe *r, const struct sw_fallback_choice *what)
 {
-    struct sw_fallen *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
+    struct sw_fallback_choice *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
     if (!f)
         return;
 
@@ -196,12 +196,12 @@ static void resolve_section(struct sw_recipe *r, struct sw_draft *n, const char 
     put_value(r, n, wanted, k->type_key[0], to.type->name);
     if (to.path)
         put_value(r, n, wanted, k->paths_key, to.path);
-    add_choice(r, &(struct sw_fallen){.section = n,
-                                      .from = from->name,
-                                      .to = to.type->name,
-                                      .paths = paths,
-                                      .found = to.path,
-                                      .number = number});
+    add_choice(r, &(struct sw_fallback_choice){.section = n,
+                                               .from = from->name,
+                                               .to = to.type->name,
+                                               .paths = paths,
+                                               .found = to.path,
+                                               .number = number});
 }
 
 /* The decision in the form that decision_about reads on resume. */
@@ -209,7 +209,7 @@ static const char *join_names(struct sw_recipe *r)
 {
     struct sw_bytes names = {0};
 
-    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next) {
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next) {
         sw_bytes_printf(&names, "%s%s", f == r->fallback_choices ? "" : ",",
                         f->section->pub.name ? f->section->pub.name : "");
         if (f->found)
@@ -226,7 +226,7 @@ static const char *join_names(struct sw_recipe *r)
 /* Whether the data of some section is synthetic. */
 static bool any_synthetic(const struct sw_recipe *r)
 {
-    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
         if (!f->found)
             return true;
     return false;
@@ -252,7 +252,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
 
         *v = *line;
         v->next = NULL;
-        if (!sw_stage_take(r, v))
+        if (!sw_stage_add_line(r, v))
             sw_recipe_assign(r, v);
     }
 }
@@ -282,7 +282,7 @@ static void announce_lines(const struct sw_recipe *r, struct sw_bytes *out)
 
 void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_bytes *out)
 {
-    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
         sw_bytes_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
                         f->section->pub.title, f->paths ? f->paths : "", f->to,
                         f->found ? " of " : "", f->found ? f->found : "", f->from);
@@ -293,7 +293,7 @@ void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_bytes *out
 
 const char *sw_section_fell_from(const struct sw_section *section)
 {
-    for (const struct sw_fallen *f = section->recipe->fallback_choices; f; f = f->next)
+    for (const struct sw_fallback_choice *f = section->recipe->fallback_choices; f; f = f->next)
         if (&f->section->pub == section)
             return f->from;
     return NULL;

@@ -38,7 +38,7 @@ static bool fits_here(const struct sw_alias *a, const struct sw_schema_kind *k,
         return true;
 
     bool typed = n && (!k->type_key[0] || n->pub.type[0]);
-    return typed ? sw_section_has_key(&n->pub, a->key) : sw_kind_knows(k, a->key);
+    return typed ? sw_section_has_key(&n->pub, a->key) : sw_kind_has_key(k, a->key);
 }
 
 static void hint_alias_key(struct sw_recipe *r, const struct sw_schema_kind *k,
@@ -132,7 +132,7 @@ static void add_common(struct sw_words *w, const struct sw_schema_kind *k)
 
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key)
 {
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     struct sw_words words = {0};
@@ -157,7 +157,7 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
     struct sw_bytes names = {0};
 
     for (const struct sw_type *const *t = k->types[slot]; t && *t; t++)
-        if (sw_type_knows(k, slot, *t, key))
+        if (sw_type_has_key(k, slot, *t, key))
             sw_bytes_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
 
     const struct sw_type *own = n->pub.type[slot];
@@ -181,7 +181,7 @@ static void hint_other_section(struct sw_recipe *r, const struct sw_schema_kind 
     for (int i = 0; i < r->schema->count; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
         if (k->form == SW_SECTION_ONE && k != own && sw_type_slot(k, key) < 0 &&
-            sw_kind_knows(k, key))
+            sw_kind_has_key(k, key))
             sw_diags_hint(&r->diags, "%s is a key of [%s]", key, k->kind);
     }
 }
@@ -211,7 +211,7 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
 {
     const struct sw_schema_kind *k = n->pub.schema;
 
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     if (strcmp(key, "include") == 0)

@@ -106,7 +106,7 @@ static bool check_key(struct sw_recipe *r, const struct sw_value *v)
         return false;
     }
 
-    if (strchr(v->key, '.') || (job && sw_kind_knows(job, v->key)))
+    if (strchr(v->key, '.') || (job && sw_kind_has_key(job, v->key)))
         return true;
 
     sw_draft_error(r, &v->stage->section, v, "unknown key '%s'", v->key);
@@ -193,7 +193,7 @@ static struct sw_stage *take_stage(struct sw_recipe *r, struct sw_value *v)
     return s;
 }
 
-bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
+bool sw_stage_add_line(struct sw_recipe *r, struct sw_value *v)
 {
     if (!sw_str_starts(v->key, prefix))
         return false;

@@ -168,7 +168,7 @@ static const char *expand(const struct scope *s, const char *raw, struct failure
 
 static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
 {
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     for (int i = visible; i < r->var_count; i++)

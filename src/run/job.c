@@ -208,11 +208,11 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = sw_job_choose_device(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_job_place_units(job, o, err);
+    rc = sw_job_place_roles(job, o, err);
     if (rc != SW_OK)
         return rc;
     if (o->plan_units) {
-        sw_job_describe_units(job);
+        sw_job_describe_roles(job);
         return SW_OK;
     }
 
@@ -382,7 +382,7 @@ void sw_job_close(struct sw_job *job)
     if (!job)
         return;
 
-    sw_job_leave(job);
+    sw_job_end_resumable(job);
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
     free_transfers(job);

@@ -72,7 +72,7 @@ static int wait_for_activations(void *user, int worker, bool (*over)(const void 
 static void notify_group(void *user)
 {
     struct sw_worker *group = user;
-    sw_group_tell(group->group);
+    sw_group_notify(group->group);
 }
 
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
@@ -172,7 +172,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
-        .two_phases = sw_stop_wants_norm(job->conf),
+        .two_phases = sw_stop_needs_norm(job->conf),
         .loss_scale = job->conf->loss_scale,
         .loss_scale_every = job->conf->loss_scale_every,
         .clip_value = job->conf->clip_value,
@@ -290,7 +290,7 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
 
     for (int r = 0; r < sw_table_update_groups(t); r++)
-        if (sw_topology_rests(job->topology, first_group + r, step))
+        if (sw_topology_sleeps(job->topology, first_group + r, step))
             sw_table_put_group(t, r, (uint64_t)job->topology->warmup_steps);
 }
 

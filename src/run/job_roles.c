@@ -277,8 +277,8 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     sw_group_init(&job->groups.leaders, t->update_groups, t->update_groups);
 
     bool warms_up = t->warmup_steps > 0;
-    sw_group_let_rest(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);
-    sw_group_let_rest(&job->groups.leaders, warms_up ? 1 : t->update_groups, t->warmup_steps);
+    sw_group_set_warmup(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);
+    sw_group_set_warmup(&job->groups.leaders, warms_up ? 1 : t->update_groups, t->warmup_steps);
 
     return make_peers(job, err);
 }
@@ -344,7 +344,7 @@ static bool decides_about_all(const struct sw_job *job)
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
     return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
-           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job->conf);
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf);
 }
 
 static const struct sw_throughputs *rates_of(void *user)
@@ -417,7 +417,7 @@ static int place_units(const struct setup *s, struct sw_err *err)
                       sw_cluster_advice(&s->conf, &s->shape, most, advice, sizeof advice));
 }
 
-int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = map_machine(job, o, err);
     if (rc != SW_OK)

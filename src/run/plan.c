@@ -371,7 +371,7 @@ static void describe_data(const struct sw_job *job, int split, char *out, size_t
     sw_bytes_fini(&b);
 }
 
-void sw_job_describe_units(struct sw_job *job)
+void sw_job_describe_roles(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
 
@@ -404,7 +404,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    sw_job_describe_units(job);
+    sw_job_describe_roles(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->params.table);
     p->steps = job->span.run_steps;

@@ -17,7 +17,7 @@ struct sw_job_report {
 
 /* Fills the part of the plan that is known after the roles are placed; sw_job_describe includes it.
  */
-void sw_job_describe_units(struct sw_job *job);
+void sw_job_describe_roles(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Rewrites job->report.choices after the rows have changed. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;

@@ -265,7 +265,7 @@ static int leave_stuck(struct sw_job *job, const char *role, bool *stuck, struct
 {
     if (stuck)
         *stuck = true;
-    return sw_run_say_stuck(job, role, err);
+    return sw_run_report_stuck(job, role, err);
 }
 
 static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
@@ -292,12 +292,12 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_run_record_placement(job);
         if (first)
             tell_start(&r);
-        sw_stage_tell(job);
+        sw_stage_report(job);
         sw_run_record_stage(job);
-        sw_run_tell_misplaced(job);
+        sw_run_report_misplaced(job);
         sw_throughputs_save(&job->speed.rates, job->workers);
-        sw_job_tune_keep(job->speed.tune, job->workers);
-        sw_job_tune_tell(job->speed.tune, job->workers);
+        sw_job_tune_save(job->speed.tune, job->workers);
+        sw_job_tune_report(job->speed.tune, job->workers);
 
         rc = start_roles(job, err);
         if (rc != SW_OK)
@@ -309,7 +309,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         if (hanging)
             return leave_stuck(job, hanging, stuck, err);
 
-        sw_job_tune_keep(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
+        sw_job_tune_save(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
 
         struct sw_queued_event queued;
         sw_sensors_end(job->monitor.sense);
@@ -336,7 +336,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 {
     struct sw_err ignored; /* if the system refuses, it runs where it did */
     void *kept = NULL;
-    int bound = sw_bind_keep(job->place.machine, &kept, &ignored);
+    int bound = sw_bind_save(job->place.machine, &kept, &ignored);
 
     if (bound == SW_OK)
         bound = sw_bind_thread(job->place.machine,

@@ -77,7 +77,7 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
     if (!job->events.history)
         return;
 
-    sw_history_keep_claim(job->events.history, claim);
+    sw_history_move_claim(job->events.history, claim);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->events.history, sw_run_status_of(rc));
@@ -85,7 +85,7 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
     job->events.history = NULL;
 }
 
-void sw_job_leave(struct sw_job *job)
+void sw_job_end_resumable(struct sw_job *job)
 {
     struct sw_err err = {0};
     struct sw_claim claim;
@@ -129,7 +129,7 @@ static void unlink_live(const struct sw_job *job)
     sw_free(sock);
 }
 
-int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
+int sw_run_report_stuck(struct sw_job *job, const char *role, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
 

@@ -310,7 +310,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     return attach_fault(job, err);
 }
 
-void sw_run_tell_misplaced(struct sw_job *job)
+void sw_run_report_misplaced(struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
     char text[32];

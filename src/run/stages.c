@@ -213,7 +213,7 @@ void sw_stage_record_end(struct sw_job *job, int64_t t)
     job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon;
 }
 
-void sw_stage_tell(struct sw_job *job)
+void sw_stage_report(struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
     char text[160];

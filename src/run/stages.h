@@ -33,4 +33,4 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o,
 /* Records that step t is the job's last one: by the leader. */
 void sw_stage_record_end(struct sw_job *job, int64_t t);
 /* Records the begin of the stage in the history. */
-void sw_stage_tell(struct sw_job *job);
+void sw_stage_report(struct sw_job *job);

@@ -138,14 +138,14 @@ static double measure_product(struct sw_stream *s, int side)
     size_t n = (size_t)side * (size_t)side;
     struct sw_throughput gflops = {0};
     struct sw_err ignored;
-    float *m = sw_tune_take(s->dev, 3 * n * sizeof(float));
+    float *m = sw_tune_allocate(s->dev, 3 * n * sizeof(float));
     if (!m)
         return 0;
 
     float *const abc[3] = {m, m + n, m + 2 * n};
     if (sw_throughput_product(s, abc, side, 0, &gflops, &ignored) != SW_OK)
         gflops.median = 0;
-    sw_tune_give(s->dev, m, 3 * n * sizeof(float));
+    sw_tune_free_memory(s->dev, m, 3 * n * sizeof(float));
 
     return gflops.median;
 }
@@ -155,20 +155,20 @@ static double measure_memory(struct sw_stream *s)
     int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
     struct sw_throughput gb_per_s = {0};
     struct sw_err ignored;
-    float *m = sw_tune_take(s->dev, 2 * ARRAY_BYTES);
+    float *m = sw_tune_allocate(s->dev, 2 * ARRAY_BYTES);
     if (!m)
         return 0;
 
     if (sw_throughput_memory(s, m, m + n, &n, 0, &gb_per_s, &ignored) != SW_OK)
         gb_per_s.median = 0;
-    sw_tune_give(s->dev, m, 2 * ARRAY_BYTES);
+    sw_tune_free_memory(s->dev, m, 2 * ARRAY_BYTES);
 
     return gb_per_s.median;
 }
 
 static double measure_link(struct sw_stream *s)
 {
-    struct copy c = {.to = sw_tune_take(s->dev, COPY_BYTES)};
+    struct copy c = {.to = sw_tune_allocate(s->dev, COPY_BYTES)};
     struct sw_throughput gb_per_s = {0};
     struct sw_err ignored;
     int rc = sw_device_host_alloc(s->dev, COPY_BYTES, "copies to measure", &c.from, &ignored);
@@ -177,7 +177,7 @@ static double measure_link(struct sw_stream *s)
         sw_throughput_of(s, COPY_BYTES, copy, &c, 0, &gb_per_s, &ignored) != SW_OK)
         gb_per_s.median = 0;
 
-    sw_tune_give(s->dev, c.to, COPY_BYTES);
+    sw_tune_free_memory(s->dev, c.to, COPY_BYTES);
     if (rc == SW_OK)
         sw_device_host_free(s->dev, c.from, COPY_BYTES);
 

@@ -125,7 +125,7 @@ static void log_choices(struct sw_events *events, const struct sw_tune *t)
     sw_bytes_fini(&text);
 }
 
-void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
+void sw_job_tune_save(struct sw_tune *t, const struct sw_worker *leader)
 {
     struct sw_bytes text = {0};
 
@@ -145,7 +145,7 @@ void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
     sw_bytes_fini(&text);
 }
 
-void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader)
+void sw_job_tune_report(struct sw_tune *t, const struct sw_worker *leader)
 {
     if (!leader->shared.conf->tune)
         return;

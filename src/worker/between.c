@@ -52,7 +52,7 @@ static struct sw_group_decision decide(void *worker, int64_t t)
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = w->topology->warmup_steps > 0 && t == w->topology->warmup_steps;
-    d.rollback = sw_nonfinite_wants_rollback(job->nonfinite);
+    d.rollback = sw_nonfinite_requests_rollback(job->nonfinite);
 
     return d;
 }
@@ -95,7 +95,7 @@ static int settle_deltas(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     if (is_leader(w)) {
-        sw_sync_settle(w->shared.params->sync, (uint64_t)w->step);
+        sw_sync_merge_all(w->shared.params->sync, (uint64_t)w->step);
         if (w->step == w->topology->warmup_steps)
             w->shared.hooks->end_warmup(w->shared.run);
     }
@@ -367,7 +367,7 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_group *all = &w->shared.groups->all;
 
-    if (!sw_topology_rests(w->topology, w->rank->group, w->step)) {
+    if (!sw_topology_sleeps(w->topology, w->rank->group, w->step)) {
         int rc = sw_stop_gather(w->shared.stops, w, err);
         if (rc != SW_OK)
             return rc;
@@ -378,7 +378,7 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
         return SW_OK;
 
     if (w->step <= w->topology->warmup_steps)
-        sw_group_call(all, w->step);
+        sw_group_wake(all, w->step);
 
     int rc = carry_out(w, &d, err);
 

@@ -113,7 +113,7 @@ int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what)
     return rc;
 }
 
-void sw_group_tell(struct sw_group *g)
+void sw_group_notify(struct sw_group *g)
 {
     sw_mutex_lock(&g->lock);
     sw_cond_broadcast(&g->changed);
@@ -153,13 +153,13 @@ int sw_group_make_asynchronous(struct sw_group *g, int64_t first, struct sw_err 
     return SW_OK;
 }
 
-void sw_group_let_rest(struct sw_group *g, int workers, int64_t steps)
+void sw_group_set_warmup(struct sw_group *g, int workers, int64_t steps)
 {
     g->warmup_workers = workers;
     g->warmup_steps = steps;
 }
 
-void sw_group_call(struct sw_group *g, int64_t step)
+void sw_group_wake(struct sw_group *g, int64_t step)
 {
     sw_mutex_lock(&g->lock);
 
@@ -171,7 +171,7 @@ void sw_group_call(struct sw_group *g, int64_t step)
     sw_mutex_unlock(&g->lock);
 }
 
-int sw_group_rest(struct sw_group *g, int64_t *step)
+int sw_group_sleep(struct sw_group *g, int64_t *step)
 {
     sw_mutex_lock(&g->lock);
     while (g->woken_step <= *step && !g->closed)

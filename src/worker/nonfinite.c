@@ -130,7 +130,7 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
         ;
 }
 
-bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m)
+bool sw_nonfinite_requests_rollback(const struct sw_nonfinite *m)
 {
     return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
            __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
@@ -138,7 +138,7 @@ bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m)
 
 int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_nonfinite_wants_rollback(w->shared.nonfinite)
+    return sw_nonfinite_requests_rollback(w->shared.nonfinite)
                ? roll_back(w, "an update of a worker group", err)
                : SW_OK;
 }

@@ -147,7 +147,7 @@ static int collect_microbatch(struct sw_worker *w, const struct sw_output *o, in
     int rc = SW_OK;
 
     for (int k = 0; k < l->src_count; k++) {
-        const struct sw_feature *f = l->src[k];
+        const struct sw_layer_tensor *f = l->src[k];
 
         if (w->device->host_memory)
             gather(w, o, microbatch, k, (int)(batch % 2), f->data);

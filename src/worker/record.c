@@ -76,7 +76,8 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
             continue;
 
         double share = (double)bytes / (double)all_bytes;
-        int64_t pushed = sw_table_given_bytes(w->table, rank, sw_worker_rows(w, SW_SPLIT_TRAIN), s);
+        int64_t pushed =
+            sw_table_pushed_bytes(w->table, rank, sw_worker_rows(w, SW_SPLIT_TRAIN), s);
         add_traffic(w, links->to_server[s], pushed, copied_ms[1] * share);
         if (!w->device->host_memory)
             add_traffic(w, links->from_server[s], bytes, copied_ms[0] * share);

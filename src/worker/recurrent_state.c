@@ -260,7 +260,7 @@ bool sw_recurrent_state_starts(const struct sw_worker *w, int split, int64_t bat
 bool sw_chains_start(const struct sw_worker *w, int64_t t)
 {
     /* A group that starts after the warm-up has no chains yet. */
-    const bool rested = sw_topology_rests(w->topology, w->rank->group, t - 1);
+    const bool rested = sw_topology_sleeps(w->topology, w->rank->group, t - 1);
     return t == 1 || rested || w->state.reset_after == t - 1;
 }
 

@@ -79,7 +79,7 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
     sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
                   w->timer.charged_ns);
     rc = sw_server_poll(w, err);
-    sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.update_ms, NULL);
 
     return rc;
 }
@@ -95,7 +95,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     rc = sw_input_start_next(w, t, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_layer_clock_ask(w, err);
+    rc = sw_layer_clock_queue_read(w, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_ledger_wait(w, err);
@@ -192,7 +192,8 @@ static void record_launch(const struct submission *s)
     int64_t begin_ns = w->timer.charged_ns;
     bool forward = s->segment->from < layers;
 
-    sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
+    sw_step_timer_charge(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms,
+                         NULL);
 
     for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int i = pass < layers ? pass : backward_of(w, pass);

@@ -43,7 +43,7 @@ static bool parse(const char *text, struct sw_stop *s)
     return true;
 }
 
-bool sw_stop_wants_norm(const struct sw_job_conf *conf)
+bool sw_stop_needs_norm(const struct sw_job_conf *conf)
 {
     struct sw_stop s;
 

@@ -33,7 +33,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     if (rc != SW_OK)
         return rc;
 
-    sw_worker_lap(w, &waited_ms, NULL);
+    sw_step_timer_charge(w, &waited_ms, NULL);
 
     double all = batch->read_ms + batch->decode_ms;
     double read_share = all > 0 ? batch->read_ms / all : 0;
@@ -128,7 +128,7 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     w->step++;
-    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
     sw_record_step(w, began_ns);
 
     return SW_OK;
@@ -141,8 +141,8 @@ static int train(struct sw_worker *w, struct sw_err *err)
         if (sw_fault_is_set(w->shared.fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 
-        bool rests = sw_topology_rests(w->topology, w->rank->group, w->step + 1);
-        int rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
+        bool rests = sw_topology_sleeps(w->topology, w->rank->group, w->step + 1);
+        int rc = rests ? sw_worker_sleep_in_warmup(w, err) : next_step(w, err);
         if (rc != SW_OK)
             return rc;
 
@@ -173,7 +173,7 @@ static int hold_stop(struct sw_requests *requests, struct sw_err *err)
 /* By the leader. */
 static int load_first_values(struct sw_worker *w, struct sw_err *err)
 {
-    sw_layer_clock_say(w);
+    sw_layer_clock_report(w);
     sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
 
     int rc = w->shared.hooks->load_first_values(w->shared.run, err);

@@ -90,7 +90,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     args.tell_user = &w->batches.reading[split];
     args.fault = w->shared.fault;
     args.alloc = sw_worker_take_memory;
-    args.free = sw_worker_give_memory;
+    args.free = sw_worker_free_memory;
     args.user = w;
 
     return sw_prefetch_start(&args, &w->batches.prefetch[split], err);

@@ -20,7 +20,7 @@ static void charge(void *worker, enum sw_exchange_time part)
                             [SW_EXCHANGE_UPDATE] = &w->timer.ledger.update_ms,
                             [SW_EXCHANGE_EXPOSED] = &w->timer.ledger.comm_exposed_ms};
 
-    sw_worker_lap(w, parts[part], NULL);
+    sw_step_timer_charge(w, parts[part], NULL);
 }
 
 /* Shows in the live snapshot what the worker waits for. */

@@ -144,7 +144,7 @@ static void *bind_for_device(const struct sw_worker *w)
     void *kept = NULL;
     const struct sw_machine *m = w->shared.place->machine;
 
-    int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
+    int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_save(m, &kept, &ignored);
 
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
@@ -214,7 +214,7 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_microbatches_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
 
-    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    sw_worker_free_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
     w->arena.offloaded_bytes = bytes;
 
@@ -428,7 +428,7 @@ void sw_worker_fini(struct sw_worker *w)
     sw_recurrent_state_unbind(w);
     sw_microbatches_free(w->parts[SW_SPLIT_EVAL]);
     sw_microbatches_free(w->parts[SW_SPLIT_TRAIN]);
-    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    sw_worker_free_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     sw_buffers_unbind(w);
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);

@@ -263,7 +263,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
     int64_t step = 0;
     int rc = SW_OK;
     if (who == EVAL)
-        return sw_checkpoint_take(&c, "checkpoint", &step, err);
+        return sw_checkpoint_load_weights(&c, "checkpoint", &step, err);
     if (who == INIT_FROM)
         return take(job, by_rules, err);
     rc = sw_checkpoint_check(&c, "checkpoint", &job->span.first_step, err);

@@ -221,7 +221,7 @@ static void read_texts(int64_t id)
     struct sw_run_series s;
     struct sw_run_layer l;
     struct sw_run_traffic t;
-    struct sw_run_unit u;
+    struct sw_run_placement u;
     struct sw_run_event e;
     struct sw_run_segment g;
     struct sw_run_stage stage;
@@ -248,7 +248,7 @@ static void read_texts(int64_t id)
     }
     judge(sw_rows_end(&rows), &err);
 
-    rows = sw_rows_begin(&reader, SW_ROWS_UNIT, id, 0, 0, &err);
+    rows = sw_rows_begin(&reader, SW_ROWS_PLACEMENT, id, 0, 0, &err);
     while (sw_rows_next(&rows, &u)) {
         touch(u.unit);
         touch(u.device);

@@ -31,7 +31,7 @@ static void use(struct sw_recipe *r)
         if (src)
             sw_recipe_error_item(r, s, "src", (int)(strlen(src) % 3), "there is no such layer");
     }
-    if (sw_job_settle(r, &job, &err) == SW_OK && sw_recipe_hash(r)[0] == '\0')
+    if (sw_job_apply_rules(r, &job, &err) == SW_OK && sw_recipe_hash(r)[0] == '\0')
         abort();
     sw_recipe_announce_fallback(r, &out);
     sw_diags_print(sw_recipe_diags(r), &out);

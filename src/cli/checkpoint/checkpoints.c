@@ -189,8 +189,8 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
         if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
             break;
 
-        sw_cli_say("%s; trying the previous checkpoint, of step %lld", err->text,
-                   (long long)c->items[i + 1].step);
+        sw_cli_message("%s; trying the previous checkpoint, of step %lld", err->text,
+                       (long long)c->items[i + 1].step);
     }
 
     return rc;

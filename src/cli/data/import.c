@@ -51,7 +51,7 @@ static bool on_progress(void *user, const struct sw_import_progress *now)
     struct watch *w = user;
     char bytes[32];
 
-    sw_data_progress_tell(&w->progress, now->done, now->records,
+    sw_data_progress_show(&w->progress, now->done, now->records,
                           sw_human_bytes(bytes, (double)now->bytes));
     return true;
 }
@@ -63,9 +63,9 @@ static void on_bad(void *user, const char *why)
         return;
 
     sw_data_progress_wipe(&w->progress);
-    sw_cli_say("skipped: %s", why);
+    sw_cli_message("skipped: %s", why);
     if (w->bad == BAD_SHOWN)
-        sw_cli_say("more skipped records are only counted");
+        sw_cli_message("more skipped records are only counted");
 }
 
 /* ---- The summary ------------------------------------------------------------------------------
@@ -128,8 +128,8 @@ static int import(const struct options *o, struct sw_import_args *args,
     sw_data_progress_wipe(&watch.progress);
     if (rc != SW_OK) {
         if (result->files > 0)
-            sw_cli_say("%d complete file%s kept, %s to %s", result->files,
-                       result->files == 1 ? "" : "s", result->first, result->last);
+            sw_cli_message("%d complete file%s kept, %s to %s", result->files,
+                           result->files == 1 ? "" : "s", result->first, result->last);
         return sw_cli_fail(rc, &err);
     }
 
@@ -223,7 +223,7 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
 
     if (rc == SW_OK && !origin)
         rc = sw_err_nomem(&err, "origin of the records", 0);
-    recode.channels = sw_recode_wanted(&recode) ? conf->channels : 0;
+    recode.channels = sw_recode_is_needed(&recode) ? conf->channels : 0;
 
     struct sw_import_args args = {.from = &records,
                                   .subset = &subset,

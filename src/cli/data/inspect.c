@@ -257,9 +257,9 @@ static int show_records(struct view *v, struct sw_err *err)
 static void report_bad(struct view *v, const struct sw_err *err)
 {
     if (++v->bad <= BAD_SHOWN)
-        sw_cli_say("%s", err->text);
+        sw_cli_message("%s", err->text);
     if (v->bad == BAD_SHOWN)
-        sw_cli_say("more bad records are only counted");
+        sw_cli_message("more bad records are only counted");
 }
 
 static bool is_about_record(int rc)

@@ -30,10 +30,10 @@ double sw_data_progress_seconds(const struct sw_data_progress *p)
 void sw_data_progress_wipe(const struct sw_data_progress *p)
 {
     if (p->line)
-        sw_cli_tell_raw("\r\033[K");
+        sw_cli_lines_raw("\r\033[K");
 }
 
-void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
+void sw_data_progress_show(struct sw_data_progress *p, int64_t done, int64_t total,
                            const char *what)
 {
     char left[32];
@@ -49,7 +49,7 @@ void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t tot
         sw_bytes_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
                         (long long)total, 100 * (double)done / (double)total, *what ? ", " : "",
                         what, sw_human_seconds(left, s * (double)(total - done) / (double)done));
-        sw_cli_tell(sw_bytes_text(&text));
+        sw_cli_lines(sw_bytes_text(&text));
         sw_bytes_fini(&text);
     }
 }

@@ -164,7 +164,7 @@ static void print_json(struct sw_bytes *out, const struct result *r, const struc
 
 static bool on_progress(void *user, int64_t done, int64_t records)
 {
-    sw_data_progress_tell(user, done, records, "");
+    sw_data_progress_show(user, done, records, "");
     return true;
 }
 

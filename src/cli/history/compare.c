@@ -174,8 +174,8 @@ static int read_runs(struct comparison *c, struct sw_err *err)
         c->unreadable[c->at] =
             sw_settings_load(&c->settings[c->at], &c->runs.items[c->at], &why) != SW_OK;
         if (c->unreadable[c->at])
-            sw_cli_say("skipping the recipe of run %lld: %s", (long long)c->runs.items[c->at].id,
-                       why.text);
+            sw_cli_message("skipping the recipe of run %lld: %s",
+                           (long long)c->runs.items[c->at].id, why.text);
 
         code = sw_history_each_metric(c->view.reader, c->runs.items[c->at].id, take_metric, c, err);
     }

@@ -19,7 +19,7 @@ int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *
 
     int waiting = o->quiet ? 0 : sw_history_waiting(v->path);
     if (waiting)
-        sw_cli_say(
+        sw_cli_message(
             "%d run%s rows that are not yet in the database; the next run or resume merges them",
             waiting, waiting == 1 ? " has" : "s have");
 

@@ -141,7 +141,7 @@ static int store_item(const char *text, struct sw_cli_list *list)
 {
     const char **item = sw_array_add(&list->items, &list->count, sizeof *item);
     if (!item) {
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
         return SW_EXIT_MISSING;
     }
 
@@ -346,7 +346,7 @@ static int run(const struct sw_verb *v, int argc, char **argv)
     char *command = command_of(argc, argv); /* before the parser moves words */
 
     if (!options) {
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
         sw_free(command);
         return SW_EXIT_MISSING;
     }

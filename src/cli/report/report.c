@@ -48,7 +48,7 @@ void sw_report_observe(void *user, const struct sw_job_event *e)
     }
 
     if (e->type == SW_JOB_DISPLAY || e->type == SW_JOB_EVAL)
-        sw_report_keep(r, e);
+        sw_report_store_metrics(r, e);
     if (e->type == SW_JOB_CHECKPOINT && e->path)
         snprintf(r->checkpoint, sizeof r->checkpoint, "%s", e->path);
     r->step = e->step;

@@ -54,7 +54,7 @@ void sw_report_end_line(struct sw_report *r);
  * after, and clears it. */
 void sw_report_flush(struct sw_report *r, const char *before, const char *after);
 /* Stores the event's metrics as the newest of their split. */
-void sw_report_keep(struct sw_report *r, const struct sw_job_event *e);
+void sw_report_store_metrics(struct sw_report *r, const struct sw_job_event *e);
 /* The newest value of a metric, or NaN. split NULL: any but train. */
 double sw_report_value(const struct sw_report *r, const char *split, const char *metric);
 

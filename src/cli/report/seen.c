@@ -27,7 +27,8 @@ void sw_report_flush(struct sw_report *r, const char *before, const char *after)
 
     /* A closed pipe or terminal is no error: the user stopped reading. */
     if (problem != EPIPE && problem != EIO)
-        sw_cli_say("standard output: %s; the training continues without output", strerror(problem));
+        sw_cli_message("standard output: %s; the training continues without output",
+                       strerror(problem));
 }
 
 void sw_report_end_line(struct sw_report *r)
@@ -40,7 +41,7 @@ void sw_report_end_line(struct sw_report *r)
     sw_report_flush(r, "", "\n");
 }
 
-void sw_report_keep(struct sw_report *r, const struct sw_job_event *e)
+void sw_report_store_metrics(struct sw_report *r, const struct sw_job_event *e)
 {
     if (!e->split || e->metric_count == 0)
         return;

@@ -24,7 +24,7 @@ struct begun {
     char db_path[1024], out_dir[1024];
 };
 
-struct sw_beside {
+struct sw_live_view {
     int begun_fd;        /* in the child: the pipe for the message; -1: sent */
     int early_output_fd; /* memory for what is printed before the run has a folder */
 };
@@ -34,7 +34,7 @@ struct sw_beside {
  */
 
 /* Redirects output from memory to the folder of the run, and copies what was printed so far. */
-static void move_output(const struct sw_beside *s, const char *out_dir)
+static void move_output(const struct sw_live_view *s, const char *out_dir)
 {
     char piece[4096];
     ssize_t n;
@@ -59,7 +59,7 @@ static void move_output(const struct sw_beside *s, const char *out_dir)
 
 static void send_begun(void *beside, const struct sw_job_event *e)
 {
-    struct sw_beside *s = beside;
+    struct sw_live_view *s = beside;
     struct begun b = {.run_id = e->run_id};
 
     if (s->begun_fd < 0)
@@ -76,7 +76,7 @@ static void send_begun(void *beside, const struct sw_job_event *e)
     s->begun_fd = -1;
 }
 
-void sw_beside_report(struct sw_beside *beside, struct sw_report *r)
+void sw_live_view_report(struct sw_live_view *beside, struct sw_report *r)
 {
     if (!beside)
         return;
@@ -86,7 +86,7 @@ void sw_beside_report(struct sw_beside *beside, struct sw_report *r)
     r->begin_user = beside;
 }
 
-static void run_trainer(struct sw_beside *s, sw_beside_train *train, void *user)
+static void run_trainer(struct sw_live_view *s, sw_live_view_train *train, void *user)
 {
     int null = open("/dev/null", O_RDONLY);
 
@@ -118,7 +118,7 @@ static void forward_signals(void)
 }
 
 /* Prints the output from before the run had a folder, or the last lines since. */
-static void show_output(const struct sw_beside *s, const struct begun *b)
+static void show_output(const struct sw_live_view *s, const struct begun *b)
 {
     enum { LINES_BYTES = 2000 };
 
@@ -131,7 +131,7 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
     text[n > 0 ? n : 0] = 0;
     if (at > 0 && strchr(text, '\n'))
         from = strchr(text, '\n') + 1;
-    sw_cli_tell(from);
+    sw_cli_lines(from);
     if (fd >= 0)
         close(fd);
     sw_free(path);
@@ -148,7 +148,7 @@ static void print_done(const struct begun *b)
 }
 
 /* Waits for the end of the trainer; returns its exit code. */
-static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct begun *b)
+static int wait_for_trainer(const struct sw_live_view *s, pid_t pid, const struct begun *b)
 {
     int status;
 
@@ -159,7 +159,7 @@ static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct b
     trainer_pid = 0;
     if (WIFSIGNALED(status)) {
         show_output(s, b);
-        sw_cli_say(
+        sw_cli_message(
             "the training was killed by signal %d (%s); `singa-ws resume %lld` continues from "
             "its last checkpoint",
             WTERMSIG(status), strsignal(WTERMSIG(status)), (long long)b->run_id);
@@ -170,8 +170,8 @@ static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct b
         show_output(s, b);
 
     if (WEXITSTATUS(status) == SW_EXIT_STOPPED)
-        sw_cli_say("stopped, with a checkpoint; `singa-ws resume %lld` continues the run",
-                   (long long)b->run_id);
+        sw_cli_message("stopped, with a checkpoint; `singa-ws resume %lld` continues the run",
+                       (long long)b->run_id);
     else if (WEXITSTATUS(status) == SW_EXIT_DONE)
         print_done(b);
 
@@ -197,7 +197,7 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
-static int show_dashboard(const struct sw_beside *s, pid_t pid, const struct begun *b)
+static int show_dashboard(const struct sw_live_view *s, pid_t pid, const struct begun *b)
 {
     char run[24];
     struct sw_err err;
@@ -208,7 +208,7 @@ static int show_dashboard(const struct sw_beside *s, pid_t pid, const struct beg
 
     int rc = sw_dash_run(&args, &ended_by, &err);
     if (rc != SW_OK)
-        sw_cli_say("cannot show the dashboard: %s; the training continues", err.text);
+        sw_cli_message("cannot show the dashboard: %s; the training continues", err.text);
     if (ended_by == SIGTERM || ended_by == SIGINT || ended_by == SIGQUIT)
         kill(pid, SIGTERM);
     if (rc != SW_OK || has_ended(pid) || (ended_by && ended_by != SIGHUP))
@@ -232,7 +232,7 @@ static bool wait_for_begin(int fd, struct begun *b)
     return false;
 }
 
-static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t pid, int fd,
+static int follow(const struct sw_live_view *s, bool dashboard, bool quiet, pid_t pid, int fd,
                   int asked)
 {
     struct begun b;
@@ -251,12 +251,13 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
     return SW_EXIT_DONE;
 }
 
-static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
+static int begin(bool dashboard, bool quiet, sw_live_view_train *train, void *user)
 {
     int ends[2] = {-1, -1}, code = SW_EXIT_FAILED;
     const int asked = sw_stop_requests(); /* the trainer inherits these requests */
     pid_t pid = -1;
-    struct sw_beside s = {.begun_fd = -1, .early_output_fd = memfd_create("output", MFD_CLOEXEC)};
+    struct sw_live_view s = {.begun_fd = -1,
+                             .early_output_fd = memfd_create("output", MFD_CLOEXEC)};
 
     fflush(stdout);
 
@@ -277,7 +278,7 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
     if (pid > 0)
         code = follow(&s, dashboard, quiet, pid, ends[0], asked);
     else
-        sw_cli_say("cannot start a process for the training: %s", strerror(reason));
+        sw_cli_message("cannot start a process for the training: %s", strerror(reason));
 
     if (ends[0] >= 0)
         close(ends[0]);
@@ -287,8 +288,8 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
     return code;
 }
 
-int sw_beside(const char *verb, const struct sw_cli_common *common,
-              const struct sw_beside_options *o, sw_beside_train *train, void *user)
+int sw_live_view(const char *verb, const struct sw_cli_common *common,
+                 const struct sw_live_view_options *o, sw_live_view_train *train, void *user)
 {
     bool terminal = sw_cli_stdout_smart() && isatty(STDIN_FILENO);
 
@@ -301,6 +302,6 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
         return begin(o->ui, common->quiet, train, user);
 
     if (o->ui)
-        sw_cli_say("--ui: no terminal; printing lines instead");
+        sw_cli_message("--ui: no terminal; printing lines instead");
     return train(user, NULL);
 }

@@ -11,18 +11,18 @@
 
 #include "cli/training/trainer.h"
 
-struct sw_beside;
+struct sw_live_view;
 
-/* Trains and returns the exit code. The function passes its report to sw_beside_report; beside is
- * NULL if there is no other process. */
-typedef int sw_beside_train(void *user, struct sw_beside *beside);
+/* Trains and returns the exit code. The function passes its report to sw_live_view_report; beside
+ * is NULL if there is no other process. */
+typedef int sw_live_view_train(void *user, struct sw_live_view *beside);
 
 /* The options of `run` and `resume` that choose the process that trains. */
-struct sw_beside_options {
+struct sw_live_view_options {
     bool ui, no_ui, detach;
 };
 /* Rows of a verb's option table for them; `member` is their place in its struct. */
-#define SW_BESIDE_ROWS(of, member)                                                                 \
+#define SW_LIVE_VIEW_ROWS(of, member)                                                              \
     SW_CLI_FLAG_OPTION(of, member.ui, "ui",                                                        \
                        "show the dashboard; leaving it (q) does not end the training"),            \
         SW_CLI_FLAG_OPTION(of, member.no_ui, "no-ui",                                              \
@@ -33,9 +33,9 @@ struct sw_beside_options {
 /* Trains in this process or in a child, depending on the options. Returns the exit code: the
  * trainer's if it has ended, else 0. verb and common are for messages about mutually exclusive
  * options. */
-int sw_beside(const char *verb, const struct sw_cli_common *common,
-              const struct sw_beside_options *o, sw_beside_train *train, void *user);
+int sw_live_view(const char *verb, const struct sw_cli_common *common,
+                 const struct sw_live_view_options *o, sw_live_view_train *train, void *user);
 
 /* Silences a report and makes it notify the other process when the run begins. Does nothing if
  * beside is NULL. */
-void sw_beside_report(struct sw_beside *beside, struct sw_report *r);
+void sw_live_view_report(struct sw_live_view *beside, struct sw_report *r);

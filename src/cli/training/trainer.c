@@ -63,7 +63,7 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
     sw_bytes_add(&line, ": ");
     sw_text_add(&line, text);
     sw_bytes_add(&line, "\n");
-    sw_cli_tell_raw(sw_bytes_text(&line)); /* in one call, since other threads write too */
+    sw_cli_lines_raw(sw_bytes_text(&line)); /* in one call, since other threads write too */
     sw_bytes_fini(&line);
 }
 
@@ -138,7 +138,7 @@ int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *e
 {
     if (t->messages.length == 0 || rc == SW_ERR_CANCELLED)
         return sw_cli_fail(rc, err);
-    sw_cli_tell(sw_bytes_text(&t->messages));
+    sw_cli_lines(sw_bytes_text(&t->messages));
     return sw_cli_exit_code(rc);
 }
 
@@ -150,7 +150,7 @@ int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *e
         return sw_cli_fail(rc, err);
 
     sw_diags_print(sw_recipe_diags(recipe), &text);
-    sw_cli_tell(sw_bytes_text(&text));
+    sw_cli_lines(sw_bytes_text(&text));
     sw_bytes_fini(&text);
 
     return sw_cli_exit_code(rc);
@@ -173,19 +173,19 @@ static int exit_code_of_run(const struct sw_trainer *t, int rc)
 static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
     if (rc != SW_ERR_CANCELLED) {
-        sw_cli_say("%s", err->text);
+        sw_cli_message("%s", err->text);
         return;
     }
     if (t->report.style == SW_REPORT_QUIET)
         return;
 
     if (!sw_job_resumable(t->job))
-        sw_cli_say("%s; there is no checkpoint to resume from", err->text);
+        sw_cli_message("%s; there is no checkpoint to resume from", err->text);
     else if (t->report.run_id)
-        sw_cli_say("%s; `singa-ws resume %lld` continues the run", err->text,
-                   (long long)t->report.run_id);
+        sw_cli_message("%s; `singa-ws resume %lld` continues the run", err->text,
+                       (long long)t->report.run_id);
     else
-        sw_cli_say("%s", err->text);
+        sw_cli_message("%s", err->text);
 }
 
 static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
@@ -196,7 +196,7 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
     int rc = sw_job_next(&t->job, &t->messages, err);
     signalled_job = t->job;
     if (rc != SW_OK) {
-        sw_cli_tell(sw_bytes_text(&t->messages));
+        sw_cli_lines(sw_bytes_text(&t->messages));
         return rc;
     }
 
@@ -221,7 +221,7 @@ int sw_trainer_run(struct sw_trainer *t)
         print_end(t, rc, &err);
 
     if (stuck) {
-        sw_cli_say("some threads of the job did not stop; exiting");
+        sw_cli_message("some threads of the job did not stop; exiting");
         _exit(SW_EXIT_FAILED);
     }
 

@@ -249,7 +249,7 @@ static void lmdb_close(struct sw_records *r)
     struct lmdb_state *s = r->state;
 
     for (int i = 0; i < s->count; i++) {
-        sw_mapped_forget(s->file[i].mapped);
+        sw_mapped_unwatch(s->file[i].mapped);
         if (s->file[i].txn)
             mdb_txn_abort(s->file[i].txn);
         if (s->file[i].env)

@@ -45,7 +45,7 @@ static void free_memory(struct sw_device *dev, void *p, size_t bytes)
     struct sw_err err;
 
     sw_mutex_lock(&d->lock);
-    if (sw_sim_give_back(d, p, &lane, &err) != SW_OK)
+    if (sw_sim_free(d, p, &lane, &err) != SW_OK)
         fail_stream(d, lane, &err);
     sw_mutex_unlock(&d->lock);
 }

@@ -193,13 +193,13 @@ static int queue_complete(void *allreduce, int pushed, struct sw_err *err)
     }
 }
 
-int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
+int sw_allreduce_push(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
                       struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, a->rank[rank].at[bucket].made, err);
     if (rc != SW_OK)
         return rc;
-    return sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err);
+    return sw_rounds_arrive(&a->rounds, bucket, round, queue_complete, a, err);
 }
 
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int timeout_ms)

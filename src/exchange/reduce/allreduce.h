@@ -1,6 +1,6 @@
 /* All-reduce: replaces the arrays of several ranks, each on a device of its own, by their sum on
  * every one. The arrays are buckets (exchange/reduce/buckets.h) in memory that belongs to the
- * all-reduce. A rank calls sw_allreduce_give once the work that makes a bucket is queued, and
+ * all-reduce. A rank calls sw_allreduce_push once the work that makes a bucket is queued, and
  * sw_allreduce_take before it queues work that reads the bucket; in between it computes. Every rank
  * does both once per bucket and round, in this order.
  *
@@ -47,7 +47,7 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket);
 
 /* The work queued on the stream so far completes the rank's bucket for round `round` (1, 2, ...).
  * Errors: SW_ERR_CANCELLED, those of the devices. */
-int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
+int sw_allreduce_push(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
                       struct sw_stream *compute, struct sw_err *err) SW_MUST_CHECK;
 /* Waits, at most timeout_ms, until all ranks have pushed the bucket. SW_OK, SW_ERR_BUSY (timeout),
  * SW_ERR_CANCELLED. */

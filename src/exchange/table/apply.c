@@ -28,7 +28,8 @@ float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from
     return p->gradient[base] + from;
 }
 
-int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
+int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_DIVERGED,
                       "step %llu: the gradient or new value of %s is not finite (NaN or Inf)%s",
@@ -98,7 +99,7 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     a.shared = !t->args.rule->update;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
     if (non_finite && t->args.bad != SW_BAD_TELLS)
-        return sw_table_say_bad(t, s->param, version, err);
+        return sw_table_report_nonfinite(t, s->param, version, err);
 
     /* Workers read it after they have seen all parameters at this version. */
     if (non_finite)

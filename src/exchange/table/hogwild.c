@@ -49,7 +49,7 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
     sw_table_wake(t);
 
     /* Of several groups that reach a step at once, the first request counts. */
-    rc = sw_sync_ask(t, group * t->update_group_size, param, sw_table_slowest(t, param));
+    rc = sw_sync_request(t, group * t->update_group_size, param, sw_table_slowest(t, param));
     if (rc != SW_OK)
         return sw_err_set(err, rc, "the job is ending");
 

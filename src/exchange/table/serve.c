@@ -82,7 +82,7 @@ static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t versio
 
     least = version < least ? version : least;
     for (int s = 0; s < t->args.servers && t->sync; s++) {
-        uint64_t contributed = sw_sync_heard(t, s, param);
+        uint64_t contributed = sw_sync_steps_of_others(t, s, param);
         if (sw_table_has_slices(t, s, param) && contributed < least)
             least = contributed;
     }
@@ -131,7 +131,7 @@ static int64_t width_for(const struct sw_table *t, const struct sw_table_factors
     return outputs ? f->steps * (f->inputs + outputs) : 0;
 }
 
-int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
+int64_t sw_table_pushed_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
 {
     int64_t elements = 0;
 
@@ -232,7 +232,7 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
     }
 
     uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
-    uint64_t contributed = sw_sync_heard(t, (int)(s - t->servers), param);
+    uint64_t contributed = sw_sync_steps_of_others(t, (int)(s - t->servers), param);
     least = contributed < least ? contributed : least;
     turn->staleness = (int)(turn->done - least);
 

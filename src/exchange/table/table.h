@@ -328,8 +328,8 @@ uint64_t sw_table_dropped(const struct sw_table *t);
 
 /* Sets the error that a gradient or value of update `version` is not finite: SW_ERR_DIVERGED,
  * naming the parameter. */
-int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
-                     struct sw_err *err) SW_MUST_CHECK;
+int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_err *err) SW_MUST_CHECK;
 /* Does update control run before updates are applied? And does it run on the workers' devices? */
 bool sw_table_has_phases(const struct sw_table *t);
 bool sw_table_is_controlled_on_device(const struct sw_table *t);
@@ -397,7 +397,7 @@ bool sw_table_has_slices(const struct sw_table *t, int server, int param);
 /* Bytes per step of values that a server sends to a worker; and of gradients, or of factors of its
  * `rows` rows of the batch, that the worker pushes to the server. */
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server);
-int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server);
+int64_t sw_table_pushed_bytes(const struct sw_table *t, int worker, int64_t rows, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */

@@ -123,10 +123,10 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
  * done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
 /* The same by a worker, where servers see no updates: notifies the servers that own slices. */
-int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
+int sw_sync_request(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
 /* The number of steps of every other server group that a parameter's slices on a server contain at
  * least; UINT64_MAX when there is no other group. Any thread. */
-uint64_t sw_sync_heard(const struct sw_table *t, int server, int param);
+uint64_t sw_sync_steps_of_others(const struct sw_table *t, int server, int param);
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 

@@ -113,7 +113,8 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, str
     }
 
     if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS && !sw_loss_scale_can_halve(&ph->scale))
-        return sw_table_say_bad(t, s->param, __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
+        return sw_table_report_nonfinite(t, s->param,
+                                         __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
 
     return SW_OK;
 }
@@ -217,7 +218,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *d
                         "update control for update %llu, but the next update is %llu",
                         (unsigned long long)version, (unsigned long long)ph->version);
     else if (stops)
-        rc = sw_table_say_bad(t, decided->bad_param, version, err);
+        rc = sw_table_report_nonfinite(t, decided->bad_param, version, err);
 
     sw_mutex_unlock(&t->lock);
     return rc;

@@ -35,5 +35,5 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
  * no gradient. */
 float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l);
 /* Reorders that gradient into l->src_grad, if it is not there already. */
-int sw_plain_give(const struct sw_plain *p, const struct sw_layer *l,
-                  struct sw_err *err) SW_MUST_CHECK;
+int sw_plain_write(const struct sw_plain *p, const struct sw_layer *l,
+                   struct sw_err *err) SW_MUST_CHECK;

@@ -481,5 +481,5 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
         dy = dx;
     }
 
-    return sw_plain_give(&st->in, l, err);
+    return sw_plain_write(&st->in, l, err);
 }

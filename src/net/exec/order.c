@@ -13,7 +13,7 @@ bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
 
     for (int i = root; i >= 0; i = a->node[i].next_in_place) {
         const struct sw_layer *l = &a->shapes->node[i].layer;
-        if (!sw_layer_can_repeat(l) || l->type == &sw_net_bridge_dst)
+        if (!sw_layer_can_recompute(l) || l->type == &sw_net_bridge_dst)
             return false; /* recomputing would repeat the exchange between workers */
     }
 

@@ -34,9 +34,9 @@ static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *e
         return sw_err_nomem(err, "a connection", laps * sizeof *st->laps);
 
     for (int k = 0; k < st->workers; k++) {
-        st->laps[k] = (struct sw_bridge_lap){st, {st->c.index, st->worker, k, sends_backward}};
+        st->laps[k] = (struct sw_bridge_stamp){st, {st->c.index, st->worker, k, sends_backward}};
         st->laps[st->workers + k] =
-            (struct sw_bridge_lap){st, {st->c.index, k, st->worker, !sends_backward}};
+            (struct sw_bridge_stamp){st, {st->c.index, k, st->worker, !sends_backward}};
     }
 
     return SW_OK;
@@ -212,18 +212,18 @@ static int forward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     else if (l->dst.data != l->src[0]->data)
         rc = sw_copy(r->stream, l->dst.data, l->src[0]->data, st->plain_bytes, err);
 
-    return rc == SW_OK ? sw_bridge_hand_out(st, l->dst.data, err) : rc;
+    return rc == SW_OK ? sw_bridge_send(st, l->dst.data, err) : rc;
 }
 
 static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_bridge *st = l->state;
-    const struct sw_bridge_take t = {
+    const struct sw_bridge_receive_args t = {
         .place = &st->theirs, .to = l->dst.data, .own = l->src[0]->data, .room = room_of(st, l)};
     void *at;
 
     if (st->owner < 0)
-        return sw_bridge_take_all(st, &t, err);
+        return sw_bridge_receive(st, &t, err);
 
     int rc = sw_bridge_wait_in_place(st, t.own, &at, err);
     if (rc == SW_OK)
@@ -234,13 +234,13 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
 
 static int backward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    return sw_bridge_hand_out(l->state, (char *)l->dst.grad, err);
+    return sw_bridge_send(l->state, (char *)l->dst.grad, err);
 }
 
 static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_bridge *st = l->state;
-    const struct sw_bridge_take t = {
+    const struct sw_bridge_receive_args t = {
         .place = &st->mine,
         .to = st->from_plain ? l->scratch : (char *)l->src_grad[0],
         .own = sw_transfer_part(st->exchange, st->c.index, st->worker, true),
@@ -250,7 +250,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 
     if (rc == SW_OK)
         rc = st->takes_there ? sw_bridge_wait_in_place(st, t.own, &at, err)
-                             : sw_bridge_take_all(st, &t, err);
+                             : sw_bridge_receive(st, &t, err);
 
     if (rc == SW_OK && st->takes_there)
         l->src[0]->grad = at;

@@ -11,7 +11,7 @@
 /* Callback of the stream, on a thread of the device. */
 static void stamp(void *user)
 {
-    const struct sw_bridge_lap *lap = user;
+    const struct sw_bridge_stamp *lap = user;
     struct sw_bridge *st = lap->of;
     bool takes = lap - st->laps >= st->workers;
     int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
@@ -153,7 +153,7 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     return sw_stream_call(s, mark_sent, st, err);
 }
 
-int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
+int sw_bridge_send(struct sw_bridge *st, char *part, struct sw_err *err)
 {
     int rc = SW_OK;
 
@@ -183,8 +183,8 @@ int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
 /* ---- Receiving ---- */
 
 /* The address of piece r of worker j's shard, and the pitch of its rows. */
-static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
-                              const struct sw_rect *r, size_t *pitch)
+static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t,
+                              int j, const struct sw_rect *r, size_t *pitch)
 {
     const struct sw_piece *p = piece_from(st, j);
     struct sw_rect place = sw_bridge_shard(st, p->backward, j);
@@ -214,7 +214,7 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
 
 /* Adds a term of a sum, which covers this worker's whole shard. It is copied to temporary memory
  * first, unless it is contiguous and accessible. */
-static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+static int add_term(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                     const struct sw_rect *r, struct sw_err *err)
 {
     struct sw_stream *s = st->stream;
@@ -232,7 +232,7 @@ static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, 
                      r->rows * r->columns * (int64_t)(st->c.column_bytes / sizeof(float)), err);
 }
 
-static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                       const struct sw_rect *r, struct sw_err *err)
 {
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
@@ -244,7 +244,7 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
 }
 
 /* Receives worker j's piece: copies it, or adds it to the terms before. */
-static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+static int take_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                       struct sw_err *err)
 {
     bool backward = piece_from(st, j)->backward, other = j != st->worker;
@@ -266,7 +266,8 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
     return rc == SW_OK && other ? take_lap(st, true, j, err) : rc;
 }
 
-int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, struct sw_err *err)
+int sw_bridge_receive(struct sw_bridge *st, const struct sw_bridge_receive_args *t,
+                      struct sw_err *err)
 {
     bool backward = piece_from(st, 0)->backward, done[SW_TREE_LEAVES] = {false};
     bool adds = sw_movement_adds(st->c.from, st->c.to, backward);
@@ -302,7 +303,7 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     return rc;
 }
 
-void sw_bridge_let_go(struct sw_layer *l)
+void sw_bridge_release(struct sw_layer *l)
 {
     mark(l->state, true);
 }

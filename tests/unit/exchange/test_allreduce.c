@@ -197,7 +197,7 @@ static void run_round(struct ring *g, uint64_t round, struct rng *rng)
             r = (r + 1) % g->ranks;
         int b = given[r]++;
         ASSERT_OK(fill(g, r, b, round, &err));
-        ASSERT_OK(sw_allreduce_give(g->a, r, b, round, g->compute[r], &err));
+        ASSERT_OK(sw_allreduce_push(g->a, r, b, round, g->compute[r], &err));
     }
     for (int b = BUCKETS - 1; b >= 0; b--) {
         assert_int_equal(sw_allreduce_wait(g->a, b, round, 1000), SW_OK);
@@ -253,18 +253,18 @@ static void turns_come_in_the_order_of_buckets(enum way way)
     for (int r = 0; r < 2; r++)
         for (int b = 1; b < 3; b++) {
             ASSERT_OK(fill(&g, r, b, 1, &err));
-            ASSERT_OK(sw_allreduce_give(g.a, r, b, 1, g.compute[r], &err));
+            ASSERT_OK(sw_allreduce_push(g.a, r, b, 1, g.compute[r], &err));
         }
     assert_int_equal(sw_allreduce_wait(g.a, 2, 1, 1), SW_ERR_BUSY);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(sw_allreduce_wait(g.a, 2, 1, 1), SW_ERR_BUSY);
         ASSERT_OK(fill(&g, r, 0, 1, &err));
-        ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));
+        ASSERT_OK(sw_allreduce_push(g.a, r, 0, 1, g.compute[r], &err));
     }
     for (int b = 0; b < 3; b++)
         assert_int_equal(sw_allreduce_wait(g.a, b, 1, 1), SW_OK);
     assert_int_equal(sw_allreduce_wait(g.a, 0, 2, 1), SW_ERR_BUSY);
-    assert_int_equal(sw_allreduce_give(g.a, 0, 3, 2, g.compute[0], &err), SW_ERR_INVALID);
+    assert_int_equal(sw_allreduce_push(g.a, 0, 3, 2, g.compute[0], &err), SW_ERR_INVALID);
     ring_close(&g);
 }
 
@@ -296,7 +296,7 @@ static void a_bucket_is_not_taken(enum way way)
     struct ring g = ring_open_with(3, way, conf);
     for (int r = 0; r < 3; r++) {
         ASSERT_OK(fill(&g, r, 0, 1, &err));
-        ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));
+        ASSERT_OK(sw_allreduce_push(g.a, r, 0, 1, g.compute[r], &err));
     }
     assert_int_equal(sw_allreduce_wait(g.a, 0, 1, 1000), SW_OK);
     assert_int_equal(fill(&g, 1, 0, 2, &err), SW_ERR_INVALID);
@@ -353,7 +353,7 @@ static int give_all(struct ring *g, int b, struct sw_err *why)
     int rc = SW_OK;
     for (int r = 0; r < g->ranks && rc == SW_OK; r++) {
         ASSERT_OK(fill(g, r, b, 1, &err));
-        rc = sw_allreduce_give(g->a, r, b, 1, g->compute[r], why);
+        rc = sw_allreduce_push(g->a, r, b, 1, g->compute[r], why);
     }
     for (int r = 0; r < g->ranks && rc == SW_OK; r++)
         rc = sw_allreduce_take(g->a, r, b, g->compute[r], why);
@@ -486,7 +486,7 @@ static void closing_ends_all_waits(void **state)
     sw_allreduce_close_v(g.a);
     sw_thread_join(&thread);
     assert_int_equal(w.rc, SW_ERR_CANCELLED);
-    assert_int_equal(sw_allreduce_give(g.a, 0, 0, 1, g.compute[0], &err), SW_ERR_CANCELLED);
+    assert_int_equal(sw_allreduce_push(g.a, 0, 0, 1, g.compute[0], &err), SW_ERR_CANCELLED);
     ring_close(&g);
 }
 

@@ -239,10 +239,10 @@ static void every_delta_arrives_exactly_once(void **state)
         world_new(&w, &settings[i]);
         int seen = run_threads(&w);
         assert_true(settings[i].hogwild || settings[i].period > VERSIONS || seen > 0);
-        sw_sync_settle(w.sync, VERSIONS);
+        sw_sync_merge_all(w.sync, VERSIONS);
         assert_all_have_all(&w);
         /* Nothing is left to be said. */
-        sw_sync_settle(w.sync, VERSIONS);
+        sw_sync_merge_all(w.sync, VERSIONS);
         assert_all_have_all(&w);
         world_free(&w);
     }
@@ -326,7 +326,7 @@ static void staleness_counts_other_server_groups(void **state)
     step(&w, 0, 4);
     assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 2);
     ASSERT_OK(pump(&w.stand[1], &err));
-    sw_sync_settle(w.sync, 4);
+    sw_sync_merge_all(w.sync, 4);
     sw_table_refresh(w.stand[0].table, 0);
     assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 0);
     step(&w, 0, 5);

@@ -33,7 +33,7 @@ struct rig {
     struct how how;
     struct sw_recipe *recipe; /* owned */
     struct sw_layer layer;
-    struct sw_feature src[RIG_SRCS];
+    struct sw_layer_tensor src[RIG_SRCS];
     bool data_in_place, grad_in_place;
     struct sw_step step;
     struct sw_result result[RIG_PAIRS];

@@ -199,7 +199,7 @@ static void a_lone_group_can_be_asynchronous(void **state)
     assert_int_equal(t->update_groups, 1);
     assert_int_equal(t->staleness, 3);
     assert_int_equal(t->warmup_steps, 0);
-    assert_false(sw_topology_rests(t, 0, 1));
+    assert_false(sw_topology_sleeps(t, 0, 1));
     sw_topology_free(t);
 }
 
@@ -211,9 +211,9 @@ static void others_rest_while_the_first_group_warms_up(void **state)
                                                 .workers_per_group = 1,
                                                 .warmup_steps = 4});
 
-    assert_false(sw_topology_rests(t, 0, 4));
-    assert_true(sw_topology_rests(t, 1, 4));
-    assert_false(sw_topology_rests(t, 1, 5));
+    assert_false(sw_topology_sleeps(t, 0, 4));
+    assert_true(sw_topology_sleeps(t, 1, 4));
+    assert_false(sw_topology_sleeps(t, 1, 5));
     assert_int_equal(sw_topology_group_steps(t, 0, 6), 6);
     assert_int_equal(sw_topology_group_steps(t, 2, 6), 2);
     assert_int_equal(sw_topology_group_steps(t, 2, 3), 0);

@@ -47,7 +47,7 @@ static bool has_key(const struct sw_schema_kind *k, int slot, const struct sw_ty
 {
     const struct sw_opt *row = sw_opts_find(type->opts, key);
     if (!row || !value || row->type != SW_OPT_ENUM)
-        return sw_type_knows(k, slot, type, key);
+        return sw_type_has_key(k, slot, type, key);
     for (const char *const *choice = row->choices; *choice; choice++)
         if (strcmp(*choice, value) == 0)
             return true;
@@ -88,7 +88,7 @@ static void check_key(const struct sw_alias *a)
     const struct sw_schema_kind *k = kind_of(a->section);
     struct sw_bytes text = {0};
     char message[100], hint[300];
-    if (a->kind == SW_ALIAS_KEY && !sw_kind_knows(k, a->key))
+    if (a->kind == SW_ALIAS_KEY && !sw_kind_has_key(k, a->key))
         fail_msg("%s: [%s] has no key %s", a->name, a->section, a->key);
     begin(&text, k, a->key, NULL);
     sw_bytes_printf(&text, "%s = 1\n", a->name);

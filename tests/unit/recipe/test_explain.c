@@ -24,7 +24,7 @@ static void write_down(void *user, const struct sw_explained *e)
     sw_bytes_printf(out, "%s%s%s.%s=%s ", e->kind, e->name ? "." : "", e->name ? e->name : "",
                     e->key, e->value ? e->value : "-");
     sw_explained_from(e, out);
-    while (sw_explained_below(&below)) {
+    while (sw_explained_replaced(&below)) {
         sw_bytes_printf(out, " < %s ", below.value);
         sw_explained_from(&below, out);
     }
@@ -37,7 +37,7 @@ static void explain(struct sw_bytes *out, const char *const *sets)
     struct sw_err err;
     const struct sw_job_conf *job;
     assert_int_equal(toy_load(text, sets, &r), SW_OK);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     assert_int_equal(sw_recipe_explain(r, write_down, out, &err), SW_OK);
     sw_recipe_free(r);
 }

@@ -155,7 +155,7 @@ static void include_chooses_between_steps_and_epochs_by_file(void **state)
     put(&c, "x.ini", "include = b.ini\n[job]\nseed = 3\n");
     load(&c, "x.ini");
     assert_int_equal(c.rc, SW_OK);
-    assert_int_equal(sw_job_settle(c.r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(c.r, &job, &err), SW_OK);
     assert_int_equal(job->steps, 0);
     assert_true(job->epochs == 3);
     end(&c);

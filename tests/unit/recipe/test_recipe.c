@@ -345,7 +345,7 @@ static void job_resolves_defaults_and_length(void **state)
     struct sw_recipe_source s = toy_source(TOY_JOB TOY_LAYER, NULL);
     s.path = "recipes/mnist-mlp.ini";
     assert_int_equal(sw_recipe_load(&s, &toy_schema, &r, &err), SW_OK);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     assert_string_equal(job->name, "mnist-mlp");
     assert_int_equal(job->seed, 1);
     assert_int_equal(job->steps, 100);
@@ -358,7 +358,7 @@ static void job_resolves_defaults_and_length(void **state)
     /* What has precedence decides between steps and epochs. */
     static const char *const sets[] = {"job.epochs=2.5", NULL};
     assert_int_equal(toy_load(TOY_JOB TOY_LAYER, sets, &r), SW_OK);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     assert_int_equal(job->steps, 0);
     assert_true(job->epochs == 2.5);
     sw_recipe_free(r);
@@ -369,11 +369,11 @@ static void job_requires_steps_or_epochs(void **state)
     struct sw_err err;
     struct sw_recipe *r = load("[job]\nbatch = 1\n" TOY_LAYER);
     const struct sw_job_conf *job;
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "x.ini:1:2: job: steps is missing");
     sw_recipe_free(r);
     r = load(TOY_JOB "epochs = 2\n" TOY_LAYER);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "x.ini:4:10: job: epochs = 2: conflicts with steps");
     sw_recipe_free(r);
 }
@@ -443,7 +443,7 @@ static int load_with_faults(const char *text, const char *const *sets, int expec
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
         int rc = sw_recipe_load(&s, &toy_schema, &r, &err);
         if (r)
-            (void)!sw_job_settle(r, &job, &err);
+            (void)!sw_job_apply_rules(r, &job, &err);
         sw_recipe_free(r);
         int calls = faulty_end();
         assert_int_equal(faulty.live_allocations, 0);

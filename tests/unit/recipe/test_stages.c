@@ -36,7 +36,7 @@ static const struct sw_job_conf *job_of(struct sw_recipe *r)
 {
     const struct sw_job_conf *job;
     struct sw_err err;
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     return job;
 }
 
@@ -180,7 +180,7 @@ static void expect_error(const char *recipe, const char *const *sets, const char
     int rc = toy_load(recipe, sets, &r);
     assert_non_null(r);
     if (rc == SW_OK)
-        rc = sw_job_settle(r, &job, &err);
+        rc = sw_job_apply_rules(r, &job, &err);
     assert_int_equal(rc, SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
     if (!strstr(sw_bytes_text(&out), message))

@@ -385,7 +385,7 @@ static void take_turns(void *chain)
         c->rc = sw_group_wait(c->group, c->worker, has_come, &mine);
         if (c->rc == SW_OK)
             __atomic_add_fetch(c->turn, 1, __ATOMIC_RELEASE);
-        sw_group_tell(c->group);
+        sw_group_notify(c->group);
     }
 }
 
