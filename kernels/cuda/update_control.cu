@@ -108,16 +108,16 @@ static int launch_totals(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-static __global__ void decide(const double *squares, int params, double clip_norm,
-                              const struct sw_update_control_input *known, struct sw_update_control_result *decided)
+static __global__ void control(const double *squares, int params, double clip_norm,
+                              const struct sw_update_control_input *known, struct sw_update_control_result *control)
 {
-    *decided = sw_update_control(squares, params, *known, clip_norm);
+    *control = sw_update_control(squares, params, *known, clip_norm);
 }
 
-static int launch_decide(const struct sw_cuda_launch *l, const void *args)
+static int launch_update_control(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_update_control_args *a = (const struct sw_update_control_args *)args;
-    SW_START(decide, 1, 1, l, a->squares, a->params, a->clip_norm, a->known, a->decided);
+    SW_START(control, 1, 1, l, a->squares, a->params, a->clip_norm, a->known, a->control);
     return (int)cudaGetLastError();
 }
 
@@ -125,7 +125,7 @@ static __global__ void rate(struct sw_rate_args a)
 {
     struct sw_sgd *k = (struct sw_sgd *)(void *)a.numbers->constants;
     *k = sw_lars_adapt(*k, a.numbers->trust, *a.value_squares, *a.gradient_squares,
-                       a.decided->scale);
+                       a.control->scale);
 }
 
 static int launch_rate(const struct sw_cuda_launch *l, const void *args)
@@ -135,8 +135,8 @@ static int launch_rate(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-SW_CUDA_KERNELS(decide) = {{{&sw_op_measure, launch_measure, NULL},
+SW_CUDA_KERNELS(control) = {{{&sw_op_measure, launch_measure, NULL},
                             {&sw_op_norm_totals, launch_totals, NULL},
-                            {&sw_op_update_control, launch_decide, NULL},
+                            {&sw_op_update_control, launch_update_control, NULL},
                             {&sw_op_rate, launch_rate, NULL},
                             {}}};

@@ -33,6 +33,6 @@ struct sw_update_control_args {
     int params;
     double clip_norm; /* 0: no limit */
     const struct sw_update_control_input *known;
-    struct sw_update_control_result *decided;
+    struct sw_update_control_result *control;
 };
 extern const struct sw_op sw_op_update_control;

@@ -20,7 +20,7 @@ static bool is_own(const struct sw_table *t, const struct sw_job_state *state, c
     for (int i = 0; i < sw_table_count(t); i++)
         if (sw_str_eq(sw_table_param(t, i)->name, name))
             return true;
-    return is_in(&state->buffers, name) || is_in(&state->carries, name);
+    return is_in(&state->buffers, name) || is_in(&state->recurrent, name);
 }
 
 static int take(struct sw_carried_over *l, const struct sw_st_file *f, const struct sw_st_entry *e,

@@ -195,7 +195,7 @@ static int add_all(const struct sw_checkpoint_job *job, int64_t step,
     if (rc == SW_OK)
         rc = sw_buffers_write(&job->state->buffers, w, err);
     if (rc == SW_OK)
-        rc = sw_recurrent_state_write(&job->state->carries, w, err);
+        rc = sw_recurrent_state_write(&job->state->recurrent, w, err);
 
     return rc == SW_OK ? sw_carried_over_write(job->carried_over, w, err) : rc;
 }
@@ -538,18 +538,18 @@ static bool differs(const char *kept, const char *own)
 static void warn_differences(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
                              const struct file_meta *file_meta)
 {
-    const char *unit = job->workers[0].unit;
+    const char *role = job->workers[0].role;
     int copies = job->topology->server_groups;
 
     if (differs(sw_st_metadata(f, "choices"), job->choices))
         sw_events_report(
-            job->events, SW_LOG_WARN, unit,
+            job->events, SW_LOG_WARN, role,
             "the algorithms differ from those that wrote the checkpoint (another machine, library "
             "or number of threads): the run continues, but its results will not be bit-identical");
 
     if (file_meta->copies != copies)
         sw_events_report(
-            job->events, SW_LOG_WARN, unit,
+            job->events, SW_LOG_WARN, role,
             "the checkpoint has the updater state of %d server group%s, but there %s %d: "
             "group K takes that of group K modulo %d",
             (int)file_meta->copies, file_meta->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",

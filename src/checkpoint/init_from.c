@@ -537,7 +537,7 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_f
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* tensors of a previous stage are carried over */
             list_unused(f, t->used, &unused);
-        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].unit,
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role,
                          "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
                          from.path, t->names.length ? ": " : "", sw_bytes_text(&t->names),
                          unused.length ? "; unused tensors: " : "", sw_bytes_text(&unused));
@@ -574,11 +574,11 @@ int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
     }
 
     if (rc == SW_OK && own.length)
-        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].unit,
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role,
                          "with the initial values of the recipe: %s", sw_bytes_text(&own));
 
     if (rc == SW_OK && frozen_names.length)
-        sw_events_report(job->events, SW_LOG_WARN, job->workers[0].unit,
+        sw_events_report(job->events, SW_LOG_WARN, job->workers[0].role,
                          "frozen with the initial values of the recipe, although no file provides "
                          "trained values: %s; is init_from the right file?",
                          sw_bytes_text(&frozen_names));

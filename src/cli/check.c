@@ -141,7 +141,7 @@ static void print_memory(struct sw_bytes *out, const struct sw_job_plan *p, size
         {"activations, their gradients, scratch", p->bytes.arena},
         {"batches", p->bytes.batches},
         {"activations between workers", p->bytes.exchange},
-        {"activations offloaded to the host", p->bytes.swapped},
+        {"activations offloaded to the host", p->bytes.offloaded},
     };
 
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
@@ -268,7 +268,7 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "arena_bytes", (int64_t)p->bytes.arena);
     sw_json_int(w, "batch_bytes", (int64_t)p->bytes.batches);
     sw_json_int(w, "exchange_bytes", (int64_t)p->bytes.exchange);
-    sw_json_int(w, "swap_bytes", (int64_t)p->bytes.swapped);
+    sw_json_int(w, "swap_bytes", (int64_t)p->bytes.offloaded);
     sw_json_int(w, "base_bytes", (int64_t)base);
     sw_report_fit_json(w, p);
     sw_json_int(w, "rss_bytes", (int64_t)(p->bytes.peak + base));
@@ -415,7 +415,7 @@ static int check(void *given)
     const struct sw_cli_common *o = &options->common;
     struct checking c = {.options = options, .job = sw_trainer_job_of(o)};
 
-    c.job.look = true;
+    c.job.no_probes = true;
 
     struct sw_err err, ignored;
 

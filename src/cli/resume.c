@@ -10,14 +10,14 @@
 struct options {
     struct sw_cli_common common;
     int64_t steps;
-    struct sw_live_view_options beside;
+    struct sw_live_view_options live_view;
 };
 
 static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
         "end after step N instead of the run's last step; schedules keep their length"),
-    SW_LIVE_VIEW_ROWS(struct options, beside),
+    SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
 
@@ -97,7 +97,7 @@ static int open_run(struct sw_trainer *t, struct sw_job_options *job,
 
 static int continue_run(const struct options *o, const struct sw_run *run,
                         const struct sw_checkpoints *checkpoints, const char *db,
-                        struct sw_live_view *beside)
+                        struct sw_live_view *live_view)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
@@ -116,7 +116,7 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     struct sw_job_retained_checkpoint *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
 
-    sw_live_view_report(beside, &t.report);
+    sw_live_view_report(live_view, &t.report);
     if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
 
@@ -159,7 +159,7 @@ out:
     return rc;
 }
 
-static int resume(void *options, struct sw_live_view *beside)
+static int resume(void *options, struct sw_live_view *live_view)
 {
     const struct options *o = options;
     struct sw_run run = {0};
@@ -179,7 +179,7 @@ static int resume(void *options, struct sw_live_view *beside)
     else if (is_complete(&checkpoints, last_step(o, &run)))
         code = report_complete(&run, &checkpoints, last_step(o, &run));
     else
-        code = continue_run(o, &run, &checkpoints, db, beside);
+        code = continue_run(o, &run, &checkpoints, db, live_view);
 
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);
@@ -191,7 +191,7 @@ static int resume(void *options, struct sw_live_view *beside)
 static int run(void *options)
 {
     const struct options *o = options;
-    return sw_live_view("resume", &o->common, &o->beside, resume, options);
+    return sw_live_view("resume", &o->common, &o->live_view, resume, options);
 }
 
 const struct sw_verb sw_verb_resume = {

@@ -134,11 +134,11 @@ static int64_t batch_of(const struct sw_prefetch *p, int64_t ordinal)
                           : p->first_batch + lead + (ordinal - lead) * p->args.batch_stride;
 }
 
-static void tell(const struct role *role, int64_t batch)
+static void on_batch(const struct role *role, int64_t batch)
 {
     const struct sw_prefetch *p = role->owner;
-    if (p->args.tell)
-        p->args.tell(p->args.tell_user, (int)(role - p->role), batch);
+    if (p->args.on_batch)
+        p->args.on_batch(p->args.on_batch_user, (int)(role - p->role), batch);
 }
 
 /* Waits for rows to fill and claims them; false once closed. */
@@ -234,15 +234,15 @@ static void role_main(void *arg)
         role->owner->args.begin(role->owner->args.begin_user);
 
     while (claim_rows(role->owner, &c)) {
-        tell(role, c.batch);
+        on_batch(role, c.batch);
         if (fill_rows(role->owner, &role->reader, &c, &err)) {
-            tell(role, -1);
+            on_batch(role, -1);
             fail(role->owner, &err);
             return;
         }
 
         report_rows(role->owner, &role->reader, &c);
-        tell(role, -1);
+        on_batch(role, -1);
     }
 }
 

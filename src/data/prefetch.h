@@ -49,8 +49,8 @@ struct sw_prefetch_args {
     void (*begin)(void *user); /* called by each thread when it starts, to bind itself; or NULL */
     void *begin_user;
     /* Called when a thread starts to read rows of a batch, or waits for work (-1); or NULL. */
-    void (*tell)(void *user, int thread, int64_t batch);
-    void *tell_user;
+    void (*on_batch)(void *user, int thread, int64_t batch);
+    void *on_batch_user;
     struct sw_fault *fault; /* borrowed; NULL: sw_prefetch_next returns the errors */
     /* Allocator for the slots, one block; both NULL: pages of the operating system. */
     int (*alloc)(void *user, size_t bytes, const char *what, void **out, struct sw_err *err);

@@ -126,14 +126,14 @@ int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_ori
     return SW_OK;
 }
 
-void sw_tune_add_candidate(struct sw_tune_candidates *ways, const char *name)
+void sw_tune_add_candidate(struct sw_tune_candidates *candidates, const char *name)
 {
-    for (int i = 0; i < ways->count; i++)
-        if (sw_str_eq(ways->name[i], name))
+    for (int i = 0; i < candidates->count; i++)
+        if (sw_str_eq(candidates->name[i], name))
             return;
 
-    if (ways->count < SW_TUNE_CANDIDATES)
-        snprintf(ways->name[ways->count++], SW_TUNE_NAME, "%s", name);
+    if (candidates->count < SW_TUNE_CANDIDATES)
+        snprintf(candidates->name[candidates->count++], SW_TUNE_NAME, "%s", name);
 }
 
 /* ---- Measuring ---- */
@@ -274,16 +274,16 @@ static struct sw_plan_passes passes_for(enum sw_tune_pass pass, struct sw_plan_p
  * times. Returns 0 if nothing could be measured. */
 static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *chosen,
                             enum sw_tune_pass pass, struct sw_plan_passes passes,
-                            const struct sw_tune_candidates *ways, struct sw_tune_item *out)
+                            const struct sw_tune_candidates *candidates, struct sw_tune_item *out)
 {
     struct sw_desc baseline_dst = {0};
 
-    for (int i = 0; i < ways->count; i++) {
+    for (int i = 0; i < candidates->count; i++) {
         struct sw_tune_choice tried = *chosen;
         struct sw_plan *p = NULL;
         struct sw_err ignored;
 
-        memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
+        memcpy(tried.name[pass], candidates->name[i], SW_TUNE_NAME);
         if (m->make(m->user, &tried, passes_for(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
                 return 0; /* without the default there is no baseline */
@@ -301,7 +301,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
             continue;
 
         out->ns = ns;
-        memcpy(out->name, ways->name[i], SW_TUNE_NAME);
+        memcpy(out->name, candidates->name[i], SW_TUNE_NAME);
     }
 
     return out->rule_ns ? out->ns : 0;
@@ -331,16 +331,16 @@ static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw
     if (!t->measures)
         return SW_OK;
 
-    struct sw_tune_candidates ways = {0};
-    m->list(m->user, chosen, pass, &ways);
-    if (ways.count < 2)
+    struct sw_tune_candidates candidates = {0};
+    m->list(m->user, chosen, pass, &candidates);
+    if (candidates.count < 2)
         return SW_OK;
 
     struct sw_tune_item item = {.origin = SW_TUNE_MEASURED, .used = true};
     int64_t began = sw_os()->monotonic_ns();
-    memcpy(item.rule, ways.name[0], SW_TUNE_NAME);
+    memcpy(item.rule, candidates.name[0], SW_TUNE_NAME);
 
-    bool found = find_fastest(m, chosen, pass, passes, &ways, &item) > 0;
+    bool found = find_fastest(m, chosen, pass, passes, &candidates, &item) > 0;
     t->spent_ns += sw_os()->monotonic_ns() - began;
     if (!found)
         return SW_OK;

@@ -64,7 +64,7 @@ struct sw_tune_candidates {
     char name[SW_TUNE_CANDIDATES][SW_TUNE_NAME];
 };
 /* Adds an implementation unless it is already listed or the list is full. */
-void sw_tune_add_candidate(struct sw_tune_candidates *ways, const char *name);
+void sw_tune_add_candidate(struct sw_tune_candidates *candidates, const char *name);
 
 struct sw_tune_maker {
     const char *key; /* one line: operation, shapes, layouts, precision, device, library, threads */

@@ -76,5 +76,5 @@ const struct sw_update_controller sw_control_host = {.name = "host",
                                                      .takes = takes_host,
                                                      .two_phase = true,
                                                      .begin = begin_host,
-                                                     .learn = learn_host,
+                                                     .finish = learn_host,
                                                      .wait_own = wait_own};

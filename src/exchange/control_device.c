@@ -314,20 +314,20 @@ static int adapt(const struct sw_port *p, struct sw_err *err)
     const struct sw_rate_args a = {.value_squares = totals + params + p->param,
                                    .gradient_squares =
                                        totals + (p->x->args.votes ? 2 * params : 0) + p->param,
-                                   .decided = p->x->report.decided,
+                                   .control = p->x->report.control,
                                    .numbers = p->at.numbers};
 
     return kinds(t) > 1 ? sw_op_run(p->x->args.stream, &sw_op_rate, &a, err) : SW_OK;
 }
 
 /* Queues update control and all updates. Runs nothing on the host, so it may be captured. */
-static int decide(struct sw_exchange *x, struct sw_err *err)
+static int control(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_update_control_args a = {.squares = x->control_state->totals,
                                              .params = sw_table_count(x->args.table),
                                              .clip_norm = sw_table_clip_norm(x->args.table),
                                              .known = x->report.known,
-                                             .decided = x->report.decided};
+                                             .control = x->report.control};
 
     int rc = sw_op_run(x->args.stream, &sw_op_update_control, &a, err);
     if (rc != SW_OK)
@@ -366,11 +366,11 @@ static int queue(struct sw_exchange *x, struct sw_err *err)
     int rc = measure(x, err);
     if (rc != SW_OK)
         return rc;
-    return decide(x, err);
+    return control(x, err);
 }
 
 /* Update control where gradients of other workers are needed: pulls all sums first. */
-static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+static int gather_and_control(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     int rc;
 
@@ -389,12 +389,12 @@ static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_
     if (rc != SW_OK)
         return rc;
 
-    return decide(x, err);
+    return control(x, err);
 }
 
 static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    int rc = is_queued(x) ? SW_OK : gather_and_decide(x, version, err);
+    int rc = is_queued(x) ? SW_OK : gather_and_control(x, version, err);
     if (rc != SW_OK)
         return rc;
 
@@ -405,9 +405,9 @@ static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return SW_OK;
 }
 
-static int learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+static int finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return sw_table_settle(x->args.table, x->report.host_decided, version, err);
+    return sw_table_settle(x->args.table, x->report.control_on_host, version, err);
 }
 
 const struct sw_update_controller sw_control_device = {.name = "device",
@@ -419,4 +419,4 @@ const struct sw_update_controller sw_control_device = {.name = "device",
                                                        .is_queued = is_queued,
                                                        .queue = queue,
                                                        .end = end,
-                                                       .learn = learn};
+                                                       .finish = finish};

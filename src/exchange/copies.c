@@ -36,7 +36,7 @@ int sw_copies_settle(struct sw_exchange *x, struct sw_err *err)
 
 /* Runs on a thread of the device when a partial sum has reached the host; the last one completes
  * the gradient. The caller that met a failed copy reports its error to the worker. */
-static void on_sent(void *user, int rc)
+static void on_pushed(void *user, int rc)
 {
     struct sw_port *p = user;
     const struct sw_exchange_args *a = &p->x->args;
@@ -48,7 +48,7 @@ static void on_sent(void *user, int rc)
 
     rc = sw_table_update(a->table, a->worker, p->param, p->sending, &err);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
-        sw_fault_set(a->fault, a->unit, &err);
+        sw_fault_set(a->fault, a->role, &err);
 }
 
 int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
@@ -72,7 +72,7 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
             .priority = p->priority,
             .after = p->made,
             .then = p->sent,
-            .done = on_sent,
+            .done = on_pushed,
             .user = p};
 
         rc = sw_copy_queue_push(p->x->queue, &e, err);

@@ -125,7 +125,8 @@ static int look(const struct sw_exchange *x, const struct awaited *what, uint64_
                          h->served_count, timeout_ms);
 }
 
-static void tell_waiting(const struct sw_exchange *x, int param, bool collective, uint64_t version)
+static void notify_waiting(const struct sw_exchange *x, int param, bool collective,
+                           uint64_t version)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
     char text[160];
@@ -153,7 +154,7 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
         return rc;
 
     charge(x, SW_EXCHANGE_IDLE);
-    tell_waiting(x, what->param, collective, version);
+    notify_waiting(x, what->param, collective, version);
 
     while (rc == SW_ERR_BUSY) {
         rc = h->serve(h->user, err);
@@ -344,7 +345,7 @@ int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 
 int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return x->control->learn ? x->control->learn(x, version, err) : SW_OK;
+    return x->control->finish ? x->control->finish(x, version, err) : SW_OK;
 }
 
 bool sw_exchange_updates_at_end(const struct sw_exchange *x)

@@ -61,7 +61,7 @@ struct sw_exchange_args {
     bool own_memory;   /* the host cannot reach the device's memory */
     bool overlap;      /* gradients are pushed while lower layers compute */
     int worker;        /* its rank in the table */
-    const char *unit;  /* borrowed: the worker's name */
+    const char *role;  /* borrowed: the worker's name */
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;
     const struct sw_sums *sums; /* borrowed; no buckets: servers reduce */

@@ -19,8 +19,8 @@ struct sw_device_report {
     const bool *host_bad;      /* the copy of bad */
     struct sw_update_numbers *numbers,
         *sent; /* [ports]: on the device, and their source on the host */
-    struct sw_update_control_result *decided; /* NULL: no update control on the device */
-    const struct sw_update_control_result *host_decided;
+    struct sw_update_control_result *control; /* NULL: no update control on the device */
+    const struct sw_update_control_result *control_on_host;
     struct sw_update_control_input *known, *sent_known;
 };
 
@@ -39,7 +39,7 @@ struct sw_update_controller {
     bool (*is_queued)(const struct sw_exchange *x);
     int (*queue)(struct sw_exchange *x, struct sw_err *err);
     int (*end)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
-    int (*learn)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
+    int (*finish)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
     int (*wait_own)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
 };
 extern const struct sw_update_controller sw_control_each, sw_control_host, sw_control_device;
@@ -96,7 +96,7 @@ void sw_ports_free(struct sw_exchange *x);
 float *sw_port_partial(const struct sw_port *p, int k);
 
 /* device_report.c */
-size_t sw_device_report_bytes(int ports, bool updates, bool decides);
+size_t sw_device_report_bytes(int ports, bool updates, bool controls);
 int sw_device_report_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_report_free(struct sw_exchange *x);
 

@@ -21,8 +21,8 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data %s] section", split);
 
-    sw_microbatches_free(w->parts[SW_SPLIT_EVAL]);
-    w->parts[SW_SPLIT_EVAL] = NULL;
+    sw_microbatches_free(w->microbatches[SW_SPLIT_EVAL]);
+    w->microbatches[SW_SPLIT_EVAL] = NULL;
     w->eval = NULL;
     sw_source_close(job->data.source[SW_SPLIT_EVAL]);
     job->data.source[SW_SPLIT_EVAL] = NULL;

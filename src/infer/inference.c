@@ -101,7 +101,7 @@ static int build_net(struct sw_inference *f, struct sw_recipe *recipe,
                                .fields = a->fields,
                                .field_count = a->field_count,
                                .source = a->source,
-                               .carry = a->carry,
+                               .keep_state = a->keep_state,
                                .steps = a->steps,
                                .until = a->layer};
 
@@ -225,12 +225,13 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
 
     sw_net_bind(w->eval, w->arena.memory, NULL);
 
-    inf->carry_bytes = sw_net_recurrent_state_bytes(w->eval);
-    if (inf->carry_bytes > 0) {
-        rc = sw_device_alloc(w->device, inf->carry_bytes, "recurrent state", &inf->carries, err);
+    inf->recurrent_bytes = sw_net_recurrent_state_bytes(w->eval);
+    if (inf->recurrent_bytes > 0) {
+        rc = sw_device_alloc(w->device, inf->recurrent_bytes, "recurrent state", &inf->recurrent,
+                             err);
         if (rc != SW_OK)
             return rc;
-        sw_net_bind_recurrent_state(w->eval, inf->carries);
+        sw_net_bind_recurrent_state(w->eval, inf->recurrent);
     }
 
     inf->plain = sw_calloc(count + 1, sizeof *inf->plain);
@@ -264,8 +265,8 @@ void sw_inference_end(struct sw_inference *f)
         sw_tensor_free(f->tensors[i]);
     sw_free(f->tensors);
     sw_free(f->plain);
-    if (f->carries)
-        sw_device_free(f->w->device, f->carries, f->carry_bytes);
+    if (f->recurrent)
+        sw_device_free(f->w->device, f->recurrent, f->recurrent_bytes);
     *f = (struct sw_inference){0};
 }
 

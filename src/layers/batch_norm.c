@@ -106,7 +106,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->relu = s->fuse_relu;
     l->masks_relu = s->fuse_relu;
     l->in_place = true;
-    l->repeats_from_saved = s->training;
+    l->recomputes_from_saved = s->training;
     l->backward_reads_src = 1;
 
     double count = (double)sw_desc_count(&l->dst.desc);

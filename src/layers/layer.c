@@ -122,9 +122,9 @@ void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_d
 
 int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width)
 {
-    l->carry[l->carry_count] =
+    l->recurrent[l->recurrent_count] =
         (struct sw_layer_recurrent_state){.name = name, .width = width, .whole = width};
-    return l->carry_count++;
+    return l->recurrent_count++;
 }
 
 enum sw_energy sw_layer_energy(const struct sw_layer *l)
@@ -185,10 +185,10 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
 
 bool sw_layer_can_recompute(const struct sw_layer *l)
 {
-    bool pure =
-        l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->phases.forward <= 1;
+    bool pure = l->keep_count == 0 && l->recurrent_count == 0 && l->sum_count == 0 &&
+                l->phases.forward <= 1;
     return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain_steps == 0 &&
-           (pure || l->repeats_from_saved);
+           (pure || l->recomputes_from_saved);
 }
 
 void sw_layer_teardown(struct sw_layer *l)

@@ -130,8 +130,8 @@ struct sw_layer {
     int param_count;
     struct sw_layer_buffer keeps[SW_LAYER_BUFFERS];
     int keep_count;
-    struct sw_layer_recurrent_state carry[SW_LAYER_RECURRENT_STATES];
-    int carry_count;
+    struct sw_layer_recurrent_state recurrent[SW_LAYER_RECURRENT_STATES];
+    int recurrent_count;
     struct sw_layer_factors factors; /* if requested in setup */
     struct sw_layer_phases phases;
     int sum_count;                     /* elements of sums */
@@ -146,8 +146,8 @@ struct sw_layer {
         bool src;        /* backward honors adds.src */
         uint32_t params; /* bit p: backward honors adds.params of param[p] */
     } can_add;
-    bool repeats_from_saved; /* a recomputed forward (sw_pass.again) is one phase that computes the
-                                same output from source and saved and writes nothing else */
+    bool recomputes_from_saved; /* a recomputed forward (sw_pass.again) is one phase that computes
+                                the same output from source and saved and writes nothing else */
     int chain_steps; /* number of Gibbs steps per training step; set by setup of the hidden layer */
     bool masks_relu; /* with fuse_relu: backward receives the gradient of the relu's output and also
                         applies the relu's derivative */
@@ -178,15 +178,15 @@ struct sw_layer_setup {
     bool factors;        /* backward returns factors instead of gradients (factors_of) */
     bool sums; /* for a layer that splits_inputs: src[0] has a shard of the columns, and dst is a
                   partial sum to be reduced over the group */
-    bool first_term; /* with sums: this worker's partial sum includes what is added only once (the
-                        bias) */
-    int part, parts; /* a layer sharded by outputs computes shard `part` of `parts` */
+    bool first_partial; /* with sums: this worker's partial sum includes what is added only once
+                        (the bias) */
+    int part, parts;    /* a layer sharded by outputs computes shard `part` of `parts` */
     int64_t first_channel, channels; /* if src[0] is sharded: index of its first column, and number
                                         of all columns; channels 0: not sharded */
     int64_t batch_rows;              /* rows of the global batch */
     bool energy;                     /* the net contains energy models (algorithm = cd) */
     bool chain;          /* with energy: the layer is trained and takes part in a Gibbs chain */
-    bool carry;          /* recurrent state continues from pass to pass, as with stateful = yes */
+    bool keep_state;     /* recurrent state continues from pass to pass, as with stateful = yes */
     bool unrolled;       /* the layer is one time step of an unrolled layer */
     bool whole_batch;    /* the layer sees all rows of the batch: no sums over workers are needed */
     bool fuse_relu;      /* the only reader is a relu that this layer applies itself */

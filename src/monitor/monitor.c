@@ -30,7 +30,7 @@ struct sw_monitor {
     /* State of the last check. An extra slot, always idle, stands for threads that belong to no
      * unit. */
     struct sw_slot_state *slots; /* owned [units + 1] */
-    int units;
+    int role_count;
     struct sw_threads *threads;
     struct sw_thread_owner *owners; /* owned [units] */
     struct sw_task *tasks;          /* owned [MOST_THREADS]: the last list */
@@ -41,10 +41,10 @@ struct sw_monitor {
     bool reported_file; /* the truncated snapshot was reported */
 };
 
-static int blocker(void *user, const struct sw_slot_state *slots, int unit)
+static int blocker(void *user, const struct sw_slot_state *slots, int role)
 {
     const struct sw_monitor *w = user;
-    return unit < w->units ? sw_waits_on(&w->args.roles, slots, unit, NULL, 0) : -1;
+    return role < w->role_count ? sw_waits_on(&w->args.roles, slots, role, NULL, 0) : -1;
 }
 
 /* ---- Threads ---- */
@@ -61,7 +61,7 @@ static void find_owner(struct sw_monitor *w, int u)
     if (u >= workers && u < workers + w->args.roles.topology->servers) {
         const struct sw_server *s = &w->args.roles.servers[u - workers];
         runner = __atomic_load_n(&s->runner, __ATOMIC_RELAXED) - 1;
-        o->name = s->unit;
+        o->name = s->role;
     }
 
     if (runner < 0)
@@ -70,7 +70,7 @@ static void find_owner(struct sw_monitor *w, int u)
     const struct sw_worker *worker = &w->args.roles.workers[runner];
     const struct sw_device_caps *caps = worker->device->caps;
     o->id = w->slots[runner].thread;
-    o->name = worker->unit;
+    o->name = worker->role;
     o->far = caps->own_processor;
     if (caps->simulated)
         snprintf(o->device, sizeof o->device, "%.11s/", worker->device->name);
@@ -85,7 +85,7 @@ static void read_threads(struct sw_monitor *w, int64_t now_ns)
         return;
 
     w->listed_ns = now_ns;
-    for (int u = 0; u < w->units; u++)
+    for (int u = 0; u < w->role_count; u++)
         find_owner(w, u);
 
     int count = sw_tasks_read(w->tasks, MOST_THREADS);
@@ -95,7 +95,7 @@ static void read_threads(struct sw_monitor *w, int64_t now_ns)
     /* The process may have been stopped in between. */
     sw_threads_check(w->threads, w->owners, w->tasks, count, (int)getpid(),
                      passed_ns < 2 * second_ns ? passed_ns : second_ns);
-    snprintf(w->slots[w->units].name, sizeof w->slots[w->units].name, "%s",
+    snprintf(w->slots[w->role_count].name, sizeof w->slots[w->role_count].name, "%s",
              sw_threads_other_name(w->threads));
 }
 
@@ -113,16 +113,16 @@ static void describe_wait(const struct sw_slot_state *s, char *out, size_t bytes
 }
 
 /* " in backward of conv2, step 7, waits for its device". */
-static void describe_place(const struct sw_monitor *w, int unit, char *out, size_t bytes)
+static void describe_place(const struct sw_monitor *w, int role, char *out, size_t bytes)
 {
     char place[PLACE_TEXT], waits[96];
 
     out[0] = '\0';
-    if (unit == w->units)
+    if (role == w->role_count)
         return;
 
-    sw_waits_place(&w->args.roles, w->slots, unit, place, sizeof place);
-    describe_wait(&w->slots[unit], waits, sizeof waits);
+    sw_waits_place(&w->args.roles, w->slots, role, place, sizeof place);
+    describe_wait(&w->slots[role], waits, sizeof waits);
     snprintf(out, bytes, " in %s%s", place, waits);
 }
 
@@ -194,7 +194,7 @@ static void describe(const struct sw_monitor *w, const struct sw_stall *stall, c
     snprintf(out, bytes, "no progress for %.1f s%s%s", (double)stall->quiet_ns * 1e-9, place,
              thread);
 
-    for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->units; hops++) {
+    for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->role_count; hops++) {
         const struct sw_slot_state *s = &w->slots[u];
         int next = sw_waits_on(&w->args.roles, w->slots, u, why, sizeof why);
         size_t n = strlen(out);
@@ -217,7 +217,7 @@ static void dump(const struct sw_monitor *w)
 {
     char place[PLACE_TEXT], waits[96];
 
-    for (int u = 0; u < w->units; u++) {
+    for (int u = 0; u < w->role_count; u++) {
         const struct sw_slot_state *s = &w->slots[u];
         sw_waits_place(&w->args.roles, w->slots, u, place, sizeof place);
         describe_wait(s, waits, sizeof waits);
@@ -249,7 +249,7 @@ static void look(struct sw_monitor *w)
     char text[STALL_TEXT];
     struct sw_stall stall;
 
-    for (int u = 0; u < w->units; u++) {
+    for (int u = 0; u < w->role_count; u++) {
         bool read = sw_snapshot_read_slot(w->args.events->snapshot, u, &w->slots[u]);
         (void)read; /* a slot that is constantly written is alive: the old state is sufficient */
     }
@@ -290,7 +290,7 @@ static void check_file(struct sw_monitor *w)
     sw_events_report_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
-static void watch_main(void *arg)
+static void monitor_main(void *arg)
 {
     struct sw_monitor *w = arg;
     bool over = false;
@@ -314,8 +314,8 @@ static void watch_main(void *arg)
 static int make_dog(struct sw_monitor *w, struct sw_err *err)
 {
     const struct sw_cluster_conf *c = w->args.cluster;
-    const size_t units = (size_t)w->units;
-    struct sw_watchdog_args args = {.units = w->units + 1,
+    const size_t role_count = (size_t)w->role_count;
+    struct sw_watchdog_args args = {.role_count = w->role_count + 1,
                                     .workers = w->args.roles.topology->workers,
                                     .others = 1,
                                     .stall_ns = (int64_t)(c->stall_s * 1e9),
@@ -323,14 +323,14 @@ static int make_dog(struct sw_monitor *w, struct sw_err *err)
                                     .blocker = blocker,
                                     .user = w};
 
-    w->slots = sw_calloc(units + 1, sizeof *w->slots);
-    w->owners = sw_calloc(units + 1, sizeof *w->owners);
+    w->slots = sw_calloc(role_count + 1, sizeof *w->slots);
+    w->owners = sw_calloc(role_count + 1, sizeof *w->owners);
 
     w->tasks = sw_calloc(MOST_THREADS, sizeof *w->tasks);
     if (!w->slots || !w->owners || !w->tasks)
-        return sw_err_nomem(err, "the watchdog", units * sizeof *w->slots);
+        return sw_err_nomem(err, "the watchdog", role_count * sizeof *w->slots);
 
-    int rc = sw_threads_new(w->units, &w->threads, err);
+    int rc = sw_threads_new(w->role_count, &w->threads, err);
     return rc == SW_OK ? sw_watchdog_new(&args, &w->dog, err) : rc;
 }
 
@@ -364,7 +364,7 @@ int sw_monitor_start(const struct sw_monitor_args *args, struct sw_monitor **out
         return sw_err_nomem(err, "the watchdog", sizeof *w);
 
     w->args = *args;
-    w->units = args->slots;
+    w->role_count = args->slots;
 
     int rc = sw_gate_init(args->requests, args->fault, err);
     if (rc != SW_OK)
@@ -376,7 +376,7 @@ int sw_monitor_start(const struct sw_monitor_args *args, struct sw_monitor **out
     if (rc != SW_OK)
         return rc;
 
-    return sw_thread_start(&w->thread, "watch", watch_main, w, err);
+    return sw_thread_start(&w->thread, "watch", monitor_main, w, err);
 }
 
 void sw_monitor_end(struct sw_monitor *w)

@@ -105,7 +105,7 @@ static bool rest(struct sw_sensors *s)
     return !over;
 }
 
-static void sense_main(void *arg)
+static void sensors_main(void *arg)
 {
     struct sw_sensors *s = arg;
     struct sw_nvml *nvml = NULL;
@@ -169,7 +169,7 @@ int sw_sensors_start(struct sw_history *history, const struct sw_machine *m,
     sw_cond_init(&s->changed);
     *out = s;
 
-    return sw_thread_start(&s->thread, "sense", sense_main, s, err);
+    return sw_thread_start(&s->thread, "sense", sensors_main, s, err);
 }
 
 void sw_sensors_end(struct sw_sensors *s)

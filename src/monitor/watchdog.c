@@ -20,7 +20,7 @@ enum certainty {
 };
 
 /* State of a unit at the last check. */
-struct unit {
+struct role {
     int64_t heartbeat_ns, since_ns;
     int64_t quiet_ns;  /* counted time since the last heartbeat */
     bool raises_limit; /* its silence raises the limit of its phase */
@@ -29,7 +29,7 @@ struct unit {
 
 struct sw_watchdog {
     struct sw_watchdog_args args;
-    struct unit *units;            /* owned */
+    struct role *role_count;       /* owned */
     int64_t checked_ns;            /* 0: never */
     int64_t longest_ns[SW_PHASES]; /* longest silence that ended, by phase */
     enum certainty reported;       /* certainty of the reported stall; CERTAINTY_NONE: none */
@@ -49,15 +49,15 @@ int sw_watchdog_new(const struct sw_watchdog_args *args, struct sw_watchdog **ou
                     struct sw_err *err)
 {
     struct sw_watchdog *d = sw_calloc(1, sizeof *d);
-    struct unit *units = sw_calloc((size_t)args->units, sizeof *units);
-    if (!d || !units) {
+    struct role *role_count = sw_calloc((size_t)args->role_count, sizeof *role_count);
+    if (!d || !role_count) {
         sw_free(d);
-        sw_free(units);
-        return sw_err_nomem(err, "the watchdog", (size_t)args->units * sizeof *units);
+        sw_free(role_count);
+        return sw_err_nomem(err, "the watchdog", (size_t)args->role_count * sizeof *role_count);
     }
 
     d->args = *args;
-    d->units = units;
+    d->role_count = role_count;
     *out = d;
 
     return SW_OK;
@@ -67,7 +67,7 @@ void sw_watchdog_free(struct sw_watchdog *d)
 {
     if (!d)
         return;
-    sw_free(d->units);
+    sw_free(d->role_count);
     sw_free(d);
 }
 
@@ -126,7 +126,7 @@ static int64_t stop_limit_of(const struct look *l, int u)
 
 static bool is_stalled(const struct look *l, int u)
 {
-    return !is_idle(&l->slots[u]) && l->d->units[u].quiet_ns >= limit_of(l, u);
+    return !is_idle(&l->slots[u]) && l->d->role_count[u].quiet_ns >= limit_of(l, u);
 }
 
 static bool is_down(const struct sw_thread_state *t)
@@ -139,7 +139,7 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
 {
     const struct sw_slot_state *s = &l->slots[i];
     const enum sw_activity activity = l->threads[i].activity;
-    struct unit *u = &d->units[i];
+    struct role *u = &d->role_count[i];
     bool moved = s->heartbeat_ns != u->heartbeat_ns || s->since_ns != u->since_ns;
     bool alive = moved || (activity == SW_THREAD_COMPUTES && works(s));
 
@@ -167,7 +167,7 @@ static int follow(const struct look *l, int u)
 {
     const struct sw_watchdog_args *a = &l->d->args;
 
-    for (int hops = 0; hops < a->units && !is_down(&l->threads[u]); hops++) {
+    for (int hops = 0; hops < a->role_count && !is_down(&l->threads[u]); hops++) {
         int next = a->blocker(a->user, l->slots, u);
         if (next < 0 || next == u)
             break;
@@ -188,15 +188,15 @@ static bool is_resting(const struct look *l, int u)
 /* Certainty that unit u, at the end of the waits of a stalled unit, is the culprit. */
 static enum certainty blame(const struct look *l, int u, int waiter)
 {
-    const struct unit *units = l->d->units;
+    const struct role *role_count = l->d->role_count;
 
     if (l->threads[u].activity == SW_THREAD_ENDED)
         return CERTAINTY_ENDED;
     if (is_stalled(l, u) && works(&l->slots[u]))
         return CERTAINTY_SILENT;
 
-    bool long_enough = is_stalled(l, u) ? units[u].quiet_ns >= 2 * limit_of(l, u)
-                                        : units[waiter].quiet_ns >= 2 * limit_of(l, waiter);
+    bool long_enough = is_stalled(l, u) ? role_count[u].quiet_ns >= 2 * limit_of(l, u)
+                                        : role_count[waiter].quiet_ns >= 2 * limit_of(l, waiter);
     return (is_stalled(l, u) || is_resting(l, u)) && long_enough ? CERTAINTY_WAITER
                                                                  : CERTAINTY_NONE;
 }
@@ -207,7 +207,7 @@ static int64_t quiet_of(const struct look *l, int culprit, int waiter)
 {
     if (is_down(&l->threads[culprit]))
         return l->threads[culprit].for_ns;
-    return l->d->units[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
+    return l->d->role_count[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
 }
 
 /* Finds a stopped thread: preferably a unit's, and of these the one stopped for longest. */
@@ -220,10 +220,10 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
         limit_ns = stopped_ns;
 
     *any = false;
-    for (int u = 0; u < l->d->args.units; u++) {
+    for (int u = 0; u < l->d->args.role_count; u++) {
         const struct sw_thread_state *t = &l->threads[u];
         enum certainty sure =
-            u < l->d->args.units - l->d->args.others ? CERTAINTY_STOPPED : CERTAINTY_OTHER;
+            u < l->d->args.role_count - l->d->args.others ? CERTAINTY_STOPPED : CERTAINTY_OTHER;
         bool is_stopped = t->activity == SW_THREAD_STOPPED;
 
         *any = *any || is_stopped;
@@ -243,7 +243,7 @@ static enum certainty find_silent(const struct look *l, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
 
-    for (int u = 0; u < l->d->args.units; u++) {
+    for (int u = 0; u < l->d->args.role_count; u++) {
         if (!is_stalled(l, u))
             continue;
 
@@ -268,8 +268,8 @@ static int find_victim(const struct look *l, int culprit)
     int victim = culprit;
     int64_t most = 0;
 
-    for (int u = 0; u < l->d->args.units; u++) {
-        int64_t quiet_ns = l->d->units[u].quiet_ns;
+    for (int u = 0; u < l->d->args.role_count; u++) {
+        int64_t quiet_ns = l->d->role_count[u].quiet_ns;
         if (u == culprit || quiet_ns <= most)
             continue;
 
@@ -303,7 +303,7 @@ static enum certainty find_stall(const struct look *l, struct sw_stall *out)
 static bool does_harm(const struct look *l, const struct sw_stall *s)
 {
     bool harm = !is_idle(&l->slots[s->culprit]);
-    for (int u = 0; u < l->d->args.units && !harm; u++)
+    for (int u = 0; u < l->d->args.role_count && !harm; u++)
         harm = is_stalled(l, u);
     return harm;
 }
@@ -320,8 +320,8 @@ static bool is_over(const struct look *l, bool alive)
 /* Restarts all clocks, because the waiting roles need time too. */
 static void end_stall(struct sw_watchdog *d)
 {
-    for (int u = 0; u < d->args.units; u++)
-        d->units[u].quiet_ns = 0;
+    for (int u = 0; u < d->args.role_count; u++)
+        d->role_count[u].quiet_ns = 0;
     d->reported = CERTAINTY_NONE;
     d->stopping = d->stall.stop = false;
 }
@@ -373,7 +373,7 @@ enum sw_stall_news sw_watchdog_check(struct sw_watchdog *d, const struct sw_slot
     if (passed_ns > most_ns)
         passed_ns = most_ns;
 
-    for (int u = 0; u < d->args.units; u++)
+    for (int u = 0; u < d->args.role_count; u++)
         if (count_silence(d, &l, u, passed_ns) &&
             (u == d->stall.culprit || (d->reported == CERTAINTY_WAITER && u == d->stall.victim)))
             alive = true;

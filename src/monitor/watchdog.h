@@ -33,14 +33,14 @@
 struct sw_watchdog;
 
 struct sw_watchdog_args {
-    int units;
+    int role_count;
     int workers; /* units [0, workers); servers and readers follow, and may wrongly report to be
                     idle */
     int others;  /* the last units stand for threads that belong to no unit */
     int64_t stall_ns; /* 0: automatic limit */
     enum sw_on_stall on_stall;
     /* The unit that blocks `unit`; -1: none. */
-    int (*blocker)(void *user, const struct sw_slot_state *slots, int unit);
+    int (*blocker)(void *user, const struct sw_slot_state *slots, int role);
     void *user;
 };
 

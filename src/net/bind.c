@@ -107,8 +107,8 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
 
 void sw_net_bind_offload(struct sw_net *net, void *memory)
 {
-    if (net->swap)
-        sw_offload_bind(net->swap, memory);
+    if (net->offload)
+        sw_offload_bind(net->offload, memory);
 }
 
 /* ---- Parameters, buffers and recurrent state ---- */
@@ -140,9 +140,9 @@ void sw_net_bind_buffer(struct sw_net *net, int s, const float *value, float *up
     ls->update = update;
 }
 
-static size_t carry_bytes(const struct sw_layer *l, int k)
+static size_t recurrent_bytes(const struct sw_layer *l, int k)
 {
-    const int64_t n = l->dst.desc.dim[0] * l->carry[k].width;
+    const int64_t n = l->dst.desc.dim[0] * l->recurrent[k].width;
     return sw_aligned((size_t)n * sizeof(float), 64);
 }
 
@@ -151,8 +151,8 @@ size_t sw_net_recurrent_state_bytes(const struct sw_net *net)
     size_t bytes = 0;
 
     for (int i = 0; i < net->graph.count; i++)
-        for (int k = 0; k < net->shapes.node[i].layer.carry_count; k++)
-            bytes += carry_bytes(&net->shapes.node[i].layer, k);
+        for (int k = 0; k < net->shapes.node[i].layer.recurrent_count; k++)
+            bytes += recurrent_bytes(&net->shapes.node[i].layer, k);
 
     return bytes;
 }
@@ -163,15 +163,15 @@ void sw_net_bind_recurrent_state(struct sw_net *net, void *memory)
 
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_layer *l = &net->shapes.node[i].layer;
-        for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
-            l->carry[k].value = (float *)(void *)at;
+        for (int k = 0; k < l->recurrent_count; at += recurrent_bytes(l, k++))
+            l->recurrent[k].value = (float *)(void *)at;
     }
 
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_net_shape *shape = &net->shapes.node[i];
         int begin = net->graph.node[i].src[1];
         if (shape->layer.type == &sw_net_end && !shape->absent)
-            sw_net_end_bind(&shape->layer, net->shapes.node[begin].layer.carry[0].value);
+            sw_net_end_bind(&shape->layer, net->shapes.node[begin].layer.recurrent[0].value);
     }
 }
 

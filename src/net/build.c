@@ -3,12 +3,12 @@
 
 #include "base/os.h"
 
-int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *rates,
+int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *throughput,
                      struct sw_err *err)
 {
     int rc = SW_OK;
 
-    sw_exec_order_make(&net->exec, rates);
+    sw_exec_order_make(&net->exec, throughput);
     if (net->branches)
         rc = sw_branch_order_new(net->branches, &net->exec, net->args.stream, &net->order, err);
     if (rc != SW_OK)
@@ -115,7 +115,7 @@ void sw_net_free(struct sw_net *net)
     if (!net)
         return;
 
-    sw_offload_free(net->swap);
+    sw_offload_free(net->offload);
     if (net->staging)
         sw_device_host_free(net->args.stream->dev, net->staging, sw_net_staging_bytes(net));
     sw_free(net->gradient);

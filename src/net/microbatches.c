@@ -18,19 +18,19 @@ int sw_microbatches_count(const struct sw_microbatches *p)
     return p->count;
 }
 
-struct sw_net *sw_microbatches_net(const struct sw_microbatches *p, int part)
+struct sw_net *sw_microbatches_net(const struct sw_microbatches *p, int microbatch)
 {
-    return p->part[part].net;
+    return p->microbatch[microbatch].net;
 }
 
-int64_t sw_microbatches_row(const struct sw_microbatches *p, int part)
+int64_t sw_microbatches_row(const struct sw_microbatches *p, int microbatch)
 {
-    return p->part[part].row;
+    return p->microbatch[microbatch].row;
 }
 
 int sw_microbatches_partials(const struct sw_microbatches *p)
 {
-    return p->plan.terms;
+    return p->plan.partials;
 }
 
 size_t sw_microbatches_arena_bytes(const struct sw_microbatches *p)
@@ -96,7 +96,7 @@ static int make_net(struct sw_microbatches *p, const struct sw_microbatches_args
         args.sharing = sw_microbatches_first(p);
     sw_stream_attach(l->stream); /* primitives are created for its threads */
 
-    return sw_net_new(&args, &p->part[i].net, err);
+    return sw_net_new(&args, &p->microbatch[i].net, err);
 }
 
 static int make_nets(struct sw_microbatches *p, const struct sw_microbatches_args *a,
@@ -108,7 +108,7 @@ static int make_nets(struct sw_microbatches *p, const struct sw_microbatches_arg
     for (int j = 0; j < p->lanes && rc == SW_OK; j++)
         for (int i = p->lane[j].first; i < p->lane[j].first + p->lane[j].count && rc == SW_OK;
              i++) {
-            p->part[i].row = row;
+            p->microbatch[i].row = row;
             row += a->rows[i];
             rc = make_net(p, a, &p->lane[j], i, err);
         }
@@ -129,9 +129,9 @@ static int make_sums(struct sw_microbatches *p, struct sw_err *err)
 
 static int make(struct sw_microbatches *p, const struct sw_microbatches_args *a, struct sw_err *err)
 {
-    p->part = sw_calloc((size_t)p->count, sizeof *p->part);
-    if (!p->part)
-        return sw_err_nomem(err, "parts of a batch", (size_t)p->count * sizeof *p->part);
+    p->microbatch = sw_calloc((size_t)p->count, sizeof *p->microbatch);
+    if (!p->microbatch)
+        return sw_err_nomem(err, "parts of a batch", (size_t)p->count * sizeof *p->microbatch);
 
     int rc = make_lanes(p, a, err);
     if (rc == SW_OK)
@@ -141,8 +141,8 @@ static int make(struct sw_microbatches *p, const struct sw_microbatches_args *a,
 
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
         size_t params = (size_t)sw_net_param_count(sw_microbatches_first(p)) + 1;
-        p->part[i].gradient = sw_calloc(params, sizeof *p->part[i].gradient);
-        if (!p->part[i].gradient)
+        p->microbatch[i].gradient = sw_calloc(params, sizeof *p->microbatch[i].gradient);
+        if (!p->microbatch[i].gradient)
             rc = sw_err_nomem(err, "parts of a batch", params * sizeof(float *));
     }
 
@@ -183,9 +183,9 @@ void sw_microbatches_free(struct sw_microbatches *p)
     if (!p)
         return;
 
-    for (int i = p->count - 1; i >= 0 && p->part; i--) {
-        sw_net_free(p->part[i].net);
-        sw_free(p->part[i].gradient);
+    for (int i = p->count - 1; i >= 0 && p->microbatch; i--) {
+        sw_net_free(p->microbatch[i].net);
+        sw_free(p->microbatch[i].gradient);
     }
 
     for (int j = 0; j < p->lanes && p->lane; j++)
@@ -193,7 +193,7 @@ void sw_microbatches_free(struct sw_microbatches *p)
             sw_stream_free(p->lane[j].stream);
 
     sw_tree_plan_fini(&p->plan);
-    sw_free(p->part);
+    sw_free(p->microbatch);
     sw_free(p->lane);
     sw_free(p->pooled_at);
     sw_free(p->kept_at);
@@ -214,8 +214,8 @@ int sw_microbatches_set_field(struct sw_microbatches *p, const char *field, void
 
     char *at = data;
     for (int i = 0; i < p->count && rc == SW_OK && input >= 0; i++) {
-        rc = sw_net_set_field(p->part[i].net, field, at, err);
-        at += sw_aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc),
+        rc = sw_net_set_field(p->microbatch[i].net, field, at, err);
+        at += sw_aligned(sw_desc_bytes(&sw_net_layer(p->microbatch[i].net, input)->dst.desc),
                          SW_MICROBATCHES_ALIGN);
     }
 
@@ -228,13 +228,13 @@ int sw_microbatches_set_step(struct sw_microbatches *p, const struct sw_step *st
     int rc = SW_OK;
 
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
-        const struct sw_microbatch_net *part = &p->part[i];
+        const struct sw_microbatch_net *microbatch = &p->microbatch[i];
         struct sw_step own = *step;
-        int64_t rows = sw_net_rows(part->net), valid = step->valid_rows - part->row;
+        int64_t rows = sw_net_rows(microbatch->net), valid = step->valid_rows - microbatch->row;
 
-        own.first_row += part->row;
+        own.first_row += microbatch->row;
         own.valid_rows = valid < 0 ? 0 : valid < rows ? valid : rows;
-        rc = sw_net_set_step(part->net, &own, err);
+        rc = sw_net_set_step(microbatch->net, &own, err);
     }
 
     return rc;
@@ -256,7 +256,7 @@ void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void 
 
 static float *place_of(const struct sw_microbatches *p, const struct sw_tree_node *node, int param)
 {
-    return p->part[node->from - p->plan.first].gradient[param];
+    return p->microbatch[node->from - p->plan.first].gradient[param];
 }
 
 /* Reduces adjacent nodes of the tree into the first one's buffer. */
@@ -301,7 +301,7 @@ static int fold_nodes(const struct sw_microbatches *p, struct sw_stream *s, int 
 static bool completes(const struct sw_microbatches *p, int param)
 {
     const struct sw_net_param *np = sw_net_param(sw_microbatches_first(p), param);
-    return !np->frozen && np->root < 0 && p->part[0].gradient[param];
+    return !np->frozen && np->root < 0 && p->microbatch[0].gradient[param];
 }
 
 /* Runs the merges of pooled gradients that the plan puts before a microbatch. */
@@ -321,13 +321,13 @@ static int merge_before(const struct sw_microbatches *p, struct sw_stream *s, in
 }
 
 /* Every microbatch has a separate buffer, so all leaves of a partial sum are reduced at once. */
-static int fold_kept(const struct sw_microbatches *p, int param, struct sw_err *err)
+static int fold_partials(const struct sw_microbatches *p, int param, struct sw_err *err)
 {
     struct sw_tree_node nodes[SW_TREE_LEAVES];
     int rc = SW_OK;
 
     for (int i = 0, n; i < p->count && rc == SW_OK; i += n) {
-        for (n = 0; i + n < p->count && p->plan.term[i + n] == p->plan.term[i]; n++) {
+        for (n = 0; i + n < p->count && p->plan.partial[i + n] == p->plan.partial[i]; n++) {
             nodes[n].from = p->plan.first + i + n;
             nodes[n].to = nodes[n].from + 1;
         }
@@ -339,14 +339,14 @@ static int fold_kept(const struct sw_microbatches *p, int param, struct sw_err *
 }
 
 /* Completes the partial sums after all microbatches have run, with all math threads. */
-static int finish_terms(struct sw_microbatches *p, int layer, struct sw_err *err)
+static int finish_partials(struct sw_microbatches *p, int layer, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(sw_microbatches_first(p), layer, &first);
     int rc = p->count > 1 ? merge_before(p, p->stream, layer, p->count, err) : SW_OK;
 
     for (int q = first; q < first + count && rc == SW_OK && p->count > 1; q++)
         if (completes(p, q) && sw_microbatches_keeps_gradient(sw_microbatches_first(p), q))
-            rc = fold_kept(p, q, err);
+            rc = fold_partials(p, q, err);
 
     return rc;
 }
@@ -354,9 +354,9 @@ static int finish_terms(struct sw_microbatches *p, int layer, struct sw_err *err
 /* ---- Passes ---- */
 
 /* Runs the lane's microbatches one after another. */
-static int run_lane(void *parts, int lane, struct sw_err *err)
+static int run_lane(void *microbatches, int lane, struct sw_err *err)
 {
-    const struct sw_microbatches *p = parts;
+    const struct sw_microbatches *p = microbatches;
     const struct sw_lane *l = &p->lane[lane];
     int rc = SW_OK;
 
@@ -364,7 +364,7 @@ static int run_lane(void *parts, int lane, struct sw_err *err)
         if (p->backward && p->turn == 0 && p->count > 1)
             rc = merge_before(p, l->stream, p->layer, i, err);
         if (rc == SW_OK)
-            rc = sw_net_run_phase(p->part[i].net, p->layer, p->backward, p->phase, err);
+            rc = sw_net_run_phase(p->microbatch[i].net, p->layer, p->backward, p->phase, err);
     }
 
     return rc;
@@ -382,7 +382,7 @@ static int move_sums(struct sw_microbatches *p, bool back, struct sw_err *err)
     int count, rc = SW_OK;
 
     for (int i = 0; i < p->count && rc == SW_OK; i++) {
-        double *there = sw_net_sums(p->part[i].net, p->layer, &count);
+        double *there = sw_net_sums(p->microbatch[i].net, p->layer, &count);
         size_t bytes = (size_t)count * sizeof *there;
         double *here = p->sums + (back ? 0 : i * count);
         rc = back ? sw_copy(p->stream, there, here, bytes, err)
@@ -448,14 +448,14 @@ int sw_microbatches_forward(struct sw_microbatches *p, int layer, struct sw_err 
 int sw_microbatches_backward(struct sw_microbatches *p, int layer, struct sw_err *err)
 {
     int rc = run_layer(p, layer, true, err);
-    return rc == SW_OK ? finish_terms(p, layer, err) : rc;
+    return rc == SW_OK ? finish_partials(p, layer, err) : rc;
 }
 
 static void set_turn(struct sw_microbatches *p, int turn)
 {
     p->turn = turn;
     for (int i = 0; i < p->count; i++)
-        sw_net_set_chain(p->part[i].net, turn);
+        sw_net_set_chain(p->microbatch[i].net, turn);
 }
 
 int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backward, int turn,
@@ -470,13 +470,13 @@ int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backwa
 void sw_microbatches_wait(struct sw_microbatches *p)
 {
     for (int i = 0; p && i < p->count; i++)
-        sw_net_settle(p->part[i].net);
+        sw_net_settle(p->microbatch[i].net);
 }
 
 int sw_microbatches_fetch(struct sw_microbatches *p, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < p->count && rc == SW_OK; i++)
-        rc = sw_net_fetch(p->part[i].net, err);
+        rc = sw_net_fetch(p->microbatch[i].net, err);
     return rc;
 }

@@ -35,15 +35,15 @@ void sw_microbatches_free(struct sw_microbatches *p); /* NULL is accepted */
 int sw_microbatches_count(const struct sw_microbatches *p);
 /* The net of a microbatch. All have the same layers and parameters; use 0 for questions about the
  * graph. */
-struct sw_net *sw_microbatches_net(const struct sw_microbatches *p, int part);
+struct sw_net *sw_microbatches_net(const struct sw_microbatches *p, int microbatch);
 /* The microbatch's first row among the worker's. */
-int64_t sw_microbatches_row(const struct sw_microbatches *p, int part);
+int64_t sw_microbatches_row(const struct sw_microbatches *p, int microbatch);
 /* Number of partial gradient sums that the worker contributes per parameter. */
 int sw_microbatches_partials(const struct sw_microbatches *p);
 
 /* As sw_net_fit and sw_net_cost, for all microbatches together. Before sw_microbatches_bind. */
 int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
-                        const struct sw_device_throughput *rates, struct sw_net_fit *fit,
+                        const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
                         struct sw_err *err) SW_MUST_CHECK;
 struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p);
 /* As sw_net_bind_offload, with sw_microbatches_cost(p).swap_bytes of host memory. */
@@ -55,7 +55,7 @@ void sw_microbatches_bind(struct sw_microbatches *p, void *arena);
 /* After sw_microbatches_bind: binds the value and, in training, the arrays of the partial gradient
  * sums; terms is NULL without a gradient. */
 void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const float *value,
-                                float *const *terms);
+                                float *const *partials);
 
 /* Binds a data field for the next pass: the rows of each microbatch in order, each at a multiple of
  * SW_MICROBATCHES_ALIGN bytes. */

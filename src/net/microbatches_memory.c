@@ -58,8 +58,8 @@ void sw_microbatches_lay_out(struct sw_microbatches *p)
     size_t at = 0;
 
     for (int i = 0; i < p->count; i++) {
-        p->part[i].arena_at = at;
-        at += sw_aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
+        p->microbatch[i].arena_at = at;
+        at += sw_aligned(sw_net_arena_bytes(p->microbatch[i].net), ALIGN);
     }
 
     for (int j = 0; j < p->lanes; j++) {
@@ -67,8 +67,8 @@ void sw_microbatches_lay_out(struct sw_microbatches *p)
         size_t scratch = 0;
 
         for (int i = l->first; i < l->first + l->count; i++)
-            if (sw_net_scratch_bytes(p->part[i].net) > scratch)
-                scratch = sw_net_scratch_bytes(p->part[i].net);
+            if (sw_net_scratch_bytes(p->microbatch[i].net) > scratch)
+                scratch = sw_net_scratch_bytes(p->microbatch[i].net);
 
         l->scratch_at = at;
         l->pool_at = at + sw_aligned(scratch, ALIGN);
@@ -83,13 +83,13 @@ static size_t bytes_of_arenas(const struct sw_microbatches *p)
 {
     size_t bytes = 0;
     for (int i = 0; i < p->count; i++)
-        bytes += sw_aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
+        bytes += sw_aligned(sw_net_arena_bytes(p->microbatch[i].net), ALIGN);
     return bytes;
 }
 
 /* Microbatches are alike: the arenas divide the remaining budget equally. */
 int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
-                        const struct sw_device_throughput *rates, struct sw_net_fit *fit,
+                        const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
                         struct sw_err *err)
 {
     size_t beside = p->arena_bytes - bytes_of_arenas(p), least = 0;
@@ -97,12 +97,12 @@ int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
 
     *fit = (struct sw_net_fit){.fits = true};
     for (int i = 0; i < p->count; i++) {
-        struct sw_net *net = p->part[i].net;
+        struct sw_net *net = p->microbatch[i].net;
         struct sw_net_fit one = {.fits = true};
         int rc = SW_OK;
 
         if (sw_net_arena_bytes(net) > share)
-            rc = sw_net_fit(net, share, rates, &one, err);
+            rc = sw_net_fit(net, share, throughput, &one, err);
         if (rc != SW_OK)
             return rc;
 
@@ -125,14 +125,14 @@ struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p)
     struct sw_net_cost sum = {.kept_bytes = p->arena_bytes - bytes_of_arenas(p)};
 
     for (int i = 0; i < p->count; i++) {
-        const struct sw_net_cost c = sw_net_cost(p->part[i].net);
+        const struct sw_net_cost c = sw_net_cost(p->microbatch[i].net);
 
         sum.kept_bytes += sw_aligned(c.kept_bytes, ALIGN);
-        sum.repeated += c.repeated;
-        sum.swapped += c.swapped;
-        sum.repeat_flops += c.repeat_flops;
-        sum.repeat_bytes += c.repeat_bytes;
-        sum.swap_bytes += c.swap_bytes;
+        sum.recomputed += c.recomputed;
+        sum.offloaded += c.offloaded;
+        sum.recompute_flops += c.recompute_flops;
+        sum.recompute_bytes += c.recompute_bytes;
+        sum.offload_bytes += c.offload_bytes;
     }
 
     return sum;
@@ -143,30 +143,31 @@ void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory)
     char *at = memory;
 
     for (int i = 0; i < p->count; i++) {
-        size_t bytes = sw_net_cost(p->part[i].net).swap_bytes;
+        size_t bytes = sw_net_cost(p->microbatch[i].net).offload_bytes;
         if (bytes == 0)
             continue; /* memory may be NULL */
 
-        sw_net_bind_offload(p->part[i].net, at);
+        sw_net_bind_offload(p->microbatch[i].net, at);
         at += bytes;
     }
 }
 
 /* ---- Pointers ---- */
 
-static char *kept_memory(const struct sw_microbatches *p, char *arena)
+static char *partial_memory(const struct sw_microbatches *p, char *arena)
 {
     return arena + p->arena_bytes - p->kept_bytes * (size_t)p->count;
 }
 
 /* The buffer of a gradient that is not the first of its partial sum. */
-static float *aside(const struct sw_microbatches *p, char *arena, const struct sw_lane *l, int part,
-                    int param)
+static float *aside(const struct sw_microbatches *p, char *arena, const struct sw_lane *l,
+                    int microbatch, int param)
 {
     char *at =
         sw_microbatches_keeps_gradient(sw_microbatches_first(p), param)
-            ? kept_memory(p, arena) + p->kept_bytes * (size_t)part + p->kept_at[param]
-            : arena + l->pool_at + p->slot_bytes * (size_t)p->plan.slot[part] + p->pooled_at[param];
+            ? partial_memory(p, arena) + p->kept_bytes * (size_t)microbatch + p->kept_at[param]
+            : arena + l->pool_at + p->slot_bytes * (size_t)p->plan.slot[microbatch] +
+                  p->pooled_at[param];
     return (float *)(void *)at;
 }
 
@@ -179,33 +180,34 @@ void sw_microbatches_bind(struct sw_microbatches *p, void *memory)
         const struct sw_lane *l = &p->lane[j];
 
         for (int i = l->first; i < l->first + l->count; i++) {
-            struct sw_microbatch_net *part = &p->part[i];
+            struct sw_microbatch_net *microbatch = &p->microbatch[i];
 
-            sw_net_bind(part->net, arena + part->arena_at, arena + l->scratch_at);
+            sw_net_bind(microbatch->net, arena + microbatch->arena_at, arena + l->scratch_at);
 
             for (int q = 0; q < params; q++)
-                part->gradient[q] = p->plan.slot[i] < 0 || gradient_bytes(part->net, q) == 0
-                                        ? NULL
-                                        : aside(p, arena, l, i, q);
+                microbatch->gradient[q] =
+                    p->plan.slot[i] < 0 || gradient_bytes(microbatch->net, q) == 0
+                        ? NULL
+                        : aside(p, arena, l, i, q);
         }
     }
 }
 
 void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const float *value,
-                                float *const *terms)
+                                float *const *partials)
 {
     const struct sw_net_param *np = sw_net_param(sw_microbatches_first(p), param);
 
     for (int i = 0; i < p->count; i++) {
-        struct sw_microbatch_net *part = &p->part[i];
+        struct sw_microbatch_net *microbatch = &p->microbatch[i];
 
         if (p->training && p->plan.slot[i] < 0)
-            part->gradient[param] = terms ? terms[p->plan.term[i]] : NULL;
+            microbatch->gradient[param] = partials ? partials[p->plan.partial[i]] : NULL;
 
         /* A tied parameter uses the gradient of its root. */
-        float *gradient = !terms          ? NULL
-                          : np->root >= 0 ? part->gradient[np->root]
-                                          : part->gradient[param];
-        sw_net_bind_param(part->net, param, value, gradient);
+        float *gradient = !partials       ? NULL
+                          : np->root >= 0 ? microbatch->gradient[np->root]
+                                          : microbatch->gradient[param];
+        sw_net_bind_param(microbatch->net, param, value, gradient);
     }
 }

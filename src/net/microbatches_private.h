@@ -21,7 +21,7 @@ struct sw_lane {
 struct sw_microbatches {
     struct sw_stream *stream; /* borrowed: the worker's */
     bool alone, training;
-    struct sw_microbatch_net *part; /* owned [count] */
+    struct sw_microbatch_net *microbatch; /* owned [count] */
     int count;
     struct sw_lane *lane; /* owned [lanes] */
     int lanes;
@@ -44,7 +44,7 @@ struct sw_microbatches {
 
 static inline struct sw_net *sw_microbatches_first(const struct sw_microbatches *p)
 {
-    return p->part[0].net;
+    return p->microbatch[0].net;
 }
 
 /* True if another layer uses the parameter too, or other microbatches may run between two phases of

@@ -54,7 +54,7 @@ bool sw_net_is_in_place(const struct sw_net *net, int i)
 
 const char *sw_net_distribution_name(const struct sw_net *net, int i)
 {
-    return sw_dist_name(net->sharding.node[i].spread.dist);
+    return sw_dist_name(net->sharding.node[i].distribution.dist);
 }
 
 int sw_net_source(const struct sw_net *net, int i, int k)

@@ -37,8 +37,8 @@ struct sw_net_exchange_layer {
 };
 /* How gradients of fully-connected layers are exchanged (base/exchange_mode.h). */
 struct sw_net_exchange {
-    enum sw_exchange_mode way; /* of layers without the key */
-    int workers;               /* size of the update group; below 2 nothing is exchanged */
+    enum sw_exchange_mode mode; /* of layers without the key */
+    int workers;                /* size of the update group; below 2 nothing is exchanged */
     const char
         *refuses[SW_EXCHANGE_MODES]; /* why no layer can use the mode; NULL: it can be used */
     /* Resolves AUTO: must return the same mode for all workers. Called while the net is built. */
@@ -62,10 +62,10 @@ struct sw_net_args {
                                           the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
-    const char *source; /* name of the data section, for messages */
-    bool carry;    /* recurrent layers keep their state from pass to pass, whatever their `stateful`
-                      key says */
-    int64_t steps; /* overrides the time steps of every unrolled layer; 0: use its key */
+    const char *source;    /* name of the data section, for messages */
+    bool keep_state;       /* recurrent layers keep their state from pass to pass, whatever their
+                         `stateful`       key says */
+    int64_t steps;         /* overrides the time steps of every unrolled layer; 0: use its key */
     const char *until;     /* builds only this layer and its ancestors; NULL: all layers */
     bool separate_scratch; /* memory that is used during one call only is separate from the arena;
                               nets that do not run at the same time may share it */
@@ -158,15 +158,17 @@ struct sw_net_fit {
  * the host, whichever costs less time. Results stay bit-identical. fit->fits is false if that is
  * not possible; the net then has its smallest arena. Call once, after sw_net_new. Errors:
  * SW_ERR_NOMEM, those of the device. */
-int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_device_throughput *rates,
-               struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_fit(struct sw_net *net, size_t budget_bytes,
+               const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
+               struct sw_err *err) SW_MUST_CHECK;
 
 /* What a step costs with this budget. */
 struct sw_net_cost {
     size_t kept_bytes; /* the arena if every activation stays resident */
-    int repeated, swapped;
-    double repeat_flops, repeat_bytes; /* recomputing: operations, and bytes read and written */
-    size_t swap_bytes;                 /* copied in each direction; also the host memory needed */
+    int recomputed, offloaded;
+    double recompute_flops,
+        recompute_bytes;  /* recomputing: operations, and bytes read and written */
+    size_t offload_bytes; /* copied in each direction; also the host memory needed */
 };
 struct sw_net_cost sw_net_cost(const struct sw_net *net);
 /* Residency of the layer's output: "repeated" (recomputed), "swapped" (offloaded), or ""

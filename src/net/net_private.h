@@ -37,10 +37,10 @@ struct sw_net {
         struct sw_step step[SW_NET_STEPS];
         struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
     } * staging;
-    struct sw_offload *swap; /* owned; NULL: nothing is offloaded */
-    char *arena, *scratch;   /* borrowed */
-    float **gradient;        /* owned [params]: the bound gradient arrays */
-    int chain_turn;          /* turn of the running pass */
+    struct sw_offload *offload; /* owned; NULL: nothing is offloaded */
+    char *arena, *scratch;      /* borrowed */
+    float **gradient;           /* owned [params]: the bound gradient arrays */
+    int chain_turn;             /* turn of the running pass */
 };
 
 /* Address of an offset: offsets past the end of the arena are in the scratch memory. */

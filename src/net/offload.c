@@ -101,7 +101,7 @@ static int start_out(struct sw_net *net, int root, struct sw_err *err)
 {
     const struct sw_net_places *places = &net->memory.node[root];
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
-    struct sw_offload *s = net->swap;
+    struct sw_offload *s = net->offload;
 
     int rc = follow(s->out, net->args.stream, s->of[root].made, err);
     if (rc != SW_OK)
@@ -118,7 +118,7 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
 {
     const struct sw_net_places *places = &net->memory.node[root];
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
-    struct sw_offload *s = net->swap;
+    struct sw_offload *s = net->offload;
 
     int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
     if (rc != SW_OK)
@@ -136,7 +136,7 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
 
 int sw_offload_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)
 {
-    const struct moving *m = &net->swap->of[op->node];
+    const struct moving *m = &net->offload->of[op->node];
 
     switch (op->kind) {
     case SW_EXEC_OFFLOAD:

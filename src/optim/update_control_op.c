@@ -50,20 +50,20 @@ const struct sw_op sw_op_norm_totals = {"norm_totals", sizeof(struct sw_norm_tot
 
 /* ---- The decision ---- */
 
-static void decide_arrays(const void *args, struct sw_op_arrays *out)
+static void update_control_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_update_control_args *a = args;
     SW_ARRAY(out, a, squares, (size_t)a->params * sizeof *a->squares);
     SW_ARRAY(out, a, known, sizeof *a->known);
-    SW_ARRAY(out, a, decided, sizeof *a->decided);
+    SW_ARRAY(out, a, control, sizeof *a->control);
 }
 
-static int decide(const struct sw_host_launch *l, const void *args)
+static int control(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_update_control_args *a = args;
-    *a->decided = sw_update_control(a->squares, a->params, *a->known, a->clip_norm);
+    *a->control = sw_update_control(a->squares, a->params, *a->known, a->clip_norm);
     return SW_OK;
 }
 
 const struct sw_op sw_op_update_control = {"decide", sizeof(struct sw_update_control_args),
-                                           decide_arrays, decide};
+                                           update_control_arrays, control};

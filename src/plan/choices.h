@@ -31,8 +31,8 @@ struct sw_exchange_plan_args {
     const struct sw_machine *machine;
     struct sw_log *log;
     struct sw_fault *fault;
-    bool decides_about_all; /* update control: all gradients are needed before any update */
-    const struct sw_throughputs *(*rates)(
+    bool controls_updates; /* update control: all gradients are needed before any update */
+    const struct sw_throughputs *(*throughputs)(
         void *user); /* called if a choice depends on the throughput of the machine */
     void *user;
 };
@@ -40,7 +40,7 @@ struct sw_exchange_plan_args {
 /* How gradients of a fully-connected layer are exchanged. */
 struct sw_exchange_choice {
     struct sw_net_exchange_layer layer; /* its name is borrowed from the recipe */
-    enum sw_exchange_mode way;          /* never AUTO */
+    enum sw_exchange_mode mode;         /* never AUTO */
     bool taken_up;                      /* taken from the checkpoint that the run resumes */
     double ms[SW_EXCHANGE_MODES];       /* predicted time of a step; NaN: the mode cannot be used */
 };
@@ -60,9 +60,9 @@ struct sw_exchange_plan {
     char copy_why[128];
     struct sw_exchange_plan_args args;
     const struct sw_cluster_conf *cluster; /* borrowed from the recipe */
-    struct sw_device **devices;   /* owned [workers], each borrowed: set once they are open */
-    const struct sw_table *table; /* borrowed: the first server group's, once it is frozen */
-    struct sw_peer_links *ways;   /* owned; between the workers' devices; NULL: none is used */
+    struct sw_device **devices;       /* owned [workers], each borrowed: set once they are open */
+    const struct sw_table *table;     /* borrowed: the first server group's, once it is frozen */
+    struct sw_peer_links *peer_links; /* owned; between the workers' devices; NULL: none is used */
     struct sw_sums sums;
     struct sw_exchange_modes comm;
 };
@@ -90,7 +90,7 @@ const char *sw_reduce_why_servers(const struct sw_topology *t);
  * enables peer access over these, and chooses the reducer of gradients; if only servers can reduce,
  * `copy = auto` becomes async. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a requested library is
  * missing or not sound). */
-int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err) SW_MUST_CHECK;
+int sw_reduce_choose(struct sw_exchange_plan *p, bool saved_only, struct sw_err *err) SW_MUST_CHECK;
 /* Reports an error for `copy = none` if an update needs more from other workers than a sum of
  * gradients. */
 int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,

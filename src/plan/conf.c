@@ -149,8 +149,8 @@ static enum sw_framework framework_of(const struct sw_cluster_conf *c)
                                              : (enum sw_framework)c->framework;
 }
 
-int sw_cluster_sync(const struct sw_cluster_conf *c, struct sw_cluster_sync *terms,
-                    const char **key, struct sw_err *err)
+int sw_cluster_sync(const struct sw_cluster_conf *c, struct sw_cluster_sync *sync, const char **key,
+                    struct sw_err *err)
 {
     const struct framework *f = &rows[framework_of(c)];
     enum sw_consistency way = (enum sw_consistency)c->consistency;
@@ -183,10 +183,10 @@ int sw_cluster_sync(const struct sw_cluster_conf *c, struct sw_cluster_sync *ter
             "with bsp all groups make every update together, so no group can train alone first: "
             "remove the key, or use framework = downpour without staleness = 0");
 
-    *terms = (struct sw_cluster_sync){.consistency = way,
-                                      .staleness = c->staleness,
-                                      .sync_period = c->sync_period,
-                                      .warmup_steps = c->warmup_steps};
+    *sync = (struct sw_cluster_sync){.consistency = way,
+                                     .staleness = c->staleness,
+                                     .sync_period = c->sync_period,
+                                     .warmup_steps = c->warmup_steps};
     return SW_OK;
 }
 
@@ -205,22 +205,22 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
 
 /* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps stale". */
 static void describe_asynchronous(const struct sw_cluster_shape *s,
-                                  const struct sw_cluster_sync *terms, char *out, size_t bytes)
+                                  const struct sw_cluster_sync *sync, char *out, size_t bytes)
 {
     char bound[48] = "", first[64] = "";
 
-    if (terms->staleness > 0)
-        snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
-                 terms->staleness == 1 ? "" : "s");
+    if (sync->staleness > 0)
+        snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)sync->staleness,
+                 sync->staleness == 1 ? "" : "s");
 
-    if (terms->warmup_steps > 0 && s->worker_groups > 1)
+    if (sync->warmup_steps > 0 && s->worker_groups > 1)
         snprintf(first, sizeof first, "; the first group trains %d step%s alone",
-                 (int)terms->warmup_steps, terms->warmup_steps == 1 ? "" : "s");
+                 (int)sync->warmup_steps, sync->warmup_steps == 1 ? "" : "s");
 
     snprintf(out, bytes, "%d asynchronous group%s of %d worker%s, each with its own batches%s%s%s",
              s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
              s->workers_per_group == 1 ? "" : "s",
-             terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
+             sync->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
 }
 
 static void describe_reason(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s,
@@ -228,13 +228,13 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
 {
     const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
     const char *ignored;
-    struct sw_cluster_sync terms;
+    struct sw_cluster_sync sync;
     struct sw_err err;
     int n = snprintf(out, bytes, "%s", chosen);
 
-    if (sw_cluster_sync(c, &terms, &ignored, &err) == SW_OK &&
-        terms.consistency != SW_CONSISTENCY_BSP)
-        describe_asynchronous(s, &terms, out + n, bytes - (size_t)n);
+    if (sw_cluster_sync(c, &sync, &ignored, &err) == SW_OK &&
+        sync.consistency != SW_CONSISTENCY_BSP)
+        describe_asynchronous(s, &sync, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
         snprintf(out + n, bytes - (size_t)n, "1 worker");
     else
@@ -264,12 +264,12 @@ static int default_workers(const struct sw_cluster_conf *c, const struct sw_mach
 
 static bool is_bsp(const struct sw_cluster_conf *c)
 {
-    struct sw_cluster_sync terms;
+    struct sw_cluster_sync sync;
     struct sw_err ignored;
     const char *key;
 
-    return sw_cluster_sync(c, &terms, &key, &ignored) == SW_OK &&
-           terms.consistency == SW_CONSISTENCY_BSP;
+    return sw_cluster_sync(c, &sync, &key, &ignored) == SW_OK &&
+           sync.consistency == SW_CONSISTENCY_BSP;
 }
 
 static int default_server_groups(const struct sw_cluster_conf *c, const struct framework *f,

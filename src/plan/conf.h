@@ -74,7 +74,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
 /* The same for the synchronization of groups; a staleness of 0 is BSP. */
-int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *terms,
+int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *sync,
                     const char **key, struct sw_err *err) SW_MUST_CHECK;
 
 const char *sw_copy_mode_name(enum sw_copy_mode mode);

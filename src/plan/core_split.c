@@ -24,7 +24,7 @@ static int roomiest(const struct sw_core_split *s)
     int best = 0, best_room = -1;
 
     for (int n = 0; n < s->nodes; n++) {
-        int room = s->cores[n] / s->size - s->units[n];
+        int room = s->cores[n] / s->size - s->sets[n];
         if (room > best_room)
             best = n, best_room = room;
     }
@@ -32,18 +32,18 @@ static int roomiest(const struct sw_core_split *s)
     return best;
 }
 
-bool sw_core_split_fit(struct sw_core_split *s, int units, int limit)
+bool sw_core_split_fit(struct sw_core_split *s, int sets, int limit)
 {
-    if (parts(s, 1) < units)
+    if (parts(s, 1) < sets)
         return false;
 
     s->size = limit;
-    while (s->size > 1 && parts(s, s->size) < units)
+    while (s->size > 1 && parts(s, s->size) < sets)
         s->size--;
     for (int n = 0; n < s->nodes; n++)
-        s->units[n] = 0;
-    for (int unit = 0; unit < units; unit++)
-        s->units[roomiest(s)]++;
+        s->sets[n] = 0;
+    for (int role = 0; role < sets; role++)
+        s->sets[roomiest(s)]++;
 
     return true;
 }

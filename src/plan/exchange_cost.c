@@ -18,15 +18,15 @@ static double whole_s(const struct sw_exchange_cost_args *t, double params)
 }
 
 /* Cost of a mode, from its time on the link and its computing time. */
-static void put(const struct sw_exchange_cost_args *t, enum sw_exchange_mode way, double link_s,
+static void put(const struct sw_exchange_cost_args *t, enum sw_exchange_mode mode, double link_s,
                 double computes_s, struct sw_exchange_price *out)
 {
     double busy_s = t->link.busy_s + whole_s(t, (double)t->others);
     double before_s = fmax(fmax(t->link.exposed_s, busy_s - t->hidden_s), 0);
     double after_s = fmax(before_s, busy_s + link_s - t->hidden_s);
 
-    out->ms[way] = 1e3 * (computes_s + after_s - before_s);
-    out->link[way] = (struct sw_exchange_link){
+    out->ms[mode] = 1e3 * (computes_s + after_s - before_s);
+    out->link[mode] = (struct sw_exchange_link){
         .busy_s = t->link.busy_s + link_s, .exposed_s = after_s, .whole = t->link.whole};
 }
 
@@ -80,7 +80,7 @@ void sw_exchange_cost(const struct sw_exchange_cost_args *t, struct sw_exchange_
         cost_shared(t, out->ms);
 }
 
-struct sw_exchange_count sw_exchange_count(enum sw_exchange_mode way,
+struct sw_exchange_count sw_exchange_count(enum sw_exchange_mode mode,
                                            const struct sw_exchange_cost_args *t, int64_t params)
 {
     int64_t k = t->workers, rows = (int64_t)t->rows, in = (int64_t)t->inputs,
@@ -88,11 +88,11 @@ struct sw_exchange_count sw_exchange_count(enum sw_exchange_mode way,
     struct sw_exchange_count c = {.moved = 2 * params * (t->reduces ? k - 1 : k),
                                   .counted = 2 * k * in * out};
 
-    if (way == SW_EXCHANGE_SFB)
+    if (mode == SW_EXCHANGE_SFB)
         c = (struct sw_exchange_count){(k - 1) * rows * (in + out),
                                        (k - 1) * (k - 1) * rows * (in + out) / k};
 
-    if (way == SW_EXCHANGE_ADAM)
+    if (mode == SW_EXCHANGE_ADAM)
         c = (struct sw_exchange_count){rows * (out + servers * in) + k * params,
                                        rows * (in + out) + k * in * out};
 

@@ -57,5 +57,5 @@ void sw_exchange_cost(const struct sw_exchange_cost_args *t, struct sw_exchange_
 struct sw_exchange_count {
     int64_t moved, counted;
 };
-struct sw_exchange_count sw_exchange_count(enum sw_exchange_mode way,
+struct sw_exchange_count sw_exchange_count(enum sw_exchange_mode mode,
                                            const struct sw_exchange_cost_args *t, int64_t params);

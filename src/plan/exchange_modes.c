@@ -24,25 +24,25 @@ static int update_group_size(const struct sw_exchange_plan *p)
 }
 
 /* Why no layer can use the mode; NULL: layers with factors can. */
-static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mode way)
+static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mode mode)
 {
     const struct sw_topology *t = p->args.topology;
 
-    if (way == SW_EXCHANGE_PS)
+    if (mode == SW_EXCHANGE_PS)
         return NULL;
     if (p->args.conf->repeat_exact)
         return "repeat_exact reduces over microbatches for any number of workers, and products "
                "over all rows round differently";
     if (p->args.request->mixed)
         return "where devices and CPUs train together, gradients are summed on the host";
-    if (way == SW_EXCHANGE_ADAM)
+    if (mode == SW_EXCHANGE_ADAM)
         return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
                                "no server, and copy = async uses them)"
                              : NULL;
     if (t->devices > 0 && t->is_async)
         return "asynchronous groups update values on the host, so devices cannot keep private "
                "copies (adam sends factors to the host)";
-    if (t->devices > 0 && p->args.decides_about_all)
+    if (t->devices > 0 && p->args.controls_updates)
         return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
                "before any update (adam computes them on the host)";
 
@@ -51,13 +51,13 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
 
 int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
 {
-    enum sw_exchange_mode way = (enum sw_exchange_mode)p->cluster->comm;
-    const char *refused = way == SW_EXCHANGE_AUTO ? NULL : why_not(p, way);
+    enum sw_exchange_mode mode = (enum sw_exchange_mode)p->cluster->comm;
+    const char *refused = mode == SW_EXCHANGE_AUTO ? NULL : why_not(p, mode);
 
     if (refused && update_group_size(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
                         "%s is not possible: %s; use ps, or remove the key",
-                        sw_exchange_mode_names[way], refused);
+                        sw_exchange_mode_names[mode], refused);
 
     int rc = sw_recipe_status(p->args.recipe, err);
     return rc == SW_OK ? sw_saved_choices_read(path, &p->comm.kept, err) : rc;
@@ -78,7 +78,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
                     const struct sw_exchange_link *link, struct sw_exchange_price *out)
 {
     const struct sw_exchange_plan_args *a = &p->args;
-    const struct sw_throughputs *rates = a->rates(a->user);
+    const struct sw_throughputs *throughputs = a->throughputs(a->user);
 
     /* Backward and the next forward of the layers below overlap with the exchange. */
     double flops = l->forward_flops_below;
@@ -95,11 +95,11 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
         .devices = a->topology->devices > 0,
         .reduces = sw_reduces(p),
         .peers = a->request->peers,
-        .flops_per_s = rates->worker_flops_per_s,
-        .server_flops_per_s = rates->server_flops_per_s,
-        .memory_bytes_per_s = rates->memory_bytes_per_s,
-        .link_bytes_per_s = rates->link_bytes_per_s,
-        .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / rates->worker_flops_per_s,
+        .flops_per_s = throughputs->worker_flops_per_s,
+        .server_flops_per_s = throughputs->server_flops_per_s,
+        .memory_bytes_per_s = throughputs->memory_bytes_per_s,
+        .link_bytes_per_s = throughputs->link_bytes_per_s,
+        .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / throughputs->worker_flops_per_s,
         .link = *link,
         .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
     sw_exchange_cost(&t, out);
@@ -113,7 +113,7 @@ static struct sw_exchange_link link_with_choices(const struct sw_exchange_plan *
 
     for (int i = 0; i < p->comm.count; i++) {
         predict(p, &p->comm.choices[i].layer, &link, &price);
-        link = price.link[p->comm.choices[i].way];
+        link = price.link[p->comm.choices[i].mode];
     }
 
     return link;
@@ -127,14 +127,14 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_ch
 
     predict(p, &c->layer, &link, &price);
 
-    c->way = SW_EXCHANGE_PS;
-    for (enum sw_exchange_mode way = SW_EXCHANGE_PS; way < SW_EXCHANGE_AUTO; way++) {
-        if (why_not(p, way))
+    c->mode = SW_EXCHANGE_PS;
+    for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO; mode++) {
+        if (why_not(p, mode))
             continue;
 
-        c->ms[way] = price.ms[way];
-        if (c->ms[way] < c->ms[c->way])
-            c->way = way;
+        c->ms[mode] = price.ms[mode];
+        if (c->ms[mode] < c->ms[c->mode])
+            c->mode = mode;
     }
 }
 
@@ -145,7 +145,7 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
     struct sw_exchange_modes *p = &plan->comm;
     const struct sw_exchange_choice *known = find_choice(p, l->name);
     if (known)
-        return known->way;
+        return known->mode;
 
     struct sw_exchange_choice *more =
         p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
@@ -158,7 +158,7 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
 
     const enum sw_exchange_mode kept = sw_saved_choices_exchange_mode(p->kept, l->name);
     struct sw_exchange_choice c = {.layer = *l,
-                                   .way = kept,
+                                   .mode = kept,
                                    .taken_up = kept != SW_EXCHANGE_AUTO && !why_not(plan, kept),
                                    .ms = {(double)NAN, (double)NAN, (double)NAN}};
     if (!c.taken_up)
@@ -166,7 +166,7 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
 
     p->choices[p->count++] = c;
 
-    return c.way;
+    return c.mode;
 }
 
 int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err)
@@ -177,13 +177,13 @@ int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *er
 
 void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out)
 {
-    *out = (struct sw_net_exchange){.way = (enum sw_exchange_mode)p->cluster->comm,
+    *out = (struct sw_net_exchange){.mode = (enum sw_exchange_mode)p->cluster->comm,
                                     .workers = update_group_size(p),
                                     .choose = choose,
                                     .user = p};
-    for (enum sw_exchange_mode way = SW_EXCHANGE_PS; way < SW_EXCHANGE_AUTO && out->workers > 1;
-         way++)
-        out->refuses[way] = why_not(p, way);
+    for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO && out->workers > 1;
+         mode++)
+        out->refuses[mode] = why_not(p, mode);
 }
 
 void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_net *net,
@@ -193,13 +193,13 @@ void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_n
 
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const char *layer = sw_net_layer(net, i)->name;
-        enum sw_exchange_mode way = sw_net_exchange_mode(net, i);
-        if (way == SW_EXCHANGE_PS && !find_choice(&p->comm, layer))
+        enum sw_exchange_mode mode = sw_net_exchange_mode(net, i);
+        if (mode == SW_EXCHANGE_PS && !find_choice(&p->comm, layer))
             continue;
 
         sw_json_open_object(w, NULL);
         sw_json_string(w, "layer", layer);
-        sw_json_string(w, "mode", sw_exchange_mode_names[way]);
+        sw_json_string(w, "mode", sw_exchange_mode_names[mode]);
         sw_json_close_object(w);
     }
 
@@ -210,13 +210,13 @@ void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_n
 
 bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
 {
-    bool asked = p->cluster->comm != SW_EXCHANGE_PS;
+    bool requested = p->cluster->comm != SW_EXCHANGE_PS;
 
-    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !asked;
+    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !requested;
          s = sw_section_next(s))
-        asked = sw_section_is_set(s, "comm");
+        requested = sw_section_is_set(s, "comm");
 
-    return asked;
+    return requested;
 }
 
 /* Stored elements of a layer's trained parameters, and of its weight. If devices reduce, each
@@ -262,12 +262,12 @@ static int servers_of(const struct sw_table *t, const struct sw_table_factors *f
 void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct sw_net *net,
                                 const int *params, int i, struct sw_job_exchange *out)
 {
-    enum sw_exchange_mode way = sw_net_exchange_mode(net, i);
+    enum sw_exchange_mode mode = sw_net_exchange_mode(net, i);
     const struct sw_exchange_choice *c = find_choice(&p->comm, sw_net_layer(net, i)->name);
     int64_t weight, values = values_of(p, net, i, &weight);
     int first;
 
-    *out = (struct sw_job_exchange){.way = NULL};
+    *out = (struct sw_job_exchange){.mode = NULL};
     if (values == 0 || update_group_size(p) < 2)
         return;
 
@@ -277,7 +277,7 @@ void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct s
                                       .devices = p->args.topology->devices > 0,
                                       .reduces = sw_reduces(p)};
 
-    if (way != SW_EXCHANGE_PS) {
+    if (mode != SW_EXCHANGE_PS) {
         sw_net_layer_params(net, i, &first);
 
         const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
@@ -289,10 +289,10 @@ void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct s
 
     /* Asynchronous groups make separate updates. */
     int groups = p->args.topology->update_groups;
-    struct sw_exchange_count n = sw_exchange_count(way, &t, values);
+    struct sw_exchange_count n = sw_exchange_count(mode, &t, values);
 
-    out->way = sw_exchange_mode_names[way];
-    out->asked = sw_exchange_mode_names[sw_net_requested_exchange_mode(net, i)];
+    out->mode = sw_exchange_mode_names[mode];
+    out->requested = sw_exchange_mode_names[sw_net_requested_exchange_mode(net, i)];
     out->moved = groups * n.moved;
     out->counted = groups * n.counted;
     out->predicted = c && !c->taken_up;
@@ -306,8 +306,8 @@ bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw
                                int64_t rows, struct sw_table_factors *out)
 {
     const struct sw_layer_factors *l = &sw_net_layer(net, i)->factors;
-    enum sw_exchange_mode way = sw_net_exchange_mode(net, i);
-    if (way == SW_EXCHANGE_PS)
+    enum sw_exchange_mode mode = sw_net_exchange_mode(net, i);
+    if (mode == SW_EXCHANGE_PS)
         return false;
 
     int64_t steps = l->rows / rows;
@@ -316,7 +316,7 @@ bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw
                                      .inputs = l->inputs,
                                      .outputs = l->outputs,
                                      .home = p->args.topology->devices == 0 ? SW_FACTORS_SHARED
-                                             : way == SW_EXCHANGE_ADAM      ? SW_FACTORS_BY_SERVER
+                                             : mode == SW_EXCHANGE_ADAM     ? SW_FACTORS_BY_SERVER
                                                                             : SW_FACTORS_EXCHANGED};
 
     return true;

@@ -39,6 +39,6 @@ void sw_exchange_plan_fini(struct sw_exchange_plan *p)
     sw_factors_free(p->comm.factors);
     sw_free(p->comm.choices);
     sw_json_free(p->comm.kept);
-    sw_peer_links_free(p->ways);
+    sw_peer_links_free(p->peer_links);
     sw_free(p->devices);
 }

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 struct sw_job_exchange {
-    const char *way;   /* NULL: no exchange, since only one worker has gradients */
-    const char *asked; /* the requested mode, which may be "auto" */
+    const char *mode;      /* NULL: no exchange, since only one worker has gradients */
+    const char *requested; /* the requested mode, which may be "auto" */
     int64_t moved; /* elements that a step moves between memories, including new parameter values */
     int64_t counted; /* elements as the papers count them */
     bool predicted;  /* with auto: chosen by the predicted times of a step below; else taken from a

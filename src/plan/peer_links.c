@@ -22,7 +22,7 @@ enum {
     TEST_MS = 10000,
     PATH_BYTES = 4096,
     FILE_BYTES = 4 << 20,
-    KEPT_LINES = 8192, /* of the file; older ones are left out */
+    SAVED_LINES = 8192, /* of the file; older ones are left out */
 };
 
 static const char *const state_names[] = {
@@ -38,14 +38,14 @@ const char *sw_peer_link_state_name(enum sw_peer_link_state s)
 
 /* A link to test. */
 struct test {
-    struct sw_peer_link *way;
+    struct sw_peer_link *link;
     char name[32]; /* "direct:0:1" */
     char *key;     /* owned: the key of its saved result */
 };
 
 struct search {
     const struct sw_peer_links_args *args;
-    struct sw_peer_links *ways;
+    struct sw_peer_links *peer_links;
     char *devices;                     /* owned: the device argument of the probe process */
     struct sw_probe_identity identity; /* owned, including its strings */
     char *common;                      /* owned: the part of the key that all links share */
@@ -81,7 +81,8 @@ static int identify(struct search *s, struct sw_err *err)
     int rc = bus && s->identity.device ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
     for (int i = 0; i < count && rc == SW_OK; i++) {
         bus[i] = bus_of(s, i);
-        snprintf(s->ways->name[i], sizeof s->ways->name[i], "%s:%d", driver->name, number_of(s, i));
+        snprintf(s->peer_links->name[i], sizeof s->peer_links->name[i], "%s:%d", driver->name,
+                 number_of(s, i));
     }
 
     if (rc == SW_OK)
@@ -153,16 +154,16 @@ static void look_up(const struct search *s, struct test *t)
 {
     for (const char *line = s->saved; line && *line;) {
         if (has_key(line, t->key))
-            read_line(line + strlen(t->key) + 1, t->way);
+            read_line(line + strlen(t->key) + 1, t->link);
         const char *end = strchr(line, '\n');
         line = end ? end + 1 : NULL;
     }
 }
 
-static void write_way(struct sw_bytes *out, const struct test *t)
+static void write_link(struct sw_bytes *out, const struct test *t)
 {
-    sw_bytes_printf(out, "%s\t%s\t%.6g\t%.6g\t%.0f\t%s\n", t->key, state_names[t->way->state],
-                    t->way->gb_per_s, t->way->latency_us, t->way->tried_at, t->way->why);
+    sw_bytes_printf(out, "%s\t%s\t%.6g\t%.6g\t%.0f\t%s\n", t->key, state_names[t->link->state],
+                    t->link->gb_per_s, t->link->latency_us, t->link->tried_at, t->link->why);
 }
 
 /* Keeps the results of other devices, up to a limit. */
@@ -170,7 +171,7 @@ static void copy_others(const struct search *s, struct sw_bytes *out)
 {
     int lines = 0;
 
-    for (const char *line = s->saved; line && *line && lines < KEPT_LINES; lines++) {
+    for (const char *line = s->saved; line && *line && lines < SAVED_LINES; lines++) {
         const char *end = strchr(line, '\n');
         size_t n = end ? (size_t)(end + 1 - line) : strlen(line);
         bool replaced = false;
@@ -193,8 +194,8 @@ static void save_results(const struct search *s)
         return;
 
     for (int i = 0; i < s->tests; i++)
-        if (s->test[i].way->state != SW_PEER_LINK_UNKNOWN)
-            write_way(&out, &s->test[i]);
+        if (s->test[i].link->state != SW_PEER_LINK_UNKNOWN)
+            write_link(&out, &s->test[i]);
 
     copy_others(s, &out);
 
@@ -251,7 +252,7 @@ static int read_answers(struct search *s, struct sw_child *child, struct test *c
     int rc = sw_child_line(child, START_MS, line);
     if (rc != SW_OK || strcmp(line, "ready") != 0) {
         for (int i = 0; i < count; i++)
-            set_result(s, list[i]->way, SW_PEER_LINK_UNKNOWN,
+            set_result(s, list[i]->link, SW_PEER_LINK_UNKNOWN,
                        rc == SW_OK && sw_str_starts(line, "fails ") ? line + strlen("fails ")
                                                                     : "the probe did not start");
 
@@ -261,12 +262,12 @@ static int read_answers(struct search *s, struct sw_child *child, struct test *c
     for (int i = 0; i < count; i++) {
         rc = sw_child_line(child, timeout_ms, line);
         if (rc == SW_OK) {
-            read_answer(s, list[i]->way, line);
+            read_answer(s, list[i]->link, line);
             continue;
         }
 
         snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
-        set_result(s, list[i]->way, rc == SW_ERR_BUSY ? SW_PEER_LINK_HANGS : SW_PEER_LINK_FAILS,
+        set_result(s, list[i]->link, rc == SW_ERR_BUSY ? SW_PEER_LINK_HANGS : SW_PEER_LINK_FAILS,
                    rc == SW_ERR_BUSY ? why : "the probe process died");
         return i + 1;
     }
@@ -293,7 +294,7 @@ static int run_tests(struct search *s, struct test *const *list, int count, stru
         rc = sw_child_start(&child, words, &why);
     if (rc != SW_OK) {
         for (int i = 0; i < count; i++)
-            set_result(s, list[i]->way, SW_PEER_LINK_UNKNOWN, why.text);
+            set_result(s, list[i]->link, SW_PEER_LINK_UNKNOWN, why.text);
         sw_free(words);
         return SW_OK;
     }
@@ -316,11 +317,11 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
     for (int i = first; i < s->tests; i++) {
         if (!s->args->retest)
             look_up(s, &s->test[i]);
-        if (s->test[i].way->state == SW_PEER_LINK_UNKNOWN)
+        if (s->test[i].link->state == SW_PEER_LINK_UNKNOWN)
             list[count++] = &s->test[i];
     }
 
-    if (count > 0 && !s->args->look)
+    if (count > 0 && !s->args->saved_only)
         rc = run_tests(s, list, count, err);
     sw_free(list);
 
@@ -329,7 +330,7 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
 
 /* ---- Choosing the tests ---- */
 
-static int add(struct search *s, struct sw_peer_link *way, const char *kind, int a, int b,
+static int add(struct search *s, struct sw_peer_link *link, const char *kind, int a, int b,
                struct sw_err *err)
 {
     struct test *t = &s->test[s->tests];
@@ -338,7 +339,7 @@ static int add(struct search *s, struct sw_peer_link *way, const char *kind, int
     t->key = sw_format("%s|%s|%s|%s|%s", kind, s->identity.device[a], s->identity.device[b],
                        place_of(s, a, b), s->common);
 
-    t->way = way;
+    t->link = link;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
 
@@ -358,7 +359,7 @@ static int add_sum(struct search *s, struct sw_err *err)
     snprintf(t->name, sizeof t->name, "sum:%d", s->args->count);
     t->key = sw_bytes_take(&key);
 
-    t->way = &s->ways->sum;
+    t->link = &s->peer_links->sum;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
 
@@ -368,7 +369,7 @@ static int add_sum(struct search *s, struct sw_err *err)
 
 /* Tests direct copies first; copies through the host if direct ones are not sound; the all-reduce
  * only if no direct copy, which a library would use, is faulty. */
-static int search_ways(struct search *s, struct sw_err *err)
+static int search_links(struct search *s, struct sw_err *err)
 {
     int n = s->args->count, rc = SW_OK, first = 0;
     bool harm = false;
@@ -376,16 +377,16 @@ static int search_ways(struct search *s, struct sw_err *err)
     for (int a = 0; a < n && rc == SW_OK; a++)
         for (int b = 0; b < n && rc == SW_OK; b++)
             if (a != b)
-                rc = add(s, &s->ways->direct[a * n + b], "direct", a, b, err);
+                rc = add(s, &s->peer_links->direct[a * n + b], "direct", a, b, err);
 
     if (rc == SW_OK)
         rc = run_unknown(s, first, err);
     first = s->tests;
 
     for (int i = 0; i < n * n && rc == SW_OK; i++) {
-        enum sw_peer_link_state state = s->ways->direct[i].state;
+        enum sw_peer_link_state state = s->peer_links->direct[i].state;
         if (i / n != i % n && state != SW_PEER_LINK_SOUND)
-            rc = add(s, &s->ways->staged[i], "staged", i / n, i % n, err);
+            rc = add(s, &s->peer_links->staged[i], "staged", i / n, i % n, err);
         harm |= state != SW_PEER_LINK_SOUND && state != SW_PEER_LINK_NONE && i / n != i % n;
     }
 
@@ -396,7 +397,7 @@ static int search_ways(struct search *s, struct sw_err *err)
         return rc;
 
     if (harm) {
-        snprintf(s->ways->sum.why, sizeof s->ways->sum.why,
+        snprintf(s->peer_links->sum.why, sizeof s->peer_links->sum.why,
                  "not tested because direct copies are not sound");
         return SW_OK;
     }
@@ -410,7 +411,7 @@ static int search_ways(struct search *s, struct sw_err *err)
 static int make(struct search *s, struct sw_err *err)
 {
     size_t n = (size_t)s->args->count;
-    struct sw_peer_links *w = s->ways = sw_calloc(1, sizeof *w);
+    struct sw_peer_links *w = s->peer_links = sw_calloc(1, sizeof *w);
 
     s->test = sw_calloc(2 * n * n + 1, sizeof *s->test);
     if (!w || !s->test)
@@ -453,18 +454,18 @@ int sw_peer_links_find(const struct sw_peer_links_args *args, struct sw_peer_lin
 
     if (rc == SW_OK) {
         find_file(&s);
-        rc = search_ways(&s, err);
+        rc = search_links(&s, err);
     }
 
-    if (rc == SW_OK && !args->look)
+    if (rc == SW_OK && !args->saved_only)
         save_results(&s);
     free_search(&s);
     if (rc != SW_OK) {
-        sw_peer_links_free(s.ways);
+        sw_peer_links_free(s.peer_links);
         return rc;
     }
 
-    *out = s.ways;
+    *out = s.peer_links;
     return SW_OK;
 }
 

@@ -46,7 +46,7 @@ struct sw_peer_links_args {
     const int *indices; /* [count]: device numbers without duplicates; NULL: the first `count` */
     int count;          /* 1 to SW_PEER_LINKS_DEVICES */
     bool sums;          /* also test the all-reduce */
-    bool look;          /* use saved results only: test nothing and write nothing */
+    bool saved_only;    /* use saved results only: test nothing and write nothing */
     bool retest;        /* test everything, ignoring saved results */
     int timeout_ms;     /* of one test; 0: the default */
 };

@@ -44,7 +44,7 @@ static void place_with_worker(struct sw_placement *p, const struct sw_cluster_sh
     row->threads = host->threads;
     row->node_mask = host->node_mask;
     row->numa = host->numa;
-    snprintf(row->reason, sizeof row->reason, "shares the cores of %s (%s)", host->unit,
+    snprintf(row->reason, sizeof row->reason, "shares the cores of %s (%s)", host->role,
              s->bind_servers ? "bound to it" : "no spare core");
 }
 
@@ -63,7 +63,7 @@ static int place_on_spare_cores(const struct sw_machine *m, struct sw_placement 
         return 0;
 
     for (int n = 0; n < share.nodes; n++) {
-        for (int unit = 0; unit < share.units[n]; unit++, i++) {
+        for (int role = 0; role < share.sets[n]; role++, i++) {
             struct sw_placement_row *row = &p->rows[p->worker_count + i];
             struct sw_core_set cores =
                 sw_core_split_take(m, &p->spare, UINT64_C(1) << n, share.size);

@@ -64,7 +64,7 @@ static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
     int i = 0;
 
     for (int n = 0; n < share->nodes; n++) {
-        for (int unit = 0; unit < share->units[n]; unit++, i++) {
+        for (int role = 0; role < share->sets[n]; role++, i++) {
             struct sw_placement_row *row = &p->rows[i];
             struct sw_core_set cores =
                 sw_core_split_take(m, &p->spare, UINT64_C(1) << n, share->size);

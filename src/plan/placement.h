@@ -41,7 +41,7 @@ struct sw_cluster_shape {
 int sw_cluster_server_group(const struct sw_cluster_shape *shape, int worker_group);
 
 struct sw_placement_row {
-    char unit[32];   /* worker0.1, server0.0: group and rank in it */
+    char role[32];   /* worker0.1, server0.0: group and rank in it */
     char device[32]; /* cpu, sim:0, cuda:0 */
     int gpu;         /* number in the machine map; -1: none */
     int numa;        /* hwloc logical number of the (first) node; -1: memory of none is allowed */

@@ -69,7 +69,7 @@ struct sw_topology {
 
 struct sw_topology_args {
     const struct sw_cluster_shape *shape;
-    const struct sw_cluster_sync *terms;
+    const struct sw_cluster_sync *sync;
     int64_t batch[SW_SPLITS];
     int64_t virtual_workers; /* microbatches of a batch that all workers share; 0: one per worker */
     bool splits_layers;      /* some layers are not split by rows */

@@ -52,8 +52,8 @@ static size_t staging_bytes(const struct sw_worker *w)
     size_t bytes = sw_worker_exchange_bytes(w).host + sw_layer_clock_bytes(w);
 
     for (int s = 0; s < SW_SPLITS; s++)
-        for (int k = 0; w->parts[s] && k < sw_microbatches_count(w->parts[s]); k++)
-            bytes += sw_net_staging_bytes(sw_microbatches_net(w->parts[s], k));
+        for (int k = 0; w->microbatches[s] && k < sw_microbatches_count(w->microbatches[s]); k++)
+            bytes += sw_net_staging_bytes(sw_microbatches_net(w->microbatches[s], k));
 
     return bytes;
 }
@@ -110,7 +110,7 @@ void sw_job_sum_memory(struct sw_job *job)
 
     sum_tables(job, &p->bytes.params, &p->bytes.state);
     p->bytes.state += sw_buffers_bytes(&job->state.buffers, job->workers);
-    p->bytes.state += sw_recurrent_state_bytes(&job->state.carries, job->workers);
+    p->bytes.state += sw_recurrent_state_bytes(&job->state.recurrent, job->workers);
     p->bytes.state += device_param_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = batch_bytes(job);
@@ -118,7 +118,7 @@ void sw_job_sum_memory(struct sw_job *job)
     if (job->workers[0].eval)
         p->bytes.exchange += sw_transfer_plan(job->workers[0].eval);
     p->bytes.exchange *= (size_t)job->topology->worker_groups;
-    p->bytes.swapped = p->fit.swap_bytes;
+    p->bytes.offloaded = p->fit.offload_bytes;
 
     p->bytes.device = 0;
     for (int i = 0; i < job->topology->workers; i++) {
@@ -127,5 +127,5 @@ void sw_job_sum_memory(struct sw_job *job)
     }
 
     p->bytes.peak = p->bytes.params + p->bytes.state + p->bytes.arena + p->bytes.batches +
-                    p->bytes.exchange + p->bytes.swapped;
+                    p->bytes.exchange + p->bytes.offloaded;
 }

@@ -211,7 +211,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = sw_job_place_roles(job, o, err);
     if (rc != SW_OK)
         return rc;
-    if (o->plan_units) {
+    if (o->only_placement) {
         sw_job_describe_roles(job);
         return SW_OK;
     }
@@ -219,7 +219,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = sw_job_open_devices(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
+    rc = sw_reduce_choose(&job->exchange, o->no_probes || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
     rc = sw_exchange_modes_prepare(&job->exchange, job->options.resume_checkpoint, err);
@@ -336,7 +336,7 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
 
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    if (o->plan_units || o->predict)
+    if (o->only_placement || o->predict)
         return SW_OK;
 
     int rc = sw_stage_find_end(job, o, err);
@@ -362,7 +362,7 @@ static void drain_streams(struct sw_job *job)
     struct sw_err ignored; /* a failed stream does not use memory any more either */
 
     for (int i = 0; used && i < job->topology->workers; i++) {
-        sw_microbatches_wait(job->workers[i].parts[SW_SPLIT_TRAIN]);
+        sw_microbatches_wait(job->workers[i].microbatches[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;
     }
@@ -399,7 +399,7 @@ void sw_job_close(struct sw_job *job)
     sw_group_fini(&job->groups.all);
     sw_group_fini(&job->groups.leaders);
     sw_buffers_fini(&job->state.buffers);
-    sw_buffers_fini(&job->state.carries);
+    sw_buffers_fini(&job->state.recurrent);
     sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
     sw_init_from_fini(&job->initial.takes);
@@ -432,7 +432,7 @@ void sw_job_close(struct sw_job *job)
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->report.layers);
-    sw_free(job->report.shares);
+    sw_free(job->report.shards);
     sw_row_split_fini(&job->rows);
     sw_topology_free(job->topology);
     sw_free(job);

@@ -66,9 +66,9 @@ struct sw_job_options {
     /* Only places the roles: opens neither devices nor data and builds nothing; the job has the
      * part of the plan that needs none of them, and cannot run. GPUs are those of the machine map,
      * with or without CUDA. */
-    bool plan_units;
+    bool only_placement;
     const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
-    bool look;              /* the job will not run: links between devices are not tested */
+    bool no_probes;         /* the job will not run: links between devices are not tested */
     bool one_worker;        /* ignore [cluster]: for sw_job_evaluate (infer/evaluate_alone.h) */
     bool predict;           /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
     int64_t trace_capacity; /* events in the trace; 0: no trace */
@@ -123,7 +123,7 @@ struct sw_job_layer {
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
-    const struct sw_job_shard *shares;    /* [group_size of the plan]; NULL with one worker */
+    const struct sw_job_shard *shards;    /* [group_size of the plan]; NULL with one worker */
     bool moves;                           /* it is a connection: */
     struct sw_job_movement movement;
     struct sw_job_exchange comm;
@@ -132,21 +132,23 @@ struct sw_job_layer {
 struct sw_job_fit {
     int64_t budget_bytes; /* 0: no budget */
     size_t saved_bytes;   /* of arena */
-    int repeated, swapped;
-    double repeat_flops, repeat_bytes; /* recomputation: operations, and bytes read and written */
-    size_t swap_bytes; /* offloading: bytes copied to the host and back, and bytes of host memory */
-    bool may_swap;     /* the devices have memory of their own */
+    int recomputed, offloaded;
+    double recompute_flops,
+        recompute_bytes; /* recomputation: operations, and bytes read and written */
+    size_t
+        offload_bytes; /* offloading: bytes copied to the host and back, and bytes of host memory */
+    bool may_offload;  /* the devices have memory of their own */
 };
 /* Memory that a job takes. */
 struct sw_job_bytes {
-    size_t params;   /* values */
-    size_t state;    /* gradients, updater state, running statistics */
-    size_t arena;    /* activations, gradients, scratch: shared by both nets */
-    size_t batches;  /* prefetched batches, and rows buffered for output layers */
-    size_t exchange; /* staging buffers of activations between workers */
-    size_t swapped;  /* activations in host memory */
-    size_t peak;     /* all of the above */
-    size_t device;   /* the largest part of it on one device with its own memory; or 0 */
+    size_t params;    /* values */
+    size_t state;     /* gradients, updater state, running statistics */
+    size_t arena;     /* activations, gradients, scratch: shared by both nets */
+    size_t batches;   /* prefetched batches, and rows buffered for output layers */
+    size_t exchange;  /* staging buffers of activations between workers */
+    size_t offloaded; /* activations in host memory */
+    size_t peak;      /* all of the above */
+    size_t device;    /* the largest part of it on one device with its own memory; or 0 */
 };
 
 struct sw_job_plan {

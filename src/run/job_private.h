@@ -49,7 +49,7 @@ struct sw_run_options {
 
 /* The measured speed of the machine and of the workers, and what is chosen by it. */
 struct sw_job_speed {
-    struct sw_throughputs rates;
+    struct sw_throughputs throughputs;
     struct sw_tune *tune;         /* owned; NULL: plans are chosen by rules */
     bool rebalances;              /* rows of the batch are rebalanced by speed */
     double (*row_ms)(int worker); /* time of a row on a worker, in tests; NULL: measured */
@@ -63,9 +63,9 @@ struct sw_job_initial {
 
 /* Monitoring. All owned. */
 struct sw_job_monitor {
-    struct sw_monitor *watch;
-    struct sw_sensors *sense; /* NULL: it does not run */
-    struct sw_trace *trace;   /* NULL: not requested */
+    struct sw_monitor *monitor_thread;
+    struct sw_sensors *sensors; /* NULL: it does not run */
+    struct sw_trace *trace;     /* NULL: not requested */
 };
 
 struct sw_job {

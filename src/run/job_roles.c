@@ -48,7 +48,7 @@ struct setup {
     struct sw_cluster_conf conf;
     const struct sw_section *section;
     struct sw_cluster_shape shape;
-    struct sw_cluster_sync terms;
+    struct sw_cluster_sync sync;
     bool oversubscribe;
 };
 
@@ -148,7 +148,7 @@ static int make_topology(struct setup *s, struct sw_err *err)
 
     return sw_topology_new(
         &(struct sw_topology_args){.shape = &s->shape,
-                                   .terms = &s->terms,
+                                   .sync = &s->sync,
                                    .batch = {c->batch, c->eval_batch},
                                    .virtual_workers = c->repeat_exact ? c->virtual_workers : 0,
                                    .splits_layers = sw_job_splits_layers(job)},
@@ -169,7 +169,7 @@ static int make_shape(struct setup *s, struct sw_err *err)
                               job->report.framework_reason, sizeof job->report.framework_reason,
                               &key, err);
     if (rc == SW_OK)
-        rc = sw_cluster_sync(&s->conf, &s->terms, &key, err);
+        rc = sw_cluster_sync(&s->conf, &s->sync, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, s->section, key, "%s", err->text);
     if (rc != SW_OK)
@@ -339,7 +339,7 @@ static int make_units(struct sw_job *job, struct sw_err *err)
 }
 
 /* Does an option need all gradients before any update is made? */
-static bool decides_about_all(const struct sw_job *job)
+static bool controls_updates(const struct sw_job *job)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
@@ -347,10 +347,10 @@ static bool decides_about_all(const struct sw_job *job)
            job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf);
 }
 
-static const struct sw_throughputs *rates_of(void *user)
+static const struct sw_throughputs *throughputs_of(void *user)
 {
     struct sw_job *job = user;
-    return sw_throughputs_of(&job->speed.rates, job->workers);
+    return sw_throughputs_of(&job->speed.throughputs, job->workers);
 }
 
 static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
@@ -362,8 +362,8 @@ static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
                                                .machine = job->place.machine,
                                                .log = job->events.log,
                                                .fault = &job->fault,
-                                               .decides_about_all = decides_about_all(job),
-                                               .rates = rates_of,
+                                               .controls_updates = controls_updates(job),
+                                               .throughputs = throughputs_of,
                                                .user = job};
     return sw_exchange_plan_init(&job->exchange, &args, err);
 }
@@ -392,7 +392,7 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
         return rc;
 
     sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
-    if (driver_on_bus(job) && !o->plan_units)
+    if (driver_on_bus(job) && !o->only_placement)
         rc = sw_machine_ask_driver(job->place.machine, job->place.devices.driver, err);
 
     return rc;

@@ -53,15 +53,15 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 /* Adds the other microbatches of the first worker to the row. */
 static void add_microbatches(const struct sw_worker *w, int split, int i, struct sw_job_layer *row)
 {
-    const struct sw_microbatches *parts = w->parts[split];
-    const struct sw_desc *d = &sw_net_layer(sw_microbatches_net(parts, 0), i)->dst.desc;
+    const struct sw_microbatches *microbatches = w->microbatches[split];
+    const struct sw_desc *d = &sw_net_layer(sw_microbatches_net(microbatches, 0), i)->dst.desc;
     int64_t dim[SW_MAX_DIMS];
 
     memcpy(dim, d->dim, sizeof dim);
 
-    for (int k = 1; k < sw_microbatches_count(parts); k++) {
+    for (int k = 1; k < sw_microbatches_count(microbatches); k++) {
         struct sw_job_layer other = {0};
-        const struct sw_net *net = sw_microbatches_net(parts, k);
+        const struct sw_net *net = sw_microbatches_net(microbatches, k);
 
         fill_row(net, i, &other);
         dim[0] += sw_net_layer(net, i)->dst.desc.dim[0];
@@ -93,25 +93,25 @@ static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *
  */
 static void add_shards(struct sw_job *job, int split, int i, int n)
 {
-    if (!job->report.shares)
+    if (!job->report.shards)
         return;
 
-    struct sw_job_shard *shares = &job->report.shares[n * job->topology->group_size];
+    struct sw_job_shard *shards = &job->report.shards[n * job->topology->group_size];
     for (int w = 0; w < job->topology->group_size; w++) {
-        const struct sw_net *net = sw_microbatches_net(job->workers[w].parts[split], 0);
+        const struct sw_net *net = sw_microbatches_net(job->workers[w].microbatches[split], 0);
         struct sw_job_layer own = {0};
 
         fill_row(net, i, &own);
-        shares[w].params += own.params;
-        shares[w].bytes +=
+        shards[w].params += own.params;
+        shards[w].bytes +=
             own.param_bytes + own.feature_bytes + own.gradient_bytes + own.saved_bytes;
-        shares[w].flops += own.flops_forward + own.flops_backward;
-        shares[w].sent_bytes += sw_net_sent_bytes(net, i, w);
+        shards[w].flops += own.flops_forward + own.flops_backward;
+        shards[w].sent_bytes += sw_net_sent_bytes(net, i, w);
         if (sw_net_holds(net, i))
-            memcpy(shares[w].shape, own.shape, sizeof own.shape);
+            memcpy(shards[w].shape, own.shape, sizeof own.shape);
     }
 
-    job->report.layers[n].shares = shares;
+    job->report.layers[n].shards = shards;
 }
 
 /* The list of rows while it is made. */
@@ -192,7 +192,7 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
 
     fill_row(net, i, &layer);
     add_microbatches(&job->workers[0], s->split, i, &layer);
-    fill_movement(sw_microbatches_net(job->workers[0].parts[s->split], 0), i, &layer);
+    fill_movement(sw_microbatches_net(job->workers[0].microbatches[s->split], 0), i, &layer);
 
     if (s->split == SW_SPLIT_TRAIN)
         sw_exchange_modes_describe(&job->exchange, job->workers[0].train,
@@ -228,17 +228,17 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
 
     /* With several microbatches per worker layers are split by rows only, so shards are not listed.
      */
-    const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
+    const bool shards = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
 
     job->report.layers = sw_calloc(most, sizeof *job->report.layers);
 
-    if (shares)
-        job->report.shares =
-            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shares);
+    if (shards)
+        job->report.shards =
+            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shards);
 
     int *rows = sw_calloc(most + 1, sizeof *rows);
-    if (!job->report.layers || (shares && !job->report.shares) || !rows) {
+    if (!job->report.layers || (shards && !job->report.shards) || !rows) {
         sw_free(rows);
         return sw_err_nomem(err, "the list of layers", 0);
     }
@@ -292,7 +292,7 @@ static double flops_of_step(const struct sw_job *job)
 
     for (int w = 0; w < job->topology->workers; w++)
         for (int i = 0; i < job->workers[w].rank->microbatches; i++)
-            flops += flops_of(sw_microbatches_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
+            flops += flops_of(sw_microbatches_net(job->workers[w].microbatches[SW_SPLIT_TRAIN], i));
 
     return flops;
 }

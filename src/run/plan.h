@@ -7,7 +7,7 @@
 /* Texts and rows of the plan. All owned except the framework's name. */
 struct sw_job_report {
     struct sw_job_layer *layers;
-    struct sw_job_shard *shares; /* [layers of the plan][group size]; NULL: one worker */
+    struct sw_job_shard *shards; /* [layers of the plan][group size]; NULL: one worker */
     struct sw_bytes fallback;
     const char *framework; /* borrowed */
     char framework_reason[256];

@@ -70,7 +70,7 @@ static int rebuild_workers(struct sw_job *job, struct sw_err *err)
 
         int rc = sw_worker_rebuild(w, err);
         if (rc != SW_OK)
-            return sw_err_prefix(err, rc, "%s", w->unit);
+            return sw_err_prefix(err, rc, "%s", w->role);
     }
 
     return SW_OK;
@@ -94,14 +94,14 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
     return sw_outputs_allocate(&job->outputs, job->place.host, err);
 }
 
-static void tell(struct sw_job *job, const int64_t *before, const double *ms)
+static void report_split(struct sw_job *job, const int64_t *before, const double *ms)
 {
     struct sw_bytes rows = {0}, text = {0};
 
     sw_microbatches_write(job, &rows);
 
     for (int i = 0; i < job->topology->microbatches; i++)
-        sw_bytes_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
+        sw_bytes_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].role,
                         (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
                         (long long)before[i]);
 
@@ -135,7 +135,7 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
         sw_row_split_set(&job->rows, job->topology, before);
         rc = rebuild_all(job, err);
     } else if (rc == SW_OK) {
-        tell(job, before, ms);
+        report_split(job, before, ms);
     }
 
     if (rc != SW_OK)

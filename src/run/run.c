@@ -40,7 +40,7 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err);
+    return sw_thread_start(&w->thread, w->role, sw_worker_main, w, err);
 }
 
 static void check_sums(void *exchange)
@@ -48,7 +48,7 @@ static void check_sums(void *exchange)
     sw_reduce_check(exchange);
 }
 
-static int start_watch(struct sw_job *job, struct sw_err *err)
+static int start_monitor(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_monitor_args args = {
         .roles = {job->topology, job->workers, job->servers},
@@ -61,23 +61,23 @@ static int start_watch(struct sw_job *job, struct sw_err *err)
         .check_sums = check_sums,
         .user = &job->exchange,
     };
-    return sw_monitor_start(&args, &job->monitor.watch, err);
+    return sw_monitor_start(&args, &job->monitor.monitor_thread, err);
 }
 
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
-    int rc = start_watch(job, err);
+    int rc = start_monitor(job, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_sensors_start(job->events.history, job->place.machine, job->place.placement,
-                          &job->monitor.sense, err);
+                          &job->monitor.sensors, err);
     if (rc != SW_OK)
         return rc;
 
     for (int i = 0; i < job->topology->servers; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
-            rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
+            rc = sw_thread_start(&s->thread, s->role, sw_server_main, s, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -93,7 +93,7 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
 
 /* ---- while it runs ---- */
 
-static void tell(struct running *r, const struct sw_job_event *e)
+static void observe(struct running *r, const struct sw_job_event *e)
 {
     if (e->type == SW_JOB_DISPLAY) {
         r->last_display = *e;
@@ -109,7 +109,7 @@ static void tell(struct running *r, const struct sw_job_event *e)
         r->observer(r->user, e);
 }
 
-static void tell_start(struct running *r)
+static void report_start(struct running *r)
 {
     struct sw_job *job = r->job;
     struct sw_job_event e = {.type = SW_JOB_START,
@@ -118,7 +118,7 @@ static void tell_start(struct running *r)
                              .run_id = sw_history_run_id(job->events.history),
                              .out_dir = sw_history_out_dir(job->events.history),
                              .db_path = sw_history_path(job->events.history)};
-    tell(r, &e);
+    observe(r, &e);
 }
 
 /* Requests a display by time: after max(every_s, the time that every_share of the steps takes). */
@@ -150,7 +150,7 @@ static void deliver(struct running *r, struct sw_queued_event *queued)
         queued->event.text = queued->text;
 
     queued->event.source = queued->source;
-    tell(r, &queued->event);
+    observe(r, &queued->event);
 }
 
 static void abort_if_requested(struct sw_job *job)
@@ -225,7 +225,7 @@ static void warn_bridged(struct sw_job *job)
     }
 }
 
-static void tell_summary(struct running *r, enum sw_run_status status)
+static void report_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
     struct sw_worker *w = &job->workers[0];
@@ -258,7 +258,7 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     e.split = split == SW_SPLIT_EVAL ? job->data.section[SW_SPLIT_EVAL]->name : "train";
     e.metric_count = job->metrics.count[split];
     memcpy(e.metric, job->metrics.last[split], sizeof e.metric);
-    tell(r, &e);
+    observe(r, &e);
 }
 
 static int leave_stuck(struct sw_job *job, const char *role, bool *stuck, struct sw_err *err)
@@ -291,11 +291,11 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     if (rc == SW_OK && job->span.first_step < job->span.steps) {
         sw_run_record_placement(job);
         if (first)
-            tell_start(&r);
+            report_start(&r);
         sw_stage_report(job);
         sw_run_record_stage(job);
         sw_run_report_misplaced(job);
-        sw_throughputs_save(&job->speed.rates, job->workers);
+        sw_throughputs_save(&job->speed.throughputs, job->workers);
         sw_job_tune_save(job->speed.tune, job->workers);
         sw_job_tune_report(job->speed.tune, job->workers);
 
@@ -312,16 +312,16 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_job_tune_save(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
 
         struct sw_queued_event queued;
-        sw_sensors_end(job->monitor.sense);
-        job->monitor.sense = NULL;
-        sw_monitor_end(job->monitor.watch);
-        job->monitor.watch = NULL;
+        sw_sensors_end(job->monitor.sensors);
+        job->monitor.sensors = NULL;
+        sw_monitor_end(job->monitor.monitor_thread);
+        job->monitor.monitor_thread = NULL;
         warn_bridged(job);
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
             deliver(&r, &queued);
         rc = sw_run_outcome(job, err);
         if (rc != SW_OK || !sw_job_has_next(job))
-            tell_summary(&r, sw_run_status_of(rc));
+            report_summary(&r, sw_run_status_of(rc));
     }
 
     sw_run_close(job, rc, err);

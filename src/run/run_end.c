@@ -30,14 +30,14 @@ const char *sw_run_end_roles(struct sw_job *job)
 
     for (int i = 0; i < job->topology->workers; i++)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
-            return job->workers[i].unit;
+            return job->workers[i].role;
 
     for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_close_v(job->params.copies[i].table);
 
     for (int i = 0; i < job->topology->servers; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
-            return job->servers[i].unit;
+            return job->servers[i].role;
 
     return NULL;
 }
@@ -59,7 +59,7 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
         return rc;
     if (!job->workers[0].end.over && !job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without an error",
-                          job->workers[0].unit, (long long)job->workers[0].step);
+                          job->workers[0].role, (long long)job->workers[0].step);
     if (job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",

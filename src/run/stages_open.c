@@ -144,7 +144,7 @@ static int check_stages(struct sw_job *job, const struct sw_job_options *o, stru
     const int64_t *known = o->before ? o->before->stage.steps : NULL;
     int64_t end;
 
-    if (s->index < 0 || o->stage || o->one_worker || o->plan_units || o->predict)
+    if (s->index < 0 || o->stage || o->one_worker || o->only_placement || o->predict)
         return SW_OK;
 
     s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);

@@ -107,7 +107,7 @@ static void fill_from(const struct sw_json *object, const char *key, double *fig
     *figure = *figure > 0 ? *figure : number_of(object, key);
 }
 
-static void read_rates(const struct sw_job_place *place, struct figures *f)
+static void read_throughputs(const struct sw_job_place *place, struct figures *f)
 {
     struct sw_json *root = sw_state_file_read(place->machine->host, "rates.json");
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
@@ -246,7 +246,7 @@ const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r, const s
         return r;
 
     read_doctor(w, &f);
-    read_rates(place, &f);
+    read_throughputs(place, &f);
 
     bool measured = measure(w, &f);
     const struct sw_placement_row *worker = sw_placement_worker(place->placement, 0),
@@ -283,8 +283,8 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
     }
 }
 
-static void write_rates(const struct sw_throughputs *r, const struct sw_worker *first,
-                        const struct sw_json *root, struct sw_bytes *out)
+static void write_throughputs(const struct sw_throughputs *r, const struct sw_worker *first,
+                              const struct sw_json *root, struct sw_bytes *out)
 {
     const struct sw_job_place *place = first->shared.place;
     const struct sw_placement_row *server = sw_placement_server(place->placement, 0);
@@ -336,7 +336,7 @@ void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker 
         return;
 
     struct sw_json *root = sw_state_file_read(w->shared.place->machine->host, "rates.json");
-    write_rates(r, w, root, &text);
+    write_throughputs(r, w, root, &text);
     sw_state_file_write(w->shared.events, "rates.json", &text);
     sw_json_free(root);
     sw_bytes_fini(&text);

@@ -26,18 +26,18 @@ int sw_job_tune_prepare(struct sw_tune **out, const struct sw_json *kept, struct
                         struct sw_err *err)
 {
     const struct sw_job_place *place = workers->shared.place;
-    const bool asked = workers->shared.conf->tune;
-    if (!asked && !(kept && kept->first))
+    const bool requested = workers->shared.conf->tune;
+    if (!requested && !(kept && kept->first))
         return SW_OK;
 
     struct sw_tune *t = *out = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "measured choices", sizeof *t);
 
-    sw_tune_init(t, asked);
+    sw_tune_init(t, requested);
 
     int rc = sw_tune_read(t, kept, SW_TUNE_KEPT, err);
-    if (rc == SW_OK && asked)
+    if (rc == SW_OK && requested)
         rc = read_cache(t, place->machine->host, err);
     place->host->tune = t;
     for (int i = 0; i < workers->topology->workers; i++)

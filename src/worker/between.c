@@ -235,7 +235,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
         return rc;
 
     w->failures.checkpoints++;
-    sw_events_report(w->shared.events, SW_LOG_ERROR, w->unit,
+    sw_events_report(w->shared.events, SW_LOG_ERROR, w->role,
                      "checkpoint %d could not be written and training goes on: %s",
                      w->failures.checkpoints, err->text);
 
@@ -272,14 +272,14 @@ static int pause_here(struct sw_worker *w, struct sw_group_decision *d, struct s
         return rc;
 
     if (is_leader(w))
-        sw_events_report(w->shared.events, SW_LOG_INFO, w->unit,
+        sw_events_report(w->shared.events, SW_LOG_INFO, w->role,
                          "paused by request after step %lld", (long long)w->step);
 
     rc = wait_at_gate(w, &d->stop, err);
     if (rc != SW_OK || !is_leader(w))
         return rc;
 
-    sw_events_report(w->shared.events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
+    sw_events_report(w->shared.events, SW_LOG_INFO, w->role, "the pause after step %lld is over",
                      (long long)w->step);
     if (d->stop && !w->shared.hooks->has_checkpoint(w->shared.run, w->step))
         return checkpoint(w, true, err);

@@ -238,7 +238,7 @@ static void *own_buffers(const struct sw_worker *w)
 static void bind(struct sw_worker *w, int split, int part)
 {
     char *memory = own_buffers(w);
-    struct sw_net *net = sw_microbatches_net(w->parts[split], part);
+    struct sw_net *net = sw_microbatches_net(w->microbatches[split], part);
 
     for (int i = 0; i < sw_net_buffer_count(net); i++) {
         const struct sw_buffer *s = find(buffers_of(w), sw_net_buffer(net, i)->name);
@@ -252,7 +252,7 @@ static void bind(struct sw_worker *w, int split, int part)
 void sw_buffers_rebind(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
-        for (int i = 0; i < w->rank->microbatches && w->parts[split]; i++)
+        for (int i = 0; i < w->rank->microbatches && w->microbatches[split]; i++)
             bind(w, split, i);
 }
 

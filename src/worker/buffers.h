@@ -35,8 +35,8 @@ struct sw_buffers {
 
 /* What the layers of a job keep between batches. */
 struct sw_job_state {
-    struct sw_buffers buffers; /* shared by all workers */
-    struct sw_buffers carries; /* recurrent state, gathered */
+    struct sw_buffers buffers;   /* shared by all workers */
+    struct sw_buffers recurrent; /* recurrent state, gathered */
     int64_t reset_after; /* initial value of the workers' reset_after: written before the first
                             barrier */
 };

@@ -21,7 +21,7 @@ static int forward(struct sw_worker *w, int64_t n, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
                       sw_os()->monotonic_ns());
 
-        int rc = sw_microbatches_forward(w->parts[SW_SPLIT_EVAL], i, err);
+        int rc = sw_microbatches_forward(w->microbatches[SW_SPLIT_EVAL], i, err);
         if (rc != SW_OK)
             return rc;
         rc = sw_outputs_collect(w, i, n, err);
@@ -43,14 +43,14 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
                            .batch_valid_rows = batch->batch_valid_rows,
                            .pass_begins = n == 0,
                            .sequences_begin = sw_recurrent_state_starts(w, SW_SPLIT_EVAL, n, 0)};
-    struct sw_microbatches *parts = w->parts[SW_SPLIT_EVAL];
+    struct sw_microbatches *microbatches = w->microbatches[SW_SPLIT_EVAL];
 
-    int rc = sw_microbatches_set_step(parts, &step, err);
+    int rc = sw_microbatches_set_step(microbatches, &step, err);
     if (rc != SW_OK)
         return rc;
 
     for (int f = 0; f < source->field_count; f++) {
-        rc = sw_microbatches_set_field(parts, source->field[f].name, batch->field[f], err);
+        rc = sw_microbatches_set_field(microbatches, source->field[f].name, batch->field[f], err);
         if (rc != SW_OK)
             return rc;
     }
@@ -58,7 +58,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     rc = forward(w, n, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_microbatches_fetch(parts, err);
+    rc = sw_microbatches_fetch(microbatches, err);
     if (rc != SW_OK)
         return rc;
 
@@ -79,7 +79,7 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
         return rc;
 
     for (int i = 0; i < w->rank->microbatches; i++) {
-        sw_results_add(sw_microbatches_net(w->parts[SW_SPLIT_EVAL], i),
+        sw_results_add(sw_microbatches_net(w->microbatches[SW_SPLIT_EVAL], i),
                        &w->record.series[SW_SPLIT_EVAL], i);
     }
 

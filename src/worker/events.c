@@ -26,8 +26,8 @@ void sw_events_post_ended(struct sw_events *e)
     push(e, &queued);
 }
 
-static void say(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
-                const char *text)
+static void report(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
+                   const char *text)
 {
     struct sw_queued_event queued = {
         .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = *e->steps}};
@@ -48,7 +48,7 @@ void sw_events_report(struct sw_events *e, enum sw_log_level level, const char *
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    say(e, *e->step, level, source, text);
+    report(e, *e->step, level, source, text);
 }
 
 void sw_events_report_at(struct sw_events *e, int64_t step, enum sw_log_level level,
@@ -61,7 +61,7 @@ void sw_events_report_at(struct sw_events *e, int64_t step, enum sw_log_level le
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    say(e, step, level, source, text);
+    report(e, step, level, source, text);
 }
 
 /* If thousands of records are damaged, only the first ones are reported. */
@@ -89,5 +89,5 @@ void sw_events_report_bad_record(void *events, const char *text)
     /* Read from the slot, because the worker's own step belongs to its thread. */
     if (!sw_snapshot_read_slot(e->snapshot, 0, &s))
         s.step = 0;
-    say(e, s.step, SW_LOG_WARN, "data", line.text);
+    report(e, s.step, SW_LOG_WARN, "data", line.text);
 }

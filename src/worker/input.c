@@ -95,7 +95,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 
     for (int f = 0; f < source->field_count; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
-        rc = sw_microbatches_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
+        rc = sw_microbatches_set_field(w->microbatches[SW_SPLIT_TRAIN], source->field[f].name,
                                        (char *)in->memory + at, err);
         if (rc != SW_OK)
             return rc;

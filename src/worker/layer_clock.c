@@ -75,7 +75,7 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
 void sw_layer_clock_report(const struct sw_worker *w)
 {
     if (!w->device->host_memory && sw_net_stream_count(w->train) > 1)
-        sw_history_event(w->shared.events->history, SW_LOG_INFO, w->unit,
+        sw_history_event(w->shared.events->history, SW_LOG_INFO, w->role,
                          "layers have no times of their own, since up to %d run at the same time; "
                          "--set job.streams=1 runs them one by one, and measures them",
                          sw_net_stream_count(w->train));

@@ -55,7 +55,7 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
     if (++w->failures.skips > MAX_SKIPS)
         return give_up(w, cause, MAX_SKIPS, "skipped updates in a row", err);
 
-    sw_events_report_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
+    sw_events_report_at(w->shared.events, w->step, SW_LOG_WARN, w->role,
                         "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                         (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
@@ -79,7 +79,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
 
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
     sw_events_report(
-        w->shared.events, SW_LOG_WARN, w->unit,
+        w->shared.events, SW_LOG_WARN, w->role,
         "update %lld: %s is not finite (NaN or Inf): rolled back to the values of step %lld; data "
         "and learning rate continue",
         (long long)w->step, cause, (long long)step);
@@ -111,28 +111,29 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 
 /* Requests a rollback. Other groups are at other steps and see the request at their next decision.
  */
-static void ask_for_rollback(struct sw_worker *w, const char *cause)
+static void request_rollback(struct sw_worker *w, const char *cause)
 {
     struct sw_nonfinite *m = w->shared.nonfinite;
-    int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
+    int64_t requested = __atomic_load_n(&m->requested_at, __ATOMIC_RELAXED);
 
     if (!sw_worker_leads(w))
         return;
 
-    if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
+    if (requested <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
         sw_events_report_at(
-            w->shared.events, w->step, SW_LOG_WARN, w->unit,
+            w->shared.events, w->step, SW_LOG_WARN, w->role,
             "update %lld: %s is not finite (NaN or Inf): all groups will roll back together",
             (long long)w->step, cause);
 
-    while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
-                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (requested < w->step &&
+           !__atomic_compare_exchange_n(&m->requested_at, &requested, w->step, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 
 bool sw_nonfinite_requests_rollback(const struct sw_nonfinite *m)
 {
-    return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
+    return __atomic_load_n(&m->requested_at, __ATOMIC_RELAXED) >
            __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
 }
 
@@ -195,6 +196,6 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
     if (!w->topology->is_async)
         return roll_back(w, cause, err);
 
-    ask_for_rollback(w, cause);
+    request_rollback(w, cause);
     return SW_OK;
 }

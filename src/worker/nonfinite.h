@@ -18,7 +18,7 @@ struct sw_nonfinite {
     int64_t rolled_to;
     /* Of asynchronous groups, atomic: the last step after which one requested a rollback, and the
      * last one after which a rollback was done. */
-    int64_t asked_at, rolled_at;
+    int64_t requested_at, rolled_at;
 };
 
 int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

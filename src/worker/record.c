@@ -166,10 +166,10 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     }
 }
 
-static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
+static void report_overflow(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
 {
     sw_events_report_at(
-        w->shared.events, t, SW_LOG_INFO, w->unit,
+        w->shared.events, t, SW_LOG_INFO, w->role,
         "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
         "which becomes %.0f",
         (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale, d->loss_scale / 2);
@@ -185,7 +185,7 @@ static void record_control(struct sw_worker *w, int64_t t, const struct sw_table
     struct sw_norm *norm = &w->shared.metrics->norm;
 
     if (d->overflow)
-        tell_overflow(w, t, d);
+        report_overflow(w, t, d);
     if (!sw_group_deposit(leaders, w->rank->update_group, t, all, SW_DECISION_PAIRS))
         return;
 

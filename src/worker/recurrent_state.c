@@ -29,15 +29,15 @@ static struct sw_buffer *find(const struct sw_buffers *s, const char *layer, con
     return NULL;
 }
 
-static struct sw_buffers *carries_of(const struct sw_worker *w)
+static struct sw_buffers *recurrent_of(const struct sw_worker *w)
 {
-    return &w->shared.state->carries;
+    return &w->shared.state->recurrent;
 }
 
 static int add(const struct sw_worker *w, const struct sw_layer *l,
                const struct sw_layer_recurrent_state *c, struct sw_err *err)
 {
-    struct sw_buffers *s = carries_of(w);
+    struct sw_buffers *s = recurrent_of(w);
 
     if (find(s, l->home, c->name))
         return SW_OK;
@@ -90,11 +90,11 @@ static int add_all(const struct sw_worker *w, struct sw_err *err)
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
 
-        for (int k = 0; k < l->carry_count; k++) {
-            int rc = check(w, l, &l->carry[k], err);
+        for (int k = 0; k < l->recurrent_count; k++) {
+            int rc = check(w, l, &l->recurrent[k], err);
             if (rc != SW_OK)
                 return rc;
-            rc = add(w, l, &l->carry[k], err);
+            rc = add(w, l, &l->recurrent[k], err);
             if (rc != SW_OK)
                 return rc;
         }
@@ -120,8 +120,9 @@ int sw_recurrent_state_build(struct sw_job_state *state, const struct sw_worker 
 static size_t worker_bytes(const struct sw_worker *w, int split)
 {
     size_t bytes = 0;
-    for (int p = 0; w->parts[split] && p < sw_microbatches_count(w->parts[split]); p++)
-        bytes += sw_net_recurrent_state_bytes(sw_microbatches_net(w->parts[split], p));
+    for (int p = 0; w->microbatches[split] && p < sw_microbatches_count(w->microbatches[split]);
+         p++)
+        bytes += sw_net_recurrent_state_bytes(sw_microbatches_net(w->microbatches[split], p));
     return bytes;
 }
 
@@ -160,8 +161,8 @@ int sw_recurrent_state_bind(struct sw_worker *w, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
 
-        for (int p = 0; bytes > 0 && p < sw_microbatches_count(w->parts[split]); p++) {
-            struct sw_net *net = sw_microbatches_net(w->parts[split], p);
+        for (int p = 0; bytes > 0 && p < sw_microbatches_count(w->microbatches[split]); p++) {
+            struct sw_net *net = sw_microbatches_net(w->microbatches[split], p);
             sw_net_bind_recurrent_state(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_recurrent_state_bytes(net);
         }
@@ -195,9 +196,9 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
         /* A layer that only one worker of the group computes has all rows of the group. */
         const int64_t first = chains + (rows == group_rows ? group_row : row);
 
-        for (int k = 0; k < l->carry_count; k++) {
-            const struct sw_buffer *s = find(carries_of(w), l->home, l->carry[k].name);
-            const struct sw_layer_recurrent_state *c = &l->carry[k];
+        for (int k = 0; k < l->recurrent_count; k++) {
+            const struct sw_buffer *s = find(recurrent_of(w), l->home, l->recurrent[k].name);
+            const struct sw_layer_recurrent_state *c = &l->recurrent[k];
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
                          pitch = (size_t)c->whole * sizeof(float);
@@ -213,15 +214,16 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
 
 static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
-    const struct sw_microbatches *parts = w->parts[SW_SPLIT_TRAIN];
+    const struct sw_microbatches *microbatches = w->microbatches[SW_SPLIT_TRAIN];
 
-    if (carries_of(w)->count == 0)
+    if (recurrent_of(w)->count == 0)
         return SW_OK;
 
-    for (int p = 0; p < sw_microbatches_count(parts); p++) {
-        int rc = move_net(w, sw_microbatches_net(parts, p),
-                          sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_microbatches_row(parts, p),
-                          fetch, err);
+    for (int p = 0; p < sw_microbatches_count(microbatches); p++) {
+        int rc =
+            move_net(w, sw_microbatches_net(microbatches, p),
+                     sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_microbatches_row(microbatches, p),
+                     fetch, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -235,7 +237,7 @@ int sw_recurrent_state_gather(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return carries_of(w)->count > 0
+    return recurrent_of(w)->count > 0
                ? sw_worker_barrier(w, "the recurrent state of the other workers", err)
                : SW_OK;
 }
@@ -266,11 +268,12 @@ bool sw_chains_start(const struct sw_worker *w, int64_t t)
 
 /* ---- in files ---- */
 
-int sw_recurrent_state_write(struct sw_buffers *carries, struct sw_st_writer *w, struct sw_err *err)
+int sw_recurrent_state_write(struct sw_buffers *recurrent, struct sw_st_writer *w,
+                             struct sw_err *err)
 {
 
-    for (int i = 0; i < carries->count; i++) {
-        struct sw_buffer *s = &carries->items[i];
+    for (int i = 0; i < recurrent->count; i++) {
+        struct sw_buffer *s = &recurrent->items[i];
 
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
 
@@ -328,11 +331,11 @@ static bool fits(const struct sw_buffer *s, const struct sw_st_entry *e, int64_t
 int sw_recurrent_state_read(struct sw_worker *leader, const struct sw_st_file *f,
                             struct sw_err *err)
 {
-    const struct sw_buffers *carries = carries_of(leader);
+    const struct sw_buffers *recurrent = recurrent_of(leader);
     const int64_t batch = leader->shared.conf->batch;
 
-    for (int i = 0; i < carries->count; i++) {
-        struct sw_buffer *s = &carries->items[i];
+    for (int i = 0; i < recurrent->count; i++) {
+        struct sw_buffer *s = &recurrent->items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
         if (fits(s, e, batch)) {
             int rc = read_groups(s, f, e, err);

@@ -22,7 +22,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
                                .end_ns = w->timer.charged_ns,
                                .step = t,
                                .what = what,
-                               .unit = w->rank->global_rank,
+                               .role = w->rank->global_rank,
                                .index = layer};
     sw_trace_add(w->shared.trace, &e);
 }
@@ -38,7 +38,7 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
     int rc = sw_layer_clock_begin(w, i, false, err);
     if (rc != SW_OK)
         goto out;
-    rc = sw_microbatches_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    rc = sw_microbatches_forward(w->microbatches[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
 
@@ -58,7 +58,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     int rc = sw_layer_clock_begin(w, i, true, err);
     if (rc != SW_OK)
         goto out;
-    rc = sw_microbatches_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    rc = sw_microbatches_backward(w->microbatches[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
 
@@ -89,7 +89,7 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 /* Reads and checks the loss of the step, before update control on the host uses it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    int rc = sw_microbatches_fetch(w->parts[SW_SPLIT_TRAIN], err);
+    int rc = sw_microbatches_fetch(w->microbatches[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
     rc = sw_input_start_next(w, t, err);
@@ -105,7 +105,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
+    double loss =
+        sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP && !isfinite(loss))
         return sw_err_set(
             err, SW_ERR_DIVERGED,
@@ -282,7 +283,7 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
                                sw_recurrent_state_starts(w, SW_SPLIT_TRAIN, batch->index, t),
                            .chains_begin = sw_chains_start(w, t),
                            .backward_scale = (float)scale / (float)w->shared.conf->batch};
-    return sw_microbatches_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
+    return sw_microbatches_set_step(w->microbatches[SW_SPLIT_TRAIN], &step, err);
 }
 
 static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,

@@ -69,7 +69,7 @@ static int bind_batch(struct sw_worker *w, const struct sw_batch *batch, struct 
         return sw_input_take(w->batches.input, batch, err);
 
     for (int f = 0; f < source->field_count; f++) {
-        int rc = sw_microbatches_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
+        int rc = sw_microbatches_set_field(w->microbatches[SW_SPLIT_TRAIN], source->field[f].name,
                                            batch->field[f], err);
         if (rc != SW_OK)
             return rc;
@@ -220,7 +220,7 @@ static void record_launches(const struct sw_worker *w)
     const struct sw_segment_stats s = sw_segments_stats(w->segments);
 
     if (s.launches > 0)
-        sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->unit,
+        sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->role,
                          "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
                          sw_segments_count(w->segments), s.launch_us);
 }
@@ -234,13 +234,13 @@ void sw_worker_main(void *worker)
 
     int rc = prepare(w, &err);
     if (rc == SW_ERR_CANCELLED)
-        sw_fault_stop(w->shared.fault, w->unit, &err);
+        sw_fault_stop(w->shared.fault, w->role, &err);
     if (rc == SW_OK)
         rc = train(w, &err);
     sw_record_layers(w);
     record_launches(w);
     if (rc != SW_OK)
-        sw_fault_set(w->shared.fault, w->unit, &err);
+        sw_fault_set(w->shared.fault, w->role, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
     sw_events_post_ended(w->shared.events);
 }

@@ -231,7 +231,7 @@ static void clear(struct sw_job *job)
             const struct sw_tensor v = sw_table_tensor(job->params.table, p, s);
             memset(v.data, 0, sw_desc_bytes(&v.desc));
         }
-    const struct sw_buffers *const states[] = {&job->state.buffers, &job->state.carries};
+    const struct sw_buffers *const states[] = {&job->state.buffers, &job->state.recurrent};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < states[k]->count; i++)
             memset(states[k]->items[i].value, 0, sw_desc_bytes(&states[k]->items[i].layout));
@@ -295,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     demand(rc == SW_OK || err.text[0]);
     if (rc == SW_OK) {
         demand_finite(&job->state.buffers);
-        demand_finite(&job->state.carries);
+        demand_finite(&job->state.recurrent);
         demand_finite_table(job->params.table);
     }
     free(made);

@@ -251,24 +251,24 @@ static void report_link(struct sw_doctor *d, const struct sw_peer_links *w, int 
         "bus errors";
     static const char peer_fix[] =
         "check ACS and IOMMU (iommu=pt), cables and risers, and dmesg for bus errors";
-    const struct sw_peer_link *way =
+    const struct sw_peer_link *link =
         direct ? sw_peer_links_direct(w, a, b) : sw_peer_links_staged(w, a, b);
     const char *how = direct ? "directly" : "through the host";
 
-    if (way->state == SW_PEER_LINK_SOUND)
+    if (link->state == SW_PEER_LINK_SOUND)
         sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us, %s", w->name[a], w->name[b],
-                     way->gb_per_s, way->latency_us, how);
-    else if (way->state == SW_PEER_LINK_UNKNOWN && way->why[0])
+                     link->gb_per_s, link->latency_us, how);
+    else if (link->state == SW_PEER_LINK_UNKNOWN && link->why[0])
         sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go through the host, unverified",
                        "reinstall singa-ws with its probe program", "%s to %s, %s: not tested: %s",
-                       w->name[a], w->name[b], how, way->why);
-    else if (way->state > SW_PEER_LINK_NONE)
+                       w->name[a], w->name[b], how, link->why);
+    else if (link->state > SW_PEER_LINK_NONE)
         sw_doctor_find(d, direct ? SW_FINDING_WARN : SW_FINDING_BAD, "devices",
                        direct ? "runs copy through the host, which is slower, and all-reduce "
                                 "gradients without a library"
                               : "a run that uses it would train on corrupt data, or hang",
                        direct ? peer_fix : host_fix, "copies from %s to %s, %s: %s: %s", w->name[a],
-                       w->name[b], how, sw_peer_link_state_name(way->state), way->why);
+                       w->name[b], how, sw_peer_link_state_name(link->state), link->why);
 }
 
 static void report_allreduce(struct sw_doctor *d, const struct sw_peer_link *sum)

@@ -16,7 +16,7 @@ int sw_cli_peer_links(const char *device, const struct sw_machine *machine, bool
                       struct sw_peer_links **out, struct sw_err *err)
 {
     struct sw_peer_links_args args = {
-        .machine = machine, .sums = true, .look = !measure, .retest = measure};
+        .machine = machine, .sums = true, .saved_only = !measure, .retest = measure};
     struct sw_device_request request;
     struct sw_err why;
 
@@ -46,21 +46,21 @@ int sw_cli_peer_links(const char *device, const struct sw_machine *machine, bool
 static void print_link(struct sw_bytes *out, const struct sw_peer_links *w, int a, int b)
 {
     const struct sw_peer_link *direct = sw_peer_links_direct(w, a, b),
-                              *way = sw_peer_links_saved(w, a, b);
+                              *link = sw_peer_links_saved(w, a, b);
 
     sw_bytes_printf(out, "%s to %s: ", w->name[a], w->name[b]);
 
     if (direct->state == SW_PEER_LINK_UNKNOWN)
         sw_bytes_printf(out, "not verified%s%s", direct->why[0] ? ": " : "", direct->why);
-    else if (way == direct)
-        sw_bytes_printf(out, "directly, %.3g GB/s, %.3g us, verified", way->gb_per_s,
-                        way->latency_us);
-    else if (way->state == SW_PEER_LINK_SOUND)
-        sw_bytes_printf(out, "through the host, %.3g GB/s, %.3g us, verified", way->gb_per_s,
-                        way->latency_us);
+    else if (link == direct)
+        sw_bytes_printf(out, "directly, %.3g GB/s, %.3g us, verified", link->gb_per_s,
+                        link->latency_us);
+    else if (link->state == SW_PEER_LINK_SOUND)
+        sw_bytes_printf(out, "through the host, %.3g GB/s, %.3g us, verified", link->gb_per_s,
+                        link->latency_us);
     else
-        sw_bytes_printf(out, "through the host: %s%s%s", sw_peer_link_state_name(way->state),
-                        way->why[0] ? ": " : "", way->why);
+        sw_bytes_printf(out, "through the host: %s%s%s", sw_peer_link_state_name(link->state),
+                        link->why[0] ? ": " : "", link->why);
 
     if (direct->state > SW_PEER_LINK_NONE)
         sw_bytes_printf(out, "; direct: %s: %s", sw_peer_link_state_name(direct->state),
@@ -95,22 +95,22 @@ void sw_print_peer_links(struct sw_bytes *out, const struct sw_peer_links *w, co
                         w->sum.why[0] ? ": " : "", w->sum.why);
 }
 
-void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *ways)
+void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *peer_links)
 {
-    for (int a = 0; a < ways->count; a++)
-        for (int b = 0; b < ways->count; b++) {
-            const struct sw_peer_link *way = sw_peer_links_saved(ways, a, b);
+    for (int a = 0; a < peer_links->count; a++)
+        for (int b = 0; b < peer_links->count; b++) {
+            const struct sw_peer_link *link = sw_peer_links_saved(peer_links, a, b);
             if (a == b)
                 continue;
 
             sw_json_open_object(w, NULL);
-            sw_json_string(w, "from", ways->name[a]);
-            sw_json_string(w, "to", ways->name[b]);
-            sw_json_real(w, "gb_per_s", way->gb_per_s);
-            sw_json_real(w, "latency_us", way->latency_us);
+            sw_json_string(w, "from", peer_links->name[a]);
+            sw_json_string(w, "to", peer_links->name[b]);
+            sw_json_real(w, "gb_per_s", link->gb_per_s);
+            sw_json_real(w, "latency_us", link->latency_us);
             sw_json_string(w, "direct",
-                           sw_peer_link_state_name(sw_peer_links_direct(ways, a, b)->state));
-            sw_json_bool(w, "verified", way->state == SW_PEER_LINK_SOUND);
+                           sw_peer_link_state_name(sw_peer_links_direct(peer_links, a, b)->state));
+            sw_json_bool(w, "verified", link->state == SW_PEER_LINK_SOUND);
             sw_json_close_object(w);
         }
 }

@@ -18,4 +18,4 @@ const struct sw_peer_link *sw_peer_links_saved(const struct sw_peer_links *w, in
 void sw_print_peer_links(struct sw_bytes *out, const struct sw_peer_links *w, const char *title,
                          int indent);
 /* An object for each pair, in an open array. */
-void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *ways);
+void sw_json_peer_links(struct sw_json_writer *w, const struct sw_peer_links *peer_links);

@@ -12,7 +12,7 @@ enum { MODES = sizeof modes / sizeof *modes };
 static bool any_shared(const struct sw_job_plan *p)
 {
     for (int i = 0; i < p->layer_count; i++)
-        if (p->layers[i].comm.way)
+        if (p->layers[i].comm.mode)
             return true;
     return false;
 }
@@ -30,7 +30,7 @@ static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predict
     const struct sw_job_exchange *c = &l->comm;
 
     sw_columns_cell(t, "%s", l->name);
-    sw_columns_cell(t, "%s", c->way);
+    sw_columns_cell(t, "%s", c->mode);
     sw_columns_cell(t, "%lld", (long long)c->moved);
     sw_columns_cell(t, "%lld", (long long)c->counted);
 
@@ -56,7 +56,7 @@ void sw_report_exchange(struct sw_bytes *out, const struct sw_job_plan *p)
         sw_columns_begin(&t, ">ps ms|>sfb ms|>adam ms");
 
     for (int i = 0; i < p->layer_count; i++)
-        if (p->layers[i].comm.way)
+        if (p->layers[i].comm.mode)
             row(&t, &p->layers[i], predicted);
 
     sw_columns_print(&t, out);
@@ -69,18 +69,18 @@ static void explain(struct sw_bytes *out, const struct sw_job_layer *l)
     const struct sw_job_exchange *c = &l->comm;
     const char *lead = " (";
 
-    sw_bytes_printf(out, "%s: %s", l->name, c->way);
+    sw_bytes_printf(out, "%s: %s", l->name, c->mode);
     if (!c->predicted) {
         sw_bytes_add(out, ", from the checkpoint\n");
         return;
     }
 
     for (int k = 0; k < MODES; k++)
-        if (sw_str_eq(modes[k], c->way))
+        if (sw_str_eq(modes[k], c->mode))
             sw_bytes_printf(out, ", predicted to take %.3g ms per step", c->ms[k]);
 
     for (int k = 0; k < MODES; k++) {
-        if (sw_str_eq(modes[k], c->way))
+        if (sw_str_eq(modes[k], c->mode))
             continue;
 
         if (isnan(c->ms[k]))
@@ -100,8 +100,8 @@ void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *p)
 
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_layer *l = &p->layers[i];
-        if (l->comm.way && sw_str_eq(l->comm.asked, "auto") &&
-            (l->comm.predicted || !sw_str_eq(l->comm.way, "ps")))
+        if (l->comm.mode && sw_str_eq(l->comm.requested, "auto") &&
+            (l->comm.predicted || !sw_str_eq(l->comm.mode, "ps")))
             explain(&lines, l);
     }
 
@@ -118,12 +118,12 @@ void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *p)
 void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l)
 {
     const struct sw_job_exchange *c = &l->comm;
-    if (!c->way)
+    if (!c->mode)
         return;
 
     sw_json_open_object(w, "comm");
-    sw_json_string(w, "way", c->way);
-    sw_json_string(w, "asked", c->asked);
+    sw_json_string(w, "way", c->mode);
+    sw_json_string(w, "asked", c->requested);
     sw_json_int(w, "values", c->moved);
     sw_json_int(w, "values_as_papers_count", c->counted);
 

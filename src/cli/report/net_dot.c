@@ -18,11 +18,11 @@ static void node(struct sw_bytes *out, const struct sw_job_plan *p, int i)
     sw_bytes_printf(out, "  n%d [shape=%s label=\"", i, l->moves ? "ellipse" : "box");
     escaped(out, l->name);
     sw_bytes_printf(out, "\\n%s, %s", l->moves ? l->movement.operation[0] : l->type, l->spread);
-    if (!l->shares && !l->moves)
+    if (!l->shards && !l->moves)
         sw_bytes_printf(out, "\\n%s", l->shape);
 
-    for (int w = 0; l->shares && !l->moves && w < p->group_size; w++) {
-        const struct sw_job_shard *s = &l->shares[w];
+    for (int w = 0; l->shards && !l->moves && w < p->group_size; w++) {
+        const struct sw_job_shard *s = &l->shards[w];
         sw_bytes_printf(out, "\\n%d: %s", w, *s->shape ? s->shape : "--");
         if (s->params)
             sw_bytes_printf(out, ", %s parameters", sw_human_count(count, (double)s->params));

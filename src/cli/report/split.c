@@ -28,7 +28,7 @@ static struct sw_job_shard sum_of(const struct sw_job_plan *p, int worker)
     struct sw_job_shard sum = {.shape = ""};
 
     for (int i = 0; i < p->layer_count; i++) {
-        const struct sw_job_shard *s = &p->layers[i].shares[worker];
+        const struct sw_job_shard *s = &p->layers[i].shards[worker];
 
         if (!p->layers[i].train)
             continue;
@@ -66,7 +66,7 @@ static void print_shards(struct sw_bytes *out, const struct sw_job_plan *p)
 
     for (int i = 0; i < p->layer_count; i++)
         for (int w = 0; w < p->group_size; w++) {
-            const struct sw_job_shard *s = &p->layers[i].shares[w];
+            const struct sw_job_shard *s = &p->layers[i].shards[w];
             sw_columns_cell(&t, "%s", w ? "" : p->layers[i].name);
             sw_columns_cell(&t, "%d", w);
             sw_columns_cell(&t, "%s", *s->shape ? s->shape : "--");
@@ -140,13 +140,13 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *p,
 {
     if (l->moves)
         json_movement(w, &l->movement);
-    if (!l->shares)
+    if (!l->shards)
         return;
 
     sw_json_open_array(w, "workers");
 
     for (int i = 0; i < p->group_size; i++) {
-        const struct sw_job_shard *s = &l->shares[i];
+        const struct sw_job_shard *s = &l->shards[i];
 
         sw_json_open_object(w, NULL);
         sw_json_string(w, "shape", *s->shape ? s->shape : NULL);

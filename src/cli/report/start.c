@@ -30,7 +30,7 @@ static void add_sharing(struct sw_bytes *out, const struct sw_placement *p, int 
     else if (i >= p->worker_count + p->server_count)
         sw_bytes_add(out, sw_core_set_count(&p->spare) == 0 ? " (shared: no spare core)" : "");
     else if (worker)
-        sw_bytes_printf(out, " (shared with %s)", worker->unit);
+        sw_bytes_printf(out, " (shared with %s)", worker->role);
 }
 
 void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, const char *indent,
@@ -40,7 +40,7 @@ void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, cons
     int width = 0;
 
     for (int i = 0; i < p->row_count; i++) {
-        const int n = (int)strlen(p->rows[i].unit);
+        const int n = (int)strlen(p->rows[i].role);
         width = n > width ? n : width;
     }
 
@@ -48,7 +48,7 @@ void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, cons
         const struct sw_placement_row *row = &p->rows[i];
         char cores[128];
 
-        sw_bytes_printf(out, "%s%-*s  ", i ? indent : "", width, row->unit);
+        sw_bytes_printf(out, "%s%-*s  ", i ? indent : "", width, row->role);
         if (i < roles)
             sw_bytes_printf(out, "%s, ", row->device);
         if (i < roles && row->numa >= 0)
@@ -67,7 +67,7 @@ void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, cons
 
 static void memory(struct sw_bytes *out, const struct sw_job_plan *p)
 {
-    char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
+    char total[32], values[32], state[32], arena[32], batches[32], between[32], offloaded[32],
         each[32];
 
     sw_bytes_printf(
@@ -79,8 +79,9 @@ static void memory(struct sw_bytes *out, const struct sw_job_plan *p)
         sw_human_bytes(state, (double)p->bytes.state),
         sw_human_bytes(arena, (double)p->bytes.arena),
         sw_human_bytes(batches, (double)p->bytes.batches),
-        sw_human_bytes(between, (double)p->bytes.exchange), p->bytes.swapped ? ", offloaded " : "",
-        p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
+        sw_human_bytes(between, (double)p->bytes.exchange),
+        p->bytes.offloaded ? ", offloaded " : "",
+        p->bytes.offloaded ? sw_human_bytes(offloaded, (double)p->bytes.offloaded) : "",
         p->bytes.device ? "; at most per device " : "",
         p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
 }
@@ -94,28 +95,28 @@ void sw_report_fit(struct sw_bytes *out, const struct sw_job_plan *p)
         return;
 
     sw_bytes_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
-                    f->may_swap ? " per device" : "");
+                    f->may_offload ? " per device" : "");
     if (f->saved_bytes == 0) {
         sw_bytes_printf(
             out, "nothing is recomputed or offloaded, %s would suffice\n",
-            sw_human_bytes(saved, (double)(f->may_swap ? p->bytes.device : p->bytes.peak)));
+            sw_human_bytes(saved, (double)(f->may_offload ? p->bytes.device : p->bytes.peak)));
         return;
     }
 
     sw_bytes_printf(out, "activations use %s less\n",
                     sw_human_bytes(saved, (double)f->saved_bytes));
 
-    if (f->repeated)
+    if (f->recomputed)
         sw_bytes_printf(
             out, INDENT "%d recomputed in backward: %sflop and %s of memory traffic per step\n",
-            f->repeated, sw_human_count(flops, f->repeat_flops),
-            sw_human_bytes(moved, f->repeat_bytes));
+            f->recomputed, sw_human_count(flops, f->recompute_flops),
+            sw_human_bytes(moved, f->recompute_bytes));
 
-    if (f->swapped)
-        sw_bytes_printf(out, INDENT "%d offloaded: %s to the host and back per step\n", f->swapped,
-                        sw_human_bytes(copied, (double)f->swap_bytes));
+    if (f->offloaded)
+        sw_bytes_printf(out, INDENT "%d offloaded: %s to the host and back per step\n",
+                        f->offloaded, sw_human_bytes(copied, (double)f->offload_bytes));
 
-    if (!f->may_swap)
+    if (!f->may_offload)
         sw_bytes_add(out, INDENT "none offloaded: the CPU computes in host memory\n");
 }
 

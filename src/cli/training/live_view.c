@@ -57,9 +57,9 @@ static void move_output(const struct sw_live_view *s, const char *out_dir)
     close(fd);
 }
 
-static void send_begun(void *beside, const struct sw_job_event *e)
+static void send_begun(void *live_view, const struct sw_job_event *e)
 {
-    struct sw_live_view *s = beside;
+    struct sw_live_view *s = live_view;
     struct begun b = {.run_id = e->run_id};
 
     if (s->begun_fd < 0)
@@ -76,14 +76,14 @@ static void send_begun(void *beside, const struct sw_job_event *e)
     s->begun_fd = -1;
 }
 
-void sw_live_view_report(struct sw_live_view *beside, struct sw_report *r)
+void sw_live_view_report(struct sw_live_view *live_view, struct sw_report *r)
 {
-    if (!beside)
+    if (!live_view)
         return;
 
     r->style = SW_REPORT_QUIET;
     r->on_begin = send_begun;
-    r->begin_user = beside;
+    r->begin_user = live_view;
 }
 
 static void run_trainer(struct sw_live_view *s, sw_live_view_train *train, void *user)

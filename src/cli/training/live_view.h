@@ -15,7 +15,7 @@ struct sw_live_view;
 
 /* Trains and returns the exit code. The function passes its report to sw_live_view_report; beside
  * is NULL if there is no other process. */
-typedef int sw_live_view_train(void *user, struct sw_live_view *beside);
+typedef int sw_live_view_train(void *user, struct sw_live_view *live_view);
 
 /* The options of `run` and `resume` that choose the process that trains. */
 struct sw_live_view_options {
@@ -38,4 +38,4 @@ int sw_live_view(const char *verb, const struct sw_cli_common *common,
 
 /* Silences a report and makes it notify the other process when the run begins. Does nothing if
  * beside is NULL. */
-void sw_live_view_report(struct sw_live_view *beside, struct sw_report *r);
+void sw_live_view_report(struct sw_live_view *live_view, struct sw_report *r);

@@ -11,7 +11,7 @@ float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from
     const struct sw_param *p = &t->params[param];
     int first = group * t->update_group_size, base = -1;
 
-    *sum = (struct sw_fold_inputs){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
+    *sum = (struct sw_fold_inputs){.in = in, .ends = p->owner < 0 ? t->partial_end : NULL};
     if (p->factors >= 0) {
         in[sum->count++] = sw_factor_gradient(t, param, group) + from;
         sum->ends = NULL;
@@ -19,8 +19,8 @@ float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from
     }
 
     for (int w = first; w < first + t->update_group_size; w++)
-        for (int i = t->first_term[w];
-             i < t->first_term[w + 1] && sw_table_contributes(t, param, w); i++) {
+        for (int i = t->first_partial[w];
+             i < t->first_partial[w + 1] && sw_table_contributes(t, param, w); i++) {
             base = base < 0 ? i : base;
             in[sum->count++] = p->gradient[i] + from;
         }

@@ -43,7 +43,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
 }
 
 /* Tells the servers that update control is done: each applies or drops the update. */
-static int send_decision(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
+static int send_control(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
 {
     struct sw_message m = {
         .kind = SW_MSG_APPLY, .from = t->args.workers, .param = group, .version = version};
@@ -70,7 +70,7 @@ int sw_table_report_loss(struct sw_table *t, int worker, bool fine, struct sw_er
     if (!sw_table_complete(t, group, 1, &d))
         return SW_OK;
 
-    return t->args.rule->update ? send_decision(t, group, d.version, err)
+    return t->args.rule->update ? send_control(t, group, d.version, err)
                                 : sw_table_race_all(t, group, &d, err);
 }
 
@@ -296,7 +296,7 @@ static int gather(struct sw_table *t, const struct sw_server_state *s, int param
     }
 
     return sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
-               ? send_decision(t, group, d.version, err)
+               ? send_control(t, group, d.version, err)
                : SW_OK;
 }
 
@@ -388,8 +388,8 @@ static int counted_update(struct sw_table *t, int server, const struct sw_messag
 
 /* The second phase: all slices of the server, the lowest layers first, which the next forward pass
  * needs first. */
-static int apply_decision(struct sw_table *t, int server, const struct sw_message *m,
-                          struct sw_err *err)
+static int apply_control(struct sw_table *t, int server, const struct sw_message *m,
+                         struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
     struct sw_table_control d;
@@ -456,7 +456,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     if (is_sync(m))
         rc = ending(sw_sync_handle(t, server, m), err);
     else
-        rc = m->kind == SW_MSG_APPLY ? apply_decision(t, server, m, err)
+        rc = m->kind == SW_MSG_APPLY ? apply_control(t, server, m, err)
                                      : t->args.rule->update(t, server, m, err);
 
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);

@@ -239,7 +239,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
 int sw_table_allocate(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 /* Fills the values from the initializers (version 0). */
 int sw_table_init_values(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
-void sw_table_set_on_update(struct sw_table *t, sw_table_on_update *watch, void *user);
+void sw_table_set_on_update(struct sw_table *t, sw_table_on_update *on_update, void *user);
 
 int sw_table_count(const struct sw_table *t);
 int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parameters */
@@ -272,7 +272,8 @@ struct sw_table_partial {
     int from, to;
     float *gradient;
 };
-struct sw_table_partial sw_table_partial(const struct sw_table *t, int worker, int param, int term);
+struct sw_table_partial sw_table_partial(const struct sw_table *t, int worker, int param,
+                                         int partial);
 int sw_table_factor_count(const struct sw_table *t);
 const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i);
 /* The factors that make a parameter's gradients; NULL: none. */
@@ -337,7 +338,7 @@ bool sw_table_is_controlled_on_device(const struct sw_table *t);
  * the workers, one after the other; the first call counts, and the others have the same result. All
  * getters of results return it afterwards. Errors: SW_ERR_DIVERGED where a non-finite gradient ends
  * the run. */
-int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *decided,
+int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *control,
                     uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Fills *out with the result of update control for the update group's update `version`; false if it
  * is not decided yet, or not one of the last few. A worker that has seen a parameter at that

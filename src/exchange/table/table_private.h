@@ -67,10 +67,11 @@ struct sw_table {
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
     int update_groups, update_group_size; /* number of update groups, and workers of each */
-    int group_workers; /* workers of a worker group; an update group is one worker group, or all */
-    int leaves;        /* reduction leaves of an update group */
-    int *first_term;   /* owned [workers + 1] */
-    int *term_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree */
+    int group_workers;  /* workers of a worker group; an update group is one worker group, or all */
+    int leaves;         /* reduction leaves of an update group */
+    int *first_partial; /* owned [workers + 1] */
+    int *partial_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree
+                       */
     void *values, *state; /* owned device memory; state includes the update groups' buffers */
     size_t value_bytes, state_bytes;
     bool two_phases;

@@ -132,7 +132,7 @@ static double sum_of(const struct sw_table *t, const double *squares, const stru
 }
 
 /* Computes the norms; parts of one parameter share one. */
-static void share_norms(const struct sw_table *t, struct sw_phases *ph, float scale)
+static void distribute_norms(const struct sw_table *t, struct sw_phases *ph, float scale)
 {
     for (int i = 0; i < t->param_count; i++) {
         const struct sw_param *p = &t->params[i];
@@ -152,8 +152,8 @@ static void share_norms(const struct sw_table *t, struct sw_phases *ph, float sc
 }
 
 /* Converts the result to the table's form. */
-static struct sw_table_control decision_of(const struct sw_phases *ph, uint64_t version,
-                                           const struct sw_update_control_result *d)
+static struct sw_table_control control_of(const struct sw_phases *ph, uint64_t version,
+                                          const struct sw_update_control_result *d)
 {
     bool bad = d->bad_param >= 0;
 
@@ -167,7 +167,7 @@ static struct sw_table_control decision_of(const struct sw_phases *ph, uint64_t 
                                      .bad_param = d->bad_param};
 }
 
-static struct sw_table_control make_decision(const struct sw_table *t, struct sw_phases *ph)
+static struct sw_table_control make_control(const struct sw_table *t, struct sw_phases *ph)
 {
     struct sw_update_control_input known = {.loss_scale = sw_loss_scale_factor(&ph->scale),
                                             .vetoes = ph->vetoes};
@@ -177,9 +177,9 @@ static struct sw_table_control make_decision(const struct sw_table *t, struct sw
 
     struct sw_update_control_result all =
         sw_update_control(ph->sums, t->param_count, known, t->args.clip_norm);
-    struct sw_table_control d = decision_of(ph, ph->version, &all);
+    struct sw_table_control d = control_of(ph, ph->version, &all);
     if (ph->value_squares && !d.dropped)
-        share_norms(t, ph, d.scale);
+        distribute_norms(t, ph, d.scale);
 
     return d;
 }
@@ -197,7 +197,7 @@ static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_tab
     ph->ring[d->version % SW_DECISIONS] = *d;
 }
 
-int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *decided,
+int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *control,
                     uint64_t version, struct sw_err *err)
 {
     struct sw_phases *ph = &t->phases[0];
@@ -206,7 +206,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *d
     sw_mutex_lock(&t->lock);
 
     if (ph->version == version) {
-        struct sw_table_control d = decision_of(ph, version, decided);
+        struct sw_table_control d = control_of(ph, version, control);
         store_result(t, ph, &d);
         __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
     }
@@ -218,7 +218,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *d
                         "update control for update %llu, but the next update is %llu",
                         (unsigned long long)version, (unsigned long long)ph->version);
     else if (stops)
-        rc = sw_table_report_nonfinite(t, decided->bad_param, version, err);
+        rc = sw_table_report_nonfinite(t, control->bad_param, version, err);
 
     sw_mutex_unlock(&t->lock);
     return rc;
@@ -232,7 +232,7 @@ bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table
     if (count == 0 || __atomic_sub_fetch(&ph->missing, count, __ATOMIC_ACQ_REL) != 0)
         return false;
 
-    *d = make_decision(t, ph);
+    *d = make_control(t, ph);
     ph->vetoes = 0;
     store_result(t, ph, d);
     __atomic_store_n(&ph->missing, contributions_needed(t), __ATOMIC_RELAXED);

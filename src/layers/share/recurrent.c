@@ -198,7 +198,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
     if (rc != SW_OK)
         return rc;
 
-    st->keeps_state = c->stateful || s->carry;
+    st->keeps_state = c->stateful || s->keep_state;
     st->states = s->unrolled && l->type->hands_on(c) ? (int)(l->type->hands_on(c) / c->hidden) : 1;
 
     rc = check_step(s, c, alone, st->states, err);
@@ -253,7 +253,7 @@ static void *kept(const struct sw_layer *l, const struct sw_stack *st)
 
 static float *kept_state(const struct sw_layer *l, int i)
 {
-    return i < 0 ? NULL : l->carry[i].value;
+    return i < 0 ? NULL : l->recurrent[i].value;
 }
 
 /* Layout of the state that steps pass on, [rows, states, hidden], or with at = ALONE of a single

@@ -31,11 +31,11 @@ struct sw_net_graph_node {
     const char *of;   /* of a node that takes a step: name of the layer that it reads */
     int64_t width;    /* width of the previous step that the first step reads, [rows, width]; of a
                          `front`: width of its output */
-    bool carries;     /* of a `begin`: it may start from the state of the previous batch */
+    bool keeps_state; /* of a `begin`: it may start from the state of the previous batch */
     bool joins_joins; /* of a `join`: its sources are joins too */
 
-    struct sw_net_tie share[SW_LAYER_PARAMS];
-    int share_count;
+    struct sw_net_tie tie[SW_LAYER_PARAMS];
+    int tie_count;
     bool is_shared; /* one of its parameters is tied */
     bool chain;     /* one side of a trained Boltzmann machine */
 };

@@ -75,7 +75,7 @@ static int find(const struct graph *g, const char *name)
     return -1;
 }
 
-static void say_dangling(struct graph *g, const struct sw_section *s, int item, const char *name)
+static void report_dangling(struct graph *g, const struct sw_section *s, int item, const char *name)
 {
     const struct sw_section *other = sw_recipe_find(g->recipe, "layer", name);
     if (other && !other->type[0])
@@ -264,7 +264,7 @@ static void link_sources(struct graph *g, int i)
     for (int k = 0; k < src->count; k++) {
         g->layer[i].src[k] = find(g, src->items[k]);
         if (g->layer[i].src[k] < 0)
-            say_dangling(g, s, k, src->items[k]);
+            report_dangling(g, s, k, src->items[k]);
         else if (g->layer[i].src[k] == i && !is_delayed(g->layer[i].how[k]))
             sw_recipe_error_item(g->recipe, s, "src", k, "the layer reads itself");
         else if (type_of(g->layer[g->layer[i].src[k]].section)->role == SW_ROLE_METRIC)
@@ -317,7 +317,7 @@ static int find_cycle(const struct graph *g, const bool *placed)
     return first;
 }
 
-static void say_cycle(struct graph *g, const bool *placed)
+static void report_cycle(struct graph *g, const bool *placed)
 {
     struct sw_bytes text = {0};
     int first = find_cycle(g, placed), i = first;
@@ -358,7 +358,7 @@ static void sort(struct graph *g, bool *placed)
     }
 
     if (n < g->count)
-        say_cycle(g, placed);
+        report_cycle(g, placed);
 }
 
 /* Copies the layers in topological order. */

@@ -35,8 +35,8 @@ static void check_other_keys(struct sw_net_graph *g, const struct sw_section *se
     }
 }
 
-static int say_no_layer(struct sw_net_graph *g, const struct sw_section *section, const char *key,
-                        const char *name, int bytes)
+static int report_no_layer(struct sw_net_graph *g, const struct sw_section *section,
+                           const char *key, const char *name, int bytes)
 {
     const char *names[256];
     int count = 0;
@@ -73,7 +73,7 @@ static int find_target(struct sw_net_graph *g, int i, const char *key, const cha
             target = j;
 
     if (target < 0)
-        return say_no_layer(g, section, key, text, bytes);
+        return report_no_layer(g, section, key, text, bytes);
 
     const struct sw_type *type = &g->node[target].type->base;
     for (int k = 0; type->params && type->params[k]; k++)
@@ -87,7 +87,7 @@ static int find_target(struct sw_net_graph *g, int i, const char *key, const cha
 }
 
 /* Ties parameter k to a parameter of node `root`, or to the one which that is tied to. */
-static void note_share(struct sw_net_graph *g, int i, int k, int root, const char *root_param)
+static void add_tie(struct sw_net_graph *g, int i, int k, int root, const char *root_param)
 {
     struct sw_net_graph_node *node = &g->node[i];
     struct sw_net_tie share = {node->section->type[0]->params[k], root, root_param};
@@ -99,10 +99,10 @@ static void note_share(struct sw_net_graph *g, int i, int k, int root, const cha
     }
 
     g->node[share.root].is_shared = node->is_shared = true;
-    node->share[node->share_count++] = share;
+    node->tie[node->tie_count++] = share;
 }
 
-static void read_share(struct sw_net_graph *g, int i, int k)
+static void read_tie(struct sw_net_graph *g, int i, int k)
 {
     const struct sw_net_graph_node *node = &g->node[i];
     const char *text = conf_of(node->section, k)->share, *root_param = NULL;
@@ -123,7 +123,7 @@ static void read_share(struct sw_net_graph *g, int i, int k)
         return;
     }
 
-    note_share(g, i, k, root, root_param);
+    add_tie(g, i, k, root, root_param);
 }
 
 /* Does the type have that parameter? */
@@ -152,7 +152,7 @@ static void borrow(struct sw_net_graph *g, int i, int k)
         check_other_keys(g, node->section, k, source->name);
 
         if (has_param(source->type, b->of))
-            note_share(g, i, k, node->src[b->src], b->of);
+            add_tie(g, i, k, node->src[b->src], b->of);
         else
             sw_recipe_error_item(g->recipe, node->section, "src", b->src,
                                  "%s is of type %s, which has no parameter %s for %s to use",
@@ -162,7 +162,7 @@ static void borrow(struct sw_net_graph *g, int i, int k)
 }
 
 /* Ties all parameters of a later time step to those of the first one, or to their roots. */
-static void share_first_step(struct sw_net_graph *g, int i)
+static void tie_to_first_step(struct sw_net_graph *g, int i)
 {
     struct sw_net_graph_node *node = &g->node[i], *first = NULL;
     const struct sw_section *s = node->section;
@@ -176,7 +176,7 @@ static void share_first_step(struct sw_net_graph *g, int i)
     for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++) {
         const char *param = s->type[0]->params[k];
         const struct sw_net_tie *given = sw_net_tie_of(first, param);
-        node->share[node->share_count++] =
+        node->tie[node->tie_count++] =
             given ? *given : (struct sw_net_tie){.param = param, .root = root, .root_param = param};
     }
 
@@ -192,13 +192,13 @@ int sw_net_find_ties(struct sw_net_graph *g, struct sw_err *err)
         if (sw_net_connects_steps(&g->node[i]))
             continue;
         if (sw_net_is_later_step(&g->node[i])) {
-            share_first_step(g, i);
+            tie_to_first_step(g, i);
             continue;
         }
 
         for (int k = 0; k < s->param_count && k < SW_LAYER_PARAMS; k++)
             if (conf_of(s, k)->share)
-                read_share(g, i, k);
+                read_tie(g, i, k);
             else
                 borrow(g, i, k);
     }

@@ -25,17 +25,17 @@
 
 /* The first half of laps is for pieces that this end sends, the second for pieces that it receives.
  */
-static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
+static int make_stamps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
 {
-    size_t laps = 2 * (size_t)st->workers;
+    size_t stamps = 2 * (size_t)st->workers;
 
-    st->laps = sw_calloc(laps, sizeof *st->laps);
-    if (!st->laps)
-        return sw_err_nomem(err, "a connection", laps * sizeof *st->laps);
+    st->stamps = sw_calloc(stamps, sizeof *st->stamps);
+    if (!st->stamps)
+        return sw_err_nomem(err, "a connection", stamps * sizeof *st->stamps);
 
     for (int k = 0; k < st->workers; k++) {
-        st->laps[k] = (struct sw_bridge_stamp){st, {st->c.index, st->worker, k, sends_backward}};
-        st->laps[st->workers + k] =
+        st->stamps[k] = (struct sw_bridge_stamp){st, {st->c.index, st->worker, k, sends_backward}};
+        st->stamps[st->workers + k] =
             (struct sw_bridge_stamp){st, {st->c.index, k, st->worker, !sends_backward}};
     }
 
@@ -152,7 +152,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     l->scratch_bytes =
         (size_t)((st->from_plain != NULL) + adds) * (st->plain_bytes + SW_BRIDGE_LINE);
 
-    return make_laps(st, false, err);
+    return make_stamps(st, false, err);
 }
 
 static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw_err *err)
@@ -175,7 +175,7 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     if (sw_movement_adds(st->c.from, st->c.to, false))
         l->scratch_bytes = sw_desc_bytes(&l->dst.desc) + SW_BRIDGE_LINE;
 
-    return make_laps(st, true, err);
+    return make_stamps(st, true, err);
 }
 
 int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
@@ -188,7 +188,7 @@ int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
 static void teardown(struct sw_layer *l)
 {
     struct sw_bridge *st = l->state;
-    sw_free(st->laps);
+    sw_free(st->stamps);
 }
 
 /* ---- Passes ---- */
@@ -249,10 +249,10 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;
 
     if (rc == SW_OK)
-        rc = st->takes_there ? sw_bridge_wait_in_place(st, t.own, &at, err)
-                             : sw_bridge_receive(st, &t, err);
+        rc = st->reads_gradient_in_place ? sw_bridge_wait_in_place(st, t.own, &at, err)
+                                         : sw_bridge_receive(st, &t, err);
 
-    if (rc == SW_OK && st->takes_there)
+    if (rc == SW_OK && st->reads_gradient_in_place)
         l->src[0]->grad = at;
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;

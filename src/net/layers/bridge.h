@@ -36,11 +36,11 @@ struct sw_bridge {
     /* The worker whose shard contains everything that this end receives in one contiguous block, so
      * that it can be read in place: the output for dst, the gradient for src; -1: none. */
     int owner;
-    bool takes_there;             /* of src: its source's gradient is read in the owner's memory */
+    bool reads_gradient_in_place; /* of src: its source's gradient is read in the owner's memory */
     bool misses;                  /* of src: some elements of its shard receive no gradient */
     uint64_t sent, taken;         /* passes so far */
-    struct sw_bridge_stamp *laps; /* owned [2: sent, received][workers] */
-    int64_t lap_ns[2];            /* time of the newest stamp; each is written by one stream only */
+    struct sw_bridge_stamp *stamps; /* owned [2: sent, received][workers] */
+    int64_t stamp_ns[2]; /* time of the newest stamp; each is written by one stream only */
 };
 
 /* Bytes that worker `from` sends to worker `to` of an output, or of its gradient. */
@@ -68,7 +68,7 @@ static inline bool sw_bridge_can_read_in_place(const struct sw_layer *l)
 /* Makes a bridge_src read its source's gradient in the owner's memory. */
 static inline void sw_bridge_read_gradient_in_place(struct sw_layer *l)
 {
-    ((struct sw_bridge *)l->state)->takes_there = true;
+    ((struct sw_bridge *)l->state)->reads_gradient_in_place = true;
 }
 
 /* Arguments of a bridge's setup besides those of any layer. */

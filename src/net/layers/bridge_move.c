@@ -9,13 +9,13 @@
 /* ---- Measuring ---- */
 
 /* Callback of the stream, on a thread of the device. */
-static void stamp(void *user)
+static void record_stamp(void *user)
 {
-    const struct sw_bridge_stamp *lap = user;
-    struct sw_bridge *st = lap->of;
-    bool takes = lap - st->laps >= st->workers;
-    int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
-    const struct sw_piece *p = &lap->piece;
+    const struct sw_bridge_stamp *stamp = user;
+    struct sw_bridge *st = stamp->of;
+    bool takes = stamp - st->stamps >= st->workers;
+    int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->stamp_ns[takes];
+    const struct sw_piece *p = &stamp->piece;
 
     if (p->from != p->to)
         sw_transfer_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
@@ -24,10 +24,10 @@ static void stamp(void *user)
 
 /* Queues a time stamp: the time since the previous one counts for the piece sent to or received
  * from worker k; it is discarded if k is this worker. */
-static int take_lap(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
+static int take_stamp(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
 {
     struct sw_stream *s = takes ? st->stream : st->exchange->senders[st->worker];
-    return sw_stream_call(s, stamp, &st->laps[takes * st->workers + k], err);
+    return sw_stream_call(s, record_stamp, &st->stamps[takes * st->workers + k], err);
 }
 
 /* ---- Sending ---- */
@@ -39,12 +39,12 @@ static int cancelled(int rc, struct sw_err *err)
 
 static const struct sw_piece *piece_to(const struct sw_bridge *st, int k)
 {
-    return &st->laps[k].piece;
+    return &st->stamps[k].piece;
 }
 
 static const struct sw_piece *piece_from(const struct sw_bridge *st, int j)
 {
-    return &st->laps[st->workers + j].piece;
+    return &st->stamps[st->workers + j].piece;
 }
 
 /* Is the piece not empty, and between two workers? */
@@ -69,7 +69,7 @@ static void mark(const struct sw_bridge *st, bool taken)
     }
 
     if (any)
-        st->exchange->waits.tell(st->exchange->waits.user);
+        st->exchange->waits.notify(st->exchange->waits.user);
 }
 
 /* The same as stream callbacks, on a thread of the device. */
@@ -120,7 +120,7 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     if (rc != SW_OK)
         return rc;
 
-    return take_lap(st, false, p->to, err);
+    return take_stamp(st, false, p->to, err);
 }
 
 /* Packs all pieces after the shard is computed, concurrently with later computing. */
@@ -138,7 +138,7 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = take_lap(st, false, st->worker, err);
+    rc = take_stamp(st, false, st->worker, err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = pack(st, s, piece_to(st, k), part, err);
@@ -256,14 +256,14 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_receive
 
     /* Do not count the wait as copy time. */
     if (rc == SW_OK && other)
-        rc = take_lap(st, true, st->worker, err);
+        rc = take_stamp(st, true, st->worker, err);
 
     if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
         rc = add_term(st, t, j, &r, err);
     else if (rc == SW_OK)
         rc = copy_piece(st, t, j, &r, err);
 
-    return rc == SW_OK && other ? take_lap(st, true, j, err) : rc;
+    return rc == SW_OK && other ? take_stamp(st, true, j, err) : rc;
 }
 
 int sw_bridge_receive(struct sw_bridge *st, const struct sw_bridge_receive_args *t,

@@ -165,7 +165,7 @@ static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct 
          */
         int first = input || alias->published ? 0 : from(b, s->forward_at[i]);
         int last = b->last_forward[i], back = s->back_at[i];
-        raise(&last, s->away_until[i]);
+        raise(&last, s->offloaded_until[i]);
         if (back < 0)
             raise(&last, b->last_backward[i]);
         places->last_use = last;
@@ -250,10 +250,10 @@ static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct
     int last = until(b, shape->has_backward ? s->backward_at[i] : now);
     int again = s->residency[root] == SW_RECOMPUTED ? s->back_at[root] : -1;
 
-    if (again >= 0 && l->repeats_from_saved)
+    if (again >= 0 && l->recomputes_from_saved)
         raise(&last, again);
 
-    bool twice = again >= 0 && !l->repeats_from_saved;
+    bool twice = again >= 0 && !l->recomputes_from_saved;
     add_block(b, l->saved_bytes, from(b, now), twice ? now : last, &m->node[i].saved);
     raise(&last, again);
     add_block(b, twice ? l->saved_bytes : 0, again, last, &m->node[i].saved_again);

@@ -25,7 +25,7 @@ struct sw_net_places {
 struct sw_net_memory {
     struct sw_net_places *node; /* owned */
     int64_t pairs_at, step_at;  /* offsets of the results' pairs and of the step scalars */
-    size_t arena_bytes, scratch_bytes, swap_bytes;
+    size_t arena_bytes, scratch_bytes, offload_bytes;
     int *written_at; /* owned: of an offloaded root the first op that overwrites its first memory;
                         -1: none */
 };

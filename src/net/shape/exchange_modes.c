@@ -8,7 +8,7 @@ enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *n
 {
     const struct sw_layer_conf *conf = node->section->common;
     *own = sw_section_is_set(node->section, "comm");
-    return *own ? (enum sw_exchange_mode)conf->comm : args->comm.way;
+    return *own ? (enum sw_exchange_mode)conf->comm : args->comm.mode;
 }
 
 static bool has_parameters(const struct sw_net_graph_node *node)
@@ -75,15 +75,15 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
     bool own;
-    enum sw_exchange_mode way = sw_net_key_exchange_mode(node, args, &own);
+    enum sw_exchange_mode mode = sw_net_key_exchange_mode(node, args, &own);
     struct sw_layer_factors f;
 
-    if (node->owned_name || way == SW_EXCHANGE_PS || (!own && !has_parameters(node)))
+    if (node->owned_name || mode == SW_EXCHANGE_PS || (!own && !has_parameters(node)))
         return SW_EXCHANGE_PS;
 
     const char *reason = why_not(s, i, &f);
-    if (!reason && way != SW_EXCHANGE_AUTO)
-        reason = args->comm.refuses[way];
+    if (!reason && mode != SW_EXCHANGE_AUTO)
+        reason = args->comm.refuses[mode];
 
     if (reason && own)
         sw_recipe_error(s->graph->recipe, node->section, "comm",
@@ -101,7 +101,7 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
     if (reason)
         return SW_EXCHANGE_PS;
 
-    return way == SW_EXCHANGE_AUTO ? choose(s, args, i, &f) : way;
+    return mode == SW_EXCHANGE_AUTO ? choose(s, args, i, &f) : mode;
 }
 
 void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others)

@@ -5,10 +5,10 @@
 
 static int owner_of(const struct sw_net_sharding *sharding, int i)
 {
-    const struct sw_distribution *spread = &sharding->node[i].spread;
-    return spread->dist == SW_DIST_ROWS  ? -1
-           : spread->dist == SW_DIST_ONE ? spread->at
-                                         : sharding->worker;
+    const struct sw_distribution *distribution = &sharding->node[i].distribution;
+    return distribution->dist == SW_DIST_ROWS  ? -1
+           : distribution->dist == SW_DIST_ONE ? distribution->at
+                                               : sharding->worker;
 }
 
 static int number_params(struct sw_net_shapes *s, struct sw_err *err)

@@ -168,7 +168,7 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
 {
     const struct sw_net_shape *shape = &u->s->node[i];
     const struct sw_layer *l = &shape->layer;
-    if (u->args->training && shape->trains && l->param_count > u->g->node[i].share_count &&
+    if (u->args->training && shape->trains && l->param_count > u->g->node[i].tie_count &&
         !shape->leads_to_loss)
         return sw_err_set(
             err, SW_ERR_INVALID,
@@ -197,7 +197,7 @@ static int64_t whole_columns(const struct setup *u, int i)
     const struct sw_net_shard *shard = &u->sharding->node[i];
     const struct sw_layer *l = &u->s->node[i].layer;
 
-    if (shard->spread.dist != SW_DIST_COLUMNS)
+    if (shard->distribution.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
     if (sw_net_is_bridge(&u->g->node[i]))
         return sw_bridge_connection(l)->columns;
@@ -213,18 +213,19 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
 {
     const struct sw_net_sharding *sharding = u->sharding;
     const struct sw_net_graph_node *node = &u->g->node[i];
-    const struct sw_distribution *spread = &sharding->node[i].spread;
+    const struct sw_distribution *distribution = &sharding->node[i].distribution;
 
     setup->parts = 1;
-    setup->whole_batch = spread->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
+    setup->whole_batch =
+        distribution->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
     if (node->src_count == 0)
         return;
 
-    const struct sw_distribution *source = &sharding->node[node->src[0]].spread;
-    setup->sums = spread->dist == SW_DIST_SUMS;
-    setup->first_term = sharding->worker == 0;
+    const struct sw_distribution *source = &sharding->node[node->src[0]].distribution;
+    setup->sums = distribution->dist == SW_DIST_SUMS;
+    setup->first_partial = sharding->worker == 0;
 
-    if (spread->dist == SW_DIST_COLUMNS && node->type->split == SW_SPLIT_OUTPUTS) {
+    if (distribution->dist == SW_DIST_COLUMNS && node->type->split == SW_SPLIT_OUTPUTS) {
         setup->part = sharding->worker;
         setup->parts = sharding->workers;
     }
@@ -278,7 +279,7 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
                                    .batch_rows = u->args->batch_rows,
                                    .energy = u->args->algorithm == SW_ALGORITHM_CD,
                                    .chain = node->chain,
-                                   .carry = u->args->carry && node->step < 0,
+                                   .keep_state = u->args->keep_state && node->step < 0,
                                    .unrolled = node->step >= 0,
                                    .fuse_relu = shape->fuse_relu,
                                    .fused = shape->fused,
@@ -351,7 +352,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
 /* A layer that another worker runs is set up only for its shape. */
 static void drop_absent(struct sw_layer *l)
 {
-    l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;
+    l->param_count = l->keep_count = l->recurrent_count = l->sum_count = 0;
     l->saved_bytes = l->scratch_bytes = 0;
     l->flops_forward = l->flops_backward = 0;
 }

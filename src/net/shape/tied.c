@@ -24,8 +24,8 @@ int sw_net_check_ties(const struct sw_net_shapes *s, int i, struct sw_err *err)
     const struct sw_layer *l = &s->node[i].layer;
     char own_text[128], root_text[128];
 
-    for (int k = 0; k < node->share_count; k++) {
-        const struct sw_net_tie *share = &node->share[k];
+    for (int k = 0; k < node->tie_count; k++) {
+        const struct sw_net_tie *share = &node->tie[k];
         const struct sw_layer *root = &s->node[share->root].layer;
         int own = find_in(l, share->param), p = find_in(root, share->root_param);
 

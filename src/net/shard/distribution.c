@@ -266,19 +266,19 @@ struct sw_distribution sw_net_source_distribution(const struct sw_net_sharding *
 {
     int64_t begin[SW_LAYER_SRCS];
     const struct sw_net_shard *shard = &s->node[i];
-    if (shard->spread.dist == SW_DIST_COLUMNS && shard->joins) {
+    if (shard->distribution.dist == SW_DIST_COLUMNS && shard->joins) {
         struct sw_distribution part = {.dist = SW_DIST_COLUMNS,
                                        .whole = columns_by_type(s, g, i, begin)};
         part.first = begin[source];
         return part;
     }
 
-    if (shard->spread.dist == SW_DIST_COLUMNS && !reads_columns(&g->node[i]))
+    if (shard->distribution.dist == SW_DIST_COLUMNS && !reads_columns(&g->node[i]))
         return (struct sw_distribution){.dist = SW_DIST_FULL};
-    if (shard->spread.dist == SW_DIST_SUMS)
+    if (shard->distribution.dist == SW_DIST_SUMS)
         return (struct sw_distribution){.dist = SW_DIST_COLUMNS};
 
-    return shard->spread;
+    return shard->distribution;
 }
 
 /* The groups of columns that stay together: those of a layer whose channels have groups, unless
@@ -287,7 +287,7 @@ static int64_t groups_of(const struct spreading *x, const struct sw_net_graph_no
 {
     const struct sw_layer_type *type = node->type;
     if (type->split == SW_SPLIT_ELEMENTWISE)
-        return shard_of(x, node)->joins ? 0 : x->s->node[node->src[0]].spread.groups;
+        return shard_of(x, node)->joins ? 0 : x->s->node[node->src[0]].distribution.groups;
 
     int64_t groups = type->groups ? type->groups(node->conf) : 1;
     return groups > 1 && groups % x->args->workers ? groups : 0;
@@ -297,17 +297,17 @@ static int64_t groups_of(const struct spreading *x, const struct sw_net_graph_no
  * parameter. */
 static void check_homes(const struct spreading *x, const struct sw_net_graph_node *node)
 {
-    for (int k = 0; k < node->share_count; k++) {
-        const struct sw_net_graph_node *root = &x->g->node[node->share[k].root];
+    for (int k = 0; k < node->tie_count; k++) {
+        const struct sw_net_graph_node *root = &x->g->node[node->tie[k].root];
         bool located = sw_section_is_set(node->section, "location");
 
-        if (sw_distribution_equal(shard_of(x, node)->spread, shard_of(x, root)->spread))
+        if (sw_distribution_equal(shard_of(x, node)->distribution, shard_of(x, root)->distribution))
             continue;
 
         sw_recipe_error(x->g->recipe, node->section, located ? "location" : NULL,
                         "it shares %s with layer %s, which is on another worker: give both the "
                         "same location, or split both by rows",
-                        node->share[k].param, root->home);
+                        node->tie[k].param, root->home);
     }
 }
 
@@ -322,12 +322,12 @@ int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struc
 
         find_columns(&x, i);
         shard->rows_only = is_rows_only(&x, node);
-        shard->spread = sw_section_is_set(node->section, "location")
-                            ? spread_at(&x, node)
-                            : (struct sw_distribution){.dist = dist_of(&x, node)};
-        if (shard->spread.dist == SW_DIST_COLUMNS)
-            shard->spread.groups = groups_of(&x, node);
-        shard->from = shard->spread;
+        shard->distribution = sw_section_is_set(node->section, "location")
+                                  ? spread_at(&x, node)
+                                  : (struct sw_distribution){.dist = dist_of(&x, node)};
+        if (shard->distribution.dist == SW_DIST_COLUMNS)
+            shard->distribution.groups = groups_of(&x, node);
+        shard->from = shard->distribution;
         check_homes(&x, node);
     }
 

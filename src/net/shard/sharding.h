@@ -15,7 +15,7 @@
 #include "net/partition.h"
 
 struct sw_net_shard {
-    struct sw_distribution spread; /* distribution of the output */
+    struct sw_distribution distribution; /* distribution of the output */
     struct sw_distribution from,
         to;                /* of a bridge: distribution of its source, and the one it produces */
     int64_t known_columns; /* of the whole output, if known before setup; else 0 */
@@ -39,13 +39,13 @@ void sw_net_sharding_fini(struct sw_net_sharding *s); /* a zeroed one is accepte
 /* Is node i's output split by rows? */
 static inline bool sw_net_shard_is_in_rows(const struct sw_net_sharding *s, int i)
 {
-    return s->node[i].spread.dist == SW_DIST_ROWS;
+    return s->node[i].distribution.dist == SW_DIST_ROWS;
 }
 
 /* Is the whole output on another worker? */
 static inline bool sw_net_shard_is_elsewhere(const struct sw_net_sharding *s, int i)
 {
-    return s->node[i].spread.dist == SW_DIST_ONE && s->node[i].spread.at != s->worker;
+    return s->node[i].distribution.dist == SW_DIST_ONE && s->node[i].distribution.at != s->worker;
 }
 
 /* ---- Within net/shard/ ---- */

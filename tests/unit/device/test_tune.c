@@ -40,7 +40,7 @@ static int restore_clock(void **state)
 enum { WAYS = 4 };
 
 struct planted {
-    const char *ways[WAYS];
+    const char *candidates[WAYS];
     int64_t ns[SW_TUNE_PASSES][WAYS];
     const char *fails, *elsewhere; /* cannot be run; has another output layout */
     const char *gone;              /* cannot be made */
@@ -51,18 +51,18 @@ struct planted {
 struct planted_plan {
     struct sw_plan base;
     struct planted *from;
-    int way[SW_TUNE_PASSES];
+    int candidate[SW_TUNE_PASSES];
     bool loaded;
 };
 
 static int pass_time(struct sw_plan *p, enum sw_tune_pass pass, struct sw_err *err)
 {
     struct planted_plan *q = (struct planted_plan *)(void *)p;
-    const char *name = q->from->ways[q->way[pass]];
+    const char *name = q->from->candidates[q->candidate[pass]];
     q->from->runs++;
     if (q->from->fails && strcmp(name, q->from->fails) == 0)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s does not work", name);
-    now_ns += q->from->ns[pass][q->way[pass]] + (q->loaded ? 0 : q->from->load_ns);
+    now_ns += q->from->ns[pass][q->candidate[pass]] + (q->loaded ? 0 : q->from->load_ns);
     q->loaded = true;
     return SW_OK;
 }
@@ -103,14 +103,15 @@ static int make(void *user, const struct sw_tune_choice *choice, struct sw_plan_
                                .from = p};
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++) {
         const char *name = choice->name[pass];
-        while (name[0] && q->way[pass] < WAYS && strcmp(p->ways[q->way[pass]], name) != 0)
-            q->way[pass]++;
-        if (q->way[pass] == WAYS || (p->gone && strcmp(name, p->gone) == 0)) {
+        while (name[0] && q->candidate[pass] < WAYS &&
+               strcmp(p->candidates[q->candidate[pass]], name) != 0)
+            q->candidate[pass]++;
+        if (q->candidate[pass] == WAYS || (p->gone && strcmp(name, p->gone) == 0)) {
             free(q);
             return sw_err_set(err, SW_ERR_UNSUPPORTED, "no %s", name);
         }
     }
-    if (p->elsewhere && strcmp(p->ways[q->way[0]], p->elsewhere) == 0)
+    if (p->elsewhere && strcmp(p->candidates[q->candidate[0]], p->elsewhere) == 0)
         q->base.dst = sw_desc_blocked(SW_F32, 4, dim, 1, 16);
     *out = &q->base;
     return SW_OK;
@@ -122,7 +123,7 @@ static void list(void *user, const struct sw_tune_choice *taken, enum sw_tune_pa
     struct planted *p = user;
     p->listed++;
     for (int i = 0; i < WAYS; i++)
-        sw_tune_add_candidate(out, p->ways[i]);
+        sw_tune_add_candidate(out, p->candidates[i]);
 }
 
 /* The implementations that a plan with all passes uses, as digits: 10^pass times the index. */
@@ -133,21 +134,21 @@ static int take(struct planted *p, const char *key)
     struct sw_err err;
     ASSERT_OK(sw_tune_plan(stream, (struct sw_plan_passes){true, true, true}, &m, &plan, &err));
     struct planted_plan *q = (struct planted_plan *)(void *)plan;
-    int all = q->way[0] + 10 * q->way[1] + 100 * q->way[2];
+    int all = q->candidate[0] + 10 * q->candidate[1] + 100 * q->candidate[2];
     sw_plan_free(plan);
     return all;
 }
 
-static struct planted four_ways(void)
+static struct planted four_candidates(void)
 {
-    return (struct planted){.ways = {"rule", "second", "third", "fourth"},
+    return (struct planted){.candidates = {"rule", "second", "third", "fourth"},
                             .ns = {{1000, 400, 900, 2000}, {50, 60, 70, 80}, {9, 8, 7, 1}}};
 }
 
 static void each_pass_uses_its_fastest_implementation(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
@@ -174,7 +175,7 @@ static void each_pass_uses_its_fastest_implementation(void **state)
 static void implementations_that_cannot_be_compared_are_skipped(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
@@ -200,7 +201,7 @@ static void implementations_that_cannot_be_compared_are_skipped(void **state)
 static void much_slower_implementations_run_once(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     int runs[2];
     stream = f.stream;
@@ -222,7 +223,7 @@ static void much_slower_implementations_run_once(void **state)
 static void first_run_on_a_queueing_device_is_not_timed(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     p.load_ns = 50000;
@@ -241,7 +242,7 @@ static void first_run_on_a_queueing_device_is_not_timed(void **state)
 static void slow_implementations_run_few_times(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
@@ -283,7 +284,7 @@ static int read_text(struct sw_tune *t, const struct sw_bytes *text, struct sw_e
 static void saved_choices_are_used_by_the_next_table(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_bytes text = {0};
     struct sw_tune t, later;
     struct sw_err err;

@@ -101,21 +101,21 @@ static void norms_are_bit_identical_to_the_cpu(void **state)
 
 /* ---- Decisions ---- */
 
-static struct sw_update_control_result decide_both(const double *squares, int params,
-                                                   struct sw_update_control_input known,
-                                                   double clip_norm)
+static struct sw_update_control_result control_both(const double *squares, int params,
+                                                    struct sw_update_control_input known,
+                                                    double clip_norm)
 {
     struct sw_update_control_result here, back;
     struct sw_update_control_args a = {squares, params, clip_norm, &known, &here};
     run_on(cpu.stream, &sw_op_update_control, &a);
     a.squares = twin(squares, (size_t)params * sizeof *squares);
     a.known = twin(&known, sizeof known);
-    a.decided = twin(&here, sizeof here);
+    a.control = twin(&here, sizeof here);
     run_on(gpu, &sw_op_update_control, &a);
-    to_host(gpu, &back, a.decided, sizeof back);
+    to_host(gpu, &back, a.control, sizeof back);
     let_go((void *)a.squares, (size_t)params * sizeof *squares);
     let_go((void *)a.known, sizeof known);
-    let_go(a.decided, sizeof here);
+    let_go(a.control, sizeof here);
     if (isfinite(here.grad_norm))
         assert_same_bits("a decision", &here, &back, sizeof here);
     assert_true(here.bad_param == back.bad_param && here.dropped == back.dropped &&
@@ -127,15 +127,15 @@ static void update_control_matches_the_cpu(void **state)
 {
     double squares[] = {2.5, 0, 1e-9, 1.5};
     struct sw_update_control_result d =
-        decide_both(squares, 4, (struct sw_update_control_input){1, 0}, 0);
+        control_both(squares, 4, (struct sw_update_control_input){1, 0}, 0);
     assert_true(d.scale == 1 && d.bad_param == -1 && !d.dropped && fabs(d.grad_norm - 2) < 1e-9);
-    d = decide_both(squares, 4, (struct sw_update_control_input){4, 0}, 0.125);
+    d = control_both(squares, 4, (struct sw_update_control_input){4, 0}, 0.125);
     assert_true(fabs(d.grad_norm - 0.5) < 1e-9 && fabsf(d.scale - 0.0625f) < 1e-9f);
-    d = decide_both(squares, 4, (struct sw_update_control_input){1, 2}, 0);
+    d = control_both(squares, 4, (struct sw_update_control_input){1, 2}, 0);
     assert_true(d.dropped && d.vetoed && d.bad_param == -1);
     squares[2] = (double)NAN;
     squares[3] = (double)INFINITY;
-    d = decide_both(squares, 4, (struct sw_update_control_input){8, 0}, 1);
+    d = control_both(squares, 4, (struct sw_update_control_input){8, 0}, 1);
     assert_true(d.dropped && !d.vetoed && d.bad_param == 2);
 }
 
@@ -172,7 +172,7 @@ static struct arrays update_on(struct sw_stream *s, struct sw_update_op_args a,
     return with;
 }
 
-static void update_both(struct sw_update_control_result decided, bool changes)
+static void update_both(struct sw_update_control_result control, bool changes)
 {
     struct rng r = rng_of(5);
     double squares[2] = {4, 9};
@@ -187,20 +187,20 @@ static void update_both(struct sw_update_control_result decided, bool changes)
                                   .count = COUNT,
                                   .clip_value = 0.25f,
                                   .numbers = &numbers,
-                                  .decided = &decided,
+                                  .control = &control,
                                   .non_finite = &bad};
-    struct sw_rate_args rate = {&squares[0], &squares[1], &decided, &numbers};
+    struct sw_rate_args rate = {&squares[0], &squares[1], &control, &numbers};
     struct arrays there = {twin(here.value, sizeof back), twin(here.momentum, sizeof back)};
     double *squares_there = twin(squares, sizeof squares);
     struct sw_update_op_args b = a;
     b.gradient = twin(gradient, sizeof back);
-    b.decided = twin(&decided, sizeof decided);
+    b.control = twin(&control, sizeof control);
     b.non_finite = twin(&bad, sizeof bad);
     struct sw_update_numbers *numbers_there = twin(&numbers, sizeof numbers);
     b.numbers = numbers_there;
     update_on(cpu.stream, a, rate, here);
     update_on(gpu, b,
-              (struct sw_rate_args){squares_there, squares_there + 1, b.decided, numbers_there},
+              (struct sw_rate_args){squares_there, squares_there + 1, b.control, numbers_there},
               there);
     to_host(gpu, back, there.value, sizeof back);
     assert_same_bits("values", here.value, back, sizeof back);
@@ -210,7 +210,7 @@ static void update_both(struct sw_update_control_result decided, bool changes)
     assert_false(bad);
     let_go(there.value, sizeof back), let_go(there.momentum, sizeof back);
     let_go(squares_there, sizeof squares), let_go((void *)b.gradient, sizeof back);
-    let_go((void *)b.decided, sizeof decided), let_go(b.non_finite, sizeof bad);
+    let_go((void *)b.control, sizeof control), let_go(b.non_finite, sizeof bad);
     let_go(numbers_there, sizeof numbers);
     free(before), free(gradient), free(here.value), free(here.momentum);
 }

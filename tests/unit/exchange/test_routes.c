@@ -152,7 +152,7 @@ static void make_rank(struct crowd *c, int i)
                                           .own_memory = s->sim,
                                           .overlap = !has(s, LATE),
                                           .worker = i,
-                                          .unit = "rank",
+                                          .role = "rank",
                                           .params = r->params,
                                           .count = r->count,
                                           .sums = &c->sums,

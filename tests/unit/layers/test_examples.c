@@ -382,7 +382,7 @@ static void check_second_forward(const struct sw_layer_type *type,
         char *dst = copy_of(l->dst.data, bytes), *saved = copy_of(l->saved, l->saved_bytes);
         poison(l->dst.data, bytes);
         poison(l->scratch, l->scratch_bytes);
-        if (!l->repeats_from_saved)
+        if (!l->recomputes_from_saved)
             poison(l->saved, l->saved_bytes);
         const struct sw_pass pass = {
             .stream = f->stream, .step = &g.step, .training = true, .again = true};

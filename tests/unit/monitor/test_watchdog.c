@@ -21,17 +21,17 @@ struct play {
     struct sw_stall stall; /* of the newest news */
 };
 
-static int blocker(void *user, const struct sw_slot_state *slots, int unit)
+static int blocker(void *user, const struct sw_slot_state *slots, int role)
 {
     const struct play *p = user;
-    return p->blocker[unit];
+    return p->blocker[role];
 }
 
 static void begin(struct play *p, double stall_s, enum sw_on_stall on_stall)
 {
     struct sw_err err;
     *p = (struct play){.now_ms = 1000};
-    struct sw_watchdog_args args = {.units = UNITS,
+    struct sw_watchdog_args args = {.role_count = UNITS,
                                     .workers = 2,
                                     .others = 1,
                                     .stall_ns = (int64_t)(stall_s * 1e9),

@@ -78,8 +78,8 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
     assert_true(fit_world(&fitted, budget, rates).fits);
     assert_true(sw_net_arena_bytes(fitted.net) <= budget);
     struct sw_net_cost cost = sw_net_cost(fitted.net);
-    char *host = get_bytes(cost.swap_bytes + 1);
-    poison(host, cost.swap_bytes);
+    char *host = get_bytes(cost.offload_bytes + 1);
+    poison(host, cost.offload_bytes);
     world_bind(&fitted);
     sw_net_bind_offload(fitted.net, host);
     for (uint64_t t = 0; t < STEPS; t++) {
@@ -89,7 +89,7 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
         assert_same_step(text, &fitted, &kept);
         /* Nothing of a step is alive at its end. */
         poison(fitted.arena, sw_net_arena_bytes(fitted.net));
-        poison(host, cost.swap_bytes);
+        poison(host, cost.offload_bytes);
     }
     world_free(&fitted);
     world_free(&kept);
@@ -99,7 +99,7 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
 
 static void net_with_budget_is_bit_identical(void **state)
 {
-    int repeated = 0, swapped = 0;
+    int recomputed = 0, offloaded = 0;
     for (uint64_t seed = 0; seed < NETS; seed++) {
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
@@ -113,16 +113,16 @@ static void net_with_budget_is_bit_identical(void **state)
             struct sw_net_cost cost =
                 compare_fitted(text, &plan, least + (kept - least) * b / (BUDGETS - 1), rates);
             assert_int_equal(cost.kept_bytes, kept);
-            repeated += cost.repeated;
-            swapped += cost.swapped;
+            recomputed += cost.recomputed;
+            offloaded += cost.offloaded;
             if (b == BUDGETS - 1)
-                assert_int_equal(cost.repeated + cost.swapped, 0);
+                assert_int_equal(cost.recomputed + cost.offloaded, 0);
         }
         world_free(&w);
         sw_free(text);
     }
-    print_message("%d features repeated, %d swapped\n", repeated, swapped);
-    assert_true(repeated > NETS / 2 && swapped > NETS / 6);
+    print_message("%d features repeated, %d swapped\n", recomputed, offloaded);
+    assert_true(recomputed > NETS / 2 && offloaded > NETS / 6);
 }
 
 /* ---- Copies beside passes ---- */
@@ -154,8 +154,8 @@ static void copies_over_a_fast_link_add_no_time(void **state)
     const size_t bytes = sw_net_arena_bytes(kept.net);
     assert_true(fit_world(&w, bytes - bytes / 5, &rates).fits);
     const struct sw_net_cost cost = sw_net_cost(w.net);
-    assert_true(cost.swapped > 0);
-    assert_int_equal(cost.repeated, 0);
+    assert_true(cost.offloaded > 0);
+    assert_int_equal(cost.recomputed, 0);
     for (int i = 0; i < w.net->graph.count; i++)
         if (w.net->memory.node[i].host_at != SW_NO_OFFSET)
             assert_true(is_overlapped(&w.net->exec, i));

@@ -23,9 +23,9 @@ static const struct plan_of_world whole = {
 /* Some of the parts as a worker has them, beside a world that has values and the batch. */
 struct share {
     struct world w;
-    struct sw_microbatches *parts;
+    struct sw_microbatches *microbatches;
     void *arena;
-    float *term[WORLD_PARAMS][MOST_TERMS];
+    float *partial[WORLD_PARAMS][MOST_TERMS];
     float *image;
     int32_t *label;
     int calls, fails_at, last_count;
@@ -39,7 +39,7 @@ static int add_up(void *user, double *values, int count, bool in_rows, struct sw
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     assert_true(in_rows);
     s->last_count = count;
-    sw_tree_sum(values, sw_microbatches_count(s->parts), count, count, values);
+    sw_tree_sum(values, sw_microbatches_count(s->microbatches), count, count, values);
     return SW_OK;
 }
 
@@ -67,20 +67,21 @@ static void *spread_rows(const void *rows, size_t row_bytes)
 
 static void bind_share(struct share *s)
 {
-    const struct sw_net *net = sw_microbatches_net(s->parts, 0);
-    s->arena = aligned_alloc(4096, sw_microbatches_arena_bytes(s->parts) / 4096 * 4096 + 4096);
+    const struct sw_net *net = sw_microbatches_net(s->microbatches, 0);
+    s->arena =
+        aligned_alloc(4096, sw_microbatches_arena_bytes(s->microbatches) / 4096 * 4096 + 4096);
     assert_non_null(s->arena);
-    poison(s->arena, sw_microbatches_arena_bytes(s->parts));
-    sw_microbatches_bind(s->parts, s->arena);
+    poison(s->arena, sw_microbatches_arena_bytes(s->microbatches));
+    sw_microbatches_bind(s->microbatches, s->arena);
     for (int p = 0; p < sw_net_param_count(net); p++) {
         int root = sw_net_param(net, p)->root, own = root < 0 ? p : root;
-        for (int k = 0; root < 0 && k < sw_microbatches_partials(s->parts); k++)
-            s->term[p][k] = get_bytes(sw_desc_bytes(&world_layer_param(&s->w, p)->layout));
-        sw_microbatches_bind_param(s->parts, p, s->w.value[p], s->term[own]);
+        for (int k = 0; root < 0 && k < sw_microbatches_partials(s->microbatches); k++)
+            s->partial[p][k] = get_bytes(sw_desc_bytes(&world_layer_param(&s->w, p)->layout));
+        sw_microbatches_bind_param(s->microbatches, p, s->w.value[p], s->partial[own]);
     }
-    for (int i = 0; i < sw_microbatches_count(s->parts); i++)
+    for (int i = 0; i < sw_microbatches_count(s->microbatches); i++)
         for (int k = 0; k < sw_net_buffer_count(net); k++)
-            sw_net_bind_buffer(sw_microbatches_net(s->parts, i), k, s->w.kept[k], NULL);
+            sw_net_bind_buffer(sw_microbatches_net(s->microbatches, i), k, s->w.kept[k], NULL);
 }
 
 static void share_open(struct share *s, bool apart, int threads)
@@ -107,8 +108,8 @@ static void share_open(struct share *s, bool apart, int threads)
                                               .count = PARTS,
                                               .alone = true,
                                               .threads = threads};
-    ASSERT_OK(sw_microbatches_new(&args, &s->parts, &err));
-    sw_microbatches_set_sum(s->parts, add_up, s);
+    ASSERT_OK(sw_microbatches_new(&args, &s->microbatches, &err));
+    sw_microbatches_set_sum(s->microbatches, add_up, s);
     bind_share(s);
     s->image = spread_rows(s->w.image, 3 * 6 * 5 * sizeof(float));
     s->label = spread_rows(s->w.label, sizeof(int32_t));
@@ -118,29 +119,29 @@ static void share_close(struct share *s)
 {
     for (int p = 0; p < WORLD_PARAMS; p++)
         for (int k = 0; k < MOST_TERMS; k++)
-            free(s->term[p][k]);
+            free(s->partial[p][k]);
     free(s->arena);
     free(s->image);
     free(s->label);
-    sw_microbatches_free(s->parts);
+    sw_microbatches_free(s->microbatches);
     world_free(&s->w);
 }
 
 static int share_run(struct share *s, struct sw_err *err)
 {
-    const struct sw_net *net = sw_microbatches_net(s->parts, 0);
-    int rc = sw_microbatches_set_field(s->parts, "image", s->image, err);
+    const struct sw_net *net = sw_microbatches_net(s->microbatches, 0);
+    int rc = sw_microbatches_set_field(s->microbatches, "image", s->image, err);
     if (rc == SW_OK)
-        rc = sw_microbatches_set_field(s->parts, "label", s->label, err);
+        rc = sw_microbatches_set_field(s->microbatches, "label", s->label, err);
     if (rc == SW_OK)
-        rc = sw_microbatches_set_step(s->parts, &s->w.step, err);
+        rc = sw_microbatches_set_step(s->microbatches, &s->w.step, err);
     for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)
-        rc = sw_microbatches_forward(s->parts, i, err);
+        rc = sw_microbatches_forward(s->microbatches, i, err);
     if (rc == SW_OK)
-        rc = sw_microbatches_fetch(s->parts, err);
+        rc = sw_microbatches_fetch(s->microbatches, err);
     for (int i = sw_net_layer_count(net) - 1; i >= 0 && rc == SW_OK; i--)
         if (sw_net_has_backward(net, i))
-            rc = sw_microbatches_backward(s->parts, i, err);
+            rc = sw_microbatches_backward(s->microbatches, i, err);
     return rc;
 }
 
@@ -156,22 +157,22 @@ static void microbatch_nets_match_one_net(void **state)
     ASSERT_OK(share_run(&s, &err));
     assert_int_equal(s.calls, 2); /* batch_norm, forward and backward */
     assert_int_equal(s.last_count, 2 * 6 + 1);
-    assert_int_equal(sw_microbatches_partials(s.parts), 1);
+    assert_int_equal(sw_microbatches_partials(s.microbatches), 1);
     for (int i = 0; i < PARTS; i++)
-        loss += sw_net_pairs(sw_microbatches_net(s.parts, i))[0].sum;
+        loss += sw_net_pairs(sw_microbatches_net(s.microbatches, i))[0].sum;
     assert_true(fabs(loss / ROWS - world_loss(&s.w)) < 1e-6);
     for (int p = 0; p < sw_net_param_count(s.w.net); p++)
         if (sw_net_param(s.w.net, p)->root < 0)
-            assert_close(sw_net_param(s.w.net, p)->name, s.term[p][0], s.w.grad[p],
+            assert_close(sw_net_param(s.w.net, p)->name, s.partial[p][0], s.w.grad[p],
                          sw_desc_storage(&world_layer_param(&s.w, p)->layout), 2e-5);
     share_close(&s);
 }
 
-static void assert_same_terms(const struct share *a, const struct share *b)
+static void assert_same_partials(const struct share *a, const struct share *b)
 {
     for (int p = 0; p < sw_net_param_count(a->w.net); p++)
-        if (a->term[p][0])
-            assert_same_bits(sw_net_param(a->w.net, p)->name, a->term[p][0], b->term[p][0],
+        if (a->partial[p][0])
+            assert_same_bits(sw_net_param(a->w.net, p)->name, a->partial[p][0], b->partial[p][0],
                              sw_desc_bytes(&world_layer_param(&a->w, p)->layout));
 }
 
@@ -185,7 +186,7 @@ static void lanes_and_devices_are_bit_identical(void **state)
     for (int threads = 2; threads <= 6; threads++) {
         share_open(&other, threads == 6, threads);
         ASSERT_OK(share_run(&other, &err));
-        assert_same_terms(&one, &other);
+        assert_same_partials(&one, &other);
         share_close(&other);
     }
     share_close(&one);

@@ -37,7 +37,7 @@ static struct sw_topology *make(const struct wish *w)
                                          .sync_period = 10,
                                          .warmup_steps = w->warmup_steps};
     struct sw_cluster_shape shape = {0};
-    struct sw_cluster_sync terms = {0};
+    struct sw_cluster_sync sync = {0};
     struct sw_machine *m;
     struct sw_topology *t = NULL;
     struct sw_err err = {0};
@@ -46,13 +46,13 @@ static struct sw_topology *make(const struct wish *w)
 
     assert_int_equal(sw_machine_from(two_nodes, &m, &err), SW_OK);
     if (sw_cluster_shape(&conf, m, &shape, &framework, reason, sizeof reason, &key, &err) ||
-        sw_cluster_sync(&conf, &terms, &key, &err))
+        sw_cluster_sync(&conf, &sync, &key, &err))
         fail_msg("%s: %s", key, err.text);
     shape.driver = w->devices ? sw_driver_on_bus() : NULL;
     shape.device_workers = w->device_workers;
     assert_int_equal(
         sw_topology_new(&(struct sw_topology_args){.shape = &shape,
-                                                   .terms = &terms,
+                                                   .sync = &sync,
                                                    .batch = {w->batch ? w->batch : 64,
                                                              w->eval_batch ? w->eval_batch : 32},
                                                    .virtual_workers = w->virtual_workers,
@@ -308,8 +308,8 @@ static void missing_memory_leaves_nothing_behind(void **state)
 {
     struct sw_cluster_shape shape = {
         .worker_groups = 1, .workers_per_group = 2, .server_groups = 1, .servers_per_group = 1};
-    struct sw_cluster_sync terms = {.consistency = SW_CONSISTENCY_BSP};
-    struct sw_topology_args args = {.shape = &shape, .terms = &terms, .batch = {8, 8}};
+    struct sw_cluster_sync sync = {.consistency = SW_CONSISTENCY_BSP};
+    struct sw_topology_args args = {.shape = &shape, .sync = &sync, .batch = {8, 8}};
     struct sw_topology *t;
     struct sw_err err = {0};
     int rc = SW_ERR_NOMEM;

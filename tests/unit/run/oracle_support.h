@@ -165,7 +165,7 @@ static inline bool oracle_check_units(struct oracle_leg *leg, const struct sw_jo
         leg->launches += (int64_t)stats.launches;
     }
     leg->streams = sw_job_plan(job)->streams;
-    leg->away = sw_job_plan(job)->fit.repeated + sw_job_plan(job)->fit.swapped;
+    leg->away = sw_job_plan(job)->fit.recomputed + sw_job_plan(job)->fit.offloaded;
     right = right && (strcmp(way->graphs, "yes") == 0 || oracle_same(v, "graphs", graphs, 0));
     right = right && oracle_same(v, "more streams than asked for", leg->streams > way->streams, 0);
     const char *precision = leg->c->precision ? leg->c->precision : "fp32";

@@ -181,13 +181,13 @@ static void check_heirs(int groups, const char *set)
     struct sw_err err;
     read_chains("two", 2, 2, before);
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_int_equal(sw_recurrent_state_allocate(&t.job->state.carries, t.job->place.host, &err),
+    assert_int_equal(sw_recurrent_state_allocate(&t.job->state.recurrent, t.job->place.host, &err),
                      SW_OK);
     struct sw_st_file *f = open_tensors(checkpoint_path("two", 2));
     assert_int_equal(sw_recurrent_state_read(t.job->workers, f, &err), SW_OK);
     sw_st_close(f);
     for (int g = 0; g < groups; g++)
-        assert_memory_equal(t.job->state.carries.items[0].value + g * EACH, before + g % 2 * EACH,
+        assert_memory_equal(t.job->state.recurrent.items[0].value + g * EACH, before + g % 2 * EACH,
                             EACH * sizeof *before);
     trial_close(&t);
 }

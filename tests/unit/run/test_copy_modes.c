@@ -309,11 +309,11 @@ static void a_gradient_that_is_not_finite_is_named(void **state)
 /* ---- When ---- */
 
 static const struct sw_trace_event *find(const struct sw_trace *t, enum sw_trace_what what,
-                                         int64_t step, int unit, int index)
+                                         int64_t step, int role, int index)
 {
     for (size_t i = 0; i < t->count; i++)
         if (t->events[i].what == what && t->events[i].step == step && t->events[i].index == index &&
-            (unit < 0 || t->events[i].unit == unit))
+            (role < 0 || t->events[i].role == role))
             return &t->events[i];
     fail_msg("no event %d of step %d", (int)what, (int)step);
     return NULL;

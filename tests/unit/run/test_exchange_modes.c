@@ -10,7 +10,7 @@
 #include "run/memory.h"
 #include "worker/input.h"
 
-static const char *const ways[] = {SFB, ADAM};
+static const char *const exchange_modes[] = {SFB, ADAM};
 
 static void factors_on_the_cpu_give_the_parameters_of_one_worker(void **state)
 {
@@ -29,7 +29,7 @@ static void factors_on_the_cpu_give_the_parameters_of_one_worker(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int workers = 2; workers <= 4; workers += i % 2 ? 1 : 2) {
             comm_train(.name = "many", .device = "cpu",
-                       .sets = {ways[i % 2], cases[i].framework, workers_set[workers],
+                       .sets = {exchange_modes[i % 2], cases[i].framework, workers_set[workers],
                                 cases[i].more, cases[i].servers});
             assert_equal_runs("one", "many", COMM_STEPS);
         }
@@ -45,9 +45,9 @@ static void factors_between_devices_give_the_parameters_of_one_worker(void **sta
         bool adam = i % 2, bound = i / 2 % 2 && !(adam && i / 4 == 2);
         int workers = i < 6 ? 2 : 4;
         comm_train(.name = "many", .device = comm_sims[workers],
-                   .sets = {ways[adam], bound ? ALLREDUCE : SANDBLASTER, workers_set[workers],
-                            modes[i / 4], overlaps[i / 2 % 2], "cluster.slice_size=1024",
-                            bound ? NULL : servers_set[2]});
+                   .sets = {exchange_modes[adam], bound ? ALLREDUCE : SANDBLASTER,
+                            workers_set[workers], modes[i / 4], overlaps[i / 2 % 2],
+                            "cluster.slice_size=1024", bound ? NULL : servers_set[2]});
         assert_equal_runs("one", "many", COMM_STEPS);
     }
 }
@@ -56,38 +56,38 @@ static void factors_between_devices_give_the_parameters_of_one_worker(void **sta
 
 /* The physical counts of the ways (parallel training, section 5), in values: of one layer with P
  * parameters, M outputs and N inputs. */
-static int64_t values_of(int layer, const char *way, int workers, int servers)
+static int64_t values_of(int layer, const char *mode, int workers, int servers)
 {
     int64_t m = comm_layers[layer].outputs, n = comm_layers[layer].inputs;
     int64_t p = comm_layers[layer].params, s = servers < m ? servers : m;
-    if (strcmp(way, SFB) == 0)
+    if (strcmp(mode, SFB) == 0)
         return (workers - 1) * COMM_ROWS * (m + n);
-    if (strcmp(way, ADAM) == 0)
+    if (strcmp(mode, ADAM) == 0)
         return COMM_ROWS * (m + s * n) + workers * p;
     return 2 * p * workers;
 }
 
-static int64_t all_values(const char *way, int workers, int servers)
+static int64_t all_values(const char *mode, int workers, int servers)
 {
     int64_t values = 0;
     for (int l = 0; l < COMM_LAYERS; l++)
-        values += values_of(l, way, workers, servers);
+        values += values_of(l, mode, workers, servers);
     return values;
 }
 
 /* The convolutions' matrices. */
 enum { CONV_PARAMS = 16 * 9 * 3 + 16 + 16 * 9 * 16 + 16 };
 
-static void assert_moved(const char *name, const char *way, int workers, int servers)
+static void assert_moved(const char *name, const char *mode, int workers, int servers)
 {
-    int64_t conv = 2 * CONV_PARAMS * workers, all = all_values(way, workers, servers) + conv;
+    int64_t conv = 2 * CONV_PARAMS * workers, all = all_values(mode, workers, servers) + conv;
     int64_t factors = comm_bytes(name, "factor"),
             servers_bytes = comm_bytes(name, "d2h") + comm_bytes(name, "h2d");
     if (factors + servers_bytes != all * (int64_t)sizeof(float))
-        fail_msg("%s, %d workers, %d servers: %lld and %lld bytes, not %lld", way, workers, servers,
-                 (long long)factors, (long long)servers_bytes,
+        fail_msg("%s, %d workers, %d servers: %lld and %lld bytes, not %lld", mode, workers,
+                 servers, (long long)factors, (long long)servers_bytes,
                  (long long)(all * (int64_t)sizeof(float)));
-    assert_int_equal(factors > 0, strcmp(way, SFB) == 0);
+    assert_int_equal(factors > 0, strcmp(mode, SFB) == 0);
     if (factors)
         assert_int_equal(servers_bytes, conv * (int64_t)sizeof(float));
 }
@@ -111,7 +111,7 @@ static void on_the_cpu_factors_are_read_where_they_are(void **state)
 {
     for (int i = 0; i < 2; i++) {
         comm_train(.name = "many", .device = "cpu",
-                   .sets = {ways[i], SANDBLASTER, workers_set[3], servers_set[2]});
+                   .sets = {exchange_modes[i], SANDBLASTER, workers_set[3], servers_set[2]});
         int64_t read = all_values(ADAM, 0, 2) + 3 * CONV_PARAMS;
         assert_int_equal(comm_bytes("many", "shared"), read * (int64_t)sizeof(float));
         assert_int_equal(comm_bytes("many", "factor"), 0);
@@ -126,7 +126,8 @@ static void factors_take_the_memory_that_is_planned(void **state)
                           .oversubscribe = true,
                           .steps = 2,
                           .device = comm_sims[3],
-                          .sets = {ways[i % 2], SANDBLASTER, workers_set[3], servers_set[2],
+                          .sets = {exchange_modes[i % 2], SANDBLASTER, workers_set[3],
+                                   servers_set[2],
                                    i < 2   ? "cluster.copy=async"
                                    : i < 4 ? "cluster.copy=none"
                                            : "cluster.rebalance=no"}};
@@ -153,7 +154,7 @@ static void factors_are_rounded_as_products_do(void **state)
     for (int i = 0; i < 4; i++) {
         train(.recipe = comm_recipe, .name = "factors", .steps = 1, .oversubscribe = true,
               .device = i < 2 ? "cpu" : "sim:gpus=2,mem=64MiB",
-              .sets = {"job.precision=bf16", workers_set[2], ways[i % 2]});
+              .sets = {"job.precision=bf16", workers_set[2], exchange_modes[i % 2]});
         assert_true(difference_of_files(checkpoint_path("whole", 1), checkpoint_path("factors", 1),
                                         true, NULL) < 2e-6);
     }
@@ -226,12 +227,13 @@ static void a_run_goes_on_with_the_same_bits(void **state)
 {
     for (int i = 0; i < 4; i++) {
         home_begin(NULL);
-        struct trial whole = {.recipe = comm_recipe,
-                              .oversubscribe = true,
-                              .name = "whole",
-                              .device = comm_sims[i < 2 ? 0 : 3],
-                              .steps = COMM_STEPS,
-                              .sets = {ways[i % 2], workers_set[3], "job.checkpoint_every=3"}};
+        struct trial whole = {
+            .recipe = comm_recipe,
+            .oversubscribe = true,
+            .name = "whole",
+            .device = comm_sims[i < 2 ? 0 : 3],
+            .steps = COMM_STEPS,
+            .sets = {exchange_modes[i % 2], workers_set[3], "job.checkpoint_every=3"}};
         struct trial half = whole;
         half.name = "half";
         half.steps = 3;
@@ -251,7 +253,7 @@ static void rows_that_move_take_their_factors_with_them(void **state)
         home_begin(NULL);
         comm_train(.name = "one", .device = "cpu", .sets = {workers_set[1], "job.eval_every=2"});
         comm_train(.name = "many", .device = i == 2 ? "cpu" : "sim:gpus=2,mem=64MiB,slow=30",
-                   .sets = {ways[i % 2], workers_set[2], "cluster.rebalance=yes",
+                   .sets = {exchange_modes[i % 2], workers_set[2], "cluster.rebalance=yes",
                             "job.eval_every=2"});
         assert_equal_runs("one", "many", COMM_STEPS);
         home_end(NULL);
@@ -261,14 +263,14 @@ static void rows_that_move_take_their_factors_with_them(void **state)
 static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 {
     for (int i = 0; i < 4; i++) {
-        struct trial t = {
-            .recipe = comm_recipe,
-            .oversubscribe = true,
-            .name = "lost",
-            .steps = COMM_STEPS,
-            .device = i < 2 ? "sim:gpus=3,mem=64MiB,fault=lost@150"
-                            : "sim:gpus=3,mem=64MiB,fault=hang@150",
-            .sets = {ways[i % 2], workers_set[3], "cluster.stall_s=3", "cluster.on_stall=stop"}};
+        struct trial t = {.recipe = comm_recipe,
+                          .oversubscribe = true,
+                          .name = "lost",
+                          .steps = COMM_STEPS,
+                          .device = i < 2 ? "sim:gpus=3,mem=64MiB,fault=lost@150"
+                                          : "sim:gpus=3,mem=64MiB,fault=hang@150",
+                          .sets = {exchange_modes[i % 2], workers_set[3], "cluster.stall_s=3",
+                                   "cluster.on_stall=stop"}};
         assert_int_not_equal(trial_go(&t), SW_OK);
         /* Who waits for what the device sends may hear of it first. */
         if (!strstr(t.err.text, "worker0.2") && !strstr(t.err.text, "sim:2"))
@@ -307,8 +309,8 @@ static enum sw_exchange_mode quickest(const struct sw_exchange_cost_args *t)
     struct sw_exchange_price price;
     enum sw_exchange_mode best = SW_EXCHANGE_PS;
     sw_exchange_cost(t, &price);
-    for (int way = 0; way < SW_EXCHANGE_MODES; way++)
-        best = price.ms[way] < price.ms[best] ? (enum sw_exchange_mode)way : best;
+    for (int mode = 0; mode < SW_EXCHANGE_MODES; mode++)
+        best = price.ms[mode] < price.ms[best] ? (enum sw_exchange_mode)mode : best;
     return best;
 }
 
@@ -429,13 +431,13 @@ static enum sw_exchange_mode chosen(struct trial *t, const char *layer)
 {
     assert_int_equal(trial_open(t), SW_OK);
     const struct sw_net *net = t->job->workers[1].train;
-    enum sw_exchange_mode way = sw_net_exchange_mode(net, sw_net_find(net, layer));
+    enum sw_exchange_mode mode = sw_net_exchange_mode(net, sw_net_find(net, layer));
     for (int w = 0; w < t->job->place.placement->worker_count; w++)
         for (int i = 0; i < sw_net_layer_count(net); i++)
             assert_int_equal(sw_net_exchange_mode(t->job->workers[w].train, i),
                              sw_net_exchange_mode(net, i));
     trial_close(t);
-    return way;
+    return mode;
 }
 
 static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
@@ -471,9 +473,9 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
     trial_ok(&on);
 }
 
-static const struct sw_throughputs *rates_of(void *rates)
+static const struct sw_throughputs *throughputs_of(void *throughputs)
 {
-    return rates;
+    return throughputs;
 }
 
 /* Prices of fc7, above fc6, between four devices; kept: choices of a checkpoint, or NULL. */
@@ -484,17 +486,17 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
     static const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
     static const struct sw_job_conf conf = {.batch = 64};
     static const struct sw_device_request request = {.count = 4};
-    struct sw_throughputs rates = {.worker_flops_per_s = 1e13,
-                                   .server_flops_per_s = 1e11,
-                                   .memory_bytes_per_s = 1e10,
-                                   .link_bytes_per_s = 1e9};
+    struct sw_throughputs throughputs = {.worker_flops_per_s = 1e13,
+                                         .server_flops_per_s = 1e11,
+                                         .memory_bytes_per_s = 1e10,
+                                         .link_bytes_per_s = 1e9};
     struct sw_exchange_plan p = {.cluster = &asked,
                                  .copy = SW_COPY_ASYNC,
                                  .args = {.conf = &conf,
                                           .topology = &four,
                                           .request = &request,
-                                          .rates = rates_of,
-                                          .user = &rates}};
+                                          .throughputs = throughputs_of,
+                                          .user = &throughputs}};
     struct sw_err err = {0};
     struct sw_net_exchange comm;
 
@@ -518,8 +520,8 @@ static void a_stored_choice_counts_its_time_on_the_link(void **state)
     price_fc7("{\"version\": 1, \"exchange\": [{\"layer\": \"fc6\", \"mode\": \"sfb\"}]}", kept_ms);
 
     assert_true(chosen_ms[SW_EXCHANGE_SFB] > 2);
-    for (int way = 0; way < SW_EXCHANGE_MODES; way++)
-        assert_true(fabs(chosen_ms[way] - kept_ms[way]) < 1e-9);
+    for (int mode = 0; mode < SW_EXCHANGE_MODES; mode++)
+        assert_true(fabs(chosen_ms[mode] - kept_ms[mode]) < 1e-9);
 }
 
 /* ---- A wait that is left out ---- */

@@ -56,10 +56,10 @@ static void compare_budgets(const char *device, int workers, const char *more)
     long long least = least_budget(like);
     assert_true(least < all);
     struct sw_job_fit fit = run_within(like, "least", least);
-    assert_true(fit.repeated + fit.swapped > 0);
+    assert_true(fit.recomputed + fit.offloaded > 0);
     assert_true(fit.saved_bytes > 0);
     if (!device)
-        assert_int_equal(fit.swapped, 0);
+        assert_int_equal(fit.offloaded, 0);
     run_within(like, "middle", (least + all) / 2);
     assert_same_tensors(checkpoint_path("kept", STEPS), checkpoint_path("least", STEPS));
     assert_same_tensors(checkpoint_path("kept", STEPS), checkpoint_path("middle", STEPS));
@@ -89,9 +89,9 @@ static void the_rate_of_the_link_decides_what_is_swapped(void **state)
 {
     struct trial like = {.recipe = budget_recipe, .steps = 2, .device = "sim:gpus=1,pcie=500GB/s"};
     long long least = least_budget(like);
-    assert_true(run_within(like, "fast", least + least / 8).swapped > 0);
+    assert_true(run_within(like, "fast", least + least / 8).offloaded > 0);
     like.device = "sim:gpus=1,pcie=1MB/s,mem=64MiB";
-    assert_int_equal(run_within(like, "slow", least + least / 8).swapped, 0);
+    assert_int_equal(run_within(like, "slow", least + least / 8).offloaded, 0);
 }
 
 /* The peak is one of the whole process, so it is looked at in one of its own. */

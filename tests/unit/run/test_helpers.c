@@ -44,8 +44,8 @@ static void leave_a_core(struct trial *t)
     sw_core_set_add(&one, job->place.machine->cores[0].number);
     sw_core_set_add(&other, job->place.machine->cores[1].number);
     for (int i = 0; i < job->place.placement->row_count; i++) {
-        bool unit = i < job->place.placement->worker_count + job->place.placement->server_count;
-        job->place.placement->rows[i].cores = unit ? one : other;
+        bool role = i < job->place.placement->worker_count + job->place.placement->server_count;
+        job->place.placement->rows[i].cores = role ? one : other;
         job->place.placement->rows[i].threads = 1;
     }
     job->place.placement->spare = other;

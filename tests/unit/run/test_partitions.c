@@ -208,11 +208,11 @@ static void assert_traffic(const struct mixture *m, const char *run)
 
 /* ---- runs ---- */
 
-static const struct mixture *under_way;
+static const struct mixture *in_flight;
 
 static void check_parts(struct trial *t)
 {
-    assert_parts(t->job, under_way);
+    assert_parts(t->job, in_flight);
 }
 
 /* The settings of a mixture as --set texts. */
@@ -259,7 +259,7 @@ static void run_mixture(const struct mixture *m, const char *name, const char *d
                       .before = check_parts};
     struct mixture_sets sets;
     put_sets(m, &sets, &t);
-    under_way = m;
+    in_flight = m;
     char where[256] = "";
     if (trial_go(&t) != SW_OK) {
         print_mixture(m);

@@ -134,7 +134,7 @@ static void what_is_kept_holds_for_these_devices(void **state)
 
 static void who_looks_tries_nothing(void **state)
 {
-    struct sw_peer_links *w = find(.options = "gpus=3", .look = true);
+    struct sw_peer_links *w = find(.options = "gpus=3", .saved_only = true);
     assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
     assert_string_equal(sw_peer_links_direct(w, 0, 1)->why, "");
     assert_int_equal(access(ways_file(), F_OK), -1);

@@ -77,8 +77,8 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
 /* Against one worker, whose sums have one term; and again, for the bits. */
 static void a_library_adds_what_one_worker_computes(void **state)
 {
-    static const char *const ways[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
-                                       "cluster.bucket_size=1GiB", "cluster.overlap=no"};
+    static const char *const peer_links[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
+                                             "cluster.bucket_size=1GiB", "cluster.overlap=no"};
     struct trial one = {.recipe = workers_recipe, .name = "one", .steps = STEPS};
     char where[256] = "";
     home_begin(NULL);
@@ -86,7 +86,7 @@ static void a_library_adds_what_one_worker_computes(void **state)
     for (int workers = 1; workers <= 4; workers++)
         for (int i = 0; i < 4; i++) {
             struct trial t = devices(workers, "devices", LIBRARY);
-            t.sets[2] = ways[i];
+            t.sets[2] = peer_links[i];
             assert_int_equal(trial_open(&t), SW_OK);
             assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_LIBRARY);
             assert_non_null(strstr(sw_job_plan(t.job)->sums, "in its own summation order"));
@@ -97,10 +97,10 @@ static void a_library_adds_what_one_worker_computes(void **state)
             double d = difference_of_files(checkpoint_path("one", STEPS),
                                            checkpoint_path("devices", STEPS), true, where);
             if (!(d <= 1e-4))
-                fail_msg("%d workers, %s: %s differs by %.2g", workers, ways[i], where, d);
+                fail_msg("%d workers, %s: %s differs by %.2g", workers, peer_links[i], where, d);
         }
     struct trial again = devices(4, "again", LIBRARY);
-    again.sets[2] = ways[3];
+    again.sets[2] = peer_links[3];
     trial_ok(&again);
     assert_same_tensors(checkpoint_path("devices", STEPS), checkpoint_path("again", STEPS));
     home_end(NULL);
@@ -148,7 +148,7 @@ static void bad_ways_between_devices_are_avoided(void **state)
         assert_int_equal(trial_open(&t), SW_OK);
         assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_COPIES);
         assert_non_null(strstr(sw_job_plan(t.job)->sums, "through the host"));
-        assert_int_equal(sw_peer_links_reach(t.job->exchange.ways, 0, 1), false);
+        assert_int_equal(sw_peer_links_reach(t.job->exchange.peer_links, 0, 1), false);
         if (trial_run(&t) != SW_OK)
             fail_msg("%s", t.err.text);
         trial_close(&t);
@@ -189,9 +189,10 @@ static void without_any_sound_way_servers_add_up(void **state)
 
 static void others_leave_sums_to_servers(void **state)
 {
-    static const char *const ways[] = {"cluster.framework=sandblaster", "job.repeat_exact=yes"};
+    static const char *const peer_links[] = {"cluster.framework=sandblaster",
+                                             "job.repeat_exact=yes"};
     for (int i = 0; i < 2; i++) {
-        struct trial t = devices(2, "other", ways[i]);
+        struct trial t = devices(2, "other", peer_links[i]);
         assert_int_equal(trial_open(&t), SW_OK);
         assert_false(sw_reduces(&t.job->exchange));
         trial_close(&t);
@@ -221,9 +222,9 @@ static void a_run_goes_on_from_a_checkpoint(void **state)
 
 static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 {
-    static const char *const ways[] = {NULL, LIBRARY};
+    static const char *const peer_links[] = {NULL, LIBRARY};
     for (int i = 0; i < 2; i++) {
-        struct trial t = devices(3, "lost", ways[i]);
+        struct trial t = devices(3, "lost", peer_links[i]);
         t.device = "sim:gpus=3,mem=64MiB,fault=lost@400";
         assert_int_equal(trial_go(&t), SW_ERR_LIBRARY);
         assert_non_null(strstr(t.err.text, "sim:2"));
@@ -325,9 +326,9 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 
 static void sums_that_do_not_wait_for_gradients_are_found(void **state)
 {
-    static const char *const ways[] = {NULL, LIBRARY};
+    static const char *const peer_links[] = {NULL, LIBRARY};
     for (int i = 0; i < 2; i++) {
-        struct trial t = devices(2, "planted", ways[i]);
+        struct trial t = devices(2, "planted", peer_links[i]);
         planted = true;
         int rc = trial_go(&t);
         planted = false;

@@ -224,7 +224,7 @@ static void offloading_without_waits_is_detected(void **state)
     snprintf(budget, sizeof budget, "job.memory=fit:%lld", least_budget(t) * 9 / 8);
     t.sets[0] = budget;
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_true(sw_job_plan(t.job)->fit.swapped > 0);
+    assert_true(sw_job_plan(t.job)->fit.offloaded > 0);
     assert_int_equal(trial_run(&t), SW_OK);
     trial_close(&t);
     finds_within(budget, (struct plant){.stream = "swap out", .left_out = every},

@@ -4,11 +4,11 @@
 #include "worker/server.h"
 #include "workers_support.h"
 
-enum { MOST_UNITS = 32 };
+enum { MOST_ROLES = 32 };
 
 struct play {
     struct trial t;
-    struct sw_slot_state slots[MOST_UNITS];
+    struct sw_slot_state slots[MOST_ROLES];
     char why[128];
 };
 
@@ -25,7 +25,7 @@ static void begin(struct play *p, const char *const *sets)
         fail_msg("%s", sw_bytes_text(&p->t.messages));
     assert_int_equal(sw_servers_settle(&p->t.job->workers[0].shared, p->t.job->topology, &err),
                      SW_OK);
-    for (int u = 0; u < MOST_UNITS; u++)
+    for (int u = 0; u < MOST_ROLES; u++)
         p->slots[u] = (struct sw_slot_state){.phase = SW_PHASE_IDLE, .layer = -1, .step = -1};
 }
 
@@ -67,11 +67,11 @@ static void rests(struct play *p, int worker)
                                               .wait = {.kind = SW_WAIT_TURN}};
 }
 
-static void assert_waits_on(struct play *p, int unit, int whom, const char *why)
+static void assert_waits_on(struct play *p, int role, int whom, const char *why)
 {
     const struct sw_job *job = p->t.job;
     const struct sw_roles roles = {job->topology, job->workers, job->servers};
-    assert_int_equal(sw_waits_on(&roles, p->slots, unit, p->why, sizeof p->why), whom);
+    assert_int_equal(sw_waits_on(&roles, p->slots, role, p->why, sizeof p->why), whom);
     assert_non_null(strstr(p->why, why));
 }
 
