@@ -267,7 +267,7 @@ static void worker_that_hangs_is_named_among_groups(void **state)
 }
 
 /* While the first group is busy for long, nobody is told that the others rest. */
-static void who_rests_is_no_stall(void **state)
+static void sleeping_worker_is_not_a_stall(void **state)
 {
     struct stalled h = {0};
     struct trial t = {.name = "rests",
@@ -297,7 +297,7 @@ int main(void)
         CASE(reader_that_hangs_is_named),
         CASE(worker_that_hangs_is_named),
         CASE(worker_that_hangs_is_named_among_groups),
-        CASE(who_rests_is_no_stall),
+        CASE(sleeping_worker_is_not_a_stall),
     };
     return cmocka_run_group_tests_name("stalls", tests, fault_begin, home_end);
 }

@@ -27,7 +27,7 @@ static struct fault_plan plan_of(const struct part *p, int times)
         .kinds = p->kind, .thread = "worker0.0", .at = p->at, .times = times, .error = ENOSPC};
 }
 
-static void checkpoint_failing_on_the_way_is_an_event(void **state)
+static void checkpoint_that_fails_during_the_run_is_an_event(void **state)
 {
     train(.name = "smooth", .recipe = file_recipe());
     for (int i = 0; i < PARTS; i++) {
@@ -60,7 +60,7 @@ static void checkpoint_failing_on_the_way_is_an_event(void **state)
 }
 
 /* How often the worker asks for memory does not depend on the run: half of it is in mid-run. */
-static void checkpoint_without_memory_on_the_way_is_an_event(void **state)
+static void checkpoint_without_memory_during_the_run_is_an_event(void **state)
 {
     for (int round = 0; round < 2; round++) {
         static int half;
@@ -250,8 +250,8 @@ static void full_disk_does_not_stop_training(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(checkpoint_failing_on_the_way_is_an_event),
-        CASE(checkpoint_without_memory_on_the_way_is_an_event),
+        CASE(checkpoint_that_fails_during_the_run_is_an_event),
+        CASE(checkpoint_without_memory_during_the_run_is_an_event),
         CASE(last_checkpoint_failing_is_an_error),
         CASE(last_checkpoint_failing_keeps_the_file_before_it),
         CASE(checkpoint_failing_on_a_stop_is_an_error),

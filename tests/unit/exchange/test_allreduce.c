@@ -15,7 +15,7 @@
 
 /* ---- Buckets ---- */
 
-static void gradients_are_cut_when_they_are_large_enough(void **state)
+static void buckets_have_at_least_the_requested_bytes(void **state)
 {
     const struct sw_bucket_item items[] = {{10, 7, 0.1}, {90, 7, 0.1}, {300, 5, 0.2},
                                            {1, 5, 0.3},  {99, 3, 0.4}, {5, 1, 0.5}};
@@ -36,7 +36,7 @@ static void gradients_are_cut_when_they_are_large_enough(void **state)
 }
 
 /* A quick link takes them as they come; one that is behind takes the lowest layer there is. */
-static void the_lowest_layer_goes_first_where_the_link_is_behind(void **state)
+static void lowest_layer_is_reduced_first_on_a_slow_link(void **state)
 {
     const struct sw_bucket b[] = {
         {0, 1, 1000, 4, 1}, {1, 1, 1000, 3, 2}, {2, 1, 1000, 2, 3}, {3, 1, 1000, 1, 4}};
@@ -268,7 +268,7 @@ static void turns_come_in_the_order_of_buckets(enum way way)
     ring_close(&g);
 }
 
-static void a_bucket_whose_turn_has_not_come_waits(void **state)
+static void bucket_waits_for_its_turn(void **state)
 {
     turns_come_in_the_order_of_buckets(DIRECT);
     turns_come_in_the_order_of_buckets(LIBRARY);
@@ -305,7 +305,7 @@ static void a_bucket_is_not_taken(enum way way)
     ring_close(&g);
 }
 
-static void giving_a_bucket_before_taking_it_is_a_race(void **state)
+static void pushing_a_bucket_before_its_sum_is_taken_is_a_race(void **state)
 {
     a_bucket_is_not_taken(DIRECT);
     a_bucket_is_not_taken(LIBRARY);
@@ -532,11 +532,11 @@ static void gradients_are_copied_on_high_priority_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_cut_when_they_are_large_enough),
-        cmocka_unit_test(the_lowest_layer_goes_first_where_the_link_is_behind),
+        cmocka_unit_test(buckets_have_at_least_the_requested_bytes),
+        cmocka_unit_test(lowest_layer_is_reduced_first_on_a_slow_link),
         cmocka_unit_test(every_device_has_the_same_sums),
-        cmocka_unit_test(a_bucket_whose_turn_has_not_come_waits),
-        cmocka_unit_test(giving_a_bucket_before_taking_it_is_a_race),
+        cmocka_unit_test(bucket_waits_for_its_turn),
+        cmocka_unit_test(pushing_a_bucket_before_its_sum_is_taken_is_a_race),
         cmocka_unit_test(a_library_sums_over_one_rank),
         cmocka_unit_test(members_with_different_sums_are_detected),
         cmocka_unit_test(one_device_cannot_be_two_members),

@@ -228,7 +228,7 @@ static void assert_readiness(const struct stand *s)
     }
 }
 
-static void updates_may_come_in_any_order(void **state)
+static void updates_may_arrive_in_any_order(void **state)
 {
     struct rng r = rng_of(17);
     for (int round = 0; round < 150; round++) {
@@ -264,7 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_counts_exactly_once_under_threads),
         cmocka_unit_test(every_gradient_counts_exactly_once_in_two_phases),
-        cmocka_unit_test(updates_may_come_in_any_order),
+        cmocka_unit_test(updates_may_arrive_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -351,7 +351,7 @@ static void nothing_is_exchanged_before_all_have_begun(void **state)
     world_free(&w);
 }
 
-static void a_delta_that_comes_twice_is_refused(void **state)
+static void delta_that_arrives_twice_is_refused(void **state)
 {
     static const struct setting x = {2, 1, 1, 1, false, ALL2, false, 0};
     struct world w;
@@ -388,7 +388,7 @@ int main(void)
         cmocka_unit_test(forwarded_deltas_are_not_lost_when_slow),
         cmocka_unit_test(staleness_counts_other_server_groups),
         cmocka_unit_test(nothing_is_exchanged_before_all_have_begun),
-        cmocka_unit_test(a_delta_that_comes_twice_is_refused),
+        cmocka_unit_test(delta_that_arrives_twice_is_refused),
         cmocka_unit_test(a_group_that_no_delta_reaches_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

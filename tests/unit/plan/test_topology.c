@@ -204,7 +204,7 @@ static void a_lone_group_can_be_asynchronous(void **state)
 }
 
 /* The first group makes the warmup's steps alone; behind them a step is a batch of each. */
-static void others_rest_while_the_first_group_warms_up(void **state)
+static void other_groups_sleep_while_the_first_group_warms_up(void **state)
 {
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_DOWNPOUR,
                                                 .worker_groups = 3,
@@ -338,7 +338,7 @@ int main(void)
         cmocka_unit_test(groups_that_split_layers_share_the_batch),
         cmocka_unit_test(asynchronous_groups_have_parameter_replicas),
         cmocka_unit_test(a_lone_group_can_be_asynchronous),
-        cmocka_unit_test(others_rest_while_the_first_group_warms_up),
+        cmocka_unit_test(other_groups_sleep_while_the_first_group_warms_up),
         cmocka_unit_test(microbatches_are_distributed_over_workers),
         cmocka_unit_test(rebalancing_moves_rows_of_both_batches),
         cmocka_unit_test(devices_belong_to_the_first_workers),

@@ -129,7 +129,7 @@ static void groups_learn_with_clipping_and_lars(void **state)
     }
 }
 
-static void all_groups_stop_when_their_norm_says_so(void **state)
+static void all_groups_stop_when_the_gradient_norm_is_reached(void **state)
 {
     for (int i = 0; i < SETUPS; i++)
         for (int warm = 0; warm <= 30; warm += 30) {
@@ -229,7 +229,7 @@ static void a_rollback_takes_all_groups(void **state)
         }
 }
 
-static void rollbacks_of_groups_come_to_an_end(void **state)
+static void number_of_rollbacks_of_groups_is_limited(void **state)
 {
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = apart(i, bad_recipe(), "loop");
@@ -249,11 +249,11 @@ int main(void)
         FRESH(norms_of_a_step_are_the_mean_of_its_groups),
         FRESH(one_group_alone_has_the_bits_of_a_synchronous_job),
         FRESH(groups_learn_with_clipping_and_lars),
-        FRESH(all_groups_stop_when_their_norm_says_so),
+        FRESH(all_groups_stop_when_the_gradient_norm_is_reached),
         FRESH(each_group_drops_its_own_updates),
         FRESH(dropped_updates_are_remembered_by_server_groups),
         FRESH(a_rollback_takes_all_groups),
-        FRESH(rollbacks_of_groups_come_to_an_end),
+        FRESH(number_of_rollbacks_of_groups_is_limited),
     };
     return cmocka_run_group_tests_name("groups apart that decide", tests, NULL, NULL);
 }

@@ -133,7 +133,7 @@ static void mdnn_has_a_path_on_each_worker(void **state)
 
 /* ---- memory that is handed over ---- */
 
-static void a_feature_on_the_cpu_is_read_where_it_lies(void **state)
+static void activation_on_the_cpu_is_read_in_place(void **state)
 {
     struct trial t = {.recipe = mdnn,
                       .steps = 2,
@@ -316,7 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(mdnn_has_a_path_on_each_worker),
-        FRESH(a_feature_on_the_cpu_is_read_where_it_lies),
+        FRESH(activation_on_the_cpu_is_read_in_place),
         FRESH(slow_readers_change_no_bit),
         FRESH(a_stack_on_two_workers_works_on_two_parts_at_a_time),
         FRESH(a_gradient_that_lies_elsewhere_is_not_added_to),

@@ -98,7 +98,7 @@ static void hidden_units_may_be_split(void **state)
     assert_equal_runs("one1", "half", 12);
 }
 
-static void persistent_chains_go_on_after_a_resume(void **state)
+static void persistent_chains_continue_after_resume(void **state)
 {
     train(.recipe = kept_chains, .name = "whole");
     train(.recipe = kept_chains, .name = "half", .steps = 5);
@@ -140,7 +140,7 @@ static void read_chains(const char *run, int64_t step, int64_t groups, float *ou
     sw_st_close(f);
 }
 
-static void groups_that_are_apart_have_chains_of_their_own(void **state)
+static void asynchronous_groups_have_separate_chains(void **state)
 {
     enum { EACH = 25 * 30 };
     static float whole[2 * EACH], again[2 * EACH], part[2 * EACH];
@@ -204,7 +204,7 @@ static void another_number_of_groups_takes_the_chains_up(void **state)
           .sets = {ALLREDUCE, "cluster.worker_groups=1", workers_set[2]});
 }
 
-static void machines_that_cannot_be_are_told(void **state)
+static void unsupported_boltzmann_machines_are_refused(void **state)
 {
     static const struct {
         const char *set[3], *text;
@@ -241,11 +241,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(chains_do_not_depend_on_workers),
         FRESH(hidden_units_may_be_split),
-        FRESH(persistent_chains_go_on_after_a_resume),
+        FRESH(persistent_chains_continue_after_resume),
         FRESH(exact_runs_have_the_same_bits),
-        FRESH(groups_that_are_apart_have_chains_of_their_own),
+        FRESH(asynchronous_groups_have_separate_chains),
         FRESH(another_number_of_groups_takes_the_chains_up),
-        FRESH(machines_that_cannot_be_are_told),
+        FRESH(unsupported_boltzmann_machines_are_refused),
     };
     return cmocka_run_group_tests_name("cd_workers", tests, NULL, NULL);
 }

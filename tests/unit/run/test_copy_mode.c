@@ -65,7 +65,7 @@ static void servers_do_not_matter_with_one_gpu(void **state)
     assert_mode(SW_COPY_ASYNC, "more than 16", .driver = &gpu, .workers = 17);
 }
 
-static void what_the_host_needs_is_copied(void **state)
+static void values_that_the_host_needs_are_copied(void **state)
 {
     assert_mode(SW_COPY_ASYNC, "rollback", .driver = &gpu, .workers = 1,
                 .on_nan = SW_ON_NAN_ROLLBACK);
@@ -102,7 +102,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_make_the_updates),
         cmocka_unit_test(servers_do_not_matter_with_one_gpu),
-        cmocka_unit_test(what_the_host_needs_is_copied),
+        cmocka_unit_test(values_that_the_host_needs_are_copied),
         cmocka_unit_test(only_gpus_make_updates),
     };
     return cmocka_run_group_tests_name("copy mode", tests, load, unload);

@@ -114,7 +114,7 @@ static void rates_by_norms_have_the_bits_of_servers(void **state)
 }
 
 /* Whoever decided before. */
-static void a_resume_goes_on_with_what_was_decided(void **state)
+static void resume_continues_with_the_skipped_updates_and_scale(void **state)
 {
     static const char *const modes[] = {ASYNC, NONE};
     for (int devices = 1; devices <= 2; devices++) {
@@ -150,7 +150,7 @@ static void a_norm_ends_the_run_at_the_same_step(void **state)
 }
 
 /* Who has no parameters of his own goes by what the others say. */
-static void workers_without_parameters_decide_too(void **state)
+static void workers_without_parameters_take_part_in_update_control(void **state)
 {
     static const char *const sets[] = {"layer.conv1.location=0", "layer.conv2.location=0",
                                        "layer.fc1.location=0", "layer.fc2.location=0"};
@@ -233,9 +233,9 @@ int main(void)
         FRESH(overflows_are_those_that_servers_find),
         FRESH(clipping_by_norm_has_the_bits_of_servers),
         FRESH(rates_by_norms_have_the_bits_of_servers),
-        FRESH(a_resume_goes_on_with_what_was_decided),
+        FRESH(resume_continues_with_the_skipped_updates_and_scale),
         FRESH(a_norm_ends_the_run_at_the_same_step),
-        FRESH(workers_without_parameters_decide_too),
+        FRESH(workers_without_parameters_take_part_in_update_control),
         FRESH(a_whole_step_is_a_graph),
         FRESH(a_bad_gradient_ends_the_run),
         FRESH(gradients_stay_where_they_are),

@@ -92,7 +92,7 @@ static void assert_moved(const char *name, const char *mode, int workers, int se
         assert_int_equal(servers_bytes, conv * (int64_t)sizeof(float));
 }
 
-static void devices_move_what_the_formulas_say(void **state)
+static void devices_copy_the_bytes_of_the_formulas(void **state)
 {
     static const char *const all[] = {SFB, ADAM, "cluster.comm=ps"}, *const modes[] = {
                                                                          "cluster.copy=async",
@@ -223,7 +223,7 @@ static void frozen_layers_and_other_updaters_keep_to_one_worker(void **state)
 
 /* ---- Going on, and ends ---- */
 
-static void a_run_goes_on_with_the_same_bits(void **state)
+static void resume_is_bit_identical(void **state)
 {
     for (int i = 0; i < 4; i++) {
         home_begin(NULL);
@@ -352,7 +352,7 @@ static void costs_weigh_links_against_products(void **state)
 /* fc6, fc7 and fc8 of AlexNet: each would be hidden behind what is computed below it, all of them
  * are not. Their prices add up to what the link is busy beyond that, in which the layers below that
  * were not asked have a part. */
-static void layers_share_the_link_and_what_hides_it(void **state)
+static void layers_share_the_link_and_the_overlapping_computing(void **state)
 {
     static const double inputs[] = {9216, 4096, 4096}, outputs[] = {4096, 4096, 1000};
     struct sw_exchange_cost_args t = {.workers = 4,
@@ -565,7 +565,8 @@ int main(void)
                                         home_begin, home_end),
         cmocka_unit_test_setup_teardown(factors_between_devices_give_the_parameters_of_one_worker,
                                         home_begin, home_end),
-        cmocka_unit_test_setup_teardown(devices_move_what_the_formulas_say, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(devices_copy_the_bytes_of_the_formulas, home_begin,
+                                        home_end),
         cmocka_unit_test_setup_teardown(on_the_cpu_factors_are_read_where_they_are, home_begin,
                                         home_end),
         cmocka_unit_test_setup_teardown(factors_take_the_memory_that_is_planned, home_begin,
@@ -577,10 +578,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(layers_have_their_own_exchange_modes, home_begin, home_end),
         cmocka_unit_test_setup_teardown(frozen_layers_and_other_updaters_keep_to_one_worker,
                                         home_begin, home_end),
-        cmocka_unit_test(a_run_goes_on_with_the_same_bits),
+        cmocka_unit_test(resume_is_bit_identical),
         cmocka_unit_test(counts_are_those_of_the_papers),
         cmocka_unit_test(costs_weigh_links_against_products),
-        cmocka_unit_test(layers_share_the_link_and_what_hides_it),
+        cmocka_unit_test(layers_share_the_link_and_the_overlapping_computing),
         cmocka_unit_test(links_alone_choose_as_poseidon_does),
         cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
                                         home_begin, home_end),

@@ -85,7 +85,7 @@ static void a_run_on_devices_keeps_its_bits_within_a_budget(void **state)
 }
 
 /* Copies are cheap here and repeating is dear, or the other way round. */
-static void the_rate_of_the_link_decides_what_is_swapped(void **state)
+static void link_throughput_selects_the_offloaded_activations(void **state)
 {
     struct trial like = {.recipe = budget_recipe, .steps = 2, .device = "sim:gpus=1,pcie=500GB/s"};
     long long least = least_budget(like);
@@ -142,7 +142,7 @@ static void the_plan_is_the_peak_to_the_byte(void **state)
 }
 
 /* Without a budget, too; on a device's own account. */
-static void what_a_device_cannot_hold_is_refused_before_the_start(void **state)
+static void job_that_exceeds_device_memory_is_refused_before_the_start(void **state)
 {
     struct trial t = {.recipe = budget_recipe, .device = "sim:mem=256KiB"};
     assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
@@ -170,7 +170,7 @@ static void assert_refused(const char *device, const char *set, const char *memo
     trial_close(&t);
 }
 
-static void what_cannot_fit_is_refused_before_the_start(void **state)
+static void budget_that_is_too_small_is_refused_before_the_start(void **state)
 {
     struct trial like = {.recipe = budget_recipe};
     char set[64];
@@ -193,9 +193,9 @@ int main(void)
         FRESH(the_plan_is_the_peak_to_the_byte),
         FRESH(a_run_on_the_cpu_keeps_its_bits_within_a_budget),
         FRESH(a_run_on_devices_keeps_its_bits_within_a_budget),
-        FRESH(the_rate_of_the_link_decides_what_is_swapped),
-        FRESH(what_cannot_fit_is_refused_before_the_start),
-        FRESH(what_a_device_cannot_hold_is_refused_before_the_start),
+        FRESH(link_throughput_selects_the_offloaded_activations),
+        FRESH(budget_that_is_too_small_is_refused_before_the_start),
+        FRESH(job_that_exceeds_device_memory_is_refused_before_the_start),
     };
     return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
 }

@@ -185,7 +185,7 @@ static void without_sync_every_worker_has_a_batch_of_its_own(void **state)
     assert_same_tensors(checkpoint_path("alone", 20), checkpoint_path("alone-synced", 20));
 }
 
-static void resuming_goes_on_with_the_running_statistics(void **state)
+static void resume_continues_with_the_running_statistics(void **state)
 {
     static const char two[] = "cluster.workers_per_group=2";
     norm(.name = "whole", .sets = {two});
@@ -422,7 +422,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_workers_give_the_same_bits, home_begin, home_end),
         cmocka_unit_test_setup_teardown(without_sync_every_worker_has_a_batch_of_its_own,
                                         home_begin, home_end),
-        cmocka_unit_test_setup_teardown(resuming_goes_on_with_the_running_statistics, home_begin,
+        cmocka_unit_test_setup_teardown(resume_continues_with_the_running_statistics, home_begin,
                                         home_end),
         cmocka_unit_test_setup_teardown(evaluation_reads_the_running_statistics, home_begin,
                                         home_end),

@@ -105,7 +105,7 @@ static void threads_of_a_device_run_with_its_worker(void **state)
     trial_close(&t);
 }
 
-static void the_history_says_where(void **state)
+static void placement_of_helpers_is_in_the_history(void **state)
 {
     train(.name = "said", .steps = 2);
     assert_int_equal((int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit IN "
@@ -119,7 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(helpers_run_on_the_cores_that_are_left),
         cmocka_unit_test(threads_of_a_device_run_with_its_worker),
-        cmocka_unit_test(the_history_says_where),
+        cmocka_unit_test(placement_of_helpers_is_in_the_history),
     };
     return cmocka_run_group_tests_name("helpers", tests, home_begin, home_end);
 }

@@ -256,7 +256,7 @@ static void layers_of_one_net_count_only_there(void **state)
 /* ---- Labels left out ---- */
 
 /* The mean of an evaluation is over all labels that count, wherever they are. */
-static void labels_left_out_are_no_part_of_the_mean(void **state)
+static void ignored_labels_do_not_count_in_the_mean(void **state)
 {
     static const char recipe[] =
         LOSS_JOB "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
@@ -319,7 +319,7 @@ int main(void)
         cmocka_unit_test(targets_get_no_gradient),
         cmocka_unit_test(parameters_that_are_only_targets_are_refused),
         cmocka_unit_test(layers_of_one_net_count_only_there),
-        cmocka_unit_test(labels_left_out_are_no_part_of_the_mean),
+        cmocka_unit_test(ignored_labels_do_not_count_in_the_mean),
         cmocka_unit_test(duplicate_metric_names_are_refused),
         cmocka_unit_test(too_many_metric_values_are_refused),
     };

@@ -143,7 +143,7 @@ static void a_resume_may_be_on_others(void **state)
 }
 
 /* A device and the CPU beside it, whichever is slow. */
-static void rows_go_by_speed(void **state)
+static void rows_are_distributed_by_speed(void **state)
 {
     struct trial t = {
         .recipe = workers_recipe,
@@ -208,7 +208,7 @@ int main(void)
         FRESH(without_a_number_cores_have_one_worker),
         FRESH(asynchronous_groups_run_on_both),
         FRESH(a_resume_may_be_on_others),
-        FRESH(rows_go_by_speed),
+        FRESH(rows_are_distributed_by_speed),
         FRESH(a_device_that_fails_ends_the_run_for_both),
         FRESH(unsupported_mixed_jobs_are_refused),
     };

@@ -162,7 +162,7 @@ static void check_cell(int from, int to, int workers)
               expected_floats(from, to, workers));
 }
 
-static void every_cell_moves_what_the_table_says(void **state)
+static void every_movement_moves_the_elements_of_the_table(void **state)
 {
     for (int workers = 2; workers <= 4; workers++)
         for (int from = 0; from < FROMS; from++)
@@ -284,7 +284,7 @@ static void a_split_layer_takes_its_share_of_a_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FRESH(every_cell_moves_what_the_table_says),
+        FRESH(every_movement_moves_the_elements_of_the_table),
         FRESH(columns_of_others_move_where_they_belong),
         FRESH(a_split_layer_takes_its_share_of_a_device),
     };

@@ -220,7 +220,7 @@ static void check_uneven_groups(struct trial *t)
     }
 }
 
-static void indivisible_channel_groups_go_whole_to_workers(void **state)
+static void indivisible_channel_groups_stay_whole_on_a_worker(void **state)
 {
     static const char *const more[][2] = {
         {NULL}, {"layer.conv3.groups=2", "layer.conv3.partition=0"}, {"layer.act2.partition=0"}};
@@ -287,7 +287,7 @@ static void check_joins(struct trial *t)
     assert_int_equal(m.moved[1], BATCH * 4);
 }
 
-static void concat_and_slice_go_by_columns(void **state)
+static void concat_and_slice_are_split_by_columns(void **state)
 {
     train(.recipe = joins_recipe, .name = "joins", .steps = STEPS);
     for (int i = 0; i < 6; i++) {
@@ -404,8 +404,8 @@ int main(void)
         cmocka_unit_test(statistics_are_split_with_the_channels),
         cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
         cmocka_unit_test(aligned_channel_groups_move_nothing),
-        cmocka_unit_test(indivisible_channel_groups_go_whole_to_workers),
-        cmocka_unit_test(concat_and_slice_go_by_columns),
+        cmocka_unit_test(indivisible_channel_groups_stay_whole_on_a_worker),
+        cmocka_unit_test(concat_and_slice_are_split_by_columns),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_activations_of_other_workers),
     };

@@ -65,7 +65,7 @@ static int end(void **state)
     return home_end(state);
 }
 
-static void sound_ways_are_found_and_kept(void **state)
+static void sound_links_are_found_and_saved(void **state)
 {
     struct sw_peer_links *w = find(.options = "gpus=3");
     assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
@@ -82,7 +82,7 @@ static void sound_ways_are_found_and_kept(void **state)
     sw_peer_links_free(w);
 }
 
-static void damage_is_found_and_shuts_out_direct_ways(void **state)
+static void damaged_copies_are_found_and_direct_links_disabled(void **state)
 {
     struct sw_peer_links *w = find(.options = "gpus=3,peer=corrupt");
     assert_pairs(w, SW_PEER_LINK_DAMAGED, SW_PEER_LINK_SOUND);
@@ -98,7 +98,7 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
 }
 
 /* Each that hangs takes its time and its process; the others are tried by another one. */
-static void a_way_that_hangs_does_not_hang_the_search(void **state)
+static void link_that_hangs_does_not_hang_the_tests(void **state)
 {
     struct sw_peer_links *w =
         find(.options = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
@@ -107,7 +107,7 @@ static void a_way_that_hangs_does_not_hang_the_search(void **state)
     sw_peer_links_free(w);
 }
 
-static void without_direct_ways_the_host_serves(void **state)
+static void without_direct_links_copies_go_through_the_host(void **state)
 {
     struct sw_peer_links *w = find(.options = "gpus=3,peer=no");
     assert_pairs(w, SW_PEER_LINK_NONE, SW_PEER_LINK_SOUND);
@@ -116,7 +116,7 @@ static void without_direct_ways_the_host_serves(void **state)
     sw_peer_links_free(w);
 }
 
-static void what_is_kept_holds_for_these_devices(void **state)
+static void saved_results_are_valid_for_these_devices_only(void **state)
 {
     sw_peer_links_free(find(.options = "gpus=3"));
     without_trials();
@@ -132,7 +132,7 @@ static void what_is_kept_holds_for_these_devices(void **state)
     sw_peer_links_free(w);
 }
 
-static void who_looks_tries_nothing(void **state)
+static void reading_saved_results_tests_nothing(void **state)
 {
     struct sw_peer_links *w = find(.options = "gpus=3", .saved_only = true);
     assert_pairs(w, SW_PEER_LINK_UNKNOWN, SW_PEER_LINK_UNKNOWN);
@@ -152,7 +152,7 @@ static void plant(const char *script)
     setenv("SINGA_PROBE", path, 1);
 }
 
-static void a_process_that_dies_fails_its_trial(void **state)
+static void probe_process_that_dies_fails_its_test(void **state)
 {
     plant("echo ready; [ $# = 3 ] || echo ok 1 2; exit 3");
     struct sw_peer_links *w = find(.options = "gpus=2", .count = 2);
@@ -195,13 +195,13 @@ static void a_damaged_file_is_tested_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FRESH(sound_ways_are_found_and_kept),
-        FRESH(damage_is_found_and_shuts_out_direct_ways),
-        FRESH(a_way_that_hangs_does_not_hang_the_search),
-        FRESH(without_direct_ways_the_host_serves),
-        FRESH(what_is_kept_holds_for_these_devices),
-        FRESH(who_looks_tries_nothing),
-        FRESH(a_process_that_dies_fails_its_trial),
+        FRESH(sound_links_are_found_and_saved),
+        FRESH(damaged_copies_are_found_and_direct_links_disabled),
+        FRESH(link_that_hangs_does_not_hang_the_tests),
+        FRESH(without_direct_links_copies_go_through_the_host),
+        FRESH(saved_results_are_valid_for_these_devices_only),
+        FRESH(reading_saved_results_tests_nothing),
+        FRESH(probe_process_that_dies_fails_its_test),
         FRESH(a_damaged_file_is_tested_again),
     };
     return cmocka_run_group_tests_name("ways", tests, NULL, NULL);

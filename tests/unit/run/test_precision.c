@@ -146,7 +146,7 @@ static void on_nan_does_not_count_overflows(void **state)
     }
 }
 
-static void a_resume_goes_on_with_the_scale(void **state)
+static void resume_continues_with_the_loss_scale(void **state)
 {
     char a[128], b[128];
     for (int workers = 1; workers <= 2; workers++) {
@@ -221,7 +221,7 @@ int main(void)
         cmocka_unit_test(all_workers_skip_the_same_updates),
         cmocka_unit_test(asynchronous_groups_skip_their_own_updates),
         cmocka_unit_test(on_nan_does_not_count_overflows),
-        cmocka_unit_test(a_resume_goes_on_with_the_scale),
+        cmocka_unit_test(resume_continues_with_the_loss_scale),
         cmocka_unit_test(unsupported_precision_settings_are_refused),
         cmocka_unit_test(activations_beyond_the_range_end_the_run),
     };

@@ -75,7 +75,7 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
 }
 
 /* Against one worker, whose sums have one term; and again, for the bits. */
-static void a_library_adds_what_one_worker_computes(void **state)
+static void library_all_reduce_equals_one_worker(void **state)
 {
     static const char *const peer_links[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
                                              "cluster.bucket_size=1GiB", "cluster.overlap=no"};
@@ -107,7 +107,7 @@ static void a_library_adds_what_one_worker_computes(void **state)
 }
 
 /* Who asks for a library where none can be used is told why; who does not gets the other way. */
-static void a_library_that_cannot_be_used_says_why(void **state)
+static void unusable_library_is_refused_with_a_reason(void **state)
 {
     struct trial cpu = {.recipe = workers_recipe,
                         .oversubscribe = true,
@@ -126,7 +126,7 @@ static void a_library_that_cannot_be_used_says_why(void **state)
 
 /* Ways that were found to be bad are not taken: the same bits by way of the host, and no library.
  */
-static void bad_ways_between_devices_are_avoided(void **state)
+static void faulty_peer_links_are_avoided(void **state)
 {
     static const char *const peers[] = {"corrupt", "hang", "no"};
     struct trial host = devices(2, "host", "cluster.copy=async");
@@ -164,7 +164,7 @@ static void bad_ways_between_devices_are_avoided(void **state)
 }
 
 /* Where not even copies by way of the host arrive as they were sent, the servers add up. */
-static void without_any_sound_way_servers_add_up(void **state)
+static void without_sound_links_servers_reduce(void **state)
 {
     static const char script[] =
         "#!/bin/sh\necho ready\nshift\nfor t; do echo damaged planted; done\n";
@@ -187,7 +187,7 @@ static void without_any_sound_way_servers_add_up(void **state)
     assert_same_as_host("servers");
 }
 
-static void others_leave_sums_to_servers(void **state)
+static void jobs_without_direct_all_reduce_use_servers(void **state)
 {
     static const char *const peer_links[] = {"cluster.framework=sandblaster",
                                              "job.repeat_exact=yes"};
@@ -203,7 +203,7 @@ static void others_leave_sums_to_servers(void **state)
     trial_close(&alone);
 }
 
-static void a_run_goes_on_from_a_checkpoint(void **state)
+static void run_continues_from_a_checkpoint(void **state)
 {
     struct trial whole = devices(2, "host", "job.checkpoint_every=3");
     trial_ok(&whole);
@@ -266,7 +266,7 @@ static int open_stubborn(struct sw_device *const *devices, int ranks, int timeou
 }
 
 /* A thread that hangs in the library keeps its memory: the program is to leave. */
-static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **state)
+static void library_that_hangs_in_its_first_sum_ends_the_run(void **state)
 {
     struct trial t = devices(2, "stubborn", LIBRARY);
     assert_int_equal(trial_open(&t), SW_OK);
@@ -345,15 +345,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_devices_have_the_bits_of_servers),
-        cmocka_unit_test(a_library_adds_what_one_worker_computes),
-        FRESH(a_library_that_cannot_be_used_says_why),
-        FRESH(bad_ways_between_devices_are_avoided),
-        FRESH(without_any_sound_way_servers_add_up),
-        FRESH(others_leave_sums_to_servers),
-        FRESH(a_run_goes_on_from_a_checkpoint),
+        cmocka_unit_test(library_all_reduce_equals_one_worker),
+        FRESH(unusable_library_is_refused_with_a_reason),
+        FRESH(faulty_peer_links_are_avoided),
+        FRESH(without_sound_links_servers_reduce),
+        FRESH(jobs_without_direct_all_reduce_use_servers),
+        FRESH(run_continues_from_a_checkpoint),
         FRESH(a_device_that_is_lost_ends_the_run_for_all),
         FRESH(a_device_that_hangs_ends_sums_of_all),
-        FRESH(a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck),
+        FRESH(library_that_hangs_in_its_first_sum_ends_the_run),
         FRESH(sums_that_do_not_wait_for_gradients_are_found),
     };
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);

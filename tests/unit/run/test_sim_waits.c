@@ -141,7 +141,7 @@ static void a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient(void **s
           "of stream compute may still write it");
 }
 
-static void a_gradient_is_written_anew_while_it_is_copied(void **state)
+static void overwriting_a_gradient_during_its_copy_is_detected(void **state)
 {
     finds((struct plant){.stream = "compute", .for_stream = "copy out", .left_out = every},
           "backward_weights of stream compute writes fc2.weight (gradient) while",
@@ -249,7 +249,7 @@ int main(void)
         FRESH(a_kernel_does_not_wait_for_its_parameter),
         FRESH(a_batch_does_not_wait_for_its_place),
         FRESH(a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient),
-        FRESH(a_gradient_is_written_anew_while_it_is_copied),
+        FRESH(overwriting_a_gradient_during_its_copy_is_detected),
         FRESH(moving_activations_without_waits_is_detected),
         FRESH(the_arena_is_freed_while_it_is_used),
         FRESH(offloading_without_waits_is_detected),

@@ -164,7 +164,7 @@ static void evaluations_and_checkpoints_disturb_nothing(void **state)
         assert_same_tensors(checkpoint_path("cpu-busy", step), checkpoint_path("busy", step));
 }
 
-static void runs_go_on_between_sim_and_cpu(void **state)
+static void resume_works_between_sim_and_cpu(void **state)
 {
     on_sim(.recipe = norm_recipe, .name = "whole", .device = sims[2]);
     train(.recipe = norm_recipe, .name = "half", .device = sims[2], .oversubscribe = true,
@@ -227,7 +227,7 @@ int main(void)
         FRESH(workers_on_sim_have_the_bits_of_workers_on_cpu),
         FRESH(batch_norm_on_sim_equals_cpu),
         FRESH(evaluations_and_checkpoints_disturb_nothing),
-        FRESH(runs_go_on_between_sim_and_cpu),
+        FRESH(resume_works_between_sim_and_cpu),
         FRESH(slow_copies_change_no_bit),
         FRESH(every_worker_needs_a_device),
     };

@@ -103,7 +103,7 @@ static void conditions_that_do_not_hold_change_nothing(void **state)
                      0);
 }
 
-static void a_run_that_stopped_can_go_on(void **state)
+static void stopped_run_can_be_resumed(void **state)
 {
     struct trial t = {.resume = "eval1", .resume_step = 5, .oversubscribe = true};
     t.recipe = workers_recipe;
@@ -140,7 +140,7 @@ int main(void)
         cmocka_unit_test(the_norm_of_gradients_ends_the_run),
         cmocka_unit_test(a_metric_of_evaluation_ends_the_run),
         cmocka_unit_test(conditions_that_do_not_hold_change_nothing),
-        cmocka_unit_test(a_run_that_stopped_can_go_on),
+        cmocka_unit_test(stopped_run_can_be_resumed),
         cmocka_unit_test(invalid_conditions_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);

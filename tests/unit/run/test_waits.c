@@ -91,7 +91,7 @@ static void the_own_group_is_blamed_first(void **state)
 }
 
 /* Then those who are further behind than the bound allows, the longest silent of them. */
-static void groups_are_blamed_for_what_the_bound_demands(void **state)
+static void group_behind_the_staleness_bound_is_the_culprit(void **state)
 {
     struct play p;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=2"));
@@ -107,7 +107,7 @@ static void groups_are_blamed_for_what_the_bound_demands(void **state)
     end(&p);
 }
 
-static void without_a_bound_groups_wait_for_each_other_only_where_they_meet(void **state)
+static void without_a_bound_groups_wait_only_at_barriers(void **state)
 {
     static const char *const frameworks[] = {"cluster.framework=downpour",
                                              "cluster.framework=hogwild"};
@@ -153,7 +153,7 @@ static void server_groups_do_not_wait_for_each_other(void **state)
 }
 
 /* Nobody waits for those who rest, nor do they for anybody. */
-static void who_rests_is_not_blamed(void **state)
+static void sleeping_worker_is_not_the_culprit(void **state)
 {
     struct play p;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=1", "cluster.warmup_steps=20"));
@@ -200,11 +200,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(the_own_group_is_blamed_first),
-        FRESH(groups_are_blamed_for_what_the_bound_demands),
-        FRESH(without_a_bound_groups_wait_for_each_other_only_where_they_meet),
+        FRESH(group_behind_the_staleness_bound_is_the_culprit),
+        FRESH(without_a_bound_groups_wait_only_at_barriers),
         FRESH(a_meeting_blames_the_own_group_and_then_others),
         FRESH(server_groups_do_not_wait_for_each_other),
-        FRESH(who_rests_is_not_blamed),
+        FRESH(sleeping_worker_is_not_the_culprit),
         FRESH(in_a_hybrid_every_worker_may_be_late),
     };
     return cmocka_run_group_tests_name("waits", tests, NULL, NULL);

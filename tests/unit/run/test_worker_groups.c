@@ -123,7 +123,7 @@ static void the_history_has_every_worker_and_its_staleness(void **state)
     }
 }
 
-static void resuming_goes_on_with_the_next_batches(void **state)
+static void resume_continues_with_the_next_batches(void **state)
 {
     for (int i = 0; i < ASYNCHRONOUS; i++) {
         const struct setup *s = &asynchronous[i];
@@ -232,7 +232,7 @@ static double largest(const char *path, const char *name)
 
 /* With a rate of nothing a step does no more than shrink the momentum of a server group, once for
  * each of its worker groups. */
-static void every_server_group_goes_on_with_its_own_state(void **state)
+static void every_server_group_resumes_with_its_own_state(void **state)
 {
     static const struct {
         const char *groups;
@@ -268,7 +268,7 @@ static void every_server_group_goes_on_with_its_own_state(void **state)
     }
 }
 
-static void what_cannot_be_is_refused_with_a_reason(void **state)
+static void unsupported_group_settings_are_refused_with_a_reason(void **state)
 {
     static const struct {
         const char *sets[6], *says;
@@ -311,13 +311,13 @@ int main(void)
         FRESH(groups_take_turns_in_one_order_of_batches),
         FRESH(evaluations_count_every_record_once),
         FRESH(the_history_has_every_worker_and_its_staleness),
-        FRESH(resuming_goes_on_with_the_next_batches),
+        FRESH(resume_continues_with_the_next_batches),
         FRESH(all_groups_stop_at_the_same_step),
         FRESH(a_loss_that_is_not_finite_ends_all_groups),
         FRESH(groups_on_devices_of_their_own_train_too),
         FRESH(server_groups_exchange_on_the_record),
-        FRESH(every_server_group_goes_on_with_its_own_state),
-        FRESH(what_cannot_be_is_refused_with_a_reason),
+        FRESH(every_server_group_resumes_with_its_own_state),
+        FRESH(unsupported_group_settings_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("worker groups", tests, NULL, NULL);
 }
