@@ -55,7 +55,7 @@ int sw_json_parse(const char *text, size_t bytes, struct sw_json **root,
 void sw_json_free(struct sw_json *root);
 const struct sw_json *sw_json_get(const struct sw_json *object,
                                   const char *key); /* NULL when absent */
-/* The same values under the same keys in the same order. */
+/* True if both have the same values under the same keys in the same order. */
 bool sw_json_equal(const struct sw_json *a, const struct sw_json *b);
 /* An exact non-negative integer up to 2^53, or false. */
 bool sw_json_as_size(const struct sw_json *v, uint64_t *value);

@@ -19,8 +19,8 @@ struct sw_mapped; /* one watched mapping */
  * SW_ERR_NOMEM when 16384 mappings are already watched. */
 int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for the whole mapping that contains an address, for libraries that hide their mappings.
- * Errors: also SW_ERR_IO (/proc/self/maps), SW_ERR_NOTFOUND. */
+/* Watches the whole mapping that contains an address, for libraries that hide their mappings.
+ * Errors: those of sw_mapped_watch, SW_ERR_IO (/proc/self/maps), SW_ERR_NOTFOUND. */
 int sw_mapped_watch_around(struct sw_mapped **out, const void *address,
                            struct sw_err *err) SW_MUST_CHECK;
 void sw_mapped_unwatch(struct sw_mapped *m); /* NULL is accepted */

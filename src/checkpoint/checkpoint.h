@@ -5,7 +5,7 @@
  * one. A write is a temporary file, fsync, rename, fsync of the folder. If a write fails during the
  * run, it is reported as an event and training continues; at the last step or on a stop it is an
  * error, and the previous file stays. checkpoint.c documents the contents of a file. resume
- * compares the file's choices (kept_choices.h) with its own and warns where they differ. Only eval
+ * compares the file's choices (saved_choices.h) with its own and warns where they differ. Only eval
  * and init_from read files without a checksum. */
 #pragma once
 
@@ -47,7 +47,7 @@ struct sw_checkpoint_job {
     struct sw_init_from *takes;
     struct sw_retention *retention;
     struct sw_events *events;
-    const char *choices; /* JSON (kept_choices.h) */
+    const char *choices; /* JSON (saved_choices.h) */
     const char *resumed; /* the checkpoint that the job resumes from, or NULL */
     struct sw_checkpoint_stage stage;
     int64_t first_step;       /* step where the job begins; */

@@ -256,7 +256,8 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
         if (!rc)
             rc = grow(b, room + step, err);
 
-        /* Asks for one byte more than stated, so that the end of the stream is reached. */
+        /* Requests one byte more than stated, so that the end of the stream is reached and checked.
+         */
         if (!rc)
             rc = sw_inflate(s, b->memory + b->bytes, room + step + 1 - b->bytes, &got, err);
         b->bytes += rc ? 0 : got;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SW_BLOB_MAX_BYTES UINT64_C(1000000000)
-#define SW_BLOB_MAX_BYTES_TEXT "1GB" /* the same, as written in recipes */
+#define SW_BLOB_MAX_BYTES_TEXT "1GB" /* SW_BLOB_MAX_BYTES as written in recipes */
 
 struct sw_blob {
     char *path; /* owned; for messages */

@@ -119,7 +119,7 @@ static int64_t real_rows(const struct sw_source *s, int64_t sample, int64_t rows
     return s->records > sample ? s->records - sample : 0;
 }
 
-/* The lock is held. */
+/* May a thread claim the next batch? The lock is held. */
 static bool may_claim(const struct sw_prefetch *p)
 {
     return !p->paused && p->claimed - p->released < p->args.slots &&

@@ -21,7 +21,7 @@ struct sw_batch {
     int64_t index;              /* global number of the batch */
     int64_t rows;               /* row_count */
     int64_t valid_rows;         /* rows of this worker that contain samples; the rest are zero */
-    int64_t batch_valid_rows;   /* the same for the global batch */
+    int64_t batch_valid_rows;   /* rows of the global batch that count */
     void *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, aligned to SW_BATCH_ALIGN bytes;
                                    each microbatch begins at such a multiple, so gaps may follow;
                                    NULL: not requested */

@@ -208,7 +208,7 @@ static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
 {
     return dev->ops->bytes(dev);
 }
-/* Names a part of an allocation ("conv1 (feature)") for messages; a part may have several names,
+/* Names a part of an allocation ("conv1 (activation)") for messages; a part may have several names,
  * one for each blob that uses it in turn. The name is copied and dropped with the allocation. */
 static inline void sw_device_name(struct sw_device *dev, const void *p, size_t bytes,
                                   const char *what)

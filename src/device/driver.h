@@ -88,7 +88,7 @@ const struct sw_driver *sw_driver_on_bus(void);
 /* The driver that an option text ("cuda", "cuda:0,2") names, or NULL. */
 const struct sw_driver *sw_driver_find(const char *text);
 
-/* Errors: SW_ERR_INVALID (an unknown device, which lists those that exist; options that the driver
- * refuses). */
+/* Parses the text of --device. Errors: SW_ERR_INVALID (an unknown device: the message lists those
+ * that exist; options that the driver refuses). */
 int sw_device_request_parse(const char *text, struct sw_device_request *out,
                             struct sw_err *err) SW_MUST_CHECK;

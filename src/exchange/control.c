@@ -15,7 +15,7 @@ static int wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return sw_exchange_wait_params(x, own_group(x), version, err);
 }
 
-/* ---- each ---- */
+/* ---- Controller `each`: parameters are updated one by one ---- */
 
 static bool takes_all(const struct sw_exchange_args *a)
 {

@@ -34,7 +34,7 @@ struct sw_update_controller {
     /* Creates the controller's state; or NULL. */
     int (*attach)(struct sw_exchange *x, struct sw_err *err);
     void (*detach)(struct sw_exchange *x);
-    /* As the functions of exchange.h; NULL: nothing to do. */
+    /* Implementations of the functions of the same names in exchange.h; NULL: nothing to do. */
     int (*begin)(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err);
     bool (*is_queued)(const struct sw_exchange *x);
     int (*queue)(struct sw_exchange *x, struct sw_err *err);

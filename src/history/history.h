@@ -127,7 +127,7 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
  * thread may call. Errors: SW_ERR_NOMEM, also at 1024 series. */
 int sw_history_series(struct sw_history *h, const char *split, const char *name, int *series,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Makes a handle for traffic between two units (workerG.I, serverG.I, a device); kind is one of
+/* Makes a handle for traffic between two roles (workerG.I, serverG.I, a device); kind is one of
  * param, shared (passed by reference, nothing moved), feature, sync, h2d, d2h. Any thread may call.
  * Errors: SW_ERR_NOMEM, also at 1024 links. */
 int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_unit,
@@ -165,8 +165,8 @@ void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s);
  * are averaged, weighted by samples, so a caller passes what it measured since its last call. */
 void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,
                            double backward_ms, int64_t samples);
-/* Records the placement of a unit. numa < 0 is stored as NULL. cores are hwloc logical indices such
- * as "0-3,8". */
+/* Records the placement of a role (worker, server or thread). numa < 0 is stored as NULL. cores are
+ * hwloc logical indices such as "0-3,8". */
 void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
                           const char *cores, const char *reason);
 /* Deletes all placements of the run; a stage or a resume may have others. */

@@ -78,7 +78,8 @@ struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kin
 /* Fills *row, the struct of the kind, with the next row; false at the end and after an error. */
 #define sw_rows_next(rows, row) sw_rows_fill(rows, row, sizeof *(row))
 bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes);
-/* Errors: SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_BUSY, SW_ERR_NOMEM. */
+/* Ends the query and returns its first error: SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_BUSY, SW_ERR_NOMEM.
+ */
 int sw_rows_end(struct sw_rows *rows) SW_MUST_CHECK;
 
 /* The newest step of step_time; -1: none. */

@@ -21,7 +21,7 @@
  * Recomputation: to save memory a net may discard the output and saved data of a neuron's forward
  * pass and run forward a second time in the step. So forward of a neuron without state, sums and
  * penalty is a function of sources, parameters and step that writes only dst and saved; a neuron
- * with any of those is recomputed only if it sets repeats_from_saved. An activation that was
+ * with any of those is recomputed only if it sets recomputes_from_saved. An activation that was
  * recomputed or offloaded may have another address in backward than in forward.
  *
  * Chains: with algorithm = cd the visible and the hidden layer of a Boltzmann machine run several
@@ -419,7 +419,7 @@ struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           int64_t fan_out);
 void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_desc *layout,
                          double natural);
-/* Adds recurrent state; returns its index in l->carry. */
+/* Adds recurrent state; returns its index in l->recurrent. */
 int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width);
 /* Returns the side of a Boltzmann machine that the layer represents, or SW_ENERGY_NONE. */
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
@@ -470,11 +470,12 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 
-/* For layers that compute their output element by element from source 0 and may do so in place. */
+/* Call in the setup of a layer that computes its output element by element from source 0 and may do
+ * so in place. */
 void sw_layer_use_elementwise(struct sw_layer *l);
 
-/* For layers that change no values: dst.desc is already set and has the source's storage size.
- * sw_layer_use_view is for setup, the others are callbacks. */
+/* Functions for layers that change no values. sw_layer_use_view is called in setup, when dst.desc
+ * is set and has the source's storage size; the others are callbacks. */
 void sw_layer_use_view(struct sw_layer *l);
 int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;

@@ -13,8 +13,8 @@
 
 #include "machine/machine.h"
 
-/* Errors: SW_ERR_INVALID if OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY makes OpenMP bind
- * threads. */
+/* Checks that OpenMP leaves binding to us. Errors: SW_ERR_INVALID if OMP_PROC_BIND, OMP_PLACES or
+ * GOMP_CPU_AFFINITY makes OpenMP bind threads. */
 int sw_bind_check_environment(struct sw_err *err) SW_MUST_CHECK;
 
 /* Binds the calling thread to all allowed hardware threads of the cores. Errors: SW_ERR_INVALID

@@ -7,7 +7,7 @@
  * requests, and as a last resort the fault. Stopped by sw_monitor_end, after all other roles.
  *
  * A stall is reported as one warning with the culprit and its victim, and the position of every
- * unit is written to the history. If the run must end, the fault is set in the culprit's name. */
+ * role is written to the history. If the run must end, the fault is set in the culprit's name. */
 #include "monitor/monitor.h"
 #include "base/os.h"
 #include "history/control.h"
@@ -28,11 +28,11 @@ struct sw_monitor {
     struct sw_monitor_args args;
     struct sw_watchdog *dog;
     /* State of the last check. An extra slot, always idle, stands for threads that belong to no
-     * unit. */
-    struct sw_slot_state *slots; /* owned [units + 1] */
+     * role. */
+    struct sw_slot_state *slots; /* owned [roles + 1] */
     int role_count;
     struct sw_threads *threads;
-    struct sw_thread_owner *owners; /* owned [units] */
+    struct sw_thread_owner *owners; /* owned [roles] */
     struct sw_task *tasks;          /* owned [MOST_THREADS]: the last list */
     int64_t listed_ns;              /* 0: never */
     struct sw_control *control; /* owned; used by the thread while it runs, except for waking it */
@@ -49,7 +49,7 @@ static int blocker(void *user, const struct sw_slot_state *slots, int role)
 
 /* ---- Threads ---- */
 
-/* Finds the thread that runs a unit now. Readers of all workers have one name. */
+/* Finds the thread that runs a role now. Readers of all workers have one name. */
 static void find_owner(struct sw_monitor *w, int u)
 {
     const int workers = w->args.roles.topology->workers;
@@ -106,7 +106,7 @@ static double seconds_since(int64_t then_ns)
     return then_ns > 0 ? (double)(sw_os()->monotonic_ns() - then_ns) * 1e-9 : 0;
 }
 
-/* ", waits for a batch of train", or "" if the unit does not wait. */
+/* ", waits for a batch of train", or "" if the role does not wait. */
 static void describe_wait(const struct sw_slot_state *s, char *out, size_t bytes)
 {
     snprintf(out, bytes, "%s%s", s->waiting_for[0] ? ", waits for " : "", s->waiting_for);
@@ -212,7 +212,7 @@ static void describe(const struct sw_monitor *w, const struct sw_stall *stall, c
         describe_devices(w, stall->culprit, out, bytes);
 }
 
-/* Writes the position of every unit to the history. */
+/* Writes the position of every role to the history. */
 static void dump(const struct sw_monitor *w)
 {
     char place[PLACE_TEXT], waits[96];
@@ -236,7 +236,7 @@ static void end_job(const struct sw_monitor *w, const struct sw_stall *stall)
 
     if (saved >= 0)
         sw_err_set(&err, SW_ERR_LIBRARY,
-                   "%s; the last checkpoint stands: %s/checkpoint-%lld.safetensors", text,
+                   "%s; the last checkpoint is %s/checkpoint-%lld.safetensors", text,
                    sw_history_out_dir(w->args.events->history), (long long)saved);
     else
         sw_err_set(&err, SW_ERR_LIBRARY, "%s; this run has no checkpoint yet", text);

@@ -1,5 +1,5 @@
 /* The sensor thread: it records utilization, memory, power and temperature of CPU and GPUs in the
- * history (sense.c). Called by the main thread. */
+ * history (sensors.c). Called by the main thread. */
 #pragma once
 
 #include "history/history.h"

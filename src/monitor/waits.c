@@ -24,7 +24,7 @@ static int slot_of_server(const struct view *v, int server)
     return workers(v) + server;
 }
 
-/* The one of two units that has been silent for longer; a may be -1. */
+/* The one of two roles that has been silent for longer; a may be -1. */
 static int longer_silent(const struct view *v, int a, int b)
 {
     return a < 0 || v->slots[b].heartbeat_ns < v->slots[a].heartbeat_ns ? b : a;
@@ -76,8 +76,8 @@ static bool make_updates_together(const struct sw_worker *a, const struct sw_wor
     return a->rank->update_group == b->rank->update_group;
 }
 
-/* The worker, other than the unit, whose gradient of that version is missing and that has been
- * silent for longest; own: in the unit's update group, otherwise in other groups of its table. */
+/* The worker, other than the role, whose gradient of that version is missing and that has been
+ * silent for longest; own: in the role's update group, otherwise in other groups of its table. */
 static int without_gradient(const struct view *v, int role, bool own, int64_t version)
 {
     const struct sw_worker *all = v->roles->workers;
@@ -92,7 +92,7 @@ static int without_gradient(const struct view *v, int role, bool own, int64_t ve
     return late;
 }
 
-/* The version of other groups that the unit waits for: its own between steps, in a step the
+/* The version of other groups that the role waits for: its own between steps, in a step the
  * staleness bound; 0: none. */
 static int64_t version_of_others(const struct view *v, int role)
 {
@@ -121,7 +121,7 @@ static int runner_of(const struct view *v, const struct sw_server *s)
     return -1;
 }
 
-/* Writes the reason and returns the blocking unit. */
+/* Writes the reason and returns the blocking role. */
 static int blames(const struct view *v, int role, const char *fmt, ...) SW_PRINTF(3, 4);
 static int blames(const struct view *v, int role, const char *fmt, ...)
 {
@@ -135,7 +135,7 @@ static int blames(const struct view *v, int role, const char *fmt, ...)
     return role;
 }
 
-/* Blocks on a version. None if the version exists already and the unit has not noticed yet.
+/* Blocks on a version. None if the version exists already and the role has not noticed yet.
  * Otherwise, in this order: a worker whose gradient is missing; a worker whose gradient is still on
  * its device; the server that applies them; a group that is too far behind; the worker that runs
  * the server; the server, even if it reports to be idle. */

@@ -15,11 +15,11 @@ enum certainty {
     CERTAINTY_WAITER,  /* it waits, and no other culprit is found */
     CERTAINTY_SILENT,  /* it works, without a heartbeat */
     CERTAINTY_ENDED,   /* its thread has ended */
-    CERTAINTY_OTHER,   /* a thread that belongs to no unit is stopped: training may continue */
+    CERTAINTY_OTHER,   /* a thread that belongs to no role is stopped: training may continue */
     CERTAINTY_STOPPED, /* its thread is stopped */
 };
 
-/* State of a unit at the last check. */
+/* State of a role at the last check. */
 struct role {
     int64_t heartbeat_ns, since_ns;
     int64_t quiet_ns;  /* counted time since the last heartbeat */
@@ -161,7 +161,7 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
 
 /* ---- Finding the culprit ---- */
 
-/* The end of the chain of waits from unit u; a stopped or ended thread waits for no other. In a
+/* The end of the chain of waits from role u; a stopped or ended thread waits for no other. In a
  * cycle it is an arbitrary member: all of them are blocked. */
 static int follow(const struct look *l, int u)
 {
@@ -185,7 +185,7 @@ static bool is_resting(const struct look *l, int u)
            l->threads[u].activity == SW_THREAD_ASLEEP;
 }
 
-/* Certainty that unit u, at the end of the waits of a stalled unit, is the culprit. */
+/* Certainty that role u, at the end of the waits of a stalled role, is the culprit. */
 static enum certainty blame(const struct look *l, int u, int waiter)
 {
     const struct role *role_count = l->d->role_count;
@@ -210,7 +210,7 @@ static int64_t quiet_of(const struct look *l, int culprit, int waiter)
     return l->d->role_count[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
 }
 
-/* Finds a stopped thread: preferably a unit's, and of these the one stopped for longest. */
+/* Finds a stopped thread: preferably a role's, and of these the one stopped for longest. */
 static enum certainty find_stopped(const struct look *l, bool *any, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
@@ -238,7 +238,7 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
     return best;
 }
 
-/* The most certain culprit of the stalled units, and of these the one silent for longest. */
+/* The most certain culprit of the stalled roles, and of these the one silent for longest. */
 static enum certainty find_silent(const struct look *l, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
@@ -260,7 +260,7 @@ static enum certainty find_silent(const struct look *l, struct sw_stall *out)
     return best;
 }
 
-/* The unit that has waited longest for the culprit or for another role of its thread; the culprit
+/* The role that has waited longest for the culprit or for another role of its thread; the culprit
  * if none waits. */
 static int find_victim(const struct look *l, int culprit)
 {
@@ -299,7 +299,7 @@ static enum certainty find_stall(const struct look *l, struct sw_stall *out)
 
 /* ---- Reporting ---- */
 
-/* Does the stall block training? A thread that belongs to no unit may not. */
+/* Does the stall block training? A thread that belongs to no role may not. */
 static bool does_harm(const struct look *l, const struct sw_stall *s)
 {
     bool harm = !is_idle(&l->slots[s->culprit]);

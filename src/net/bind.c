@@ -62,7 +62,7 @@ static void bind_sources(struct sw_net *net, int i)
         sw_bridge_read_gradient_in_place(&shape->layer);
 }
 
-/* Names the blocks of the arena for messages of the device: "conv1 (feature)". */
+/* Names the blocks of the arena for messages of the device: "conv1 (activation)". */
 static void name_memory(const struct sw_net *net)
 {
     struct sw_device *dev = net->args.stream->dev;
@@ -76,8 +76,8 @@ static void name_memory(const struct sw_net *net)
             void *at;
             size_t bytes;
             const char *what;
-        } parts[] = {{sw_net_at(net, places->data), bytes, "feature"},
-                     {sw_net_at(net, places->data_again), bytes, "feature"},
+        } parts[] = {{sw_net_at(net, places->data), bytes, "activation"},
+                     {sw_net_at(net, places->data_again), bytes, "activation"},
                      {sw_net_at(net, places->grad), bytes, "gradient"},
                      {l->saved, l->saved_bytes, "saved"},
                      {sw_net_at(net, places->saved_again), l->saved_bytes, "saved"},

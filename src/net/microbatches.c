@@ -2,10 +2,10 @@
  * has a stream of one math thread and some consecutive nets; else there is one lane, on the
  * worker's own stream. A layer's pass runs all lanes side by side, phase by phase; between phases
  * its sums go to the group. After backward, gradients of microbatches are reduced along the tree
- * plan, inside the lanes first, then by the whole team (finish_terms).
+ * plan, inside the lanes first, then by the whole team (finish_partials).
  *
- * Reading order: building, reducing gradients, passes. parts_memory.c lays out the memory. By the
- * worker's thread; run_lane by each math thread for its own lane. */
+ * Reading order: building, reducing gradients, passes. microbatches_memory.c lays out the memory.
+ * By the worker's thread; run_lane by each math thread for its own lane. */
 #include "device/op.h"
 #include "net/microbatches_private.h"
 

@@ -41,15 +41,17 @@ int64_t sw_microbatches_row(const struct sw_microbatches *p, int microbatch);
 /* Number of partial gradient sums that the worker contributes per parameter. */
 int sw_microbatches_partials(const struct sw_microbatches *p);
 
-/* As sw_net_fit and sw_net_cost, for all microbatches together. Before sw_microbatches_bind. */
+/* sw_net_fit and sw_net_cost for all microbatches together. Call before sw_microbatches_bind. */
 int sw_microbatches_fit(struct sw_microbatches *p, size_t budget_bytes,
                         const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
                         struct sw_err *err) SW_MUST_CHECK;
 struct sw_net_cost sw_microbatches_cost(const struct sw_microbatches *p);
-/* As sw_net_bind_offload, with sw_microbatches_cost(p).swap_bytes of host memory. */
+/* Sets the host memory for offloaded activations of all microbatches,
+ * sw_microbatches_cost(p).offload_bytes bytes, borrowed. */
 void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory);
 
-/* Memory of all microbatches, as sw_net_arena_bytes and sw_net_bind. */
+/* The memory that all microbatches need together, and binding it (see sw_net_arena_bytes and
+ * sw_net_bind). */
 size_t sw_microbatches_arena_bytes(const struct sw_microbatches *p);
 void sw_microbatches_bind(struct sw_microbatches *p, void *arena);
 /* After sw_microbatches_bind: binds the value and, in training, the arrays of the partial gradient
@@ -62,7 +64,8 @@ void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const floa
 enum { SW_MICROBATCHES_ALIGN = 64 };
 int sw_microbatches_set_field(struct sw_microbatches *p, const char *field, void *data,
                               struct sw_err *err) SW_MUST_CHECK;
-/* As sw_net_set_step, with the worker's first row and valid rows. */
+/* Sets the scalars of the next pass. step has the worker's first row and valid rows; every
+ * microbatch gets its own. Errors: those of sw_net_set_step. */
 int sw_microbatches_set_step(struct sw_microbatches *p, const struct sw_step *step,
                              struct sw_err *err) SW_MUST_CHECK;
 
@@ -84,7 +87,8 @@ void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void 
 int sw_microbatches_forward(struct sw_microbatches *p, int layer, struct sw_err *err) SW_MUST_CHECK;
 int sw_microbatches_backward(struct sw_microbatches *p, int layer,
                              struct sw_err *err) SW_MUST_CHECK;
-/* The same in turn `turn` of a Gibbs chain, where no gradient is complete yet. */
+/* Runs one layer in Gibbs step `turn` of a chain (algorithm = cd), in which no gradient is complete
+ * yet. Errors as sw_net_forward. */
 int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backward, int turn,
                                struct sw_err *err) SW_MUST_CHECK;
 /* True if a pass of the layer only queues operations on a device, so that the host does not wait.
@@ -93,5 +97,5 @@ bool sw_microbatches_only_queues(const struct sw_microbatches *p, int layer, boo
 /* Waits for all streams of the nets except the worker's. Call before freeing memory that passes
  * use. */
 void sw_microbatches_wait(struct sw_microbatches *p); /* NULL is accepted */
-/* As sw_net_fetch, for all. */
+/* Queues the copy of the losses and metrics of all microbatches to the host (sw_net_fetch). */
 int sw_microbatches_fetch(struct sw_microbatches *p, struct sw_err *err) SW_MUST_CHECK;

@@ -1,6 +1,6 @@
-/* Shared by the files that implement the nets of microbatches: parts.c builds and runs them,
- * parts_memory.c lays out their memory. One owner: the worker; each lane runs a disjoint range of
- * microbatches. */
+/* Shared by the files that implement the nets of microbatches: microbatches.c builds and runs them,
+ * microbatches_memory.c lays out their memory. One owner: the worker; each lane runs a disjoint
+ * range of microbatches. */
 #pragma once
 
 #include "net/microbatches.h"

@@ -188,7 +188,7 @@ int sw_net_pair_count(const struct sw_net *net)
     return net->shapes.shown_pairs;
 }
 
-/* Each time step of a loss has 1/steps of its weight. */
+/* Adds the pairs of all time steps; each time step of a loss has 1/steps of its weight. */
 void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
 {
     const struct sw_result *pairs = sw_net_pairs(net);

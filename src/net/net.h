@@ -6,7 +6,8 @@
  *
  * Life cycle: sw_net_new (graph, shapes, primitives; no large memory), the caller adds the
  * parameters to a table, sw_net_bind sets all pointers, then passes run. One owner: the worker
- * whose stream it was made with. A worker runs one or several nets, one per microbatch (parts.h).
+ * whose stream it was made with. A worker runs one or several nets, one per microbatch
+ * (microbatches.h).
  *
  * Layouts: the forward primitives of a training net choose the storage of each parameter, once for
  * the whole job. Other nets adopt it (struct sw_net_args, sharing): a primitive that prefers
@@ -171,10 +172,10 @@ struct sw_net_cost {
     size_t offload_bytes; /* copied in each direction; also the host memory needed */
 };
 struct sw_net_cost sw_net_cost(const struct sw_net *net);
-/* Residency of the layer's output: "repeated" (recomputed), "swapped" (offloaded), or ""
- * (resident). */
+/* Residency of the layer's output, as reports name it: "repeated" (recomputed), "swapped"
+ * (offloaded), or "" (resident). */
 const char *sw_net_residency_name(const struct sw_net *net, int i);
-/* Sets the host memory for offloaded activations, sw_net_cost(net).swap_bytes bytes, borrowed.
+/* Sets the host memory for offloaded activations, sw_net_cost(net).offload_bytes bytes, borrowed.
  * Before the first pass. */
 void sw_net_bind_offload(struct sw_net *net, void *memory);
 

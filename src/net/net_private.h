@@ -10,7 +10,7 @@
  *     memory     net/memory   where everything lies
  *
  * With a budget (fit.c) execution order and memory are planned again. Then pointers are bound
- * (bind.c), and passes run (pass.c, swap.c); net.c has the accessors. */
+ * (bind.c), and passes run (pass.c, offload.c); net.c has the accessors. */
 #pragma once
 
 #include "net/memory/memory.h"
@@ -65,7 +65,7 @@ static inline void sw_net_use_memory(struct sw_net *net, int i, void *data)
 int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *rates,
                      struct sw_err *err) SW_MUST_CHECK;
 
-/* swap.c: streams and events for offloaded activations. Errors: those of the device. */
+/* offload.c: streams and events for offloaded activations. Errors: those of the device. */
 int sw_offload_new(const struct sw_net *net, struct sw_offload **out,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_offload_free(struct sw_offload *s); /* NULL is accepted */

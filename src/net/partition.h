@@ -48,7 +48,7 @@ struct sw_rect sw_distribution_rect(struct sw_distribution s, int64_t rows, int6
  * other, which gets its shard of each. */
 struct sw_rect sw_movement(struct sw_distribution a, struct sw_distribution b, bool backward,
                            int64_t rows, int64_t columns, int workers, int from, int to);
-/* Are the received pieces terms of a sum? */
+/* Are the received pieces partial sums? */
 bool sw_movement_adds(struct sw_distribution a, struct sw_distribution b, bool backward);
 
 /* One cell of the movement table (parallel training, section 4): the name of the collective

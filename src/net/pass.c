@@ -77,7 +77,8 @@ static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
     return rc;
 }
 
-/* The same for the gradients that node i writes first. */
+/* In host memory: waits until no other worker reads the gradients that node i is about to
+ * overwrite. */
 static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];

@@ -35,7 +35,7 @@ struct sw_tree_plan {
     int nodes;
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Plans the sums of leaves [first, first + count) in `lanes` lanes. Errors: SW_ERR_NOMEM. */
 int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, int lanes,
                       struct sw_err *err) SW_MUST_CHECK;
 void sw_tree_plan_fini(struct sw_tree_plan *p); /* a zeroed one is accepted */

@@ -55,8 +55,8 @@ int sw_updater_slots(const struct sw_updater *u, const void *conf);
 /* Updates the range on the CPU with the calling thread's OpenMP team; the result does not depend on
  * the number of threads or on how a parameter is divided into ranges. */
 void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a);
-/* For apply of an updater: sums the workers' gradients block by block, in the cache, and runs the
- * loop over each block. */
+/* Implements apply of an updater with a formula: sums the workers' gradients block by block, in the
+ * cache, and runs the formula's loop over each block. */
 void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_formula *formula,
                       const void *constants);
 

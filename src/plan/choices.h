@@ -1,6 +1,6 @@
 /* The exchange plan of a job: how gradients and values are exchanged, as it is chosen before the
  * job runs. It has the copy mode (copy_mode.c), the reducer of gradients (reduce.c), and the
- * exchange mode of each layer (comm.c).
+ * exchange mode of each layer (exchange_modes.c).
  *
  * Functions are called by the thread that opens the job, in this order, unless their comment says
  * otherwise. */
@@ -136,6 +136,6 @@ void sw_exchange_plan_fini(struct sw_exchange_plan *p);
 void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct sw_net *net,
                                 const int *params, int i, struct sw_job_exchange *out);
 bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p);
-/* Writes the array "exchange" of the choices for a checkpoint (kept_choices.h). */
+/* Writes the array "exchange" of the choices for a checkpoint (saved_choices.h). */
 void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_net *net,
                              struct sw_json_writer *w);

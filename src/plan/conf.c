@@ -241,7 +241,8 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
         describe_synchronous(s, out + n, bytes - (size_t)n);
 }
 
-/* As many groups as NUMA nodes or devices, and at least 2 if there are enough cores. */
+/* The default number of worker groups: one per NUMA node or device, and at least 2 if there are
+ * enough cores. */
 static int default_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);

@@ -73,7 +73,8 @@ struct sw_cluster_sync {
 int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine *m,
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
-/* The same for the synchronization of groups; a staleness of 0 is BSP. */
+/* Computes how worker groups are synchronized; a staleness of 0 means BSP. Errors: SW_ERR_INVALID
+ * (an invalid combination; *key names the key at fault). */
 int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *sync,
                     const char **key, struct sw_err *err) SW_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* Splits cores into equal sets inside NUMA nodes: the largest size with which all units fit, each
- * unit on the node with the most free cores. */
+/* Splits cores into equal sets inside NUMA nodes: the largest size with which all sets fit, each
+ * set on the node with the most free cores. */
 #include "plan/core_split.h"
 
 struct sw_core_split sw_core_split_of(const struct sw_machine *m, const struct sw_core_set *cores)
@@ -18,7 +18,7 @@ static int parts(const struct sw_core_split *s, int size)
     return count;
 }
 
-/* The node with room for the most further units; the first one on ties. */
+/* The node with room for the most further sets; the first one on ties. */
 static int roomiest(const struct sw_core_split *s)
 {
     int best = 0, best_room = -1;

@@ -78,7 +78,7 @@ static int identify(struct search *s, struct sw_err *err)
 
     s->identity.device = sw_calloc((size_t)count, sizeof *s->identity.device);
 
-    int rc = bus && s->identity.device ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
+    int rc = bus && s->identity.device ? SW_OK : sw_err_nomem(err, "links between devices", 0);
     for (int i = 0; i < count && rc == SW_OK; i++) {
         bus[i] = bus_of(s, i);
         snprintf(s->peer_links->name[i], sizeof s->peer_links->name[i], "%s:%d", driver->name,
@@ -101,7 +101,7 @@ static int identify(struct search *s, struct sw_err *err)
         s->common = sw_format("singa-ws %s%s%s", SW_VERSION, id->common[0] ? ", " : "", id->common);
     }
 
-    return s->devices && s->common ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
+    return s->devices && s->common ? SW_OK : sw_err_nomem(err, "links between devices", 0);
 }
 
 /* The PCIe or NVLink path between the two, if the machine map has it. */
@@ -282,7 +282,7 @@ static int run_tests(struct search *s, struct test *const *list, int count, stru
     struct sw_child child;
     const char **words = sw_calloc((size_t)count + 3, sizeof *words);
     if (!words)
-        return sw_err_nomem(err, "ways between devices", (size_t)count * sizeof *words);
+        return sw_err_nomem(err, "links between devices", (size_t)count * sizeof *words);
 
     words[0] = path;
     words[1] = s->devices;
@@ -312,7 +312,7 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
     int count = 0, rc = SW_OK;
     struct test **list = sw_calloc((size_t)s->tests + 1, sizeof *list);
     if (!list)
-        return sw_err_nomem(err, "ways between devices", (size_t)s->tests * sizeof *list);
+        return sw_err_nomem(err, "links between devices", (size_t)s->tests * sizeof *list);
 
     for (int i = first; i < s->tests; i++) {
         if (!s->args->retest)
@@ -341,7 +341,7 @@ static int add(struct search *s, struct sw_peer_link *link, const char *kind, in
 
     t->link = link;
     if (!t->key)
-        return sw_err_nomem(err, "ways between devices", 0);
+        return sw_err_nomem(err, "links between devices", 0);
 
     s->tests++;
     return SW_OK;
@@ -361,7 +361,7 @@ static int add_sum(struct search *s, struct sw_err *err)
 
     t->link = &s->peer_links->sum;
     if (!t->key)
-        return sw_err_nomem(err, "ways between devices", 0);
+        return sw_err_nomem(err, "links between devices", 0);
 
     s->tests++;
     return SW_OK;
@@ -415,7 +415,7 @@ static int make(struct search *s, struct sw_err *err)
 
     s->test = sw_calloc(2 * n * n + 1, sizeof *s->test);
     if (!w || !s->test)
-        return sw_err_nomem(err, "ways between devices", n * n * sizeof *s->test);
+        return sw_err_nomem(err, "links between devices", n * n * sizeof *s->test);
 
     w->count = s->args->count;
     w->name = sw_calloc(n, sizeof *w->name);
@@ -424,7 +424,7 @@ static int make(struct search *s, struct sw_err *err)
 
     return w->name && w->direct && w->staged
                ? SW_OK
-               : sw_err_nomem(err, "ways between devices", 2 * n * n * sizeof *w->direct);
+               : sw_err_nomem(err, "links between devices", 2 * n * n * sizeof *w->direct);
 }
 
 static void free_search(struct search *s)

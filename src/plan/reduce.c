@@ -120,7 +120,7 @@ static int find_links(struct sw_exchange_plan *p, bool sums, bool saved_only, st
 
 /* ---- Library or copies ---- */
 
-/* Errors: why no library can be used. */
+/* Finds the all-reduce library of the devices. Errors say why none can be used. */
 static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 {
     const char *shared = shared_device(p);

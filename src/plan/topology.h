@@ -75,7 +75,7 @@ struct sw_topology_args {
     bool splits_layers;      /* some layers are not split by rows */
 };
 
-/* Errors: SW_ERR_NOMEM. Free with sw_topology_free. */
+/* Computes the topology of a job. Errors: SW_ERR_NOMEM. Free with sw_topology_free. */
 int sw_topology_new(const struct sw_topology_args *args, struct sw_topology **out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_topology_free(struct sw_topology *t); /* NULL is accepted */

@@ -143,16 +143,16 @@ void sw_hint_kind(struct sw_recipe *r, const char *word);
 void sw_hint_section(struct sw_recipe *r, const char *key);
 
 /* ---- hint.c ---- */
-/* Each gives the error added last a hint, unless it has one. For a key that no section of the kind
- * has. */
+/* The functions of hint.c add a hint to the error that was added last, unless it has one.
+ * sw_hint_key: for a key that no section of this kind has. */
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key);
-/* For a key that this section does not have. */
+/* Adds the hint for a key that this section does not have. */
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key);
-/* For an unknown value that another system uses: of the ENUM key of `row`, or of a type key when
- * `row` is NULL. */
+/* Adds the hint for an unknown value that another system uses: of the ENUM key of `row`, or of a
+ * type key when `row` is NULL. */
 void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key,
                          const struct sw_opt *row, const char *value);
-/* For an unknown kind of section that another system uses. */
+/* Adds the hint for an unknown kind of section that another system uses. */
 void sw_hint_alias_section(struct sw_recipe *r, const char *word);
 
 /* ---- vars.c ---- */

@@ -124,7 +124,8 @@ bool sw_section_by_stage(const struct sw_section *section, const char *key);
  * or not set; section NULL: the file as a whole). Returns SW_ERR_INVALID. */
 int sw_recipe_error(struct sw_recipe *recipe, const struct sw_section *section, const char *key,
                     const char *fmt, ...) SW_PRINTF(4, 5);
-/* The same, pointing at item `item` (from 0) of a comma-separated value: "src = fc2, lable". */
+/* sw_recipe_error that points at item `item` (from 0) of a comma-separated value, as in "src = fc2,
+ * lable". */
 int sw_recipe_error_item(struct sw_recipe *recipe, const struct sw_section *section,
                          const char *key, int item, const char *fmt, ...) SW_PRINTF(5, 6);
 /* A hint line under the error added last. */

@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 /* Rough throughput of a device, for choosing between recomputing and offloading. Devices with
- * processors of their own are measured (rates.c); the others use constants, so that choices are the
- * same on every machine. */
+ * processors of their own are measured (throughput.c); the others use constants, so that choices
+ * are the same on every machine. */
 #define THREAD_FLOPS_PER_S 4e10
 #define MEMORY_BYTES_PER_S 1e10
 

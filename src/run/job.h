@@ -67,7 +67,7 @@ struct sw_job_options {
      * part of the plan that needs none of them, and cannot run. GPUs are those of the machine map,
      * with or without CUDA. */
     bool only_placement;
-    const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
+    const char *machine;    /* with only_placement: another machine (sw_machine_from), or NULL */
     bool no_probes;         /* the job will not run: links between devices are not tested */
     bool one_worker;        /* ignore [cluster]: for sw_job_evaluate (infer/evaluate_alone.h) */
     bool predict;           /* no data and no nets yet: for sw_job_predict (infer/predict.h) */

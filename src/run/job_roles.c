@@ -224,7 +224,7 @@ static int serve_while_waiting(void *user, int worker)
     return sw_server_poll(&workers[worker], &ignored);
 }
 
-/* The same for the workers that have the same rank in their groups. */
+/* Runs the servers of a worker that waits for the workers of the same rank in other groups. */
 static int serve_while_peers_wait(void *user, int group)
 {
     struct sw_worker *first = user;

@@ -74,14 +74,15 @@ static void check_partitions(struct sw_job *job, const char *key, const char *wh
             sw_recipe_error(job->recipe, s, "location",
                             "with %s all layers are split by rows, %s: remove this key", key, why);
         else if (is_split(s))
-            sw_recipe_error(job->recipe, s, "partition",
-                            "with %s all layers are split by rows, %s: say 0, or leave it out", key,
-                            why);
+            sw_recipe_error(
+                job->recipe, s, "partition",
+                "with %s all layers are split by rows, %s: set it to 0, or remove the key", key,
+                why);
 
     if (job->conf->partition != SW_PARTITION_ROWS)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "partition",
-                        "with %s all layers are split by rows, %s: say 0, or leave it out", key,
-                        why);
+                        "with %s all layers are split by rows, %s: set it to 0, or remove the key",
+                        key, why);
 }
 
 static void check_exact(struct sw_job *job, const struct sw_section *cluster)

@@ -445,7 +445,8 @@ int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows,
                       struct sw_err *err)
 {
     if (valid_rows < 1 || valid_rows > m->rows)
-        return sw_err_set(err, SW_ERR_INVALID, "%lld valid rows of a batch of %lld",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "valid_rows is %lld; it must be 1 to %lld, the rows of a batch",
                           (long long)valid_rows, (long long)m->rows);
 
     int rc = forward(m, EVAL, data, valid_rows, err);

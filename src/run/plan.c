@@ -323,7 +323,7 @@ static void write_algorithms(const struct sw_net *net, struct sw_json_writer *w)
     sw_json_close_array(w);
 }
 
-/* Writes the format that kept_choices.h describes. */
+/* Writes the format that saved_choices.h describes. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_bytes b = {0};

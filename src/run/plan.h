@@ -12,7 +12,7 @@ struct sw_job_report {
     const char *framework; /* borrowed */
     char framework_reason[256];
     char *partition_notes;
-    char *choices; /* algorithms that were chosen (kept_choices.h) */
+    char *choices; /* algorithms that were chosen (saved_choices.h) */
 };
 
 /* Fills the part of the plan that is known after the roles are placed; sw_job_describe includes it.

@@ -71,7 +71,7 @@ int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err)
     return sw_worker_barrier(w, "the values of all groups", err);
 }
 
-/* Waits until no delta is under way. Servers add deltas, and workers run some of the servers. */
+/* Waits until no delta is in flight. Servers add deltas, and workers run some of the servers. */
 static int drain_deltas(struct sw_worker *w, struct sw_err *err)
 {
     enum { LOOK_MS = 1 };
@@ -236,7 +236,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 
     w->failures.checkpoints++;
     sw_events_report(w->shared.events, SW_LOG_ERROR, w->role,
-                     "checkpoint %d could not be written and training goes on: %s",
+                     "checkpoint %d could not be written and training continues: %s",
                      w->failures.checkpoints, err->text);
 
     return SW_OK;
@@ -324,7 +324,7 @@ static int save(struct sw_worker *w, const struct sw_group_decision *d, struct s
     return checkpoint(w, d->last || d->stop, err);
 }
 
-/* Synchronizes the workers; before an end without evaluation they meet once more. */
+/* Synchronizes the workers, with one more barrier before an end without evaluation. */
 static int synchronize_for(struct sw_worker *w, const struct sw_group_decision *d,
                            struct sw_err *err)
 {

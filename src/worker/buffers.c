@@ -440,8 +440,8 @@ int sw_buffer_check(const struct sw_buffer *s, const char *tensor, const struct 
 
     sw_shape_text(e->ndim, e->shape, has, sizeof has);
     sw_shape_text(s->layout.ndim, s->layout.dim, needs, sizeof needs);
-    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there, but F32 %s in this net", path,
-                      tensor, sw_st_dtype_name(e->dtype), has, needs);
+    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s in the file, but F32 %s in this net",
+                      path, tensor, sw_st_dtype_name(e->dtype), has, needs);
 }
 
 int sw_buffers_check(const struct sw_buffers *states, const struct sw_st_file *f, const char *path,

@@ -2,7 +2,7 @@
  * belongs to the job; workers whose device cannot reach it have copies.
  *
  * Checkpoints name a buffer state.LAYER.NAME. resume and eval require it, init_from takes it where
- * the file has it. states.c says which net writes it. */
+ * the file has it. buffers.c says which net writes it. */
 #pragma once
 
 #include "plan/topology.h"

@@ -32,9 +32,9 @@ void sw_events_post_ended(struct sw_events *e);
 /* Records an event in the history and the log, and posts it to the observer. */
 void sw_events_report(struct sw_events *e, enum sw_log_level level, const char *source,
                       const char *fmt, ...) SW_PRINTF(4, 5);
-/* The same with an explicit step, for threads other than the leader's. */
+/* sw_events_report with an explicit step, for threads other than the leader's. */
 void sw_events_report_at(struct sw_events *e, int64_t step, enum sw_log_level level,
                          const char *source, const char *fmt, ...) SW_PRINTF(5, 6);
-/* The same for a skipped record (a source's report_bad; `events` is its user), from any thread.
- * Without history it goes to the log. */
+/* Reports a skipped record: the report_bad callback of a data source, with `events` as its user.
+ * Without a history it goes to the log. Any thread. */
 void sw_events_report_bad_record(void *events, const char *text);

@@ -16,8 +16,8 @@ struct sw_worker;
 struct sw_nonfinite {
     int rollbacks; /* the leader's: rollbacks to the checkpoint of step rolled_to */
     int64_t rolled_to;
-    /* Of asynchronous groups, atomic: the last step after which one requested a rollback, and the
-     * last one after which a rollback was done. */
+    /* Atomic, of asynchronous groups: the last step after which a worker requested a rollback, and
+     * the last one after which a rollback was done. */
     int64_t requested_at, rolled_at;
 };
 

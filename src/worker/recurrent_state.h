@@ -1,6 +1,6 @@
 /* Recurrent state, which the rows of a batch pass on to the same rows of the next batch: hidden
  * state of recurrent layers, and persistent chains. Kept in the job's memory as buffers are
- * (states.h). */
+ * (buffers.h). */
 #pragma once
 
 #include "tensor/safetensors.h"

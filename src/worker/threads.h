@@ -39,7 +39,7 @@ struct sw_thread_owner {
 
 struct sw_threads;
 
-/* Errors: SW_ERR_NOMEM. */
+/* Makes the states of `owners` roles, all unknown. Errors: SW_ERR_NOMEM. */
 int sw_threads_new(int owners, struct sw_threads **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_threads_free(struct sw_threads *t); /* NULL is accepted */
 

@@ -43,7 +43,7 @@ static void checkpoint_that_fails_during_the_run_is_an_event(void **state)
         assert_int_equal(t.job->workers[0].failures.checkpoints, 1);
         assert_int_equal(t.told[SW_JOB_EVENT], 1);
         assert_non_null(strstr(t.text, "worker0.0: checkpoint 1 could not be written and training "
-                                       "goes on: checkpoint at step 4: "));
+                                       "continues: checkpoint at step 4: "));
         assert_non_null(strstr(t.text, strerror(ENOSPC)));
         assert_nothing_left(&t, &b);
         assert_int_equal(exists(checkpoint_path(parts[i].name, 4)), parts[i].replaced);
@@ -51,7 +51,7 @@ static void checkpoint_that_fails_during_the_run_is_an_event(void **state)
             assert_same_tensors(checkpoint_path("smooth", step),
                                 checkpoint_path(parts[i].name, step));
         assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND level = 'error' AND"
-                        " source = 'worker0.0' AND text LIKE '%%goes on%%'",
+                        " source = 'worker0.0' AND text LIKE '%%training continues%%'",
                         run_id(parts[i].name)));
         assert_string_equal(ask_text("SELECT group_concat(step) FROM checkpoints WHERE run_id = %d",
                                      run_id(parts[i].name)),

@@ -23,10 +23,12 @@ struct sw_weights_args {
     const char *recipe, *hash; /* path and hash of the recipe; NULL: there is none */
 };
 
-/* Errors: SW_ERR_NOTFOUND, those of the history, those of the last file that was looked at. */
+/* Finds the file of weights that args describe. Errors: SW_ERR_NOTFOUND, those of the history,
+ * those of the last file that was tried. */
 int sw_weights_find(const struct sw_weights_args *args, struct sw_weights *out,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for a verb with a recipe; what: the argument of --weights. job is open. */
+/* Finds the weights for a verb that has a recipe and an open job; what: the argument of --weights.
+ * Errors as sw_weights_find. */
 int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
                         const struct sw_job *job, struct sw_weights *out,
                         struct sw_err *err) SW_MUST_CHECK;

@@ -186,7 +186,7 @@ static void print_tree(struct sw_bytes *out, const struct sw_machine *m)
 
 enum { CELL = 7 };
 
-/* As nvidia-smi calls them. */
+/* The names of the paths in nvidia-smi. */
 static const char *const short_names[] = {
     [SW_PATH_SELF] = "X",       [SW_PATH_SWITCH] = "PIX", [SW_PATH_HOST_BRIDGE] = "PHB",
     [SW_PATH_PACKAGE] = "NODE", [SW_PATH_ACROSS] = "SYS",

@@ -12,7 +12,7 @@
 
 enum kind { KIND_NONE, KIND_FILE, KIND_RECIPE, KIND_RUN, KIND_WORDS };
 
-/* Arguments that are one of a few words. */
+/* Options whose argument is one of a few words, and those words, for the completion of shells. */
 static const struct {
     const char *option, *words;
 } choices[] = {

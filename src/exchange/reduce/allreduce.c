@@ -110,9 +110,10 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
 {
     const struct sw_allreduce_backend *backend = backend_of(args->library);
     if (args->ranks < backend->min_ranks || args->ranks > SW_ALLREDUCE_RANKS)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "all-reduce over %d devices is not possible: it takes %d to %d",
-                          args->ranks, backend->min_ranks, SW_ALLREDUCE_RANKS);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "all-reduce over %d devices is not possible: the limit is %d to %d devices",
+            args->ranks, backend->min_ranks, SW_ALLREDUCE_RANKS);
 
     struct sw_allreduce *a = sw_calloc(1, sizeof *a);
     if (!a)

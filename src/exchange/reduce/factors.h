@@ -30,8 +30,8 @@ struct sw_factors_args {
 
 /* Device memory of one rank. */
 size_t sw_factors_bytes(const struct sw_factors_layer *layers, int count, int64_t batch_rows);
-/* Call sw_factors_set_rows for every rank afterwards. Errors: SW_ERR_NOMEM, those of the devices.
- */
+/* Makes the exchange. Call sw_factors_set_rows for every rank afterwards. Errors: SW_ERR_NOMEM,
+ * those of the devices. */
 int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Call before the devices are closed, when no queued work reads the arrays any more. */

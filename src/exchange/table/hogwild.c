@@ -48,7 +48,7 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
     __atomic_add_fetch(&p->view[group].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
 
-    /* Of several groups that reach a step at once, the first request counts. */
+    /* If several groups reach a step at the same time, the first request counts. */
     rc = sw_sync_request(t, group * t->update_group_size, param, sw_table_slowest(t, param));
     if (rc != SW_OK)
         return sw_err_set(err, rc, "the job is ending");

@@ -37,7 +37,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "%d workers and %d microbatches: a sum of gradients has at most %d leaves",
+            "%d workers and %d microbatches: at most %d gradients can be summed in one update",
             args->workers, args->leaves, SW_TREE_LEAVES);
 
     struct sw_table *t = sw_calloc(1, sizeof *t);

@@ -19,8 +19,8 @@
  * its updates and need no count of their own. An early contribution is kept until its turn.
  *
  * A slice is updated alone as soon as its gradients are complete, unless update control needs all
- * gradients (decide.c). Each element is computed independently and gradients are summed in one
- * order, so the result depends neither on the number of slices and servers nor on threads.
+ * gradients (update_control.c). Each element is computed independently and gradients are summed in
+ * one order, so the result depends neither on the number of slices and servers nor on threads.
  *
  * Under BSP the one update group reads the values in place. Otherwise every update group reads a
  * buffer of its own, into which a server copies a slice right after the update group's update of
@@ -126,8 +126,8 @@ extern const struct sw_table_rule sw_table_bsp;
 /* Asynchronous or, with a bound, stale synchronous: a slice changes when the workers of one group
  * have contributed. */
 extern const struct sw_table_rule sw_table_async;
-/* Lock-free: groups update shared memory themselves. Some updates of an element may be lost where
- * two groups meet in it. */
+/* Lock-free: groups update shared memory themselves. Some updates of an element may be lost when
+ * two groups write it at the same time. */
 extern const struct sw_table_rule sw_table_hogwild;
 
 /* What happens to a gradient, or a value after its update, that is not finite. Dropping an update

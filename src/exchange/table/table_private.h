@@ -1,7 +1,7 @@
 /* Shared by the files of a table. Each calls only those before it: table.c (settings) and
  * versions.c; factors.c (gradients from factors); contributors.c; apply.c (an update of a slice);
- * decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates without servers);
- * serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
+ * update_control.c (updates in two phases); sync.c (server groups); hogwild.c (updates without
+ * servers); serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
 #pragma once
 
 #include "exchange/table/sync.h"
@@ -38,7 +38,7 @@ enum {
     SW_DECISIONS = 4
 }; /* results that are kept: workers are at most one step ahead of each other */
 
-/* State of an update group's updates in two phases (decide.c). */
+/* State of an update group's updates in two phases (update_control.c). */
 struct sw_phases {
     double *sums; /* owned [params]: sums of squares, by the thread that decides */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
@@ -123,7 +123,8 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
 /* sync.c, by the table's servers: exchanges deltas if one is due now that all update groups have
  * done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
-/* The same by a worker, where servers see no updates: notifies the servers that own slices. */
+/* sync.c, by a worker of a rule whose updates do not pass through servers (Hogwild): asks the
+ * servers that own slices of the parameter to exchange deltas if that is due. */
 int sw_sync_request(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
 /* The number of steps of every other server group that a parameter's slices on a server contain at
  * least; UINT64_MAX when there is no other group. Any thread. */
@@ -139,7 +140,7 @@ int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
 int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_control *d,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* decide.c: allocates room for norms, after the slices are known. */
+/* update_control.c: allocates room for norms, after the slices are known. */
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
 /* Sums and measures a complete slice. Errors: SW_ERR_DIVERGED where a non-finite gradient ends the

@@ -173,8 +173,8 @@ static void emit(struct sw_exec_order *s, enum sw_exec_op_kind kind, int node)
     s->ops[s->count++] = (struct sw_exec_op){kind, node};
 }
 
-/* Brings a feature back, if it is away, and first what that takes. in_before stays that of the
- * first one that wants it. */
+/* Restores an activation that is not in memory, after what its restoration needs. in_before keeps
+ * the position of the first op that needs it. */
 static void need(struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = s->aliases;
@@ -204,8 +204,8 @@ static void need_for_backward(struct sw_exec_order *s, int i)
     const struct sw_layer *l = &a->shapes->node[i].layer;
     int root = a->node[i].root;
 
-    /* Its saved data is discarded with the activation, unless the activation is recomputed from it.
-     */
+    /* The layer's saved data is discarded with its activation, unless the activation is recomputed
+     * from it. */
     if (l->backward_reads_dst ||
         (l->saved_bytes && !l->recomputes_from_saved && s->residency[root] == SW_RECOMPUTED))
         need(s, root);
@@ -321,7 +321,7 @@ static void number_ops(struct sw_exec_order *s)
     }
 }
 
-/* Sets away_until: the last op that overlaps with each copy out. */
+/* Sets offloaded_until: the last op that overlaps with each copy out. */
 static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double link_free = 0;

@@ -52,7 +52,8 @@ struct sw_exec_order {
     int *back_at;         /* of a root: RECOMPUTE or RELOAD */
     int *offloaded_until; /* of an offloaded root: the last op before which its first memory should
                         not be reused, so that nothing waits for the copy out */
-    /* Owned work arrays. */
+    /* Owned work arrays of the planning: times at which an op begins and at which its copies to and
+     * from the host end; uses and copies of each output. */
     double *begin_s, *done_out_s, *done_in_s;
     int *needed, *in_before;
     struct sw_exec_op *more;
@@ -70,8 +71,8 @@ void sw_exec_order_make(struct sw_exec_order *s, const struct sw_device_throughp
 /* Predicted duration of a step in seconds. Copies in one direction run one after another. */
 double sw_exec_order_seconds(struct sw_exec_order *s,
                              const struct sw_device_throughput *throughput);
-/* Puts WAIT_OFFLOAD of `root` before op before[root]; -1: none. Afterwards away_until is not valid;
- * the waits replace it. */
+/* Puts WAIT_OFFLOAD of `root` before op before[root]; -1: none. Afterwards offloaded_until is not
+ * valid; the waits replace it. */
 void sw_exec_order_add_waits(struct sw_exec_order *s, const int *before);
 
 /* Can forward of the activation's layers run twice? Can it be copied to the host, given this link

@@ -1,5 +1,5 @@
 /* Makes the nodes of a net. A layer is one node, or with `unroll` one per time step, all with the
- * parameters of the first (share.c): the cycle of a recurrent layer becomes a path through its
+ * parameters of the first (ties.c): the cycle of a recurrent layer becomes a path through its
  * steps, as in SINGA (TOMM, section 4.1.1 and Figures 5b, 9). Extra nodes connect steps with layers
  * that are not unrolled (steps.c): `tokens@3` takes a step out of a sequence, `h` joins the steps
  * h@0, h@1, ... into one, `h@begin` is the previous step of the first step, and `h@end` saves the
@@ -310,7 +310,7 @@ static int64_t width_of(const struct unrolling *u, int i, bool *seen)
 }
 
 /* Adds the `begin` node: the previous step that the first step reads; with an `end` node that saves
- * it between batches if carries is set. */
+ * it between batches if keeps_state is set. */
 static int begin(struct unrolling *u, int i, bool keeps_state)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];

@@ -5,7 +5,7 @@
  * src to dst, gradients from dst to src.
  *
  * In shared host memory nothing is packed: the sender publishes the address of its shard, and the
- * receiver copies from there, or adds terms of a sum, or reads the data in place if all of it is
+ * receiver copies from there, or adds partial sums, or reads the data in place if all of it is
  * contiguous there. The sender overwrites that memory only after all receivers have released it.
  * Between devices pieces go through staging memory (net/transfer.h), packed on a separate stream
  * and ordered by events; the sender does not wait. A receiver whose data has not arrived first
@@ -73,7 +73,7 @@ static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, str
                : rc;
 }
 
-/* Finds the owner (struct sw_bridge); there is none if terms are added. */
+/* Finds the owner (struct sw_bridge); there is none if partial sums are added. */
 static int find_owner(const struct sw_bridge *st, bool backward)
 {
     const struct sw_rect *whole = backward ? &st->mine : &st->theirs;
@@ -147,7 +147,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     if (!st->to_plain && !(st->host && a->borrowed))
         l->in_place = l->view = true;
 
-    /* Scratch for the plain gradient, and for one term of a sum. */
+    /* Scratch for the plain gradient, and for one partial sum. */
     bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
     l->scratch_bytes =
         (size_t)((st->from_plain != NULL) + adds) * (st->plain_bytes + SW_BRIDGE_LINE);

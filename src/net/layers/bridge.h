@@ -81,7 +81,7 @@ struct sw_bridge_args {
     int64_t group_rows;
     bool borrowed; /* the source's output is in memory whose lifetime the net does not control */
 };
-/* Errors as for layer setup. */
+/* The setup of either end of a connection. Errors: those of a layer's setup. */
 int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
                     const struct sw_layer_setup *setup, struct sw_err *err) SW_MUST_CHECK;
 /* In host memory: waits until other workers no longer use what this bridge has sent, so that the
@@ -123,9 +123,9 @@ int sw_bridge_send(struct sw_bridge *st, char *part, struct sw_err *err) SW_MUST
 struct sw_bridge_receive_args {
     const struct sw_rect *place; /* of `to` in the whole output */
     char *to, *own;
-    char *room; /* temporary memory for one term of a sum */
+    char *room; /* temporary memory for one partial sum */
 };
-/* Receives all pieces. Terms of a sum are added in worker order; other pieces are taken as they
+/* Receives all pieces. Partial sums are added in worker order; other pieces are taken as they
  * arrive. */
 int sw_bridge_receive(struct sw_bridge *st, const struct sw_bridge_receive_args *t,
                       struct sw_err *err) SW_MUST_CHECK;

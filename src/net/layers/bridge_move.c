@@ -72,7 +72,8 @@ static void mark(const struct sw_bridge *st, bool taken)
         st->exchange->waits.notify(st->exchange->waits.user);
 }
 
-/* The same as stream callbacks, on a thread of the device. */
+/* Stream callbacks, which run on a thread of the device: they mark the pieces as sent, or as taken.
+ */
 static void mark_sent(void *state)
 {
     mark(state, false);
@@ -212,7 +213,7 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
                : rc;
 }
 
-/* Adds a term of a sum, which covers this worker's whole shard. It is copied to temporary memory
+/* Adds a partial sum, which covers this worker's whole shard. It is copied to temporary memory
  * first, unless it is contiguous and accessible. */
 static int add_term(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                     const struct sw_rect *r, struct sw_err *err)

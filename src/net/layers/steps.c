@@ -77,7 +77,8 @@ static int step_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
-/* As with slices, the first writer sets the rest of the gradient to zero. */
+/* The first layer that writes the gradient of a sequence sets its other steps to zero, as with
+ * slices. */
 static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;

@@ -259,7 +259,8 @@ static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct
     add_block(b, twice ? l->saved_bytes : 0, again, last, &m->node[i].saved_again);
 }
 
-/* One for all layers of a feature, which are recomputed one after the other. */
+/* One scratch block for all layers that share an activation, which are recomputed one after the
+ * other. */
 static void add_recompute_scratch(struct sw_blocks *b, const struct sw_exec_order *s,
                                   struct sw_net_memory *m, int root)
 {

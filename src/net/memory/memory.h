@@ -30,7 +30,7 @@ struct sw_net_memory {
                         -1: none */
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Allocates the plan of a net with that many nodes. Errors: SW_ERR_NOMEM. */
 int sw_net_memory_init(struct sw_net_memory *m, int nodes, struct sw_err *err) SW_MUST_CHECK;
 void sw_net_memory_fini(struct sw_net_memory *m); /* a zeroed one is accepted */
 

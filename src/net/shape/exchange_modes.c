@@ -96,7 +96,7 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
     if (reason == no_factors && !own)
         sw_bytes_printf(others, "%s%s", others->length ? ", " : "", node->name);
     else if (reason && !own)
-        sw_bytes_printf(&s->comm_notes, "whole gradients of %s: %s\n", node->name, reason);
+        sw_bytes_printf(&s->comm_notes, "ps (whole gradients) for %s: %s\n", node->name, reason);
 
     if (reason)
         return SW_EXCHANGE_PS;
@@ -107,7 +107,7 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
 void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others)
 {
     if (others->length > 0)
-        sw_bytes_printf(&s->comm_notes, "whole gradients of %s: %s\n", sw_bytes_text(others),
+        sw_bytes_printf(&s->comm_notes, "ps (whole gradients) for %s: %s\n", sw_bytes_text(others),
                         no_factors);
     sw_bytes_fini(others);
 }

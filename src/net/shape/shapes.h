@@ -89,8 +89,8 @@ static inline bool sw_net_is_loss(const struct sw_net_graph_node *node)
     return node->type->role == SW_ROLE_LOSS || node->type->penalty || node->chain;
 }
 
-/* comm.c: chooses the exchange mode of node i, whose sources are set up. Errors go to the recipe,
- * notes to the shapes; others collects the names of layers whose types have no factors. */
+/* exchange_modes.c: chooses the exchange mode of node i, whose sources are set up. Errors go to the
+ * recipe, notes to the shapes; others collects the names of layers whose types have no factors. */
 enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
                                                 const struct sw_net_args *args, int i,
                                                 struct sw_bytes *others);
@@ -100,7 +100,7 @@ void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others)
 enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *node,
                                                const struct sw_net_args *args, bool *own);
 
-/* shared.c: the layout that a tied parameter takes from its root, or NULL. */
+/* tied.c: the layout that a tied parameter takes from its root, or NULL. */
 const struct sw_desc *sw_net_shared_layout(const struct sw_net_shapes *s, int i, const char *param);
 /* After setup: checks that both layers have the parameter, with one shape. Errors: SW_ERR_INVALID.
  */

@@ -18,8 +18,8 @@ struct insertion {
     int *moved;                     /* new index of each old node */
     struct sw_distribution *target; /* owned: all distributions that readers need, rows first */
     int targets;
-    bool *needed;    /* [old nodes][ways] */
-    int *connection; /* [old nodes][ways]: new index of its connection */
+    bool *needed;    /* [old nodes][targets] */
+    int *connection; /* [old nodes][targets]: new index of its connection */
     int count;
 };
 

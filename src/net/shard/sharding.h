@@ -50,7 +50,7 @@ static inline bool sw_net_shard_is_elsewhere(const struct sw_net_sharding *s, in
 
 /* ---- Within net/shard/ ---- */
 
-/* spread.c: chooses the distributions, without connections. Errors as sw_net_new. */
+/* distribution.c: chooses the distributions, without connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struct sw_net_args *args,
                   bool alone, struct sw_err *err) SW_MUST_CHECK;
 /* The distribution in which node i reads a source. */

@@ -5,8 +5,8 @@
 #include "unit/device/device_support.h"
 
 #include "base/os.h"
-#include "exchange/table/table_private.h"
 #include "optim/schedule.h"
+#include "unit/exchange/inspect.h"
 
 enum { TABLE_PARAMS = 5 };
 

@@ -9,8 +9,8 @@
 #include "base/tree.h"
 #include "device/collective.h"
 #include "device/copy_queue.h"
-#include "exchange/reduce/allreduce_private.h"
 #include "exchange/reduce/buckets.h"
+#include "unit/exchange/inspect.h"
 #include <math.h>
 
 /* ---- Buckets ---- */

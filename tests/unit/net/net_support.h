@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "net/net_private.h"
+#include "unit/net/inspect.h"
 
 enum { WORLD_PARAMS = 1024 };
 

@@ -4,7 +4,6 @@
  * memory that another stream may still use. */
 #include "unit/device/sim_support.h"
 
-#include "net/net_private.h"
 #include "net_support.h"
 #include "random_net.h"
 

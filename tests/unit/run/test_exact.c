@@ -199,7 +199,7 @@ static void assert_refused(const char *a, const char *b, const char *why)
 static void settings_that_repeat_exact_excludes_are_refused_with_advice(void **state)
 {
     assert_refused("layer.fc4.partition=1", NULL, "layer fc4: partition = 1: with repeat_exact");
-    assert_refused("job.partition=none", NULL, "say 0, or leave it out");
+    assert_refused("job.partition=none", NULL, "set it to 0, or remove the key");
     assert_refused("cluster.framework=downpour", "cluster.worker_groups=2",
                    "use sandblaster or allreduce");
     assert_refused("job.virtual_workers=3", "cluster.workers_per_group=4",

@@ -7,7 +7,6 @@
  * Without locks values may lose updates by nature; there the updates that were made are counted. */
 #include "workers_support.h"
 
-#include "exchange/table/table_private.h"
 #include <dlfcn.h>
 
 enum { STEPS = 12, MOST_TABLES = 4, MOST_SEATS = 8, MOST_DELAY_US = 200 };

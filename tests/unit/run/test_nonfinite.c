@@ -3,7 +3,6 @@
  * job.on_nan: one batch of every epoch holds a value that overflows. Skipping its update is as if
  * the batch had never been; rolling back brings the newest checkpoint's values; stopping stops; and
  * no checkpoint ever holds what is not finite. */
-#include "device/sim/sim_private.h"
 #include "workers_support.h"
 
 enum { RECORDS = 40, BATCH = 8, BAD = 17 /* in the third of five batches */, COLUMNS = 6 };

@@ -6,7 +6,6 @@
 #include "workers_support.h"
 
 #include "device/sim/stream.h"
-#include "exchange/reduce/allreduce_private.h"
 #include "plan/choices.h"
 #include "plan/peer_links.h"
 #include "run/memory.h"

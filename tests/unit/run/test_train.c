@@ -88,7 +88,7 @@ static void resume_refuses_what_does_not_fit(void **state)
     train(.name = "fits", .steps = 2);
     struct trial t = {.resume = "fits", .resume_step = 2, .sets = {"layer.fc1.outputs=25"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID); /* before anything is written */
-    assert_non_null(strstr(t.err.text, "fc1.weight is F32 24x288 there, but F32 25x288"));
+    assert_non_null(strstr(t.err.text, "fc1.weight is F32 24x288 in the file, but F32 25x288"));
     trial_close(&t);
     assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'fits'"), "done");
     struct trial missing = {.resume = "fits", .resume_step = 1};

@@ -13,9 +13,9 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/reader.h"
-#include "run/job_private.h"
 #include "tensor/safetensors.h"
 #include "unit/home.h"
+#include "unit/run/inspect.h"
 #include "worker/worker.h"
 #include <glob.h>
 #include <math.h>
