@@ -46,7 +46,7 @@ void sw_kernel_cell(const struct sw_kernel_cell *k);
 
 /* The arrays of one backward step; dh and dc have pitch `hidden`. On entry dh contains the gradient
  * from the next step, on return the part that bypasses the gates to the previous step (gru;
- * otherwise undefined); likewise dc. */
+ * otherwise undefined); dc is passed on in the same way. */
 struct sw_kernel_cell_back {
     enum sw_cell_kind kind;
     int64_t rows, units, hidden;

@@ -19,7 +19,7 @@ enum { SW_BATCH_ALIGN = 64 };
 /* One filled mini-batch. Its memory belongs to a slot and is valid until the batch is released. */
 struct sw_batch {
     int64_t index;              /* global number of the batch */
-    int64_t rows;               /* row_count */
+    int64_t rows;               /* number of rows */
     int64_t valid_rows;         /* rows of this worker that contain samples; the rest are zero */
     int64_t batch_valid_rows;   /* rows of the global batch that count */
     void *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, aligned to SW_BATCH_ALIGN bytes;

@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Roles that hang on the host: a server, a worker, a reader of data. The stall is named with who
- * waits for it, everybody's place goes to the history, and training goes on or ends as asked. The
- * devices' share is in test_sim_faults.c. */
+ * Roles that hang on the host: a server, a worker, a data reader. The watchdog names the role and
+ * those that wait for it, the positions of all roles are recorded in the history, and training
+ * continues or ends as configured. Hanging devices are tested in test_sim_faults.c. */
 #include "fault_support.h"
 #include "run/run.h"
 

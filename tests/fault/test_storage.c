@@ -1,5 +1,5 @@
-/* A checkpoint that cannot be written, and a history that cannot: training goes on where it can,
- * the last good state stays, and nothing half-written is left behind. */
+/* Checkpoints and histories that cannot be written: training continues where that is possible, the
+ * last good state is kept, and no incomplete file remains. */
 /* ctest-labels: threads */
 #include "fault_support.h"
 #include <signal.h>

@@ -195,7 +195,7 @@ void sw_curves_fini(struct sw_curves *c)
 struct scene {
     struct sw_chart chart;
     struct sw_chart_line *lines; /* owned [2 * count] */
-    const char **labels;         /* owned likewise */
+    const char **labels;         /* owned [2 * count] */
     int *colours;
     char y[64];
 };

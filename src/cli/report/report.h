@@ -80,7 +80,7 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *pl
  * for `run` only those that `auto` chose, and modes that are not possible. */
 void sw_report_exchange(struct sw_bytes *out, const struct sw_job_plan *plan);
 void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *plan);
-void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
+void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* the same as a JSON object */
 /* The net as a Graphviz graph. */
 void sw_report_dot(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* The first lines of a run; verbose: with the reasons of the placement. */

@@ -68,7 +68,7 @@ struct sw_param {
     bool frozen; /* no gradient, updater state or slice; every version is available at once */
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
-    float *slot[SW_UPDATER_SLOTS]; /* likewise */
+    float *slot[SW_UPDATER_SLOTS]; /* updater state, written by the same servers */
     float *sum; /* sum of the update group's gradients, where workers make the updates: written by
                    the servers that own its slices; else NULL */
     float **gradient; /* owned array [partial sums of all workers, in their order]; each written by
@@ -91,7 +91,7 @@ struct sw_slice {
     int param, server;
     int64_t from, count;
     uint64_t version;    /* updates of all update groups; atomic under Hogwild */
-    uint64_t dropped;    /* how many of them were not applied; likewise */
+    uint64_t dropped;    /* how many of these updates were not applied; atomic under Hogwild */
     int64_t first_block; /* in two phases: of its sums of squares */
 };
 

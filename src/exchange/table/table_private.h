@@ -40,10 +40,10 @@ enum {
 
 /* State of an update group's updates in two phases (update_control.c). */
 struct sw_phases {
-    double *sums; /* owned [params]: sums of squares, by the thread that decides */
+    double *sums; /* owned [params]: sums of squares, written by the thread that runs update control */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
                                         server; the latter only where the updater needs norms */
-    struct sw_norms *norms; /* owned [params]: likewise, written by the thread that decides */
+    struct sw_norms *norms; /* owned [params]: norms, written by the thread that runs update control */
     int missing; /* atomic: slices to be summed and verdicts to be reported before the decision */
     int vetoes;  /* atomic: verdicts that were negative */
     uint64_t version; /* atomic: the next update; all before it are decided */

@@ -1,4 +1,4 @@
-/* Sets of words, vocabularies, and texts cut into tokens. */
+/* Word lists, vocabularies, and splitting of texts into tokens. */
 #include "data/vocabulary.h"
 #include "data_support.h"
 

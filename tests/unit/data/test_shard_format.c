@@ -1,6 +1,6 @@
 /* ctest-timeout: 120
- * The shard format and the import: what any format has comes out of shards bit for bit, several
- * files are one set, and an import that fails leaves complete files only. */
+ * The shard format and the import: records of every format round-trip bit for bit, several files
+ * form one data set, and an import that fails leaves complete files only. */
 #include "base/hash.h"
 #include "data/import.h"
 #include "data/shard.h"

@@ -1,7 +1,7 @@
 /* A few ranks that exchange gradients without nets or jobs: a table of small parameters, a device
- * and an end of the exchange for every rank, servers of their own or hosted by the ranks. Values,
- * gradients and factors are small whole numbers and the rate is 1, so that every sum is exact in
- * every order, and what each version has to be can be said beforehand. */
+ * and an exchange for every rank, and servers with threads or run by the ranks. Values, gradients
+ * and factors are small integers and the learning rate is 1, so that every sum is exact in every
+ * order and the values of each version are known. */
 #pragma once
 
 #include "unit/device/sim_support.h"

@@ -1,5 +1,5 @@
-/* A parameter table of a few parameters of different layouts, with sgd at rate 1 unless said
- * otherwise. */
+/* A parameter table with a few parameters of different layouts, with sgd and a learning rate of 1
+ * unless a test sets another. */
 #pragma once
 
 #include "unit/device/device_support.h"

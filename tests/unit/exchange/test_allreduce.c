@@ -1,8 +1,8 @@
 /* ctest-labels: threads
- * Buckets and their sums over devices: how gradients are cut and in which order they go; the bits
- * of the tree's sum on every device, whoever gives when, and the same bits on every device where a
- * library adds; a link that is counted to the byte; waits that are missing are found; a fault ends
- * all waits, also those of a member that never comes; so does the time limit of the first sums. */
+ * Buckets and all-reduce over devices: how gradients are divided into buckets and ordered; sums
+ * with the bits of the reduction tree on every device, in any order of arrival, and equal bits on
+ * every device with a library; traffic that is counted exactly; detection of missing waits; and the
+ * end of all waits after a fault, a missing member, or the time limit of the first sum. */
 #include "unit/device/sim_support.h"
 
 #include "base/os.h"

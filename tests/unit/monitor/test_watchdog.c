@@ -1,5 +1,5 @@
-/* The watchdog's judgement on a played run: a clock of our own, slots and threads written by hand,
- * and a table of who waits for whom. The last one of the units is a thread that is no unit's. */
+/* The watchdog on a simulated run: the test provides clock, slots and threads, and a table of who
+ * waits for whom. The last role stands for threads that belong to no role. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

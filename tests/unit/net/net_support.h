@@ -1,6 +1,6 @@
-/* A net with everything a worker gives it: device, batch, parameters, arena. Parameter values are
- * drawn by name in plain order, so that nets that share names compute the same function, whatever
- * their layouts. The arena starts full of NaN. */
+/* A net with everything that a worker provides: device, batch, parameters, arena. Parameter values
+ * are drawn by name in plain order, so that nets with the same names compute the same function with
+ * any layouts. The arena is initially full of NaN. */
 #pragma once
 
 #include "unit/layers/layer_recipe.h"

@@ -1,5 +1,5 @@
-/* Recipes of random stacks of restricted Boltzmann machines over pictures of 8-bit values as
- * chances: chains that begin with the data or go on, drawn data, units of both kinds. Include once
+/* Recipes of random stacks of restricted Boltzmann machines, with 8-bit images as probabilities:
+ * chains that begin at the data or are persistent, sampled data, units of both kinds. Include once
  * per program. */
 #pragma once
 

@@ -1,7 +1,6 @@
-/* Recipes of random nets over sequences of tokens: one to three recurrent layers, as operations
- * over all steps or unrolled, whose state may go on from batch to batch; layers between and behind
- * them, a loss at every step and perhaps one of what the last step gives. All functions are smooth.
- */
+/* Recipes of random nets over token sequences: one to three recurrent layers, as operations over
+ * all steps or unrolled, whose state may continue between batches; layers between and after them, a
+ * loss at every step and sometimes a loss of the last step. All functions are smooth. */
 #pragma once
 
 #include "unit/device/device_support.h"

@@ -1,5 +1,5 @@
-/* Plans of sums: followed step by step they give the tree's sums and never overwrite what is still
- * wanted; with few buffers. */
+/* Plans of partial sums: executed step by step, they compute the sums of the reduction tree, never
+ * overwrite a value that is still needed, and use few buffers. */
 #include "net/tree_plan.h"
 #include <setjmp.h>
 #include <stdarg.h>

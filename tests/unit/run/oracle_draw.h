@@ -1,12 +1,12 @@
-/* What the oracle of parallel training draws from a number: a recipe (a random net of pictures,
- * sequences or Boltzmann machines, with its data, updater and precision) and one or two ways to
- * train it: who computes, on which devices, and how what they compute comes together. With two the
- * second goes on from a checkpoint of the first.
- *
- * Rounding must not decide: a function with a kink (relu, a maximum) that two runs enter from
- * different sides makes their gradients differ. So most nets are smooth, and the others train for a
- * few steps only; so do machines, whose units are drawn by comparing. Updaters that divide by a
- * gradient's size have a bound for small ones, which may be nothing but rounding. */
+/* Random cases of the oracle of parallel training. From a number it draws a recipe (a net over
+ * images, sequences or Boltzmann machines, with its data, updater and precision) and one or two
+ * configurations to train it: workers, devices, and how gradients are exchanged. With two
+ * configurations the second one resumes from a checkpoint of the first. Rounding must not change a
+ * result much: if a function has a kink (relu, a maximum) and two runs reach it from different
+ * sides, their gradients differ. Therefore most nets are smooth and the others train for a few
+ * steps only, as do Boltzmann machines, whose units are sampled by comparison. Updaters that divide
+ * by the magnitude of a gradient have a lower bound for magnitudes that may be rounding errors
+ * only. */
 #pragma once
 
 #include "unit/net/random_machines.h"

@@ -1,8 +1,8 @@
-/* The oracle of parallel training: whatever workers, servers, groups, devices and copies a
- * synchronous job is made of, after k steps it has the parameters that one worker has, and a second
- * run has the same bits. Cases are drawn from a number (oracle_draw.h). Every run has to prove that
- * it was what was asked for. A case that fails prints its number, its recipe and settings, and the
- * first step and tensor that differ. Include once per program. */
+/* The oracle of parallel training: with any workers, servers, groups, devices and copy mode, a
+ * synchronous job has after k steps the parameters of one worker, and a second run has the same
+ * bits. Cases are drawn from a number (oracle_draw.h). Every run must prove that it had the
+ * requested configuration. A failing case prints its number, its recipe and settings, and the first
+ * step and tensor that differ. Include once per program. */
 #pragma once
 
 #include "oracle_coverage.h"

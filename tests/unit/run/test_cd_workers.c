@@ -1,7 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Boltzmann machines on several workers and devices: whoever has the rows, chains have the same
- * bits; persistent ones also through checkpoints, and asynchronous groups have their own. */
+ * Boltzmann machines on several workers and devices: Gibbs chains have the same bits for any
+ * distribution of rows; persistent chains survive checkpoints, and asynchronous groups have
+ * separate chains. */
 #include "worker/recurrent_state.h"
 #include "workers_support.h"
 

@@ -1,9 +1,9 @@
 /* ctest-labels: threads
  * ctest-timeout: 300
- * Updates that depend on all gradients, where devices make them (copy = none): loss scaling,
- * clipping by norm, rates by norms and norms that end a run give the same results as servers on the
- * host, bit for bit, and to the same events, with one device and with several, whoever reduces
- * their gradients; and a resume goes on with them, wherever that decides. */
+ * Updates that depend on all gradients and run on devices (copy = none): loss scaling, clipping by
+ * norm, layer-wise rates, and gradient norms in stop_at give the bits and the events of servers on
+ * the host, with one device and with several, for every reducer; and a run resumes with either of
+ * them. */
 #include "worker/segments.h"
 #include "workers_support.h"
 

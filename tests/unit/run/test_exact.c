@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 240
- * repeat_exact: the same bits of parameters, updater state, running statistics and recorded numbers
- * for every number of workers, servers and math threads, on the CPU and on simulated devices, and
- * when a run goes on with other workers than it began with. */
+ * repeat_exact: parameters, updater state, running statistics and recorded numbers have the same
+ * bits for every number of workers, servers and math threads, on the CPU and on simulated devices,
+ * and after a resume with other workers. */
 #include "workers_support.h"
 
 enum { STEPS = 6 };

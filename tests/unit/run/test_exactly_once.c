@@ -1,10 +1,11 @@
 /* ctest-labels: threads
  * ctest-timeout: 180
- * The ledger of whole jobs: every gradient is replaced by an integer of its own when a worker hands
- * it over, and sgd has rate 1, so the last checkpoint says which gradients have arrived: each once,
- * with groups that are synchronous, asynchronous, bounded, or merged along any topology, and with
- * workers and messages that are late at random. All sums stay below 2^24, so floats are exact.
- * Without locks values may lose updates by nature; there the updates that were made are counted. */
+ * Every gradient of a job is counted exactly once: each gradient is replaced by a distinct integer
+ * when a worker pushes it, and sgd has a learning rate of 1, so the last checkpoint shows which
+ * gradients have arrived: with groups that are synchronous, asynchronous, bounded, or merged along
+ * any topology, and with random delays of workers and messages. All sums stay below 2^24, so floats
+ * are exact. Without locks, updates may be lost by nature; there the updates that were made are
+ * counted. */
 #include "workers_support.h"
 
 #include <dlfcn.h>

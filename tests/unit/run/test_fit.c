@@ -1,6 +1,7 @@
 /* ctest-labels: threads
- * Training within a budget of memory: the bits of a run without one, on the CPU and on devices,
- * alone and in groups; a peak that is what the plan says; refusals that name what would do. */
+ * Training within a memory budget: it has the bits of a run without a budget, on the CPU and on
+ * devices, with one worker and in groups; the peak is that of the plan; refusals name a sufficient
+ * budget. */
 #include "run/memory.h"
 #include "workers_support.h"
 

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * job.freeze: frozen parameters keep their values, all others train to the same bits as if the
- * frozen ones had rate 0, and backward leaves out what nobody needs. */
+ * job.freeze: frozen parameters keep their values, all others train to the same bits as with a
+ * learning rate of 0 for the frozen ones, and backward omits gradients that are not needed. */
 #include "workers_support.h"
 
 /* A normalisation and a shared parameter among the usual layers. */

@@ -1,6 +1,6 @@
 /* ctest-labels: threads
- * Threads that compute nothing run where placement says: the main thread for as long as the run
- * lasts, and the history's writer. */
+ * Threads that compute nothing run on the cores of their placement: the main thread during the run,
+ * and the history writer. */
 #include "machine/bind.h"
 #include "workers_support.h"
 

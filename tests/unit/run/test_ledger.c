@@ -1,6 +1,7 @@
 /* ctest-labels: threads
- * Where the time of a step went: the parts sum to it on the host, on devices, with several workers,
- * and each part is there where its cause is. Links of a simulated GPU take their time by a rate. */
+ * The time breakdown of a step: its parts sum to the time of the step on the host, on devices and
+ * with several workers, and each cause shows in its part. Links of a simulated GPU have a
+ * configured bandwidth. */
 #include "workers_support.h"
 
 enum { STEPS = 8, RATE_BYTES_PER_S = 1000000 };

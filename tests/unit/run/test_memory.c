@@ -1,4 +1,4 @@
-/* Memory of a run: what the plan says is the peak, steps allocate nothing, and a long run does not
+/* Memory of a run: the peak is that of the plan, steps allocate nothing, and a long run does not
  * grow. Start-up and speed are measured in bench/. */
 #include "thread_role.h"
 #include "train_support.h"

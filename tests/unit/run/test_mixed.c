@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Workers on devices beside workers on CPUs: the bits of workers that are all on CPUs, whoever adds
- * up and however groups split the net; evaluations shared by both; asynchronous groups; resumes
- * with others; rows by speed; a device that fails; what both cannot do together. */
+ * Workers on devices together with workers on CPUs: they have the bits of workers that are all on
+ * CPUs, for every reducer and every split of the net; shared evaluations; asynchronous groups;
+ * resume with other workers; rows by speed; a failing device; and refused combinations. */
 #include "workers_support.h"
 
 enum { STEPS = 12 };

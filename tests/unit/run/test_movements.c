@@ -1,7 +1,8 @@
 /* ctest-timeout: 300
  * The movement table (parallel training, section 4), cell by cell: between two layers that are
- * spread over simulated GPUs without peers exactly so many bytes leave them, forward and back, as
- * the table says; and a layer that is split over K workers takes the K-th part of memory. */
+ * distributed over simulated GPUs without peer access, exactly the bytes of the table leave the
+ * GPUs in forward and in backward; and a layer that is split over K workers takes a K-th of the
+ * memory. */
 #include "workers_support.h"
 
 #include "device/sim/stream.h"

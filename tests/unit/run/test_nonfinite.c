@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * job.on_nan: one batch of every epoch holds a value that overflows. Skipping its update is as if
- * the batch had never been; rolling back brings the newest checkpoint's values; stopping stops; and
- * no checkpoint ever holds what is not finite. */
+ * job.on_nan: one batch of every epoch contains a value that overflows. Skipping its update equals
+ * a run without the batch, rollback restores the newest checkpoint's values, stop ends the run, and
+ * no checkpoint ever contains a value that is not finite. */
 #include "workers_support.h"
 
 enum { RECORDS = 40, BATCH = 8, BAD = 17 /* in the third of five batches */, COLUMNS = 6 };

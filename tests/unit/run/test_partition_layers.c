@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 600
- * Layers that are split in ways of their own: statistics that go with the channels, groups of
- * channels, columns of several sources, and paths that are on different workers. */
+ * Layers with special rules of partition: statistics that are split with the channels, groups of
+ * channels, columns of several sources, and paths on different workers. */
 #include "partition_support.h"
 
 #include "net/transfer.h"

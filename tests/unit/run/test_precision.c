@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 180
- * Jobs whose products round their factors: they learn what fp32 learns; and with fp16 gradients
- * that overflow: the same updates are skipped with any workers, on devices and under groups, and a
- * resume across that goes on to the same bits. */
+ * Jobs whose products round their factors: they learn what fp32 learns. With fp16, gradients that
+ * overflow: the same updates are skipped with any workers, on devices and with groups, and resume
+ * during that is bit-identical. */
 #include "workers_support.h"
 
 enum { STEPS = 20 };

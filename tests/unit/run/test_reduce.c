@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Devices that all-reduce gradients: by copies, the bits of servers on the host, for
- * every size of buckets and every link; by their library, what one worker computes, the same bits
- * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
+ * Devices that all-reduce gradients: copies have the bits of servers on the host for every bucket
+ * size and every link; the library computes what one worker computes, with the same bits every
+ * time; memory is that of the plan; resume; failing devices; detection of missing waits. */
 #include "workers_support.h"
 
 #include "device/sim/stream.h"

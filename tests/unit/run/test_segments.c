@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Steps as graphs: the same bits as operation by operation, whatever changes from step to step, and
- * whatever happens between steps; how a step is cut; what cannot be captured is said and goes on.
- */
+ * Steps as graphs: they have the bits of single operations, with scalars that change from step to
+ * step and with evaluations and checkpoints between steps; how a step is divided into segments; and
+ * what happens to operations that cannot be captured. */
 #include "device/sim/stream.h"
 #include "worker/segments.h"
 #include "workers_support.h"

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * A parameter that two layers use is one parameter all the way: one tensor in checkpoints, one
- * update a step, whatever the workers, servers and devices; resuming goes on with it. */
+ * A parameter that two layers share is one tensor in checkpoints and gets one update per step, with
+ * any workers, servers and devices, and after a resume. */
 #include "workers_support.h"
 
 enum { STEPS = 20 };

@@ -1,6 +1,6 @@
 /* ctest-labels: threads
- * A trainer in which one wait is left out, or memory given back too early, ends with the names of
- * the blob, of both operations and of their streams, and does so each time. */
+ * A trainer in which one wait is omitted, or memory is freed too early, ends with the names of the
+ * memory, of both operations and of their streams, every time. */
 #include "workers_support.h"
 
 #include "device/sim/stream.h"

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * job.stop_at: a run ends, as done, at the first step at which a condition holds, the same step
- * whatever the workers; with an evaluation, a checkpoint and an event that says so. */
+ * job.stop_at: a run ends, as done, at the first step at which a condition holds, at the same step
+ * with any workers, with an evaluation, a checkpoint and an event. */
 #include "workers_support.h"
 
 static double metric_at(const char *run, const char *split, const char *name, int64_t step)

@@ -1,8 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Several worker groups: synchronous over all they train to what one worker trains; asynchronous,
- * each has batches and updates of its own, and what they read together is read, evaluated and
- * saved. */
+ * Several worker groups: synchronous ones train what one worker trains; asynchronous ones have
+ * separate batches and updates, and evaluations and checkpoints use the common values. */
 #include "workers_support.h"
 
 enum { STEPS = 20, RECORDS = 53 };
