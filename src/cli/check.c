@@ -176,7 +176,7 @@ static void print_text(struct sw_bytes *out, const struct sw_job_plan *p, const 
                     (long long)p->batch, (long long)p->eval_batch);
     print_layers(out, p, verbose);
     sw_report_partition(out, p, verbose);
-    if (p->comm_asked || verbose)
+    if (p->comm_requested || verbose)
         sw_report_exchange(out, p);
     sw_bytes_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
                     sw_human_count(count, (double)p->params));

@@ -56,7 +56,7 @@ int sw_cli_exit_code(int err_code)
 /* ---- Messages ---------------------------------------------------------------------------------
  */
 
-static void say(const char *verb, const char *fmt, va_list ap)
+static void message(const char *verb, const char *fmt, va_list ap)
 {
     struct sw_bytes line = {0};
 
@@ -89,7 +89,7 @@ void sw_cli_message(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(NULL, fmt, ap);
+    message(NULL, fmt, ap);
     va_end(ap);
 }
 
@@ -104,7 +104,7 @@ int sw_cli_usage(const char *verb, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    say(verb, fmt, ap);
+    message(verb, fmt, ap);
     va_end(ap);
     fprintf(stderr, "Try 'singa-ws%s%s --help'.\n", verb ? " " : "", verb ? verb : "");
 

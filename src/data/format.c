@@ -41,14 +41,14 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     if (!r->state)
         return sw_err_nomem(err, "the state of a data format", format->state_bytes);
 
-    struct sw_format_args told = *args;
+    struct sw_format_args format_args = *args;
     struct sw_files files = {0};
-    told.files = format->made_by_code ? NULL : &files;
+    format_args.files = format->generated ? NULL : &files;
 
-    int rc = told.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
+    int rc = format_args.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
     if (rc)
         goto out;
-    rc = format->open(r, &told, err);
+    rc = format->open(r, &format_args, err);
     if (rc)
         goto out;
 

@@ -91,7 +91,7 @@ struct sw_format_args {
 /* The option struct begins with `struct sw_strings paths`, unless the records are generated. */
 struct sw_format {
     struct sw_type base;
-    bool made_by_code;
+    bool generated;
     struct sw_geometry implied; /* usual sizes of such files, for a fallback */
     size_t state_bytes;
 

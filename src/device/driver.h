@@ -33,7 +33,7 @@ struct sw_device_args {
     int index;                   /* the device will be called "NAME:INDEX" */
     const char *bus;             /* PCI address; NULL: the driver's own device number INDEX */
     enum sw_precision precision; /* of products */
-    struct sw_device *beside;    /* an open device of the same request, or NULL */
+    struct sw_device *sibling;   /* an open device of the same request, or NULL */
 };
 
 /* Identifies the devices for which the results of a probe (device/probe.h) are valid. The caller

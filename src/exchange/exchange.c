@@ -108,8 +108,8 @@ struct awaited {
     int group, param;           /* the version of a parameter, of an update group or SW_TABLE_ALL */
 };
 
-static int look(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
-                int timeout_ms)
+static int wait_or_check(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
+                         int timeout_ms)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
     const struct sw_port *p = what->port;
@@ -149,7 +149,7 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
     const struct sw_exchange_hooks *h = &x->args.hooks;
     bool collective = what->port && what->port->route->is_collective;
 
-    int rc = look(x, what, version, 0);
+    int rc = wait_or_check(x, what, version, 0);
     if (rc == SW_OK)
         return rc;
 
@@ -162,11 +162,12 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
         if (rc != SW_OK)
             break;
 
-        rc = look(x, what, version, 0);
+        rc = wait_or_check(x, what, version, 0);
         if (rc != SW_ERR_BUSY)
             break;
 
-        rc = look(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
+        rc =
+            wait_or_check(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
         charge(x, SW_EXCHANGE_EXPOSED);
 
         /* A failed copy never notifies its server: its error is found here. */

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 200, STALL_TEXT = 500, PLACE_TEXT = 160, MOST_THREADS = 4096 };
+enum { CHECK_MS = 200, STALL_TEXT = 500, PLACE_TEXT = 160, MOST_THREADS = 4096 };
 static const int64_t second_ns = 1000000000;
 
 struct sw_monitor {
@@ -244,7 +244,7 @@ static void end_job(const struct sw_monitor *w, const struct sw_stall *stall)
     sw_fault_set(w->args.fault, w->slots[stall->culprit].name, &err);
 }
 
-static void look(struct sw_monitor *w)
+static void check_roles(struct sw_monitor *w)
 {
     char text[STALL_TEXT];
     struct sw_stall stall;
@@ -298,12 +298,12 @@ static void monitor_main(void *arg)
     while (!over) {
         over = __atomic_load_n(&w->over, __ATOMIC_ACQUIRE);
         if (!over)
-            sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->args.requests);
+            sw_control_poll(w->control, CHECK_MS, sw_request_answer, w->args.requests);
 
-        /* The last look finds everybody idle: a stall that was told is over. */
+        /* The last check finds every role idle: a reported stall is over. */
         if (!sw_fault_is_set(w->args.fault)) {
             w->args.check_sums(w->args.user);
-            look(w);
+            check_roles(w);
             check_file(w);
         }
     }

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 2000, PATIENCE_MS = 500, GPUS = 64 };
+enum { CHECK_MS = 2000, PATIENCE_MS = 500, GPUS = 64 };
 
 struct gpu {
     char device[32], bus[20];
@@ -94,7 +94,7 @@ static void write_rows(struct sw_sensors *s, const struct sw_hardware *rows, int
 
 static bool rest(struct sw_sensors *s)
 {
-    int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)LOOK_MS * 1000000;
+    int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)CHECK_MS * 1000000;
 
     sw_mutex_lock(&s->lock);
     while (!s->over && sw_cond_wait_until(&s->changed, &s->lock, until_ns))

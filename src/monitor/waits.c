@@ -32,7 +32,7 @@ static int longer_silent(const struct view *v, int a, int b)
 
 /* Has the worker pushed its gradient of step `version`? With update control on the host, all
  * gradients of that step count. */
-static bool has_given(const struct view *v, int worker, int param, int64_t version)
+static bool has_pushed(const struct view *v, int worker, int param, int64_t version)
 {
     const struct sw_slot_state *s = &v->slots[worker];
     const struct sw_worker *w = &v->roles->workers[worker];
@@ -86,7 +86,7 @@ static int without_gradient(const struct view *v, int role, bool own, int64_t ve
     for (int i = 0; i < workers(v); i++)
         if (i != role && all[i].table == all[role].table &&
             make_updates_together(&all[i], &all[role]) == own &&
-            !has_given(v, i, v->slots[role].wait.index, version))
+            !has_pushed(v, i, v->slots[role].wait.index, version))
             late = longer_silent(v, late, i);
 
     return late;

@@ -39,7 +39,7 @@ struct sw_watchdog {
 };
 
 /* Inputs of one check. */
-struct look {
+struct view {
     const struct sw_watchdog *d;
     const struct sw_slot_state *slots;
     const struct sw_thread_state *threads;
@@ -99,7 +99,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t limit_of(const struct look *l, int u)
+static int64_t limit_of(const struct view *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
     int64_t limit_ns = least_ns;
@@ -113,7 +113,7 @@ static int64_t limit_of(const struct look *l, int u)
 }
 
 /* A checkpoint on a slow disk is reported as soon as any stall, but stops the run later. */
-static int64_t stop_limit_of(const struct look *l, int u)
+static int64_t stop_limit_of(const struct view *l, int u)
 {
     int64_t limit_ns = limit_of(l, u);
     if (l->d->args.stall_ns > 0)
@@ -124,7 +124,7 @@ static int64_t stop_limit_of(const struct look *l, int u)
     return larger(TIMES_STOP * limit_ns, start_ns);
 }
 
-static bool is_stalled(const struct look *l, int u)
+static bool is_stalled(const struct view *l, int u)
 {
     return !is_idle(&l->slots[u]) && l->d->role_count[u].quiet_ns >= limit_of(l, u);
 }
@@ -135,7 +135,7 @@ static bool is_down(const struct sw_thread_state *t)
 }
 
 /* Returns true if it has sent a heartbeat since the last check. */
-static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, int64_t passed_ns)
+static bool count_silence(struct sw_watchdog *d, const struct view *l, int i, int64_t passed_ns)
 {
     const struct sw_slot_state *s = &l->slots[i];
     const enum sw_activity activity = l->threads[i].activity;
@@ -163,7 +163,7 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
 
 /* The end of the chain of waits from role u; a stopped or ended thread waits for no other. In a
  * cycle it is an arbitrary member: all of them are blocked. */
-static int follow(const struct look *l, int u)
+static int follow(const struct view *l, int u)
 {
     const struct sw_watchdog_args *a = &l->d->args;
 
@@ -178,7 +178,7 @@ static int follow(const struct look *l, int u)
 }
 
 /* A server or reader that sleeps and reports to be idle. */
-static bool is_resting(const struct look *l, int u)
+static bool is_resting(const struct view *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
     return u >= l->d->args.workers && s->phase == SW_PHASE_IDLE &&
@@ -186,7 +186,7 @@ static bool is_resting(const struct look *l, int u)
 }
 
 /* Certainty that role u, at the end of the waits of a stalled role, is the culprit. */
-static enum certainty blame(const struct look *l, int u, int waiter)
+static enum certainty blame(const struct view *l, int u, int waiter)
 {
     const struct role *role_count = l->d->role_count;
 
@@ -203,7 +203,7 @@ static enum certainty blame(const struct look *l, int u, int waiter)
 
 /* How long the culprit has been down or silent or, if it reports to be idle, has been waited for.
  */
-static int64_t quiet_of(const struct look *l, int culprit, int waiter)
+static int64_t quiet_of(const struct view *l, int culprit, int waiter)
 {
     if (is_down(&l->threads[culprit]))
         return l->threads[culprit].for_ns;
@@ -211,7 +211,7 @@ static int64_t quiet_of(const struct look *l, int culprit, int waiter)
 }
 
 /* Finds a stopped thread: preferably a role's, and of these the one stopped for longest. */
-static enum certainty find_stopped(const struct look *l, bool *any, struct sw_stall *out)
+static enum certainty find_stopped(const struct view *l, bool *any, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
     int64_t limit_ns = l->d->args.stall_ns;
@@ -239,7 +239,7 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
 }
 
 /* The most certain culprit of the stalled roles, and of these the one silent for longest. */
-static enum certainty find_silent(const struct look *l, struct sw_stall *out)
+static enum certainty find_silent(const struct view *l, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
 
@@ -262,7 +262,7 @@ static enum certainty find_silent(const struct look *l, struct sw_stall *out)
 
 /* The role that has waited longest for the culprit or for another role of its thread; the culprit
  * if none waits. */
-static int find_victim(const struct look *l, int culprit)
+static int find_victim(const struct view *l, int culprit)
 {
     const int thread = l->threads[culprit].id;
     int victim = culprit;
@@ -284,7 +284,7 @@ static int find_victim(const struct look *l, int culprit)
     return victim;
 }
 
-static enum certainty find_stall(const struct look *l, struct sw_stall *out)
+static enum certainty find_stall(const struct view *l, struct sw_stall *out)
 {
     bool any_stopped;
     enum certainty sure = find_stopped(l, &any_stopped, out);
@@ -300,7 +300,7 @@ static enum certainty find_stall(const struct look *l, struct sw_stall *out)
 /* ---- Reporting ---- */
 
 /* Does the stall block training? A thread that belongs to no role may not. */
-static bool does_harm(const struct look *l, const struct sw_stall *s)
+static bool does_harm(const struct view *l, const struct sw_stall *s)
 {
     bool harm = !is_idle(&l->slots[s->culprit]);
     for (int u = 0; u < l->d->args.role_count && !harm; u++)
@@ -309,7 +309,7 @@ static bool does_harm(const struct look *l, const struct sw_stall *s)
 }
 
 /* Is the reported stall over? alive: its culprit or its victim has sent a heartbeat. */
-static bool is_over(const struct look *l, bool alive)
+static bool is_over(const struct view *l, bool alive)
 {
     const int culprit = l->d->stall.culprit;
     if (l->d->reported >= CERTAINTY_ENDED)
@@ -327,14 +327,14 @@ static void end_stall(struct sw_watchdog *d)
 }
 
 /* Must the reported stall end the run? */
-static bool is_to_stop(const struct look *l)
+static bool is_to_stop(const struct view *l)
 {
     const struct sw_watchdog *d = l->d;
     bool late = d->args.on_stall == SW_ON_STALL_STOP || d->stall.quiet_ns >= d->stop_ns;
     return d->args.on_stall != SW_ON_STALL_WARN && late && does_harm(l, &d->stall);
 }
 
-static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, bool alive)
+static enum sw_stall_news judge(struct sw_watchdog *d, const struct view *l, bool alive)
 {
     struct sw_stall found = {0};
 
@@ -365,7 +365,7 @@ enum sw_stall_news sw_watchdog_check(struct sw_watchdog *d, const struct sw_slot
                                      const struct sw_thread_state *threads, int64_t now_ns,
                                      struct sw_stall *stall)
 {
-    const struct look l = {d, slots, threads};
+    const struct view l = {d, slots, threads};
     int64_t passed_ns = d->checked_ns ? now_ns - d->checked_ns : 0;
     bool alive = false;
 

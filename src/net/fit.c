@@ -41,6 +41,6 @@ struct sw_net_cost sw_net_cost(const struct sw_net *net)
 
 const char *sw_net_residency_name(const struct sw_net *net, int i)
 {
-    bool away = net->aliases.node[i].root == i && net->exec.back_at[i] >= 0;
-    return !away ? "" : net->exec.residency[i] == SW_RECOMPUTED ? "repeated" : "swapped";
+    bool restored = net->aliases.node[i].root == i && net->exec.back_at[i] >= 0;
+    return !restored ? "" : net->exec.residency[i] == SW_RECOMPUTED ? "repeated" : "swapped";
 }

@@ -71,7 +71,7 @@ static int free_slot(const struct lane *l, int slots)
 }
 
 /* Assigns a slot to the gradient of the next microbatch. */
-static void give_place(struct lane *l, int part, int slots, bool emits)
+static void assign_buffer(struct lane *l, int part, int slots, bool emits)
 {
     struct sw_tree_plan *p = l->plan;
 
@@ -100,7 +100,7 @@ static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bo
     for (int part = from; part < to; part++) {
         int leaf = l->plan->first + part;
 
-        give_place(l, part, slots, emits);
+        assign_buffer(l, part, slots, emits);
         if (l->plan->slot[part] >= most)
             most = l->plan->slot[part] + 1;
         l->pending[l->count++] = (struct sw_tree_node){leaf, leaf + 1};

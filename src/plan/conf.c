@@ -153,37 +153,39 @@ int sw_cluster_sync(const struct sw_cluster_conf *c, struct sw_cluster_sync *syn
                     struct sw_err *err)
 {
     const struct framework *f = &rows[framework_of(c)];
-    enum sw_consistency way = (enum sw_consistency)c->consistency;
-    bool given = c->staleness >= 0, chosen = way != SW_CONSISTENCY_AUTO;
+    enum sw_consistency consistency = (enum sw_consistency)c->consistency;
+    bool given = c->staleness >= 0, chosen = consistency != SW_CONSISTENCY_AUTO;
 
     if (!chosen)
-        way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
+        consistency = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
     *key = "consistency";
-    if (!(f->consistency & 1u << way) || (chosen && way == SW_CONSISTENCY_BSP && f->many))
+    if (!(f->consistency & 1u << consistency) ||
+        (chosen && consistency == SW_CONSISTENCY_BSP && f->many))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s is %s; for another consistency use framework = custom",
                           frameworks[framework_of(c)], consistencies[f->usual]);
 
     *key = "staleness";
-    if (way == SW_CONSISTENCY_SSP && !given)
+    if (consistency == SW_CONSISTENCY_SSP && !given)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "ssp needs a limit on how many steps a group may be ahead, such as staleness = 4");
-    if (c->staleness > 0 && (way == SW_CONSISTENCY_BSP || way == SW_CONSISTENCY_ASYNC))
+    if (c->staleness > 0 &&
+        (consistency == SW_CONSISTENCY_BSP || consistency == SW_CONSISTENCY_ASYNC))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has no staleness bound; remove the key, or use consistency = ssp",
-                          consistencies[way]);
+                          consistencies[consistency]);
 
     if (c->staleness == 0)
-        way = SW_CONSISTENCY_BSP;
+        consistency = SW_CONSISTENCY_BSP;
     *key = "warmup_steps";
-    if (c->warmup_steps > 0 && way == SW_CONSISTENCY_BSP)
+    if (c->warmup_steps > 0 && consistency == SW_CONSISTENCY_BSP)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "with bsp all groups make every update together, so no group can train alone first: "
             "remove the key, or use framework = downpour without staleness = 0");
 
-    *sync = (struct sw_cluster_sync){.consistency = way,
+    *sync = (struct sw_cluster_sync){.consistency = consistency,
                                      .staleness = c->staleness,
                                      .sync_period = c->sync_period,
                                      .warmup_steps = c->warmup_steps};

@@ -63,8 +63,9 @@ static void sort(int *numbers, int count)
     }
 }
 
-/* Chooses a group's GPUs from the free ones, in ascending order; trial is work memory. */
-static void choose_group(const struct sw_machine *m, bool *taken, int count, int *trial, int *out)
+/* Chooses a group's GPUs from the free ones, in ascending order; candidate is work memory. */
+static void choose_group(const struct sw_machine *m, bool *taken, int count, int *candidate,
+                         int *out)
 {
     int best_first = -1, best_distance = 0;
 
@@ -72,11 +73,11 @@ static void choose_group(const struct sw_machine *m, bool *taken, int count, int
         if (taken[first])
             continue;
 
-        int d = grow_group(m, taken, first, count, trial);
+        int d = grow_group(m, taken, first, count, candidate);
         if (best_first < 0 || d < best_distance)
             best_first = first, best_distance = d;
         for (int i = 0; i < count; i++)
-            taken[trial[i]] = false;
+            taken[candidate[i]] = false;
     }
 
     (void)grow_group(m, taken, best_first, count, out);

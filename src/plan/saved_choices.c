@@ -213,9 +213,9 @@ enum sw_exchange_mode sw_saved_choices_exchange_mode(const struct sw_json *kept,
         if (!name || !mode || !sw_str_eq(name->string, layer))
             continue;
 
-        for (int way = 0; way < SW_EXCHANGE_MODES; way++)
-            if (sw_str_eq(mode->string, sw_exchange_mode_names[way]))
-                return (enum sw_exchange_mode)way;
+        for (int mode_index = 0; mode_index < SW_EXCHANGE_MODES; mode_index++)
+            if (sw_str_eq(mode->string, sw_exchange_mode_names[mode_index]))
+                return (enum sw_exchange_mode)mode_index;
     }
 
     return SW_EXCHANGE_AUTO;

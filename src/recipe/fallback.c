@@ -95,7 +95,7 @@ static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_
  * the second one. */
 enum { WITHOUT_PATH = 0, NO_FALLBACK = -2 };
 
-static int decision_about(const char *list, const char *name)
+static int choice_of(const char *list, const char *name)
 {
     size_t bytes = strlen(name);
 
@@ -116,7 +116,7 @@ static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *deci
 
     *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
     if (decided)
-        return decision_about(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
+        return choice_of(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
 
     return *paths && all_missing(r, *paths);
 }
@@ -127,7 +127,7 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
                   const char *decided, struct alternative *out)
 {
     const char *at = sw_value_text(r, wanted, n->pub.title);
-    int about = decided ? decision_about(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
+    int about = decided ? choice_of(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
     struct alternative a;
     int number = 0, chosen = 0;
 

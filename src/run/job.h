@@ -175,7 +175,7 @@ struct sw_job_plan {
     const char *copy,
         *copy_why;          /* how gradients and values of devices are copied; "": no devices */
     const char *sums;       /* how gradients of several devices are reduced; "": by servers */
-    bool comm_asked;        /* the recipe sets how gradients are exchanged */
+    bool comm_requested;    /* the recipe sets how gradients are exchanged */
     const char *comm_notes; /* layers that deviate from the net-wide exchange mode, or "" */
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */
 };

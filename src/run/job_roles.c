@@ -475,7 +475,7 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
         .index = gpu < 0 ? worker : gpu,
         .bus = gpu < 0 ? NULL : sw_machine_gpu(job->place.machine, gpu)->bus,
         .precision = (enum sw_precision)job->conf->precision,
-        .beside = worker > 0 ? job->workers[0].device : NULL};
+        .sibling = worker > 0 ? job->workers[0].device : NULL};
 
     int rc = job->place.devices.driver->open(&args, out, err);
     if (rc != SW_OK)

@@ -74,14 +74,14 @@ int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err)
 /* Waits until no delta is in flight. Servers add deltas, and workers run some of the servers. */
 static int drain_deltas(struct sw_worker *w, struct sw_err *err)
 {
-    enum { LOOK_MS = 1 };
+    enum { CHECK_MS = 1 };
 
     while (!sw_sync_is_quiet(w->shared.params->sync)) {
         int rc = sw_server_poll(w, err);
         if (rc != SW_OK)
             return rc;
         if (sw_table_wait(w->table, SW_TABLE_ALL, 0, UINT32_MAX, w->served.ranks, w->served.count,
-                          LOOK_MS) == SW_ERR_CANCELLED)
+                          CHECK_MS) == SW_ERR_CANCELLED)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
 

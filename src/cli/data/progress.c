@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TELL_NS = 100 * 1000 * 1000 };
+enum { SHOW_NS = 100 * 1000 * 1000 };
 
 static bool on_smart_terminal(void)
 {
@@ -39,10 +39,10 @@ void sw_data_progress_show(struct sw_data_progress *p, int64_t done, int64_t tot
     char left[32];
     const int64_t now = sw_os()->monotonic_ns();
 
-    if (p->line && done > 0 && now - p->told_ns >= TELL_NS) {
+    if (p->line && done > 0 && now - p->shown_ns >= SHOW_NS) {
         const double s = sw_data_progress_seconds(p);
 
-        p->told_ns = now;
+        p->shown_ns = now;
         sw_data_progress_wipe(p);
 
         struct sw_bytes text = {0};

@@ -7,7 +7,7 @@
 
 struct sw_data_progress {
     bool line; /* stderr is a terminal that can rewrite a line */
-    int64_t began_ns, told_ns;
+    int64_t began_ns, shown_ns;
 };
 
 void sw_data_progress_begin(struct sw_data_progress *p, bool quiet);

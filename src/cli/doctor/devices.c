@@ -358,7 +358,7 @@ static int open_simulated(struct devices *all, struct sw_err *err)
 {
     for (int i = 0; i < all->request.count; i++) {
         const struct sw_device_args args = {
-            .options = all->request.options, .index = i, .beside = i > 0 ? all->items[0] : NULL};
+            .options = all->request.options, .index = i, .sibling = i > 0 ? all->items[0] : NULL};
         int code = all->request.driver->open(&args, &all->items[all->count], err);
         if (code)
             return code;

@@ -95,9 +95,9 @@ static int fill_pool(int count, struct sw_err *err)
     int rc = sw_cpu_need_room("a buffer of OpenBLAS for each thread",
                               (size_t)(count - made) * BUFFER_BYTES, err);
     for (int i = 0; i < count && rc == SW_OK; i++)
-        buffer[i] = table->take_buffer();
+        buffer[i] = table->acquire_buffer();
     for (int i = 0; i < count && rc == SW_OK; i++)
-        table->give_buffer(buffer[i]);
+        table->release_buffer(buffer[i]);
     sw_free(buffer);
     if (rc == SW_OK)
         made = count;

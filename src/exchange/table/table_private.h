@@ -35,22 +35,24 @@ struct sw_server_state {
 };
 
 enum {
-    SW_DECISIONS = 4
+    SW_UPDATE_CONTROLS = 4
 }; /* results that are kept: workers are at most one step ahead of each other */
 
 /* State of an update group's updates in two phases (update_control.c). */
 struct sw_phases {
-    double *sums; /* owned [params]: sums of squares, written by the thread that runs update control */
+    double
+        *sums; /* owned [params]: sums of squares, written by the thread that runs update control */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
                                         server; the latter only where the updater needs norms */
-    struct sw_norms *norms; /* owned [params]: norms, written by the thread that runs update control */
+    struct sw_norms
+        *norms;  /* owned [params]: norms, written by the thread that runs update control */
     int missing; /* atomic: slices to be summed and verdicts to be reported before the decision */
     int vetoes;  /* atomic: verdicts that were negative */
     uint64_t version; /* atomic: the next update; all before it are decided */
     struct sw_loss_scale
         scale; /* of the next update; changed by the thread that decides, before version */
     struct sw_table_control
-        ring[SW_DECISIONS]; /* written by the thread that decides, before version */
+        ring[SW_UPDATE_CONTROLS]; /* written by the thread that decides, before version */
 };
 struct sw_norms {
     double value, gradient; /* of a whole parameter */

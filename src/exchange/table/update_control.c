@@ -194,7 +194,7 @@ static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_tab
         sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
 
     d->dropped_so_far = __atomic_add_fetch(&t->dropped, d->dropped, __ATOMIC_RELAXED);
-    ph->ring[d->version % SW_DECISIONS] = *d;
+    ph->ring[d->version % SW_UPDATE_CONTROLS] = *d;
 }
 
 int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *control,
@@ -211,8 +211,8 @@ int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *c
         __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
     }
 
-    bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_DECISIONS].dropped &&
-                 !ph->ring[version % SW_DECISIONS].overflow;
+    bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_UPDATE_CONTROLS].dropped &&
+                 !ph->ring[version % SW_UPDATE_CONTROLS].overflow;
     if (ph->version != version + 1)
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "update control for update %llu, but the next update is %llu",
@@ -252,10 +252,10 @@ bool sw_table_control(const struct sw_table *t, int group, uint64_t version,
         return false;
 
     uint64_t coming = __atomic_load_n(&ph->version, __ATOMIC_ACQUIRE);
-    if (version >= coming || version + SW_DECISIONS <= coming)
+    if (version >= coming || version + SW_UPDATE_CONTROLS <= coming)
         return false;
 
-    *out = ph->ring[version % SW_DECISIONS];
+    *out = ph->ring[version % SW_UPDATE_CONTROLS];
     return out->version == version;
 }
 

@@ -215,8 +215,8 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
 
 /* Adds a partial sum, which covers this worker's whole shard. It is copied to temporary memory
  * first, unless it is contiguous and accessible. */
-static int add_term(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
-                    const struct sw_rect *r, struct sw_err *err)
+static int add_partial(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
+                       const struct sw_rect *r, struct sw_err *err)
 {
     struct sw_stream *s = st->stream;
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
@@ -260,7 +260,7 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_receive
         rc = take_stamp(st, true, st->worker, err);
 
     if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
-        rc = add_term(st, t, j, &r, err);
+        rc = add_partial(st, t, j, &r, err);
     else if (rc == SW_OK)
         rc = copy_piece(st, t, j, &r, err);
 

@@ -31,14 +31,14 @@ int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
                    const struct sw_branch_order *order, bool separate_scratch, struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count;
-    size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, lives = n + 1;
+    size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, roots = n + 1;
 
     *b = (struct sw_blocks){.aliases = aliases,
                             .order = order,
                             .separate_scratch = separate_scratch,
                             .block = sw_calloc(most, sizeof *b->block),
-                            .last_forward = sw_calloc(lives, sizeof *b->last_forward),
-                            .last_backward = sw_calloc(lives, sizeof *b->last_backward)};
+                            .last_forward = sw_calloc(roots, sizeof *b->last_forward),
+                            .last_backward = sw_calloc(roots, sizeof *b->last_backward)};
     if (b->block && b->last_forward && b->last_backward)
         return SW_OK;
 
@@ -362,10 +362,10 @@ static int64_t lowest_place(const struct sw_blocks *p, int b)
         moved = false;
         for (int i = 0; i < b; i++) {
             const struct sw_block *o = &p->block[i];
-            bool meet =
+            bool overlap =
                 o->first <= new->last &&new->first <= o->last && o->in_scratch == new->in_scratch;
 
-            if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
+            if (overlap && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
                 at = o->at + (int64_t)o->bytes;
                 moved = true;
             }

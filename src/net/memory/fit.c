@@ -39,7 +39,7 @@ struct search {
     double excess, seconds;
 };
 
-enum { MOVES_PER_FEATURE = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
+enum { MOVES_PER_ACTIVATION = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
 
 /* Cost of copies that nothing waits for, as a fraction of their time. */
 #define COPY_COST 0.05
@@ -274,7 +274,7 @@ static size_t place(struct search *x)
 }
 
 /* Finds a choice that meets the budget; lowers the target while blocks do not pack well enough. */
-static bool meet(struct search *x, size_t budget)
+static bool find_fit(struct search *x, size_t budget)
 {
     keep_all(x);
 
@@ -351,7 +351,7 @@ static int init(struct search *x, const struct sw_net_aliases *aliases,
                          .live = sw_calloc(8 * n, sizeof *x->live),
                          .before = sw_calloc(n, sizeof *x->before),
                          .best = sw_calloc(n, sizeof *x->best),
-                         .moves = sw_calloc(MOVES_PER_FEATURE * n, sizeof *x->moves)};
+                         .moves = sw_calloc(MOVES_PER_ACTIVATION * n, sizeof *x->moves)};
     if (!x->live || !x->before || !x->best || !x->moves)
         return sw_err_nomem(err, "the memory plan", 8 * n * sizeof *x->live);
 
@@ -392,7 +392,7 @@ int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order 
         return rc;
     }
 
-    *fit = (struct sw_net_fit){.fits = meet(&x, budget_bytes)};
+    *fit = (struct sw_net_fit){.fits = find_fit(&x, budget_bytes)};
     if (!fit->fits) {
         fit->least_bytes = find_least(&x);
         find_tightest(&x, fit);

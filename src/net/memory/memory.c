@@ -36,9 +36,9 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
 
     for (int i = 0; i < b->count && mine; i++) {
         const struct sw_block *o = &b->block[i];
-        bool meet = *mine->offset < *o->offset + (int64_t)o->bytes &&
-                    *o->offset < *mine->offset + (int64_t)mine->bytes;
-        if (meet && o->first > mine->last && (first < 0 || o->first < first))
+        bool overlap = *mine->offset < *o->offset + (int64_t)o->bytes &&
+                       *o->offset < *mine->offset + (int64_t)mine->bytes;
+        if (overlap && o->first > mine->last && (first < 0 || o->first < first))
             first = o->first;
     }
 

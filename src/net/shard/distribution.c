@@ -142,8 +142,8 @@ static const char *why_not_one(const struct sw_net_graph_node *node)
                                     : NULL;
 }
 
-static const char *why_not_way(const struct spreading *x, const struct sw_net_graph_node *node,
-                               enum sw_partition p)
+static const char *why_not_split(const struct spreading *x, const struct sw_net_graph_node *node,
+                                 enum sw_partition p)
 {
     switch (p) {
     case SW_PARTITION_COLUMNS:
@@ -201,7 +201,7 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
     if (sw_net_connects_steps(node) && p != SW_PARTITION_NONE)
         p = SW_PARTITION_ROWS;
 
-    const char *reason = why_not_way(x, node, p);
+    const char *reason = why_not_split(x, node, p);
     if (!reason && !own)
         reason = why_source_not(x, node, p);
 

@@ -65,8 +65,8 @@ bool sw_rect_is_empty(const struct sw_rect *r)
     return r->rows <= 0 || r->columns <= 0;
 }
 
-static void meet(int64_t a, int64_t a_count, int64_t b, int64_t b_count, int64_t *first,
-                 int64_t *count)
+static void intersect_ranges(int64_t a, int64_t a_count, int64_t b, int64_t b_count, int64_t *first,
+                             int64_t *count)
 {
     int64_t end = a + a_count < b + b_count ? a + a_count : b + b_count;
     *first = a > b ? a : b;
@@ -76,8 +76,8 @@ static void meet(int64_t a, int64_t a_count, int64_t b, int64_t b_count, int64_t
 struct sw_rect sw_rect_intersect(const struct sw_rect *a, const struct sw_rect *b)
 {
     struct sw_rect r;
-    meet(a->row, a->rows, b->row, b->rows, &r.row, &r.rows);
-    meet(a->column, a->columns, b->column, b->columns, &r.column, &r.columns);
+    intersect_ranges(a->row, a->rows, b->row, b->rows, &r.row, &r.rows);
+    intersect_ranges(a->column, a->columns, b->column, b->columns, &r.column, &r.columns);
     return r;
 }
 
@@ -86,7 +86,7 @@ static void part_of_others(int64_t columns, const struct sw_distribution *s, int
 {
     int64_t at, count;
     sw_part(s->whole, workers, i, &at, &count);
-    meet(0, columns, at - s->first, count, &r->column, &r->columns);
+    intersect_ranges(0, columns, at - s->first, count, &r->column, &r->columns);
 }
 
 static void part_of_groups(int64_t columns, int64_t groups, int workers, int i, struct sw_rect *r)
