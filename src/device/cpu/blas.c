@@ -95,9 +95,9 @@ static int fill_pool(int count, struct sw_err *err)
     int rc = sw_cpu_need_room("a buffer of OpenBLAS for each thread",
                               (size_t)(count - made) * BUFFER_BYTES, err);
     for (int i = 0; i < count && rc == SW_OK; i++)
-        buffer[i] = table->take_buffer();
+        buffer[i] = table->acquire_buffer();
     for (int i = 0; i < count && rc == SW_OK; i++)
-        table->give_buffer(buffer[i]);
+        table->release_buffer(buffer[i]);
     sw_free(buffer);
     if (rc == SW_OK)
         made = count;
@@ -162,7 +162,7 @@ int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_blas_stay_alone(void)
+int sw_blas_use_one_thread(void)
 {
     int team = omp_in_parallel() ? 1 : omp_get_max_threads();
     if (team > 1)
@@ -170,7 +170,7 @@ int sw_blas_stay_alone(void)
     return team;
 }
 
-void sw_blas_be_team(int team)
+void sw_blas_restore_team(int team)
 {
     if (team > 1)
         omp_set_num_threads(team);
@@ -180,15 +180,15 @@ void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc)
 {
-    int team = sw_blas_stay_alone();
+    int team = sw_blas_use_one_thread();
     sw_blas()->sgemm(
         &(struct sw_cpu_product){trans_a, trans_b, m, n, k, alpha, beta, a, b, c, lda, ldb, ldc});
-    sw_blas_be_team(team);
+    sw_blas_restore_team(team);
 }
 
 void sw_cpu_multiply(const struct sw_cpu_product *p)
 {
-    int team = sw_blas_stay_alone();
+    int team = sw_blas_use_one_thread();
 
 #ifdef SW_HAVE_ONEDNN
     sw_cpu_dnnl_sgemm(p);
@@ -197,5 +197,5 @@ void sw_cpu_multiply(const struct sw_cpu_product *p)
     sw_blas()->sgemm(p);
 
 #endif
-    sw_blas_be_team(team);
+    sw_blas_restore_team(team);
 }

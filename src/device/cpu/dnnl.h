@@ -131,7 +131,7 @@ struct sw_dnnl_weighted {
     bool as_given;                       /* use no primitive that needs another weight layout */
     const void *request; /* the shape passed to the maker; append_key writes it to the key of
                             measured algorithms */
-    void (*append_key)(const void *request, struct sw_buf *key);
+    void (*append_key)(const void *request, struct sw_bytes *key);
     dnnl_alg_kind_t algorithm; /* algorithm that describe requests; convolutions only */
     const void *shape;         /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,

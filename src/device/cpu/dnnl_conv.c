@@ -45,15 +45,15 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
-static void append_key(const void *request, struct sw_buf *key)
+static void append_key(const void *request, struct sw_bytes *key)
 {
     sw_tune_key_conv(key, request);
 }
 
-static void append_direct_key(const void *request, struct sw_buf *key)
+static void append_direct_key(const void *request, struct sw_bytes *key)
 {
     append_key(request, key);
-    sw_buf_printf(key, " without Winograd");
+    sw_bytes_printf(key, " without Winograd");
 }
 
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
