@@ -120,7 +120,7 @@ static void more_leaves_than_a_tree_has_are_refused(void **state)
         plan.servers = 1;
         plan.slice_elements = 1024;
         assert_int_equal(try_stand(&s, &plan, &err), SW_ERR_INVALID);
-        assert_non_null(strstr(err.text, "at most 1024 leaves"));
+        assert_non_null(strstr(err.text, "at most 1024 gradients"));
         stand_free(&s);
     }
 }

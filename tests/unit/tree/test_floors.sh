@@ -121,7 +121,7 @@ named() {
         # The kernel of the system and hwloc have such names, too; doctor has a part "cpu" of its
         # report; whitening is done with the LAPACK of the host; the loops of operations multiply with
         # the library of the host, whose opening is what the library offers to users.
-        may = "^src/(machine/(quota|survey|machine)[.][ch]|cli/doctor/(rates|settings)[.]c|" \
+        may = "^src/(machine/(quota|survey|machine)[.][ch]|cli/doctor/(throughput|settings)[.]c|" \
               "data/stats[.]c|device/ops/)"
     }
     FILENAME ~ drivers || FILENAME ~ may { next }
