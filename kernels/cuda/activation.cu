@@ -56,13 +56,6 @@ static __global__ void activate(enum sw_activation f, float a, float b, const fl
         y[i] = forward(f, a, b, x[i]);
 }
 
-/* Sets the two constants of a function: slope, or the factors of a tanh(b x). */
-static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
-{
-    *a = f == SW_ACT_TANH ? 1.0f : f == SW_ACT_STANH ? SW_STANH_A : alpha;
-    *b = f == SW_ACT_TANH ? 1.0f : SW_STANH_B;
-}
-
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_activation_args *k = (const struct sw_activation_args *)args;
@@ -71,7 +64,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     if (k->function >= SW_ACT_COUNT)
         return SW_CUDA_NO_KERNEL;
 
-    constants_of(k->function, k->alpha, &a, &b);
+    sw_activation_constants(k->function, k->alpha, &a, &b);
     SW_START(activate, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, k->x, k->y, k->n);
     return (int)cudaGetLastError();
 }
@@ -93,7 +86,7 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
     if (k->function >= SW_ACT_COUNT)
         return SW_CUDA_NO_KERNEL;
 
-    constants_of(k->function, k->alpha, &a, &b);
+    sw_activation_constants(k->function, k->alpha, &a, &b);
     SW_START(gradient, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, v, k->dy, k->dx,
              k->n);
 

@@ -7,7 +7,6 @@
  * memory.c    allocation and its counters
  * layout.c    conversion of tensors between layouts
  * deconv.c    transposed convolution by the passes of a convolution plan of either kind
- * lrn_within.c  normalisation within channels, for either kind of plans
  * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module
  * shape.c     checks that every maker does first
  * team.c      the threads that compute
@@ -141,11 +140,6 @@ static inline size_t sw_cpu_reserve(struct sw_plan *p, size_t bytes)
 size_t sw_cpu_bias_room(const struct sw_desc *dst);
 void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *diff_dst, void *room,
                           float *diff_bias);
-
-/* lrn_within.c. The shape must have been checked and have within_channel. */
-int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
-                      const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
-                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* layout.c. Copies values from one layout to another of the same dtype and logical shape, in any
  * layout; padding of `to` becomes zero. Conversions between blocked channels and plain NCHW are

@@ -58,7 +58,10 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
         one[c] = 1;
     }
 
-    sw_kernel_channel_normalise(d->threads, &k, false, a->dst, zero, one, a->bias, a->dst);
+    sw_kernel_channel_apply(
+        d->threads, &k,
+        &(struct sw_kernel_norm){
+            .x = a->dst, .mean = zero, .factor = one, .bias = a->bias, .out = a->dst});
 }
 
 size_t sw_cpu_bias_room(const struct sw_desc *dst)
@@ -75,7 +78,7 @@ void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *d
     bool known = sw_channels_of(dst, &k);
 
     (void)known; /* always true for layouts that makers choose */
-    sw_kernel_channel_sums(threads, &k, diff_dst, parts, sums);
+    sw_kernel_channel_sums(threads, &k, &(struct sw_kernel_norm){.x = diff_dst}, parts, sums);
     for (int64_t c = 0; c < channels; c++)
         diff_bias[c] = (float)sums[c];
 }

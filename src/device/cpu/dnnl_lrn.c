@@ -1,5 +1,5 @@
 /* Local response normalization by oneDNN, in the source's layout. Within channels oneDNN has fast
- * code only for blocked layouts and larger images; lrn_within.c replaces its slow reference code in
+ * code only for blocked layouts and larger images; ref_lrn.c replaces its slow reference code in
  * the other cases. */
 #include "device/cpu/dnnl.h"
 
@@ -145,5 +145,5 @@ int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct
     if (rc != SW_ERR_UNSUPPORTED || !c->within_channel)
         return rc;
 
-    return sw_cpu_lrn_within(s, src, c, passes, out, err);
+    return sw_cpu_ref_plans.lrn(s, src, c, passes, out, err);
 }
