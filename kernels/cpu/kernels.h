@@ -7,6 +7,7 @@
 #include "kernels/channels.h"
 #include "kernels/ops/recurrent.h"
 #include "kernels/ops/units.h"
+#include "kernels/window.h"
 
 /* ---- elementwise.c ---- */
 
@@ -64,11 +65,6 @@ void sw_kernel_cell_back(const struct sw_kernel_cell_back *k);
 
 /* ---- im2col.c: windows of an image as a matrix; on the calling thread ---- */
 
-struct sw_kernel_windows {
-    int64_t in_h, in_w, out_h, out_w; /* pixels */
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-};
-
 /* Sets col [channels kernel_h kernel_w, rows out_w] to the pixels of image [channels, in_h, in_w]
  * in the windows of `rows` output rows from first_row on; padding is zero. */
 void sw_kernel_im2col(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
@@ -97,13 +93,10 @@ void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t 
                         const float *x, float *y, int32_t *index);
 void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
                                  const float *dy, const int32_t *index, float *dx);
-/* The divisor of an average: the size of the window clipped to the padded plane, clipped to the
- * plane, or not clipped. */
-enum sw_kernel_divisor { SW_KERNEL_PADDED, SW_KERNEL_INSIDE, SW_KERNEL_WHOLE };
 void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                        enum sw_kernel_divisor by, const float *x, float *y);
+                        enum sw_pool_divisor by, const float *x, float *y);
 void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                                 enum sw_kernel_divisor by, const float *dy, float *dx);
+                                 enum sw_pool_divisor by, const float *dy, float *dx);
 
 /* ---- lrn.c: across channels of plain [planes, channels, height, width]; or within channels, of
  * planes of height x width x lanes, where lanes are adjacent channels (1: a plain plane), and with

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "kernels/window.h"
 
 struct sw_plan;
 
@@ -67,14 +68,9 @@ struct sw_conv_shape {
  * [N, C, H, W] is the output of that convolution, dst [N, outputs, out_h, out_w] its input, and
  * weights are logically [C, outputs/groups, Kh, Kw], as Caffe stores them. fuse_relu is ignored. */
 
-/* The divisor of an average: the area of the window clipped to the padded input (Caffe), the number
- * of pixels inside the input (cuDNN's EXCLUDE_PADDING), or the area of the kernel
- * (INCLUDE_PADDING). */
-enum sw_pool_divisor { SW_POOL_BY_PADDED, SW_POOL_BY_INSIDE, SW_POOL_BY_KERNEL };
-
 struct sw_pool_shape {
-    bool max; /* else average */
-    enum sw_pool_divisor divisor;
+    bool max;                     /* else average */
+    enum sw_pool_divisor divisor; /* kernels/window.h */
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int64_t out_h, out_w; /* larger than floor rounding: windows are clipped at the border */
 };

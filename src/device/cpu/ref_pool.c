@@ -8,7 +8,7 @@ struct pool {
     struct sw_kernel_windows windows;
     int64_t planes;
     bool max, training;
-    enum sw_kernel_divisor divisor;
+    enum sw_pool_divisor divisor;
 };
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -77,9 +77,7 @@ int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
                                             .dilation_w = 1};
     c->planes = src->dim[0] * src->dim[1];
     c->max = shape->max;
-    c->divisor = shape->divisor == SW_POOL_BY_PADDED   ? SW_KERNEL_PADDED
-                 : shape->divisor == SW_POOL_BY_INSIDE ? SW_KERNEL_INSIDE
-                                                       : SW_KERNEL_WHOLE;
+    c->divisor = shape->divisor;
     c->training = passes.training || passes.backward_data;
     c->ref.base.dst = sw_desc_plain(SW_F32, 4, dst);
     if (c->max && c->training)

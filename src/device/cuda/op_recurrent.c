@@ -77,7 +77,7 @@ static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
     k->y = out < 0 ? NULL : a->y + out;
     k->h = ends ? a->h : NULL;
 
-    return check(s, sw_cuda_cell(k, &l), err);
+    return check(s, sw_cuda_cell_step(k, &l), err);
 }
 
 int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
@@ -173,7 +173,7 @@ static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_arg
                                         .dgates = a->dgates + t * w->biases,
                                         .dgates_pitch = r->steps * w->biases};
 
-    return check(s, sw_cuda_cell_back(&k, &l), err);
+    return check(s, sw_cuda_cell_step_back(&k, &l), err);
 }
 
 static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,

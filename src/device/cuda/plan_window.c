@@ -96,9 +96,7 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     p->dst = sw_cuda_layout_like(&used, dst);
     sw_cuda_side_init(p, &c->src, src, &used);
     c->kernel.w = windows_of(src, shape);
-    c->kernel.by = shape->divisor == SW_POOL_BY_PADDED   ? SW_KERNEL_PADDED
-                   : shape->divisor == SW_POOL_BY_INSIDE ? SW_KERNEL_INSIDE
-                                                         : SW_KERNEL_WHOLE;
+    c->kernel.by = shape->divisor;
     c->max = shape->max;
     c->training = passes.training || passes.backward_data;
     if (c->max && c->training)
