@@ -310,8 +310,8 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
 #else
 #endif
     dev->rounded = *dev->exact;
-    dev->rounded.convolution = sw_cpu_rounded_convolution;
-    dev->rounded.inner_product = sw_cpu_rounded_inner_product;
+    dev->rounded.make[SW_PLAN_CONVOLUTION] = dev->rounded.make[SW_PLAN_INNER_PRODUCT] =
+        sw_cpu_rounded_plan;
     dev->ops.plans = dev->precision == SW_PRECISION_FP32 ? dev->exact : &dev->rounded;
 }
 

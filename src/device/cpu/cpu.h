@@ -1,5 +1,5 @@
 /* Common declarations of the CPU device: the private structs behind sw_device and sw_stream, the
- * two tables of plans, shape checks and pooling windows. Internal to device/cpu. A math library
+ * two tables of plans, and windows. Internal to device/cpu. A math library
  * never chooses its number of threads: the stream determines it.
  *
  * driver.c    the driver: properties known before the device is open
@@ -8,7 +8,6 @@
  * layout.c    conversion of tensors between layouts
  * deconv.c    transposed convolution by the passes of a convolution plan of either kind
  * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module
- * shape.c     checks that every maker does first
  * team.c      the threads that compute
  * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
@@ -67,19 +66,6 @@ extern const struct sw_plan_makers sw_cpu_dnnl_plans;
 const struct sw_plan_makers *sw_cpu_dnnl_halves(enum sw_precision precision);
 #endif
 
-/* Shape checks for makers: ndim, positive sizes, divisible groups, windows that see the input,
- * weight layout of the right logical shape. Errors: SW_ERR_INVALID naming value and limit. */
-int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c,
-                  struct sw_err *err) SW_MUST_CHECK;
-int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p,
-                  struct sw_err *err) SW_MUST_CHECK;
-int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l,
-                 struct sw_err *err) SW_MUST_CHECK;
-int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip,
-                struct sw_err *err) SW_MUST_CHECK;
-int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to,
-                     struct sw_err *err) SW_MUST_CHECK;
-
 /* The bottom or right padding that an output size implies: how far the last window extends beyond
  * the input. Negative if the last window ends before the input does. */
 static inline int64_t sw_conv_pad_after(int64_t in, int64_t out, int64_t kernel, int64_t stride,
@@ -124,10 +110,8 @@ int sw_cpu_dnnl_prepare(struct sw_err *err) SW_MUST_CHECK;
 void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p);
 
 /* deconv.c. Used by the makers of both tables; image is the layout of the output. */
-int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_desc *image, const struct sw_conv_shape *shape,
-                         struct sw_plan_passes passes, struct sw_plan **out,
-                         struct sw_err *err) SW_MUST_CHECK;
+int sw_cpu_deconvolution(const struct sw_plan_request *q, const struct sw_desc *image,
+                         struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* Reserves `bytes` of a plan's scratch, aligned to a cache line; returns their offset in bytes. */
 static inline size_t sw_cpu_reserve(struct sw_plan *p, size_t bytes)

@@ -163,34 +163,37 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
     snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
 }
 
-int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_desc *image, const struct sw_conv_shape *shape,
-                         struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_cpu_deconvolution(const struct sw_plan_request *q, const struct sw_desc *image,
+                         struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_conv_shape inner = *shape;
-    struct sw_plan_passes all = {.backward_data = true,
-                                 .backward_weights = passes.backward_weights,
-                                 .training = passes.training};
+    struct sw_conv_shape shape = *q->shape.conv;
+    const struct sw_plan_request inner = {.kind = SW_PLAN_CONVOLUTION,
+                                          .stream = q->stream,
+                                          .src = image,
+                                          .passes = {.backward_data = true,
+                                                     .backward_weights = q->passes.backward_weights,
+                                                     .training = q->passes.training},
+                                          .shape.conv = &shape};
 
-    inner.outputs = src->dim[1];
-    inner.out_h = src->dim[2];
-    inner.out_w = src->dim[3];
-    inner.bias = inner.fuse_relu = false;
+    shape.outputs = q->src->dim[1];
+    shape.out_h = q->src->dim[2];
+    shape.out_w = q->src->dim[3];
+    shape.bias = shape.fuse_relu = false;
 
     struct deconv *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
 
-    d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
-    d->threads = sw_cpu_threads(s);
+    d->base = (struct sw_plan){.ops = &ops, .stream = q->stream, .src = *q->src};
+    d->threads = sw_cpu_threads(q->stream);
 
-    int rc = s->dev->ops->plans->convolution(s, image, &inner, all, &d->conv, err);
+    int rc = sw_plan_new(&inner, &d->conv, err);
     if (rc != SW_OK) {
         free_plan(&d->base);
         return rc;
     }
 
-    describe(d, shape, passes);
+    describe(d, q->shape.conv, q->passes);
     *out = &d->base;
     return SW_OK;
 }

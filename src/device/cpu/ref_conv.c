@@ -275,21 +275,19 @@ static void reserve_scratch(struct conv *c, bool backward_weights_too)
         c->partial_offset = sw_cpu_reserve(p, (size_t)(c->chunks - 1) * sw_desc_bytes(&p->weight));
 }
 
-int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
-                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                       struct sw_plan **out, struct sw_err *err)
+int sw_ref_convolution(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_conv_check(src, shape, err);
+    const struct sw_desc *src = q->src;
+    const struct sw_conv_shape *shape = q->shape.conv;
+
+    int rc = sw_ref_check_weight_layout(shape->weight_layout, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_ref_check_weight_layout(shape->weight_layout, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_blas_hold_stream(s, err);
+    rc = sw_blas_hold_stream(q->stream, err);
     if (rc != SW_OK)
         return rc;
 
-    struct conv *c = (struct conv *)sw_ref_plan_new(sizeof *c, &ops, s, src, "im2col:openblas");
+    struct conv *c = sw_ref_plan_new(sizeof *c, &ops, q, "im2col:openblas");
     if (!c)
         return sw_err_nomem(err, "convolution plan", sizeof *c);
 
@@ -303,8 +301,8 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 4, dst);
-    p->backward_reads_src = passes.backward_weights;
-    reserve_scratch(c, passes.backward_weights);
+    p->backward_reads_src = q->passes.backward_weights;
+    reserve_scratch(c, q->passes.backward_weights);
     *out = p;
 
     return SW_OK;

@@ -145,30 +145,20 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-/* Whether the layout is the transpose of a plain matrix, and not plain itself. */
-static bool is_transposed(const struct sw_desc *layout)
+int sw_ref_inner_product(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    if (!layout || sw_desc_is_plain(layout))
-        return false;
-    struct sw_desc other = sw_desc_transposed(layout, 0, 1);
-    return sw_desc_is_plain(&other);
-}
+    const struct sw_desc *src = q->src;
+    const struct sw_ip_shape *shape = q->shape.ip;
+    bool transposed = sw_plan_is_transposed(shape->weight_layout);
 
-int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err)
-{
-    int rc = sw_ip_check(src, shape, err);
-    bool transposed = rc == SW_OK && is_transposed(shape->weight_layout);
-
-    if (rc == SW_OK && !transposed)
-        rc = sw_ref_check_weight_layout(shape->weight_layout, err);
-    if (rc == SW_OK)
-        rc = sw_blas_hold_stream(s, err);
+    int rc = transposed ? SW_OK : sw_ref_check_weight_layout(shape->weight_layout, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_blas_hold_stream(q->stream, err);
     if (rc != SW_OK)
         return rc;
 
-    struct ip *c = (struct ip *)sw_ref_plan_new(sizeof *c, &ops, s, src, "sgemm:openblas");
+    struct ip *c = sw_ref_plan_new(sizeof *c, &ops, q, "sgemm:openblas");
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
 
@@ -185,7 +175,7 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 2, dst);
-    p->backward_reads_src = passes.backward_weights;
+    p->backward_reads_src = q->passes.backward_weights;
     *out = p;
 
     return SW_OK;

@@ -40,14 +40,12 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *shape,
-               struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_ref_lrn(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_lrn_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
-
-    struct lrn *l = (struct lrn *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
+    const struct sw_desc *src = q->src;
+    const struct sw_lrn_shape *shape = q->shape.lrn;
+    const struct sw_plan_passes passes = q->passes;
+    struct lrn *l = sw_ref_plan_new(sizeof *l, &ops, q, "direct");
     if (!l)
         return sw_err_nomem(err, "lrn plan", sizeof *l);
 

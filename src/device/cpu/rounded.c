@@ -192,32 +192,14 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
     return SW_OK;
 }
 
-int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
-                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                               struct sw_plan **out, struct sw_err *err)
+int sw_cpu_rounded_plan(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    const struct sw_cpu_device *dev = sw_cpu_device_of(s->dev);
+    const struct sw_cpu_device *dev = sw_cpu_device_of(q->stream->dev);
     struct sw_plan *inner = NULL;
-    int rc = dev->halves ? dev->halves->convolution(s, src, shape, passes, &inner, err)
-                         : SW_ERR_UNSUPPORTED;
+    int rc = dev->halves ? dev->halves->make[q->kind](q, &inner, err) : SW_ERR_UNSUPPORTED;
     bool halves = rc == SW_OK;
 
     if (rc == SW_ERR_UNSUPPORTED)
-        rc = dev->exact->convolution(s, src, shape, passes, &inner, err);
-    return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
-}
-
-int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                                 const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                                 struct sw_plan **out, struct sw_err *err)
-{
-    const struct sw_cpu_device *dev = sw_cpu_device_of(s->dev);
-    struct sw_plan *inner = NULL;
-    int rc = dev->halves ? dev->halves->inner_product(s, src, shape, passes, &inner, err)
-                         : SW_ERR_UNSUPPORTED;
-    bool halves = rc == SW_OK;
-
-    if (rc == SW_ERR_UNSUPPORTED)
-        rc = dev->exact->inner_product(s, src, shape, passes, &inner, err);
-    return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
+        rc = dev->exact->make[q->kind](q, &inner, err);
+    return rc == SW_OK ? wrap(inner, halves, q->passes, out, err) : rc;
 }

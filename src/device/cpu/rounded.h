@@ -14,9 +14,4 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
 
 /* Makers that round the operands and then use the makers of the stream's device
  * (sw_cpu_device.exact). Transposed convolutions need none, since they use convolution plans. */
-int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
-                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                               struct sw_plan **out, struct sw_err *err);
-int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                                 const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                                 struct sw_plan **out, struct sw_err *err);
+sw_plan_maker sw_cpu_rounded_plan;

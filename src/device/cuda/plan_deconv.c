@@ -109,29 +109,31 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
     snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
 }
 
-int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err)
+int sw_cuda_deconvolution(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    const int64_t dim[] = {src->dim[0], shape->outputs, shape->out_h, shape->out_w};
+    struct sw_conv_shape shape = *q->shape.conv;
+    const int64_t dim[] = {q->src->dim[0], shape.outputs, shape.out_h, shape.out_w};
     struct sw_desc image = sw_desc_plain(SW_F32, 4, dim);
-    struct sw_conv_shape inner = *shape;
-    struct sw_plan_passes all = {.backward_data = true,
-                                 .backward_weights = passes.backward_weights,
-                                 .training = false}; /* its passes run in a different order */
+    /* Not training: its passes run in a different order. */
+    const struct sw_plan_request inner = {
+        .kind = SW_PLAN_CONVOLUTION,
+        .stream = q->stream,
+        .src = &image,
+        .passes = {.backward_data = true, .backward_weights = q->passes.backward_weights},
+        .shape.conv = &shape};
 
-    inner.outputs = src->dim[1];
-    inner.out_h = src->dim[2];
-    inner.out_w = src->dim[3];
-    inner.bias = inner.fuse_relu = false;
+    shape.outputs = q->src->dim[1];
+    shape.out_h = q->src->dim[2];
+    shape.out_w = q->src->dim[3];
+    shape.bias = shape.fuse_relu = false;
 
     struct deconv *d = sw_calloc(1, sizeof *d);
     if (!d)
         return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
 
-    d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
+    d->base = (struct sw_plan){.ops = &ops, .stream = q->stream, .src = *q->src};
 
-    int rc = sw_cuda_convolution(s, &image, &inner, all, &d->conv, err);
+    int rc = sw_plan_new(&inner, &d->conv, err);
     if (rc != SW_OK)
         goto fail;
 
@@ -141,7 +143,7 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
         goto fail;
     }
 
-    describe(d, shape, passes);
+    describe(d, q->shape.conv, q->passes);
     *out = &d->base;
     return SW_OK;
 

@@ -4,7 +4,6 @@
 #include "device/cuda/plan_private.h"
 #include <cuda_runtime_api.h>
 #include <stdio.h>
-#include <string.h>
 
 size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes)
 {
@@ -174,10 +173,11 @@ static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
     snprintf(out, bytes, "%.80s with %d processors", known ? prop.name : "cuda", d->processors);
 }
 
-int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
-                       const struct sw_cuda_tuned *t, struct sw_plan **out, struct sw_err *err)
+int sw_cuda_tuned_plan(const struct sw_plan_request *q, const struct sw_cuda_tuned *t,
+                       struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_cuda_device *d = sw_cuda_device_of(s->dev);
+    struct sw_cuda_device *d = sw_cuda_device_of(q->stream->dev);
+    struct sw_plan_request user = *q;
     struct sw_buf key = {0};
     char model[SW_TUNE_KEY / 4];
 
@@ -186,9 +186,9 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
                   model, t->library);
 
     const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = t->user, .make = t->make, .list = t->list};
+        .key = sw_buf_text(&key), .user = &user, .make = t->make, .list = t->list};
     int rc = key.failed ? sw_err_nomem(err, "key of measured algorithms", SW_TUNE_KEY)
-                        : sw_tune_plan(s, passes, &maker, out, err);
+                        : sw_tune_plan(q->stream, q->passes, &maker, out, err);
     sw_buf_fini(&key);
 
     return rc;
@@ -208,29 +208,26 @@ static void free_plan(struct sw_plan *p)
 
 static const struct sw_plan_ops reorder_ops = {.forward = forward, .free = free_plan};
 
-int sw_cuda_plan_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                         struct sw_plan **out, struct sw_err *err)
+int sw_cuda_plan_reorder(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_reorder_check(from, to, err);
-    if (rc != SW_OK)
-        return rc;
-
     struct sw_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "reorder plan", sizeof *p);
 
-    *p = (struct sw_plan){.ops = &reorder_ops, .stream = s, .src = *from, .dst = *to};
-    strcpy(p->algorithm, "copy");
+    *p = (struct sw_plan){.ops = &reorder_ops,
+                          .stream = q->stream,
+                          .src = *q->src,
+                          .dst = *q->shape.to,
+                          .algorithm = "copy"};
     *out = p;
-
     return SW_OK;
 }
 
-const struct sw_plan_makers sw_cuda_plans = {
-    .convolution = sw_cuda_convolution,
-    .deconvolution = sw_cuda_deconvolution,
-    .pooling = sw_cuda_pooling,
-    .lrn = sw_cuda_normalisation,
-    .inner_product = sw_cuda_inner_product,
-    .reorder = sw_cuda_plan_reorder,
-};
+const struct sw_plan_makers sw_cuda_plans = {{
+    [SW_PLAN_CONVOLUTION] = sw_cuda_convolution,
+    [SW_PLAN_DECONVOLUTION] = sw_cuda_deconvolution,
+    [SW_PLAN_POOLING] = sw_cuda_pooling,
+    [SW_PLAN_LRN] = sw_cuda_normalisation,
+    [SW_PLAN_INNER_PRODUCT] = sw_cuda_inner_product,
+    [SW_PLAN_REORDER] = sw_cuda_plan_reorder,
+}};

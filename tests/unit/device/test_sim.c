@@ -735,7 +735,9 @@ static void reorders_are_bit_identical_to_the_cpu(void **state)
     float *want = get_bytes(sw_desc_bytes(&to)), *got = get_bytes(sw_desc_bytes(&to));
     struct sw_plan *plan;
     struct sw_err err;
-    ASSERT_OK(dev->ops->plans->reorder(s, &from, &to, &plan, &err));
+    const struct sw_plan_request request = {
+        .kind = SW_PLAN_REORDER, .stream = s, .src = &from, .shape.to = &to};
+    ASSERT_OK(sw_plan_new(&request, &plan, &err));
     float *src = to_device(s, plain, sw_desc_bytes(&from));
     struct sw_plan_args a = {.src = src, .dst = device_bytes(dev, sw_desc_bytes(&to))};
     a.scratch = device_bytes(dev, plan->scratch_bytes);

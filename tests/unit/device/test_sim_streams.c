@@ -595,7 +595,9 @@ static void plans_are_freed_after_a_hang(void **state)
     float *x = device_bytes(dev, 64), *y = device_bytes(dev, 64);
     struct sw_plan *plan;
     struct sw_err err;
-    ASSERT_OK(dev->ops->plans->reorder(s, &d, &d, &plan, &err));
+    const struct sw_plan_request request = {
+        .kind = SW_PLAN_REORDER, .stream = s, .src = &d, .shape.to = &d};
+    ASSERT_OK(sw_plan_new(&request, &plan, &err));
     struct sw_plan_args a = {.src = x, .dst = y};
     sw_sim_inject(dev, SW_SIM_HANG, 1);
     ASSERT_OK(sw_plan_forward(plan, &a, &err));
