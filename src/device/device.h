@@ -40,6 +40,16 @@ struct sw_device_bytes {
 /* A lane: one of several independent branches of work, each with its own streams. */
 typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
 
+/* A strided copy of `rows` rows of `width` bytes; the pitch is the distance between the starts of
+ * rows. */
+struct sw_copy_2d {
+    void *dst;
+    size_t dst_pitch;
+    const void *src;
+    size_t src_pitch, width;
+    int64_t rows;
+};
+
 /* The functions of a kind of device; the inline functions below describe each. `run` computes an
  * operation of kernels/op.h. */
 struct sw_device_ops {
@@ -74,8 +84,7 @@ struct sw_device_ops {
     int (*copy)(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
     int (*copy_peer)(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
-    int (*copy_2d)(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+    int (*copy_2d)(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err);
     int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
     int (*run)(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
@@ -345,13 +354,10 @@ SW_MUST_CHECK static inline int sw_device_reach(struct sw_device *dev, struct sw
 {
     return dev->ops->enable_peer_access(dev, peer, err);
 }
-/* Strided copy of `rows` rows of `width` bytes; the pitch is the distance between the starts of
- * rows. */
-SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,
-                                           const void *src, size_t src_pitch, size_t width,
-                                           int64_t rows, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c,
+                                           struct sw_err *err)
 {
-    return s->dev->ops->copy_2d(s, dst, dst_pitch, src, src_pitch, width, rows, err);
+    return s->dev->ops->copy_2d(s, c, err);
 }
 SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes,
                                              struct sw_err *err)

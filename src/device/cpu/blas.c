@@ -176,17 +176,14 @@ void sw_blas_be_team(int team)
         omp_set_num_threads(team);
 }
 
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc)
+void sw_cpu_sgemm(struct sw_product p)
 {
     int team = sw_blas_stay_alone();
-    sw_blas()->sgemm(
-        &(struct sw_cpu_product){trans_a, trans_b, m, n, k, alpha, beta, a, b, c, lda, ldb, ldc});
+    sw_blas()->sgemm(&p);
     sw_blas_be_team(team);
 }
 
-void sw_cpu_multiply(const struct sw_cpu_product *p)
+void sw_cpu_multiply(const struct sw_product *p)
 {
     int team = sw_blas_stay_alone();
 

@@ -183,17 +183,16 @@ static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
     return copy(s, dst, src, bytes, err);
 }
 
-static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+static int copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err)
 {
-    if (dst_pitch == width && src_pitch == width) {
-        sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)width * rows);
+    if (c->dst_pitch == c->width && c->src_pitch == c->width) {
+        sw_kernel_copy(sw_cpu_threads(s), c->dst, c->src, (int64_t)c->width * c->rows);
         return SW_OK;
     }
 
-    for (int64_t r = 0; r < rows; r++)
-        memcpy((char *)dst + (size_t)r * dst_pitch, (const char *)src + (size_t)r * src_pitch,
-               width);
+    for (size_t r = 0; r < (size_t)c->rows; r++)
+        memcpy((char *)c->dst + r * c->dst_pitch, (const char *)c->src + r * c->src_pitch,
+               c->width);
 
     return SW_OK;
 }

@@ -23,6 +23,7 @@
 #include "device/driver.h"
 #include "device/plan.h"
 #include "kernels/precision.h"
+#include "kernels/product.h"
 
 extern const struct sw_driver sw_driver_cpu;
 
@@ -86,28 +87,16 @@ int sw_cpu_need_room(const char *what, size_t bytes, struct sw_err *err) SW_MUST
 
 /* "oneDNN 2.6.3"; "" in a build without it. */
 const char *sw_cpu_dnnl_version(void);
-/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the
- * calling thread alone, inside a parallel region or outside; by OpenBLAS, which is held (blas.h).
- */
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc);
-/* A matrix product for operations on a stream: computed by oneDNN if the build has it, which
- * supports newer processors. Reference plans use sw_cpu_sgemm, since they must be independent of
- * oneDNN. */
-struct sw_cpu_product {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    float alpha, beta;
-    const float *a, *b;
-    float *c;
-    int64_t lda, ldb, ldc;
-};
-void sw_cpu_multiply(const struct sw_cpu_product *p);
+/* Computes the product on the calling thread alone, inside a parallel region or outside; by
+ * OpenBLAS, which is held (blas.h). */
+void sw_cpu_sgemm(struct sw_product p);
+/* A product for operations on a stream: computed by oneDNN if the build has it, which supports
+ * newer processors. Reference plans use sw_cpu_sgemm, since they must be independent of oneDNN. */
+void sw_cpu_multiply(const struct sw_product *p);
 /* dnnl_gemm.c. Prepares oneDNN before the first product, which cannot report missing memory.
  * Errors: SW_ERR_NOMEM. */
 int sw_cpu_dnnl_prepare(struct sw_err *err) SW_MUST_CHECK;
-void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p);
+void sw_cpu_dnnl_sgemm(const struct sw_product *p);
 
 /* deconv.c. Used by the makers of both tables; image is the layout of the output. */
 int sw_cpu_deconvolution(const struct sw_plan_request *q, const struct sw_desc *image,

@@ -83,8 +83,8 @@ static void forward_piece(const struct conv *c, const float *image, const float 
         sw_kernel_im2col(&c->windows, c->in_channels, first, rows, image, col);
     }
 
-    sw_cpu_sgemm(false, false, c->out_channels, pixels, columns(c), 1.0f, weight, columns(c),
-                 matrix, step, 0.0f, dst + at, out_pixels(c));
+    sw_cpu_sgemm(sw_product_of(c->out_channels, pixels, columns(c), sw_stored(weight, columns(c)),
+                               sw_stored(matrix, step), dst + at, out_pixels(c)));
     sw_kernel_bias_rows(c->out_channels, pixels, out_pixels(c), bias, c->relu, dst + at);
 }
 
@@ -116,8 +116,9 @@ static void backward_data_block(const struct conv *c, const float *diff_dst, con
     for (int64_t first = 0; first < c->windows.out_h; first += c->piece_rows) {
         int64_t rows = min64(c->piece_rows, c->windows.out_h - first);
         int64_t pixels = rows * c->windows.out_w;
-        sw_cpu_sgemm(true, false, columns(c), pixels, c->out_channels, 1.0f, weight, columns(c),
-                     diff_dst + first * c->windows.out_w, out_pixels(c), 0.0f, col, pixels);
+        sw_cpu_sgemm(sw_product_of(
+            columns(c), pixels, c->out_channels, sw_transposed(weight, columns(c)),
+            sw_stored(diff_dst + first * c->windows.out_w, out_pixels(c)), col, pixels));
         sw_kernel_col2im_add(&c->windows, c->in_channels, first, rows, col, diff);
     }
 }
@@ -151,9 +152,11 @@ static void add_weight_slice(const struct conv *c, int64_t channels, const float
         int64_t pixels = rows * c->windows.out_w;
 
         sw_kernel_im2col(&c->windows, channels, first, rows, image, col);
-        sw_cpu_sgemm(false, true, c->out_channels, channels * c->taps, pixels, 1.0f,
-                     diff_dst + first * c->windows.out_w, out_pixels(c), col, pixels,
-                     first_image && first == 0 ? 0.0f : 1.0f, diff_weight, columns(c));
+        sw_cpu_sgemm(sw_product_scaled(
+            sw_product_of(c->out_channels, channels * c->taps, pixels,
+                          sw_stored(diff_dst + first * c->windows.out_w, out_pixels(c)),
+                          sw_transposed(col, pixels), diff_weight, columns(c)),
+            1, first_image && first == 0 ? 0 : 1));
     }
 }
 

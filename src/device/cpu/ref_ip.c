@@ -73,8 +73,10 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
         float *dst = a->dst + t.row * m + t.column;
 
-        sw_cpu_sgemm(false, !c->transposed, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
-                     a->weight + weight_at(c, t.column, 0), weight_step(c), 0.0f, dst, m);
+        sw_cpu_sgemm(sw_product_of(t.rows, t.columns, k, sw_stored(src + t.row * k, k),
+                                   (struct sw_factor_matrix){a->weight + weight_at(c, t.column, 0),
+                                                             weight_step(c), !c->transposed},
+                                   dst, m));
         sw_kernel_bias_columns(t.rows, t.columns, m, c->bias ? a->bias + t.column : NULL, c->relu,
                                dst);
     }
@@ -91,9 +93,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(false, c->transposed, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
-                     a->weight + weight_at(c, 0, t.column), weight_step(c), 0.0f,
-                     diff + t.row * k + t.column, k);
+        sw_cpu_sgemm(sw_product_of(t.rows, t.columns, m, sw_stored(a->diff_dst + t.row * m, m),
+                                   (struct sw_factor_matrix){a->weight + weight_at(c, 0, t.column),
+                                                             weight_step(c), c->transposed},
+                                   diff + t.row * k + t.column, k));
     }
 
     sw_ref_diff_done(&c->ref, a);
@@ -104,15 +107,14 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 static void weight_tile(const struct ip *c, const struct tile *t, const float *src,
                         const float *diff_dst, float *diff_weight)
 {
-    const float *dy = diff_dst + t->row, *x = src + t->column;
+    const struct sw_factor_matrix dy = {diff_dst + t->row, c->outputs, !c->transposed};
+    const struct sw_factor_matrix x = {src + t->column, c->features, c->transposed};
     float *to = diff_weight + weight_at(c, t->row, t->column);
 
     if (c->transposed)
-        sw_cpu_sgemm(true, false, t->columns, t->rows, c->rows, 1.0f, x, c->features, dy,
-                     c->outputs, 0.0f, to, weight_step(c));
+        sw_cpu_sgemm(sw_product_of(t->columns, t->rows, c->rows, x, dy, to, weight_step(c)));
     else
-        sw_cpu_sgemm(true, false, t->rows, t->columns, c->rows, 1.0f, dy, c->outputs, x,
-                     c->features, 0.0f, to, weight_step(c));
+        sw_cpu_sgemm(sw_product_of(t->rows, t->columns, c->rows, dy, x, to, weight_step(c)));
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)

@@ -33,12 +33,14 @@ static struct conv *conv_of(struct sw_plan *p)
 
 /* ---- Passes ---- */
 
-static int execute(struct conv *c, const struct sw_cuda_conv_graph *g, enum sw_tune_pass pass,
-                   const struct sw_plan_args *a, const void *image, const void *filter,
-                   const void *result, struct sw_err *err)
+static int execute(struct conv *c, enum sw_tune_pass pass, const struct sw_plan_args *a,
+                   struct sw_cuda_conv_arrays arrays, struct sw_err *err)
 {
-    const void *workspace = g->workspace_bytes ? sw_cuda_at(a, c->workspace_offset) : NULL;
-    return sw_cuda_conv_graph_run(g, pass, c->base.stream, image, filter, result, workspace, err);
+    const struct sw_cuda_conv_graph *const graphs[] = {&c->forward, &c->data, &c->weights};
+    const struct sw_cuda_conv_graph *g = graphs[pass];
+
+    arrays.workspace = g->workspace_bytes ? sw_cuda_at(a, c->workspace_offset) : NULL;
+    return sw_cuda_conv_graph_run(g, pass, c->base.stream, &arrays, err);
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -53,8 +55,10 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
-                 sw_cuda_product_out(&c->out_dst, a, a->dst), err);
+    rc = execute(c, SW_TUNE_FORWARD, a,
+                 (struct sw_cuda_conv_arrays){src, weight,
+                                              sw_cuda_product_out(&c->out_dst, a, a->dst), NULL},
+                 err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
@@ -80,8 +84,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
-                 weight, diff, err);
+    rc = execute(c, SW_TUNE_DATA, a,
+                 (struct sw_cuda_conv_arrays){sw_cuda_product_out(&c->out_src, a, a->diff_src),
+                                              weight, diff, NULL},
+                 err);
     if (rc != SW_OK)
         return rc;
 
@@ -110,8 +116,10 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
-                 sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
+    rc = execute(c, SW_TUNE_WEIGHTS, a,
+                 (struct sw_cuda_conv_arrays){
+                     src, sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, NULL},
+                 err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);

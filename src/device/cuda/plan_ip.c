@@ -41,34 +41,24 @@ static struct ip *ip_of(struct sw_plan *p)
 /* ---- Products ---- */
 
 /* The shape of the product of a pass, without arrays. */
-static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass pass)
+static struct sw_product product_of(const struct ip *c, enum sw_tune_pass pass)
 {
     int64_t pitch = c->transposed ? c->outputs : c->features; /* of the weights */
     int64_t lines = c->transposed ? c->features : c->outputs;
-    struct sw_cuda_product p = {.halves = c->halves, .alpha = 1, .ldb = pitch};
 
     switch (pass) {
     case SW_TUNE_FORWARD:
-        p.trans_b = !c->transposed;
-        p.m = c->rows;
-        p.n = p.ldc = c->outputs;
-        p.k = p.lda = c->features;
-        break;
+        return sw_product_of(c->rows, c->outputs, c->features, sw_stored(NULL, c->features),
+                             (struct sw_factor_matrix){NULL, pitch, !c->transposed}, NULL,
+                             c->outputs);
     case SW_TUNE_DATA:
-        p.trans_b = c->transposed;
-        p.m = c->rows;
-        p.n = p.ldc = c->features;
-        p.k = p.lda = c->outputs;
-        break;
+        return sw_product_of(c->rows, c->features, c->outputs, sw_stored(NULL, c->outputs),
+                             (struct sw_factor_matrix){NULL, pitch, c->transposed}, NULL,
+                             c->features);
     default:
-        p.trans_a = true;
-        p.m = p.lda = lines;
-        p.n = p.ldc = pitch;
-        p.k = c->rows;
-        break;
+        return sw_product_of(lines, pitch, c->rows, sw_transposed(NULL, lines),
+                             sw_stored(NULL, pitch), NULL, pitch);
     }
-
-    return p;
 }
 
 /* Computes the product of a pass; only forward products of cuBLASLt read bias. */
@@ -78,12 +68,13 @@ static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const v
     if (c->product[pass])
         return sw_cuda_light_run(c->product[pass], a, b, bias, out, err);
 
-    struct sw_cuda_product p = product_of(c, pass);
-    p.a = a;
-    p.b = b;
+    struct sw_product p = product_of(c, pass);
+    p.a.at = a;
+    p.b.at = b;
     p.c = out;
 
-    return sw_cuda_multiply_matrices(c->base.stream, &p, err);
+    return sw_cuda_multiply(c->base.stream, &p,
+                            c->halves ? SW_CUDA_HALF_FACTORS : SW_CUDA_FLOAT_FACTORS, err);
 }
 
 /* ---- Passes ---- */
@@ -178,6 +169,7 @@ static struct sw_cuda_light_args lt_args_of(const struct ip *c, enum sw_tune_pas
     bool forward_pass = pass == SW_TUNE_FORWARD;
 
     return (struct sw_cuda_light_args){.product = product_of(c, pass),
+                                       .halves = c->halves,
                                        .bias = forward_pass && c->base.bias.ndim,
                                        .relu = forward_pass && c->relu,
                                        .wanted = wanted};

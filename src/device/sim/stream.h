@@ -137,8 +137,7 @@ static inline size_t sw_sim_floats(int64_t n)
 int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
 int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
-int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+int sw_sim_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err);
 int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
 int sw_sim_run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
 int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);

@@ -528,7 +528,8 @@ static void run_the_rest(struct sw_stream *s, char *base)
         &err));
     ASSERT_OK(sw_op_add(s, piece(base, 7), piece(base, 0), FLOATS, &err));
     ASSERT_OK(sw_copy(s, piece(base, 8), piece(base, 7), 333, &err));
-    ASSERT_OK(sw_copy_2d(s, piece(base, 9), 36, piece(base, 7), 20, 16, 7, &err));
+    ASSERT_OK(
+        sw_copy_2d(s, &(struct sw_copy_2d){piece(base, 9), 36, piece(base, 7), 20, 16, 7}, &err));
     ASSERT_OK(sw_fill_zero(s, piece(base, 8), 111, &err));
     ASSERT_OK(sw_op_all_finite(s, piece(base, 0), FLOATS, &finite, &err));
     assert_true(finite);

@@ -61,7 +61,7 @@ static void copy_in_flight_shows_signaling_nan(void **state)
     struct sw_stream *s = new_stream(dev);
     void *x = device_bytes(dev, 100);
     memset(host, 1, sizeof host);
-    ASSERT_OK(sw_copy_2d(s, host, 10, x, 20, 8, 3, &err));
+    ASSERT_OK(sw_copy_2d(s, &(struct sw_copy_2d){host, 10, x, 20, 8, 3}, &err));
     cancel_later(&c, dev, 1);
     assert_int_equal(sw_stream_wait(s, &err), SW_ERR_CANCELLED);
     sw_thread_join(&c.thread);
