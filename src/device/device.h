@@ -51,7 +51,8 @@ struct sw_copy_2d {
 };
 
 /* The functions of a kind of device; the inline functions below describe each. `run` computes an
- * operation of kernels/op.h. */
+ * operation of kernels/op.h. place, pin, name, stream_attach and stream_name are NULL where they
+ * would do nothing. */
 struct sw_device_ops {
     void (*close)(struct sw_device *dev);
     void (*cancel)(struct sw_device *dev);
@@ -178,7 +179,8 @@ SW_MUST_CHECK static inline int sw_device_alloc_on(struct sw_device *dev, size_t
  * own pages. */
 static inline void sw_device_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
-    dev->ops->place(dev, p, bytes, nodes);
+    if (dev->ops->place)
+        dev->ops->place(dev, p, bytes, nodes);
 }
 static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
 {
@@ -190,12 +192,12 @@ static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
  * the system is ignored: copies are then slower. Unpin it before it is freed. */
 static inline void sw_device_pin(struct sw_device *dev, void *p, size_t bytes)
 {
-    if (p && bytes >= SW_DEVICE_PAGES_BYTES)
+    if (p && bytes >= SW_DEVICE_PAGES_BYTES && dev->ops->pin)
         dev->ops->pin(dev, p, bytes, true);
 }
 static inline void sw_device_unpin(struct sw_device *dev, void *p, size_t bytes)
 {
-    if (p && bytes >= SW_DEVICE_PAGES_BYTES)
+    if (p && bytes >= SW_DEVICE_PAGES_BYTES && dev->ops->pin)
         dev->ops->pin(dev, p, bytes, false);
 }
 /* Allocates zeroed, page-locked host memory, aligned to 64 bytes, near the calling thread: for
@@ -222,7 +224,7 @@ static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
 static inline void sw_device_name(struct sw_device *dev, const void *p, size_t bytes,
                                   const char *what)
 {
-    if (p && bytes)
+    if (p && bytes && dev->ops->name)
         dev->ops->name(dev, p, bytes, what);
 }
 /* Bytes that sw_device_alloc has allocated on all CPU devices and that are not freed; and their
@@ -248,13 +250,15 @@ SW_MUST_CHECK static inline int sw_stream_new_urgent(struct sw_device *dev, int 
  * one thread and used by another. */
 static inline void sw_stream_attach(struct sw_stream *s)
 {
-    s->dev->ops->stream_attach(s);
+    if (s->dev->ops->stream_attach)
+        s->dev->ops->stream_attach(s);
 }
 /* Names the purpose of the stream ("compute") for messages; call it before anything is queued. The
  * name is copied. */
 static inline void sw_stream_name(struct sw_stream *s, const char *name)
 {
-    s->dev->ops->stream_name(s, name);
+    if (s->dev->ops->stream_name)
+        s->dev->ops->stream_name(s, name);
 }
 static inline void sw_stream_free(struct sw_stream *s)
 {

@@ -48,16 +48,6 @@ static void stream_attach(struct sw_stream *stream)
     omp_set_num_threads(sw_cpu_threads(stream));
 }
 
-/* Operations run immediately, so no message names a stream. */
-static void stream_name(struct sw_stream *stream, const char *name)
-{
-}
-
-/* Copies of this device need no pinned memory. */
-static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
-{
-}
-
 static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err)
 {
@@ -72,10 +62,6 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
     sw_free(p);
-}
-
-static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
-{
 }
 
 static void stream_free(struct sw_stream *stream)
@@ -263,14 +249,11 @@ static const struct sw_device_ops cpu_ops = {
     .alloc = sw_cpu_alloc,
     .place = sw_cpu_place,
     .free = sw_cpu_free,
-    .pin = pin,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .bytes = sw_cpu_bytes,
-    .name = name_memory,
     .stream_new = stream_new,
     .stream_attach = stream_attach,
-    .stream_name = stream_name,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
     .run_lanes = run_lanes,

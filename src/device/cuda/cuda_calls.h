@@ -7,8 +7,6 @@
 /* stream.c */
 int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                        struct sw_err *err);
-void sw_cuda_stream_attach(struct sw_stream *s);
-void sw_cuda_stream_name(struct sw_stream *s, const char *name);
 void sw_cuda_stream_free(struct sw_stream *s);
 int sw_cuda_stream_wait(struct sw_stream *s, struct sw_err *err);
 int sw_cuda_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);

@@ -149,16 +149,6 @@ static int allocate(struct sw_sim_device *d, size_t bytes, const char *what, voi
     return SW_OK;
 }
 
-/* Does nothing: the memory of a GPU is on no NUMA node. */
-void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
-{
-}
-
-/* Pinning is ignored: the speed of links is configured. */
-void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
-{
-}
-
 /* Allocates ordinary host memory. */
 int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err)

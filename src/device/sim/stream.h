@@ -113,7 +113,6 @@ static inline struct sw_sim_stream *sw_sim_stream_of(struct sw_stream *s)
 
 int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err);
-void sw_sim_stream_attach(struct sw_stream *s);
 void sw_sim_stream_name(struct sw_stream *s, const char *name);
 void sw_sim_stream_free(struct sw_stream *s);
 int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);

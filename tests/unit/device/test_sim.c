@@ -120,14 +120,18 @@ static void four_devices_of_default_size_can_be_open(void **state)
     }
 }
 
-/* An operation that is added to the table but not to sim would be a NULL call. */
+/* An operation that is added to the table but not to sim would be a NULL call, except those that
+ * may be NULL. */
 static void sim_implements_every_operation(void **state)
 {
     enum { MEMBERS = sizeof(struct sw_device_ops) / sizeof(void *) };
     struct fixture cpu = open_cpu(true, 1);
     struct sw_device *dev = open_sim(0);
     uintptr_t want[MEMBERS], got[MEMBERS];
-    memcpy(want, cpu.dev->ops, sizeof want);
+    struct sw_device_ops needed = *cpu.dev->ops;
+    needed.place = NULL;
+    needed.stream_attach = NULL;
+    memcpy(want, &needed, sizeof want);
     memcpy(got, dev->ops, sizeof got);
     for (int i = 0; i < MEMBERS; i++)
         if (want[i] && !got[i])
