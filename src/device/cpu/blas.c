@@ -27,6 +27,7 @@ static const struct sw_module_kind kind = {
     .table_bytes = SW_BLAS_TABLE_BYTES,
     .what = "OpenBLAS",
     .without = "install the module next to the library",
+    .optional = true, /* usually libopenblas is missing, as the text says */
 };
 
 /* These are global, as are OpenBLAS, its pool and its thread count: the table, which is set once
@@ -54,15 +55,9 @@ static int load(struct sw_err *err)
     int rc = sw_cpu_need_room(
         "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 reduces this to one buffer",
         load_bytes(), err);
-    if (rc == SW_OK)
-        rc = sw_module_load(&kind, &found, err);
-
-    if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */
-        rc = SW_ERR_UNSUPPORTED;
-        if (err)
-            err->code = rc;
-    }
-
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_module_load(&kind, &found, err);
     if (rc != SW_OK)
         return rc;
 

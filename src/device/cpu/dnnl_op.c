@@ -126,11 +126,6 @@ int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err)
     return sw_dnnl_check(st, "preparing attributes", err);
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 int sw_dnnl_need_room(struct sw_err *err)
 {
     return sw_cpu_need_room("code that oneDNN compiles", 48 << 20, err);
@@ -143,6 +138,13 @@ static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const c
     if (rc != SW_OK)
         return rc;
     return sw_dnnl_check(dnnl_primitive_create(out, pd), what, err);
+}
+
+static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl_memory_t *out,
+                       struct sw_err *err)
+{
+    return sw_dnnl_check(dnnl_memory_create(out, md, op->engine, DNNL_MEMORY_NONE),
+                         "creating a memory object", err);
 }
 
 static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
@@ -162,22 +164,14 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
     if (rc != SW_OK)
         goto out;
 
-    rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
-                       "creating a memory object", err);
+    rc = make_memory(op, outer, &port->outer, err);
     port->scratch_offset = op->scratch_bytes;
-    op->scratch_bytes += round_up(dnnl_memory_desc_get_size(inner));
+    op->scratch_bytes += sw_aligned(dnnl_memory_desc_get_size(inner), 64);
 
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     return rc;
-}
-
-static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl_memory_t *out,
-                       struct sw_err *err)
-{
-    return sw_dnnl_check(dnnl_memory_create(out, md, op->engine, DNNL_MEMORY_NONE),
-                         "creating a memory object", err);
 }
 
 static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec, struct sw_err *err)
@@ -215,7 +209,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
     const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
     size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
     if (bytes > 0) {
-        op->scratch_bytes = round_up(bytes);
+        op->scratch_bytes = sw_aligned(bytes, 64);
         rc = make_memory(op, md, &op->scratchpad, err);
         if (rc != SW_OK)
             return rc;

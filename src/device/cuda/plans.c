@@ -62,8 +62,7 @@ void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const str
     side->saved = saved && side->copied;
     if (side->saved) {
         side->offset = p->saved_bytes;
-        p->saved_bytes +=
-            (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
+        p->saved_bytes += sw_aligned(bytes, SW_CUDA_ALIGN_BYTES);
     } else if (side->copied) {
         side->offset = sw_cuda_reserve(p, bytes);
     }

@@ -92,16 +92,10 @@ static int out_of_memory(const struct sw_sim_device *d, size_t bytes, const char
 static int insert_block(struct sw_sim_device *d, int index, struct sw_sim_block block,
                         struct sw_err *err)
 {
-    if (d->blocks == d->block_room) {
-        int room = d->block_room ? 2 * d->block_room : 64;
-        struct sw_sim_block *more = sw_realloc_array(d->block, (size_t)room, sizeof *more);
-        if (!more)
-            return sw_err_nomem(err, "list of a simulated GPU's allocations",
-                                (size_t)room * sizeof *more);
-
-        d->block = more;
-        d->block_room = room;
-    }
+    int rc = sw_grow(&d->block, sizeof *d->block, d->blocks, &d->block_room, 64,
+                     "list of a simulated GPU's allocations", err);
+    if (rc != SW_OK)
+        return rc;
 
     memmove(&d->block[index + 1], &d->block[index], (size_t)(d->blocks - index) * sizeof *d->block);
     d->block[index] = block;
