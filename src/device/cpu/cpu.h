@@ -6,7 +6,7 @@
  * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
  * layout.c    conversion of tensors between layouts
- * deconv.c    transposed convolution by the passes of a convolution plan of either kind
+ * deconv.c    transposed convolution, by either kind of plans
  * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module
  * team.c      the threads that compute
  * rounded.c   products whose factors are rounded first

@@ -62,6 +62,10 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
 /* Returns the channels-last (NHWC) layout of [N, C, H, W]. */
 struct sw_desc sw_cuda_channels_last(const int64_t *dim);
 
+/* Copies a tensor to another layout. */
+int sw_cuda_reorder_in_plan(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                            const struct sw_desc *to, void *dst, struct sw_err *err) SW_MUST_CHECK;
+
 /* Converts the result of a kernel launch to an error of the device of the plan. */
 int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err) SW_MUST_CHECK;
 

@@ -79,8 +79,8 @@ static void *copy_of(const struct sw_cuda_side *side, const struct sw_plan_args 
     return (char *)(side->saved ? a->saved : a->scratch) + side->offset;
 }
 
-static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *src,
-                   const struct sw_desc *to, void *dst, struct sw_err *err)
+int sw_cuda_reorder_in_plan(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                            const struct sw_desc *to, void *dst, struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
 
@@ -121,7 +121,7 @@ int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
 
     return side->form == SW_CUDA_FLOATS
-               ? reorder(p, &side->given, given, &side->used, copy_of(side, a), err)
+               ? sw_cuda_reorder_in_plan(p, &side->given, given, &side->used, copy_of(side, a), err)
                : convert(p, side, true, given, copy_of(side, a), err);
 }
 
@@ -146,9 +146,9 @@ int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
 {
     if (!side->copied)
         return SW_OK;
-    return side->form == SW_CUDA_HALVES
-               ? convert(p, side, false, copy_of(side, a), given, err)
-               : reorder(p, &side->used, copy_of(side, a), &side->given, given, err);
+    return side->form == SW_CUDA_HALVES ? convert(p, side, false, copy_of(side, a), given, err)
+                                        : sw_cuda_reorder_in_plan(p, &side->used, copy_of(side, a),
+                                                                  &side->given, given, err);
 }
 
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
@@ -197,7 +197,7 @@ int sw_cuda_tuned_plan(const struct sw_plan_request *q, const struct sw_cuda_tun
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return reorder(p, &p->src, a->src, &p->dst, a->dst, err);
+    return sw_cuda_reorder_in_plan(p, &p->src, a->src, &p->dst, a->dst, err);
 }
 
 static void free_plan(struct sw_plan *p)
