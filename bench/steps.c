@@ -62,7 +62,7 @@ static void ignore(void *user, const struct sw_job_event *e)
 int main(int argc, char **argv)
 {
     struct sw_job *job = NULL;
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     struct sw_err err = {0};
     if (argc < 5 || argc - 5 > MOST_SETS)
         die("usage: steps RECIPE FOLDER WARMUP STEPS [SECTION.KEY=VALUE ...]");
@@ -81,12 +81,12 @@ int main(int argc, char **argv)
     if (!log)
         die("out of memory");
     if (sw_job_open(&o, log, &job, &messages, &err))
-        die(messages.length ? sw_buf_text(&messages) : err.text);
+        die(messages.length ? sw_bytes_text(&messages) : err.text);
     if (sw_job_run(job, ignore, NULL, NULL, &err))
         die(err.text);
     print(sw_job_trace(job), warmup, steps);
     sw_job_close(job);
-    sw_buf_fini(&messages);
+    sw_bytes_fini(&messages);
     sw_log_free(log);
     return 0;
 }

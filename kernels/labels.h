@@ -32,7 +32,7 @@ SW_BOTH int64_t sw_labels_ignored(const struct sw_labels *l)
 int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, int64_t classes,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Sets the error of that check; returns SW_ERR_INVALID. */
-int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t classes,
-                      struct sw_err *err) SW_MUST_CHECK;
+int sw_labels_report_bad(const char *who, int64_t row, int64_t label, int64_t classes,
+                         struct sw_err *err) SW_MUST_CHECK;
 /* Returns how many of the first `rows` labels are not ignored. */
 int64_t sw_labels_count(const struct sw_labels *l, int64_t rows);

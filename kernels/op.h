@@ -83,9 +83,9 @@ static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const
 /* Lists the array of pointer `member` of *s, which is the arguments or a struct in them. */
 #define SW_ARRAY(out, s, member, bytes)                                                            \
     sw_op_array(out, #member, &(s)->member, SW_OP_WRITTEN((s)->member), bytes)
-/* The same for a pointer that may be NULL because the call does not need the array. */
+/* SW_ARRAY for a pointer that may be NULL because the call does not need the array. */
 #define SW_ARRAY_OR_NULL(out, s, member, bytes) SW_ARRAY(out, s, member, (s)->member ? (bytes) : 0)
-/* The same for an array of n pointers. */
+/* SW_ARRAY_OR_NULL for each of an array of n pointers. */
 #define SW_ARRAYS_OR_NULL(out, s, member, n, bytes)                                                \
     for (int i_ = 0; i_ < (n); i_++)                                                               \
     sw_op_array(out, #member, &(s)->member[i_], SW_OP_WRITTEN((s)->member[i_]),                    \

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 
     int code = dispatch(argc, argv);
     if (fflush(stdout) != 0 && errno != EPIPE) {
-        sw_cli_say("standard output: %s", strerror(errno));
+        sw_cli_message("standard output: %s", strerror(errno));
         return code == SW_EXIT_DONE ? SW_EXIT_FAILED : code;
     }
 

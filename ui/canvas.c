@@ -83,15 +83,15 @@ static uint32_t shown(const struct sw_canvas *c, uint32_t rune)
 
 int sw_canvas_columns(const struct sw_canvas *c, const char *text)
 {
-    struct sw_buf plain = {0};
+    struct sw_bytes plain = {0};
     int columns = 0;
 
     sw_text_add(&plain, text);
 
-    const char *at = sw_buf_text(&plain);
+    const char *at = sw_bytes_text(&plain);
     for (size_t left = plain.length; left;)
         columns += sw_rune_columns(shown(c, sw_utf8_next(&at, &left)));
-    sw_buf_fini(&plain);
+    sw_bytes_fini(&plain);
 
     return columns;
 }
@@ -130,7 +130,7 @@ static void put(struct sw_canvas *c, int x, int y, uint32_t rune, int wide, enum
 int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                    const char *text)
 {
-    struct sw_buf plain = {0};
+    struct sw_bytes plain = {0};
     bool cut = sw_canvas_columns(c, text) > columns;
     int room = cut ? columns - 1 : columns, drawn = 0;
     if (columns <= 0)
@@ -138,7 +138,7 @@ int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role 
 
     sw_text_add(&plain, text);
 
-    const char *at = sw_buf_text(&plain);
+    const char *at = sw_bytes_text(&plain);
     for (size_t left = plain.length; left;) {
         uint32_t rune = shown(c, sw_utf8_next(&at, &left));
         int wide = sw_rune_columns(rune);
@@ -152,7 +152,7 @@ int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role 
 
     if (cut)
         sw_canvas_rune(c, x + drawn++, y, '~', role);
-    sw_buf_fini(&plain);
+    sw_bytes_fini(&plain);
 
     return drawn;
 }
@@ -260,7 +260,7 @@ static int used_columns(const struct sw_canvas *c, int y)
     return n;
 }
 
-static void write_rows(const struct sw_canvas *c, bool escapes, struct sw_buf *out)
+static void write_rows(const struct sw_canvas *c, bool escapes, struct sw_bytes *out)
 {
     const struct sw_theme *theme = sw_theme_find(NULL);
 
@@ -277,21 +277,21 @@ static void write_rows(const struct sw_canvas *c, bool escapes, struct sw_buf *o
             }
 
             if (cell->rune)
-                sw_buf_add_bytes(out, bytes, (size_t)sw_utf8_put(cell->rune, bytes));
+                sw_bytes_append(out, bytes, (size_t)sw_utf8_put(cell->rune, bytes));
         }
 
         if (role != SW_ROLE_TEXT)
-            sw_buf_add(out, "\033[0m");
-        sw_buf_add(out, "\n");
+            sw_bytes_add(out, "\033[0m");
+        sw_bytes_add(out, "\n");
     }
 }
 
-void sw_canvas_to_text(const struct sw_canvas *c, struct sw_buf *out)
+void sw_canvas_to_text(const struct sw_canvas *c, struct sw_bytes *out)
 {
     write_rows(c, false, out);
 }
 
-void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_buf *out)
+void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_bytes *out)
 {
     write_rows(c, true, out);
 }

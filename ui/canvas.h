@@ -66,7 +66,7 @@ int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_canvas_fini(struct sw_canvas *c);
 
-/* Columns that a text takes on this canvas. */
+/* Returns the number of columns that a text takes on this canvas. */
 int sw_canvas_columns(const struct sw_canvas *c, const char *text);
 
 void sw_canvas_rune(struct sw_canvas *c, int x, int y, uint32_t rune, enum sw_role role);
@@ -76,7 +76,7 @@ int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role 
                    const char *text);
 int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                      const char *fmt, ...) SW_PRINTF(6, 7);
-/* The same, right-aligned: the last column is at x + columns - 1. */
+/* Draws a text like sw_canvas_text, but right-aligned: the last column is at x + columns - 1. */
 void sw_canvas_right(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                      const char *text);
 void sw_canvas_fill(struct sw_canvas *c, struct sw_area r, uint32_t rune, enum sw_role role);
@@ -102,9 +102,9 @@ void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double fracti
                    enum sw_role role);
 
 /* Appends the lines as text, without trailing blanks. */
-void sw_canvas_to_text(const struct sw_canvas *c, struct sw_buf *out);
-/* The same with the escapes of a terminal that has caps.colours colors. */
-void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_buf *out);
+void sw_canvas_to_text(const struct sw_canvas *c, struct sw_bytes *out);
+/* Appends the lines with the escape sequences of a terminal that has caps.colours colors. */
+void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_bytes *out);
 
 /* Writes a rune as UTF-8 into out; returns the number of bytes, 1 to 4. */
 int sw_utf8_put(uint32_t rune, char out[4]);

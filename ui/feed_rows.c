@@ -176,8 +176,8 @@ static void read_devices(struct sw_feed *f, struct sw_ui_model *m)
 static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
-    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_UNIT, f->run_id, 0, 0, &ignored);
-    struct sw_run_unit u;
+    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_PLACEMENT, f->run_id, 0, 0, &ignored);
+    struct sw_run_placement u;
     struct sw_ui_placement *to;
 
     while (sw_rows_next(&rows, &u) &&

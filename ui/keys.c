@@ -130,7 +130,7 @@ static enum sw_ui_action answer(struct sw_ui_view *v, int key)
     return key == 'y' || key == 'Y' ? SW_ACT_STOP : SW_ACT_NONE;
 }
 
-static void ask_to_stop(struct sw_ui_view *v)
+static void confirm_stop(struct sw_ui_view *v)
 {
     v->mode = SW_UI_CONFIRMING;
     v->message_bad = false;
@@ -207,7 +207,7 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
         v->scroll[0] = 0;
         break;
     case 'x':
-        ask_to_stop(v);
+        confirm_stop(v);
         break;
     case '/':
         v->mode = SW_UI_FILTERING;

@@ -8,7 +8,7 @@
 
 enum { MIN_W = 60, HEIGHT = 44 };
 
-int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, struct sw_buf *out,
+int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, struct sw_bytes *out,
                  struct sw_err *err)
 {
     struct sw_canvas c = {0};
@@ -94,7 +94,7 @@ static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
     sw_json_close_array(w);
 }
 
-void sw_once_json(const struct sw_ui_model *m, struct sw_buf *out)
+void sw_once_json(const struct sw_ui_model *m, struct sw_bytes *out)
 {
     struct sw_json_writer w;
 
@@ -115,5 +115,5 @@ void sw_once_json(const struct sw_ui_model *m, struct sw_buf *out)
     put_metrics(&w, m);
     put_units(&w, m);
     sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }

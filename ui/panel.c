@@ -139,12 +139,12 @@ static size_t bytes_within(const char *text, size_t left, int columns)
 int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw_role role,
                const char *text)
 {
-    struct sw_buf plain = {0};
+    struct sw_bytes plain = {0};
     int line = 0;
 
     sw_text_add(&plain, text);
 
-    const char *at = sw_buf_text(&plain);
+    const char *at = sw_bytes_text(&plain);
     while (*at && columns > 0) {
         size_t fits = bytes_within(at, strlen(at), columns), end = fits;
 
@@ -162,7 +162,7 @@ int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw
         at += strspn(at, " ");
     }
 
-    sw_buf_fini(&plain);
+    sw_bytes_fini(&plain);
     return line;
 }
 

@@ -45,7 +45,7 @@ void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
 void sw_ui_percent(char out[16], double fraction);
 /* Whether a text contains the filter of the view (case-insensitive). */
 bool sw_ui_matches_filter(const struct sw_ui_view *v, const char *text);
-/* The same for a line of the list of runs, by name, status or #id. */
+/* Whether the name, status or #id of a run contains the filter of the view. */
 bool sw_ui_run_matches_filter(const struct sw_ui_view *v, const struct sw_ui_row *r);
 /* The selected run, or NULL. */
 const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const struct sw_ui_view *v);

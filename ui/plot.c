@@ -10,10 +10,10 @@
 enum { SIDE_MAX = 16384 };
 
 struct sw_plot {
-    struct sw_buf marks;  /* struct sw_plot_mark */
-    struct sw_buf points; /* struct sw_plot_point */
-    struct sw_buf bytes;  /* of texts and images */
-    size_t path;          /* the first point of the path that is being drawn */
+    struct sw_bytes marks;  /* struct sw_plot_mark */
+    struct sw_bytes points; /* struct sw_plot_point */
+    struct sw_bytes bytes;  /* of texts and images */
+    size_t path;            /* the first point of the path that is being drawn */
     bool pen_up;
     const char *file; /* borrowed */
     enum sw_plot_format format;
@@ -50,13 +50,13 @@ void sw_plot_abandon(struct sw_plot *p)
     if (!p)
         return;
 
-    sw_buf_fini(&p->marks);
-    sw_buf_fini(&p->points);
-    sw_buf_fini(&p->bytes);
+    sw_bytes_fini(&p->marks);
+    sw_bytes_fini(&p->points);
+    sw_bytes_fini(&p->bytes);
     sw_free(p);
 }
 
-static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_err *err)
+static int write_file(const struct sw_plot *p, struct sw_bytes *file, struct sw_err *err)
 {
     const struct sw_plot_marks list = {.mark = (const void *)p->marks.text,
                                        .point = (const void *)p->points.text,
@@ -84,10 +84,10 @@ static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_er
 
 int sw_plot_end(struct sw_plot *p, struct sw_err *err)
 {
-    struct sw_buf file = {0};
+    struct sw_bytes file = {0};
     int rc = write_file(p, &file, err);
 
-    sw_buf_fini(&file);
+    sw_bytes_fini(&file);
     sw_plot_abandon(p);
     return rc;
 }
@@ -103,7 +103,7 @@ static void add(struct sw_plot *p, struct sw_plot_mark mark)
 {
     if (mark.opacity == 0)
         mark.opacity = 1;
-    sw_buf_add_bytes(&p->marks, &mark, sizeof mark);
+    sw_bytes_append(&p->marks, &mark, sizeof mark);
 }
 
 void sw_plot_fill(struct sw_plot *p, struct sw_plot_box box, uint32_t colour)
@@ -132,7 +132,7 @@ void sw_plot_path_begin(struct sw_plot *p)
 void sw_plot_path_add(struct sw_plot *p, double x, double y)
 {
     const struct sw_plot_point point = {x, y, p->pen_up};
-    sw_buf_add_bytes(&p->points, &point, sizeof point);
+    sw_bytes_append(&p->points, &point, sizeof point);
     p->pen_up = false;
 }
 
@@ -193,18 +193,18 @@ double sw_plot_text_width(double size, bool bold, const char *text)
 }
 
 /* The bytes of the first `most` characters. */
-static size_t bytes_of(const struct sw_buf *text, int most)
+static size_t bytes_of(const struct sw_bytes *text, int most)
 {
-    const char *at = sw_buf_text(text);
+    const char *at = sw_bytes_text(text);
     for (size_t left = text->length; left > 0 && most > 0; most--)
         sw_utf8_next(&at, &left);
-    return (size_t)(at - sw_buf_text(text));
+    return (size_t)(at - sw_bytes_text(text));
 }
 
 /* Adds a text; one that is too wide gets smaller letters first and is then truncated. */
 static void add_text(struct sw_plot *p, struct sw_plot_mark mark, double most, const char *text)
 {
-    struct sw_buf clean = {0};
+    struct sw_bytes clean = {0};
 
     sw_text_add(&clean, text);
     mark.kind = SW_PLOT_TEXT;
@@ -217,9 +217,9 @@ static void add_text(struct sw_plot *p, struct sw_plot_mark mark, double most, c
         mark.count = bytes_of(&clean, (int)(most / letter_width(mark.size, mark.bold)));
     }
 
-    sw_buf_add_bytes(&p->bytes, sw_buf_text(&clean), mark.count);
+    sw_bytes_append(&p->bytes, sw_bytes_text(&clean), mark.count);
     add(p, mark);
-    sw_buf_fini(&clean);
+    sw_bytes_fini(&clean);
 }
 
 void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
@@ -256,5 +256,5 @@ void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rg
                                  .h = h,
                                  .first = p->bytes.length,
                                  .count = count});
-    sw_buf_add_bytes(&p->bytes, rgb, count);
+    sw_bytes_append(&p->bytes, rgb, count);
 }

@@ -46,7 +46,7 @@ void sw_plot_path_begin(struct sw_plot *p);
 void sw_plot_path_add(struct sw_plot *p, double x, double y);
 void sw_plot_path_break(struct sw_plot *p);
 void sw_plot_path_stroke(struct sw_plot *p, uint32_t colour, double width, bool dashed);
-/* The same path, closed and filled with a translucent color. */
+/* Closes the path and fills it with a translucent color. */
 void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity);
 /* Clips drawing to a box until sw_plot_clip_end. */
 void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box);
@@ -56,7 +56,7 @@ void sw_plot_clip_end(struct sw_plot *p);
  * any width) is shrunk, at most to half its size, and then truncated. */
 void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
                   bool bold, double most, uint32_t colour, const char *text);
-/* The same, rotated to read upwards and centered at x, y. */
+/* Draws a text that is rotated to read upwards and centered at x, y. */
 void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
                      const char *text);
 /* The estimated width of a text. It is an estimate so that layouts do not depend on installed

@@ -43,10 +43,10 @@ struct sw_plot_marks {
     int width, height; /* pixels of the whole image */
 };
 
-/* Appends the file to out; out->failed is set when memory is exhausted. */
-void sw_plot_write_svg(const struct sw_plot_marks *m, struct sw_buf *out);
-/* The same as PNG. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
-int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out,
+/* Appends the drawing as an SVG file to out; out->failed is set when memory is exhausted. */
+void sw_plot_write_svg(const struct sw_plot_marks *m, struct sw_bytes *out);
+/* Appends the drawing as a PNG file to out. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
+int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_bytes *out,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Checks that this build can write PNG: SW_ERR_UNSUPPORTED names the path and the missing
  * library. */

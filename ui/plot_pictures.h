@@ -12,7 +12,7 @@ struct sw_plot_tiles {
 };
 /* The image size for tiles that are large enough to see. */
 struct sw_plot_size sw_plot_tiles_size(const struct sw_plot_tiles *t);
-/* Errors: SW_ERR_NOMEM. */
+/* Draws images as tiles inside the box. Errors: SW_ERR_NOMEM. */
 int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_tiles *t,
                   struct sw_err *err) SW_MUST_CHECK;
 

@@ -132,10 +132,10 @@ static int paint_mark(cairo_t *cr, const struct sw_plot_marks *list, const struc
         paint_shape(cr, m);
         break;
     case SW_PLOT_TEXT: {
-        struct sw_buf text = {0};
-        sw_buf_add_bytes(&text, list->bytes + m->first, m->count);
-        paint_text(cr, m, sw_buf_text(&text));
-        sw_buf_fini(&text);
+        struct sw_bytes text = {0};
+        sw_bytes_append(&text, list->bytes + m->first, m->count);
+        paint_text(cr, m, sw_bytes_text(&text));
+        sw_bytes_fini(&text);
         break;
     }
     case SW_PLOT_IMAGE:
@@ -155,12 +155,12 @@ static int paint_mark(cairo_t *cr, const struct sw_plot_marks *list, const struc
 
 static cairo_status_t take_bytes(void *user, const unsigned char *data, unsigned length)
 {
-    struct sw_buf *out = user;
-    sw_buf_add_bytes(out, data, length);
+    struct sw_bytes *out = user;
+    sw_bytes_append(out, data, length);
     return out->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 
-int sw_plot_write_png(const struct sw_plot_marks *list, struct sw_buf *out, struct sw_err *err)
+int sw_plot_write_png(const struct sw_plot_marks *list, struct sw_bytes *out, struct sw_err *err)
 {
     cairo_surface_t *surface =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, list->width, list->height);

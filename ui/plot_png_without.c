@@ -9,7 +9,7 @@ int sw_plot_check_png(const char *path, struct sw_err *err)
                       path);
 }
 
-int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out, struct sw_err *err)
+int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_bytes *out, struct sw_err *err)
 {
     return sw_plot_check_png("image", err);
 }

@@ -5,65 +5,65 @@
 #include <string.h>
 
 /* Appends the attributes " fill=..." or " fill="none" stroke=..." of a shape. */
-static void add_paint(struct sw_buf *out, const struct sw_plot_mark *m)
+static void add_paint(struct sw_bytes *out, const struct sw_plot_mark *m)
 {
     if (m->width > 0)
-        sw_buf_printf(out, " fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\"",
-                      (unsigned)m->colour, m->width);
+        sw_bytes_printf(out, " fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\"",
+                        (unsigned)m->colour, m->width);
     else
-        sw_buf_printf(out, " fill=\"#%06x\"", (unsigned)m->colour);
+        sw_bytes_printf(out, " fill=\"#%06x\"", (unsigned)m->colour);
 
     if (m->opacity < 1)
-        sw_buf_printf(out, " fill-opacity=\"%.2f\"", m->opacity);
+        sw_bytes_printf(out, " fill-opacity=\"%.2f\"", m->opacity);
     if (m->dashed)
-        sw_buf_add(out, " stroke-dasharray=\"6 4\"");
+        sw_bytes_add(out, " stroke-dasharray=\"6 4\"");
 }
 
-static void add_box(struct sw_buf *out, const char *tag, struct sw_plot_box b)
+static void add_box(struct sw_bytes *out, const char *tag, struct sw_plot_box b)
 {
-    sw_buf_printf(out, "<%s x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", tag, b.x, b.y,
-                  b.w, b.h);
+    sw_bytes_printf(out, "<%s x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", tag, b.x, b.y,
+                    b.w, b.h);
 }
 
-static void add_path(struct sw_buf *out, const struct sw_plot_mark *m,
+static void add_path(struct sw_bytes *out, const struct sw_plot_mark *m,
                      const struct sw_plot_point *point)
 {
-    sw_buf_add(out, "<path d=\"");
+    sw_bytes_add(out, "<path d=\"");
     for (size_t i = 0; i < m->count; i++)
-        sw_buf_printf(out, "%c%.2f %.2f", point[i].moves ? 'M' : 'L', point[i].x, point[i].y);
-    sw_buf_printf(out, "%s\" stroke-linejoin=\"round\"", m->width > 0 ? "" : "Z");
+        sw_bytes_printf(out, "%c%.2f %.2f", point[i].moves ? 'M' : 'L', point[i].x, point[i].y);
+    sw_bytes_printf(out, "%s\" stroke-linejoin=\"round\"", m->width > 0 ? "" : "Z");
     add_paint(out, m);
-    sw_buf_add(out, "/>\n");
+    sw_bytes_add(out, "/>\n");
 }
 
-static void add_text(struct sw_buf *out, const struct sw_plot_mark *m, const char *text)
+static void add_text(struct sw_bytes *out, const struct sw_plot_mark *m, const char *text)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
 
-    sw_buf_printf(out, "<text transform=\"translate(%.2f %.2f)%s\" y=\"%.2f\"", m->box.x, m->box.y,
-                  m->up ? " rotate(-90)" : "", 0.35 * m->size);
-    sw_buf_printf(out, " text-anchor=\"%s\" font-size=\"%.2f\"%s", anchors[m->align], m->size,
-                  m->bold ? " font-weight=\"bold\"" : "");
+    sw_bytes_printf(out, "<text transform=\"translate(%.2f %.2f)%s\" y=\"%.2f\"", m->box.x,
+                    m->box.y, m->up ? " rotate(-90)" : "", 0.35 * m->size);
+    sw_bytes_printf(out, " text-anchor=\"%s\" font-size=\"%.2f\"%s", anchors[m->align], m->size,
+                    m->bold ? " font-weight=\"bold\"" : "");
     add_paint(out, m);
-    sw_buf_add(out, ">");
+    sw_bytes_add(out, ">");
 
     for (size_t i = 0; i < m->count; i++) {
         if (text[i] == '&')
-            sw_buf_add(out, "&amp;");
+            sw_bytes_add(out, "&amp;");
         else if (text[i] == '<')
-            sw_buf_add(out, "&lt;");
+            sw_bytes_add(out, "&lt;");
         else if (text[i] == '>')
-            sw_buf_add(out, "&gt;");
+            sw_bytes_add(out, "&gt;");
         else
-            sw_buf_add_bytes(out, &text[i], 1);
+            sw_bytes_append(out, &text[i], 1);
     }
 
-    sw_buf_add(out, "</text>\n");
+    sw_bytes_add(out, "</text>\n");
 }
 
 /* ---- Images ---- */
 
-static void add_base64(struct sw_buf *out, const uint8_t *bytes, size_t n)
+static void add_base64(struct sw_bytes *out, const uint8_t *bytes, size_t n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -74,7 +74,7 @@ static void add_base64(struct sw_buf *out, const uint8_t *bytes, size_t n)
 
         for (size_t k = n - i < 3 ? n - i + 1 : 4; k < 4; k++)
             four[k] = '=';
-        sw_buf_add_bytes(out, four, 4);
+        sw_bytes_append(out, four, 4);
     }
 }
 
@@ -84,7 +84,7 @@ static void put32(uint8_t *at, uint32_t v)
         at[i] = (uint8_t)(v >> 8 * i);
 }
 
-static void add_image(struct sw_buf *out, const struct sw_plot_mark *m, const uint8_t *rgb)
+static void add_image(struct sw_bytes *out, const struct sw_plot_mark *m, const uint8_t *rgb)
 {
     enum { HEAD = 54 };
 
@@ -110,16 +110,16 @@ static void add_image(struct sw_buf *out, const struct sw_plot_mark *m, const ui
                 bmp[HEAD + (h - 1 - y) * stride + 3 * x + c] = rgb[3 * (y * w + x) + 2 - c];
 
     add_box(out, "image", m->box);
-    sw_buf_add(out, " preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
-                    "href=\"data:image/bmp;base64,");
+    sw_bytes_add(out, " preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
+                      "href=\"data:image/bmp;base64,");
     add_base64(out, bmp, bytes);
-    sw_buf_add(out, "\"/>\n");
+    sw_bytes_add(out, "\"/>\n");
     sw_free(bmp);
 }
 
 /* ---- The file ---- */
 
-static void add_mark(struct sw_buf *out, const struct sw_plot_marks *list, size_t i)
+static void add_mark(struct sw_bytes *out, const struct sw_plot_marks *list, size_t i)
 {
     const struct sw_plot_mark *m = &list->mark[i];
 
@@ -127,13 +127,13 @@ static void add_mark(struct sw_buf *out, const struct sw_plot_marks *list, size_
     case SW_PLOT_RECT:
         add_box(out, "rect", m->box);
         add_paint(out, m);
-        sw_buf_add(out, "/>\n");
+        sw_bytes_add(out, "/>\n");
         break;
     case SW_PLOT_CIRCLE:
-        sw_buf_printf(out, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"%.2f\"", m->box.x, m->box.y,
-                      m->box.w);
+        sw_bytes_printf(out, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"%.2f\"", m->box.x, m->box.y,
+                        m->box.w);
         add_paint(out, m);
-        sw_buf_add(out, "/>\n");
+        sw_bytes_add(out, "/>\n");
         break;
     case SW_PLOT_PATH:
         add_path(out, m, list->point + m->first);
@@ -145,23 +145,23 @@ static void add_mark(struct sw_buf *out, const struct sw_plot_marks *list, size_
         add_image(out, m, list->bytes + m->first);
         break;
     case SW_PLOT_CLIP:
-        sw_buf_printf(out, "<clipPath id=\"c%zu\">", i);
+        sw_bytes_printf(out, "<clipPath id=\"c%zu\">", i);
         add_box(out, "rect", m->box);
-        sw_buf_printf(out, "/></clipPath><g clip-path=\"url(#c%zu)\">\n", i);
+        sw_bytes_printf(out, "/></clipPath><g clip-path=\"url(#c%zu)\">\n", i);
         break;
     case SW_PLOT_CLIP_END:
-        sw_buf_add(out, "</g>\n");
+        sw_bytes_add(out, "</g>\n");
         break;
     }
 }
 
-void sw_plot_write_svg(const struct sw_plot_marks *list, struct sw_buf *out)
+void sw_plot_write_svg(const struct sw_plot_marks *list, struct sw_bytes *out)
 {
-    sw_buf_printf(out,
-                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                  "font-family=\"sans-serif\">\n",
-                  list->width, list->height);
+    sw_bytes_printf(out,
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                    "font-family=\"sans-serif\">\n",
+                    list->width, list->height);
     for (size_t i = 0; i < list->marks; i++)
         add_mark(out, list, i);
-    sw_buf_add(out, "</svg>\n");
+    sw_bytes_add(out, "</svg>\n");
 }

@@ -7,7 +7,7 @@
 
 struct sw_sampler;
 
-/* Errors: SW_ERR_NOMEM. */
+/* Makes a sampler of this machine. Errors: SW_ERR_NOMEM. */
 int sw_sampler_new(struct sw_sampler **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_sampler_free(struct sw_sampler *s); /* NULL is accepted */
 /* Takes a sample and fills *m. pid is the process of the trainer; 0: none. Values that cannot be

@@ -69,33 +69,33 @@ static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_vi
 
 /* "#128 alexnet 4812/35100 13.7% loss 0.431 accuracy 0.712 1711/s eta 00:37:00", the most important
  * words first, since the end may be cut. */
-void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
+void sw_screen_headline(const struct sw_ui_model *m, struct sw_bytes *out)
 {
     char number[16];
     int64_t step = sw_ui_step(m);
 
     if (!m->found) {
-        sw_buf_add(out, m->problem);
+        sw_bytes_add(out, m->problem);
         return;
     }
 
-    sw_buf_printf(out, "#%lld", (long long)m->run.id);
+    sw_bytes_printf(out, "#%lld", (long long)m->run.id);
     if (!sw_str_eq(sw_ui_status(m), "running"))
-        sw_buf_printf(out, " %s", sw_ui_status(m));
-    sw_buf_printf(out, " %lld/%lld", (long long)step, (long long)m->run.steps);
-    sw_buf_printf(out, " loss %s",
-                  sw_chart_number(number, sw_ui_newest(sw_ui_series_find(m, "train", "loss"))));
+        sw_bytes_printf(out, " %s", sw_ui_status(m));
+    sw_bytes_printf(out, " %lld/%lld", (long long)step, (long long)m->run.steps);
+    sw_bytes_printf(out, " loss %s",
+                    sw_chart_number(number, sw_ui_newest(sw_ui_series_find(m, "train", "loss"))));
 
     const struct sw_ui_series *a = sw_ui_series_find(m, NULL, "accuracy");
     if (a)
-        sw_buf_printf(out, " acc %s", sw_chart_number(number, sw_ui_newest(a)));
-    sw_buf_printf(
+        sw_bytes_printf(out, " acc %s", sw_chart_number(number, sw_ui_newest(a)));
+    sw_bytes_printf(
         out, " %s/s",
         sw_chart_number(number, sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s"))));
     sw_ui_duration(number, sw_ui_eta(m));
     if (m->run.status == SW_RUN_RUNNING)
-        sw_buf_printf(out, " ETA %s", number);
-    sw_buf_printf(out, " %s", m->run.name);
+        sw_bytes_printf(out, " ETA %s", number);
+    sw_bytes_printf(out, " %s", m->run.name);
 }
 
 /* Draws a curve in one line of block characters. */
@@ -214,10 +214,10 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
 
     sw_layout_make(&l, c->w, c->h, m, v);
     if (!l.frames && (c->h < 4 || c->w < 30)) {
-        struct sw_buf line = {0};
+        struct sw_bytes line = {0};
         sw_screen_headline(m, &line);
-        sw_ui_wrap(c, 0, 0, c->w, c->h, SW_ROLE_TEXT, sw_buf_text(&line));
-        sw_buf_fini(&line);
+        sw_ui_wrap(c, 0, 0, c->w, c->h, SW_ROLE_TEXT, sw_bytes_text(&line));
+        sw_bytes_fini(&line);
         return;
     }
 

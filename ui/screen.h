@@ -9,4 +9,4 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
 /* The key that a click on the footer at column x stands for; 0: none. */
 int sw_screen_key_at(int w, const struct sw_ui_view *v, int x);
 /* Appends the essential state in one line, for the smallest screens. */
-void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out);
+void sw_screen_headline(const struct sw_ui_model *m, struct sw_bytes *out);

@@ -28,18 +28,18 @@ struct sw_term {
 /* ---- Opening ----------------------------------------------------------------------------------
  */
 
-static void add_capability(struct sw_buf *out, const char *name)
+static void add_capability(struct sw_bytes *out, const char *name)
 {
     const char *bytes = tigetstr(name);
     if (bytes && bytes != (const char *)-1)
-        sw_buf_add(out, bytes);
+        sw_bytes_add(out, bytes);
 }
 
 /* Escapes that restore the terminal: colors, cursor, keypad, mouse, the normal screen. */
-static void restore_escapes(struct sw_buf *out)
+static void restore_escapes(struct sw_bytes *out)
 {
     static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
-    sw_buf_add(out, "\033[?1006l\033[?1003l\033[?1002l\033[?1000l");
+    sw_bytes_add(out, "\033[?1006l\033[?1003l\033[?1002l\033[?1000l");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         add_capability(out, names[i]);
 }
@@ -81,7 +81,7 @@ static void silence(struct sw_term *t)
 static int start(struct sw_term *t, struct sw_err *err)
 {
     struct termios before;
-    struct sw_buf bytes = {0};
+    struct sw_bytes bytes = {0};
     const char *term = getenv("TERM");
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
@@ -100,8 +100,8 @@ static int start(struct sw_term *t, struct sw_err *err)
 
     int rc = bytes.failed
                  ? sw_err_nomem(err, "terminal", 0)
-                 : sw_guard_start(&t->guard, STDIN_FILENO, &before, sw_buf_text(&bytes), err);
-    sw_buf_fini(&bytes);
+                 : sw_guard_start(&t->guard, STDIN_FILENO, &before, sw_bytes_text(&bytes), err);
+    sw_bytes_fini(&bytes);
 
     return rc;
 }

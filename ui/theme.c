@@ -81,25 +81,25 @@ unsigned sw_theme_attributes(const struct sw_theme *t, enum sw_role role, int co
     return colours > 0 ? style->attributes : style->mono_attributes;
 }
 
-void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, struct sw_buf *out)
+void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, struct sw_bytes *out)
 {
     const struct sw_style *style = &t->style[role];
     unsigned attributes = sw_theme_attributes(t, role, colours);
 
-    sw_buf_add(out, "\033[0");
+    sw_bytes_add(out, "\033[0");
     if (attributes & B)
-        sw_buf_add(out, ";1");
+        sw_bytes_add(out, ";1");
     if (attributes & D)
-        sw_buf_add(out, ";2");
+        sw_bytes_add(out, ";2");
     if (attributes & U)
-        sw_buf_add(out, ";4");
+        sw_bytes_add(out, ";4");
     if (attributes & R)
-        sw_buf_add(out, ";7");
+        sw_bytes_add(out, ";7");
 
     if (colours >= 256 && style->colour >= 0)
-        sw_buf_printf(out, ";38;5;%d", style->colour);
+        sw_bytes_printf(out, ";38;5;%d", style->colour);
     else if (colours >= 8 && style->basic >= 0)
-        sw_buf_printf(out, ";3%d", style->basic);
+        sw_bytes_printf(out, ";3%d", style->basic);
 
-    sw_buf_add(out, "m");
+    sw_bytes_add(out, "m");
 }

@@ -26,4 +26,5 @@ const struct sw_theme *sw_theme_find(const char *name);
 /* Attributes of a role on a terminal with that many colors. */
 unsigned sw_theme_attributes(const struct sw_theme *t, enum sw_role role, int colours);
 /* The escape (ECMA-48 SGR) that switches from anything to a role. */
-void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, struct sw_buf *out);
+void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours,
+                     struct sw_bytes *out);

@@ -39,7 +39,7 @@ struct sw_ledger {
     struct sw_ledger_worker worker[SW_LEDGER_WORKERS];
     int64_t from_step, to_step;
     double step_ms;        /* mean, of the slowest worker of each step */
-    double p50_ms, p99_ms; /* likewise; NaN: unknown */
+    double p50_ms, p99_ms; /* median and 99th percentile of the same; NaN: unknown */
 };
 
 /* Computes *l from rows that are sorted by step and worker. Workers beyond the first

@@ -19,8 +19,8 @@ static size_t matrix_bytes(const struct sw_token_lists *l, int64_t width)
     return sw_op_floats(l->rows * l->per_row * width);
 }
 
-int sw_tokens_say_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
-                      struct sw_err *err)
+int sw_tokens_report_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
+                         struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_INVALID,
                       "token %lld of row %lld is %lld, but the vocabulary has %lld (0..%lld)",
@@ -35,7 +35,7 @@ static int check_tokens(const struct sw_token_lists *l, int64_t valid_rows, cons
 
     for (int64_t i = 0; i < valid_rows * in_row; i++)
         if ((token[i] < 0 || token[i] >= l->vocabulary) && token[i] != l->skip)
-            return sw_tokens_say_bad(i / in_row, i % in_row, token[i], l->vocabulary, err);
+            return sw_tokens_report_bad(i / in_row, i % in_row, token[i], l->vocabulary, err);
 
     return SW_OK;
 }

@@ -15,8 +15,8 @@ SW_KERNEL static void add(float *out, const float *x, const float *y, int64_t n)
         out[i] = x[i] + y[i];
 }
 
-const float *sw_kernel_fold_piece(const struct sw_terms *f, int64_t from, int64_t n, float *out,
-                                  float *room)
+const float *sw_kernel_fold_piece(const struct sw_fold_inputs *f, int64_t from, int64_t n,
+                                  float *out, float *room)
 {
     const float *stack[SW_TREE_DEPTH];
     int depth = 0, begin = 0, leaves = f->ends ? f->ends[f->count - 1] : f->count;
@@ -39,7 +39,7 @@ const float *sw_kernel_fold_piece(const struct sw_terms *f, int64_t from, int64_
     return stack[0];
 }
 
-void sw_kernel_fold(int threads, const struct sw_terms *f, float *out, int64_t n)
+void sw_kernel_fold(int threads, const struct sw_fold_inputs *f, float *out, int64_t n)
 {
     int team = sw_team_size(threads, n);
 
@@ -60,7 +60,7 @@ void sw_kernel_fold(int threads, const struct sw_terms *f, float *out, int64_t n
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_fold_args *a = args;
-    for (int i = 0; i < SW_FOLD_TERMS; i++)
+    for (int i = 0; i < SW_FOLD_INPUTS; i++)
         sw_op_array(out, "x", &a->x[i], false, i < a->count ? sw_op_floats(a->n) : 0);
     SW_ARRAY(out, a, y, sw_op_floats(a->n));
 }
@@ -68,7 +68,7 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 static int fold(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_fold_args *a = args;
-    const struct sw_terms sum = {.in = a->x, .ends = a->ends, .count = a->count};
+    const struct sw_fold_inputs sum = {.in = a->x, .ends = a->ends, .count = a->count};
     sw_kernel_fold(l->threads, &sum, a->y, a->n);
     return SW_OK;
 }

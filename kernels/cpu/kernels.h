@@ -47,7 +47,7 @@ void sw_kernel_cell(const struct sw_kernel_cell *k);
 
 /* The arrays of one backward step; dh and dc have pitch `hidden`. On entry dh contains the gradient
  * from the next step, on return the part that bypasses the gates to the previous step (gru;
- * otherwise undefined); likewise dc. */
+ * otherwise undefined); dc is passed on in the same way. */
 struct sw_kernel_cell_back {
     enum sw_cell_kind kind;
     int64_t rows, units, hidden;
@@ -155,8 +155,8 @@ void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain, boo
                         float *y);
 void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored,
                          float *y);
-/* The same for packed pixels, into three planes at a distance of `plane` floats; mean[3],
- * gain[3]. */
+/* Scales packed pixels like sw_kernel_scale_u8, into three planes at a distance of `plane` floats;
+ * mean[3], gain[3]. */
 void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean, const float *gain,
                             bool mirrored, float *y, int64_t plane);
 /* y[i] = (y[i] - mean[i]) gain, with mean[n-1-i] if mirrored. */
@@ -171,7 +171,7 @@ void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, 
 /* y[i] = sum over k of weight[i taps + k] x[first[i] + k]: resamples a row to another width. */
 void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                        const float *x, float *y);
-/* The same for packed pixels, 4 floats each; y [n, 4]. */
+/* sw_kernel_stretch for packed pixels of 4 floats each; y [n, 4]. */
 void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                               const float *x, float *y);
 /* Like sw_kernel_scale_packed, for packed floats. */

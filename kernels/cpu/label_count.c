@@ -1,8 +1,8 @@
 /* Labels of operations: checks, error messages, and the number of labels that are not ignored. */
 #include "kernels/ops/label_count.h"
 
-int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t classes,
-                      struct sw_err *err)
+int sw_labels_report_bad(const char *who, int64_t row, int64_t label, int64_t classes,
+                         struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_INVALID,
                       "%s: the label of row %lld is %lld, but there are %lld classes (0..%lld)",
@@ -17,7 +17,7 @@ int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, in
 
     for (int64_t r = 0; r < rows; r++)
         if ((l->label[r] < 0 || l->label[r] >= classes) && l->label[r] != ignored)
-            return sw_labels_say_bad(who, r, l->label[r], classes, err);
+            return sw_labels_report_bad(who, r, l->label[r], classes, err);
 
     return SW_OK;
 }

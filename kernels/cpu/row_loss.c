@@ -176,8 +176,8 @@ SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const floa
 
 /* ---- Rows ---- */
 
-int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
-                        double target, struct sw_err *err)
+int sw_row_loss_report_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
+                           double target, struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_INVALID, "%s: target %lld of row %lld is %g, but %s", who,
                       (long long)column, (long long)row, target,
@@ -190,8 +190,8 @@ static int check_targets(const struct sw_row_loss_args *a, int64_t rows, struct 
 {
     for (int64_t i = 0; i < rows * a->columns; i++)
         if (!sw_target_fits(a->kind, a->target[i]))
-            return sw_row_loss_say_bad(a->kind, a->who, i / a->columns, i % a->columns,
-                                       (double)a->target[i], err);
+            return sw_row_loss_report_bad(a->kind, a->who, i / a->columns, i % a->columns,
+                                          (double)a->target[i], err);
 
     return SW_OK;
 }

@@ -6,7 +6,7 @@
 
 /* adds[t] additions follow after input t is pushed. */
 struct program {
-    int adds[SW_FOLD_TERMS];
+    int adds[SW_FOLD_INPUTS];
 };
 
 static __global__ void fold(struct sw_fold_args f, struct program p)

@@ -159,8 +159,8 @@ int sw_cuda_convert_box(enum sw_cuda_conversion c, const struct sw_cuda_box *b, 
 /* Copies a tensor to another one of the same shape; padding of `to` becomes zero. */
 int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
-/* The same with conversion of the elements; the descriptors give only the layouts, not the element
- * types. */
+/* Copies a tensor to another one of the same shape and converts its elements as `c` says; the
+ * descriptors give only the layouts, not the element types. */
 int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c,
                        const struct sw_desc *from, const void *src, const struct sw_desc *to,
                        void *dst);

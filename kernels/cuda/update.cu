@@ -22,10 +22,10 @@ template <sw_formula formula, typename K> static __global__ void update(struct s
 {
     const K *there = (const K *)(const void *)a.numbers->constants;
     const K constants = *there;
-    const float scale = a.decided ? a.decided->scale : a.numbers->gradient_scale;
-    const float clip = a.decided ? a.clip_value * (float)a.decided->loss_scale : a.clip_value;
+    const float scale = a.control ? a.control->scale : a.numbers->gradient_scale;
+    const float clip = a.control ? a.clip_value * (float)a.control->loss_scale : a.clip_value;
 
-    if (a.decided && a.decided->dropped)
+    if (a.control && a.control->dropped)
         return;
 
     for (int64_t i = sw_first(); i < a.count; i += sw_stride()) {

@@ -19,8 +19,8 @@ struct sw_token_lists {
 };
 
 /* Sets the error of an invalid token; returns SW_ERR_INVALID. */
-int sw_tokens_say_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
-                      struct sw_err *err) SW_MUST_CHECK;
+int sw_tokens_report_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
+                         struct sw_err *err) SW_MUST_CHECK;
 
 /* Sets y [rows per_row, width] to the mean of the rows of weight [vocabulary, width] over the
  * tokens of each list, zero for a list without tokens. */

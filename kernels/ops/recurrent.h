@@ -39,7 +39,7 @@ SW_BOTH int64_t sw_cell_biases(enum sw_cell_kind k)
 {
     return k == SW_CELL_RNN_TANH || k == SW_CELL_RNN_RELU ? 1 : 4;
 }
-SW_BOTH int64_t sw_cell_kept(enum sw_cell_kind k)
+SW_BOTH int64_t sw_cell_saved(enum sw_cell_kind k)
 {
     return k == SW_CELL_GRU ? 4 : k == SW_CELL_LSTM ? 5 : 1;
 }

@@ -35,8 +35,8 @@ SW_BOTH float sw_hinge(bool squared, float m, float *slope)
 }
 
 /* Sets the error of an invalid target; returns SW_ERR_INVALID. */
-int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
-                        double target, struct sw_err *err) SW_MUST_CHECK;
+int sw_row_loss_report_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
+                           double target, struct sw_err *err) SW_MUST_CHECK;
 
 /* Sets *result to weight times the sum of the losses of the valid rows, and to their number. y must
  * not be x; it becomes the output of the layer, which backward reads: the difference (EUCLIDEAN),

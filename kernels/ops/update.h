@@ -5,7 +5,7 @@
  * data; any thread. */
 #pragma once
 
-#include "kernels/ops/decide.h"
+#include "kernels/ops/update_control.h"
 
 enum { SW_UPDATER_SLOTS = 2 };           /* state arrays of an updater, at most */
 enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* largest struct of constants of a formula */
@@ -54,7 +54,7 @@ struct sw_update_op_args {
     float clip_value; /* as in struct sw_update_args (optim/updater.h) */
     /* The result of update control: a dropped update is skipped, clip_value is multiplied by the
      * loss scale, and the gradient's factor is that of the decision. NULL: no update control. */
-    const struct sw_decided *decided;
+    const struct sw_update_control_result *control;
     bool *non_finite;
 };
 extern const struct sw_op sw_op_update;
@@ -64,7 +64,7 @@ extern const struct sw_op sw_op_update;
  * which has the factor of the gradient. */
 struct sw_rate_args {
     const double *value_squares, *gradient_squares; /* of the whole parameter */
-    const struct sw_decided *decided;
+    const struct sw_update_control_result *control;
     struct sw_update_numbers *numbers; /* whose constants are a struct sw_sgd */
 };
 extern const struct sw_op sw_op_rate;

@@ -32,8 +32,8 @@ struct sw_err {
  * err may be NULL. */
 int sw_err_set(struct sw_err *err, int code, const char *fmt, ...) SW_PRINTF(3, 4);
 
-/* As sw_err_set with SW_ERR_IO (SW_ERR_NOTFOUND for ENOENT), and ": " strerror(errno_value) added.
- */
+/* Sets SW_ERR_IO (SW_ERR_NOTFOUND for ENOENT) and the message, followed by ": " and
+ * strerror(errno_value). Returns err->code. */
 int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...) SW_PRINTF(3, 4);
 
 /* Puts context and ": " in front of the message; returns err->code. err may be NULL (returns code).

@@ -11,44 +11,44 @@
 
 enum { MAX_LEVEL = 63 };
 
-void sw_json_begin(struct sw_json_writer *w, struct sw_buf *out)
+void sw_json_begin(struct sw_json_writer *w, struct sw_bytes *out)
 {
     *w = (struct sw_json_writer){.out = out};
 }
 
 /* Appends an escape; a character above U+FFFF becomes a surrogate pair (RFC 8259 section 7). */
-static void add_escape(struct sw_buf *out, uint32_t rune)
+static void add_escape(struct sw_bytes *out, uint32_t rune)
 {
     if (rune > 0xffff)
-        sw_buf_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (rune >> 10)),
-                      (unsigned)(0xdc00 + (rune & 0x3ff)));
+        sw_bytes_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (rune >> 10)),
+                        (unsigned)(0xdc00 + (rune & 0x3ff)));
     else
-        sw_buf_printf(out, "\\u%04x", (unsigned)rune);
+        sw_bytes_printf(out, "\\u%04x", (unsigned)rune);
 }
 
-static void add_string(struct sw_buf *out, const char *s)
+static void add_string(struct sw_bytes *out, const char *s)
 {
     size_t left = strlen(s);
 
-    sw_buf_add_bytes(out, "\"", 1);
+    sw_bytes_append(out, "\"", 1);
 
     while (left) {
         const char *at = s;
         uint32_t rune = sw_utf8_next(&s, &left);
 
         if (rune == SW_UTF8_BAD)
-            sw_buf_add(out, "\xEF\xBF\xBD"); /* U+FFFD, the replacement character */
+            sw_bytes_add(out, "\xEF\xBF\xBD"); /* U+FFFD, the replacement character */
         else if (rune == '"' || rune == '\\')
-            sw_buf_printf(out, "\\%c", *at);
+            sw_bytes_printf(out, "\\%c", *at);
         else if (rune == '\n')
-            sw_buf_add(out, "\\n");
+            sw_bytes_add(out, "\\n");
         else if (sw_rune_is_unsafe(rune))
             add_escape(out, rune);
         else
-            sw_buf_add_bytes(out, at, (size_t)(s - at));
+            sw_bytes_append(out, at, (size_t)(s - at));
     }
 
-    sw_buf_add_bytes(out, "\"", 1);
+    sw_bytes_append(out, "\"", 1);
 }
 
 /* Writes what comes before a value: a comma unless it is the first, and its key. */
@@ -59,19 +59,19 @@ static void lead(struct sw_json_writer *w, const char *key)
     if (w->has_item & bit && w->depth == 0)
         w->out->failed = true; /* a JSON text is a single value */
     if (w->has_item & bit)
-        sw_buf_add_bytes(w->out, ",", 1);
+        sw_bytes_append(w->out, ",", 1);
     w->has_item |= bit;
 
     if (key) {
         add_string(w->out, key);
-        sw_buf_add_bytes(w->out, ":", 1);
+        sw_bytes_append(w->out, ":", 1);
     }
 }
 
 static void open_level(struct sw_json_writer *w, const char *key, const char *bracket)
 {
     lead(w, key);
-    sw_buf_add(w->out, bracket);
+    sw_bytes_add(w->out, bracket);
     if (w->depth == MAX_LEVEL) {
         w->out->failed = true;
         return;
@@ -89,7 +89,7 @@ static void close_level(struct sw_json_writer *w, const char *bracket)
     }
 
     w->depth--;
-    sw_buf_add(w->out, bracket);
+    sw_bytes_add(w->out, bracket);
 }
 
 void sw_json_open_object(struct sw_json_writer *w, const char *key)
@@ -119,13 +119,13 @@ void sw_json_string(struct sw_json_writer *w, const char *key, const char *value
     if (value)
         add_string(w->out, value);
     else
-        sw_buf_add(w->out, "null");
+        sw_bytes_add(w->out, "null");
 }
 
 void sw_json_int(struct sw_json_writer *w, const char *key, int64_t value)
 {
     lead(w, key);
-    sw_buf_printf(w->out, "%" PRId64, value);
+    sw_bytes_printf(w->out, "%" PRId64, value);
 }
 
 /* The shortest of 15, 16 and 17 digits that reads back as the same double. */
@@ -135,7 +135,7 @@ void sw_json_real(struct sw_json_writer *w, const char *key, double value)
 
     lead(w, key);
     if (!isfinite(value)) {
-        sw_buf_add(w->out, "null");
+        sw_bytes_add(w->out, "null");
         return;
     }
 
@@ -145,11 +145,11 @@ void sw_json_real(struct sw_json_writer *w, const char *key, double value)
             break;
     }
 
-    sw_buf_add(w->out, text);
+    sw_bytes_add(w->out, text);
 }
 
 void sw_json_bool(struct sw_json_writer *w, const char *key, bool value)
 {
     lead(w, key);
-    sw_buf_add(w->out, value ? "true" : "false");
+    sw_bytes_add(w->out, value ? "true" : "false");
 }

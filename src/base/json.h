@@ -1,5 +1,5 @@
-/* JSON (RFC 8259): a writer over struct sw_buf that cannot produce invalid text, and a strict small
- * parser for headers and tests. One owner per object. */
+/* JSON (RFC 8259): a writer over struct sw_bytes that cannot produce invalid text, and a strict
+ * small parser for headers and tests. One owner per object. */
 #pragma once
 
 #include "base/err.h"
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 struct sw_json_writer {
-    struct sw_buf *out; /* borrowed */
+    struct sw_bytes *out; /* borrowed */
     int depth;
     uint64_t has_item; /* bit d: something was written at depth d */
 };
 
-void sw_json_begin(struct sw_json_writer *w, struct sw_buf *out);
+void sw_json_begin(struct sw_json_writer *w, struct sw_bytes *out);
 /* Nesting goes down to 63 levels; deeper, or a second outermost value, marks the buffer as failed.
  * Bytes that are not UTF-8 become U+FFFD, and characters that must not reach a terminal (text.h)
  * are written as escapes. key is NULL inside arrays and for the outermost value.
@@ -55,7 +55,7 @@ int sw_json_parse(const char *text, size_t bytes, struct sw_json **root,
 void sw_json_free(struct sw_json *root);
 const struct sw_json *sw_json_get(const struct sw_json *object,
                                   const char *key); /* NULL when absent */
-/* The same values under the same keys in the same order. */
+/* True if both have the same values under the same keys in the same order. */
 bool sw_json_equal(const struct sw_json *a, const struct sw_json *b);
 /* An exact non-negative integer up to 2^53, or false. */
 bool sw_json_as_size(const struct sw_json *v, uint64_t *value);

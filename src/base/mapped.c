@@ -131,7 +131,7 @@ int sw_mapped_watch_around(struct sw_mapped **out, const void *address, struct s
     return sw_mapped_watch(out, (const void *)begin, end - begin, err);
 }
 
-void sw_mapped_forget(struct sw_mapped *m)
+void sw_mapped_unwatch(struct sw_mapped *m)
 {
     if (m)
         atomic_store_explicit(&m->end, FREE, memory_order_release);

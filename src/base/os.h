@@ -76,7 +76,8 @@ int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes);
 /* Writes all bytes (short writes and EINTR repeated). Errors: SW_ERR_IO naming what. */
 int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same at an offset; the file position does not change. */
+/* Writes all bytes at an offset without changing the file position. Errors: SW_ERR_IO naming what.
+ */
 int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Checks that st describes a regular file; else SW_ERR_FORMAT, which names the kind of file. For
@@ -110,9 +111,10 @@ int sw_os_replace_file(const char *path, const void *buf, size_t bytes, mode_t m
 /* fsync of the directory that holds path. */
 int sw_os_sync_dir_of(const char *path, struct sw_err *err) SW_MUST_CHECK;
 
-/* The same in steps, for files that are written as a stream: begin, write to fd, then commit or
- * abandon. The temporary name is PATH.tmp-HEX; after a kill such a file may remain and is garbage.
- * Begin from {.fd = -1}; abandon accepts a struct that was never begun or is committed. */
+/* sw_os_replace_file in steps, for files that are written as a stream: begin, write to fd, then
+ * commit or abandon. The temporary name is PATH.tmp-HEX; after a kill such a file may remain and is
+ * garbage. Initialize with {.fd = -1}; abandon accepts a struct that was never begun or is
+ * committed. */
 struct sw_new_file {
     int fd;     /* open for writing between begin and commit, else -1 */
     char *path; /* owned */

@@ -12,16 +12,16 @@
  * begins. Host code never reads it through the pointer that operations get. */
 struct sw_step {
     uint64_t step; /* t-1 while the t-th update is computed: Philox counter and schedule index */
-    int64_t first_row; /* global index of the worker's row 0 in the batch */
-    int64_t
-        group_row; /* the same for the group of workers among which its layers are partitioned */
+    int64_t first_row;  /* global index of the worker's row 0 in the batch */
+    int64_t group_row;  /* global index in the batch of row 0 of the worker's group, over which
+                           layers are partitioned */
     int64_t valid_rows; /* rows of the worker that count; the rest is padding */
-    int64_t
-        batch_valid_rows; /* the same for the whole batch, for layers that get all of its rows */
-    bool sequences_begin; /* every row resets its recurrent state */
-    bool chains_begin;    /* persistent Gibbs chains are reset */
-    bool pass_begins;     /* the first batch of an evaluation */
-    float backward_scale; /* 1 / global weight of the batch, times the loss scale */
+    int64_t batch_valid_rows; /* rows of the whole batch that count, for layers that get all of its
+                                 rows */
+    bool sequences_begin;     /* every row resets its recurrent state */
+    bool chains_begin;        /* persistent Gibbs chains are reset */
+    bool pass_begins;         /* the first batch of an evaluation */
+    float backward_scale;     /* 1 / global weight of the batch, times the loss scale */
 };
 
 /* Output of a loss or metric, in device memory: the sum over valid rows and its weight (number of

@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void sw_buf_fini(struct sw_buf *b)
+void sw_bytes_fini(struct sw_bytes *b)
 {
     sw_free(b->text);
-    *b = (struct sw_buf){0};
+    *b = (struct sw_bytes){0};
 }
 
-void sw_buf_clear(struct sw_buf *b)
+void sw_bytes_clear(struct sw_bytes *b)
 {
     b->length = 0;
     b->failed = false;
@@ -21,7 +21,7 @@ void sw_buf_clear(struct sw_buf *b)
 }
 
 /* Makes room for n more bytes and the zero. */
-static bool reserve(struct sw_buf *b, size_t n)
+static bool reserve(struct sw_bytes *b, size_t n)
 {
     size_t need;
     if (b->failed || __builtin_add_overflow(b->length + 1, n, &need) || need > SIZE_MAX / 2) {
@@ -46,7 +46,7 @@ static bool reserve(struct sw_buf *b, size_t n)
     return true;
 }
 
-void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n)
+void sw_bytes_append(struct sw_bytes *b, const void *bytes, size_t n)
 {
     if (!reserve(b, n))
         return;
@@ -57,12 +57,12 @@ void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n)
     b->text[b->length] = '\0';
 }
 
-void sw_buf_add(struct sw_buf *b, const char *s)
+void sw_bytes_add(struct sw_bytes *b, const char *s)
 {
-    sw_buf_add_bytes(b, s, strlen(s));
+    sw_bytes_append(b, s, strlen(s));
 }
 
-void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap)
+void sw_bytes_vprintf(struct sw_bytes *b, const char *fmt, va_list ap)
 {
     va_list again;
 
@@ -87,22 +87,22 @@ void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap)
     va_end(again);
 }
 
-void sw_buf_printf(struct sw_buf *b, const char *fmt, ...)
+void sw_bytes_printf(struct sw_bytes *b, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    sw_buf_vprintf(b, fmt, ap);
+    sw_bytes_vprintf(b, fmt, ap);
     va_end(ap);
 }
 
-const char *sw_buf_text(const struct sw_buf *b)
+const char *sw_bytes_text(const struct sw_bytes *b)
 {
     return b->text ? b->text : "";
 }
 
-char *sw_buf_take(struct sw_buf *b)
+char *sw_bytes_take(struct sw_bytes *b)
 {
-    sw_buf_add_bytes(b, NULL, 0); /* so that an empty text is not NULL */
+    sw_bytes_append(b, NULL, 0); /* so that an empty text is not NULL */
 
     char *text = NULL;
     if (!b->failed) {
@@ -110,20 +110,20 @@ char *sw_buf_take(struct sw_buf *b)
         b->text = NULL;
     }
 
-    sw_buf_fini(b);
+    sw_bytes_fini(b);
     return text;
 }
 
 char *sw_format(const char *fmt, ...)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     va_list ap;
 
     va_start(ap, fmt);
-    sw_buf_vprintf(&b, fmt, ap);
+    sw_bytes_vprintf(&b, fmt, ap);
     va_end(ap);
 
-    return sw_buf_take(&b);
+    return sw_bytes_take(&b);
 }
 
 bool sw_utf8_is_valid(const char *s)

@@ -9,24 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A growing zero-terminated text. Zero-initialise; free with sw_buf_fini. A failed allocation sets
- * `failed` and later calls do nothing, so that callers check once at the end. */
-struct sw_buf {
+/* A growing zero-terminated text. Zero-initialise; free with sw_bytes_fini. A failed allocation
+ * sets `failed` and later calls do nothing, so that callers check once at the end. */
+struct sw_bytes {
     char *text; /* owned; NULL while empty */
     size_t length;
     size_t capacity;
     bool failed;
 };
 
-void sw_buf_fini(struct sw_buf *b);
-void sw_buf_clear(struct sw_buf *b); /* empties the text; the memory is reused */
-void sw_buf_add(struct sw_buf *b, const char *s);
-void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n);
-void sw_buf_printf(struct sw_buf *b, const char *fmt, ...) SW_PRINTF(2, 3);
-void sw_buf_vprintf(struct sw_buf *b, const char *fmt, va_list ap);
-const char *sw_buf_text(const struct sw_buf *b); /* never NULL */
+void sw_bytes_fini(struct sw_bytes *b);
+void sw_bytes_clear(struct sw_bytes *b); /* empties the text; the memory is reused */
+void sw_bytes_add(struct sw_bytes *b, const char *s);
+void sw_bytes_append(struct sw_bytes *b, const void *bytes, size_t n);
+void sw_bytes_printf(struct sw_bytes *b, const char *fmt, ...) SW_PRINTF(2, 3);
+void sw_bytes_vprintf(struct sw_bytes *b, const char *fmt, va_list ap);
+const char *sw_bytes_text(const struct sw_bytes *b); /* never NULL */
 /* Hands the text over to the caller (sw_free) and empties the buffer; NULL when it failed. */
-char *sw_buf_take(struct sw_buf *b);
+char *sw_bytes_take(struct sw_bytes *b);
 
 /* printf into new memory; NULL when exhausted. */
 char *sw_format(const char *fmt, ...) SW_PRINTF(1, 2);

@@ -101,16 +101,16 @@ int sw_rune_columns(uint32_t rune)
  */
 
 /* `first` is the byte with which the character begins. */
-static void add_escape(struct sw_buf *out, uint32_t rune, unsigned char first)
+static void add_escape(struct sw_bytes *out, uint32_t rune, unsigned char first)
 {
     if (rune < 0x80 || rune == SW_UTF8_BAD)
-        sw_buf_printf(out, "\\x%02x", first);
+        sw_bytes_printf(out, "\\x%02x", first);
     else
-        sw_buf_printf(out, rune > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)rune);
+        sw_bytes_printf(out, rune > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)rune);
 }
 
 /* Appends safe characters run by run. */
-static void add(struct sw_buf *out, const char *text, size_t left, bool lines)
+static void add(struct sw_bytes *out, const char *text, size_t left, bool lines)
 {
     const char *safe = text;
 
@@ -121,25 +121,25 @@ static void add(struct sw_buf *out, const char *text, size_t left, bool lines)
         if ((is_blank && lines) || !sw_rune_is_unsafe(rune))
             continue;
 
-        sw_buf_add_bytes(out, safe, (size_t)(at - safe));
+        sw_bytes_append(out, safe, (size_t)(at - safe));
 
         if (is_blank)
-            sw_buf_add(out, " ");
+            sw_bytes_add(out, " ");
         else
             add_escape(out, rune, (unsigned char)*at);
 
         safe = text;
     }
 
-    sw_buf_add_bytes(out, safe, (size_t)(text - safe));
+    sw_bytes_append(out, safe, (size_t)(text - safe));
 }
 
-void sw_text_add(struct sw_buf *out, const char *text)
+void sw_text_add(struct sw_bytes *out, const char *text)
 {
     add(out, text, strlen(text), false);
 }
 
-void sw_text_add_lines(struct sw_buf *out, const char *text, size_t bytes)
+void sw_text_add_lines(struct sw_bytes *out, const char *text, size_t bytes)
 {
     add(out, text, bytes, true);
 }

@@ -33,8 +33,8 @@ bool sw_rune_is_unsafe(uint32_t rune);
 int sw_rune_columns(uint32_t rune);
 
 /* Appends a text as one line: unsafe characters as escapes, line breaks and tabs as blanks. */
-void sw_text_add(struct sw_buf *out, const char *text);
-/* The same, but line breaks and tabs are copied. */
-void sw_text_add_lines(struct sw_buf *out, const char *text, size_t bytes);
+void sw_text_add(struct sw_bytes *out, const char *text);
+/* Appends a text of several lines: unsafe characters as escapes, line breaks and tabs unchanged. */
+void sw_text_add_lines(struct sw_bytes *out, const char *text, size_t bytes);
 /* The columns of the text that sw_text_add appends. */
 int sw_text_columns(const char *text);

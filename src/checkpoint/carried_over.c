@@ -5,9 +5,9 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "exchange/table/table.h"
-#include "worker/states.h"
+#include "worker/buffers.h"
 
-static bool is_in(const struct sw_states *s, const char *name)
+static bool is_in(const struct sw_buffers *s, const char *name)
 {
     for (int i = 0; i < s->count; i++)
         if (sw_str_eq(s->items[i].name, name))
@@ -20,7 +20,7 @@ static bool is_own(const struct sw_table *t, const struct sw_job_state *state, c
     for (int i = 0; i < sw_table_count(t); i++)
         if (sw_str_eq(sw_table_param(t, i)->name, name))
             return true;
-    return is_in(&state->buffers, name) || is_in(&state->carries, name);
+    return is_in(&state->buffers, name) || is_in(&state->recurrent, name);
 }
 
 static int take(struct sw_carried_over *l, const struct sw_st_file *f, const struct sw_st_entry *e,

@@ -14,10 +14,10 @@
 #include "checkpoint/tokens.h"
 #include "exchange/table/sync.h"
 #include "exchange/table/table_file.h"
-#include "plan/kept_choices.h"
+#include "plan/saved_choices.h"
 #include "recipe/job.h"
-#include "worker/carries.h"
 #include "worker/events.h"
+#include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
                      struct sw_err *err)
 {
     /* A path is any bytes; metadata is UTF-8. */
-    struct sw_buf name = {0}, path = {0};
+    struct sw_bytes name = {0}, path = {0};
 
     sw_text_add(&name, job->name);
     sw_text_add(&path, sw_recipe_path(job->recipe));
@@ -135,8 +135,8 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
         const char *key, *value;
     } texts[] = {
         {"singa_ws.version", SW_VERSION},
-        {"name", sw_buf_text(&name)},
-        {"recipe_path", sw_buf_text(&path)},
+        {"name", sw_bytes_text(&name)},
+        {"recipe_path", sw_bytes_text(&path)},
         {"recipe", sw_recipe_text(job->recipe)},
         {"recipe_hash", sw_recipe_hash(job->recipe)},
         {"overrides", sw_recipe_overrides(job->recipe)},
@@ -148,8 +148,8 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
         rc = sw_st_writer_metadata(w, texts[i].key, texts[i].value, err);
-    sw_buf_fini(&name);
-    sw_buf_fini(&path);
+    sw_bytes_fini(&name);
+    sw_bytes_fini(&path);
 
     return rc;
 }
@@ -193,9 +193,9 @@ static int add_all(const struct sw_checkpoint_job *job, int64_t step,
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = add_tensors(job, i, w, sources + each * (size_t)i, err);
     if (rc == SW_OK)
-        rc = sw_states_write(&job->state->buffers, w, err);
+        rc = sw_buffers_write(&job->state->buffers, w, err);
     if (rc == SW_OK)
-        rc = sw_carries_write(&job->state->carries, w, err);
+        rc = sw_recurrent_state_write(&job->state->recurrent, w, err);
 
     return rc == SW_OK ? sw_carried_over_write(job->carried_over, w, err) : rc;
 }
@@ -211,7 +211,7 @@ static void announce(const struct sw_checkpoint_job *job, const char *path, uint
                              .best = sw_retention_beats(job->retention, step)};
 
     sw_retention_record(job->retention, step, step >= job->steps, path, bytes, checksum);
-    sw_events_tell(job->events, &e, path);
+    sw_events_post(job->events, &e, path);
 }
 
 int sw_checkpoint_write(const struct sw_checkpoint_job *job, struct sw_err *err)
@@ -314,7 +314,7 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
     if (rc == SW_OK)
         rc = check_tensors(table_of(job, 0), f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_check(&job->state->buffers, f, path, err);
+        rc = sw_buffers_check(&job->state->buffers, f, path, err);
     sw_st_close(f);
 
     return rc;
@@ -398,8 +398,8 @@ int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *e
     return rc;
 }
 
-int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
-                       struct sw_err *err)
+int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
+                               struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);
@@ -409,7 +409,7 @@ int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, in
     if (rc == SW_OK)
         rc = take_values(job, f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_read(&job->state->buffers, f, path, err);
+        rc = sw_buffers_read(&job->state->buffers, f, path, err);
 
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
@@ -477,9 +477,9 @@ static int read_all(const struct sw_checkpoint_job *job, const struct sw_st_file
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = load_state(job, f, path, i, source_replica(job, file_meta, i), err);
     if (rc == SW_OK && job->sync)
-        sw_sync_spread(job->sync, (uint64_t)job->workers[0].step, false);
+        sw_sync_broadcast(job->sync, (uint64_t)job->workers[0].step, false);
 
-    return rc == SW_OK ? sw_states_read(&job->state->buffers, f, path, err) : rc;
+    return rc == SW_OK ? sw_buffers_read(&job->state->buffers, f, path, err) : rc;
 }
 
 /* Restores the state; step and update counters go on, and the lost updates are counted as dropped.
@@ -525,8 +525,9 @@ static bool differs(const char *kept, const char *own)
 {
     struct sw_json *a = NULL, *b = NULL;
     struct sw_err ignored;
-    bool same = !kept || (sw_kept_parse(kept, &a, &ignored) == SW_OK &&
-                          sw_kept_parse(own, &b, &ignored) == SW_OK && sw_json_equal(a, b));
+    bool same =
+        !kept || (sw_saved_choices_parse(kept, &a, &ignored) == SW_OK &&
+                  sw_saved_choices_parse(own, &b, &ignored) == SW_OK && sw_json_equal(a, b));
 
     sw_json_free(a);
     sw_json_free(b);
@@ -537,21 +538,22 @@ static bool differs(const char *kept, const char *own)
 static void warn_differences(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
                              const struct file_meta *file_meta)
 {
-    const char *unit = job->workers[0].unit;
+    const char *role = job->workers[0].role;
     int copies = job->topology->server_groups;
 
     if (differs(sw_st_metadata(f, "choices"), job->choices))
-        sw_events_say(
-            job->events, SW_LOG_WARN, unit,
+        sw_events_report(
+            job->events, SW_LOG_WARN, role,
             "the algorithms differ from those that wrote the checkpoint (another machine, library "
             "or number of threads): the run continues, but its results will not be bit-identical");
 
     if (file_meta->copies != copies)
-        sw_events_say(job->events, SW_LOG_WARN, unit,
-                      "the checkpoint has the updater state of %d server group%s, but there %s %d: "
-                      "group K takes that of group K modulo %d",
-                      (int)file_meta->copies, file_meta->copies == 1 ? "" : "s",
-                      copies == 1 ? "is" : "are", copies, (int)file_meta->copies);
+        sw_events_report(
+            job->events, SW_LOG_WARN, role,
+            "the checkpoint has the updater state of %d server group%s, but there %s %d: "
+            "group K takes that of group K modulo %d",
+            (int)file_meta->copies, file_meta->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",
+            copies, (int)file_meta->copies);
 }
 
 /* Sets the position of each server group. */
@@ -583,7 +585,7 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
     if (rc == SW_OK)
         rc = sw_tokens_check(job->source, f, path, err);
     if (rc == SW_OK)
-        rc = sw_carries_read(&job->workers[0], f, err);
+        rc = sw_recurrent_state_read(&job->workers[0], f, err);
     if (rc == SW_OK && job->stage.index > 0)
         rc = sw_carried_over_read(job->carried_over, f, table_of(job, 0), job->state, err);
     if (rc == SW_OK)

@@ -5,7 +5,7 @@
  * one. A write is a temporary file, fsync, rename, fsync of the folder. If a write fails during the
  * run, it is reported as an event and training continues; at the last step or on a stop it is an
  * error, and the previous file stays. checkpoint.c documents the contents of a file. resume
- * compares the file's choices (kept_choices.h) with its own and warns where they differ. Only eval
+ * compares the file's choices (saved_choices.h) with its own and warns where they differ. Only eval
  * and init_from read files without a checksum. */
 #pragma once
 
@@ -20,7 +20,7 @@ struct sw_recipe;
 struct sw_retention;
 struct sw_source;
 struct sw_sync;
-struct sw_take_list;
+struct sw_init_from;
 struct sw_topology;
 struct sw_worker;
 
@@ -44,10 +44,10 @@ struct sw_checkpoint_job {
     struct sw_source *const *source; /* [SW_SPLITS] */
     struct sw_sync *sync;            /* synchronization of several server groups; NULL: one group */
     struct sw_carried_over *carried_over;
-    struct sw_take_list *takes;
+    struct sw_init_from *takes;
     struct sw_retention *retention;
     struct sw_events *events;
-    const char *choices; /* JSON (kept_choices.h) */
+    const char *choices; /* JSON (saved_choices.h) */
     const char *resumed; /* the checkpoint that the job resumes from, or NULL */
     struct sw_checkpoint_stage stage;
     int64_t first_step;       /* step where the job begins; */
@@ -74,8 +74,8 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path,
                        struct sw_err *err) SW_MUST_CHECK;
 /* Loads all parameters and buffers from any safetensors file; *step gets the step of a checkpoint
  * of this program, else 0. */
-int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
-                       struct sw_err *err) SW_MUST_CHECK;
+int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
+                               struct sw_err *err) SW_MUST_CHECK;
 /* Opens a checkpoint. A file written by this program must have a valid checksum. */
 int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *err) SW_MUST_CHECK;
 /* Checks that loaded values, on the stream's device, are finite. Errors: SW_ERR_FORMAT naming file

@@ -46,7 +46,7 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 /* ---- the list ---- */
 
 /* Parses "a.weight^T -> b.weight". Returns false if the text is a file name. */
-static bool read_rule(const char *text, struct sw_take_rule *r)
+static bool read_rule(const char *text, struct sw_init_from_rule *r)
 {
     const char *arrow = strstr(text, "->");
     if (!arrow)
@@ -73,7 +73,7 @@ static int stars(const char *pattern)
     return n;
 }
 
-static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+static int check_rule(const struct sw_checkpoint_job *job, const struct sw_init_from_rule *r,
                       struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
@@ -85,19 +85,19 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
                              "a * must appear once on each side");
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int add_file(const struct sw_checkpoint_job *job, const char *path, int item,
                     struct sw_err *err)
 {
-    struct sw_take_list *init = job->takes;
-    struct sw_take_file *file = &init->files[init->file_count];
+    struct sw_init_from *init = job->takes;
+    struct sw_init_from_file *file = &init->files[init->file_count];
 
-    *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
-                                  .path = sw_strdup(path),
-                                  .item = item,
-                                  .first_rule = init->rule_count};
+    *file = (struct sw_init_from_file){.previous = sw_str_eq(path, previous),
+                                       .path = sw_strdup(path),
+                                       .item = item,
+                                       .first_rule = init->rule_count};
     if (!file->path)
         return sw_err_nomem(err, "init_from", strlen(path));
 
@@ -107,21 +107,21 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
 
     sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
                          "there is no previous stage; a file of that name is ./previous");
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int add_item(const struct sw_checkpoint_job *job, const char *text, int item,
                     struct sw_err *err)
 {
-    struct sw_take_list *init = job->takes;
-    struct sw_take_rule rule = {.item = item};
+    struct sw_init_from *init = job->takes;
+    struct sw_init_from_rule rule = {.item = item};
     if (!read_rule(text, &rule))
         return add_file(job, text, item, err);
 
     if (init->file_count == 0) {
         sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
                              item, "a rule must follow the file it applies to");
-        return sw_recipe_verdict(job->recipe, err);
+        return sw_recipe_status(job->recipe, err);
     }
 
     init->rules[init->rule_count++] = rule;
@@ -152,13 +152,13 @@ static int read_list(const struct sw_checkpoint_job *job, const char *option, st
     return rc;
 }
 
-void sw_take_fini(struct sw_take_list *init)
+void sw_init_from_fini(struct sw_init_from *init)
 {
     for (int i = 0; i < init->file_count; i++)
         sw_free(init->files[i].path);
     sw_free(init->files);
     sw_free(init->rules);
-    *init = (struct sw_take_list){0};
+    *init = (struct sw_init_from){0};
 }
 
 /* ---- targets ---- */
@@ -189,8 +189,8 @@ static bool is_state(const struct sw_checkpoint_job *job, int i)
 
 /* Finds the tensor that a rule assigns to a target; returns false if none. A pattern that renames
  * layers also renames their buffers. */
-static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule *r, int target,
-                  char tensor[NAME])
+static bool apply(const struct sw_checkpoint_job *job, const struct sw_init_from_rule *r,
+                  int target, char tensor[NAME])
 {
     const char *name = target_name(job, target), *star = strchr(r->to, '*'), *prefix = "";
     if (!star) {
@@ -226,7 +226,7 @@ static const struct sw_st_entry *find_tensor(const struct tensors *from, const c
     return from->f ? sw_st_find(from->f, name) : sw_stage_names_find(from->names, name);
 }
 
-static const char *path_of(const struct sw_take_file *file)
+static const char *path_of(const struct sw_init_from_file *file)
 {
     return file->previous ? "the previous stage" : file->path;
 }
@@ -234,7 +234,7 @@ static const char *path_of(const struct sw_take_file *file)
 /* One tensor to load. */
 struct take {
     const struct tensors *from;
-    const struct sw_take_rule *rule; /* NULL: by its own name */
+    const struct sw_init_from_rule *rule; /* NULL: by its own name */
     const struct sw_st_entry *entry;
     int target;
     const char *tensor;
@@ -242,10 +242,10 @@ struct take {
 typedef int visit(const struct sw_checkpoint_job *job, const struct take *t, void *user,
                   struct sw_err *err);
 
-static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                           const struct tensors *from, visit *call, void *user, struct sw_err *err)
 {
-    const struct sw_take_rule *rules = job->takes->rules + file->first_rule;
+    const struct sw_init_from_rule *rules = job->takes->rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
 
     for (int r = 0; r < rounds && rc == SW_OK; r++)
@@ -291,8 +291,8 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
     ++*found;
 
     if (is_state(job, t->target)) {
-        rc = sw_state_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
-                            t->tensor, t->entry, t->from->path, err);
+        rc = sw_buffer_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
+                             t->tensor, t->entry, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, NULL);
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
@@ -302,7 +302,7 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
         return rc;
 
     sw_recipe_error_item(job->recipe, s, "init_from", t->rule->item, "%s", err->text);
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int target_of(const struct sw_checkpoint_job *job, const char *name)
@@ -332,7 +332,7 @@ static void hint(const struct sw_checkpoint_job *job, const struct tensors *from
 }
 
 /* A rule with a `*` must match something. */
-static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_init_from_rule *r,
                           const struct tensors *from)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
@@ -359,13 +359,13 @@ static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_t
 }
 
 /* A rule that names one parameter or one tensor must match it. */
-static int check_found(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int check_found(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                        const struct tensors *from, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
 
     for (int i = 0; i < file->rule_count; i++) {
-        const struct sw_take_rule *r = &job->takes->rules[file->first_rule + i];
+        const struct sw_init_from_rule *r = &job->takes->rules[file->first_rule + i];
 
         if (strchr(r->to, '*'))
             check_pattern(job, r, from);
@@ -380,10 +380,10 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_take
         }
     }
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
-static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                          const struct tensors *from, struct sw_err *err)
 {
     int found = 0, rc = check_found(job, file, from, err);
@@ -399,7 +399,7 @@ static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_ta
     return rc;
 }
 
-static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int open_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                      struct tensors *from, struct sw_st_file **f, struct sw_err *err)
 {
     int rc = sw_checkpoint_open(file->previous ? job->resumed : file->path, f, err);
@@ -407,7 +407,7 @@ static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
 }
 
-static int check_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int check_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                       const struct sw_stage_names *earlier, struct sw_err *err)
 {
     struct tensors from = {.names = earlier, .path = path_of(file)};
@@ -424,8 +424,8 @@ static int check_file(const struct sw_checkpoint_job *job, const struct sw_take_
     return rc;
 }
 
-int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
-                 const struct sw_stage_names *earlier, struct sw_err *err)
+int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,
+                       const struct sw_stage_names *earlier, struct sw_err *err)
 {
     int rc = read_list(job, option, err);
     for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
@@ -437,27 +437,27 @@ int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
 
 struct taking {
     struct sw_stream *stream;
-    bool *has;           /* owned [targets]: set from some file */
-    bool *used;          /* owned [tensors of the current file] */
-    int count;           /* parameters set from the current file */
-    struct sw_buf names; /* "enc1.weight from rbm1.weight" */
+    bool *has;             /* owned [targets]: set from some file */
+    bool *used;            /* owned [tensors of the current file] */
+    int count;             /* parameters set from the current file */
+    struct sw_bytes names; /* "enc1.weight from rbm1.weight" */
 };
 
 /* Adds "A BETWEEN B TAIL" to a list of limited length. */
-static void list(struct sw_buf *out, const char *a, const char *between, const char *b,
+static void list(struct sw_bytes *out, const char *a, const char *between, const char *b,
                  const char *tail)
 {
     if (out->length > SHOWN) {
         if (!sw_str_ends(out->text, "..."))
-            sw_buf_add(out, ", ...");
+            sw_bytes_add(out, ", ...");
         return;
     }
 
-    sw_buf_add(out, out->length ? ", " : "");
-    sw_buf_add(out, a);
-    sw_buf_add(out, between);
-    sw_buf_add(out, b);
-    sw_buf_add(out, tail);
+    sw_bytes_add(out, out->length ? ", " : "");
+    sw_bytes_add(out, a);
+    sw_bytes_add(out, between);
+    sw_bytes_add(out, b);
+    sw_bytes_add(out, tail);
 }
 
 static int take_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
@@ -471,8 +471,8 @@ static int take_one(const struct sw_checkpoint_job *job, const struct take *t, v
         taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
 
     if (is_state(job, t->target)) {
-        rc = sw_state_read(&job->state->buffers.items[t->target - params], t->tensor, f,
-                           t->from->path, err);
+        rc = sw_buffer_read(&job->state->buffers.items[t->target - params], t->tensor, f,
+                            t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
         const struct sw_param *p = sw_table_param(table_of(job), t->target);
@@ -504,7 +504,7 @@ static int param_count(const struct sw_checkpoint_job *job)
 }
 
 /* Lists unused tensors, except updater state. */
-static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_buf *out)
+static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_bytes *out)
 {
     for (size_t i = 0; i < sw_st_count(f); i++) {
         const char *name = sw_st_entry_at(f, i)->name;
@@ -513,15 +513,15 @@ static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_
     }
 }
 
-static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                      struct taking *t, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    struct sw_buf unused = {0};
+    struct sw_bytes unused = {0};
     struct tensors from;
 
     t->count = 0;
-    sw_buf_clear(&t->names);
+    sw_bytes_clear(&t->names);
 
     int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK) {
@@ -537,24 +537,24 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* tensors of a previous stage are carried over */
             list_unused(f, t->used, &unused);
-        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
-                      "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
-                      from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
-                      unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role,
+                         "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
+                         from.path, t->names.length ? ": " : "", sw_bytes_text(&t->names),
+                         unused.length ? "; unused tensors: " : "", sw_bytes_text(&unused));
     }
 
     sw_free(t->used);
     t->used = NULL;
-    sw_buf_fini(&unused);
+    sw_bytes_fini(&unused);
     sw_st_close(f);
 
     return rc;
 }
 
-int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
+int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 {
     struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
-    struct sw_buf own = {0}, frozen_names = {0};
+    struct sw_bytes own = {0}, frozen_names = {0};
     int rc = SW_OK, params = sw_table_count(table_of(job));
 
     if (job->takes->file_count == 0)
@@ -574,18 +574,18 @@ int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
     }
 
     if (rc == SW_OK && own.length)
-        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
-                      "with the initial values of the recipe: %s", sw_buf_text(&own));
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role,
+                         "with the initial values of the recipe: %s", sw_bytes_text(&own));
 
     if (rc == SW_OK && frozen_names.length)
-        sw_events_say(job->events, SW_LOG_WARN, job->workers[0].unit,
-                      "frozen with the initial values of the recipe, although no file provides "
-                      "trained values: %s; is init_from the right file?",
-                      sw_buf_text(&frozen_names));
+        sw_events_report(job->events, SW_LOG_WARN, job->workers[0].role,
+                         "frozen with the initial values of the recipe, although no file provides "
+                         "trained values: %s; is init_from the right file?",
+                         sw_bytes_text(&frozen_names));
 
-    sw_buf_fini(&frozen_names);
-    sw_buf_fini(&own);
-    sw_buf_fini(&t.names);
+    sw_bytes_fini(&frozen_names);
+    sw_bytes_fini(&own);
+    sw_bytes_fini(&t.names);
     sw_free(t.has);
 
     return rc;

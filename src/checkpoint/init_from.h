@@ -13,21 +13,21 @@ struct sw_stage_names {
 };
 
 /* A rule of init_from. */
-struct sw_take_rule {
+struct sw_init_from_rule {
     char from[256], to[256];
     bool transposed;
     int item; /* index in the list */
 };
 
-struct sw_take_file {
+struct sw_init_from_file {
     char *path;    /* owned */
     bool previous; /* no file: the result of the previous stage */
     int item, first_rule, rule_count;
 };
 
-struct sw_take_list {
-    struct sw_take_file *files; /* owned */
-    struct sw_take_rule *rules; /* owned */
+struct sw_init_from {
+    struct sw_init_from_file *files; /* owned */
+    struct sw_init_from_rule *rules; /* owned */
     int file_count, rule_count;
 };
 
@@ -37,8 +37,8 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 
 /* Parses the list, or --init-from instead of it, and checks all files and rules. earlier: if the
  * stage does not start now, the tensors that earlier stages will leave; NULL: unknown. */
-int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
-                 const struct sw_stage_names *earlier, struct sw_err *err) SW_MUST_CHECK;
+int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,
+                       const struct sw_stage_names *earlier, struct sw_err *err) SW_MUST_CHECK;
 /* Loads the values, and reports which parameters were loaded and which not. By the leader. */
-int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err) SW_MUST_CHECK;
-void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
+int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_init_from_fini(struct sw_init_from *init); /* a zeroed one is accepted */

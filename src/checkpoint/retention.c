@@ -79,7 +79,7 @@ int sw_retention_write(const struct sw_retention *r, struct sw_best best, struct
 static void record_again(struct sw_retention *r)
 {
     for (int i = 0; i < r->count; i++) {
-        const struct sw_kept *c = &r->items[i];
+        const struct sw_retained_checkpoint *c = &r->items[i];
         struct stat st;
         if (c->step == r->from && sw_os()->stat(c->path, &st) == 0)
             sw_history_checkpoint(r->events->history, c->step, c->path, (int64_t)st.st_size,
@@ -105,7 +105,7 @@ void sw_retention_read(struct sw_retention *r, const struct sw_st_file *f)
 
 /* ---- what stays ---- */
 
-static struct sw_kept *find(struct sw_retention *r, int64_t step)
+static struct sw_retained_checkpoint *find(struct sw_retention *r, int64_t step)
 {
     for (int i = 0; i < r->count; i++)
         if (r->items[i].step == step)
@@ -116,13 +116,14 @@ static struct sw_kept *find(struct sw_retention *r, int64_t step)
 int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, const char *checksum,
                      struct sw_err *err)
 {
-    struct sw_kept *item = find(r, step);
+    struct sw_retained_checkpoint *item = find(r, step);
     char *copy = sw_strdup(path);
     if (!copy)
         return sw_err_nomem(err, "the list of checkpoints", strlen(path));
 
     if (!item) {
-        struct sw_kept *items = sw_realloc_array(r->items, (size_t)r->count + 1, sizeof *r->items);
+        struct sw_retained_checkpoint *items =
+            sw_realloc_array(r->items, (size_t)r->count + 1, sizeof *r->items);
         if (!items) {
             sw_free(copy);
             return sw_err_nomem(err, "the list of checkpoints", sizeof *items);
@@ -130,7 +131,7 @@ int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, con
 
         r->items = items;
         item = &items[r->count++];
-        *item = (struct sw_kept){.step = step};
+        *item = (struct sw_retained_checkpoint){.step = step};
     }
 
     sw_free(item->path);
@@ -162,31 +163,31 @@ static int newer(const struct sw_retention *r, int64_t step)
     return n;
 }
 
-static bool stays(const struct sw_retention *r, const struct sw_kept *c)
+static bool stays(const struct sw_retention *r, const struct sw_retained_checkpoint *c)
 {
     return r->most == 0 || newer(r, c->step) < r->most || c->step == r->best.step ||
            c->step == r->from;
 }
 
-static void forget(struct sw_retention *r, struct sw_kept *item)
+static void forget(struct sw_retention *r, struct sw_retained_checkpoint *item)
 {
     sw_free(item->path);
     *item = r->items[--r->count];
 }
 
 /* A file with another checksum was written by another run. */
-static bool is_ours(const struct sw_kept *c)
+static bool is_ours(const struct sw_retained_checkpoint *c)
 {
     char there[33];
     struct sw_err ignored;
     return sw_st_peek_checksum(c->path, there, &ignored) == SW_OK && sw_str_eq(there, c->checksum);
 }
 
-static void remove_file(struct sw_retention *r, const struct sw_kept *c)
+static void remove_file(struct sw_retention *r, const struct sw_retained_checkpoint *c)
 {
     if (is_ours(c) && sw_os()->unlink(c->path) != 0 && errno != ENOENT)
-        sw_events_say(r->events, SW_LOG_WARN, "checkpoint", "%s: not removed: %s", c->path,
-                      strerror(errno));
+        sw_events_report(r->events, SW_LOG_WARN, "checkpoint", "%s: not removed: %s", c->path,
+                         strerror(errno));
 }
 
 void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, const char *path,
@@ -201,8 +202,8 @@ void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, con
     __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
 
     if (sw_retention_add(r, step, path, checksum, &err) != SW_OK)
-        sw_events_say(r->events, SW_LOG_WARN, "checkpoint",
-                      "the checkpoint will not be removed: %s", err.text);
+        sw_events_report(r->events, SW_LOG_WARN, "checkpoint",
+                         "the checkpoint will not be removed: %s", err.text);
 
     for (int i = 0; i < r->count; i++)
         if (!stays(r, &r->items[i]))

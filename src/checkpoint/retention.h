@@ -6,7 +6,7 @@
 #include "worker/events.h"
 
 /* A checkpoint that is on disk. */
-struct sw_kept {
+struct sw_retained_checkpoint {
     int64_t step;
     char *path;        /* owned */
     char checksum[33]; /* "": unknown */
@@ -17,9 +17,9 @@ struct sw_best {
 };
 
 struct sw_retention {
-    struct sw_events *events; /* borrowed */
-    int64_t most;             /* number of newest checkpoints to keep; 0: all */
-    struct sw_kept *items;    /* owned */
+    struct sw_events *events;             /* borrowed */
+    int64_t most;                         /* number of newest checkpoints to keep; 0: all */
+    struct sw_retained_checkpoint *items; /* owned */
     int count;
     const struct sw_job_metric
         *metric; /* borrowed: newest value of the compared metric; NULL: nothing is evaluated */

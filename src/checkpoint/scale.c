@@ -19,18 +19,18 @@ static const char *key_of(int server_group, char out[32])
 int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writer *w,
                    struct sw_err *err)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     char key[32];
 
     for (int r = 0; r < sw_table_update_groups(t); r++) {
         struct sw_loss_scale s = sw_table_scale(t, r);
-        sw_buf_printf(&text, "%s%.0f %lld", r > 0 ? " " : "", s.value, (long long)s.good);
+        sw_bytes_printf(&text, "%s%.0f %lld", r > 0 ? " " : "", s.value, (long long)s.good);
     }
 
     int rc = text.failed
                  ? sw_err_nomem(err, "a checkpoint's loss scale", 0)
-                 : sw_st_writer_metadata(w, key_of(server_group, key), sw_buf_text(&text), err);
-    sw_buf_fini(&text);
+                 : sw_st_writer_metadata(w, key_of(server_group, key), sw_bytes_text(&text), err);
+    sw_bytes_fini(&text);
 
     return rc;
 }

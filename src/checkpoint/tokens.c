@@ -101,5 +101,5 @@ int sw_tokens_fit(struct sw_recipe *recipe, const struct sw_source *source, stru
         if (reads_tokens(recipe, s))
             check_table(recipe, s, source);
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }

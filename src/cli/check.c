@@ -89,7 +89,7 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     count_cell(t, l->flops_forward);
     count_cell(t, l->flops_backward);
 
-    struct sw_buf notes = {0};
+    struct sw_bytes notes = {0};
     const char *const words[] = {strcmp(l->spread, "rows") == 0 ? NULL : l->spread,
                                  l->in_place ? "in place" : NULL,
                                  l->handed ? "handed over" : NULL,
@@ -100,10 +100,10 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
                                                      : "eval only"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i])
-            sw_buf_printf(&notes, "%s%s", notes.length ? ", " : "", words[i]);
+            sw_bytes_printf(&notes, "%s%s", notes.length ? ", " : "", words[i]);
 
-    sw_columns_cell(t, "%s", sw_buf_text(&notes));
-    sw_buf_fini(&notes);
+    sw_columns_cell(t, "%s", sw_bytes_text(&notes));
+    sw_bytes_fini(&notes);
     if (!verbose)
         return;
 
@@ -112,7 +112,7 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
     sw_columns_cell(t, "%s", l->algorithm ? l->algorithm : "");
 }
 
-static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool verbose)
+static void print_layers(struct sw_bytes *out, const struct sw_job_plan *p, bool verbose)
 {
     struct sw_columns t = {0};
 
@@ -127,11 +127,11 @@ static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool v
     sw_columns_fini(&t);
 }
 
-static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
+static void print_memory(struct sw_bytes *out, const struct sw_job_plan *p, size_t base)
 {
     char text[32], rss[32], own[32];
 
-    sw_buf_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->bytes.peak));
+    sw_bytes_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->bytes.peak));
     const struct {
         const char *name;
         size_t bytes;
@@ -141,53 +141,54 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
         {"activations, their gradients, scratch", p->bytes.arena},
         {"batches", p->bytes.batches},
         {"activations between workers", p->bytes.exchange},
-        {"activations offloaded to the host", p->bytes.swapped},
+        {"activations offloaded to the host", p->bytes.offloaded},
     };
 
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
-                      part[i].name);
+        sw_bytes_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
+                        part[i].name);
 
     if (p->bytes.device > 0)
-        sw_buf_printf(out, "             at most %s of it on each device\n",
-                      sw_human_bytes(text, (double)p->bytes.device));
+        sw_bytes_printf(out, "             at most %s of it on each device\n",
+                        sw_human_bytes(text, (double)p->bytes.device));
 
-    sw_buf_printf(out, "resident     about %s, including %s for the program\n",
-                  sw_human_bytes(rss, (double)(p->bytes.peak + base)),
-                  sw_human_bytes(own, (double)base));
+    sw_bytes_printf(out, "resident     about %s, including %s for the program\n",
+                    sw_human_bytes(rss, (double)(p->bytes.peak + base)),
+                    sw_human_bytes(own, (double)base));
     sw_report_fit(out, p);
     if (p->streams > 1)
-        sw_buf_printf(out, "streams      %d on every device, for independent layers\n", p->streams);
+        sw_bytes_printf(out, "streams      %d on every device, for independent layers\n",
+                        p->streams);
 }
 
-static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x,
+static void print_text(struct sw_bytes *out, const struct sw_job_plan *p, const struct extra *x,
                        bool verbose)
 {
     char count[32], flops[32];
 
     if (p->stage)
-        sw_buf_printf(out, "%sstage %s, %d of %d: ", out->length ? "\n" : "", p->stage,
-                      p->stage_index + 1, p->stage_count);
+        sw_bytes_printf(out, "%sstage %s, %d of %d: ", out->length ? "\n" : "", p->stage,
+                        p->stage_index + 1, p->stage_count);
 
     sw_text_add(out, p->name);
-    sw_buf_printf(out, " (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
-                  p->recipe, (long long)(p->stage ? p->stage_steps : p->steps), (long long)p->batch,
-                  (long long)p->eval_batch);
+    sw_bytes_printf(out, " (%s): %lld steps of %lld samples, evaluation in batches of %lld\n\n",
+                    p->recipe, (long long)(p->stage ? p->stage_steps : p->steps),
+                    (long long)p->batch, (long long)p->eval_batch);
     print_layers(out, p, verbose);
     sw_report_partition(out, p, verbose);
-    if (p->comm_asked || verbose)
-        sw_report_comm(out, p);
-    sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
-                  sw_human_count(count, (double)p->params));
-    sw_buf_printf(out, "work         %sflop per sample\n",
-                  sw_human_count(flops, p->flops_per_sample));
+    if (p->comm_requested || verbose)
+        sw_report_exchange(out, p);
+    sw_bytes_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
+                    sw_human_count(count, (double)p->params));
+    sw_bytes_printf(out, "work         %sflop per sample\n",
+                    sw_human_count(flops, p->flops_per_sample));
     print_memory(out, p, x->base_bytes);
-    sw_buf_add(out, "placement    ");
+    sw_bytes_add(out, "placement    ");
     sw_print_placement(out, p->placement, "             ", verbose);
-    sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
+    sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
-    sw_buf_printf(out, "history      %s\n", x->db ? x->db : "--");
+    sw_bytes_printf(out, "history      %s\n", x->db ? x->db : "--");
     sw_report_data(out, p);
 }
 
@@ -254,7 +255,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_real(w, "flops_forward", l->flops_forward);
     sw_json_real(w, "flops_backward", l->flops_backward);
     sw_report_split_json(w, p, l);
-    sw_report_comm_json(w, l);
+    sw_report_exchange_json(w, l);
     sw_json_close_object(w);
 }
 
@@ -267,7 +268,7 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "arena_bytes", (int64_t)p->bytes.arena);
     sw_json_int(w, "batch_bytes", (int64_t)p->bytes.batches);
     sw_json_int(w, "exchange_bytes", (int64_t)p->bytes.exchange);
-    sw_json_int(w, "swap_bytes", (int64_t)p->bytes.swapped);
+    sw_json_int(w, "swap_bytes", (int64_t)p->bytes.offloaded);
     sw_json_int(w, "base_bytes", (int64_t)base);
     sw_report_fit_json(w, p);
     sw_json_int(w, "rss_bytes", (int64_t)(p->bytes.peak + base));
@@ -315,7 +316,7 @@ struct checking {
     struct sw_job_options job;
     char *stage; /* owned: name of the open stage of several */
     struct extra extra;
-    struct sw_buf out;
+    struct sw_bytes out;
     struct sw_json_writer json;
 };
 
@@ -414,7 +415,7 @@ static int check(void *given)
     const struct sw_cli_common *o = &options->common;
     struct checking c = {.options = options, .job = sw_trainer_job_of(o)};
 
-    c.job.look = true;
+    c.job.no_probes = true;
 
     struct sw_err err, ignored;
 
@@ -437,7 +438,7 @@ out:
     code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
     sw_free(c.extra.db);
     sw_free(c.stage);
-    sw_buf_fini(&c.out);
+    sw_bytes_fini(&c.out);
     sw_trainer_fini(&c.t);
 
     return code;

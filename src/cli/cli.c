@@ -56,46 +56,46 @@ int sw_cli_exit_code(int err_code)
 /* ---- Messages ---------------------------------------------------------------------------------
  */
 
-static void say(const char *verb, const char *fmt, va_list ap)
+static void message(const char *verb, const char *fmt, va_list ap)
 {
-    struct sw_buf line = {0};
+    struct sw_bytes line = {0};
 
-    sw_buf_printf(&line, "singa-ws%s%s: ", verb ? " " : "", verb ? verb : "");
-    sw_buf_vprintf(&line, fmt, ap);
-    sw_buf_add(&line, "\n");
+    sw_bytes_printf(&line, "singa-ws%s%s: ", verb ? " " : "", verb ? verb : "");
+    sw_bytes_vprintf(&line, fmt, ap);
+    sw_bytes_add(&line, "\n");
 
     if (line.failed)
         fputs("singa-ws: out of memory\n", stderr);
     else
-        sw_cli_tell(line.text);
+        sw_cli_lines(line.text);
 
-    sw_buf_fini(&line);
+    sw_bytes_fini(&line);
 }
 
-void sw_cli_tell(const char *text)
+void sw_cli_lines(const char *text)
 {
-    struct sw_buf shown = {0};
+    struct sw_bytes shown = {0};
     sw_text_add_lines(&shown, text, strlen(text));
-    sw_cli_tell_raw(shown.failed ? "singa-ws: out of memory\n" : sw_buf_text(&shown));
-    sw_buf_fini(&shown);
+    sw_cli_lines_raw(shown.failed ? "singa-ws: out of memory\n" : sw_bytes_text(&shown));
+    sw_bytes_fini(&shown);
 }
 
-void sw_cli_tell_raw(const char *text)
+void sw_cli_lines_raw(const char *text)
 {
     fputs(text, stderr);
 }
 
-void sw_cli_say(const char *fmt, ...)
+void sw_cli_message(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(NULL, fmt, ap);
+    message(NULL, fmt, ap);
     va_end(ap);
 }
 
 int sw_cli_fail(int err_code, const struct sw_err *err)
 {
-    sw_cli_say("%s", err->text);
+    sw_cli_message("%s", err->text);
     return sw_cli_exit_code(err_code);
 }
 
@@ -104,7 +104,7 @@ int sw_cli_usage(const char *verb, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    say(verb, fmt, ap);
+    message(verb, fmt, ap);
     va_end(ap);
     fprintf(stderr, "Try 'singa-ws%s%s --help'.\n", verb ? " " : "", verb ? verb : "");
 
@@ -116,12 +116,12 @@ int sw_cli_usage(const char *verb, const char *fmt, ...)
 
 int sw_cli_write(const char *text, size_t bytes)
 {
-    struct sw_buf shown = {0};
+    struct sw_bytes shown = {0};
 
     sw_text_add_lines(&shown, text, bytes);
 
     int problem = shown.failed ? ENOMEM : sw_cli_write_raw(shown.text, shown.length);
-    sw_buf_fini(&shown);
+    sw_bytes_fini(&shown);
     return problem;
 }
 
@@ -141,32 +141,32 @@ int sw_cli_write_raw(const char *text, size_t bytes)
     return 0;
 }
 
-static int print(const struct sw_buf *buf, int (*write)(const char *text, size_t bytes))
+static int print(const struct sw_bytes *buf, int (*write)(const char *text, size_t bytes))
 {
     if (buf->failed) {
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
         return SW_EXIT_MISSING;
     }
 
-    int problem = write(sw_buf_text(buf), buf->length);
+    int problem = write(sw_bytes_text(buf), buf->length);
     if (problem == 0 || problem == EPIPE)
         return SW_EXIT_DONE;
 
-    sw_cli_say("standard output: %s", strerror(problem));
+    sw_cli_message("standard output: %s", strerror(problem));
     return SW_EXIT_FAILED;
 }
 
-int sw_cli_print(const struct sw_buf *buf)
+int sw_cli_print(const struct sw_bytes *buf)
 {
     return print(buf, sw_cli_write);
 }
 
-int sw_cli_print_raw(const struct sw_buf *buf)
+int sw_cli_print_raw(const struct sw_bytes *buf)
 {
     return print(buf, sw_cli_write_raw);
 }
 
-void sw_cli_json_begin(struct sw_json_writer *w, struct sw_buf *out)
+void sw_cli_json_begin(struct sw_json_writer *w, struct sw_bytes *out)
 {
     sw_json_begin(w, out);
     sw_json_open_object(w, NULL);
@@ -175,7 +175,7 @@ void sw_cli_json_begin(struct sw_json_writer *w, struct sw_buf *out)
 void sw_cli_json_end(struct sw_json_writer *w)
 {
     sw_json_close_object(w);
-    sw_buf_add(w->out, "\n");
+    sw_bytes_add(w->out, "\n");
 }
 
 bool sw_cli_stdout_tty(void)
@@ -213,15 +213,15 @@ void sw_cli_version(void)
          "There is NO WARRANTY, to the extent permitted by law.");
 }
 
-void sw_cli_quote(struct sw_buf *out, const char *word)
+void sw_cli_quote(struct sw_bytes *out, const char *word)
 {
-    sw_buf_add(out, "'");
+    sw_bytes_add(out, "'");
 
     for (; *word; word++)
         if (*word == '\'')
-            sw_buf_add(out, "'\\''");
+            sw_bytes_add(out, "'\\''");
         else
-            sw_buf_add_bytes(out, word, 1);
+            sw_bytes_append(out, word, 1);
 
-    sw_buf_add(out, "'");
+    sw_bytes_add(out, "'");
 }

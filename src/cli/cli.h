@@ -72,10 +72,10 @@ int sw_cli_exit_code(int err_code);
  * (cells of a canvas, a status line) and for data that does not go to a terminal. */
 
 /* "singa-ws: MESSAGE\n" on stderr. */
-void sw_cli_say(const char *fmt, ...) SW_PRINTF(1, 2);
+void sw_cli_message(const char *fmt, ...) SW_PRINTF(1, 2);
 /* Lines of text on stderr, such as the messages about a recipe. */
-void sw_cli_tell(const char *text);
-void sw_cli_tell_raw(const char *text);
+void sw_cli_lines(const char *text);
+void sw_cli_lines_raw(const char *text);
 /* Prints err and returns its exit code: `return sw_cli_fail(rc, &err);`. */
 int sw_cli_fail(int err_code, const struct sw_err *err);
 /* "singa-ws VERB: MESSAGE", a line that points to --help; returns SW_EXIT_USAGE. */
@@ -83,14 +83,14 @@ int sw_cli_usage(const char *verb, const char *fmt, ...) SW_PRINTF(2, 3);
 /* Writes the text of buf (a table, JSON) to stdout. Returns SW_EXIT_DONE, also when the pipe is
  * closed; SW_EXIT_FAILED after a message when the write failed; SW_EXIT_MISSING when buf is failed.
  * It does not go through stdio: a verb that mixes both calls fflush first. */
-int sw_cli_print(const struct sw_buf *buf);
-int sw_cli_print_raw(const struct sw_buf *buf);
+int sw_cli_print(const struct sw_bytes *buf);
+int sw_cli_print_raw(const struct sw_bytes *buf);
 /* To stdout; 0 or the errno. A text that comes in pieces is cut between characters. */
 int sw_cli_write(const char *text, size_t bytes);
 int sw_cli_write_raw(const char *text, size_t bytes);
 
 /* Begin and end a JSON document that is one object, followed by a newline. */
-void sw_cli_json_begin(struct sw_json_writer *w, struct sw_buf *out);
+void sw_cli_json_begin(struct sw_json_writer *w, struct sw_bytes *out);
 void sw_cli_json_end(struct sw_json_writer *w);
 
 bool sw_cli_stdout_tty(void);
@@ -180,4 +180,4 @@ void sw_cli_each_option(const struct sw_verb *v, sw_cli_option_visit *visit, voi
 void sw_cli_version(void);
 
 /* Appends the word in single quotes, escaped for a POSIX shell. */
-void sw_cli_quote(struct sw_buf *out, const char *word);
+void sw_cli_quote(struct sw_bytes *out, const char *word);

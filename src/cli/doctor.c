@@ -34,7 +34,7 @@ static bool is_fit(const struct sw_doctor *d)
  */
 
 /* Prints the findings; --quiet omits those that are OK. */
-static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_buf *out)
+static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_bytes *out)
 {
     int counts[4] = {0};
 
@@ -45,17 +45,17 @@ static void print_text(const struct options *o, const struct sw_doctor *d, struc
         if (f->level == SW_FINDING_OK && o->common.quiet)
             continue;
 
-        sw_buf_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
+        sw_bytes_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
         if (f->why)
-            sw_buf_printf(out, "%18swhy:  %s\n", "", f->why);
+            sw_bytes_printf(out, "%18swhy:  %s\n", "", f->why);
         if (f->fix)
-            sw_buf_printf(out, "%18sfix:  %s\n", "", f->fix);
+            sw_bytes_printf(out, "%18sfix:  %s\n", "", f->fix);
     }
 
-    sw_buf_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
-                  counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
-                  counts[SW_FINDING_WARN] == 1 ? "" : "s", counts[SW_FINDING_NOTE],
-                  counts[SW_FINDING_NOTE] == 1 ? "" : "s");
+    sw_bytes_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
+                    counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
+                    counts[SW_FINDING_WARN] == 1 ? "" : "s", counts[SW_FINDING_NOTE],
+                    counts[SW_FINDING_NOTE] == 1 ? "" : "s");
 }
 
 static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
@@ -101,7 +101,7 @@ static bool has_better(const struct sw_doctor *d, const char *path)
 }
 
 /* Stores the figures if they are complete and do not replace better ones. */
-static void save_figures(const struct sw_doctor *d, const struct sw_buf *json)
+static void save_figures(const struct sw_doctor *d, const struct sw_bytes *json)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
@@ -114,13 +114,13 @@ static void save_figures(const struct sw_doctor *d, const struct sw_buf *json)
         code = sw_err_nomem(&err, "path of doctor.json", 0);
 
     if (!code && d->busy && has_better(d, path))
-        sw_cli_say(
+        sw_cli_message(
             "the machine was busy: its figures are not saved; doctor.json keeps the earlier ones");
     else if (!code)
         code = sw_os_replace_file(path, json->text, json->length, 0600, &err);
 
     if (code)
-        sw_cli_say("the figures are not saved: %s", err.text);
+        sw_cli_message("the figures are not saved: %s", err.text);
     sw_free(path);
     sw_free(state);
 }
@@ -134,9 +134,9 @@ static const struct {
     doctor_part *check;
     bool measures;
 } parts[] = {
-    {"settings", sw_doctor_settings, false}, {"PCIe links", sw_doctor_links, false},
-    {"disk", sw_doctor_disk, false},         {"history", sw_doctor_history, false},
-    {"processor", sw_doctor_rates, true},    {"devices", sw_doctor_devices, false},
+    {"settings", sw_doctor_settings, false},   {"PCIe links", sw_doctor_links, false},
+    {"disk", sw_doctor_disk, false},           {"history", sw_doctor_history, false},
+    {"processor", sw_doctor_throughput, true}, {"devices", sw_doctor_devices, false},
 };
 
 static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *err)
@@ -153,7 +153,7 @@ static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *
             continue;
 
         if (o->common.verbose)
-            sw_cli_say("%s ...", parts[i].name);
+            sw_cli_message("%s ...", parts[i].name);
         code = sw_stop_check(err);
         if (code)
             return code;
@@ -169,7 +169,7 @@ static int doctor(void *options)
 {
     const struct options *o = options;
     struct sw_doctor d = {.device = o->common.device, .db = o->common.db, .quick = o->quick};
-    struct sw_buf json = {0}, text = {0};
+    struct sw_bytes json = {0}, text = {0};
     struct sw_err err = {0};
 
     sw_cli_json_begin(&d.json, &json);
@@ -195,8 +195,8 @@ static int doctor(void *options)
             exit_code = SW_EXIT_MISSING;
     }
 
-    sw_buf_fini(&json);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&json);
+    sw_bytes_fini(&text);
     sw_doctor_fini(&d);
 
     return exit_code;

@@ -20,7 +20,8 @@ static const struct sw_cli_option options_of_eval[] = {
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
-static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w)
+static void print_json(struct sw_bytes *out, const struct sw_job_event *e,
+                       const struct sw_weights *w)
 {
     struct sw_json_writer j;
 
@@ -34,32 +35,32 @@ static void print_json(struct sw_buf *out, const struct sw_job_event *e, const s
     sw_cli_json_end(&j);
 }
 
-static void print_text(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w,
-                       const struct sw_job_plan *plan, bool quiet)
+static void print_text(struct sw_bytes *out, const struct sw_job_event *e,
+                       const struct sw_weights *w, const struct sw_job_plan *plan, bool quiet)
 {
     if (!quiet) {
-        sw_buf_add(out, "weights    ");
+        sw_bytes_add(out, "weights    ");
         sw_weights_describe(w, out);
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
     }
 
     if (!quiet)
-        sw_buf_printf(out, "step       %lld\nsplit      %s\n", (long long)e->step, e->split);
+        sw_bytes_printf(out, "step       %lld\nsplit      %s\n", (long long)e->step, e->split);
 
     if (!quiet && *plan->fallback) {
-        sw_buf_add(out, "fallback   ");
+        sw_bytes_add(out, "fallback   ");
         sw_print_lines(out, plan->fallback, "           ");
     }
 
     if (!quiet && e->skipped_records)
-        sw_buf_printf(out, "skipped    %lld records that could not be read\n",
-                      (long long)e->skipped_records);
+        sw_bytes_printf(out, "skipped    %lld records that could not be read\n",
+                        (long long)e->skipped_records);
 
     int width = 10; /* width of the titles above */
     for (int i = 0; i < e->metric_count; i++)
         width = (int)strlen(e->metric[i].name) > width ? (int)strlen(e->metric[i].name) : width;
     for (int i = 0; i < e->metric_count; i++)
-        sw_buf_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
+        sw_bytes_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
 }
 
 static int evaluate(void *options)
@@ -68,7 +69,7 @@ static int evaluate(void *options)
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
     struct sw_job_event result = {0};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
 
@@ -100,7 +101,7 @@ static int evaluate(void *options)
     code = sw_cli_print(&out);
 
 done:
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_weights_fini(&w);
     sw_trainer_fini(&t);
 

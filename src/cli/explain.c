@@ -14,7 +14,7 @@ struct answer {
     const char *path; /* SECTION.KEY or SECTION; NULL: everything */
     bool json, one;   /* one value alone */
     int count;
-    struct sw_buf *out;
+    struct sw_bytes *out;
     struct sw_json_writer w;
     struct sw_columns table; /* of the current section */
     char section[256];
@@ -25,14 +25,14 @@ struct answer {
 
 static void json_value(struct answer *a, const struct sw_explained *e)
 {
-    struct sw_buf from = {0};
+    struct sw_bytes from = {0};
 
     sw_explained_from(e, &from);
     sw_json_string(&a->w, "value", e->value);
     sw_json_string(&a->w, "origin", sw_origin_name(e->origin));
-    sw_json_string(&a->w, "where", sw_buf_text(&from));
+    sw_json_string(&a->w, "where", sw_bytes_text(&from));
     a->out->failed |= from.failed;
-    sw_buf_fini(&from);
+    sw_bytes_fini(&from);
 }
 
 static void add_json(struct answer *a, const struct sw_explained *e, const char *section)
@@ -46,7 +46,7 @@ static void add_json(struct answer *a, const struct sw_explained *e, const char 
     json_value(a, e);
     sw_json_open_array(w, "instead_of");
 
-    while (sw_explained_below(&below)) {
+    while (sw_explained_replaced(&below)) {
         sw_json_open_object(w, NULL);
         json_value(a, &below);
         sw_json_close_object(w);
@@ -58,55 +58,56 @@ static void add_json(struct answer *a, const struct sw_explained *e, const char 
     sw_json_close_object(w);
 }
 
-static void add_from(const struct sw_explained *e, struct sw_buf *out)
+static void add_from(const struct sw_explained *e, struct sw_bytes *out)
 {
     sw_explained_from(e, out);
     if (e->origin == SW_FROM_FALLBACK)
-        sw_buf_add(out, " ([fallback])");
+        sw_bytes_add(out, " ([fallback])");
     if (e->origin == SW_FROM_STAGE)
-        sw_buf_add(out, " ([stage])");
+        sw_bytes_add(out, " ([stage])");
     if (e->origin == SW_FROM_INCLUDE)
-        sw_buf_add(out, " (included)");
+        sw_bytes_add(out, " (included)");
 }
 
 static void add_one(struct answer *a, const struct sw_explained *e, const char *section)
 {
     struct sw_explained below = *e;
 
-    sw_buf_printf(a->out, "%s.%s = %s\n  from        ", section, e->key, e->value ? e->value : "-");
+    sw_bytes_printf(a->out, "%s.%s = %s\n  from        ", section, e->key,
+                    e->value ? e->value : "-");
     add_from(e, a->out);
 
-    while (sw_explained_below(&below)) {
-        sw_buf_printf(a->out, "\n  instead of  %s, ", below.value);
+    while (sw_explained_replaced(&below)) {
+        sw_bytes_printf(a->out, "\n  instead of  %s, ", below.value);
         add_from(&below, a->out);
     }
 
-    sw_buf_add(a->out, "\n");
+    sw_bytes_add(a->out, "\n");
     if (!e->row)
         return;
 
-    sw_buf_add(a->out, "  values      ");
+    sw_bytes_add(a->out, "  values      ");
     sw_opt_describe(e->row, a->out);
-    sw_buf_printf(a->out, "\n  meaning     %s\n", e->row->help ? e->row->help : "");
+    sw_bytes_printf(a->out, "\n  meaning     %s\n", e->row->help ? e->row->help : "");
 }
 
 static void add_row(struct answer *a, const struct sw_explained *e)
 {
     struct sw_explained below = *e;
-    struct sw_buf from = {0};
+    struct sw_bytes from = {0};
 
     add_from(e, &from);
 
-    for (const char *word = ", instead of"; sw_explained_below(&below); word = ", of") {
-        sw_buf_printf(&from, "%s %s of ", word, below.value);
+    for (const char *word = ", instead of"; sw_explained_replaced(&below); word = ", of") {
+        sw_bytes_printf(&from, "%s %s of ", word, below.value);
         add_from(&below, &from);
     }
 
     sw_columns_cell(&a->table, "%s", e->key);
     sw_columns_cell(&a->table, "%s", e->value ? e->value : "-");
-    sw_columns_cell(&a->table, "%s", sw_buf_text(&from));
+    sw_columns_cell(&a->table, "%s", sw_bytes_text(&from));
     a->out->failed |= from.failed;
-    sw_buf_fini(&from);
+    sw_bytes_fini(&from);
 }
 
 /* ---- Sections
@@ -116,7 +117,7 @@ static void add_row(struct answer *a, const struct sw_explained *e)
 static void end_section(struct answer *a)
 {
     if (a->table.columns) {
-        sw_buf_add(a->out, a->out->length ? "\n" : "");
+        sw_bytes_add(a->out, a->out->length ? "\n" : "");
         sw_columns_print(&a->table, a->out);
     }
 
@@ -227,8 +228,8 @@ static int unknown(const struct sw_recipe *recipe, const char *path)
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o, struct sw_buf *out,
-                 struct sw_err *err)
+static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o,
+                 struct sw_bytes *out, struct sw_err *err)
 {
     struct answer a = {.path = o->arg_count > 1 ? o->args[1] : NULL, .json = o->json, .out = out};
     int rc = a.path ? sw_recipe_explain(recipe, find_value, &a, err) : SW_OK;
@@ -252,7 +253,7 @@ static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o, 
     }
 
     if (a.json)
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
     if (rc != SW_OK)
         return sw_cli_fail(rc, err);
 
@@ -264,14 +265,14 @@ static int explain(void *options)
     const struct sw_cli_common *o = options;
     const struct sw_job_conf *conf;
     struct sw_recipe *recipe = NULL;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
 
     struct sw_job_options job = sw_trainer_job_of(o);
     int rc = sw_job_read_recipe(&job, &recipe, &conf, &err);
     int code = rc == SW_OK ? print(recipe, o, &out, &err) : sw_cli_refuse(recipe, rc, &err);
 
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_recipe_free(recipe);
     return code;
 }

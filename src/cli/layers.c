@@ -40,27 +40,27 @@ static int widest_name(void)
     return (int)widest;
 }
 
-static void list(struct sw_buf *out)
+static void list(struct sw_bytes *out)
 {
     int width = widest_name();
 
     for (int g = 0; sw_catalogue_groups[g].name; g++) {
-        sw_buf_printf(out, "%s%s\n", g ? "\n" : "", sw_catalogue_groups[g].title);
+        sw_bytes_printf(out, "%s%s\n", g ? "\n" : "", sw_catalogue_groups[g].title);
         const struct sw_type *t;
         for (int i = 0; (t = sw_catalogue_groups[g].at(i)); i++)
-            sw_buf_printf(out, "  %-*s  %s\n", width, t->name, t->help);
+            sw_bytes_printf(out, "  %-*s  %s\n", width, t->name, t->help);
     }
 
-    sw_buf_add(out, "\nSections without types:\n");
+    sw_bytes_add(out, "\nSections without types:\n");
 
     for (int s = 0; sw_catalogue_sections[s].name; s++)
-        sw_buf_printf(out, "  %-*s  %s: %s\n", width, sw_catalogue_sections[s].name,
-                      sw_catalogue_sections[s].title, sw_catalogue_sections[s].help);
+        sw_bytes_printf(out, "  %-*s  %s: %s\n", width, sw_catalogue_sections[s].name,
+                        sw_catalogue_sections[s].title, sw_catalogue_sections[s].help);
 
-    sw_buf_add(out, "\nVerbs:\n");
+    sw_bytes_add(out, "\nVerbs:\n");
     for (int v = 0; sw_verbs[v]; v++)
-        sw_buf_printf(out, "  %-*s  %s\n", width, sw_verbs[v]->name, sw_verbs[v]->help);
-    sw_buf_add(out, "\n'singa-ws layers TYPE|VERB' lists the keys or options of each.\n");
+        sw_bytes_printf(out, "  %-*s  %s\n", width, sw_verbs[v]->name, sw_verbs[v]->help);
+    sw_bytes_add(out, "\n'singa-ws layers TYPE|VERB' lists the keys or options of each.\n");
 }
 
 static void json_partitions(struct sw_json_writer *w, const struct sw_layer_type *t)
@@ -116,23 +116,23 @@ static void list_json(struct sw_json_writer *w)
  */
 
 /* Prints how a layer of this type can be partitioned over workers. */
-static void print_partitions(struct sw_buf *out, const struct sw_layer_type *t)
+static void print_partitions(struct sw_bytes *out, const struct sw_layer_type *t)
 {
-    sw_buf_add(out, "\npartition can be");
+    sw_bytes_add(out, "\npartition can be");
 
     for (int p = 0, n = 0; sw_partition_names[p]; p++)
         if (sw_layer_can_split(t, (enum sw_partition)p))
-            sw_buf_printf(out, "%s %s", n++ ? "," : "", sw_partition_names[p]);
+            sw_bytes_printf(out, "%s %s", n++ ? "," : "", sw_partition_names[p]);
 
     if (t->split == SW_SPLIT_NONE && t->split_reason)
-        sw_buf_printf(out, "; not 1: %s", t->split_reason);
+        sw_bytes_printf(out, "; not 1: %s", t->split_reason);
     else if (t->refuses_split || t->joins || t->refuses_data)
-        sw_buf_add(out, "; 1 depends on its keys");
+        sw_bytes_add(out, "; 1 depends on its keys");
 
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
-static bool show_type(const char *name, bool json, struct sw_buf *out)
+static bool show_type(const char *name, bool json, struct sw_bytes *out)
 {
     struct sw_json_writer w;
 
@@ -147,7 +147,7 @@ static bool show_type(const char *name, bool json, struct sw_buf *out)
             if (json) {
                 sw_json_begin(&w, out);
                 sw_json_type(&w, NULL, t, sw_catalogue_groups[g].common, params);
-                sw_buf_add(out, "\n");
+                sw_bytes_add(out, "\n");
             } else {
                 sw_print_type(out, t, sw_catalogue_groups[g].common, params);
                 if (sw_catalogue_groups[g].role)
@@ -161,7 +161,7 @@ static bool show_type(const char *name, bool json, struct sw_buf *out)
     return false;
 }
 
-static bool show_section(const char *name, bool json, struct sw_buf *out)
+static bool show_section(const char *name, bool json, struct sw_bytes *out)
 {
     for (int s = 0; sw_catalogue_sections[s].name; s++) {
         if (!sw_str_eq(sw_catalogue_sections[s].name, name))
@@ -175,7 +175,7 @@ static bool show_section(const char *name, bool json, struct sw_buf *out)
 
             sw_json_begin(&w, out);
             sw_json_type(&w, NULL, &as_type, NULL, NULL);
-            sw_buf_add(out, "\n");
+            sw_bytes_add(out, "\n");
         } else {
             sw_print_opts(out, sw_catalogue_sections[s].title, sw_catalogue_sections[s].opts);
         }
@@ -198,7 +198,7 @@ static void json_option(void *user, const struct sw_cli_option *o)
 }
 
 /* Shows a verb as its --help does. */
-static bool show_verb(const char *name, bool json, struct sw_buf *out)
+static bool show_verb(const char *name, bool json, struct sw_bytes *out)
 {
     struct sw_json_writer w;
     const struct sw_verb *v = NULL;
@@ -256,7 +256,7 @@ static int unknown(const char *name)
 }
 
 /* Prints a complete page: that of recipes or that of commands. */
-static int print_page(const struct options *o, struct sw_buf *out)
+static int print_page(const struct options *o, struct sw_bytes *out)
 {
     enum sw_page_form form = o->man ? SW_PAGE_MAN : SW_PAGE_MARKDOWN;
     bool commands = o->common.arg_count && sw_str_eq(o->common.args[0], "commands");
@@ -278,14 +278,14 @@ static int print_page(const struct options *o, struct sw_buf *out)
     return sw_cli_print(out);
 }
 
-static int print_list(const struct options *o, struct sw_buf *out)
+static int print_list(const struct options *o, struct sw_bytes *out)
 {
     struct sw_json_writer w;
 
     if (o->common.json) {
         sw_json_begin(&w, out);
         list_json(&w);
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
     } else {
         list(out);
     }
@@ -293,7 +293,7 @@ static int print_list(const struct options *o, struct sw_buf *out)
     return sw_cli_print(out);
 }
 
-static int print_one(const struct options *o, struct sw_buf *out)
+static int print_one(const struct options *o, struct sw_bytes *out)
 {
     const char *name = o->common.args[0];
     bool json = o->common.json;
@@ -304,7 +304,7 @@ static int print_one(const struct options *o, struct sw_buf *out)
     return sw_cli_print(out);
 }
 
-static int print_completion(const struct options *o, struct sw_buf *out)
+static int print_completion(const struct options *o, struct sw_bytes *out)
 {
     if (o->man || o->markdown || o->common.json || o->common.arg_count)
         return sw_cli_usage("layers", "--completion takes no other option or argument");
@@ -318,7 +318,7 @@ static int print_completion(const struct options *o, struct sw_buf *out)
 static int layers(void *options)
 {
     const struct options *o = options;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     int code;
 
     if (o->completion)
@@ -328,7 +328,7 @@ static int layers(void *options)
     else
         code = o->common.arg_count ? print_one(o, &out) : print_list(o, &out);
 
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return code;
 }
 

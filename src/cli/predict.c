@@ -120,7 +120,7 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
 
     options.weights = args->weights;
 
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     struct sw_predict_info info;
     struct sw_predict_args labels = *args;
     struct sw_job *job = NULL;
@@ -137,7 +137,7 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
 
 out:
     sw_job_close(job);
-    sw_buf_fini(&messages);
+    sw_bytes_fini(&messages);
 
     return rc;
 }
@@ -145,7 +145,7 @@ out:
 /* ---- The report -----------------------------------------------------------------------------
  */
 
-static void print_json(struct sw_buf *out, const struct options *o,
+static void print_json(struct sw_bytes *out, const struct options *o,
                        const struct sw_predict_info *info, const struct sw_weights *w)
 {
     struct sw_json_writer j;
@@ -167,28 +167,28 @@ static void print_json(struct sw_buf *out, const struct options *o,
     sw_cli_json_end(&j);
 }
 
-static void print_text(struct sw_buf *out, const struct options *o,
+static void print_text(struct sw_bytes *out, const struct options *o,
                        const struct sw_predict_info *info, const struct sw_weights *w)
 {
-    sw_buf_add(out, "weights    ");
+    sw_bytes_add(out, "weights    ");
     sw_weights_describe(w, out);
-    sw_buf_printf(out, "\nlayer      %s (%s)%s\n", info->layer, info->type,
-                  o->layer ? "" : ", the input of the loss");
+    sw_bytes_printf(out, "\nlayer      %s (%s)%s\n", info->layer, info->type,
+                    o->layer ? "" : ", the input of the loss");
     if (info->split)
-        sw_buf_printf(out, "split      %s\n", info->split);
+        sw_bytes_printf(out, "split      %s\n", info->split);
 
     if (*info->fallback) {
-        sw_buf_add(out, "fallback   ");
+        sw_bytes_add(out, "fallback   ");
         sw_print_lines(out, info->fallback, "           ");
     }
 
     if (o->plot)
-        sw_buf_printf(out, "plot       %s\n", o->plot);
-    sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not written",
-                  (long long)info->rows);
+        sw_bytes_printf(out, "plot       %s\n", o->plot);
+    sw_bytes_printf(out, "output     %s: %lld", o->output ? o->output : "not written",
+                    (long long)info->rows);
     for (int i = 0; i < info->ndim; i++)
-        sw_buf_printf(out, "x%lld", (long long)info->dim[i]);
-    sw_buf_add(out, "\n");
+        sw_bytes_printf(out, "x%lld", (long long)info->dim[i]);
+    sw_bytes_add(out, "\n");
 }
 
 /* ---- The verb ---------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ out:
 }
 
 static int predict_with(const struct options *o, struct sw_job *job, const struct sw_weights *w,
-                        const struct sw_predict_input *inputs, struct sw_buf *out)
+                        const struct sw_predict_input *inputs, struct sw_bytes *out)
 {
     struct sw_predict_info info;
     struct sw_err err;
@@ -286,7 +286,7 @@ static int predict(void *options)
     struct sw_weights w = {0};
     struct sw_predict_input *inputs = NULL;
     char **fields = NULL;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
 
     int code = check_options(o);
@@ -300,7 +300,7 @@ static int predict(void *options)
         sw_free(fields[i]);
     sw_free(fields);
     sw_free(inputs);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_trainer_fini(&t);
 
     return code;

@@ -4,20 +4,20 @@
 #include "cli/checkpoint/checkpoints.h"
 #include "cli/history/run_text.h"
 #include "cli/history/runs.h"
-#include "cli/training/beside.h"
+#include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
 struct options {
     struct sw_cli_common common;
     int64_t steps;
-    struct sw_beside_options beside;
+    struct sw_live_view_options live_view;
 };
 
 static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
         "end after step N instead of the run's last step; schedules keep their length"),
-    SW_BESIDE_ROWS(struct options, beside),
+    SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
 
@@ -48,25 +48,26 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
     char title[128];
     struct sw_err err, ignored;
 
-    int rc = sw_checkpoints_look(newest, &err);
+    int rc = sw_checkpoint_check_file(newest, &err);
     if (rc == SW_OK) {
-        sw_cli_say("%s is already at step %lld of %lld; use --steps N to train until step N",
-                   sw_run_title(run, title, sizeof title), (long long)newest->step,
-                   (long long)last);
+        sw_cli_message("%s is already at step %lld of %lld; use --steps N to train until step N",
+                       sw_run_title(run, title, sizeof title), (long long)newest->step,
+                       (long long)last);
         return SW_EXIT_DONE;
     }
 
     int i = 1;
-    while (i < checkpoints->count && sw_checkpoints_look(&checkpoints->items[i], &ignored) != SW_OK)
+    while (i < checkpoints->count &&
+           sw_checkpoint_check_file(&checkpoints->items[i], &ignored) != SW_OK)
         i++;
 
     if (i < checkpoints->count)
-        sw_cli_say(
+        sw_cli_message(
             "%s; the newest undamaged checkpoint is that of step %lld, %s: remove the damaged "
             "file to resume from there",
             err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
     else
-        sw_cli_say("%s; the run has no other undamaged checkpoint", err.text);
+        sw_cli_message("%s; the run has no other undamaged checkpoint", err.text);
 
     return sw_cli_exit_code(rc);
 }
@@ -74,15 +75,15 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
 /* Opens the run at its newest undamaged checkpoint. kept, borrowed by the job, has room for all
  * checkpoints; NULL if out of memory. */
 static int open_run(struct sw_trainer *t, struct sw_job_options *job,
-                    const struct sw_checkpoints *checkpoints, struct sw_job_kept *kept,
-                    struct sw_err *err)
+                    const struct sw_checkpoints *checkpoints,
+                    struct sw_job_retained_checkpoint *kept, struct sw_err *err)
 {
     if (!kept)
         return sw_err_nomem(err, "list of checkpoints", 0);
 
     for (int i = 0; i < checkpoints->count; i++)
-        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
-                                       checkpoints->items[i].checksum};
+        kept[i] = (struct sw_job_retained_checkpoint){
+            checkpoints->items[i].step, checkpoints->items[i].path, checkpoints->items[i].checksum};
 
     job->kept = kept;
     job->kept_count = checkpoints->count;
@@ -96,7 +97,7 @@ static int open_run(struct sw_trainer *t, struct sw_job_options *job,
 
 static int continue_run(const struct options *o, const struct sw_run *run,
                         const struct sw_checkpoints *checkpoints, const char *db,
-                        struct sw_beside *beside)
+                        struct sw_live_view *live_view)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
@@ -112,10 +113,10 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .command = o->common.command,
         .resume = run,
     };
-    struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
+    struct sw_job_retained_checkpoint *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
 
-    sw_beside_report(beside, &t.report);
+    sw_live_view_report(live_view, &t.report);
     if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
 
@@ -158,7 +159,7 @@ out:
     return rc;
 }
 
-static int resume(void *options, struct sw_beside *beside)
+static int resume(void *options, struct sw_live_view *live_view)
 {
     const struct options *o = options;
     struct sw_run run = {0};
@@ -178,7 +179,7 @@ static int resume(void *options, struct sw_beside *beside)
     else if (is_complete(&checkpoints, last_step(o, &run)))
         code = report_complete(&run, &checkpoints, last_step(o, &run));
     else
-        code = continue_run(o, &run, &checkpoints, db, beside);
+        code = continue_run(o, &run, &checkpoints, db, live_view);
 
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);
@@ -190,7 +191,7 @@ static int resume(void *options, struct sw_beside *beside)
 static int run(void *options)
 {
     const struct options *o = options;
-    return sw_beside("resume", &o->common, &o->beside, resume, options);
+    return sw_live_view("resume", &o->common, &o->live_view, resume, options);
 }
 
 const struct sw_verb sw_verb_resume = {

@@ -1,12 +1,12 @@
 /* singa-ws run: trains the net of a recipe. */
-#include "cli/training/beside.h"
+#include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
 struct options {
     struct sw_cli_common common;
     int64_t steps;
     const char *name, *out_dir, *init_from;
-    struct sw_beside_options beside;
+    struct sw_live_view_options live_view;
 };
 
 static const struct sw_cli_option options_of_run[] = {
@@ -19,11 +19,11 @@ static const struct sw_cli_option options_of_run[] = {
     SW_CLI_TEXT_OPTION(
         struct options, init_from, "init-from", "FILE",
         "initialize parameters by name from a checkpoint; default: the recipe's job.init_from"),
-    SW_BESIDE_ROWS(struct options, beside),
+    SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
 
-static int train(void *options, struct sw_beside *beside)
+static int train(void *options, struct sw_live_view *live_view)
 {
     const struct options *o = options;
     struct sw_trainer t = {0};
@@ -37,7 +37,7 @@ static int train(void *options, struct sw_beside *beside)
     job.steps = o->steps;
 
     int rc = sw_trainer_init(&t, &o->common, &err);
-    sw_beside_report(beside, &t.report);
+    sw_live_view_report(live_view, &t.report);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
@@ -49,7 +49,7 @@ static int train(void *options, struct sw_beside *beside)
 static int run(void *options)
 {
     const struct options *o = options;
-    return sw_beside("run", &o->common, &o->beside, train, options);
+    return sw_live_view("run", &o->common, &o->live_view, train, options);
 }
 
 const struct sw_verb sw_verb_run = {

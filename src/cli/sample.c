@@ -29,18 +29,18 @@ static const struct sw_cli_option options_of_sample[] = {
 /* The generated text: collected for --json, else printed as it arrives. */
 struct writing {
     bool keep;
-    struct sw_buf text; /* all of it, or the first bytes of an incomplete character */
+    struct sw_bytes text; /* all of it, or the first bytes of an incomplete character */
 };
 
 /* Prints and removes all but the last `rest` bytes. */
-static int show(struct sw_buf *text, size_t rest, struct sw_err *err)
+static int show(struct sw_bytes *text, size_t rest, struct sw_err *err)
 {
-    struct sw_buf left = {0};
+    struct sw_bytes left = {0};
     size_t whole = text->length - rest;
-    int problem = text->failed ? ENOMEM : sw_cli_write(sw_buf_text(text), whole);
+    int problem = text->failed ? ENOMEM : sw_cli_write(sw_bytes_text(text), whole);
 
-    sw_buf_add_bytes(&left, sw_buf_text(text) + whole, rest);
-    sw_buf_fini(text);
+    sw_bytes_append(&left, sw_bytes_text(text) + whole, rest);
+    sw_bytes_fini(text);
     *text = left;
 
     return problem ? sw_err_set(err, SW_ERR_IO, "standard output: %s", strerror(problem)) : SW_OK;
@@ -50,35 +50,35 @@ static int take(void *user, const char *text, size_t n, struct sw_err *err)
 {
     struct writing *w = user;
 
-    sw_buf_add_bytes(&w->text, text, n);
+    sw_bytes_append(&w->text, text, n);
     if (w->keep)
         return SW_OK;
 
-    return show(&w->text, w->text.length - sw_utf8_whole(sw_buf_text(&w->text), w->text.length),
+    return show(&w->text, w->text.length - sw_utf8_whole(sw_bytes_text(&w->text), w->text.length),
                 err);
 }
 
 static int end_of_text(struct writing *w, struct sw_err *err)
 {
-    sw_buf_add(&w->text, "\n");
+    sw_bytes_add(&w->text, "\n");
     return show(&w->text, 0, err);
 }
 
-static int print_json(const struct options *o, const struct sw_buf *text, int64_t step,
+static int print_json(const struct options *o, const struct sw_bytes *text, int64_t step,
                       const struct sw_weights *w)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_json_writer j;
 
     sw_cli_json_begin(&j, &out);
-    sw_json_string(&j, "text", sw_buf_text(text));
+    sw_json_string(&j, "text", sw_bytes_text(text));
     sw_json_string(&j, "prime", o->prime);
     sw_json_int(&j, "step", step);
     sw_json_string(&j, "weights", w->path);
     sw_cli_json_end(&j);
 
     int code = sw_cli_print(&out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return code;
 }
 
@@ -104,7 +104,7 @@ static int write_with(const struct options *o, struct sw_sample_args *args, stru
 out:
     if (rc != SW_OK)
         code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
-    sw_buf_fini(&writing.text);
+    sw_bytes_fini(&writing.text);
 
     return code;
 }

@@ -33,11 +33,11 @@ static bool is_remote(const char *word)
 }
 
 /* Appends a word, quoted for the shell of the remote host; nothing if it is NULL. */
-static void add_quoted(struct sw_buf *out, const char *before, const char *word)
+static void add_quoted(struct sw_bytes *out, const char *before, const char *word)
 {
     if (!word)
         return;
-    sw_buf_add(out, before);
+    sw_bytes_add(out, before);
     sw_cli_quote(out, word);
 }
 
@@ -47,11 +47,11 @@ static int watch_remote(const struct options *o, bool terminal)
 {
     const char *target = o->common.args[0], *colon = strchr(target, ':');
     char *host = colon ? sw_format("%.*s", (int)(colon - target), target) : sw_strdup(target);
-    struct sw_buf command = {0};
+    struct sw_bytes command = {0};
 
-    sw_buf_add(&command, "singa-ws top");
-    sw_buf_add(&command, o->once ? " --once" : "");
-    sw_buf_add(&command, o->common.json ? " --json" : "");
+    sw_bytes_add(&command, "singa-ws top");
+    sw_bytes_add(&command, o->once ? " --once" : "");
+    sw_bytes_add(&command, o->common.json ? " --json" : "");
     add_quoted(&command, " --db ", o->common.db);
     add_quoted(&command, " --theme ", o->theme);
     add_quoted(&command, " -- ", colon && colon[1] ? colon + 1 : NULL);
@@ -59,15 +59,15 @@ static int watch_remote(const struct options *o, bool terminal)
     char *words[] = {"ssh", terminal ? "-t" : "-T", "--", host, command.text, NULL};
     int code = SW_EXIT_MISSING;
     if (!host || command.failed)
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
     else if (*host == '-')
         code = sw_cli_usage("top", "'%s' is not USER@HOST", host);
     else {
         execvp("ssh", words);
-        sw_cli_say("cannot run ssh: %s", strerror(errno));
+        sw_cli_message("cannot run ssh: %s", strerror(errno));
     }
 
-    sw_buf_fini(&command);
+    sw_bytes_fini(&command);
     sw_free(host);
     return code;
 }
@@ -76,7 +76,7 @@ static int watch_remote(const struct options *o, bool terminal)
 
 static int print_once(const struct options *o, const struct sw_ui_model *m)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
     struct sw_ui_caps caps = sw_ui_caps_here();
     int rc = SW_OK;
@@ -89,7 +89,7 @@ static int print_once(const struct options *o, const struct sw_ui_model *m)
         rc = sw_once_text(m, sw_cli_stdout_width(), caps, &out, &err);
 
     int code = rc == SW_OK ? sw_cli_print_raw(&out) : sw_cli_fail(rc, &err);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return code;
 }
 

@@ -2,7 +2,7 @@
  * recipe would be placed, on this machine or on a described one. Opens no data, writes nothing. */
 #include "base/json.h"
 #include "cli/machine/machine.h"
-#include "cli/machine/ways.h"
+#include "cli/machine/peer_links.h"
 #include "cli/plot/picture.h"
 #include "cli/training/trainer.h"
 #include "plan/conf.h"
@@ -31,39 +31,39 @@ struct view {
     const struct sw_machine *machine;
     const struct sw_placement *placement;
     const char *framework, *framework_reason;
-    const struct sw_job_plan *plan; /* NULL without a recipe */
-    const struct sw_ways *ways;     /* between GPUs; NULL: there are none */
+    const struct sw_job_plan *plan;         /* NULL without a recipe */
+    const struct sw_peer_links *peer_links; /* between GPUs; NULL: there are none */
     bool verbose;
 };
 
-static void print_text(struct sw_buf *out, const struct view *v)
+static void print_text(struct sw_bytes *out, const struct view *v)
 {
     sw_print_machine(out, v->machine);
-    if (v->ways)
-        sw_print_ways(out, v->ways, "copies", 13);
+    if (v->peer_links)
+        sw_print_peer_links(out, v->peer_links, "copies", 13);
 
     if (v->plan)
-        sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
-                      v->plan->device);
+        sw_bytes_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
+                        v->plan->device);
     else
-        sw_buf_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
+        sw_bytes_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
 
-    sw_buf_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
+    sw_bytes_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
     if (v->plan)
         sw_report_copy(out, v->plan);
-    sw_buf_add(out, "placement    ");
+    sw_bytes_add(out, "placement    ");
     sw_print_placement(out, v->placement, "             ", v->verbose);
 }
 
-static void print_json(struct sw_buf *out, const struct view *v)
+static void print_json(struct sw_bytes *out, const struct view *v)
 {
     struct sw_json_writer w;
 
     sw_cli_json_begin(&w, out);
     sw_json_machine(&w, v->machine);
     sw_json_open_array(&w, "copies");
-    if (v->ways)
-        sw_json_ways(&w, v->ways);
+    if (v->peer_links)
+        sw_json_peer_links(&w, v->peer_links);
     sw_json_close_array(&w);
     sw_json_string(&w, "name", v->plan ? v->plan->name : NULL);
     sw_json_string(&w, "recipe", v->plan ? v->plan->recipe : NULL);
@@ -78,18 +78,19 @@ static void print_json(struct sw_buf *out, const struct view *v)
 
 static int show(const struct options *o, struct view v)
 {
-    struct sw_buf out = {0};
-    struct sw_ways *ways = NULL;
+    struct sw_bytes out = {0};
+    struct sw_peer_links *peer_links = NULL;
     struct sw_err err;
 
     int rc = o->plot ? sw_draw_placement(o->plot, v.machine, v.placement, &err) : SW_OK;
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
-    rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
+    rc =
+        sw_cli_peer_links(v.plan ? v.plan->device : NULL, v.machine, o->measure, &peer_links, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
 
-    v.ways = ways;
+    v.peer_links = peer_links;
     v.verbose = o->common.verbose > 0;
 
     if (o->common.json)
@@ -98,8 +99,8 @@ static int show(const struct options *o, struct view v)
         print_text(&out, &v);
 
     int code = sw_cli_print(&out);
-    sw_ways_free(ways);
-    sw_buf_fini(&out);
+    sw_peer_links_free(peer_links);
+    sw_bytes_fini(&out);
 
     return code;
 }
@@ -110,7 +111,7 @@ static int show_recipe(const struct options *o)
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
 
-    job.plan_units = true;
+    job.only_placement = true;
     job.machine = o->from;
 
     int code, rc = sw_trainer_init(&t, &o->common, &err);

@@ -36,13 +36,13 @@ static const char *const shown_metadata[] = {"name", "step", "recipe_path", "bes
 static int list_row(struct sw_columns *t, const struct sw_st_entry *e,
                     const struct sw_value_stats *s)
 {
-    struct sw_buf shape = {0};
+    struct sw_bytes shape = {0};
     char bytes[32];
 
     sw_entry_shape(e, &shape);
     sw_columns_cell(t, "%s", e->name);
     sw_columns_cell(t, "%s", sw_st_dtype_name(e->dtype));
-    sw_columns_cell(t, "%s", sw_buf_text(&shape));
+    sw_columns_cell(t, "%s", sw_bytes_text(&shape));
     sw_columns_cell(t, "%s", sw_human_bytes(bytes, (double)e->bytes));
 
     const double numbers[] = {s->min, s->max, s->mean, s->norm};
@@ -55,7 +55,7 @@ static int list_row(struct sw_columns *t, const struct sw_st_entry *e,
         sw_columns_cell(t, "%s", "");
 
     bool lost = shape.failed;
-    sw_buf_fini(&shape);
+    sw_bytes_fini(&shape);
     return lost ? SW_ERR_NOMEM : SW_OK;
 }
 
@@ -78,14 +78,14 @@ static void list_json(struct sw_json_writer *w, const struct sw_st_entry *e,
     sw_json_close_object(w);
 }
 
-static void head_line(struct sw_buf *out, const char *key, const char *value)
+static void head_line(struct sw_bytes *out, const char *key, const char *value)
 {
-    sw_buf_printf(out, "%-13s", key);
+    sw_bytes_printf(out, "%-13s", key);
     sw_text_add(out, value);
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
-static void head_text(struct sw_buf *out, const struct sw_weights_file *file)
+static void head_text(struct sw_bytes *out, const struct sw_weights_file *file)
 {
     const char *checksum = sw_st_checksum_hex(file->f);
 
@@ -96,7 +96,7 @@ static void head_text(struct sw_buf *out, const struct sw_weights_file *file)
         if (sw_st_metadata(file->f, shown_metadata[i]))
             head_line(out, shown_metadata[i], sw_st_metadata(file->f, shown_metadata[i]));
 
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
 static void head_json(struct sw_json_writer *w, const struct sw_weights_file *file)
@@ -113,7 +113,7 @@ static void head_json(struct sw_json_writer *w, const struct sw_weights_file *fi
 }
 
 static int list(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                struct sw_buf *out)
+                struct sw_bytes *out)
 {
     struct sw_columns t = {0};
     struct sw_json_writer w;
@@ -161,7 +161,7 @@ out:
 
 struct verification {
     const struct sw_weights_options *o;
-    struct sw_buf *out;
+    struct sw_bytes *out;
     struct sw_json_writer w;
     int code; /* the first nonzero exit code */
 };
@@ -171,7 +171,7 @@ static void verify_one(struct verification *v, const char *path, const char *sto
     struct sw_checkpoint_file c = {.path = (char *)path, .checksum = (char *)stored};
     struct sw_err err = {0};
     struct sw_st_file *f = NULL;
-    int rc = sw_checkpoints_look(&c, &err);
+    int rc = sw_checkpoint_check_file(&c, &err);
 
     if (rc == SW_OK)
         rc = sw_st_open(path, true, &f, &err);
@@ -186,9 +186,9 @@ static void verify_one(struct verification *v, const char *path, const char *sto
         sw_json_string(&v->w, "problem", rc == SW_OK ? NULL : err.text);
         sw_json_close_object(&v->w);
     } else if (rc != SW_OK) {
-        sw_cli_say("%s", err.text);
+        sw_cli_message("%s", err.text);
     } else if (!v->o->common.quiet) {
-        sw_buf_printf(v->out, "%s: intact, checksum %s\n", path, sw_st_checksum_hex(f));
+        sw_bytes_printf(v->out, "%s: intact, checksum %s\n", path, sw_st_checksum_hex(f));
     }
 
     sw_st_close(f);
@@ -234,7 +234,7 @@ out:
     return rc;
 }
 
-static int verify(const struct sw_weights_options *o, struct sw_buf *out)
+static int verify(const struct sw_weights_options *o, struct sw_bytes *out)
 {
     struct verification v = {.o = o, .out = out};
     struct sw_err err;
@@ -282,7 +282,7 @@ static int open_file(const struct sw_weights_options *o, const char *what, struc
     return sw_st_open(w->path, false, &file->f, err);
 }
 
-static int run_action(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
+static int run_action(const struct sw_weights_options *o, const char *action, struct sw_bytes *out)
 {
     struct sw_weights first = {0}, second = {0};
     struct sw_weights_file a = {0}, b = {0};
@@ -365,7 +365,7 @@ static int check_arguments(struct sw_weights_options *o, const char *action)
 static int weights(void *options)
 {
     struct sw_weights_options *o = options;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     const char *action = o->common.arg_count > 1 ? o->common.args[1] : "list";
 
     int code = check_arguments(o, action);
@@ -373,7 +373,7 @@ static int weights(void *options)
         return code;
 
     code = sw_str_eq(action, "verify") ? verify(o, &out) : run_action(o, action, &out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return code;
 }
 

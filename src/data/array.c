@@ -36,7 +36,7 @@ static int check_header(struct sw_array *a, struct sw_err *err)
 
 static size_t raw_row_bytes(const struct sw_array *a)
 {
-    return (size_t)sw_npy_row_count(&a->header) * sw_npy_dtype_bytes(a->header.dtype);
+    return (size_t)sw_npy_row_elements(&a->header) * sw_npy_dtype_bytes(a->header.dtype);
 }
 
 static int read_header(struct sw_array *a, struct sw_err *err)
@@ -74,7 +74,8 @@ static int open_file(struct sw_array *a, const char *path, uint64_t max_bytes, s
     rc = read_header(a, err);
     if (rc)
         goto out;
-    rc = sw_blob_settle(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows, err);
+    rc = sw_blob_check_size(&a->blob, a->header.data_offset, raw_row_bytes(a), (uint64_t)a->rows,
+                            err);
     if (rc)
         goto out;
 
@@ -137,7 +138,7 @@ static bool same_bits(enum sw_npy_dtype from, enum sw_dtype to)
 static int convert_rows(const struct sw_array *a, enum sw_dtype to, unsigned char *out,
                         unsigned char *scratch, int64_t step, struct sw_err *err)
 {
-    const int64_t per_row = sw_npy_row_count(&a->header);
+    const int64_t per_row = sw_npy_row_elements(&a->header);
     const size_t raw_bytes = raw_row_bytes(a), row_bytes = (size_t)per_row * sw_dtype_bytes(to);
 
     for (int64_t first = 0; first < a->rows; first += step) {
@@ -199,7 +200,7 @@ static enum sw_dtype field_type(const char *name, const struct sw_npy_header *h)
     if (!strcmp(name, "image"))
         return h->dtype == SW_NPY_U1 || h->dtype == SW_NPY_B1 ? SW_U8 : SW_F32;
     if (!strcmp(name, "label"))
-        return sw_npy_row_count(h) == 1 ? SW_I32 : SW_F32;
+        return sw_npy_row_elements(h) == 1 ? SW_I32 : SW_F32;
 
     return real || h->dtype == SW_NPY_B1 ? SW_F32 : SW_I32;
 }
@@ -212,7 +213,7 @@ static int image_shape(const struct sw_array *a, const char *shape, struct sw_fi
 
     f->ndim = 3;
     if ((shape && *shape) || ndim < 2)
-        return sw_shape_read(shape, sw_npy_row_count(&a->header), f->dim, err);
+        return sw_shape_read(shape, sw_npy_row_elements(&a->header), f->dim, err);
 
     if (ndim > 3)
         return sw_err_set(err, SW_ERR_FORMAT,

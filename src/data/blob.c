@@ -1,5 +1,5 @@
 /* The bytes of one file. A plain file is read where needed, or mapped; a .gz is inflated once, to
- * exactly the size that the format expects. sw_blob_settle compares sizes before any memory is
+ * exactly the size that the format expects. sw_blob_check_size compares sizes before any memory is
  * allocated. Frozen after settle, take or map. */
 #include "data/blob.h"
 #include "base/os.h"
@@ -41,7 +41,7 @@ void sw_blob_close(struct sw_blob *b)
     if (b->is_open)
         sw_os()->close(b->fd);
     sw_free(b->path);
-    sw_mapped_forget(b->mapped);
+    sw_mapped_unwatch(b->mapped);
 
     if (b->mapped)
         sw_os()->unmap_pages(b->memory, (size_t)b->bytes);
@@ -81,7 +81,7 @@ int sw_blob_head(struct sw_blob *b, void *out, size_t bytes, struct sw_err *err)
     return rc;
 }
 
-int sw_blob_claimed(struct sw_blob *b, uint64_t *bytes, struct sw_err *err)
+int sw_blob_stated_bytes(struct sw_blob *b, uint64_t *bytes, struct sw_err *err)
 {
     unsigned char t[4];
 
@@ -174,8 +174,8 @@ static int too_large(const struct sw_blob *b, struct sw_err *err)
                       b->path, (unsigned long long)b->max_bytes, b->gzip ? ", inflated" : "");
 }
 
-int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_bytes,
-                   uint64_t records, struct sw_err *err)
+int sw_blob_check_size(struct sw_blob *b, uint64_t header_bytes, uint64_t record_bytes,
+                       uint64_t records, struct sw_err *err)
 {
     const struct layout l = {header_bytes, record_bytes, records};
     uint64_t body;
@@ -238,7 +238,7 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
 {
     struct sw_inflater *s = NULL;
     uint64_t room = 0, got = 0, step = 0;
-    int rc = sw_blob_claimed(b, &step, err);
+    int rc = sw_blob_stated_bytes(b, &step, err);
 
     if (!rc)
         rc = start_inflating(b, &s, err);
@@ -256,7 +256,8 @@ static int inflate_all(struct sw_blob *b, struct sw_err *err)
         if (!rc)
             rc = grow(b, room + step, err);
 
-        /* Asks for one byte more than stated, so that the end of the stream is reached. */
+        /* Requests one byte more than stated, so that the end of the stream is reached and checked.
+         */
         if (!rc)
             rc = sw_inflate(s, b->memory + b->bytes, room + step + 1 - b->bytes, &got, err);
         b->bytes += rc ? 0 : got;

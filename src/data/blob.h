@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SW_BLOB_MAX_BYTES UINT64_C(1000000000)
-#define SW_BLOB_MAX_BYTES_TEXT "1GB" /* the same, as written in recipes */
+#define SW_BLOB_MAX_BYTES_TEXT "1GB" /* SW_BLOB_MAX_BYTES as written in recipes */
 
 struct sw_blob {
     char *path; /* owned; for messages */
@@ -40,14 +40,15 @@ void sw_blob_close(struct sw_blob *b); /* a zeroed one is accepted */
 int sw_blob_head(struct sw_blob *b, void *out, size_t bytes, struct sw_err *err) SW_MUST_CHECK;
 
 /* Sets *bytes to the size of the content: that of a plain file, or the size stated in the trailer
- * of a .gz (modulo 2^32), which sw_blob_settle then checks. Errors: SW_ERR_FORMAT, SW_ERR_IO. */
-int sw_blob_claimed(struct sw_blob *b, uint64_t *bytes, struct sw_err *err) SW_MUST_CHECK;
+ * of a .gz (modulo 2^32), which sw_blob_check_size then checks. Errors: SW_ERR_FORMAT, SW_ERR_IO.
+ */
+int sw_blob_stated_bytes(struct sw_blob *b, uint64_t *bytes, struct sw_err *err) SW_MUST_CHECK;
 
 /* Requires that the content has header_bytes + records * record_bytes bytes, and inflates a .gz.
  * Errors: SW_ERR_FORMAT, naming the record in which the file ends or the excess data, also for a
  * .gz longer than max_bytes; SW_ERR_NOMEM. */
-int sw_blob_settle(struct sw_blob *b, uint64_t header_bytes, uint64_t record_bytes,
-                   uint64_t records, struct sw_err *err) SW_MUST_CHECK;
+int sw_blob_check_size(struct sw_blob *b, uint64_t header_bytes, uint64_t record_bytes,
+                       uint64_t records, struct sw_err *err) SW_MUST_CHECK;
 /* After settle: reads the whole content into memory. Errors: SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_blob_load(struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
 

@@ -23,7 +23,7 @@ static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, 
     const uint64_t record = record_bytes(l);
     uint64_t bytes = 0;
 
-    int rc = sw_blob_claimed(&f->blob, &bytes, err);
+    int rc = sw_blob_stated_bytes(&f->blob, &bytes, err);
     if (rc)
         return rc;
     if (bytes == 0)
@@ -40,7 +40,7 @@ static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, 
                           l->labels);
 
     f->count = (int64_t)(bytes / record);
-    return sw_blob_settle(&f->blob, 0, record, (uint64_t)f->count, err);
+    return sw_blob_check_size(&f->blob, 0, record, (uint64_t)f->count, err);
 }
 
 /* Checks all labels of a record and stores the one to use. */

@@ -6,14 +6,14 @@
 
 static const char *const crop_methods[] = {"auto", "random", "centre", NULL};
 
-static void describe_shape(const struct sw_field *f, struct sw_buf *out)
+static void describe_shape(const struct sw_field *f, struct sw_bytes *out)
 {
     for (int i = 0; i < f->ndim; i++)
-        sw_buf_printf(out, "%s%lld", i ? "x" : "", (long long)f->dim[i]);
+        sw_bytes_printf(out, "%s%lld", i ? "x" : "", (long long)f->dim[i]);
 }
 
 /* The shape of the stored images, and the height and width of rows if they differ from it. */
-static void describe_image(const struct sw_source *s, int image, struct sw_buf *out)
+static void describe_image(const struct sw_source *s, int image, struct sw_bytes *out)
 {
     const struct sw_field *raw = &s->raw.field[image];
     const struct sw_transform *t = &s->transform;
@@ -24,46 +24,46 @@ static void describe_image(const struct sw_source *s, int image, struct sw_buf *
 
     const bool resized =
         any ? t->resize_shorter || t->resize_height : height != t->height || width != t->width;
-    sw_buf_add(out, " of ");
+    sw_bytes_add(out, " of ");
 
     if (any)
-        sw_buf_printf(out, "%lldx any size", (long long)raw->dim[0]);
+        sw_bytes_printf(out, "%lldx any size", (long long)raw->dim[0]);
     else
         describe_shape(raw, out);
 
     if (any || t->out_height != t->height || t->out_width != t->width)
-        sw_buf_printf(out, "%s %lldx%lld",
-                      resized && t->crop ? " resized and cropped to"
-                      : t->crop          ? " cropped to"
-                                         : " resized to",
-                      (long long)t->out_height, (long long)t->out_width);
+        sw_bytes_printf(out, "%s %lldx%lld",
+                        resized && t->crop ? " resized and cropped to"
+                        : t->crop          ? " cropped to"
+                                           : " resized to",
+                        (long long)t->out_height, (long long)t->out_width);
 }
 
-void sw_data_describe(const struct sw_source *s, struct sw_buf *out)
+void sw_data_describe(const struct sw_source *s, struct sw_bytes *out)
 {
     int image = sw_source_find(s, "image");
 
-    sw_buf_printf(out, "%s, %lld ", s->raw.format->base.name, (long long)s->records);
+    sw_bytes_printf(out, "%s, %lld ", s->raw.format->base.name, (long long)s->records);
     if (s->records < s->raw.count)
-        sw_buf_printf(out, "of %lld ", (long long)s->raw.count);
-    sw_buf_add(out, "records");
+        sw_bytes_printf(out, "of %lld ", (long long)s->raw.count);
+    sw_bytes_add(out, "records");
     if (image >= 0)
         describe_image(s, image, out);
     if (s->classes)
-        sw_buf_printf(out, ", %lld classes", (long long)s->classes);
+        sw_bytes_printf(out, ", %lld classes", (long long)s->classes);
 
     for (int f = 0; f < s->field_count; f++) {
         const struct sw_field *field = &s->field[f];
         if (f == image || (!strcmp(field->name, "label") && field->ndim == 0))
             continue;
 
-        sw_buf_printf(out, ", %s", field->name);
+        sw_bytes_printf(out, ", %s", field->name);
         if (field->ndim)
-            sw_buf_add(out, " of ");
+            sw_bytes_add(out, " of ");
         describe_shape(field, out);
     }
 
-    sw_buf_printf(out, ", %s", s->raw.where);
+    sw_bytes_printf(out, ", %s", s->raw.where);
 }
 
 #define OPT(kind, member, ...) SW_OPT(kind, struct sw_data_conf, member, __VA_ARGS__)

@@ -45,4 +45,4 @@ struct sw_source;
 
 /* Appends one line without newline: "idx, 60000 records of 1x28x28, 10 classes, /data/... (1
  * file)", "text, 900 of 1000 records, 65 classes, tokens of 50, target of 50, ...". */
-void sw_data_describe(const struct sw_source *s, struct sw_buf *out);
+void sw_data_describe(const struct sw_source *s, struct sw_bytes *out);

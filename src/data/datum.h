@@ -27,7 +27,8 @@ struct sw_datum {
     int32_t label;
 };
 
-/* Errors: SW_ERR_FORMAT, naming the offset at which the message is invalid. */
+/* Parses a Datum message; d borrows the bytes. Errors: SW_ERR_FORMAT, naming the offset at which
+ * the message is invalid. */
 int sw_datum_parse(const void *message, size_t bytes, struct sw_datum *d,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Copies at most count of the d->floats floats of a parsed message. */

@@ -41,14 +41,14 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     if (!r->state)
         return sw_err_nomem(err, "the state of a data format", format->state_bytes);
 
-    struct sw_format_args told = *args;
+    struct sw_format_args format_args = *args;
     struct sw_files files = {0};
-    told.files = format->made_by_code ? NULL : &files;
+    format_args.files = format->generated ? NULL : &files;
 
-    int rc = told.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
+    int rc = format_args.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
     if (rc)
         goto out;
-    rc = format->open(r, &told, err);
+    rc = format->open(r, &format_args, err);
     if (rc)
         goto out;
 
@@ -81,14 +81,14 @@ int sw_records_check(const struct sw_records *r, struct sw_err *err)
     return r->format->check ? r->format->check(r, err) : SW_OK;
 }
 
-void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
-    sw_buf_printf(out, "record %lld (", (long long)record);
+    sw_bytes_printf(out, "record %lld (", (long long)record);
 
     if (r->format->locate)
         r->format->locate(r, record, out);
     else
-        sw_buf_add(out, r->where);
+        sw_bytes_add(out, r->where);
 
-    sw_buf_add(out, ")");
+    sw_bytes_add(out, ")");
 }

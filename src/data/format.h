@@ -91,7 +91,7 @@ struct sw_format_args {
 /* The option struct begins with `struct sw_strings paths`, unless the records are generated. */
 struct sw_format {
     struct sw_type base;
-    bool made_by_code;
+    bool generated;
     struct sw_geometry implied; /* usual sizes of such files, for a fallback */
     size_t state_bytes;
 
@@ -117,7 +117,7 @@ struct sw_format {
     /* Appends the location of a record: the name of its file, or the file and the number in it. The
      * reader puts it in front of errors of fetch and of decoding. NULL: the messages of the format
      * contain it. */
-    void (*locate)(const struct sw_records *r, int64_t record, struct sw_buf *out);
+    void (*locate)(const struct sw_records *r, int64_t record, struct sw_bytes *out);
 };
 
 /* All formats, NULL-terminated, in the order of their file names; written by the build. */
@@ -135,4 +135,4 @@ void sw_records_close(struct sw_records *r); /* a zeroed one is accepted */
 int sw_records_check(const struct sw_records *r, struct sw_err *err) SW_MUST_CHECK;
 
 /* Appends "record 17 (LOCATION)", with which messages about a record begin. */
-void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
+void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out);

@@ -99,13 +99,13 @@ static int set_fields(struct import *m, struct sw_err *err)
 
         int rc = is_image ? SW_OK
                           : sw_room_need(&m->scratch[f], sw_field_bytes(is), "a raw record", err);
-        if (!rc && sw_recode_wanted(&m->args->recode) && !strcmp(is->name, "image"))
+        if (!rc && sw_recode_is_needed(&m->args->recode) && !strcmp(is->name, "image"))
             rc = set_recoded(m, f, err);
         if (rc)
             return rc;
     }
 
-    if (sw_recode_wanted(&m->args->recode) && m->recoded < 0)
+    if (sw_recode_is_needed(&m->args->recode) && m->recoded < 0)
         return sw_err_set(err, SW_ERR_INVALID, "%s: has no images to resize or encode",
                           from->where);
 
@@ -299,10 +299,10 @@ static int take_record(struct import *m, int64_t record, struct sw_err *err)
     if (!rc)
         return put_record(m, err);
 
-    struct sw_buf place = {0};
+    struct sw_bytes place = {0};
     sw_records_locate(a->from, record, &place);
-    rc = sw_err_prefix(e, rc, "%s", sw_buf_text(&place));
-    sw_buf_fini(&place);
+    rc = sw_err_prefix(e, rc, "%s", sw_bytes_text(&place));
+    sw_bytes_fini(&place);
     if (!a->skip_bad || !may_skip(rc))
         return rc;
 

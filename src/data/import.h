@@ -40,10 +40,11 @@ struct sw_import_result {
     char *first, *last; /* owned: names of the first and the last file */
 };
 
-/* Errors: those of the format, prefixed with the location of the record; SW_ERR_INVALID if the
- * first of several output files exists already or a field cannot be stored; SW_ERR_IO;
- * SW_ERR_CANCELLED after progress returned false or on a stop request (base/stop.h). *result is
- * always filled as far as the import came; free it with sw_import_result_fini. */
+/* Writes the records of a source to shards. *result is always filled as far as the import came;
+ * free it with sw_import_result_fini. Errors: those of the format, prefixed with the location of
+ * the record; SW_ERR_INVALID if the first of several output files exists already or a field cannot
+ * be stored; SW_ERR_IO; SW_ERR_CANCELLED after progress returned false or on a stop request
+ * (base/stop.h). */
 int sw_import(const struct sw_import_args *args, struct sw_import_result *result,
               struct sw_err *err) SW_MUST_CHECK;
 void sw_import_result_fini(struct sw_import_result *r);

@@ -63,7 +63,7 @@ struct sw_pixels {
 
 struct sw_decoder;
 
-/* Errors: SW_ERR_NOMEM. */
+/* Makes a decoder of image files. Errors: SW_ERR_NOMEM. */
 int sw_decoder_new(struct sw_decoder **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_decoder_free(struct sw_decoder *d); /* NULL is accepted */
 /* Replaces the limit SW_PICTURE_MAX_PIXELS, from the next open on. */

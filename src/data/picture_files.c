@@ -14,7 +14,7 @@ void sw_picture_files_fini(struct sw_picture_files *f)
 {
     sw_free(f->item);
     sw_lexicon_fini(&f->folders);
-    sw_buf_fini(&f->text);
+    sw_bytes_fini(&f->text);
     *f = (struct sw_picture_files){0};
 }
 
@@ -35,7 +35,7 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
     if (rc)
         return rc;
 
-    sw_buf_add_bytes(&f->text, name, name_bytes + 1);
+    sw_bytes_append(&f->text, name, name_bytes + 1);
     if (f->text.failed)
         return sw_err_nomem(err, "the names of images", f->text.length);
 
@@ -132,11 +132,11 @@ int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw
     return rc;
 }
 
-void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
     char path[PATH_MAX];
     path_of(r->state, record, path);
-    sw_buf_add(out, path);
+    sw_bytes_add(out, path);
 }
 
 void sw_picture_files_fields(const struct sw_picture_files *f, const struct sw_format_args *args,

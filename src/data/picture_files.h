@@ -20,7 +20,7 @@ struct sw_picture_files {
     struct sw_picture_file *item; /* owned */
     int64_t count, capacity;
     struct sw_lexicon folders; /* "": the working directory */
-    struct sw_buf text;        /* zero-terminated file names */
+    struct sw_bytes text;      /* zero-terminated file names */
 };
 
 void sw_picture_files_fini(struct sw_picture_files *f);
@@ -44,7 +44,7 @@ int sw_picture_files_label(const struct sw_records *r, int64_t record, int f, vo
                            const void **out, struct sw_err *err) SW_MUST_CHECK;
 int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw_room *room,
                            struct sw_picture *out, struct sw_err *err) SW_MUST_CHECK;
-void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
+void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out);
 
 /* Sets the fields of r, image and label, for these files; the image has the requested number of
  * channels, or 3. */

@@ -119,7 +119,7 @@ static int64_t real_rows(const struct sw_source *s, int64_t sample, int64_t rows
     return s->records > sample ? s->records - sample : 0;
 }
 
-/* The lock is held. */
+/* May a thread claim the next batch? The lock is held. */
 static bool may_claim(const struct sw_prefetch *p)
 {
     return !p->paused && p->claimed - p->released < p->args.slots &&
@@ -134,11 +134,11 @@ static int64_t batch_of(const struct sw_prefetch *p, int64_t ordinal)
                           : p->first_batch + lead + (ordinal - lead) * p->args.batch_stride;
 }
 
-static void tell(const struct role *role, int64_t batch)
+static void on_batch(const struct role *role, int64_t batch)
 {
     const struct sw_prefetch *p = role->owner;
-    if (p->args.tell)
-        p->args.tell(p->args.tell_user, (int)(role - p->role), batch);
+    if (p->args.on_batch)
+        p->args.on_batch(p->args.on_batch_user, (int)(role - p->role), batch);
 }
 
 /* Waits for rows to fill and claims them; false once closed. */
@@ -234,15 +234,15 @@ static void role_main(void *arg)
         role->owner->args.begin(role->owner->args.begin_user);
 
     while (claim_rows(role->owner, &c)) {
-        tell(role, c.batch);
+        on_batch(role, c.batch);
         if (fill_rows(role->owner, &role->reader, &c, &err)) {
-            tell(role, -1);
+            on_batch(role, -1);
             fail(role->owner, &err);
             return;
         }
 
         report_rows(role->owner, &role->reader, &c);
-        tell(role, -1);
+        on_batch(role, -1);
     }
 }
 
@@ -269,7 +269,7 @@ static int take_block(const struct sw_prefetch *p, size_t bytes, void **out, str
     return *out ? SW_OK : sw_err_nomem(err, p->name, bytes);
 }
 
-static void give_block(const struct sw_prefetch *p, void *block, size_t bytes)
+static void finish_block(const struct sw_prefetch *p, void *block, size_t bytes)
 {
     if (!block)
         return;
@@ -418,7 +418,7 @@ void sw_prefetch_free(struct sw_prefetch *p)
 
     if (p->attached)
         sw_fault_detach(p->args.fault, p);
-    give_block(p, p->block, p->block_bytes);
+    finish_block(p, p->block, p->block_bytes);
     sw_free(p->part_rows);
     sw_free(p->role);
     sw_free(p->slot);
@@ -597,7 +597,7 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
     stop_reading(p);
 
     if (rc == SW_OK && !p->closed) {
-        give_block(p, p->block, p->block_bytes);
+        finish_block(p, p->block, p->block_bytes);
         p->block = block;
         p->block_bytes = bytes;
         if (p->part_rows)
@@ -615,7 +615,7 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
     if (rc == SW_OK && p->closed)
         rc = closed_error(p, err);
     sw_mutex_unlock(&p->lock);
-    give_block(p, block, bytes);
+    finish_block(p, block, bytes);
 
     return rc;
 }

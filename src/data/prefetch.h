@@ -19,9 +19,9 @@ enum { SW_BATCH_ALIGN = 64 };
 /* One filled mini-batch. Its memory belongs to a slot and is valid until the batch is released. */
 struct sw_batch {
     int64_t index;              /* global number of the batch */
-    int64_t rows;               /* row_count */
+    int64_t rows;               /* number of rows */
     int64_t valid_rows;         /* rows of this worker that contain samples; the rest are zero */
-    int64_t batch_valid_rows;   /* the same for the global batch */
+    int64_t batch_valid_rows;   /* rows of the global batch that count */
     void *field[SW_MAX_FIELDS]; /* [rows, ...] as source->field, aligned to SW_BATCH_ALIGN bytes;
                                    each microbatch begins at such a multiple, so gaps may follow;
                                    NULL: not requested */
@@ -49,8 +49,8 @@ struct sw_prefetch_args {
     void (*begin)(void *user); /* called by each thread when it starts, to bind itself; or NULL */
     void *begin_user;
     /* Called when a thread starts to read rows of a batch, or waits for work (-1); or NULL. */
-    void (*tell)(void *user, int thread, int64_t batch);
-    void *tell_user;
+    void (*on_batch)(void *user, int thread, int64_t batch);
+    void *on_batch_user;
     struct sw_fault *fault; /* borrowed; NULL: sw_prefetch_next returns the errors */
     /* Allocator for the slots, one block; both NULL: pages of the operating system. */
     int (*alloc)(void *user, size_t bytes, const char *what, void **out, struct sw_err *err);

@@ -146,14 +146,14 @@ static void mark_bad(const struct sw_source *s, int64_t place, const struct sw_e
 /* Prefixes the error with the location of the record, for formats that provide it separately. */
 static int add_place(const struct sw_source *s, int64_t place, int rc, struct sw_err *err)
 {
-    struct sw_buf where = {0};
+    struct sw_bytes where = {0};
 
     if (!s->raw.format->locate)
         return rc;
 
     sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
-    rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&where));
-    sw_buf_fini(&where);
+    rc = sw_err_prefix(err, rc, "%s", sw_bytes_text(&where));
+    sw_bytes_fini(&where);
 
     return rc;
 }

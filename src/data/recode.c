@@ -23,7 +23,7 @@ static bool resizes(const struct sw_recode_args *a)
     return a->shorter || a->height;
 }
 
-bool sw_recode_wanted(const struct sw_recode_args *a)
+bool sw_recode_is_needed(const struct sw_recode_args *a)
 {
     return resizes(a) || a->form != SW_RECODE_SAME;
 }

@@ -22,11 +22,11 @@ struct sw_recode_args {
 };
 
 /* Whether any change is requested. */
-bool sw_recode_wanted(const struct sw_recode_args *a);
+bool sw_recode_is_needed(const struct sw_recode_args *a);
 
 struct sw_recoder;
 
-/* Errors: SW_ERR_NOMEM. */
+/* Makes a recoder with these settings. Errors: SW_ERR_NOMEM. */
 int sw_recoder_new(const struct sw_recode_args *a, struct sw_recoder **out,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_recoder_free(struct sw_recoder *r); /* NULL is accepted */

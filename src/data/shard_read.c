@@ -264,10 +264,10 @@ int sw_shard_open(struct sw_shard *s, const char *path, uint64_t max_bytes, stru
     int rc = sw_blob_open(&blob, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_claimed(&blob, &bytes, err);
+    rc = sw_blob_stated_bytes(&blob, &bytes, err);
     if (rc)
         goto out;
-    rc = sw_blob_settle(&blob, 0, 1, bytes, err);
+    rc = sw_blob_check_size(&blob, 0, 1, bytes, err);
     if (rc)
         goto out;
     rc = sw_blob_map(&blob, err);

@@ -52,7 +52,8 @@ static int check_fields(const struct sw_shard_field *fields, int count, const ch
         return sw_err_set(err, SW_ERR_INVALID, "%d fields, expected 1 to %d", count,
                           SW_SHARD_MAX_FIELDS);
     if (strlen(origin) > SW_SHARD_MAX_ORIGIN)
-        return sw_err_set(err, SW_ERR_INVALID, "the origin has %zu bytes; the limit is %d",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "the description of the shard's origin has %zu bytes; the limit is %d",
                           strlen(origin), SW_SHARD_MAX_ORIGIN);
 
     for (int i = 0; i < count; i++) {

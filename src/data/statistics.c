@@ -74,14 +74,14 @@ static int check_image(const char *path, int ndim, const int64_t *shape, int64_t
         shape[ndim - 2] <= MOST_SIDE && shape[ndim - 1] <= MOST_SIDE)
         return SW_OK;
 
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     for (int i = 0; i < ndim; i++)
-        sw_buf_printf(&text, "%s%lld", i ? ", " : "", (long long)shape[i]);
+        sw_bytes_printf(&text, "%s%lld", i ? ", " : "", (long long)shape[i]);
 
     int rc = sw_err_set(err, SW_ERR_INVALID,
                         "%s: shape [%s], expected a mean image [%lld, height, width]", path,
-                        sw_buf_text(&text), (long long)channels);
-    sw_buf_fini(&text);
+                        sw_bytes_text(&text), (long long)channels);
+    sw_bytes_fini(&text);
 
     return rc;
 }

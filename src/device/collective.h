@@ -73,8 +73,8 @@ SW_MUST_CHECK static inline int sw_collective_begin(struct sw_collective *c, str
 {
     return c->ops->group_begin(c, err);
 }
-/* Errors: SW_ERR_INVALID (members of the group differ in number or size of operations), those of
- * the library. */
+/* Ends a group of operations, which are then queued on all members. Errors: SW_ERR_INVALID (members
+ * of the group differ in number or size of operations), those of the library. */
 SW_MUST_CHECK static inline int sw_collective_end(struct sw_collective *c, struct sw_err *err)
 {
     return c->ops->group_end(c, err);

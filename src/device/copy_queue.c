@@ -263,7 +263,7 @@ int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err)
     return sw_stream_call(q->out, no_op, NULL, err);
 }
 
-int sw_copy_queue_under_way(const struct sw_copy_queue *q, enum sw_copy_direction d)
+int sw_copy_queue_in_flight(const struct sw_copy_queue *q, enum sw_copy_direction d)
 {
     return __atomic_load_n(&q->in_flight[d], __ATOMIC_RELAXED);
 }

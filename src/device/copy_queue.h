@@ -57,6 +57,6 @@ int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHE
 void sw_copy_queue_close(struct sw_copy_queue *q);
 
 /* The number of copies that were pushed and are not completed yet. Does not wait. */
-int sw_copy_queue_under_way(const struct sw_copy_queue *q, enum sw_copy_direction d);
+int sw_copy_queue_in_flight(const struct sw_copy_queue *q, enum sw_copy_direction d);
 /* The total duration of all copies so far; copies of one direction run one after the other. */
 int64_t sw_copy_queue_busy_ns(struct sw_copy_queue *q, enum sw_copy_direction d);

@@ -219,7 +219,7 @@ static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
 {
     return dev->ops->bytes(dev);
 }
-/* Names a part of an allocation ("conv1 (feature)") for messages; a part may have several names,
+/* Names a part of an allocation ("conv1 (activation)") for messages; a part may have several names,
  * one for each blob that uses it in turn. The name is copied and dropped with the allocation. */
 static inline void sw_device_name(struct sw_device *dev, const void *p, size_t bytes,
                                   const char *what)
@@ -275,15 +275,15 @@ SW_MUST_CHECK static inline int sw_stream_wait(struct sw_stream *s, struct sw_er
 /* Calls lane(user, 0 .. lanes - 1) and returns when all calls are done. On `cpu` the lanes run in
  * parallel, each on one math thread of the stream, so the streams that a lane uses are created with
  * one thread. Returns the error of the first lane that failed. */
-SW_MUST_CHECK static inline int sw_stream_share(struct sw_stream *s, int lanes,
-                                                sw_stream_lane *lane, void *user,
-                                                struct sw_err *err)
+SW_MUST_CHECK static inline int sw_stream_run_lanes(struct sw_stream *s, int lanes,
+                                                    sw_stream_lane *lane, void *user,
+                                                    struct sw_err *err)
 {
     return s->dev->ops->run_lanes(s, lanes, lane, user, err);
 }
 /* Runs the lanes one after the other on the calling thread: for devices that only queue. */
-int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
-                            struct sw_err *err);
+int sw_stream_run_lanes_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
+                                struct sw_err *err);
 
 /* Events mark positions in streams of one kind of device; one stream at a time may record an event.
  * An event may be freed at any time. */

@@ -38,17 +38,17 @@ const struct sw_driver *sw_driver_find(const char *text)
 
 /* Appends every form of every driver that may be mixed with the host (or of all), each followed by
  * `suffix`. */
-static void list_forms(struct sw_buf *out, bool mixed, const char *suffix)
+static void list_forms(struct sw_bytes *out, bool mixed, const char *suffix)
 {
     for (const struct sw_driver *const *d = sw_drivers; *d; d++)
         for (const char *const *form = (*d)->forms; *form; form++)
             if (!mixed || !(*d)->caps.host_memory)
-                sw_buf_printf(out, "%s%s%s", out->length ? ", " : "", *form, suffix);
+                sw_bytes_printf(out, "%s%s%s", out->length ? ", " : "", *form, suffix);
 }
 
 static int unknown_device(struct sw_err *err)
 {
-    struct sw_buf all = {0}, mixed = {0};
+    struct sw_bytes all = {0}, mixed = {0};
     char suffix[16];
 
     snprintf(suffix, sizeof suffix, "+%s", sw_driver_host()->name);
@@ -58,9 +58,9 @@ static int unknown_device(struct sw_err *err)
     const int rc =
         sw_err_set(err, SW_ERR_INVALID,
                    "unknown device; expected auto, %s, or with some workers on the CPU %s",
-                   sw_buf_text(&all), sw_buf_text(&mixed));
-    sw_buf_fini(&all);
-    sw_buf_fini(&mixed);
+                   sw_bytes_text(&all), sw_bytes_text(&mixed));
+    sw_bytes_fini(&all);
+    sw_bytes_fini(&mixed);
 
     return rc;
 }

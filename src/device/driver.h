@@ -33,10 +33,10 @@ struct sw_device_args {
     int index;                   /* the device will be called "NAME:INDEX" */
     const char *bus;             /* PCI address; NULL: the driver's own device number INDEX */
     enum sw_precision precision; /* of products */
-    struct sw_device *beside;    /* an open device of the same request, or NULL */
+    struct sw_device *sibling;   /* an open device of the same request, or NULL */
 };
 
-/* Identifies the devices for which the results of a probe (device/trial.h) are valid. The caller
+/* Identifies the devices for which the results of a probe (device/probe.h) are valid. The caller
  * frees the strings. */
 struct sw_probe_identity {
     char *options; /* argument of open_probe */
@@ -88,7 +88,7 @@ const struct sw_driver *sw_driver_on_bus(void);
 /* The driver that an option text ("cuda", "cuda:0,2") names, or NULL. */
 const struct sw_driver *sw_driver_find(const char *text);
 
-/* Errors: SW_ERR_INVALID (an unknown device, which lists those that exist; options that the driver
- * refuses). */
+/* Parses the text of --device. Errors: SW_ERR_INVALID (an unknown device: the message lists those
+ * that exist; options that the driver refuses). */
 int sw_device_request_parse(const char *text, struct sw_device_request *out,
                             struct sw_err *err) SW_MUST_CHECK;

@@ -126,19 +126,19 @@ int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_ori
     return SW_OK;
 }
 
-void sw_tune_add_way(struct sw_tune_ways *ways, const char *name)
+void sw_tune_add_candidate(struct sw_tune_candidates *candidates, const char *name)
 {
-    for (int i = 0; i < ways->count; i++)
-        if (sw_str_eq(ways->name[i], name))
+    for (int i = 0; i < candidates->count; i++)
+        if (sw_str_eq(candidates->name[i], name))
             return;
 
-    if (ways->count < SW_TUNE_WAYS)
-        snprintf(ways->name[ways->count++], SW_TUNE_NAME, "%s", name);
+    if (candidates->count < SW_TUNE_CANDIDATES)
+        snprintf(candidates->name[candidates->count++], SW_TUNE_NAME, "%s", name);
 }
 
 /* ---- Measuring ---- */
 
-void *sw_tune_take(struct sw_device *dev, size_t bytes)
+void *sw_tune_allocate(struct sw_device *dev, size_t bytes)
 {
     struct sw_err ignored;
     void *m = NULL;
@@ -149,7 +149,7 @@ void *sw_tune_take(struct sw_device *dev, size_t bytes)
     return sw_device_alloc(dev, bytes, "memory to measure with", &m, &ignored) == SW_OK ? m : NULL;
 }
 
-void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes)
+void sw_tune_free_memory(struct sw_device *dev, void *memory, size_t bytes)
 {
     if (dev->host_memory)
         sw_free(memory);
@@ -212,7 +212,7 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
 {
     struct sw_err ignored;
     size_t at[SW_PLAN_ARRAYS], bytes = lay_out(p, at);
-    void *block = sw_tune_take(p->stream->dev, bytes);
+    void *block = sw_tune_allocate(p->stream->dev, bytes);
     if (!block)
         return 0;
 
@@ -241,7 +241,7 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
         times = runs_per_batch(p->stream->dev, ns);
     }
 
-    sw_tune_give(p->stream->dev, block, bytes);
+    sw_tune_free_memory(p->stream->dev, block, bytes);
     return rc == SW_OK ? best : 0;
 }
 
@@ -257,16 +257,16 @@ static struct sw_plan_passes passes_for(enum sw_tune_pass pass, struct sw_plan_p
  * times. Returns 0 if nothing could be measured. */
 static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *chosen,
                             enum sw_tune_pass pass, struct sw_plan_passes passes,
-                            const struct sw_tune_ways *ways, struct sw_tune_item *out)
+                            const struct sw_tune_candidates *candidates, struct sw_tune_item *out)
 {
     struct sw_desc baseline_dst = {0};
 
-    for (int i = 0; i < ways->count; i++) {
+    for (int i = 0; i < candidates->count; i++) {
         struct sw_tune_choice tried = *chosen;
         struct sw_plan *p = NULL;
         struct sw_err ignored;
 
-        memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
+        memcpy(tried.name[pass], candidates->name[i], SW_TUNE_NAME);
         if (m->make(m->user, &tried, passes_for(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
                 return 0; /* without the default there is no baseline */
@@ -284,7 +284,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
             continue;
 
         out->ns = ns;
-        memcpy(out->name, ways->name[i], SW_TUNE_NAME);
+        memcpy(out->name, candidates->name[i], SW_TUNE_NAME);
     }
 
     return out->rule_ns ? out->ns : 0;
@@ -314,16 +314,16 @@ static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw
     if (!t->measures)
         return SW_OK;
 
-    struct sw_tune_ways ways = {0};
-    m->list(m->user, chosen, pass, &ways);
-    if (ways.count < 2)
+    struct sw_tune_candidates candidates = {0};
+    m->list(m->user, chosen, pass, &candidates);
+    if (candidates.count < 2)
         return SW_OK;
 
     struct sw_tune_item item = {.origin = SW_TUNE_MEASURED, .used = true};
     int64_t began = sw_os()->monotonic_ns();
-    memcpy(item.rule, ways.name[0], SW_TUNE_NAME);
+    memcpy(item.rule, candidates.name[0], SW_TUNE_NAME);
 
-    bool found = find_fastest(m, chosen, pass, passes, &ways, &item) > 0;
+    bool found = find_fastest(m, chosen, pass, passes, &candidates, &item) > 0;
     t->spent_ns += sw_os()->monotonic_ns() - began;
     if (!found)
         return SW_OK;
@@ -372,14 +372,14 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
     return m->make(m->user, &rule, passes, out, err);
 }
 
-void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *c)
+void sw_tune_key_conv(struct sw_bytes *key, const struct sw_conv_shape *c)
 {
-    sw_buf_printf(key,
-                  "%lldx%lldx%lld by %lldx%lld stride %lldx%lld pad %lldx%lld dilation "
-                  "%lldx%lld groups %lld%s%s",
-                  (long long)c->outputs, (long long)c->out_h, (long long)c->out_w,
-                  (long long)c->kernel_h, (long long)c->kernel_w, (long long)c->stride_h,
-                  (long long)c->stride_w, (long long)c->pad_h, (long long)c->pad_w,
-                  (long long)c->dilation_h, (long long)c->dilation_w, (long long)c->groups,
-                  c->bias ? " bias" : "", c->fuse_relu ? " relu" : "");
+    sw_bytes_printf(key,
+                    "%lldx%lldx%lld by %lldx%lld stride %lldx%lld pad %lldx%lld dilation "
+                    "%lldx%lld groups %lld%s%s",
+                    (long long)c->outputs, (long long)c->out_h, (long long)c->out_w,
+                    (long long)c->kernel_h, (long long)c->kernel_w, (long long)c->stride_h,
+                    (long long)c->stride_w, (long long)c->pad_h, (long long)c->pad_w,
+                    (long long)c->dilation_h, (long long)c->dilation_w, (long long)c->groups,
+                    c->bias ? " bias" : "", c->fuse_relu ? " relu" : "");
 }

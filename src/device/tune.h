@@ -15,7 +15,7 @@
 #include "device/plan.h"
 #include "thread/thread.h"
 
-enum { SW_TUNE_NAME = 48, SW_TUNE_WAYS = 8, SW_TUNE_KEY = 512 };
+enum { SW_TUNE_NAME = 48, SW_TUNE_CANDIDATES = 8, SW_TUNE_KEY = 512 };
 enum sw_tune_pass { SW_TUNE_FORWARD, SW_TUNE_DATA, SW_TUNE_WEIGHTS, SW_TUNE_PASSES };
 
 /* The origin of an entry: the checkpoint of a resumed job, the cache of the machine, or measured by
@@ -59,12 +59,12 @@ int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_ori
 struct sw_tune_choice {
     char name[SW_TUNE_PASSES][SW_TUNE_NAME];
 };
-struct sw_tune_ways {
+struct sw_tune_candidates {
     int count;
-    char name[SW_TUNE_WAYS][SW_TUNE_NAME];
+    char name[SW_TUNE_CANDIDATES][SW_TUNE_NAME];
 };
 /* Adds an implementation unless it is already listed or the list is full. */
-void sw_tune_add_way(struct sw_tune_ways *ways, const char *name);
+void sw_tune_add_candidate(struct sw_tune_candidates *candidates, const char *name);
 
 struct sw_tune_maker {
     const char *key; /* one line: operation, shapes, layouts, precision, device, library, threads */
@@ -75,7 +75,7 @@ struct sw_tune_maker {
     /* Lists the implementations of one pass, given those of the earlier passes; none if that is
      * impossible. */
     void (*list)(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                 struct sw_tune_ways *out);
+                 struct sw_tune_candidates *out);
 };
 /* Makes a plan with the implementations of the table, measuring if necessary. Errors: those of
  * make, SW_ERR_NOMEM. */
@@ -83,9 +83,9 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
                  struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* Adds the part of a key that describes a convolution. */
-void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
+void sw_tune_key_conv(struct sw_bytes *key, const struct sw_conv_shape *shape);
 
 /* Allocates memory of a device for measurements; NULL: not enough memory. On the host it is not
  * counted as memory of the device, whose peak users see. */
-void *sw_tune_take(struct sw_device *dev, size_t bytes);
-void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes);
+void *sw_tune_allocate(struct sw_device *dev, size_t bytes);
+void sw_tune_free_memory(struct sw_device *dev, void *memory, size_t bytes);

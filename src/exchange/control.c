@@ -1,7 +1,8 @@
 /* Update controllers. `each`: every parameter is updated alone, as soon as its gradients are
  * complete. `host`: the table decides about all updates of a step together, in two phases
- * (exchange/table/decide.c), because clipping by norm, a loss scale, or skipping a non-finite
- * update needs all gradients. `device`: the same where devices update (control_device.c). */
+ * (exchange/table/update_control.c), because clipping by norm, a loss scale, or skipping a
+ * non-finite update needs all gradients. `device`: the same where devices update
+ * (control_device.c). */
 #include "exchange/exchange_private.h"
 
 static int own_group(const struct sw_exchange *x)
@@ -14,7 +15,7 @@ static int wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return sw_exchange_wait_params(x, own_group(x), version, err);
 }
 
-/* ---- each ---- */
+/* ---- Controller `each`: parameters are updated one by one ---- */
 
 static bool takes_all(const struct sw_exchange_args *a)
 {
@@ -34,7 +35,7 @@ const struct sw_update_controller sw_control_each = {
 
 static bool takes_host(const struct sw_exchange_args *a)
 {
-    return !sw_table_is_decided_on_device(a->table);
+    return !sw_table_is_controlled_on_device(a->table);
 }
 
 /* The scale of a step's gradients is known once the previous update is decided. One parameter at
@@ -68,12 +69,12 @@ static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *er
     if (rc != SW_OK)
         return rc;
 
-    return sw_table_verdict(x->args.table, x->args.worker, finite, err);
+    return sw_table_report_loss(x->args.table, x->args.worker, finite, err);
 }
 
 const struct sw_update_controller sw_control_host = {.name = "host",
                                                      .takes = takes_host,
                                                      .two_phase = true,
                                                      .begin = begin_host,
-                                                     .learn = learn_host,
+                                                     .finish = learn_host,
                                                      .wait_own = wait_own};

@@ -1,9 +1,9 @@
-/* Update controller `device`: update control that needs all gradients (exchange/table/decide.c), on
- * the devices that have them. With `copy = none` the device measures every gradient, adds up the
- * squares, and computes the scale that the following updates read. Devices that have all sums
- * compute the same result independently. Where a device lacks some, because other workers own parts
- * or may veto the update, the squares go to the host, which sums them over all workers and sends
- * them back.
+/* Update controller `device`: update control that needs all gradients
+ * (exchange/table/update_control.c), on the devices that have them. With `copy = none` the device
+ * measures every gradient, adds up the squares, and computes the scale that the following updates
+ * read. Devices that have all sums compute the same result independently. Where a device lacks
+ * some, because other workers own parts or may veto the update, the squares go to the host, which
+ * sums them over all workers and sends them back.
  *
  * With one worker and no vote, update control is part of the step's own operations, and so of its
  * graph. Otherwise it follows the last backward pass, after the sums of the other workers have
@@ -16,7 +16,7 @@
 #include "kernels/ops/update.h"
 #include <string.h>
 
-struct sw_decider {
+struct sw_device_control {
     bool begun;   /* the ends of blocks are on the device */
     void *memory; /* owned device memory: */
     size_t bytes;
@@ -40,7 +40,7 @@ static int kinds(const struct sw_table *t)
 
 static bool takes(const struct sw_exchange_args *a)
 {
-    return sw_table_is_decided_on_device(a->table);
+    return sw_table_is_controlled_on_device(a->table);
 }
 
 static int64_t blocks_of(const struct sw_table *t, int worker, int param)
@@ -72,10 +72,10 @@ static size_t end_count(const struct sw_table *t)
 
 int sw_exchange_vote_count(const struct sw_table *t)
 {
-    return sw_table_is_decided_on_device(t) ? (int)end_count(t) + 1 : 0;
+    return sw_table_is_controlled_on_device(t) ? (int)end_count(t) + 1 : 0;
 }
 
-struct sw_exchange_bytes sw_decider_bytes(const struct sw_exchange_args *a)
+struct sw_exchange_bytes sw_device_control_bytes(const struct sw_exchange_args *a)
 {
     const struct sw_table *t = a->table;
 
@@ -100,13 +100,13 @@ static void fill_ends(const struct sw_exchange *x)
 static int attach(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
-    const struct sw_exchange_bytes bytes = sw_decider_bytes(&x->args);
+    const struct sw_exchange_bytes bytes = sw_device_control_bytes(&x->args);
 
     if (!x->args.own_memory)
         return sw_err_set(err, SW_ERR_INVALID,
                           "update control on the device needs a worker with device memory");
 
-    struct sw_decider *d = sw_calloc(1, sizeof *d);
+    struct sw_device_control *d = sw_calloc(1, sizeof *d);
     int first, leaves;
 
     sw_table_leaves(t, x->args.worker, &first, &leaves);
@@ -143,7 +143,7 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
 
 static void detach(struct sw_exchange *x)
 {
-    struct sw_decider *d = x->control_state;
+    struct sw_device_control *d = x->control_state;
 
     if (!d)
         return;
@@ -156,7 +156,7 @@ static void detach(struct sw_exchange *x)
 
 static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
 {
-    struct sw_decider *d = x->control_state;
+    struct sw_device_control *d = x->control_state;
     const struct sw_device_report *r = &x->report;
 
     int rc = sw_device_update_begin(x, version, err);
@@ -164,7 +164,7 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
         return rc;
 
     *scale = sw_table_loss_scale(x->args.table, 0);
-    *r->sent_known = (struct sw_deciding){.loss_scale = *scale};
+    *r->sent_known = (struct sw_update_control_input){.loss_scale = *scale};
 
     rc = sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
     if (rc != SW_OK || d->begun)
@@ -179,7 +179,7 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
 
 static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
 {
-    const struct sw_decider *d = p->x->control_state;
+    const struct sw_device_control *d = p->x->control_state;
     const struct sw_table *t = sw_port_table(p);
     int at = kind * sw_table_count(t) + p->param;
     const struct sw_measure_args a = {.x = kind == 0 ? p->at.gradient : p->at.value,
@@ -194,7 +194,7 @@ static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
 
 static int measure(const struct sw_exchange *x, struct sw_err *err)
 {
-    const struct sw_decider *d = x->control_state;
+    const struct sw_device_control *d = x->control_state;
     const struct sw_table *t = x->args.table;
     const int64_t blocks = all_blocks(t, x->args.worker); /* 0: other workers own all parameters */
     const struct sw_norm_totals_args all = {.squares = blocks > 0 ? d->squares : NULL,
@@ -230,7 +230,7 @@ static bool speaks_for(const struct sw_exchange *x, int param)
 static void fill_votes(const struct sw_exchange *x, bool veto)
 {
     const struct sw_table *t = x->args.table;
-    struct sw_decider *d = x->control_state;
+    struct sw_device_control *d = x->control_state;
     int first, leaves, count = sw_exchange_vote_count(t);
 
     sw_table_leaves(t, x->args.worker, &first, &leaves);
@@ -258,7 +258,7 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
     const struct sw_device_report *r = &x->report;
-    struct sw_decider *d = x->control_state;
+    struct sw_device_control *d = x->control_state;
     int params = sw_table_count(t), many = kinds(t);
 
     for (int p = 0; p < params; p++) {
@@ -281,7 +281,7 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
 static int vote(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
-    struct sw_decider *d = x->control_state;
+    struct sw_device_control *d = x->control_state;
     bool finite;
 
     int rc = sw_copy(x->args.stream, d->host_totals, d->totals,
@@ -314,22 +314,22 @@ static int adapt(const struct sw_port *p, struct sw_err *err)
     const struct sw_rate_args a = {.value_squares = totals + params + p->param,
                                    .gradient_squares =
                                        totals + (p->x->args.votes ? 2 * params : 0) + p->param,
-                                   .decided = p->x->report.decided,
+                                   .control = p->x->report.control,
                                    .numbers = p->at.numbers};
 
     return kinds(t) > 1 ? sw_op_run(p->x->args.stream, &sw_op_rate, &a, err) : SW_OK;
 }
 
 /* Queues update control and all updates. Runs nothing on the host, so it may be captured. */
-static int decide(struct sw_exchange *x, struct sw_err *err)
+static int control(struct sw_exchange *x, struct sw_err *err)
 {
-    const struct sw_decide_args a = {.squares = x->control_state->totals,
-                                     .params = sw_table_count(x->args.table),
-                                     .clip_norm = sw_table_clip_norm(x->args.table),
-                                     .known = x->report.known,
-                                     .decided = x->report.decided};
+    const struct sw_update_control_args a = {.squares = x->control_state->totals,
+                                             .params = sw_table_count(x->args.table),
+                                             .clip_norm = sw_table_clip_norm(x->args.table),
+                                             .known = x->report.known,
+                                             .control = x->report.control};
 
-    int rc = sw_op_run(x->args.stream, &sw_op_decide, &a, err);
+    int rc = sw_op_run(x->args.stream, &sw_op_update_control, &a, err);
     if (rc != SW_OK)
         return rc;
 
@@ -366,11 +366,11 @@ static int queue(struct sw_exchange *x, struct sw_err *err)
     int rc = measure(x, err);
     if (rc != SW_OK)
         return rc;
-    return decide(x, err);
+    return control(x, err);
 }
 
 /* Update control where gradients of other workers are needed: pulls all sums first. */
-static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+static int gather_and_control(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     int rc;
 
@@ -389,12 +389,12 @@ static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_
     if (rc != SW_OK)
         return rc;
 
-    return decide(x, err);
+    return control(x, err);
 }
 
 static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    int rc = is_queued(x) ? SW_OK : gather_and_decide(x, version, err);
+    int rc = is_queued(x) ? SW_OK : gather_and_control(x, version, err);
     if (rc != SW_OK)
         return rc;
 
@@ -405,9 +405,9 @@ static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return SW_OK;
 }
 
-static int learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+static int finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return sw_table_settle(x->args.table, x->report.host_decided, version, err);
+    return sw_table_settle(x->args.table, x->report.control_on_host, version, err);
 }
 
 const struct sw_update_controller sw_control_device = {.name = "device",
@@ -419,4 +419,4 @@ const struct sw_update_controller sw_control_device = {.name = "device",
                                                        .is_queued = is_queued,
                                                        .queue = queue,
                                                        .end = end,
-                                                       .learn = learn};
+                                                       .finish = finish};

@@ -5,12 +5,12 @@
 
 int sw_partials_of_port(const struct sw_route_query *q)
 {
-    return sw_table_terms(q->table, q->worker);
+    return sw_table_partials(q->table, q->worker);
 }
 
 int sw_copies_of_port(const struct sw_route_query *q)
 {
-    return 1 + sw_table_terms(q->table, q->worker);
+    return 1 + sw_table_partials(q->table, q->worker);
 }
 
 int sw_wait_for_table(const struct sw_port *p, uint64_t version, int timeout_ms)
@@ -36,7 +36,7 @@ int sw_copies_settle(struct sw_exchange *x, struct sw_err *err)
 
 /* Runs on a thread of the device when a partial sum has reached the host; the last one completes
  * the gradient. The caller that met a failed copy reports its error to the worker. */
-static void on_sent(void *user, int rc)
+static void on_pushed(void *user, int rc)
 {
     struct sw_port *p = user;
     const struct sw_exchange_args *a = &p->x->args;
@@ -48,13 +48,13 @@ static void on_sent(void *user, int rc)
 
     rc = sw_table_update(a->table, a->worker, p->param, p->sending, &err);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
-        sw_fault_set(a->fault, a->unit, &err);
+        sw_fault_set(a->fault, a->role, &err);
 }
 
 int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     const struct sw_exchange_args *a = &p->x->args;
-    int partials = sw_table_terms(a->table, a->worker);
+    int partials = sw_table_partials(a->table, a->worker);
 
     int rc = sw_event_record(a->stream, p->made, err);
     if (rc != SW_OK)
@@ -66,13 +66,13 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
     for (int k = 0; k < partials; k++) {
         const struct sw_copy_event e = {
             .direction = SW_COPY_TO_HOST,
-            .dst = sw_table_term(a->table, a->worker, p->param, k).gradient,
+            .dst = sw_table_partial(a->table, a->worker, p->param, k).gradient,
             .src = sw_port_partial(p, k),
             .bytes = p->bytes,
             .priority = p->priority,
             .after = p->made,
             .then = p->sent,
-            .done = on_sent,
+            .done = on_pushed,
             .user = p};
 
         rc = sw_copy_queue_push(p->x->queue, &e, err);

@@ -8,7 +8,7 @@ static size_t aligned(size_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-size_t sw_device_report_bytes(int ports, bool updates, bool decides)
+size_t sw_device_report_bytes(int ports, bool updates, bool controls)
 {
     size_t bytes = SW_MARKS * sizeof(int64_t);
 
@@ -16,19 +16,19 @@ size_t sw_device_report_bytes(int ports, bool updates, bool decides)
         bytes += aligned((size_t)ports * sizeof(bool)) +
                  (size_t)ports * sizeof(struct sw_update_numbers);
 
-    if (decides)
-        bytes += sizeof(struct sw_decided) + sizeof(struct sw_deciding);
+    if (controls)
+        bytes += sizeof(struct sw_update_control_result) + sizeof(struct sw_update_control_input);
     return bytes;
 }
 
 int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
 {
     struct sw_device_report *r = &x->report;
-    bool updates = sw_exchange_updates(&x->args), decides = x->control_state != NULL;
+    bool updates = sw_exchange_updates(&x->args), controls = x->control_state != NULL;
     size_t flags = updates ? (size_t)x->count * sizeof(bool) : 0;
     void *memory;
 
-    r->bytes = sw_device_report_bytes(x->count, updates, decides);
+    r->bytes = sw_device_report_bytes(x->count, updates, controls);
 
     int rc = sw_device_host_alloc(x->args.device, 2 * r->bytes, "marks and numbers of updates",
                                   &r->host, err);
@@ -43,11 +43,11 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
 
     char *at = (char *)(r->marks + SW_MARKS);
     const char *host_at = (const char *)(r->host_marks + SW_MARKS);
-    if (decides) {
-        r->decided = (struct sw_decided *)(void *)at;
-        r->host_decided = (const struct sw_decided *)(const void *)host_at;
-        at += sizeof *r->decided;
-        host_at += sizeof *r->decided;
+    if (controls) {
+        r->control = (struct sw_update_control_result *)(void *)at;
+        r->control_on_host = (const struct sw_update_control_result *)(const void *)host_at;
+        at += sizeof *r->control;
+        host_at += sizeof *r->control;
     }
 
     r->ask_bytes = (size_t)(at - (char *)memory) + flags;
@@ -57,9 +57,9 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
     r->bad = (bool *)at;
     r->host_bad = (const bool *)host_at;
     r->numbers = (struct sw_update_numbers *)(void *)(at + aligned(flags));
-    r->known = (struct sw_deciding *)(void *)(r->numbers + x->count);
+    r->known = (struct sw_update_control_input *)(void *)(r->numbers + x->count);
     r->sent = (struct sw_update_numbers *)(void *)((char *)r->host + r->bytes);
-    r->sent_known = (struct sw_deciding *)(void *)(r->sent + x->count);
+    r->sent_known = (struct sw_update_control_input *)(void *)(r->sent + x->count);
 
     return SW_OK;
 }

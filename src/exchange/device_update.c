@@ -80,7 +80,7 @@ static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err)
+int sw_device_update_load(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     if (p->version != SW_NEVER)
         return SW_OK;
@@ -114,7 +114,7 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
             return rc;
     }
 
-    rc = sw_exchange_ask(x, err);
+    rc = sw_exchange_queue_report(x, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_stream_wait(x->args.stream, err);

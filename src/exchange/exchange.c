@@ -85,8 +85,8 @@ void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange
 {
     const struct sw_port *p = sw_exchange_port(x, param);
 
-    *out = (struct sw_exchange_binding){.value = p->at.value,
-                                        .partials = sw_table_terms(x->args.table, x->args.worker)};
+    *out = (struct sw_exchange_binding){
+        .value = p->at.value, .partials = sw_table_partials(x->args.table, x->args.worker)};
 
     if (p->route->bind)
         p->route->bind(p, out);
@@ -108,8 +108,8 @@ struct awaited {
     int group, param;           /* the version of a parameter, of an update group or SW_TABLE_ALL */
 };
 
-static int look(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
-                int timeout_ms)
+static int wait_or_check(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
+                         int timeout_ms)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
     const struct sw_port *p = what->port;
@@ -125,7 +125,8 @@ static int look(const struct sw_exchange *x, const struct awaited *what, uint64_
                          h->served_count, timeout_ms);
 }
 
-static void tell_waiting(const struct sw_exchange *x, int param, bool collective, uint64_t version)
+static void notify_waiting(const struct sw_exchange *x, int param, bool collective,
+                           uint64_t version)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
     char text[160];
@@ -148,12 +149,12 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
     const struct sw_exchange_hooks *h = &x->args.hooks;
     bool collective = what->port && what->port->route->is_collective;
 
-    int rc = look(x, what, version, 0);
+    int rc = wait_or_check(x, what, version, 0);
     if (rc == SW_OK)
         return rc;
 
     charge(x, SW_EXCHANGE_IDLE);
-    tell_waiting(x, what->param, collective, version);
+    notify_waiting(x, what->param, collective, version);
 
     while (rc == SW_ERR_BUSY) {
         rc = h->serve(h->user, err);
@@ -161,11 +162,12 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
         if (rc != SW_OK)
             break;
 
-        rc = look(x, what, version, 0);
+        rc = wait_or_check(x, what, version, 0);
         if (rc != SW_ERR_BUSY)
             break;
 
-        rc = look(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
+        rc =
+            wait_or_check(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
         charge(x, SW_EXCHANGE_EXPOSED);
 
         /* A failed copy never notifies its server: its error is found here. */
@@ -219,7 +221,7 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
         return rc;
 
     if (route->updates_on_device)
-        rc = sw_device_update_start(p, version, err);
+        rc = sw_device_update_load(p, version, err);
     if (rc != SW_OK || (route->updates_on_device && p->version >= (int64_t)version))
         return rc;
 
@@ -327,12 +329,12 @@ int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale, st
     return x->control->begin(x, version, scale, err);
 }
 
-bool sw_exchange_queues_decision(const struct sw_exchange *x)
+bool sw_exchange_queues_update_control(const struct sw_exchange *x)
 {
     return x->control->is_queued && x->control->is_queued(x);
 }
 
-int sw_exchange_queue_decision(struct sw_exchange *x, struct sw_err *err)
+int sw_exchange_queue_update_control(struct sw_exchange *x, struct sw_err *err)
 {
     return x->control->queue(x, err);
 }
@@ -342,9 +344,9 @@ int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return x->control->end ? x->control->end(x, version, err) : SW_OK;
 }
 
-int sw_exchange_learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return x->control->learn ? x->control->learn(x, version, err) : SW_OK;
+    return x->control->finish ? x->control->finish(x, version, err) : SW_OK;
 }
 
 bool sw_exchange_updates_at_end(const struct sw_exchange *x)
@@ -367,7 +369,7 @@ int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *er
     return sw_op_run(x->args.stream, &sw_op_clock, &a, err);
 }
 
-int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)
+int sw_exchange_queue_report(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_device_report *r = &x->report;
 
@@ -383,8 +385,8 @@ int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
 {
     for (int i = 0; x->report.bad && i < x->count; i++)
         if (x->report.host_bad[i])
-            return sw_table_say_bad(x->args.table, x->ports[i].param, (uint64_t)x->ports[i].version,
-                                    err);
+            return sw_table_report_nonfinite(x->args.table, x->ports[i].param,
+                                             (uint64_t)x->ports[i].version, err);
 
     return SW_OK;
 }
@@ -394,7 +396,7 @@ int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_directio
     return x->queue ? sw_copy_queue_busy_ns(x->queue, d) : 0;
 }
 
-int sw_exchange_under_way(const struct sw_exchange *x)
+int sw_exchange_copies_in_flight(const struct sw_exchange *x)
 {
-    return x && x->queue ? sw_copy_queue_under_way(x->queue, SW_COPY_TO_HOST) : 0;
+    return x && x->queue ? sw_copy_queue_in_flight(x->queue, SW_COPY_TO_HOST) : 0;
 }

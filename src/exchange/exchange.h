@@ -8,8 +8,8 @@
  *
  * A version counts updates: version 0 is the initial value, gradient t makes version t.
  *
- * Thread rule: one owner, the worker, except for sw_exchange_under_way and sw_exchange_set_rows,
- * which say otherwise. */
+ * Thread rule: one owner, the worker, except for sw_exchange_copies_in_flight and
+ * sw_exchange_set_rows, which say otherwise. */
 #pragma once
 
 #include "base/tree.h"
@@ -61,7 +61,7 @@ struct sw_exchange_args {
     bool own_memory;   /* the host cannot reach the device's memory */
     bool overlap;      /* gradients are pushed while lower layers compute */
     int worker;        /* its rank in the table */
-    const char *unit;  /* borrowed: the worker's name */
+    const char *role;  /* borrowed: the worker's name */
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;
     const struct sw_sums *sums; /* borrowed; no buckets: servers reduce */
@@ -129,15 +129,15 @@ bool sw_exchange_needs_host(const struct sw_exchange *x, int param);
  * no pull in the next step waits, and segments need no break before a forward pass. */
 bool sw_exchange_updates_at_end(const struct sw_exchange *x);
 /* Is update control part of the step's own operations, after the last backward pass? If so, the
- * caller queues it with sw_exchange_queue_decision before sw_exchange_end. */
-bool sw_exchange_queues_decision(const struct sw_exchange *x);
-int sw_exchange_queue_decision(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
+ * caller queues it with sw_exchange_queue_update_control before sw_exchange_end. */
+bool sw_exchange_queues_update_control(const struct sw_exchange *x);
+int sw_exchange_queue_update_control(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* Ends the pushes: all gradients of step `version` have been pushed. */
 int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* Call once the loss of the step is known, after sw_exchange_ask and a wait for the stream. Reports
- * whether the loss is finite, and makes the result of update control known. Errors: SW_ERR_DIVERGED
- * where a non-finite gradient ends the run. */
-int sw_exchange_learn(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* Call once the loss of the step is known, after sw_exchange_queue_report and a wait for the
+ * stream. Reports whether the loss is finite, and makes the result of update control known. Errors:
+ * SW_ERR_DIVERGED where a non-finite gradient ends the run. */
+int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* The staleness, in steps, of the values that were pulled since sw_exchange_begin. */
 int64_t sw_exchange_lag(const struct sw_exchange *x);
 
@@ -145,7 +145,7 @@ int64_t sw_exchange_lag(const struct sw_exchange *x);
 
 /* wait_all: until every update group's update `version` of every parameter is in the table.
  * wait_own: the same for the worker's update group; returns at once under update control on the
- * device, where sw_exchange_learn has reported the decision. Neither copies to a device. */
+ * device, where sw_exchange_finish has reported the decision. Neither copies to a device. */
 int sw_exchange_wait_all(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 int sw_exchange_wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Forgets which versions the device has, because merging groups changed values in the table without
@@ -170,13 +170,13 @@ int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *er
  * for the compute stream, sw_exchange_marks returns the marks [SW_MARKS] in nanoseconds of the
  * device's clock, and sw_exchange_check_finite fails with SW_ERR_DIVERGED, naming the update and
  * the parameter, if something was not finite. */
-int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_queue_report(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* NULL: the worker computes in host memory. */
 const int64_t *sw_exchange_marks(const struct sw_exchange *x);
 int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* Time that copies have taken so far: of values to the device, or of gradients to the host. */
 int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_direction d);
 /* Number of gradients that are being copied to the host; 0 for NULL. Any thread. */
-int sw_exchange_under_way(const struct sw_exchange *x);
+int sw_exchange_copies_in_flight(const struct sw_exchange *x);
 /* How many values of a worker update control sums over all workers; 0: none. */
 int sw_exchange_vote_count(const struct sw_table *t);

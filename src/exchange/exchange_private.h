@@ -18,10 +18,10 @@ struct sw_device_report {
     const int64_t *host_marks; /* the copy of marks */
     const bool *host_bad;      /* the copy of bad */
     struct sw_update_numbers *numbers,
-        *sent;                  /* [ports]: on the device, and their source on the host */
-    struct sw_decided *decided; /* NULL: no update control on the device */
-    const struct sw_decided *host_decided;
-    struct sw_deciding *known, *sent_known;
+        *sent; /* [ports]: on the device, and their source on the host */
+    struct sw_update_control_result *control; /* NULL: no update control on the device */
+    const struct sw_update_control_result *control_on_host;
+    struct sw_update_control_input *known, *sent_known;
 };
 
 /* An update controller: decides whether, and with which scale, the updates of a step are applied.
@@ -34,17 +34,17 @@ struct sw_update_controller {
     /* Creates the controller's state; or NULL. */
     int (*attach)(struct sw_exchange *x, struct sw_err *err);
     void (*detach)(struct sw_exchange *x);
-    /* As the functions of exchange.h; NULL: nothing to do. */
+    /* Implementations of the functions of the same names in exchange.h; NULL: nothing to do. */
     int (*begin)(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err);
     bool (*is_queued)(const struct sw_exchange *x);
     int (*queue)(struct sw_exchange *x, struct sw_err *err);
     int (*end)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
-    int (*learn)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
+    int (*finish)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
     int (*wait_own)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
 };
 extern const struct sw_update_controller sw_control_each, sw_control_host, sw_control_device;
 
-struct sw_decider;
+struct sw_device_control;
 
 struct sw_exchange {
     struct sw_exchange_args args;
@@ -53,9 +53,9 @@ struct sw_exchange {
     int *port_of;          /* owned [parameters of the table]; -1: not a parameter of this worker */
     void *state[SW_MOST_ROUTES]; /* owned by the routes, or NULL */
     const struct sw_update_controller *control;
-    struct sw_decider *control_state; /* owned by control_device.c */
-    struct sw_copy_queue *queue;      /* owned; NULL: the table's memory is the worker's */
-    void *memory;                     /* owned device memory of the ports */
+    struct sw_device_control *control_state; /* owned by control_device.c */
+    struct sw_copy_queue *queue;             /* owned; NULL: the table's memory is the worker's */
+    void *memory;                            /* owned device memory of the ports */
     size_t bytes;
     struct sw_device_report report;
     bool keeps_values; /* a device updates, this worker's or another one */
@@ -96,7 +96,7 @@ void sw_ports_free(struct sw_exchange *x);
 float *sw_port_partial(const struct sw_port *p, int k);
 
 /* device_report.c */
-size_t sw_device_report_bytes(int ports, bool updates, bool decides);
+size_t sw_device_report_bytes(int ports, bool updates, bool controls);
 int sw_device_report_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_report_free(struct sw_exchange *x);
 
@@ -105,14 +105,14 @@ void sw_device_report_free(struct sw_exchange *x);
 int sw_device_update_begin(struct sw_exchange *x, uint64_t version,
                            struct sw_err *err) SW_MUST_CHECK;
 /* Copies the first value and updater state of a port to the device, once. */
-int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+int sw_device_update_load(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the update whose constants were uploaded; runs nothing on the host. */
 int sw_device_update_queue(struct sw_port *p, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the update of a given version, after uploading its constants if necessary. */
 int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 
 /* control_device.c */
-struct sw_exchange_bytes sw_decider_bytes(const struct sw_exchange_args *args);
+struct sw_exchange_bytes sw_device_control_bytes(const struct sw_exchange_args *args);
 
 /* copies.c: shared by the routes whose gradients the servers reduce. */
 int sw_copies_of_port(const struct sw_route_query *q);

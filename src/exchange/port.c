@@ -79,10 +79,10 @@ struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
         attached[row] = true;
     }
 
-    const struct sw_exchange_bytes decider = sw_decider_bytes(a);
-    size_t report = sw_device_report_bytes(ports, sw_exchange_updates(a), decider.device > 0);
-    sum.device += report + decider.device;
-    sum.host += 2 * report + decider.host;
+    const struct sw_exchange_bytes control = sw_device_control_bytes(a);
+    size_t report = sw_device_report_bytes(ports, sw_exchange_updates(a), control.device > 0);
+    sum.device += report + control.device;
+    sum.host += 2 * report + control.host;
 
     return sum;
 }
@@ -170,7 +170,7 @@ static void place_port(struct sw_port *p, char *at)
         p->at.slot[s] = (float *)(void *)(at + (size_t)(1 + arrays + s) * room);
     p->at.bad = x->report.bad + p->priority;
     p->at.numbers = x->report.numbers + p->priority;
-    p->at.decided = x->report.decided;
+    p->at.control = x->report.control;
 }
 
 /* Names the arrays for messages of the device: "conv1.weight (value)". */
@@ -183,7 +183,7 @@ static void name_port(const struct sw_port *p)
     snprintf(text, sizeof text, "%s (value)", name);
     sw_device_name(dev, p->at.value, p->bytes, text);
     snprintf(text, sizeof text, "%s (gradient)", name);
-    for (int k = 0; k < sw_table_terms(sw_port_table(p), p->x->args.worker); k++)
+    for (int k = 0; k < sw_table_partials(sw_port_table(p), p->x->args.worker); k++)
         sw_device_name(dev, sw_port_partial(p, k), p->bytes, text);
     snprintf(text, sizeof text, "%s (updater state)", name);
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)

@@ -21,7 +21,7 @@ struct sw_sums {
     int *order;                              /* owned [count]: in which they are reduced */
     int count;                               /* 0: servers reduce */
     int *bucket_of;                          /* owned [parameters of the table]; -1: in no bucket */
-    int64_t *at_of; /* owned, likewise: elements before the parameter in its bucket */
+    int64_t *at_of; /* owned [parameters of the table]: elements before the parameter in its bucket */
     struct sw_allreduce *all_reduce; /* owned, once memory is allocated */
     int first_ms;                    /* limit for devices to connect and make the first sum */
 };

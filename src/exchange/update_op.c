@@ -16,7 +16,7 @@ static void update_arrays(const void *args, struct sw_op_arrays *out)
     SW_ARRAY(out, a, gradient, array);
     SW_ARRAY(out, a, non_finite, sizeof *a->non_finite);
     SW_ARRAY(out, a, numbers, any ? sizeof *a->numbers : 0);
-    SW_ARRAY_OR_NULL(out, a, decided, any ? sizeof *a->decided : 0);
+    SW_ARRAY_OR_NULL(out, a, control, any ? sizeof *a->control : 0);
 }
 
 static int update(const struct sw_host_launch *l, const void *args)
@@ -29,12 +29,12 @@ static int update(const struct sw_host_launch *l, const void *args)
                                .gradient_scale = a->numbers->gradient_scale,
                                .non_finite = a->non_finite};
 
-    if (a->decided && a->decided->dropped)
+    if (a->control && a->control->dropped)
         return SW_OK;
 
-    if (a->decided) {
-        u.clip_value *= (float)a->decided->loss_scale;
-        u.gradient_scale = a->decided->scale;
+    if (a->control) {
+        u.clip_value *= (float)a->control->loss_scale;
+        u.gradient_scale = a->control->scale;
     }
 
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)
@@ -55,7 +55,7 @@ static void rate_arrays(const void *args, struct sw_op_arrays *out)
 
     SW_ARRAY(out, a, value_squares, sizeof(double));
     SW_ARRAY(out, a, gradient_squares, sizeof(double));
-    SW_ARRAY(out, a, decided, sizeof *a->decided);
+    SW_ARRAY(out, a, control, sizeof *a->control);
     SW_ARRAY(out, a, numbers, sizeof *a->numbers);
 }
 
@@ -66,7 +66,7 @@ static int rate(const struct sw_host_launch *l, const void *args)
 
     memcpy(&k, a->numbers->constants, sizeof k);
     k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
-                      a->decided->scale);
+                      a->control->scale);
     memcpy(a->numbers->constants, &k, sizeof k);
 
     return SW_OK;
@@ -85,7 +85,7 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
         .order = &order};
 
-    sw_table_update_terms(t, param, version, &u);
+    sw_table_update_partials(t, param, version, &u);
     sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
     memset(out, 0, sizeof *out);
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
@@ -107,7 +107,7 @@ int sw_table_update_on_device(const struct sw_table *t, int param,
         .gradient = place->gradient,
         .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
         .clip_value = (float)t->args.clip_value,
-        .decided = place->decided,
+        .control = place->control,
         .non_finite = place->bad};
 
     for (int i = 0; i < t->slots; i++)

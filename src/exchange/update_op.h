@@ -12,8 +12,8 @@ struct sw_param_place {
     float *gradient;                       /* NULL where it is frozen */
     bool *bad;                             /* set when something is not finite */
     struct sw_update_numbers *numbers;     /* constants of the next update */
-    const struct sw_decided
-        *decided; /* result of update control; NULL where each parameter is updated alone */
+    const struct sw_update_control_result
+        *control; /* result of update control; NULL where each parameter is updated alone */
 };
 
 /* Fills *out with the constants of update `version` (1, 2, ...) of the parameter, and returns its

@@ -90,16 +90,16 @@ void sw_history_checkpoint_removed(struct sw_history *h, int64_t step)
 void sw_history_event(struct sw_history *h, enum sw_log_level level, const char *source,
                       const char *fmt, ...)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     va_list ap;
 
     va_start(ap, fmt);
-    sw_buf_vprintf(&text, fmt, ap);
+    sw_bytes_vprintf(&text, fmt, ap);
     va_end(ap);
     sw_history_queue_row(h, &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
                                     SW_TEXT(sw_log_level_name(level)), SW_TEXT(source),
-                                    SW_TEXT(sw_buf_text(&text))));
-    sw_buf_fini(&text);
+                                    SW_TEXT(sw_bytes_text(&text))));
+    sw_bytes_fini(&text);
 }
 
 void sw_history_tag(struct sw_history *h, const char *key, const char *value)

@@ -214,7 +214,7 @@ static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw
  * not know the run. */
 static int spool_head(struct sw_history *h, struct sw_err *err)
 {
-    struct sw_buf lines = {0};
+    struct sw_bytes lines = {0};
     size_t taken = 0;
 
     if (h->spool.started)
@@ -228,7 +228,7 @@ static int spool_head(struct sw_history *h, struct sw_err *err)
                             : sw_spool_append(&h->spool, lines.text, lines.length, &taken, err);
     if (!code)
         h->spool.started = h->segment_stored = true;
-    sw_buf_fini(&lines);
+    sw_bytes_fini(&lines);
 
     return code;
 }
@@ -251,7 +251,7 @@ static size_t count_lines(const char *text, size_t bytes)
 
 /* Appends a block of lines; *stored is the number of rows that were written completely, also if the
  * disk became full in between. */
-static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t *stored,
+static int spool_block(struct sw_history *h, const struct sw_bytes *lines, size_t *stored,
                        struct sw_err *err)
 {
     size_t taken = 0;
@@ -268,13 +268,13 @@ static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t 
     return code;
 }
 
-static int spool_records(struct sw_history *h, struct sw_buf *lines, struct sw_err *err)
+static int spool_records(struct sw_history *h, struct sw_bytes *lines, struct sw_err *err)
 {
     size_t done = 0, stored = 0;
     int code = SW_OK;
 
     while (!code && done < h->backlog.count) {
-        sw_buf_clear(lines);
+        sw_bytes_clear(lines);
 
         for (size_t i = done; i < h->backlog.count && i < done + BLOCK_ROWS; i++) {
             struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
@@ -289,11 +289,11 @@ static int spool_records(struct sw_history *h, struct sw_buf *lines, struct sw_e
     return code;
 }
 
-static int spool_rows(struct sw_history *h, struct sw_buf *lines, struct sw_err *err)
+static int spool_rows(struct sw_history *h, struct sw_bytes *lines, struct sw_err *err)
 {
     size_t stored = 0;
 
-    sw_buf_clear(lines);
+    sw_bytes_clear(lines);
     for (const struct sw_row *r = h->backlog.rows.first; r; r = r->next)
         sw_row_print(r, h->uid, lines);
 
@@ -304,12 +304,12 @@ static int spool_rows(struct sw_history *h, struct sw_buf *lines, struct sw_err 
 
 static int spool_all(struct sw_history *h, struct sw_err *err)
 {
-    struct sw_buf lines = {0};
+    struct sw_bytes lines = {0};
     int code = spool_records(h, &lines, err);
 
     if (!code)
         code = spool_rows(h, &lines, err);
-    sw_buf_fini(&lines);
+    sw_bytes_fini(&lines);
 
     return code;
 }
@@ -330,12 +330,12 @@ static void degrade(struct sw_history *h, const struct sw_err *why)
     if (h->outage.degraded)
         return;
 
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     h->outage.degraded = true;
     h->outage.spooled = 0;
-    sw_buf_printf(&text, "%s; rows go to %s until it works again", why->text, h->spool.path);
-    add_event(h, SW_LOG_WARN, sw_buf_text(&text));
-    sw_buf_fini(&text);
+    sw_bytes_printf(&text, "%s; rows go to %s until it works again", why->text, h->spool.path);
+    add_event(h, SW_LOG_WARN, sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
 static void recover(struct sw_history *h)
@@ -344,12 +344,12 @@ static void recover(struct sw_history *h)
     if (!h->outage.degraded || h->spool.waiting)
         return;
 
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     h->outage.degraded = false;
-    sw_buf_printf(&text, "%s works again; %llu rows merged from %s", h->path,
-                  (unsigned long long)h->outage.spooled, h->spool.path);
-    add_event(h, SW_LOG_INFO, sw_buf_text(&text));
-    sw_buf_fini(&text);
+    sw_bytes_printf(&text, "%s works again; %llu rows merged from %s", h->path,
+                    (unsigned long long)h->outage.spooled, h->spool.path);
+    add_event(h, SW_LOG_INFO, sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
 /* Decides after a failed commit whether rows stay in memory (true) or are spooled. A locked

@@ -32,7 +32,7 @@ typedef void sw_control_handle(void *user, const char *line, char *answer, size_
 /* Derives the path of the socket from that of the snapshot. Free with sw_free; NULL: memory is
  * exhausted. */
 char *sw_control_path(const char *snapshot_path);
-/* Errors: SW_ERR_NOMEM, SW_ERR_IO. */
+/* Makes a control without a socket. Errors: SW_ERR_NOMEM, SW_ERR_IO. */
 int sw_control_new(struct sw_control **out, struct sw_err *err) SW_MUST_CHECK;
 /* Creates the socket. Without a socket sw_control_poll only sleeps. Errors: SW_ERR_NOMEM,
  * SW_ERR_IO. */

@@ -112,7 +112,7 @@ const char *sw_history_path(const struct sw_history *h)
     return h->path;
 }
 
-void sw_history_keep_claim(struct sw_history *h, struct sw_claim *claim)
+void sw_history_move_claim(struct sw_history *h, struct sw_claim *claim)
 {
     *claim = h->claim;
     h->claim = (struct sw_claim){0};

@@ -111,7 +111,7 @@ const char *sw_history_out_dir(const struct sw_history *h); /* absolute; borrowe
 const char *sw_history_path(const struct sw_history *h);
 /* Moves the claim of the run's folder to the caller, who may write there after the history is
  * closed. Without this call, close releases the claim. */
-void sw_history_keep_claim(struct sw_history *h, struct sw_claim *claim);
+void sw_history_move_claim(struct sw_history *h, struct sw_claim *claim);
 
 /* --- Hot path: producers. A producer belongs to one thread at a time; its calls neither lock nor
  * allocate and cost tens of nanoseconds. The writer thread empties the rings (8192 records each)
@@ -127,7 +127,7 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
  * thread may call. Errors: SW_ERR_NOMEM, also at 1024 series. */
 int sw_history_series(struct sw_history *h, const char *split, const char *name, int *series,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Makes a handle for traffic between two units (workerG.I, serverG.I, a device); kind is one of
+/* Makes a handle for traffic between two roles (workerG.I, serverG.I, a device); kind is one of
  * param, shared (passed by reference, nothing moved), feature, sync, h2d, d2h. Any thread may call.
  * Errors: SW_ERR_NOMEM, also at 1024 links. */
 int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_unit,
@@ -165,8 +165,8 @@ void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s);
  * are averaged, weighted by samples, so a caller passes what it measured since its last call. */
 void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,
                            double backward_ms, int64_t samples);
-/* Records the placement of a unit. numa < 0 is stored as NULL. cores are hwloc logical indices such
- * as "0-3,8". */
+/* Records the placement of a role (worker, server or thread). numa < 0 is stored as NULL. cores are
+ * hwloc logical indices such as "0-3,8". */
 void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
                           const char *cores, const char *reason);
 /* Deletes all placements of the run; a stage or a resume may have others. */

@@ -324,13 +324,13 @@ static int suggest(struct sw_history_reader *r, const char *text, struct sw_err 
 static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_run *run,
                        struct sw_err *err)
 {
-    struct sw_buf fits = {0};
+    struct sw_bytes fits = {0};
     struct sw_query q = query(r, prefix_sql, SW_CELLS(SW_TEXT(text)), err);
     bool found;
     int count = 0;
 
     while (sw_query_next(&q))
-        sw_buf_printf(&fits, "%s%s", count++ ? ", " : "", sw_query_text(&q, 0));
+        sw_bytes_printf(&fits, "%s%s", count++ ? ", " : "", sw_query_text(&q, 0));
 
     int code = sw_query_end(&q);
     if (!code && count == 0)
@@ -339,7 +339,7 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
         code =
             sw_err_set(err, SW_ERR_INVALID,
                        "'%s' is ambiguous: it matches the runs %s; give a longer prefix or an id",
-                       text, sw_buf_text(&fits));
+                       text, sw_bytes_text(&fits));
     else if (!code)
         code = first_run(r,
                          "WHERE substr(r.name, 1, length(?1)) = ?1"
@@ -348,7 +348,7 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
                          " ORDER BY r.id DESC LIMIT 1",
                          SW_TEXT(text), run, &found, err);
 
-    sw_buf_fini(&fits);
+    sw_bytes_fini(&fits);
     return code;
 }
 

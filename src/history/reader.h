@@ -7,9 +7,9 @@
 
 struct sw_history_reader;
 
-/* Errors: SW_ERR_NOTFOUND (no file), SW_ERR_FORMAT (not a history, damaged), SW_ERR_UNSUPPORTED (a
- * newer schema), SW_ERR_IO. An older schema is read without migration, as far as it has the
- * requested tables. */
+/* Opens a history for reading only. An older schema is read without migration, as far as it has the
+ * requested tables. Errors: SW_ERR_NOTFOUND (no file), SW_ERR_FORMAT (not a history, damaged),
+ * SW_ERR_UNSUPPORTED (a newer schema), SW_ERR_IO. */
 int sw_history_reader_open(struct sw_history_reader **out, const char *path,
                            struct sw_err *err) SW_MUST_CHECK;
 void sw_history_reader_close(struct sw_history_reader *r); /* NULL is accepted */

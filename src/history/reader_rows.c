@@ -29,9 +29,9 @@ static const struct {
                          "SELECT from_unit, to_unit, kind, count(*), sum(bytes), total(ms)"
                          " FROM link_traffic WHERE run_id = ?1 AND step > ?2"
                          " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
-    [SW_ROWS_UNIT] = {"ttttn",
-                      "SELECT unit, device, cores, reason, numa FROM placement"
-                      " WHERE run_id = ?1 ORDER BY unit LIKE 'server%', length(unit), unit"},
+    [SW_ROWS_PLACEMENT] = {"ttttn",
+                           "SELECT unit, device, cores, reason, numa FROM placement"
+                           " WHERE run_id = ?1 ORDER BY unit LIKE 'server%', length(unit), unit"},
     [SW_ROWS_EVENT] = {"irttt",
                        "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1"
                        " AND rowid > max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1"

@@ -22,7 +22,7 @@ struct sw_run_traffic {
     int64_t steps, bytes;
     double ms;
 };
-struct sw_run_unit {
+struct sw_run_placement {
     const char *unit, *device, *cores, *reason;
     int numa; /* -1: unknown */
 };
@@ -56,7 +56,7 @@ enum sw_rows_kind {
     SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
     SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
     SW_ROWS_TRAFFIC,   /* sums over steps > after, per link; the most bytes first */
-    SW_ROWS_UNIT,
+    SW_ROWS_PLACEMENT,
     SW_ROWS_EVENT, /* row > after, at most the newest upto rows, in order */
     SW_ROWS_SEGMENT,
     SW_ROWS_STAGE,    /* by step */
@@ -78,7 +78,8 @@ struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kin
 /* Fills *row, the struct of the kind, with the next row; false at the end and after an error. */
 #define sw_rows_next(rows, row) sw_rows_fill(rows, row, sizeof *(row))
 bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes);
-/* Errors: SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_BUSY, SW_ERR_NOMEM. */
+/* Ends the query and returns its first error: SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_BUSY, SW_ERR_NOMEM.
+ */
 int sw_rows_end(struct sw_rows *rows) SW_MUST_CHECK;
 
 /* The newest step of step_time; -1: none. */

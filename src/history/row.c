@@ -143,7 +143,7 @@ static void print_real(struct sw_json_writer *w, const char *key, double value)
         sw_json_real(w, key, value);
 }
 
-void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out)
+void sw_row_print(const struct sw_row *row, const char *uid, struct sw_bytes *out)
 {
     const struct sw_row_spec *spec = &sw_row_specs[row->kind];
     struct sw_json_writer w;
@@ -166,7 +166,7 @@ void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out)
     }
 
     sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
 static bool parse_cell(const struct sw_json *v, enum sw_cell_type type, struct sw_cell *cell)

@@ -83,7 +83,7 @@ void sw_row_free(
     struct sw_row *row); /* for rows of sw_row_copy and sw_row_parse; NULL is accepted */
 
 /* Appends the row as one line with its newline: {"run":UID,"row":KIND,column:value,...}. */
-void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out);
+void sw_row_print(const struct sw_row *row, const char *uid, struct sw_bytes *out);
 /* Parses a line of sw_row_print. Free *row with sw_row_free. Errors: SW_ERR_FORMAT (not such a
  * line), SW_ERR_NOMEM. */
 int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[SW_UID_TEXT],

@@ -73,18 +73,18 @@ int sw_schema_version(sqlite3 *db, const char *path, int *version, struct sw_err
 static int drop_views(sqlite3 *db, const char *path, struct sw_err *err)
 {
     static const char sql[] = "SELECT name FROM sqlite_schema WHERE type = 'view'";
-    struct sw_buf drops = {0};
+    struct sw_bytes drops = {0};
     struct sw_query q = sw_query_begin(db, path, sql, NULL, 0, err);
 
     while (sw_query_next(&q))
-        sw_buf_printf(&drops, "DROP VIEW \"%s\";", sw_query_text(&q, 0));
+        sw_bytes_printf(&drops, "DROP VIEW \"%s\";", sw_query_text(&q, 0));
 
     int code = sw_query_end(&q);
     if (!code && drops.failed)
         code = sw_err_nomem(err, "names of views", drops.length);
     if (!code)
-        code = sw_sqlite_exec(db, sw_buf_text(&drops), path, err);
-    sw_buf_fini(&drops);
+        code = sw_sqlite_exec(db, sw_bytes_text(&drops), path, err);
+    sw_bytes_fini(&drops);
 
     return code;
 }

@@ -151,7 +151,7 @@ static int name_file(const struct sw_snapshot *s, const char *temporary, struct 
 
 static void release(struct sw_snapshot *s)
 {
-    sw_mapped_forget(s->mapped);
+    sw_mapped_unwatch(s->mapped);
     if (s->words)
         sw_os()->unmap_pages(s->words, 2 * COPY_BYTES);
     sw_free(s->path);

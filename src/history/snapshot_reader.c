@@ -167,7 +167,7 @@ void sw_snapshot_reader_close(struct sw_snapshot_reader *r)
     if (!r)
         return;
 
-    sw_mapped_forget(r->mapped);
+    sw_mapped_unwatch(r->mapped);
     if (r->words)
         munmap((void *)r->words, r->bytes);
     if (r->fd >= 0)

@@ -264,12 +264,12 @@ int sw_store_update_summaries(struct sw_store *s, struct sw_err *err)
     return sw_summary_add(s->db, s->path, s->cached_run, upto, err);
 }
 
-static void add_columns(struct sw_buf *sql)
+static void add_columns(struct sw_bytes *sql)
 {
     const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
     for (int i = 0; i < spec->columns; i++)
-        sw_buf_printf(sql, "%s%s", i ? ", " : "SELECT ", spec->column[i].name);
-    sw_buf_add(sql, " FROM runs WHERE id = ?1");
+        sw_bytes_printf(sql, "%s%s", i ? ", " : "SELECT ", spec->column[i].name);
+    sw_bytes_add(sql, " FROM runs WHERE id = ?1");
 }
 
 static struct sw_cell cell_of(sqlite3_stmt *st, int column, enum sw_cell_type type)
@@ -288,16 +288,16 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
 {
     const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
     struct sw_row r = {.kind = SW_ROW_RUN, .series = -1};
-    struct sw_buf sql = {0};
+    struct sw_bytes sql = {0};
 
     add_columns(&sql);
     if (sql.failed) {
-        sw_buf_fini(&sql);
+        sw_bytes_fini(&sql);
         return sw_err_nomem(err, "query for a run", 0);
     }
 
     struct sw_query q =
-        sw_query_begin(s->db, s->path, sw_buf_text(&sql), SW_CELLS(SW_INT(run_id)), err);
+        sw_query_begin(s->db, s->path, sw_bytes_text(&sql), SW_CELLS(SW_INT(run_id)), err);
     *row = NULL;
 
     bool found = sw_query_next(&q);
@@ -313,7 +313,7 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
     else if (!code && !*row)
         code = sw_err_nomem(err, "row of a run", sizeof r);
 
-    sw_buf_fini(&sql);
+    sw_bytes_fini(&sql);
     return code;
 }
 

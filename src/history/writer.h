@@ -86,8 +86,8 @@ struct sw_history {
     atomic_llong run_id;
     struct sw_row *run,
         *segment;          /* owned; frozen when the writer starts; segment's texts may be NULL */
-    char uid[SW_UID_TEXT]; /* frozen likewise */
-    char *out_dir;         /* owned; frozen likewise */
+    char uid[SW_UID_TEXT]; /* frozen when the writer starts */
+    char *out_dir;         /* owned; frozen when the writer starts */
     struct sw_claim claim; /* of out_dir */
 
     struct sw_mutex

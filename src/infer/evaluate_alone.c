@@ -21,8 +21,8 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data %s] section", split);
 
-    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
-    w->parts[SW_SPLIT_EVAL] = NULL;
+    sw_microbatches_free(w->microbatches[SW_SPLIT_EVAL]);
+    w->microbatches[SW_SPLIT_EVAL] = NULL;
     w->eval = NULL;
     sw_source_close(job->data.source[SW_SPLIT_EVAL]);
     job->data.source[SW_SPLIT_EVAL] = NULL;
@@ -39,7 +39,7 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
         return sw_table_init_values(job->params.table, err);
 
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    return sw_checkpoint_take(&c, weights, &job->span.evaluated_step, err);
+    return sw_checkpoint_load_weights(&c, weights, &job->span.evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
@@ -50,7 +50,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_table_allocate(job->params.table, err);
     if (rc == SW_OK)
-        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+        rc = sw_buffers_allocate(&job->state.buffers, job->place.host, err);
     if (rc == SW_OK)
         rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
     if (rc == SW_OK)
@@ -58,7 +58,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = load_weights(job, weights, err);
     if (rc == SW_OK)
-        rc = sw_states_send(w, err);
+        rc = sw_buffers_upload(w, err);
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->events.snapshot, NULL, 0, "", job->name, 0, 1, err);
     if (rc == SW_OK)

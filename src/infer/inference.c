@@ -101,7 +101,7 @@ static int build_net(struct sw_inference *f, struct sw_recipe *recipe,
                                .fields = a->fields,
                                .field_count = a->field_count,
                                .source = a->source,
-                               .carry = a->carry,
+                               .keep_state = a->keep_state,
                                .steps = a->steps,
                                .until = a->layer};
 
@@ -171,15 +171,15 @@ static int read_states(struct sw_inference *inf, const char *weights, const stru
     struct sw_net *net = inf->w->eval;
     int rc = SW_OK;
 
-    for (int i = 0; i < sw_net_state_count(net) && rc == SW_OK; i++) {
-        const struct sw_net_state *ns = sw_net_state(net, i);
+    for (int i = 0; i < sw_net_buffer_count(net) && rc == SW_OK; i++) {
+        const struct sw_net_buffer *ns = sw_net_buffer(net, i);
         char *name = sw_format("state.%s", ns->name);
         void *data = NULL;
 
         rc = name ? read_tensor(inf, weights, f, name,
                                 &sw_net_layer(net, ns->layer)->keeps[ns->index].layout, &data, err)
                   : sw_err_nomem(err, "a buffer's name", 0);
-        sw_net_bind_state(net, i, data, NULL);
+        sw_net_bind_buffer(net, i, data, NULL);
         sw_free(name);
     }
 
@@ -189,7 +189,7 @@ static int read_states(struct sw_inference *inf, const char *weights, const stru
 static int load(struct sw_inference *inf, const char *weights, int64_t *step, struct sw_err *err)
 {
     struct sw_net *net = inf->w->eval;
-    size_t most = (size_t)(sw_net_param_count(net) + sw_net_state_count(net)) + 1;
+    size_t most = (size_t)(sw_net_param_count(net) + sw_net_buffer_count(net)) + 1;
     struct sw_st_file *f = NULL;
 
     inf->tensors = sw_calloc(most, sizeof *inf->tensors);
@@ -225,12 +225,13 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
 
     sw_net_bind(w->eval, w->arena.memory, NULL);
 
-    inf->carry_bytes = sw_net_carry_bytes(w->eval);
-    if (inf->carry_bytes > 0) {
-        rc = sw_device_alloc(w->device, inf->carry_bytes, "recurrent state", &inf->carries, err);
+    inf->recurrent_bytes = sw_net_recurrent_state_bytes(w->eval);
+    if (inf->recurrent_bytes > 0) {
+        rc = sw_device_alloc(w->device, inf->recurrent_bytes, "recurrent state", &inf->recurrent,
+                             err);
         if (rc != SW_OK)
             return rc;
-        sw_net_bind_carries(w->eval, inf->carries);
+        sw_net_bind_recurrent_state(w->eval, inf->recurrent);
     }
 
     inf->plain = sw_calloc(count + 1, sizeof *inf->plain);
@@ -264,8 +265,8 @@ void sw_inference_end(struct sw_inference *f)
         sw_tensor_free(f->tensors[i]);
     sw_free(f->tensors);
     sw_free(f->plain);
-    if (f->carries)
-        sw_device_free(f->w->device, f->carries, f->carry_bytes);
+    if (f->recurrent)
+        sw_device_free(f->w->device, f->recurrent, f->recurrent_bytes);
     *f = (struct sw_inference){0};
 }
 

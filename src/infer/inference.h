@@ -17,8 +17,8 @@ struct sw_inference {
     int64_t rows;               /* of a pass */
     struct sw_tensor **tensors; /* owned with its elements: parameters, then buffers */
     int tensor_count;
-    void *carries; /* owned device memory: recurrent state */
-    size_t carry_bytes;
+    void *recurrent; /* owned device memory: recurrent state */
+    size_t recurrent_bytes;
     float *plain; /* owned: the layer's output of one pass */
 };
 
@@ -28,9 +28,9 @@ struct sw_inference_args {
     const struct sw_net_field *fields; /* with `rows` rows */
     int field_count;
     const char *source; /* of the fields, for messages */
-    bool carry; /* recurrent layers keep their state from pass to pass, whatever their stateful key
-                   says */
-    int64_t steps; /* overrides the time steps of every unrolled layer; 0: use its key */
+    bool keep_state; /* recurrent layers keep their state from pass to pass, whatever their stateful
+                   key says */
+    int64_t steps;   /* overrides the time steps of every unrolled layer; 0: use its key */
 };
 
 /* Chooses the layer: `name`, or if NULL the source of the last loss, else the last layer. Errors:

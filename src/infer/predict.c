@@ -40,12 +40,12 @@ static enum sw_dtype field_type(const char *field, const struct sw_npy_header *h
 {
     bool real = h->dtype == SW_NPY_F4 || h->dtype == SW_NPY_F8 || h->dtype == SW_NPY_B1;
     if (sw_str_eq(field, "label"))
-        return sw_npy_row_count(h) == 1 ? SW_I32 : SW_F32;
+        return sw_npy_row_elements(h) == 1 ? SW_I32 : SW_F32;
     return real || sw_str_eq(field, "image") ? SW_F32 : SW_I32;
 }
 
 /* Appends the keys of a section that transform pixels. */
-static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
+static void name_changes(const struct sw_data_conf *c, struct sw_bytes *out)
 {
     const struct {
         const char *key;
@@ -59,7 +59,7 @@ static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].is_set)
-            sw_buf_printf(out, "%s%s", out->length ? ", " : "", keys[i].key);
+            sw_bytes_printf(out, "%s%s", out->length ? ", " : "", keys[i].key);
 }
 
 /* Integers would be raw pixels, but arrays go to the net without transforms. */
@@ -67,7 +67,7 @@ static int check_pixels(const struct predictor *p, const char *path, const struc
                         struct sw_err *err)
 {
     const struct sw_section *s = sw_job_find_split(p->job, SW_SPLIT_EVAL);
-    struct sw_buf keys = {0};
+    struct sw_bytes keys = {0};
     int rc = SW_OK;
 
     if (h->dtype == SW_NPY_F4 || h->dtype == SW_NPY_F8)
@@ -83,9 +83,9 @@ static int check_pixels(const struct predictor *p, const char *path, const struc
             "--input %s: its values are integers (%s), but %s transforms pixels with %s, which is "
             "not applied to arrays: pass the transformed values as float32, or read the file in a "
             "data section (format = npy) and select that with --split",
-            path, sw_npy_dtype_name(h->dtype), s->title, sw_buf_text(&keys));
+            path, sw_npy_dtype_name(h->dtype), s->title, sw_bytes_text(&keys));
 
-    sw_buf_fini(&keys);
+    sw_bytes_fini(&keys);
     return rc;
 }
 
@@ -135,7 +135,7 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
 static int only_field(struct predictor *p, const char *path, const char **field, struct sw_err *err)
 {
     const char *names[SW_MAX_FIELDS];
-    struct sw_buf list = {0};
+    struct sw_bytes list = {0};
     int count;
 
     int rc = sw_net_fields(p->job->recipe, false, p->layer, names, SW_MAX_FIELDS, &count, err);
@@ -147,12 +147,12 @@ static int only_field(struct predictor *p, const char *path, const char **field,
         return SW_OK;
 
     for (int i = 0; i < count; i++)
-        sw_buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+        sw_bytes_printf(&list, "%s%s", i ? ", " : "", names[i]);
     sw_err_set(err, SW_ERR_INVALID,
                "--input %s: layer %s needs several fields (%s): write "
                "--input FIELD=FILE for each",
-               path, p->layer, sw_buf_text(&list));
-    sw_buf_fini(&list);
+               path, p->layer, sw_bytes_text(&list));
+    sw_bytes_fini(&list);
 
     return SW_ERR_INVALID;
 }
@@ -320,7 +320,7 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
     info->ndim = d->ndim - 1;
     for (int i = 0; i < info->ndim; i++)
         info->dim[i] = d->dim[i + 1];
-    info->fallback = p->input_count ? "" : sw_buf_text(&p->job->report.fallback);
+    info->fallback = p->input_count ? "" : sw_bytes_text(&p->job->report.fallback);
     memcpy(info->picture, p->picture, sizeof info->picture);
 }
 

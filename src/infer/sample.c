@@ -72,7 +72,7 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
                                            .fields = &field,
                                            .field_count = 1,
                                            .source = "tokens, one by one",
-                                           .carry = true,
+                                           .keep_state = true,
                                            .steps = 1};
     rc = sw_inference_begin(&s->net, job->workers, job->recipe, &args, step, err);
     if (rc != SW_OK)

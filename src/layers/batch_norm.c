@@ -99,14 +99,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_desc row = sw_desc_plain(SW_F32, 1, &l->dst.desc.dim[1]);
     sw_layer_add_param(l, "scale", &row, 0, 0)->natural = 1;
     sw_layer_add_param(l, "bias", &row, 0, 0);
-    sw_layer_add_state(l, "mean", &row, 0);
-    sw_layer_add_state(l, "variance", &row, 1);
+    sw_layer_add_buffer(l, "mean", &row, 0);
+    sw_layer_add_buffer(l, "variance", &row, 1);
     if (s->channels > 0)
         sw_layer_mark_parts(l, s->first_channel, s->channels);
     st->relu = s->fuse_relu;
     l->masks_relu = s->fuse_relu;
     l->in_place = true;
-    l->repeats_from_saved = s->training;
+    l->recomputes_from_saved = s->training;
     l->backward_reads_src = 1;
 
     double count = (double)sw_desc_count(&l->dst.desc);

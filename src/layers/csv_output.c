@@ -14,7 +14,7 @@ struct conf {
 
 struct state {
     struct sw_new_file file; /* valid while begun */
-    struct sw_buf text;      /* of the rows being written */
+    struct sw_bytes text;    /* of the rows being written */
     bool begun;
 };
 
@@ -32,7 +32,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return sw_err_set(err, SW_ERR_INVALID, "names: %d names for %d sources", c->names.count,
                           l->src_count);
 
-    sw_output_settle(l);
+    sw_output_finish_setup(l);
     return SW_OK;
 }
 
@@ -43,7 +43,7 @@ static void abandon(struct sw_layer *l)
     if (st->begun)
         sw_os_new_file_abandon(&st->file);
     st->begun = false;
-    sw_buf_fini(&st->text);
+    sw_bytes_fini(&st->text);
 }
 
 static int flush(struct state *st, struct sw_err *err)
@@ -52,13 +52,13 @@ static int flush(struct state *st, struct sw_err *err)
         return sw_err_nomem(err, "rows of text", st->text.length);
 
     int rc =
-        sw_os_write_all(st->file.fd, sw_buf_text(&st->text), st->text.length, st->file.path, err);
-    sw_buf_clear(&st->text);
+        sw_os_write_all(st->file.fd, sw_bytes_text(&st->text), st->text.length, st->file.path, err);
+    sw_bytes_clear(&st->text);
 
     return rc;
 }
 
-static void add_names(const struct sw_layer *l, const struct conf *c, struct sw_buf *text)
+static void add_names(const struct sw_layer *l, const struct conf *c, struct sw_bytes *text)
 {
     const char *comma = "";
 
@@ -67,13 +67,13 @@ static void add_names(const struct sw_layer *l, const struct conf *c, struct sw_
 
         for (int64_t i = 0; i < columns; i++, comma = ",")
             if (columns == 1)
-                sw_buf_printf(text, "%s%s", comma, c->names.items[k]);
+                sw_bytes_printf(text, "%s%s", comma, c->names.items[k]);
             else
-                sw_buf_printf(text, "%s%s_%" PRId64, comma, c->names.items[k], i);
+                sw_bytes_printf(text, "%s%s_%" PRId64, comma, c->names.items[k], i);
     }
 
     if (c->names.count > 0)
-        sw_buf_add(text, "\n");
+        sw_bytes_add(text, "\n");
 }
 
 static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
@@ -97,12 +97,12 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
 }
 
 static void add_value(const struct sw_layer *l, int k, const void *src, int64_t i,
-                      struct sw_buf *text)
+                      struct sw_bytes *text)
 {
     if (l->src[k]->desc.dtype == SW_F32)
-        sw_buf_printf(text, "%.9g", (double)((const float *)src)[i]);
+        sw_bytes_printf(text, "%.9g", (double)((const float *)src)[i]);
     else
-        sw_buf_printf(text, "%d", (int)((const int32_t *)src)[i]);
+        sw_bytes_printf(text, "%d", (int)((const int32_t *)src)[i]);
 }
 
 static int rows(struct sw_layer *l, const void *const *src, int64_t count, struct sw_err *err)
@@ -115,12 +115,12 @@ static int rows(struct sw_layer *l, const void *const *src, int64_t count, struc
         for (int k = 0; k < l->src_count; k++) {
             int64_t columns = sw_output_columns(l, k);
             for (int64_t i = 0; i < columns; i++, comma = ",") {
-                sw_buf_add(&st->text, comma);
+                sw_bytes_add(&st->text, comma);
                 add_value(l, k, src[k], r * columns + i, &st->text);
             }
         }
 
-        sw_buf_add(&st->text, "\n");
+        sw_bytes_add(&st->text, "\n");
     }
 
     return flush(st, err);

@@ -176,7 +176,7 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
         return rc;
 
     for (int k = 0; k < l->src_count; k++) {
-        rc = sw_plain_give(&st->src[k], l, err);
+        rc = sw_plain_write(&st->src[k], l, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -210,7 +210,7 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
         rc = sw_op_run(r->stream, &sw_op_eltwise_gradient, &a, err);
         if (rc != SW_OK)
             return rc;
-        rc = sw_plain_give(&st->src[a.of], l, err);
+        rc = sw_plain_write(&st->src[a.of], l, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -199,7 +199,7 @@ static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct s
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(&st->src[0], l, err);
+    return sw_plain_write(&st->src[0], l, err);
 }
 
 static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -230,7 +230,7 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
         rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
         if (rc != SW_OK)
             return rc;
-        rc = sw_plain_give(&st->src[k], l, err);
+        rc = sw_plain_write(&st->src[k], l, err);
         if (rc != SW_OK)
             return rc;
     }

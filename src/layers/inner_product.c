@@ -162,7 +162,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     }
 
     struct sw_ip_shape shape = {.outputs = outputs,
-                                .bias = c->bias && (!s->sums || s->first_term),
+                                .bias = c->bias && (!s->sums || s->first_partial),
                                 .fuse_relu = s->fuse_relu,
                                 .as_given = s->factors,
                                 .weight_layout = given};

@@ -43,7 +43,7 @@ const struct sw_opt sw_layer_opts[] = {
         ENUM, struct sw_layer_conf, comm,
         "how workers that split a fully-connected layer by rows exchange its gradients: ps, sfb, "
         "adam or auto; default: cluster.comm",
-        .choices = sw_comm_way_names),
+        .choices = sw_exchange_mode_names),
     {0},
 };
 
@@ -113,18 +113,18 @@ struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
     return p;
 }
 
-void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
-                        double natural)
+void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_desc *layout,
+                         double natural)
 {
     l->keeps[l->keep_count++] =
-        (struct sw_layer_state){.name = name, .layout = *layout, .natural = natural};
+        (struct sw_layer_buffer){.name = name, .layout = *layout, .natural = natural};
 }
 
-int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width)
+int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width)
 {
-    l->carry[l->carry_count] =
-        (struct sw_layer_carry){.name = name, .width = width, .whole = width};
-    return l->carry_count++;
+    l->recurrent[l->recurrent_count] =
+        (struct sw_layer_recurrent_state){.name = name, .width = width, .whole = width};
+    return l->recurrent_count++;
 }
 
 enum sw_energy sw_layer_energy(const struct sw_layer *l)
@@ -183,12 +183,12 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
     return s->layout ? s->layout(s->user, l, param) : NULL;
 }
 
-bool sw_layer_can_repeat(const struct sw_layer *l)
+bool sw_layer_can_recompute(const struct sw_layer *l)
 {
-    bool pure =
-        l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->phases.forward <= 1;
+    bool pure = l->keep_count == 0 && l->recurrent_count == 0 && l->sum_count == 0 &&
+                l->phases.forward <= 1;
     return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain_steps == 0 &&
-           (pure || l->repeats_from_saved);
+           (pure || l->recomputes_from_saved);
 }
 
 void sw_layer_teardown(struct sw_layer *l)

@@ -21,7 +21,7 @@
  * Recomputation: to save memory a net may discard the output and saved data of a neuron's forward
  * pass and run forward a second time in the step. So forward of a neuron without state, sums and
  * penalty is a function of sources, parameters and step that writes only dst and saved; a neuron
- * with any of those is recomputed only if it sets repeats_from_saved. An activation that was
+ * with any of those is recomputed only if it sets recomputes_from_saved. An activation that was
  * recomputed or offloaded may have another address in backward than in forward.
  *
  * Chains: with algorithm = cd the visible and the hidden layer of a Boltzmann machine run several
@@ -35,18 +35,23 @@
  * Thread rule: a layer is used only by the worker that owns its stream. */
 #pragma once
 
-#include "base/comm_way.h"
+#include "base/exchange_mode.h"
 #include "base/os.h"
 #include "device/device.h"
 #include "device/plan.h"
 #include "recipe/option.h"
 
-enum { SW_LAYER_SRCS = 16, SW_LAYER_PARAMS = 24, SW_LAYER_STATES = 2, SW_LAYER_CARRIES = 8 };
+enum {
+    SW_LAYER_SRCS = 16,
+    SW_LAYER_PARAMS = 24,
+    SW_LAYER_BUFFERS = 2,
+    SW_LAYER_RECURRENT_STATES = 8
+};
 
 /* An activation: the output of a layer, and in training the gradient of the loss with respect to
  * it, both in the layout `desc`. The memory belongs to the net's arena (for input layers to the
  * batch). */
-struct sw_feature {
+struct sw_layer_tensor {
     struct sw_desc desc;
     void *data;  /* float, or int32_t where desc.dtype is SW_I32 */
     float *grad; /* NULL where no gradient is needed */
@@ -68,7 +73,7 @@ struct sw_layer_param {
 
 /* A buffer as its layer sees it: state without a gradient, such as running statistics. A job has
  * one copy, shared by training and evaluation and saved in checkpoints as state.LAYER.NAME. */
-struct sw_layer_state {
+struct sw_layer_buffer {
     const char *name;               /* "mean", "variance"; static */
     struct sw_desc layout;          /* plain; as in checkpoints */
     double natural;                 /* initial value of every element */
@@ -81,7 +86,7 @@ struct sw_layer_state {
 /* Recurrent state as its layer sees it (h of a recurrent layer): state of every row that passes
  * from one batch to the same row of the next. Every net has its own copy; that of the training net
  * is saved in checkpoints as state.LAYER.NAME, [rows of the batch, width]. */
-struct sw_layer_carry {
+struct sw_layer_recurrent_state {
     const char *name; /* "h"; static */
     int64_t width;
     int64_t first, whole; /* of sharded columns: the first one here, and how many in all */
@@ -116,17 +121,17 @@ struct sw_layer {
     uint64_t id;      /* hash of the name, for Philox streams */
 
     int src_count;
-    struct sw_feature *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
-    float *src_grad[SW_LAYER_SRCS];        /* where backward writes; NULL: no gradient needed */
-    struct sw_feature dst;
+    struct sw_layer_tensor *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
+    float *src_grad[SW_LAYER_SRCS]; /* where backward writes; NULL: no gradient needed */
+    struct sw_layer_tensor dst;
 
     /* Filled by setup. */
     struct sw_layer_param param[SW_LAYER_PARAMS];
     int param_count;
-    struct sw_layer_state keeps[SW_LAYER_STATES];
+    struct sw_layer_buffer keeps[SW_LAYER_BUFFERS];
     int keep_count;
-    struct sw_layer_carry carry[SW_LAYER_CARRIES];
-    int carry_count;
+    struct sw_layer_recurrent_state recurrent[SW_LAYER_RECURRENT_STATES];
+    int recurrent_count;
     struct sw_layer_factors factors; /* if requested in setup */
     struct sw_layer_phases phases;
     int sum_count;                     /* elements of sums */
@@ -141,8 +146,8 @@ struct sw_layer {
         bool src;        /* backward honors adds.src */
         uint32_t params; /* bit p: backward honors adds.params of param[p] */
     } can_add;
-    bool repeats_from_saved; /* a recomputed forward (sw_pass.again) is one phase that computes the
-                                same output from source and saved and writes nothing else */
+    bool recomputes_from_saved; /* a recomputed forward (sw_pass.again) is one phase that computes
+                                the same output from source and saved and writes nothing else */
     int chain_steps; /* number of Gibbs steps per training step; set by setup of the hidden layer */
     bool masks_relu; /* with fuse_relu: backward receives the gradient of the relu's output and also
                         applies the relu's derivative */
@@ -173,15 +178,15 @@ struct sw_layer_setup {
     bool factors;        /* backward returns factors instead of gradients (factors_of) */
     bool sums; /* for a layer that splits_inputs: src[0] has a shard of the columns, and dst is a
                   partial sum to be reduced over the group */
-    bool first_term; /* with sums: this worker's partial sum includes what is added only once (the
-                        bias) */
-    int part, parts; /* a layer sharded by outputs computes shard `part` of `parts` */
+    bool first_partial; /* with sums: this worker's partial sum includes what is added only once
+                        (the bias) */
+    int part, parts;    /* a layer sharded by outputs computes shard `part` of `parts` */
     int64_t first_channel, channels; /* if src[0] is sharded: index of its first column, and number
                                         of all columns; channels 0: not sharded */
     int64_t batch_rows;              /* rows of the global batch */
     bool energy;                     /* the net contains energy models (algorithm = cd) */
     bool chain;          /* with energy: the layer is trained and takes part in a Gibbs chain */
-    bool carry;          /* recurrent state continues from pass to pass, as with stateful = yes */
+    bool keep_state;     /* recurrent state continues from pass to pass, as with stateful = yes */
     bool unrolled;       /* the layer is one time step of an unrolled layer */
     bool whole_batch;    /* the layer sees all rows of the batch: no sums over workers are needed */
     bool fuse_relu;      /* the only reader is a relu that this layer applies itself */
@@ -366,7 +371,7 @@ const char *sw_layer_input_field(const struct sw_layer *l);
 void sw_layer_teardown(struct sw_layer *l);
 
 /* After setup: may forward be recomputed in a step? */
-bool sw_layer_can_repeat(const struct sw_layer *l);
+bool sw_layer_can_recompute(const struct sw_layer *l);
 
 /* Generated by the build from the files of src/layers; sorted, NULL-terminated. */
 extern const struct sw_layer_type *const sw_layer_types[];
@@ -399,7 +404,7 @@ struct sw_layer_conf {
         stages;    /* stages that have the layer; in other stages the recipe does not contain it */
     int partition; /* enum sw_partition, if the key is set */
     int64_t location; /* the worker that holds the whole layer, if the key is set */
-    int comm;         /* enum sw_comm_way, if the key is set */
+    int comm;         /* enum sw_exchange_mode, if the key is set */
 };
 extern const struct sw_opt sw_layer_opts[];
 extern const char *const sw_connection_names[]; /* enum sw_connection */
@@ -412,10 +417,10 @@ void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *fir
 struct sw_layer_param *sw_layer_add_param(struct sw_layer *l, const char *name,
                                           const struct sw_desc *layout, int64_t fan_in,
                                           int64_t fan_out);
-void sw_layer_add_state(struct sw_layer *l, const char *name, const struct sw_desc *layout,
-                        double natural);
-/* Adds recurrent state; returns its index in l->carry. */
-int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width);
+void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_desc *layout,
+                         double natural);
+/* Adds recurrent state; returns its index in l->recurrent. */
+int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width);
 /* Returns the side of a Boltzmann machine that the layer represents, or SW_ENERGY_NONE. */
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Checks that source i is f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID naming both
@@ -469,11 +474,12 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 
-/* For layers that compute their output element by element from source 0 and may do so in place. */
+/* Call in the setup of a layer that computes its output element by element from source 0 and may do
+ * so in place. */
 void sw_layer_use_elementwise(struct sw_layer *l);
 
-/* For layers that change no values: dst.desc is already set and has the source's storage size.
- * sw_layer_use_view is for setup, the others are callbacks. */
+/* Functions for layers that change no values. sw_layer_use_view is called in setup, when dst.desc
+ * is set and has the source's storage size; the others are callbacks. */
 void sw_layer_use_view(struct sw_layer *l);
 int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;

@@ -107,7 +107,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(&st->plain, l, err);
+    return sw_plain_write(&st->plain, l, err);
 }
 
 static const char *const params[] = {"scale", "bias", NULL};

@@ -20,7 +20,7 @@ static const struct sw_opt opts[] = {
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    sw_output_settle(l);
+    sw_output_finish_setup(l);
     return SW_OK;
 }
 

@@ -113,10 +113,11 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     l->backward_reads_src = 1;
 
     if (c->persistent) {
-        struct sw_layer_carry *carry = &l->carry[sw_layer_add_carry(l, "chain", st->hidden)];
-        carry->chain = true;
-        carry->first = st->first;
-        carry->whole = c->hidden;
+        struct sw_layer_recurrent_state *chain_state =
+            &l->recurrent[sw_layer_add_recurrent_state(l, "chain", st->hidden)];
+        chain_state->chain = true;
+        chain_state->first = st->first;
+        chain_state->whole = c->hidden;
     }
 
     l->flops_forward *= 1.0 + (double)c->k;
@@ -263,7 +264,7 @@ static int sample_units(struct sw_layer *l, const struct sw_pass *r, const float
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const bool ends = r->chain == l->chain_steps;
-    float *carry = l->carry_count > 0 ? l->carry[0].value : NULL;
+    float *chain_state = l->recurrent_count > 0 ? l->recurrent[0].value : NULL;
     const struct sw_units_args a = {.units = c->units,
                                     .rows = st->rows,
                                     .columns = st->hidden,
@@ -271,9 +272,10 @@ static int sample_units(struct sw_layer *l, const struct sw_pass *r, const float
                                     .x = l->dst.data,
                                     .bias = l->param[1].value,
                                     .total = total,
-                                    .carried = r->chain == 0 ? carry : NULL,
+                                    .carried = r->chain == 0 ? chain_state : NULL,
                                     .mean = l->dst.data,
-                                    .sample = ends ? carry : sw_layer_at(l->saved, st->sample_at),
+                                    .sample =
+                                        ends ? chain_state : sw_layer_at(l->saved, st->sample_at),
                                     .key = sw_rbm_key(st->seed, l, r->chain),
                                     .step = r->step};
 
@@ -450,7 +452,7 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(&st->in, l, err);
+    return sw_plain_write(&st->in, l, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

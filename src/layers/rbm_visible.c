@@ -321,7 +321,7 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(&st->in, l, err);
+    return sw_plain_write(&st->in, l, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

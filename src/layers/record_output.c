@@ -63,7 +63,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
             return rc;
     }
 
-    sw_output_settle(l);
+    sw_output_finish_setup(l);
     return SW_OK;
 }
 

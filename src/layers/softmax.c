@@ -81,7 +81,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(p, l, err);
+    return sw_plain_write(p, l, err);
 }
 
 static const struct sw_layer_example examples[] = {

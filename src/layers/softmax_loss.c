@@ -147,7 +147,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(&st->by.scores, l, err);
+    return sw_plain_write(&st->by.scores, l, err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -81,7 +81,7 @@ int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores, 
     return rc;
 }
 
-int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err)
+int sw_bind_save(const struct sw_machine *m, void **kept, struct sw_err *err)
 {
     int rc = require_local(m, err);
     if (rc != SW_OK)
@@ -116,7 +116,7 @@ int sw_bound_cores(const struct sw_machine *m, struct sw_core_set *cores, struct
 {
     void *pus;
 
-    int rc = sw_bind_keep(m, &pus, err);
+    int rc = sw_bind_save(m, &pus, err);
     if (rc != SW_OK)
         return rc;
 

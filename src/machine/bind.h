@@ -13,8 +13,8 @@
 
 #include "machine/machine.h"
 
-/* Errors: SW_ERR_INVALID if OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY makes OpenMP bind
- * threads. */
+/* Checks that OpenMP leaves binding to us. Errors: SW_ERR_INVALID if OMP_PROC_BIND, OMP_PLACES or
+ * GOMP_CPU_AFFINITY makes OpenMP bind threads. */
 int sw_bind_check_environment(struct sw_err *err) SW_MUST_CHECK;
 
 /* Binds the calling thread to all allowed hardware threads of the cores. Errors: SW_ERR_INVALID
@@ -24,7 +24,7 @@ int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Saves the CPU affinity of the calling thread, to restore it later. *kept is owned by the caller
  * until sw_bind_restore. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
-int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err) SW_MUST_CHECK;
+int sw_bind_save(const struct sw_machine *m, void **kept, struct sw_err *err) SW_MUST_CHECK;
 /* Restores the affinity, as far as the system allows, and frees *kept. NULL is accepted and does
  * nothing. */
 void sw_bind_restore(const struct sw_machine *m, void *kept);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* As in nvml.h of the driver (API version 2). */
+/* Types of nvml.h (API version 2), declared here because Debian does not ship that header. */
 typedef void *device;
 struct utilization {
     unsigned gpu, memory; /* percent */

@@ -53,5 +53,6 @@ struct sw_disk {
     bool memory;  /* in memory: lost at a restart */
     int64_t bytes, free_bytes;
 };
-/* Errors: SW_ERR_NOTFOUND, SW_ERR_IO. */
+/* Finds size, free space and file system of the disk that holds a folder. Errors: SW_ERR_NOTFOUND,
+ * SW_ERR_IO. */
 int sw_survey_disk(const char *folder, struct sw_disk *disk, struct sw_err *err) SW_MUST_CHECK;

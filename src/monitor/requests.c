@@ -18,7 +18,7 @@ static const struct request {
     {"stop", "ok: the run will stop after the current step and write a checkpoint", SW_JOB_STOP},
 };
 
-static void take_note(struct sw_events *events, const char *text, char *answer, size_t bytes)
+static void take_request(struct sw_events *events, const char *text, char *answer, size_t bytes)
 {
     struct sw_slot_state s = {0};
 
@@ -30,7 +30,7 @@ static void take_note(struct sw_events *events, const char *text, char *answer, 
 
     if (!sw_snapshot_read_slot(events->snapshot, 0, &s))
         s.step = 0;
-    sw_events_say_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
+    sw_events_report_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
     snprintf(answer, bytes, "ok: noted");
 }
 
@@ -58,7 +58,7 @@ void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
         }
 
     if (strncmp(line, "note", 4) == 0 && (line[4] == ' ' || !line[4]))
-        take_note(r->events, line + 4, answer, bytes);
+        take_request(r->events, line + 4, answer, bytes);
     else
         snprintf(
             answer, bytes,

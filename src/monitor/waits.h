@@ -20,10 +20,10 @@ struct sw_roles {
     const struct sw_server *servers;
 };
 
-/* The unit that blocks `unit`; -1: none. slots: those of all units. why (may be NULL) gets what the
- * blocking unit has not done yet. */
-int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots, int unit,
+/* The role that blocks `role`; -1: none. slots: those of all roles. why (may be NULL) gets what the
+ * blocking role has not done yet. */
+int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots, int role,
                 char *why, size_t bytes);
-/* Describes the current work of a unit, as in "backward of conv2, step 7, on sim:0". */
-void sw_waits_place(const struct sw_roles *roles, const struct sw_slot_state *slots, int unit,
+/* Describes the current work of a role, as in "backward of conv2, step 7, on sim:0". */
+void sw_waits_place(const struct sw_roles *roles, const struct sw_slot_state *slots, int role,
                     char *out, size_t bytes);

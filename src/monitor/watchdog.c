@@ -15,12 +15,12 @@ enum certainty {
     CERTAINTY_WAITER,  /* it waits, and no other culprit is found */
     CERTAINTY_SILENT,  /* it works, without a heartbeat */
     CERTAINTY_ENDED,   /* its thread has ended */
-    CERTAINTY_OTHER,   /* a thread that belongs to no unit is stopped: training may continue */
+    CERTAINTY_OTHER,   /* a thread that belongs to no role is stopped: training may continue */
     CERTAINTY_STOPPED, /* its thread is stopped */
 };
 
-/* State of a unit at the last check. */
-struct unit {
+/* State of a role at the last check. */
+struct role {
     int64_t heartbeat_ns, since_ns;
     int64_t quiet_ns;  /* counted time since the last heartbeat */
     bool raises_limit; /* its silence raises the limit of its phase */
@@ -29,7 +29,7 @@ struct unit {
 
 struct sw_watchdog {
     struct sw_watchdog_args args;
-    struct unit *units;            /* owned */
+    struct role *role_count;       /* owned */
     int64_t checked_ns;            /* 0: never */
     int64_t longest_ns[SW_PHASES]; /* longest silence that ended, by phase */
     enum certainty reported;       /* certainty of the reported stall; CERTAINTY_NONE: none */
@@ -39,7 +39,7 @@ struct sw_watchdog {
 };
 
 /* Inputs of one check. */
-struct look {
+struct view {
     const struct sw_watchdog *d;
     const struct sw_slot_state *slots;
     const struct sw_thread_state *threads;
@@ -49,15 +49,15 @@ int sw_watchdog_new(const struct sw_watchdog_args *args, struct sw_watchdog **ou
                     struct sw_err *err)
 {
     struct sw_watchdog *d = sw_calloc(1, sizeof *d);
-    struct unit *units = sw_calloc((size_t)args->units, sizeof *units);
-    if (!d || !units) {
+    struct role *role_count = sw_calloc((size_t)args->role_count, sizeof *role_count);
+    if (!d || !role_count) {
         sw_free(d);
-        sw_free(units);
-        return sw_err_nomem(err, "the watchdog", (size_t)args->units * sizeof *units);
+        sw_free(role_count);
+        return sw_err_nomem(err, "the watchdog", (size_t)args->role_count * sizeof *role_count);
     }
 
     d->args = *args;
-    d->units = units;
+    d->role_count = role_count;
     *out = d;
 
     return SW_OK;
@@ -67,7 +67,7 @@ void sw_watchdog_free(struct sw_watchdog *d)
 {
     if (!d)
         return;
-    sw_free(d->units);
+    sw_free(d->role_count);
     sw_free(d);
 }
 
@@ -99,7 +99,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t limit_of(const struct look *l, int u)
+static int64_t limit_of(const struct view *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
     int64_t limit_ns = least_ns;
@@ -113,7 +113,7 @@ static int64_t limit_of(const struct look *l, int u)
 }
 
 /* A checkpoint on a slow disk is reported as soon as any stall, but stops the run later. */
-static int64_t stop_limit_of(const struct look *l, int u)
+static int64_t stop_limit_of(const struct view *l, int u)
 {
     int64_t limit_ns = limit_of(l, u);
     if (l->d->args.stall_ns > 0)
@@ -124,9 +124,9 @@ static int64_t stop_limit_of(const struct look *l, int u)
     return larger(TIMES_STOP * limit_ns, start_ns);
 }
 
-static bool is_stalled(const struct look *l, int u)
+static bool is_stalled(const struct view *l, int u)
 {
-    return !is_idle(&l->slots[u]) && l->d->units[u].quiet_ns >= limit_of(l, u);
+    return !is_idle(&l->slots[u]) && l->d->role_count[u].quiet_ns >= limit_of(l, u);
 }
 
 static bool is_down(const struct sw_thread_state *t)
@@ -135,11 +135,11 @@ static bool is_down(const struct sw_thread_state *t)
 }
 
 /* Returns true if it has sent a heartbeat since the last check. */
-static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, int64_t passed_ns)
+static bool count_silence(struct sw_watchdog *d, const struct view *l, int i, int64_t passed_ns)
 {
     const struct sw_slot_state *s = &l->slots[i];
     const enum sw_activity activity = l->threads[i].activity;
-    struct unit *u = &d->units[i];
+    struct role *u = &d->role_count[i];
     bool moved = s->heartbeat_ns != u->heartbeat_ns || s->since_ns != u->since_ns;
     bool alive = moved || (activity == SW_THREAD_COMPUTES && works(s));
 
@@ -161,13 +161,13 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
 
 /* ---- Finding the culprit ---- */
 
-/* The end of the chain of waits from unit u; a stopped or ended thread waits for no other. In a
+/* The end of the chain of waits from role u; a stopped or ended thread waits for no other. In a
  * cycle it is an arbitrary member: all of them are blocked. */
-static int follow(const struct look *l, int u)
+static int follow(const struct view *l, int u)
 {
     const struct sw_watchdog_args *a = &l->d->args;
 
-    for (int hops = 0; hops < a->units && !is_down(&l->threads[u]); hops++) {
+    for (int hops = 0; hops < a->role_count && !is_down(&l->threads[u]); hops++) {
         int next = a->blocker(a->user, l->slots, u);
         if (next < 0 || next == u)
             break;
@@ -178,40 +178,40 @@ static int follow(const struct look *l, int u)
 }
 
 /* A server or reader that sleeps and reports to be idle. */
-static bool is_resting(const struct look *l, int u)
+static bool is_resting(const struct view *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
     return u >= l->d->args.workers && s->phase == SW_PHASE_IDLE &&
            l->threads[u].activity == SW_THREAD_ASLEEP;
 }
 
-/* Certainty that unit u, at the end of the waits of a stalled unit, is the culprit. */
-static enum certainty blame(const struct look *l, int u, int waiter)
+/* Certainty that role u, at the end of the waits of a stalled role, is the culprit. */
+static enum certainty blame(const struct view *l, int u, int waiter)
 {
-    const struct unit *units = l->d->units;
+    const struct role *role_count = l->d->role_count;
 
     if (l->threads[u].activity == SW_THREAD_ENDED)
         return CERTAINTY_ENDED;
     if (is_stalled(l, u) && works(&l->slots[u]))
         return CERTAINTY_SILENT;
 
-    bool long_enough = is_stalled(l, u) ? units[u].quiet_ns >= 2 * limit_of(l, u)
-                                        : units[waiter].quiet_ns >= 2 * limit_of(l, waiter);
+    bool long_enough = is_stalled(l, u) ? role_count[u].quiet_ns >= 2 * limit_of(l, u)
+                                        : role_count[waiter].quiet_ns >= 2 * limit_of(l, waiter);
     return (is_stalled(l, u) || is_resting(l, u)) && long_enough ? CERTAINTY_WAITER
                                                                  : CERTAINTY_NONE;
 }
 
 /* How long the culprit has been down or silent or, if it reports to be idle, has been waited for.
  */
-static int64_t quiet_of(const struct look *l, int culprit, int waiter)
+static int64_t quiet_of(const struct view *l, int culprit, int waiter)
 {
     if (is_down(&l->threads[culprit]))
         return l->threads[culprit].for_ns;
-    return l->d->units[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
+    return l->d->role_count[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
 }
 
-/* Finds a stopped thread: preferably a unit's, and of these the one stopped for longest. */
-static enum certainty find_stopped(const struct look *l, bool *any, struct sw_stall *out)
+/* Finds a stopped thread: preferably a role's, and of these the one stopped for longest. */
+static enum certainty find_stopped(const struct view *l, bool *any, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
     int64_t limit_ns = l->d->args.stall_ns;
@@ -220,10 +220,10 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
         limit_ns = stopped_ns;
 
     *any = false;
-    for (int u = 0; u < l->d->args.units; u++) {
+    for (int u = 0; u < l->d->args.role_count; u++) {
         const struct sw_thread_state *t = &l->threads[u];
         enum certainty sure =
-            u < l->d->args.units - l->d->args.others ? CERTAINTY_STOPPED : CERTAINTY_OTHER;
+            u < l->d->args.role_count - l->d->args.others ? CERTAINTY_STOPPED : CERTAINTY_OTHER;
         bool is_stopped = t->activity == SW_THREAD_STOPPED;
 
         *any = *any || is_stopped;
@@ -238,12 +238,12 @@ static enum certainty find_stopped(const struct look *l, bool *any, struct sw_st
     return best;
 }
 
-/* The most certain culprit of the stalled units, and of these the one silent for longest. */
-static enum certainty find_silent(const struct look *l, struct sw_stall *out)
+/* The most certain culprit of the stalled roles, and of these the one silent for longest. */
+static enum certainty find_silent(const struct view *l, struct sw_stall *out)
 {
     enum certainty best = CERTAINTY_NONE;
 
-    for (int u = 0; u < l->d->args.units; u++) {
+    for (int u = 0; u < l->d->args.role_count; u++) {
         if (!is_stalled(l, u))
             continue;
 
@@ -260,16 +260,16 @@ static enum certainty find_silent(const struct look *l, struct sw_stall *out)
     return best;
 }
 
-/* The unit that has waited longest for the culprit or for another role of its thread; the culprit
+/* The role that has waited longest for the culprit or for another role of its thread; the culprit
  * if none waits. */
-static int find_victim(const struct look *l, int culprit)
+static int find_victim(const struct view *l, int culprit)
 {
     const int thread = l->threads[culprit].id;
     int victim = culprit;
     int64_t most = 0;
 
-    for (int u = 0; u < l->d->args.units; u++) {
-        int64_t quiet_ns = l->d->units[u].quiet_ns;
+    for (int u = 0; u < l->d->args.role_count; u++) {
+        int64_t quiet_ns = l->d->role_count[u].quiet_ns;
         if (u == culprit || quiet_ns <= most)
             continue;
 
@@ -284,7 +284,7 @@ static int find_victim(const struct look *l, int culprit)
     return victim;
 }
 
-static enum certainty find_stall(const struct look *l, struct sw_stall *out)
+static enum certainty find_stall(const struct view *l, struct sw_stall *out)
 {
     bool any_stopped;
     enum certainty sure = find_stopped(l, &any_stopped, out);
@@ -299,17 +299,17 @@ static enum certainty find_stall(const struct look *l, struct sw_stall *out)
 
 /* ---- Reporting ---- */
 
-/* Does the stall block training? A thread that belongs to no unit may not. */
-static bool does_harm(const struct look *l, const struct sw_stall *s)
+/* Does the stall block training? A thread that belongs to no role may not. */
+static bool does_harm(const struct view *l, const struct sw_stall *s)
 {
     bool harm = !is_idle(&l->slots[s->culprit]);
-    for (int u = 0; u < l->d->args.units && !harm; u++)
+    for (int u = 0; u < l->d->args.role_count && !harm; u++)
         harm = is_stalled(l, u);
     return harm;
 }
 
 /* Is the reported stall over? alive: its culprit or its victim has sent a heartbeat. */
-static bool is_over(const struct look *l, bool alive)
+static bool is_over(const struct view *l, bool alive)
 {
     const int culprit = l->d->stall.culprit;
     if (l->d->reported >= CERTAINTY_ENDED)
@@ -320,21 +320,21 @@ static bool is_over(const struct look *l, bool alive)
 /* Restarts all clocks, because the waiting roles need time too. */
 static void end_stall(struct sw_watchdog *d)
 {
-    for (int u = 0; u < d->args.units; u++)
-        d->units[u].quiet_ns = 0;
+    for (int u = 0; u < d->args.role_count; u++)
+        d->role_count[u].quiet_ns = 0;
     d->reported = CERTAINTY_NONE;
     d->stopping = d->stall.stop = false;
 }
 
 /* Must the reported stall end the run? */
-static bool is_to_stop(const struct look *l)
+static bool is_to_stop(const struct view *l)
 {
     const struct sw_watchdog *d = l->d;
     bool late = d->args.on_stall == SW_ON_STALL_STOP || d->stall.quiet_ns >= d->stop_ns;
     return d->args.on_stall != SW_ON_STALL_WARN && late && does_harm(l, &d->stall);
 }
 
-static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, bool alive)
+static enum sw_stall_news judge(struct sw_watchdog *d, const struct view *l, bool alive)
 {
     struct sw_stall found = {0};
 
@@ -361,11 +361,11 @@ static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, boo
     return begins ? SW_STALL_BEGINS : SW_STALL_LASTS;
 }
 
-enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_state *slots,
-                                    const struct sw_thread_state *threads, int64_t now_ns,
-                                    struct sw_stall *stall)
+enum sw_stall_news sw_watchdog_check(struct sw_watchdog *d, const struct sw_slot_state *slots,
+                                     const struct sw_thread_state *threads, int64_t now_ns,
+                                     struct sw_stall *stall)
 {
-    const struct look l = {d, slots, threads};
+    const struct view l = {d, slots, threads};
     int64_t passed_ns = d->checked_ns ? now_ns - d->checked_ns : 0;
     bool alive = false;
 
@@ -373,7 +373,7 @@ enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_
     if (passed_ns > most_ns)
         passed_ns = most_ns;
 
-    for (int u = 0; u < d->args.units; u++)
+    for (int u = 0; u < d->args.role_count; u++)
         if (count_silence(d, &l, u, passed_ns) &&
             (u == d->stall.culprit || (d->reported == CERTAINTY_WAITER && u == d->stall.victim)))
             alive = true;

@@ -33,14 +33,14 @@
 struct sw_watchdog;
 
 struct sw_watchdog_args {
-    int units;
-    int workers; /* units [0, workers); servers and readers follow, and may wrongly report to be
+    int role_count;
+    int workers; /* roles [0, workers); servers and readers follow, and may wrongly report to be
                     idle */
-    int others;  /* the last units stand for threads that belong to no unit */
+    int others;  /* the last roles stand for threads that belong to no role */
     int64_t stall_ns; /* 0: automatic limit */
     enum sw_on_stall on_stall;
-    /* The unit that blocks `unit`; -1: none. */
-    int (*blocker)(void *user, const struct sw_slot_state *slots, int unit);
+    /* The role that blocks `role`; -1: none. */
+    int (*blocker)(void *user, const struct sw_slot_state *slots, int role);
     void *user;
 };
 
@@ -58,13 +58,13 @@ struct sw_stall {
     bool stop;        /* the run must end */
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Makes a watchdog that has seen nothing yet. Errors: SW_ERR_NOMEM. */
 int sw_watchdog_new(const struct sw_watchdog_args *args, struct sw_watchdog **out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_watchdog_free(struct sw_watchdog *d); /* NULL is accepted */
 
-/* Evaluates all slots [units] and their threads [units]. *stall is set unless the result is NONE.
+/* Evaluates all slots [roles] and their threads [roles]. *stall is set unless the result is NONE.
  */
-enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_state *slots,
-                                    const struct sw_thread_state *threads, int64_t now_ns,
-                                    struct sw_stall *stall);
+enum sw_stall_news sw_watchdog_check(struct sw_watchdog *d, const struct sw_slot_state *slots,
+                                     const struct sw_thread_state *threads, int64_t now_ns,
+                                     struct sw_stall *stall);

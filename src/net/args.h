@@ -1,4 +1,4 @@
-/* What the stages of a net ask of its arguments. */
+/* What the stages of a net derive from its arguments. */
 #pragma once
 
 #include "base/str.h"

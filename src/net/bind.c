@@ -59,10 +59,10 @@ static void bind_sources(struct sw_net *net, int i)
 
     shape->layer.adds.src = alias->src_adds;
     if (alias->grad_handed)
-        sw_bridge_take_there(&shape->layer);
+        sw_bridge_read_gradient_in_place(&shape->layer);
 }
 
-/* Names the blocks of the arena for messages of the device: "conv1 (feature)". */
+/* Names the blocks of the arena for messages of the device: "conv1 (activation)". */
 static void name_memory(const struct sw_net *net)
 {
     struct sw_device *dev = net->args.stream->dev;
@@ -76,8 +76,8 @@ static void name_memory(const struct sw_net *net)
             void *at;
             size_t bytes;
             const char *what;
-        } parts[] = {{sw_net_at(net, places->data), bytes, "feature"},
-                     {sw_net_at(net, places->data_again), bytes, "feature"},
+        } parts[] = {{sw_net_at(net, places->data), bytes, "activation"},
+                     {sw_net_at(net, places->data_again), bytes, "activation"},
                      {sw_net_at(net, places->grad), bytes, "gradient"},
                      {l->saved, l->saved_bytes, "saved"},
                      {sw_net_at(net, places->saved_again), l->saved_bytes, "saved"},
@@ -105,10 +105,10 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch)
     name_memory(net);
 }
 
-void sw_net_bind_swap(struct sw_net *net, void *memory)
+void sw_net_bind_offload(struct sw_net *net, void *memory)
 {
-    if (net->swap)
-        sw_swap_bind(net->swap, memory);
+    if (net->offload)
+        sw_offload_bind(net->offload, memory);
 }
 
 /* ---- Parameters, buffers and recurrent state ---- */
@@ -132,46 +132,46 @@ void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy)
     net->shapes.node[i].layer.factors.dy = dy;
 }
 
-void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update)
+void sw_net_bind_buffer(struct sw_net *net, int s, const float *value, float *update)
 {
-    const struct sw_net_state *state = &net->shapes.states[s];
-    struct sw_layer_state *ls = &net->shapes.node[state->layer].layer.keeps[state->index];
+    const struct sw_net_buffer *state = &net->shapes.states[s];
+    struct sw_layer_buffer *ls = &net->shapes.node[state->layer].layer.keeps[state->index];
     ls->value = value;
     ls->update = update;
 }
 
-static size_t carry_bytes(const struct sw_layer *l, int k)
+static size_t recurrent_bytes(const struct sw_layer *l, int k)
 {
-    const int64_t n = l->dst.desc.dim[0] * l->carry[k].width;
+    const int64_t n = l->dst.desc.dim[0] * l->recurrent[k].width;
     return sw_aligned((size_t)n * sizeof(float), 64);
 }
 
-size_t sw_net_carry_bytes(const struct sw_net *net)
+size_t sw_net_recurrent_state_bytes(const struct sw_net *net)
 {
     size_t bytes = 0;
 
     for (int i = 0; i < net->graph.count; i++)
-        for (int k = 0; k < net->shapes.node[i].layer.carry_count; k++)
-            bytes += carry_bytes(&net->shapes.node[i].layer, k);
+        for (int k = 0; k < net->shapes.node[i].layer.recurrent_count; k++)
+            bytes += recurrent_bytes(&net->shapes.node[i].layer, k);
 
     return bytes;
 }
 
-void sw_net_bind_carries(struct sw_net *net, void *memory)
+void sw_net_bind_recurrent_state(struct sw_net *net, void *memory)
 {
     char *at = memory;
 
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_layer *l = &net->shapes.node[i].layer;
-        for (int k = 0; k < l->carry_count; at += carry_bytes(l, k++))
-            l->carry[k].value = (float *)(void *)at;
+        for (int k = 0; k < l->recurrent_count; at += recurrent_bytes(l, k++))
+            l->recurrent[k].value = (float *)(void *)at;
     }
 
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_net_shape *shape = &net->shapes.node[i];
         int begin = net->graph.node[i].src[1];
         if (shape->layer.type == &sw_net_end && !shape->absent)
-            sw_net_end_bind(&shape->layer, net->shapes.node[begin].layer.carry[0].value);
+            sw_net_end_bind(&shape->layer, net->shapes.node[begin].layer.recurrent[0].value);
     }
 }
 

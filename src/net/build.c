@@ -3,11 +3,12 @@
 
 #include "base/os.h"
 
-int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struct sw_err *err)
+int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *throughput,
+                     struct sw_err *err)
 {
     int rc = SW_OK;
 
-    sw_exec_order_make(&net->exec, rates);
+    sw_exec_order_make(&net->exec, throughput);
     if (net->branches)
         rc = sw_branch_order_new(net->branches, &net->exec, net->args.stream, &net->order, err);
     if (rc != SW_OK)
@@ -43,7 +44,7 @@ static int make_staging(struct sw_net *net, struct sw_err *err)
         return sw_err_nomem(err, "the parameters", params * sizeof *net->gradient);
 
     void *staging = NULL;
-    int rc = sw_device_host_alloc(net->args.stream->dev, sw_net_mail_bytes(net), "the results",
+    int rc = sw_device_host_alloc(net->args.stream->dev, sw_net_staging_bytes(net), "the results",
                                   &staging, err);
     net->staging = staging;
 
@@ -77,7 +78,7 @@ static int make_memory(struct sw_net *net, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_net_memory_init(&net->memory, net->graph.count, err);
     if (rc == SW_OK)
-        rc = sw_net_plan_step(net, &(struct sw_net_rates){0}, err);
+        rc = sw_net_plan_step(net, &(struct sw_device_throughput){0}, err);
     net->kept_bytes = net->memory.arena_bytes;
 
     return rc;
@@ -114,9 +115,9 @@ void sw_net_free(struct sw_net *net)
     if (!net)
         return;
 
-    sw_swap_free(net->swap);
+    sw_offload_free(net->offload);
     if (net->staging)
-        sw_device_host_free(net->args.stream->dev, net->staging, sw_net_mail_bytes(net));
+        sw_device_host_free(net->args.stream->dev, net->staging, sw_net_staging_bytes(net));
     sw_free(net->gradient);
     sw_net_memory_fini(&net->memory);
     sw_branch_order_free(net->order);

@@ -3,42 +3,44 @@
 #include "net/memory/fit.h"
 #include "net/net_private.h"
 
-int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rates *rates,
-               struct sw_net_fit *fit, struct sw_err *err)
+int sw_net_fit(struct sw_net *net, size_t budget_bytes,
+               const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
+               struct sw_err *err)
 {
     int rc = sw_net_find_residency(&net->exec, net->order, net->args.separate_scratch, budget_bytes,
-                                   rates, fit, err);
+                                   throughput, fit, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_net_plan_step(net, rates, err);
-    if (rc != SW_OK || !net->memory.swap_bytes)
+    rc = sw_net_plan_step(net, throughput, err);
+    if (rc != SW_OK || !net->memory.offload_bytes)
         return rc;
 
-    return sw_swap_new(net, &net->swap, err);
+    return sw_offload_new(net, &net->offload, err);
 }
 
 struct sw_net_cost sw_net_cost(const struct sw_net *net)
 {
-    struct sw_net_cost c = {.kept_bytes = net->kept_bytes, .swap_bytes = net->memory.swap_bytes};
+    struct sw_net_cost c = {.kept_bytes = net->kept_bytes,
+                            .offload_bytes = net->memory.offload_bytes};
 
     for (int i = 0; i < net->graph.count; i++) {
         if (net->exec.back_at[i] < 0)
             continue;
         if (net->exec.residency[i] != SW_RECOMPUTED) {
-            c.swapped++;
+            c.offloaded++;
             continue;
         }
 
-        c.repeated++;
-        c.repeat_flops += sw_net_recompute_flops(&net->aliases, i);
-        c.repeat_bytes += sw_net_recompute_bytes(&net->aliases, i);
+        c.recomputed++;
+        c.recompute_flops += sw_net_recompute_flops(&net->aliases, i);
+        c.recompute_bytes += sw_net_recompute_bytes(&net->aliases, i);
     }
 
     return c;
 }
 
-const char *sw_net_life_name(const struct sw_net *net, int i)
+const char *sw_net_residency_name(const struct sw_net *net, int i)
 {
-    bool away = net->aliases.node[i].root == i && net->exec.back_at[i] >= 0;
-    return !away ? "" : net->exec.residency[i] == SW_RECOMPUTED ? "repeated" : "swapped";
+    bool restored = net->aliases.node[i].root == i && net->exec.back_at[i] >= 0;
+    return !restored ? "" : net->exec.residency[i] == SW_RECOMPUTED ? "repeated" : "swapped";
 }

@@ -52,9 +52,9 @@ bool sw_net_is_in_place(const struct sw_net *net, int i)
     return net->aliases.node[i].in_place;
 }
 
-const char *sw_net_spread_name(const struct sw_net *net, int i)
+const char *sw_net_distribution_name(const struct sw_net *net, int i)
 {
-    return sw_dist_name(net->sharding.node[i].spread.dist);
+    return sw_dist_name(net->sharding.node[i].distribution.dist);
 }
 
 int sw_net_source(const struct sw_net *net, int i, int k)
@@ -79,7 +79,7 @@ bool sw_net_is_handed(const struct sw_net *net, int i)
 
 const char *sw_net_notes(const struct sw_net *net)
 {
-    return sw_buf_text(&net->sharding.notes);
+    return sw_bytes_text(&net->sharding.notes);
 }
 
 size_t sw_net_arena_bytes(const struct sw_net *net)
@@ -108,17 +108,17 @@ int sw_net_layer_params(const struct sw_net *net, int i, int *first)
     return net->shapes.node[i].layer.param_count;
 }
 
-int sw_net_state_count(const struct sw_net *net)
+int sw_net_buffer_count(const struct sw_net *net)
 {
     return net->shapes.state_count;
 }
 
-const struct sw_net_state *sw_net_state(const struct sw_net *net, int s)
+const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s)
 {
     return &net->shapes.states[s];
 }
 
-size_t sw_net_mail_bytes(const struct sw_net *net)
+size_t sw_net_staging_bytes(const struct sw_net *net)
 {
     return sizeof *net->staging + (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
 }
@@ -188,7 +188,7 @@ int sw_net_pair_count(const struct sw_net *net)
     return net->shapes.shown_pairs;
 }
 
-/* Each time step of a loss has 1/steps of its weight. */
+/* Adds the pairs of all time steps; each time step of a loss has 1/steps of its weight. */
 void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
 {
     const struct sw_result *pairs = sw_net_pairs(net);
@@ -212,21 +212,21 @@ const struct sw_result *sw_net_pairs(const struct sw_net *net)
     return net->staging->fetched;
 }
 
-enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i)
+enum sw_exchange_mode sw_net_exchange_mode(const struct sw_net *net, int i)
 {
     return net->shapes.node[i].comm;
 }
 
-enum sw_comm_way sw_net_comm_asked(const struct sw_net *net, int i)
+enum sw_exchange_mode sw_net_requested_exchange_mode(const struct sw_net *net, int i)
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];
     bool own;
-    return node->owned_name ? SW_COMM_PS : sw_net_wanted_comm(node, &net->args, &own);
+    return node->owned_name ? SW_EXCHANGE_PS : sw_net_key_exchange_mode(node, &net->args, &own);
 }
 
-const char *sw_net_comm_notes(const struct sw_net *net)
+const char *sw_net_exchange_notes(const struct sw_net *net)
 {
-    return sw_buf_text(&net->shapes.comm_notes);
+    return sw_bytes_text(&net->shapes.comm_notes);
 }
 
 int sw_net_chain_steps(const struct sw_net *net)

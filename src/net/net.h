@@ -6,7 +6,8 @@
  *
  * Life cycle: sw_net_new (graph, shapes, primitives; no large memory), the caller adds the
  * parameters to a table, sw_net_bind sets all pointers, then passes run. One owner: the worker
- * whose stream it was made with. A worker runs one or several nets, one per microbatch (parts.h).
+ * whose stream it was made with. A worker runs one or several nets, one per microbatch
+ * (microbatches.h).
  *
  * Layouts: the forward primitives of a training net choose the storage of each parameter, once for
  * the whole job. Other nets adopt it (struct sw_net_args, sharing): a primitive that prefers
@@ -29,19 +30,20 @@ struct sw_net;
 
 /* A layer whose gradients have factors, and the computing that can hide their exchange; for this
  * net's rows. */
-struct sw_net_comm_layer {
+struct sw_net_exchange_layer {
     const char *name;
     int64_t steps, inputs, outputs; /* factors per row of the batch, and their sizes */
     double forward_flops_below, backward_flops_below;
     int64_t whole_below; /* parameters of lower layers that exchange whole gradients */
 };
-/* How gradients of fully-connected layers are exchanged (base/comm_way.h). */
-struct sw_net_comm {
-    enum sw_comm_way way;              /* of layers without the key */
-    int workers;                       /* size of the update group; below 2 nothing is exchanged */
-    const char *refuses[SW_COMM_WAYS]; /* why no layer can use the mode; NULL: it can be used */
+/* How gradients of fully-connected layers are exchanged (base/exchange_mode.h). */
+struct sw_net_exchange {
+    enum sw_exchange_mode mode; /* of layers without the key */
+    int workers;                /* size of the update group; below 2 nothing is exchanged */
+    const char
+        *refuses[SW_EXCHANGE_MODES]; /* why no layer can use the mode; NULL: it can be used */
     /* Resolves AUTO: must return the same mode for all workers. Called while the net is built. */
-    enum sw_comm_way (*choose)(void *user, const struct sw_net_comm_layer *l);
+    enum sw_exchange_mode (*choose)(void *user, const struct sw_net_exchange_layer *l);
     void *user;
 };
 
@@ -56,15 +58,15 @@ struct sw_net_args {
     int64_t group_rows;                /* of all workers of the group; 0: batch_rows */
     int workers, worker;               /* size of the group and rank in it; 0 workers: one */
     enum sw_partition partition;       /* of layers without the key */
-    struct sw_net_comm comm;           /* training nets only */
+    struct sw_net_exchange comm;       /* training nets only */
     const struct sw_strings *freeze;   /* patterns of parameters that are not trained, borrowed for
                                           the net's life; NULL: none */
     const struct sw_net_field *fields; /* borrowed during the call */
     int field_count;
-    const char *source; /* name of the data section, for messages */
-    bool carry;    /* recurrent layers keep their state from pass to pass, whatever their `stateful`
-                      key says */
-    int64_t steps; /* overrides the time steps of every unrolled layer; 0: use its key */
+    const char *source;    /* name of the data section, for messages */
+    bool keep_state;       /* recurrent layers keep their state from pass to pass, whatever their
+                         `stateful`       key says */
+    int64_t steps;         /* overrides the time steps of every unrolled layer; 0: use its key */
     const char *until;     /* builds only this layer and its ancestors; NULL: all layers */
     bool separate_scratch; /* memory that is used during one call only is separate from the arena;
                               nets that do not run at the same time may share it */
@@ -113,7 +115,7 @@ bool sw_net_is_fused(const struct sw_net *net, int i);
 bool sw_net_is_in_place(const struct sw_net *net, int i);
 
 /* How the output is distributed over the group: "rows", "columns", "full", "sums" or "one". */
-const char *sw_net_spread_name(const struct sw_net *net, int i);
+const char *sw_net_distribution_name(const struct sw_net *net, int i);
 /* Node of the k-th source, which may be a connection; -1 after the last. */
 int sw_net_source(const struct sw_net *net, int i, int k);
 /* Does this worker have memory for the layer's output or a shard of it? */
@@ -126,9 +128,9 @@ const char *sw_net_notes(const struct sw_net *net);
 
 /* Exchange mode of layer i's gradients, never AUTO; the mode requested by its key or net-wide; and
  * the layers that could not follow the net-wide setting, a line each, or "". */
-enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i);
-enum sw_comm_way sw_net_comm_asked(const struct sw_net *net, int i);
-const char *sw_net_comm_notes(const struct sw_net *net);
+enum sw_exchange_mode sw_net_exchange_mode(const struct sw_net *net, int i);
+enum sw_exchange_mode sw_net_requested_exchange_mode(const struct sw_net *net, int i);
+const char *sw_net_exchange_notes(const struct sw_net *net);
 
 /* Size of the arena. Offsets in it follow from the lifetimes of activations, gradients, saved
  * values and scratch. */
@@ -140,7 +142,7 @@ size_t sw_net_scratch_bytes(
 
 /* Approximate throughput of a device, for choices between memory and time; results never depend on
  * it. */
-struct sw_net_rates {
+struct sw_device_throughput {
     double flops_per_s, bytes_per_s; /* of computing and of its memory */
     double link_bytes_per_s;         /* to host memory and back; 0: nothing is offloaded */
 };
@@ -157,23 +159,25 @@ struct sw_net_fit {
  * the host, whichever costs less time. Results stay bit-identical. fit->fits is false if that is
  * not possible; the net then has its smallest arena. Call once, after sw_net_new. Errors:
  * SW_ERR_NOMEM, those of the device. */
-int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rates *rates,
-               struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_fit(struct sw_net *net, size_t budget_bytes,
+               const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
+               struct sw_err *err) SW_MUST_CHECK;
 
 /* What a step costs with this budget. */
 struct sw_net_cost {
     size_t kept_bytes; /* the arena if every activation stays resident */
-    int repeated, swapped;
-    double repeat_flops, repeat_bytes; /* recomputing: operations, and bytes read and written */
-    size_t swap_bytes;                 /* copied in each direction; also the host memory needed */
+    int recomputed, offloaded;
+    double recompute_flops,
+        recompute_bytes;  /* recomputing: operations, and bytes read and written */
+    size_t offload_bytes; /* copied in each direction; also the host memory needed */
 };
 struct sw_net_cost sw_net_cost(const struct sw_net *net);
-/* Residency of the layer's output: "repeated" (recomputed), "swapped" (offloaded), or ""
- * (resident). */
-const char *sw_net_life_name(const struct sw_net *net, int i);
-/* Sets the host memory for offloaded activations, sw_net_cost(net).swap_bytes bytes, borrowed.
+/* Residency of the layer's output, as reports name it: "repeated" (recomputed), "swapped"
+ * (offloaded), or "" (resident). */
+const char *sw_net_residency_name(const struct sw_net *net, int i);
+/* Sets the host memory for offloaded activations, sw_net_cost(net).offload_bytes bytes, borrowed.
  * Before the first pass. */
-void sw_net_bind_swap(struct sw_net *net, void *memory);
+void sw_net_bind_offload(struct sw_net *net, void *memory);
 
 /* Parameters, numbered across all layers. */
 int sw_net_param_count(const struct sw_net *net);
@@ -212,15 +216,15 @@ int sw_net_set_step(struct sw_net *net, const struct sw_step *step,
                     struct sw_err *err) SW_MUST_CHECK;
 
 /* Buffers (running statistics), numbered across all layers. */
-int sw_net_state_count(const struct sw_net *net);
-struct sw_net_state {
+int sw_net_buffer_count(const struct sw_net *net);
+struct sw_net_buffer {
     int layer, index; /* layer->keeps[index] */
     const char *name; /* "bn1.mean"; owned by the net */
 };
-const struct sw_net_state *sw_net_state(const struct sw_net *net, int s);
+const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s);
 /* Sets the buffer's memory; update is the same memory in the one net that updates the buffer, else
  * NULL. */
-void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *update);
+void sw_net_bind_buffer(struct sw_net *net, int s, const float *value, float *update);
 
 /* Is the layer's output split by rows over the group? Otherwise every worker with a shard of it has
  * all rows of the group. */
@@ -230,12 +234,12 @@ bool sw_net_is_in_rows(const struct sw_net *net, int i);
 bool sw_net_has_whole_batch(const struct sw_net *net, int i);
 
 /* Bytes of the host staging buffers: step scalars to the device, and results back. */
-size_t sw_net_mail_bytes(const struct sw_net *net);
+size_t sw_net_staging_bytes(const struct sw_net *net);
 
 /* Recurrent state of the layers: its size, and its memory (zeroed by the caller). If unbound, no
  * state is carried from batch to batch. */
-size_t sw_net_carry_bytes(const struct sw_net *net);
-void sw_net_bind_carries(struct sw_net *net, void *memory);
+size_t sw_net_recurrent_state_bytes(const struct sw_net *net);
+void sw_net_bind_recurrent_state(struct sw_net *net, void *memory);
 
 /* Largest number of sums of any layer between two phases; 0: none. */
 int sw_net_sum_count(const struct sw_net *net);

@@ -10,13 +10,13 @@
  *     memory     net/memory   where everything lies
  *
  * With a budget (fit.c) execution order and memory are planned again. Then pointers are bound
- * (bind.c), and passes run (pass.c, swap.c); net.c has the accessors. */
+ * (bind.c), and passes run (pass.c, offload.c); net.c has the accessors. */
 #pragma once
 
 #include "net/memory/memory.h"
 #include "net/shape/shapes.h"
 
-struct sw_swap;
+struct sw_offload;
 
 struct sw_net {
     struct sw_net_args
@@ -33,14 +33,14 @@ struct sw_net {
 
     /* Owned host memory: staging buffers of the step scalars (to the device) and the results (from
      * it). */
-    struct sw_net_mail {
+    struct sw_net_staging {
         struct sw_step step[SW_NET_STEPS];
         struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
     } * staging;
-    struct sw_swap *swap;  /* owned; NULL: nothing is offloaded */
-    char *arena, *scratch; /* borrowed */
-    float **gradient;      /* owned [params]: the bound gradient arrays */
-    int chain_turn;        /* turn of the running pass */
+    struct sw_offload *offload; /* owned; NULL: nothing is offloaded */
+    char *arena, *scratch;      /* borrowed */
+    float **gradient;           /* owned [params]: the bound gradient arrays */
+    int chain_turn;             /* turn of the running pass */
 };
 
 /* Address of an offset: offsets past the end of the arena are in the scratch memory. */
@@ -62,12 +62,14 @@ static inline void sw_net_use_memory(struct sw_net *net, int i, void *data)
 
 /* build.c: plans execution order, branch order and memory for net->exec.residency. Must not be
  * called after sw_net_bind. Errors: SW_ERR_NOMEM, those of the device. */
-int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates,
+int sw_net_plan_step(struct sw_net *net, const struct sw_device_throughput *rates,
                      struct sw_err *err) SW_MUST_CHECK;
 
-/* swap.c: streams and events for offloaded activations. Errors: those of the device. */
-int sw_swap_new(const struct sw_net *net, struct sw_swap **out, struct sw_err *err) SW_MUST_CHECK;
-void sw_swap_free(struct sw_swap *s); /* NULL is accepted */
-void sw_swap_bind(struct sw_swap *s, void *memory);
+/* offload.c: streams and events for offloaded activations. Errors: those of the device. */
+int sw_offload_new(const struct sw_net *net, struct sw_offload **out,
+                   struct sw_err *err) SW_MUST_CHECK;
+void sw_offload_free(struct sw_offload *s); /* NULL is accepted */
+void sw_offload_bind(struct sw_offload *s, void *memory);
 /* Runs an op that copies or waits for a copy. */
-int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err) SW_MUST_CHECK;
+int sw_offload_run(struct sw_net *net, const struct sw_exec_op *op,
+                   struct sw_err *err) SW_MUST_CHECK;

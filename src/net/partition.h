@@ -18,7 +18,7 @@ const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, sums, one */
 
 /* A distribution over workers. With SW_DIST_ONE it includes the worker, with SW_DIST_COLUMNS how
  * columns are grouped. */
-struct sw_spread {
+struct sw_distribution {
     enum sw_dist dist;
     int at;         /* the worker, with SW_DIST_ONE; else 0 */
     int64_t groups; /* with SW_DIST_COLUMNS: columns are in this many equal groups of neighboring
@@ -29,27 +29,27 @@ struct sw_spread {
      * own columns are partitioned. */
     int64_t first, whole;
 };
-bool sw_spread_equal(struct sw_spread a, struct sw_spread b);
+bool sw_distribution_equal(struct sw_distribution a, struct sw_distribution b);
 
 /* A rectangle of an output: rows and columns. Empty when either count is 0. */
 struct sw_rect {
     int64_t row, rows, column, columns;
 };
 bool sw_rect_is_empty(const struct sw_rect *r);
-struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b);
+struct sw_rect sw_rect_intersect(const struct sw_rect *a, const struct sw_rect *b);
 
 /* Worker i's shard of an output of rows x columns. */
-struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns, int workers,
-                              int i);
+struct sw_rect sw_distribution_rect(struct sw_distribution s, int64_t rows, int64_t columns,
+                                    int workers, int i);
 
 /* The rectangle that worker `from` sends to another worker `to` when an output goes from
  * distribution a to b; empty if nothing moves between them. backward: the gradient goes from b to
  * a. Partial sums (an output in sums, a gradient of a full one) go from every worker to every
  * other, which gets its shard of each. */
-struct sw_rect sw_movement(struct sw_spread a, struct sw_spread b, bool backward, int64_t rows,
-                           int64_t columns, int workers, int from, int to);
-/* Are the received pieces terms of a sum? */
-bool sw_movement_adds(struct sw_spread a, struct sw_spread b, bool backward);
+struct sw_rect sw_movement(struct sw_distribution a, struct sw_distribution b, bool backward,
+                           int64_t rows, int64_t columns, int workers, int from, int to);
+/* Are the received pieces partial sums? */
+bool sw_movement_adds(struct sw_distribution a, struct sw_distribution b, bool backward);
 
 /* One cell of the movement table (parallel training, section 4): the name of the collective
  * operation and the floats that it moves in total for B rows of d features over K workers, as B d
@@ -59,4 +59,5 @@ struct sw_movement_cell {
     const char *forward, *backward;
     int k_minus_1, k_minus_1_over_k, whole;
 };
-const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to);
+const struct sw_movement_cell *sw_movement_cell(struct sw_distribution from,
+                                                struct sw_distribution to);

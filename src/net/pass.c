@@ -77,7 +77,8 @@ static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
     return rc;
 }
 
-/* The same for the gradients that node i writes first. */
+/* In host memory: waits until no other worker reads the gradients that node i is about to
+ * overwrite. */
 static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];
@@ -99,7 +100,7 @@ static void release_remote(struct sw_net *net, int op)
     for (int i = 0; i < net->graph.count && net->aliases.is_handed; i++)
         if ((net->shapes.node[i].handed || net->aliases.node[i].grad_handed) &&
             net->memory.node[i].last_use == op)
-            sw_bridge_let_go(&net->shapes.node[i].layer);
+            sw_bridge_release(&net->shapes.node[i].layer);
 }
 
 static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
@@ -222,7 +223,7 @@ static int run_op(struct sw_net *net, int op, struct sw_err *err)
     } else {
         if (a->kind == SW_EXEC_WAIT_RELOAD)
             use_memory(net, a->node, true);
-        rc = sw_swap_run(net, a, err);
+        rc = sw_offload_run(net, a, err);
     }
 
     release_remote(net, op);

@@ -17,7 +17,7 @@ struct sw_transfer_waits {
     /* Waits until over(what) is true; it is tested again after each call of tell. Returns
      * SW_ERR_CANCELLED if the job ends. */
     int (*wait)(void *user, int worker, bool (*over)(const void *what), const void *what);
-    void (*tell)(void *user); /* called by any worker */
+    void (*notify)(void *user); /* called by any worker */
     void *user;
 };
 

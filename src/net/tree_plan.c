@@ -16,9 +16,9 @@ struct lane {
     bool taken[SW_TREE_LEAVES]; /* slots of the pool in use */
 };
 
-static bool begins_term(const struct sw_tree_plan *p, int part)
+static bool begins_partial(const struct sw_tree_plan *p, int part)
 {
-    return part == 0 || p->term[part] != p->term[part - 1];
+    return part == 0 || p->partial[part] != p->partial[part - 1];
 }
 
 static void emit(struct sw_tree_plan *p, int before, const struct sw_tree_node *nodes, int count)
@@ -71,12 +71,12 @@ static int free_slot(const struct lane *l, int slots)
 }
 
 /* Assigns a slot to the gradient of the next microbatch. */
-static void give_place(struct lane *l, int part, int slots, bool emits)
+static void assign_buffer(struct lane *l, int part, int slots, bool emits)
 {
     struct sw_tree_plan *p = l->plan;
 
     p->slot[part] = -1;
-    if (begins_term(p, part))
+    if (begins_partial(p, part))
         return;
 
     if (free_slot(l, slots) < 0)
@@ -100,7 +100,7 @@ static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bo
     for (int part = from; part < to; part++) {
         int leaf = l->plan->first + part;
 
-        give_place(l, part, slots, emits);
+        assign_buffer(l, part, slots, emits);
         if (l->plan->slot[part] >= most)
             most = l->plan->slot[part] + 1;
         l->pending[l->count++] = (struct sw_tree_node){leaf, leaf + 1};
@@ -112,11 +112,11 @@ static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bo
 }
 
 /* Merges what remains in the lanes, for each partial sum. */
-static void finish_terms(struct sw_tree_plan *p, const struct sw_tree_node *left, int count)
+static void finish_partials(struct sw_tree_plan *p, const struct sw_tree_node *left, int count)
 {
     for (int i = 0, n; i < count; i += n) {
-        int term = p->term[left[i].from - p->first];
-        for (n = 1; i + n < count && p->term[left[i + n].from - p->first] == term; n++)
+        int partial = p->partial[left[i].from - p->first];
+        for (n = 1; i + n < count && p->partial[left[i + n].from - p->first] == partial; n++)
             continue;
         if (n > 1)
             emit(p, p->count, &left[i], n);
@@ -143,17 +143,17 @@ static void plan_all(struct sw_tree_plan *p, struct lane *l, struct sw_tree_node
             count += l->count;
         }
 
-    finish_terms(p, left, count);
+    finish_partials(p, left, count);
 }
 
-static void find_terms(struct sw_tree_plan *p)
+static void find_partials(struct sw_tree_plan *p)
 {
     int end = p->first + p->count;
 
-    for (int at = p->first, to; at < end; at = to, p->terms++) {
+    for (int at = p->first, to; at < end; at = to, p->partials++) {
         to = sw_tree_node_end(p->leaves, at, end);
         for (int leaf = at; leaf < to; leaf++)
-            p->term[leaf - p->first] = p->terms;
+            p->partial[leaf - p->first] = p->partials;
     }
 }
 
@@ -164,16 +164,16 @@ int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, 
 
     *p = (struct sw_tree_plan){.leaves = leaves, .first = first, .count = count, .lanes = lanes};
     p->slot = sw_calloc(n, sizeof *p->slot);
-    p->term = sw_calloc(n, sizeof *p->term);
+    p->partial = sw_calloc(n, sizeof *p->partial);
     p->merge = sw_calloc(2 * n, sizeof *p->merge);
     p->node = sw_calloc(4 * n, sizeof *p->node);
 
     struct sw_tree_node *left = sw_calloc(n, sizeof *left);
     struct lane *l = sw_calloc(1, sizeof *l);
-    bool taken = p->slot && p->term && p->merge && p->node && left && l;
+    bool taken = p->slot && p->partial && p->merge && p->node && left && l;
     if (taken) {
         l->plan = p;
-        find_terms(p);
+        find_partials(p);
         plan_all(p, l, left);
     }
 
@@ -185,7 +185,7 @@ int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, 
 void sw_tree_plan_fini(struct sw_tree_plan *p)
 {
     sw_free(p->slot);
-    sw_free(p->term);
+    sw_free(p->partial);
     sw_free(p->merge);
     sw_free(p->node);
     *p = (struct sw_tree_plan){0};

@@ -25,17 +25,17 @@ struct sw_tree_merge {
 struct sw_tree_plan {
     int leaves, first, count; /* the microbatches are leaves [first, first + count) */
     int lanes;
-    int slots; /* slots of every lane's pool */
-    int *slot; /* owned [count]: slot of the lane's pool; -1: the array of the partial sum */
-    int *term; /* owned [count]: index of the partial sum that contains the microbatch */
-    int terms;
+    int slots;    /* slots of every lane's pool */
+    int *slot;    /* owned [count]: slot of the lane's pool; -1: the array of the partial sum */
+    int *partial; /* owned [count]: index of the partial sum that contains the microbatch */
+    int partials;
     struct sw_tree_merge *merge; /* owned [merges], ascending in `before` */
     int merges;
     struct sw_tree_node *node; /* owned */
     int nodes;
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Plans the sums of leaves [first, first + count) in `lanes` lanes. Errors: SW_ERR_NOMEM. */
 int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, int lanes,
                       struct sw_err *err) SW_MUST_CHECK;
 void sw_tree_plan_fini(struct sw_tree_plan *p); /* a zeroed one is accepted */

@@ -67,7 +67,7 @@ static bool gather_block(const struct sw_gather_args *a, int64_t block)
     return isfinite(a->squares[block]);
 }
 
-void sw_gather_sum(const struct sw_terms *sum, float *out, int64_t n)
+void sw_gather_sum(const struct sw_fold_inputs *sum, float *out, int64_t n)
 {
     int64_t pieces = (n + SW_FOLD_PIECE - 1) / SW_FOLD_PIECE;
 

@@ -5,8 +5,8 @@
  * multiplied by the scale (sw_step.backward_scale), which multiplies all gradients of the step. The
  * update undoes this, after the sum over workers and before anything else reads the gradients:
  * limits of clipping by value are multiplied by the scale, norms and gradients are divided by it
- * (exchange/table/decide.c). The scale is a power of 2, which changes only exponents, so that it
- * changes no bit of a result unless something underflows or overflows.
+ * (exchange/table/update_control.c). The scale is a power of 2, which changes only exponents, so
+ * that it changes no bit of a result unless something underflows or overflows.
  *
  * Values that are too large become infinite, and then the gradient of some parameter is not finite.
  * Then the whole update group (all workers of a synchronous job, or those of one group) skips the

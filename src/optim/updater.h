@@ -22,13 +22,13 @@ struct sw_update_args {
     float *slot[SW_UPDATER_SLOTS]; /* arrays [count], changed in place; they start as zeros; absent
                                     * ones are NULL */
     const float *gradient;         /* [count] */
-    struct sw_terms sum;  /* if its count is above 1: arrays [count] whose sum is the gradient; the
-                             first one is `gradient` */
-    int64_t count;        /* storage elements */
-    float lr;             /* the scheduled rate times lr_mult */
-    float weight_decay;   /* includes decay_mult */
-    float clip_value;     /* limit of each element of the sum; 0: none */
-    float gradient_scale; /* factor of the clipped sum; 1 if the gradient is final */
+    struct sw_fold_inputs sum; /* if its count is above 1: arrays [count] whose sum is the gradient;
+                            the first one is `gradient` */
+    int64_t count;             /* storage elements */
+    float lr;                  /* the scheduled rate times lr_mult */
+    float weight_decay;        /* includes decay_mult */
+    float clip_value;          /* limit of each element of the sum; 0: none */
+    float gradient_scale;      /* factor of the clipped sum; 1 if the gradient is final */
     double value_norm, gradient_norm; /* of the whole parameter; the gradient clipped and scaled;
                                          only with needs_norms */
     uint64_t step;                    /* number of previous updates, for bias corrections */
@@ -55,8 +55,8 @@ int sw_updater_slots(const struct sw_updater *u, const void *conf);
 /* Updates the range on the CPU with the calling thread's OpenMP team; the result does not depend on
  * the number of threads or on how a parameter is divided into ranges. */
 void sw_updater_apply(const struct sw_updater *u, const void *conf, const struct sw_update_args *a);
-/* For apply of an updater: sums the workers' gradients block by block, in the cache, and runs the
- * loop over each block. */
+/* Implements apply of an updater with a formula: sums the workers' gradients block by block, in the
+ * cache, and runs the formula's loop over each block. */
 void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_formula *formula,
                       const void *constants);
 

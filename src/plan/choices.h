@@ -1,6 +1,6 @@
 /* The exchange plan of a job: how gradients and values are exchanged, as it is chosen before the
  * job runs. It has the copy mode (copy_mode.c), the reducer of gradients (reduce.c), and the
- * exchange mode of each layer (comm.c).
+ * exchange mode of each layer (exchange_modes.c).
  *
  * Functions are called by the thread that opens the job, in this order, unless their comment says
  * otherwise. */
@@ -10,8 +10,8 @@
 #include "exchange/sums.h"
 #include "exchange/table/table.h"
 #include "net/net.h"
-#include "plan/comm.h"
-#include "plan/comm_cost.h"
+#include "plan/exchange_cost.h"
+#include "plan/job_exchange.h"
 #include "plan/row_split.h"
 #include "recipe/job.h"
 
@@ -20,7 +20,7 @@ struct sw_factors;
 struct sw_fault;
 struct sw_log;
 struct sw_machine;
-struct sw_ways;
+struct sw_peer_links;
 
 /* Inputs of the choices, all borrowed for the plan's lifetime. */
 struct sw_exchange_plan_args {
@@ -31,27 +31,27 @@ struct sw_exchange_plan_args {
     const struct sw_machine *machine;
     struct sw_log *log;
     struct sw_fault *fault;
-    bool decides_about_all; /* update control: all gradients are needed before any update */
-    const struct sw_rates *(*rates)(
+    bool controls_updates; /* update control: all gradients are needed before any update */
+    const struct sw_throughputs *(*throughputs)(
         void *user); /* called if a choice depends on the throughput of the machine */
     void *user;
 };
 
 /* How gradients of a fully-connected layer are exchanged. */
-struct sw_comm_choice {
-    struct sw_net_comm_layer layer; /* its name is borrowed from the recipe */
-    enum sw_comm_way way;           /* never AUTO */
-    bool taken_up;                  /* taken from the checkpoint that the run resumes */
-    double ms[SW_COMM_WAYS];        /* predicted time of a step; NaN: the mode cannot be used */
+struct sw_exchange_choice {
+    struct sw_net_exchange_layer layer; /* its name is borrowed from the recipe */
+    enum sw_exchange_mode mode;         /* never AUTO */
+    bool taken_up;                      /* taken from the checkpoint that the run resumes */
+    double ms[SW_EXCHANGE_MODES];       /* predicted time of a step; NaN: the mode cannot be used */
 };
 
-struct sw_comm_plan {
-    struct sw_comm_choice *choices; /* owned: of layers with `auto`, lowest layer first */
+struct sw_exchange_modes {
+    struct sw_exchange_choice *choices; /* owned: of layers with `auto`, lowest layer first */
     int count;
-    struct sw_factors
-        *factors; /* owned: exchange of factors between devices, set by sw_comm_make; or NULL */
-    bool failed;  /* an allocation failed */
-    struct sw_json *kept; /* owned: choices saved in the checkpoint; NULL: none */
+    struct sw_factors *factors; /* owned: exchange of factors between devices, set by
+                                   sw_exchange_modes_make; or NULL */
+    bool failed;                /* an allocation failed */
+    struct sw_json *kept;       /* owned: choices saved in the checkpoint; NULL: none */
 };
 
 struct sw_exchange_plan {
@@ -60,11 +60,11 @@ struct sw_exchange_plan {
     char copy_why[128];
     struct sw_exchange_plan_args args;
     const struct sw_cluster_conf *cluster; /* borrowed from the recipe */
-    struct sw_device **devices;   /* owned [workers], each borrowed: set once they are open */
-    const struct sw_table *table; /* borrowed: the first server group's, once it is frozen */
-    struct sw_ways *ways;         /* owned; between the workers' devices; NULL: none is used */
+    struct sw_device **devices;       /* owned [workers], each borrowed: set once they are open */
+    const struct sw_table *table;     /* borrowed: the first server group's, once it is frozen */
+    struct sw_peer_links *peer_links; /* owned; between the workers' devices; NULL: none is used */
     struct sw_sums sums;
-    struct sw_comm_plan comm;
+    struct sw_exchange_modes comm;
 };
 
 /* True if every device updates its own replica (copy = none, workers on devices). */
@@ -90,7 +90,7 @@ const char *sw_reduce_why_servers(const struct sw_topology *t);
  * enables peer access over these, and chooses the reducer of gradients; if only servers can reduce,
  * `copy = auto` becomes async. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a requested library is
  * missing or not sound). */
-int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err) SW_MUST_CHECK;
+int sw_reduce_choose(struct sw_exchange_plan *p, bool saved_only, struct sw_err *err) SW_MUST_CHECK;
 /* Reports an error for `copy = none` if an update needs more from other workers than a sum of
  * gradients. */
 int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,
@@ -98,14 +98,15 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,
 
 /* Checks the exchange mode of [cluster], and reads the choices saved in the checkpoint that the run
  * resumes; path NULL: none. */
-int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path,
+                              struct sw_err *err) SW_MUST_CHECK;
 /* Fills the exchange arguments of training nets. */
-void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out);
+void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out);
 /* After all nets are built: reports an allocation failure of a choice. Errors: SW_ERR_NOMEM. */
-int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err) SW_MUST_CHECK;
 /* The factors of layer i of a net with `rows` rows of the batch. Returns false if it has none. */
-bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
-                     int64_t rows, struct sw_table_factors *out);
+bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                               int64_t rows, struct sw_table_factors *out);
 
 /* Partitions the gradients into buckets, after the table is frozen. net: the first worker's
  * training net; params: the table indices of its parameters. The other workers have the same
@@ -115,26 +116,26 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
 /* Bytes of buckets and of factors on every device, and their allocation, which comes before the
  * workers' own. */
 size_t sw_reduce_bytes(const struct sw_exchange_plan *p);
-size_t sw_comm_bytes(const struct sw_exchange_plan *p);
+size_t sw_exchange_modes_bytes(const struct sw_exchange_plan *p);
 int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err) SW_MUST_CHECK;
-int sw_comm_make(struct sw_exchange_plan *p, const struct sw_row_split *rows,
-                 struct sw_err *err) SW_MUST_CHECK;
+int sw_exchange_modes_make(struct sw_exchange_plan *p, const struct sw_row_split *rows,
+                           struct sw_err *err) SW_MUST_CHECK;
 /* Updates the rows of every worker in the factor exchange after rows were rebalanced. */
-void sw_comm_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows);
+void sw_exchange_modes_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows);
 /* After sw_reduce_make has failed: does a thread hang in the library? If so, nothing it uses can be
  * freed. */
 bool sw_reduce_hangs(const struct sw_sums *d);
 /* Called periodically by the watch thread: a failed all-reduce becomes the job's fault. */
-void sw_reduce_look(struct sw_exchange_plan *p);
+void sw_reduce_check(struct sw_exchange_plan *p);
 /* Call before the workers are freed, when nothing runs on their streams. A zeroed plan is accepted.
  */
 void sw_exchange_plan_fini(struct sw_exchange_plan *p);
 
 /* Describes the exchange of layer i of the first worker's training net, for `check`; and whether
  * the recipe configures any exchange mode. */
-void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net, const int *params,
-                      int i, struct sw_job_comm *out);
-bool sw_comm_is_asked(const struct sw_exchange_plan *p);
-/* Writes the array "exchange" of the choices for a checkpoint (kept_choices.h). */
-void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
-                   struct sw_json_writer *w);
+void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct sw_net *net,
+                                const int *params, int i, struct sw_job_exchange *out);
+bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p);
+/* Writes the array "exchange" of the choices for a checkpoint (saved_choices.h). */
+void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_net *net,
+                             struct sw_json_writer *w);

@@ -74,7 +74,7 @@ const struct sw_opt sw_cluster_opts[] = {
         "sets its own: ps, whole matrices; sfb, each worker sends its inputs and output gradients "
         "to all others, and each computes the matrix; adam, each worker sends these to the "
         "servers; auto, the fastest by measured throughput",
-        .def = "ps", .choices = sw_comm_way_names),
+        .def = "ps", .choices = sw_exchange_mode_names),
     OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
         .min = 1024, .max = 1 << 30),
     OPT(BYTES, bucket_size,
@@ -149,44 +149,46 @@ static enum sw_framework framework_of(const struct sw_cluster_conf *c)
                                              : (enum sw_framework)c->framework;
 }
 
-int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *terms,
-                     const char **key, struct sw_err *err)
+int sw_cluster_sync(const struct sw_cluster_conf *c, struct sw_cluster_sync *sync, const char **key,
+                    struct sw_err *err)
 {
     const struct framework *f = &rows[framework_of(c)];
-    enum sw_consistency way = (enum sw_consistency)c->consistency;
-    bool given = c->staleness >= 0, chosen = way != SW_CONSISTENCY_AUTO;
+    enum sw_consistency consistency = (enum sw_consistency)c->consistency;
+    bool given = c->staleness >= 0, chosen = consistency != SW_CONSISTENCY_AUTO;
 
     if (!chosen)
-        way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
+        consistency = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
     *key = "consistency";
-    if (!(f->consistency & 1u << way) || (chosen && way == SW_CONSISTENCY_BSP && f->many))
+    if (!(f->consistency & 1u << consistency) ||
+        (chosen && consistency == SW_CONSISTENCY_BSP && f->many))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s is %s; for another consistency use framework = custom",
                           frameworks[framework_of(c)], consistencies[f->usual]);
 
     *key = "staleness";
-    if (way == SW_CONSISTENCY_SSP && !given)
+    if (consistency == SW_CONSISTENCY_SSP && !given)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "ssp needs a limit on how many steps a group may be ahead, such as staleness = 4");
-    if (c->staleness > 0 && (way == SW_CONSISTENCY_BSP || way == SW_CONSISTENCY_ASYNC))
+    if (c->staleness > 0 &&
+        (consistency == SW_CONSISTENCY_BSP || consistency == SW_CONSISTENCY_ASYNC))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has no staleness bound; remove the key, or use consistency = ssp",
-                          consistencies[way]);
+                          consistencies[consistency]);
 
     if (c->staleness == 0)
-        way = SW_CONSISTENCY_BSP;
+        consistency = SW_CONSISTENCY_BSP;
     *key = "warmup_steps";
-    if (c->warmup_steps > 0 && way == SW_CONSISTENCY_BSP)
+    if (c->warmup_steps > 0 && consistency == SW_CONSISTENCY_BSP)
         return sw_err_set(
             err, SW_ERR_INVALID,
             "with bsp all groups make every update together, so no group can train alone first: "
             "remove the key, or use framework = downpour without staleness = 0");
 
-    *terms = (struct sw_cluster_terms){.consistency = way,
-                                       .staleness = c->staleness,
-                                       .sync_period = c->sync_period,
-                                       .warmup_steps = c->warmup_steps};
+    *sync = (struct sw_cluster_sync){.consistency = consistency,
+                                     .staleness = c->staleness,
+                                     .sync_period = c->sync_period,
+                                     .warmup_steps = c->warmup_steps};
     return SW_OK;
 }
 
@@ -205,22 +207,22 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
 
 /* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps stale". */
 static void describe_asynchronous(const struct sw_cluster_shape *s,
-                                  const struct sw_cluster_terms *terms, char *out, size_t bytes)
+                                  const struct sw_cluster_sync *sync, char *out, size_t bytes)
 {
     char bound[48] = "", first[64] = "";
 
-    if (terms->staleness > 0)
-        snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
-                 terms->staleness == 1 ? "" : "s");
+    if (sync->staleness > 0)
+        snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)sync->staleness,
+                 sync->staleness == 1 ? "" : "s");
 
-    if (terms->warmup_steps > 0 && s->worker_groups > 1)
+    if (sync->warmup_steps > 0 && s->worker_groups > 1)
         snprintf(first, sizeof first, "; the first group trains %d step%s alone",
-                 (int)terms->warmup_steps, terms->warmup_steps == 1 ? "" : "s");
+                 (int)sync->warmup_steps, sync->warmup_steps == 1 ? "" : "s");
 
     snprintf(out, bytes, "%d asynchronous group%s of %d worker%s, each with its own batches%s%s%s",
              s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
              s->workers_per_group == 1 ? "" : "s",
-             terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
+             sync->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
 }
 
 static void describe_reason(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s,
@@ -228,20 +230,21 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
 {
     const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
     const char *ignored;
-    struct sw_cluster_terms terms;
+    struct sw_cluster_sync sync;
     struct sw_err err;
     int n = snprintf(out, bytes, "%s", chosen);
 
-    if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
-        terms.consistency != SW_CONSISTENCY_BSP)
-        describe_asynchronous(s, &terms, out + n, bytes - (size_t)n);
+    if (sw_cluster_sync(c, &sync, &ignored, &err) == SW_OK &&
+        sync.consistency != SW_CONSISTENCY_BSP)
+        describe_asynchronous(s, &sync, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
         snprintf(out + n, bytes - (size_t)n, "1 worker");
     else
         describe_synchronous(s, out + n, bytes - (size_t)n);
 }
 
-/* As many groups as NUMA nodes or devices, and at least 2 if there are enough cores. */
+/* The default number of worker groups: one per NUMA node or device, and at least 2 if there are
+ * enough cores. */
 static int default_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
@@ -264,12 +267,12 @@ static int default_workers(const struct sw_cluster_conf *c, const struct sw_mach
 
 static bool is_bsp(const struct sw_cluster_conf *c)
 {
-    struct sw_cluster_terms terms;
+    struct sw_cluster_sync sync;
     struct sw_err ignored;
     const char *key;
 
-    return sw_cluster_terms(c, &terms, &key, &ignored) == SW_OK &&
-           terms.consistency == SW_CONSISTENCY_BSP;
+    return sw_cluster_sync(c, &sync, &key, &ignored) == SW_OK &&
+           sync.consistency == SW_CONSISTENCY_BSP;
 }
 
 static int default_server_groups(const struct sw_cluster_conf *c, const struct framework *f,

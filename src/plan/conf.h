@@ -2,7 +2,7 @@
  * defaults for the other keys, never another code path. Const tables; any thread. */
 #pragma once
 
-#include "base/comm_way.h"
+#include "base/exchange_mode.h"
 #include "exchange/copy_mode.h"
 #include "plan/placement.h"
 #include "recipe/option.h"
@@ -40,7 +40,7 @@ struct sw_cluster_conf {
     int bind_servers;    /* enum sw_bind_choice */
     int copy;            /* enum sw_copy_mode */
     int overlap;         /* enum sw_overlap */
-    int comm;            /* enum sw_comm_way, for layers without the key */
+    int comm;            /* enum sw_exchange_mode, for layers without the key */
     int64_t slice_size;  /* parameters */
     int64_t bucket_size; /* bytes */
     int all_reduce;      /* enum sw_all_reduce */
@@ -60,7 +60,7 @@ enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 extern const struct sw_opt sw_cluster_opts[];
 
 /* How worker groups are synchronized. */
-struct sw_cluster_terms {
+struct sw_cluster_sync {
     enum sw_consistency consistency; /* never _AUTO */
     int64_t staleness;               /* -1: no bound */
     int64_t sync_period;             /* steps between exchanges of server groups */
@@ -73,9 +73,10 @@ struct sw_cluster_terms {
 int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine *m,
                      struct sw_cluster_shape *shape, const char **framework, char *reason,
                      size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
-/* The same for the synchronization of groups; a staleness of 0 is BSP. */
-int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms *terms,
-                     const char **key, struct sw_err *err) SW_MUST_CHECK;
+/* Computes how worker groups are synchronized; a staleness of 0 means BSP. Errors: SW_ERR_INVALID
+ * (an invalid combination; *key names the key at fault). */
+int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *sync,
+                    const char **key, struct sw_err *err) SW_MUST_CHECK;
 
 const char *sw_copy_mode_name(enum sw_copy_mode mode);
 

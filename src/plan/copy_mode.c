@@ -7,11 +7,11 @@
 /* Does any layer, or the net-wide setting, send factors to servers? */
 static bool sends_to_servers(const struct sw_exchange_plan *p)
 {
-    bool any = p->cluster->comm == SW_COMM_ADAM;
+    bool any = p->cluster->comm == SW_EXCHANGE_ADAM;
 
     for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !any;
          s = sw_section_next(s))
-        any = ((const struct sw_layer_conf *)s->common)->comm == SW_COMM_ADAM;
+        any = ((const struct sw_layer_conf *)s->common)->comm == SW_EXCHANGE_ADAM;
 
     return any;
 }
@@ -67,5 +67,5 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struc
                         "on_nan = rollback restores the values of a checkpoint through the host, "
                         "from which these devices do not read: use async, or on_nan = skip");
 
-    return sw_recipe_verdict(p->args.recipe, err);
+    return sw_recipe_status(p->args.recipe, err);
 }

@@ -2,7 +2,7 @@
 #include "base/os.h"
 #include "exchange/reduce/factors.h"
 #include "plan/choices.h"
-#include "plan/ways.h"
+#include "plan/peer_links.h"
 #include "thread/fault.h"
 
 int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_plan_args *args,
@@ -39,6 +39,6 @@ void sw_exchange_plan_fini(struct sw_exchange_plan *p)
     sw_factors_free(p->comm.factors);
     sw_free(p->comm.choices);
     sw_json_free(p->comm.kept);
-    sw_ways_free(p->ways);
+    sw_peer_links_free(p->peer_links);
     sw_free(p->devices);
 }

@@ -69,7 +69,7 @@ int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err)
 
     if (readable && sw_schedule_check(u->type[1], u->conf[1], &why) != SW_OK)
         sw_recipe_error(recipe, u, "policy", "%s", why.text);
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }
 
 static bool fits(const char *pattern, const struct sw_param *p)
@@ -104,7 +104,7 @@ int sw_params_check_freeze(struct sw_recipe *recipe, const struct sw_strings *fr
         sw_recipe_error(recipe, job, "freeze",
                         "all parameters are frozen: nothing would be trained");
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }
 
 int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *table,
@@ -126,5 +126,5 @@ int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *ta
                            sw_table_param(table, 0)->name);
     }
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }

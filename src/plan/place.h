@@ -13,14 +13,15 @@
 /* Assigns cores to a row; nodes and threads follow from them. */
 void sw_row_set_cores(const struct sw_machine *m, struct sw_placement_row *row,
                       const struct sw_core_set *cores);
-/* Both write into out and return it: "; the cgroup quota of 2.5 CPUs allows 2 threads" or "", and
- * "NUMA node 1". */
+/* Texts for the reason of a placement: sw_quota_text writes "; the cgroup quota of 2.5 CPUs allows
+ * 2 threads" or "", sw_node_text "NUMA node 1". They return out. */
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes);
 const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t bytes);
 
 /* Assigns cores to all workers, with p->oversubscribed set, and removes them from p->spare. */
 void sw_place_workers(const struct sw_machine *m, struct sw_placement *p);
-/* The same for workers on GPUs; also chooses the GPUs. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
+/* Chooses the GPUs of workers on GPUs, and assigns the workers cores near them. Errors:
+ * SW_ERR_INVALID, SW_ERR_NOMEM. */
 int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                          struct sw_placement *p, struct sw_err *err) SW_MUST_CHECK;
 /* Assigns cores to all servers, after the workers. */

@@ -5,8 +5,8 @@
  * decoding), else an equal number of the node's cores, since its server updates parameters there.
  */
 #include "base/os.h"
+#include "plan/core_split.h"
 #include "plan/place.h"
-#include "plan/share.h"
 #include <stdio.h>
 
 /* ---- which GPU --------------------------------------------------------------------------------
@@ -63,8 +63,9 @@ static void sort(int *numbers, int count)
     }
 }
 
-/* Chooses a group's GPUs from the free ones, in ascending order; trial is work memory. */
-static void choose_group(const struct sw_machine *m, bool *taken, int count, int *trial, int *out)
+/* Chooses a group's GPUs from the free ones, in ascending order; candidate is work memory. */
+static void choose_group(const struct sw_machine *m, bool *taken, int count, int *candidate,
+                         int *out)
 {
     int best_first = -1, best_distance = 0;
 
@@ -72,11 +73,11 @@ static void choose_group(const struct sw_machine *m, bool *taken, int count, int
         if (taken[first])
             continue;
 
-        int d = grow_group(m, taken, first, count, trial);
+        int d = grow_group(m, taken, first, count, candidate);
         if (best_first < 0 || d < best_distance)
             best_first = first, best_distance = d;
         for (int i = 0; i < count; i++)
-            taken[trial[i]] = false;
+            taken[candidate[i]] = false;
     }
 
     (void)grow_group(m, taken, best_first, count, out);
@@ -161,7 +162,7 @@ static int share_size(const struct sw_machine *m, const struct sw_placement *p, 
 
 static int spare_on(const struct sw_machine *m, const struct sw_placement *p, int node)
 {
-    struct sw_share share = sw_share_of(m, &p->spare);
+    struct sw_core_split share = sw_core_split_of(m, &p->spare);
     return share.cores[node];
 }
 
@@ -222,7 +223,7 @@ static bool place_near_gpu(const struct sw_machine *m, struct sw_placement *p, i
     if (home < 0 || spare_on(m, p, home) < size)
         return false;
 
-    struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << home, size);
+    struct sw_core_set cores = sw_core_split_take(m, &p->spare, UINT64_C(1) << home, size);
     sw_row_set_cores(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s, nearest to %s%s",
              row->threads, sw_core_set_count(&m->nodes[home].cores),
@@ -238,7 +239,7 @@ static void place_elsewhere(const struct sw_machine *m, struct sw_placement *p, 
     struct sw_placement_row *row = &p->rows[worker];
     char gpu[48], node[48];
     int to = second_best(m, p, sw_machine_gpu(m, row->gpu)->package);
-    struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << to, size);
+    struct sw_core_set cores = sw_core_split_take(m, &p->spare, UINT64_C(1) << to, size);
 
     sw_row_set_cores(m, row, &cores);
     snprintf(row->reason, sizeof row->reason, "%d core%s of %s: %s %s%s", row->threads,

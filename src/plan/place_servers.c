@@ -1,8 +1,8 @@
 /* Servers: bound ones share the cores of a worker; the others get cores that no worker has, spread
  * over the NUMA nodes. Servers own equal bytes of parameters, so they get equal numbers of spare
  * cores. */
+#include "plan/core_split.h"
 #include "plan/place.h"
-#include "plan/share.h"
 #include <stdio.h>
 
 int sw_cluster_server_group(const struct sw_cluster_shape *s, int worker_group)
@@ -44,7 +44,7 @@ static void place_with_worker(struct sw_placement *p, const struct sw_cluster_sh
     row->threads = host->threads;
     row->node_mask = host->node_mask;
     row->numa = host->numa;
-    snprintf(row->reason, sizeof row->reason, "shares the cores of %s (%s)", host->unit,
+    snprintf(row->reason, sizeof row->reason, "shares the cores of %s (%s)", host->role,
              s->bind_servers ? "bound to it" : "no spare core");
 }
 
@@ -52,20 +52,21 @@ static void place_with_worker(struct sw_placement *p, const struct sw_cluster_sh
  */
 static int place_on_spare_cores(const struct sw_machine *m, struct sw_placement *p)
 {
-    struct sw_share share = sw_share_of(m, &p->spare);
+    struct sw_core_split share = sw_core_split_of(m, &p->spare);
     int left = sw_core_set_count(&p->spare), i = 0;
     int own = left < p->server_count ? left : p->server_count;
     int idle = sw_machine_threads(m) - (m->core_count - left);
     int limit = own > 0 && idle / own > 1 ? idle / own : 1;
     char node[48];
 
-    if (own == 0 || !sw_share_fit(&share, own, limit))
+    if (own == 0 || !sw_core_split_fit(&share, own, limit))
         return 0;
 
     for (int n = 0; n < share.nodes; n++) {
-        for (int unit = 0; unit < share.units[n]; unit++, i++) {
+        for (int role = 0; role < share.sets[n]; role++, i++) {
             struct sw_placement_row *row = &p->rows[p->worker_count + i];
-            struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share.size);
+            struct sw_core_set cores =
+                sw_core_split_take(m, &p->spare, UINT64_C(1) << n, share.size);
 
             sw_row_set_cores(m, row, &cores);
             snprintf(row->reason, sizeof row->reason, "%d core%s of %s not used by a worker",

@@ -1,6 +1,6 @@
 /* Workers on CPUs: equal, whole, disjoint core sets inside one NUMA node where they fit. */
+#include "plan/core_split.h"
 #include "plan/place.h"
-#include "plan/share.h"
 #include <stdio.h>
 
 /* More workers than cores: each gets one core, round robin. */
@@ -47,7 +47,7 @@ static void place_whole_nodes(const struct sw_machine *m, struct sw_placement *p
     for (int i = 0; i < p->worker_count; i++) {
         struct sw_placement_row *row = &p->rows[i];
         uint64_t mask = (per < 64 ? (UINT64_C(1) << per) - 1 : ~UINT64_C(0)) << (i * per);
-        struct sw_core_set cores = sw_share_take(m, &p->spare, mask, size);
+        struct sw_core_set cores = sw_core_split_take(m, &p->spare, mask, size);
 
         sw_row_set_cores(m, row, &cores);
         snprintf(row->reason, sizeof row->reason,
@@ -58,15 +58,16 @@ static void place_whole_nodes(const struct sw_machine *m, struct sw_placement *p
 }
 
 static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
-                           const struct sw_share *share)
+                           const struct sw_core_split *share)
 {
     char quota[96], node[48];
     int i = 0;
 
     for (int n = 0; n < share->nodes; n++) {
-        for (int unit = 0; unit < share->units[n]; unit++, i++) {
+        for (int role = 0; role < share->sets[n]; role++, i++) {
             struct sw_placement_row *row = &p->rows[i];
-            struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share->size);
+            struct sw_core_set cores =
+                sw_core_split_take(m, &p->spare, UINT64_C(1) << n, share->size);
 
             sw_row_set_cores(m, row, &cores);
             sw_node_text(row, node, sizeof node);
@@ -88,9 +89,9 @@ void sw_place_workers(const struct sw_machine *m, struct sw_placement *p)
     int threads = sw_machine_threads(m), workers = p->worker_count;
     int limit = threads / workers > 0 ? threads / workers : 1;
     int whole = fewest_of_whole_nodes(m, workers);
-    struct sw_share share = sw_share_of(m, &p->spare);
+    struct sw_core_split share = sw_core_split_of(m, &p->spare);
 
-    if (!sw_share_fit(&share, workers, limit))
+    if (!sw_core_split_fit(&share, workers, limit))
         place_time_shared(m, p);
     else if (share.size < limit && share.size < whole)
         place_whole_nodes(m, p, whole < limit ? whole : limit);

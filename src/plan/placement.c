@@ -19,7 +19,7 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
         int index = worker ? i : i - p->worker_count;
         int size = worker ? s->workers_per_group : s->servers_per_group;
 
-        snprintf(row->unit, sizeof row->unit, "%s%d.%d", worker ? "worker" : "server", index / size,
+        snprintf(row->role, sizeof row->role, "%s%d.%d", worker ? "worker" : "server", index / size,
                  index % size);
         row->gpu = -1;
 
@@ -76,7 +76,7 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
     for (int i = 0; i < SW_PLACE_HELPERS; i++) {
         struct sw_placement_row *row = &p->rows[p->worker_count + p->server_count + i];
 
-        snprintf(row->unit, sizeof row->unit, "%s", names[i]);
+        snprintf(row->role, sizeof row->role, "%s", names[i]);
         snprintf(row->device, sizeof row->device, "%s", sw_driver_host()->name);
         row->gpu = row->numa = -1;
         sw_row_set_cores(m, row, &cores);

@@ -41,7 +41,7 @@ struct sw_cluster_shape {
 int sw_cluster_server_group(const struct sw_cluster_shape *shape, int worker_group);
 
 struct sw_placement_row {
-    char unit[32];   /* worker0.1, server0.0: group and rank in it */
+    char role[32];   /* worker0.1, server0.0: group and rank in it */
     char device[32]; /* cpu, sim:0, cuda:0 */
     int gpu;         /* number in the machine map; -1: none */
     int numa;        /* hwloc logical number of the (first) node; -1: memory of none is allowed */
@@ -63,8 +63,9 @@ struct sw_placement {
     bool oversubscribed;           /* more workers than computing threads, as requested */
 };
 
-/* Errors: SW_ERR_INVALID (a count below 1; more workers than the machine has computing threads and
- * no oversubscribe; more than it has GPUs), SW_ERR_NOMEM. Free with sw_placement_free. */
+/* Assigns devices and cores to all workers and servers. Errors: SW_ERR_INVALID (a count below 1;
+ * more workers than the machine has computing threads and no oversubscribe; more than it has GPUs),
+ * SW_ERR_NOMEM. Free with sw_placement_free. */
 int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                      bool oversubscribe, struct sw_placement **out,
                      struct sw_err *err) SW_MUST_CHECK;

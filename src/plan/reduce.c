@@ -3,7 +3,7 @@
 #include "base/os.h"
 #include "device/driver.h"
 #include "plan/choices.h"
-#include "plan/ways.h"
+#include "plan/peer_links.h"
 #include "thread/fault.h"
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,9 @@ const char *sw_reduce_why_servers(const struct sw_topology *t)
 
 /* Can devices reduce? A single device does only with library requested, which then runs as for
  * several. */
-static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
+static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce requested)
 {
-    int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
+    int fewest = requested == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
     return sw_devices_update(p) && p->args.topology->workers >= fewest &&
            !sw_reduce_why_servers(p->args.topology);
 }
@@ -73,10 +73,10 @@ static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
 /* Warns about every faulty link at each start. */
 static void warn(const struct sw_exchange_plan *p)
 {
-    const struct sw_ways *w = p->ways;
+    const struct sw_peer_links *w = p->peer_links;
 
     for (int i = 0; i < w->count * w->count; i++)
-        if (w->direct[i].state >= SW_WAY_DAMAGED)
+        if (w->direct[i].state >= SW_PEER_LINK_DAMAGED)
             sw_log_write(p->args.log, SW_LOG_WARN, "devices",
                          "direct copies from %s to %s are not sound (%s): they go through the "
                          "host; run doctor to test them again",
@@ -90,28 +90,28 @@ static int enable_peer_access(const struct sw_exchange_plan *p, const int *place
 
     for (int i = 0; i < workers && rc == SW_OK; i++)
         for (int k = 0; k < workers && rc == SW_OK; k++)
-            if (place[i] != place[k] && sw_ways_reach(p->ways, place[i], place[k]))
+            if (place[i] != place[k] && sw_peer_links_reach(p->peer_links, place[i], place[k]))
                 rc = sw_device_reach(p->devices[i], p->devices[k], err);
 
     return rc;
 }
 
-static int find_links(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
+static int find_links(struct sw_exchange_plan *p, bool sums, bool saved_only, struct sw_err *err)
 {
     int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
-    struct sw_ways_args args = {.driver = p->args.request->driver,
-                                .options = p->args.request->options,
-                                .machine = p->args.machine,
-                                .indices = indices,
-                                .count = list_devices(p, indices, place),
-                                .sums = sums,
-                                .look = look};
+    struct sw_peer_links_args args = {.driver = p->args.request->driver,
+                                      .options = p->args.request->options,
+                                      .machine = p->args.machine,
+                                      .indices = indices,
+                                      .count = list_devices(p, indices, place),
+                                      .sums = sums,
+                                      .saved_only = saved_only};
 
     if (args.count < 2 && !sums)
         return SW_OK;
 
-    int rc = sw_ways_find(&args, &p->ways, err);
-    if (rc != SW_OK || look)
+    int rc = sw_peer_links_find(&args, &p->peer_links, err);
+    if (rc != SW_OK || saved_only)
         return rc;
 
     warn(p);
@@ -120,7 +120,7 @@ static int find_links(struct sw_exchange_plan *p, bool sums, bool look, struct s
 
 /* ---- Library or copies ---- */
 
-/* Errors: why no library can be used. */
+/* Finds the all-reduce library of the devices. Errors say why none can be used. */
 static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 {
     const char *shared = shared_device(p);
@@ -130,27 +130,27 @@ static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 }
 
 /* Checks the tested all-reduce of the library. */
-static int check_library(const struct sw_way *sum, bool look, struct sw_err *err)
+static int check_library(const struct sw_peer_link *sum, bool saved_only, struct sw_err *err)
 {
-    if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
+    if (sum->state == SW_PEER_LINK_SOUND || (saved_only && sum->state == SW_PEER_LINK_UNKNOWN))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED, "its all-reduce is not sound: %s", sum->why);
 }
 
 /* Describes how copies go: direct or through the host, all or some, or untested. */
-static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
+static void describe_copies(const struct sw_peer_links *w, char *out, size_t bytes)
 {
     int direct = 0, staged = 0, unknown = 0;
 
     for (int a = 0; w && a < w->count; a++)
         for (int b = 0; b < a; b++) {
-            bool reach = sw_ways_reach(w, a, b);
+            bool reach = sw_peer_links_reach(w, a, b);
             direct += reach;
             staged += !reach;
-            unknown += sw_ways_direct(w, a, b)->state == SW_WAY_UNKNOWN;
+            unknown += sw_peer_links_direct(w, a, b)->state == SW_PEER_LINK_UNKNOWN;
         }
 
-    const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
+    const struct sw_peer_link *bad = w ? sw_peer_links_worst(w) : NULL;
     const char *how = !w            ? "on one device"
                       : unknown > 0 ? "not verified"
                       : staged == 0 ? "direct, verified"
@@ -161,10 +161,10 @@ static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
 }
 
 /* A faulty link through the host: no other path exists. NULL: none. */
-static const struct sw_way *faulty_staged_link(const struct sw_ways *w)
+static const struct sw_peer_link *faulty_staged_link(const struct sw_peer_links *w)
 {
     for (int i = 0; w && i < w->count * w->count; i++)
-        if (w->staged[i].state >= SW_WAY_DAMAGED)
+        if (w->staged[i].state >= SW_PEER_LINK_DAMAGED)
             return &w->staged[i];
     return NULL;
 }
@@ -184,7 +184,7 @@ static void use_library(struct sw_sums *d)
 static void use_copies(struct sw_exchange_plan *p, const char *no_library)
 {
     struct sw_sums *d = &p->sums;
-    const struct sw_way *bad = faulty_staged_link(p->ways);
+    const struct sw_peer_link *bad = faulty_staged_link(p->peer_links);
     char how[160];
 
     if (bad) {
@@ -200,28 +200,28 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     }
 
     d->reducer = SW_REDUCER_COPIES;
-    describe_copies(p->ways, how, sizeof how);
+    describe_copies(p->peer_links, how, sizeof how);
     snprintf(d->why, sizeof d->why,
              "copies between devices (%.140s), in the summation order of servers%s%.90s", how,
              *no_library ? "; no library: " : "", no_library);
 }
 
 /* Chooses the library if it is requested and usable. */
-static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool look,
+static int choose(struct sw_exchange_plan *p, enum sw_all_reduce requested, bool saved_only,
                   struct sw_err *err)
 {
     struct sw_err why = {.code = SW_OK};
-    bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
-                  (asked == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
+    bool wanted = requested == SW_ALL_REDUCE_LIBRARY ||
+                  (requested == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
     int library = wanted ? find_library(p, &why) : SW_ERR_UNSUPPORTED;
 
-    int rc = find_links(p, library == SW_OK, look, err);
+    int rc = find_links(p, library == SW_OK, saved_only, err);
     if (rc != SW_OK)
         return rc;
 
     if (library == SW_OK)
-        library = check_library(&p->ways->sum, look, &why);
-    if (library != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
+        library = check_library(&p->peer_links->sum, saved_only, &why);
+    if (library != SW_OK && requested == SW_ALL_REDUCE_LIBRARY)
         return sw_err_set(err, library, "all_reduce = library: %s; try all_reduce = copies",
                           why.text);
 
@@ -233,13 +233,13 @@ static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool loo
     return SW_OK;
 }
 
-int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err)
+int sw_reduce_choose(struct sw_exchange_plan *p, bool saved_only, struct sw_err *err)
 {
-    enum sw_all_reduce asked = (enum sw_all_reduce)p->cluster->all_reduce;
-    if (!has_sums(p, asked))
+    enum sw_all_reduce requested = (enum sw_all_reduce)p->cluster->all_reduce;
+    if (!has_sums(p, requested))
         return SW_OK;
     if (!p->args.conf->repeat_exact)
-        return choose(p, asked, look, err);
+        return choose(p, requested, saved_only, err);
 
     snprintf(p->sums.why, sizeof p->sums.why,
              "servers, in one order for any number of devices (repeat_exact)");
@@ -339,7 +339,7 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
         int count = list_items(p->table, net, params, items, list);
-        d->count = sw_buckets_cut(items, count, p->cluster->bucket_size, d->buckets);
+        d->count = sw_buckets_split(items, count, p->cluster->bucket_size, d->buckets);
         set_offsets(d, items, list);
     }
 
@@ -386,7 +386,7 @@ bool sw_reduce_hangs(const struct sw_sums *d)
     return d->members && d->members->hanging;
 }
 
-void sw_reduce_look(struct sw_exchange_plan *p)
+void sw_reduce_check(struct sw_exchange_plan *p)
 {
     struct sw_err err;
     if (p->sums.all_reduce && sw_allreduce_check(p->sums.all_reduce, &err) != SW_OK)

@@ -89,7 +89,7 @@ void sw_row_split_set(struct sw_row_split *s, const struct sw_topology *t, const
         shares[m] = (double)rows[m];
     }
 
-    sw_rows_share(t->batch[SW_SPLIT_EVAL], s->microbatches, shares, s->rows[SW_SPLIT_EVAL]);
+    sw_rows_distribute(t->batch[SW_SPLIT_EVAL], s->microbatches, shares, s->rows[SW_SPLIT_EVAL]);
     place_rows(s, t, SW_SPLIT_TRAIN);
     place_rows(s, t, SW_SPLIT_EVAL);
 }
@@ -121,7 +121,7 @@ int64_t sw_row_split_first(const struct sw_row_split *s, const struct sw_rank *r
     return s->first[split][first_of(s, r)];
 }
 
-void sw_rows_share(int64_t total, int count, const double *shares, int64_t *out)
+void sw_rows_distribute(int64_t total, int count, const double *shares, int64_t *out)
 {
     double sum = 0, rest[SW_TREE_LEAVES];
     int64_t left = total;

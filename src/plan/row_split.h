@@ -25,4 +25,4 @@ int64_t sw_row_split_count(const struct sw_row_split *s, const struct sw_rank *r
 int64_t sw_row_split_first(const struct sw_row_split *s, const struct sw_rank *r, int split);
 
 /* Distributes `total` rows in proportion to `shares`, at least one each; ties go to the first. */
-void sw_rows_share(int64_t total, int count, const double *shares, int64_t *out);
+void sw_rows_distribute(int64_t total, int count, const double *shares, int64_t *out);

@@ -21,7 +21,7 @@ static void count_groups(struct sw_topology *t, const struct sw_topology_args *a
     const struct sw_cluster_shape *shape = a->shape;
 
     t->workers = shape->worker_groups * shape->workers_per_group;
-    t->consistency = a->terms->consistency;
+    t->consistency = a->sync->consistency;
     t->is_async = t->consistency != SW_CONSISTENCY_BSP;
     t->splits_layers = !t->is_async && shape->worker_groups > 1 && a->splits_layers;
     t->worker_groups = t->is_async || t->splits_layers ? shape->worker_groups : 1;
@@ -34,9 +34,9 @@ static void count_groups(struct sw_topology *t, const struct sw_topology_args *a
     t->servers = shape->server_groups * shape->servers_per_group;
     t->binds_servers = shape->bind_servers;
 
-    t->staleness = a->terms->staleness;
-    t->sync_period = a->terms->sync_period;
-    t->warmup_steps = t->update_groups > 1 ? a->terms->warmup_steps : 0;
+    t->staleness = a->sync->staleness;
+    t->sync_period = a->sync->sync_period;
+    t->warmup_steps = t->update_groups > 1 ? a->sync->warmup_steps : 0;
 }
 
 static void count_microbatches(struct sw_topology *t, const struct sw_topology_args *a)
@@ -146,7 +146,7 @@ int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches)
     return alone + shared / t->update_groups + (shared % t->update_groups != 0);
 }
 
-bool sw_topology_rests(const struct sw_topology *t, int group, int64_t step)
+bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step)
 {
     return group > 0 && step <= t->warmup_steps;
 }

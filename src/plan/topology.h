@@ -61,7 +61,7 @@ struct sw_topology {
     bool is_async;      /* worker groups do not update together, even if there is only one */
     bool splits_layers; /* synchronous worker groups share a batch, and each splits the net */
     int64_t staleness;  /* steps; -1: no bound */
-    int64_t sync_period, warmup_steps;                /* see struct sw_cluster_terms */
+    int64_t sync_period, warmup_steps;                /* see struct sw_cluster_sync */
     const struct sw_rank *rank;                       /* owned [workers] */
     const struct sw_server_place *server;             /* owned [servers] */
     const struct sw_server_group_place *server_group; /* owned [server_groups] */
@@ -69,13 +69,13 @@ struct sw_topology {
 
 struct sw_topology_args {
     const struct sw_cluster_shape *shape;
-    const struct sw_cluster_terms *terms;
+    const struct sw_cluster_sync *sync;
     int64_t batch[SW_SPLITS];
     int64_t virtual_workers; /* microbatches of a batch that all workers share; 0: one per worker */
     bool splits_layers;      /* some layers are not split by rows */
 };
 
-/* Errors: SW_ERR_NOMEM. Free with sw_topology_free. */
+/* Computes the topology of a job. Errors: SW_ERR_NOMEM. Free with sw_topology_free. */
 int sw_topology_new(const struct sw_topology_args *args, struct sw_topology **out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_topology_free(struct sw_topology *t); /* NULL is accepted */
@@ -87,7 +87,7 @@ int64_t sw_topology_samples(const struct sw_topology *t, int64_t step);
 /* The smallest number of steps that trains that many batches. */
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches);
 /* Does the worker group rest in that step? In warmup steps only the first group trains. */
-bool sw_topology_rests(const struct sw_topology *t, int group, int64_t step);
+bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step);
 /* Steps of a worker group after that many steps of the job. */
 int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t step);
 /* The rows of a batch that a worker group has: all of them, or its part of a training batch if

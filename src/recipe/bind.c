@@ -26,7 +26,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
 /* The name of a section that only an override creates is probably misspelled. */
 static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
 {
-    if (!n->created_by || !n->pub.name || !sw_diags_wants_hint(&r->diags))
+    if (!n->created_by || !n->pub.name || !sw_diags_needs_hint(&r->diags))
         return;
 
     struct sw_words words = {0};
@@ -99,7 +99,8 @@ static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const s
 
     for (struct sw_value *v = n->first; v; v = v->next)
         if (!v->dropped && (by->is_fallback || sw_value_precedence(v) < sw_value_precedence(by)) &&
-            sw_type_knows(n->pub.schema, slot, old, v->key) && !sw_section_has_key(&n->pub, v->key))
+            sw_type_has_key(n->pub.schema, slot, old, v->key) &&
+            !sw_section_has_key(&n->pub, v->key))
             drop_value(r, n, v, slot, old);
 }
 
@@ -226,7 +227,7 @@ static void unknown_key(struct sw_recipe *r, struct sw_draft *n, struct sw_value
         types_known &= !k->type_key[i] || n->pub.type[i];
 
     /* If the type is unknown, report only keys that no type has. */
-    if (!types_known && sw_kind_knows(k, v->key))
+    if (!types_known && sw_kind_has_key(k, v->key))
         return;
 
     char shown[SW_SHOWN];
@@ -276,12 +277,12 @@ static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt
                     const char *param)
 {
     for (const struct sw_opt *o = rows; o && o->key && !r->pool.failed; o++) {
-        struct sw_buf key = {0};
+        struct sw_bytes key = {0};
 
         if (!o->required)
             continue;
 
-        sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+        sw_bytes_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
 
         r->pool.failed |= key.failed;
         if (!key.failed && !has_or_meant(n, key.text)) {
@@ -290,7 +291,7 @@ static void require(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt
             sw_diags_hint(&r->diags, "%s: %s", key.text, o->help ? o->help : "a required key");
         }
 
-        sw_buf_fini(&key);
+        sw_bytes_fini(&key);
     }
 }
 

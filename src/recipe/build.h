@@ -70,8 +70,8 @@ struct sw_var {
     const struct sw_value *value; /* where it was given; its text is set */
 };
 
-struct sw_fallen {
-    struct sw_fallen *next;
+struct sw_fallback_choice {
+    struct sw_fallback_choice *next;
     const struct sw_draft *section;
     const char *from, *to, *paths;
     const char *found; /* the path used instead; NULL: the data is synthetic */
@@ -94,7 +94,7 @@ struct sw_recipe {
     int var_count;
     struct sw_value *lines, *last_line; /* of [fallback] */
     struct sw_stage *stages, *stage;    /* all stages, and the selected one */
-    struct sw_fallen *fallback_choices, *last_fallback_choice;
+    struct sw_fallback_choice *fallback_choices, *last_fallback_choice;
     size_t expanded_bytes;
     const char *data_folder; /* default of SINGA_DATA, computed on first use; or NULL */
     const char *overrides, *fallback;
@@ -143,16 +143,16 @@ void sw_hint_kind(struct sw_recipe *r, const char *word);
 void sw_hint_section(struct sw_recipe *r, const char *key);
 
 /* ---- hint.c ---- */
-/* Each gives the error added last a hint, unless it has one. For a key that no section of the kind
- * has. */
+/* The functions of hint.c add a hint to the error that was added last, unless it has one.
+ * sw_hint_key: for a key that no section of this kind has. */
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key);
-/* For a key that this section does not have. */
+/* Adds the hint for a key that this section does not have. */
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key);
-/* For an unknown value that another system uses: of the ENUM key of `row`, or of a type key when
- * `row` is NULL. */
+/* Adds the hint for an unknown value that another system uses: of the ENUM key of `row`, or of a
+ * type key when `row` is NULL. */
 void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key,
                          const struct sw_opt *row, const char *value);
-/* For an unknown kind of section that another system uses. */
+/* Adds the hint for an unknown kind of section that another system uses. */
 void sw_hint_alias_section(struct sw_recipe *r, const char *word);
 
 /* ---- vars.c ---- */
@@ -174,9 +174,9 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided);
 void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s);
 /* Adds `stage.NAME.KEY` of --set or [fallback] to the lines of that stage. Returns false for any
  * other path. */
-bool sw_stage_take(struct sw_recipe *r, struct sw_value *v);
+bool sw_stage_add_line(struct sw_recipe *r, struct sw_value *v);
 /* Reports the errors of such a line without applying it. */
-bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v);
+bool sw_stage_check_line(struct sw_recipe *r, const struct sw_value *v);
 /* Chooses the stage, assigns its lines to the sections that they name, and checks the lines of the
  * other stages. Errors: SW_ERR_INVALID when there is no such stage. */
 int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source,

@@ -31,7 +31,7 @@ void sw_diags_fini(struct sw_diags *d)
 }
 
 /* Appends at most `limit` bytes of s, cut between characters, with control characters replaced. */
-static void add_printable(struct sw_buf *out, const char *s, size_t bytes, size_t limit)
+static void add_printable(struct sw_bytes *out, const char *s, size_t bytes, size_t limit)
 {
     size_t i = 0, shown = 0; /* everything before `shown` has been appended */
 
@@ -50,24 +50,24 @@ static void add_printable(struct sw_buf *out, const char *s, size_t bytes, size_
         n = n ? n : 1;
 
         if (!plain) {
-            sw_buf_add_bytes(out, s + shown, i - shown);
-            sw_buf_add(out, s[i] == '\t' ? " " : "?");
+            sw_bytes_append(out, s + shown, i - shown);
+            sw_bytes_add(out, s[i] == '\t' ? " " : "?");
             shown = i + n;
         }
 
         i += n;
     }
 
-    sw_buf_add_bytes(out, s + shown, i - shown);
+    sw_bytes_append(out, s + shown, i - shown);
     if (i < bytes)
-        sw_buf_add(out, "...");
+        sw_bytes_add(out, "...");
 }
 
 static char *printable(const char *s, size_t limit)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     add_printable(&out, s, strlen(s), limit);
-    return sw_buf_take(&out);
+    return sw_bytes_take(&out);
 }
 
 /* Bytes of the first `characters` characters of s; a broken byte counts as one. */
@@ -90,20 +90,20 @@ static void keep_line(struct sw_diag *d, const struct sw_place *at)
     size_t start = skip_characters(at->source, at->source_bytes, from - 1);
     size_t rest = at->source_bytes - start;
     size_t shown = skip_characters(at->source + start, rest, LINE_SHOWN);
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
 
     if (start)
-        sw_buf_add(&out, "...");
+        sw_bytes_add(&out, "...");
     add_printable(&out, at->source + start, shown, SIZE_MAX);
     if (shown < rest)
-        sw_buf_add(&out, "...");
+        sw_bytes_add(&out, "...");
     d->caret = at->column - from + (start ? 3 : 0);
 
     int room = LINE_SHOWN + 1 - (at->column - from);
     d->span = at->span < room ? at->span : room;
     if (d->span < 1)
         d->span = 1;
-    d->line = sw_buf_take(&out);
+    d->line = sw_bytes_take(&out);
 }
 
 /* Messages about a file as a whole come after those about its lines. */
@@ -124,23 +124,23 @@ static bool is_before(const struct sw_diag *a, const struct sw_place *at)
 
 static char *format_where(const struct sw_place *at)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
 
     add_printable(&out, at->origin, strlen(at->origin), ORIGIN_SHOWN);
     if (at->line > 0)
-        sw_buf_printf(&out, ":%d:%d", at->line, at->column);
+        sw_bytes_printf(&out, ":%d:%d", at->line, at->column);
 
-    return sw_buf_take(&out);
+    return sw_bytes_take(&out);
 }
 
 static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, va_list ap)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
-    sw_buf_vprintf(&text, fmt, ap);
+    sw_bytes_vprintf(&text, fmt, ap);
     if (!text.failed)
-        d->text = printable(sw_buf_text(&text), SW_DIAG_TEXT);
-    sw_buf_fini(&text);
+        d->text = printable(sw_bytes_text(&text), SW_DIAG_TEXT);
+    sw_bytes_fini(&text);
     d->where = format_where(at);
     d->rank = at->rank;
     d->order = order_of(at);
@@ -198,24 +198,24 @@ int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
     return SW_ERR_INVALID;
 }
 
-bool sw_diags_wants_hint(const struct sw_diags *d)
+bool sw_diags_needs_hint(const struct sw_diags *d)
 {
     return d->count > 0 && d->latest >= 0 && !d->items[d->latest].hint;
 }
 
 void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
-    if (!sw_diags_wants_hint(d))
+    if (!sw_diags_needs_hint(d))
         return;
 
-    sw_buf_vprintf(&text, fmt, ap);
+    sw_bytes_vprintf(&text, fmt, ap);
 
     /* A hint is optional: without memory for it the message is shown alone. */
     if (!text.failed)
-        d->items[d->latest].hint = printable(sw_buf_text(&text), SW_DIAG_TEXT);
-    sw_buf_fini(&text);
+        d->items[d->latest].hint = printable(sw_bytes_text(&text), SW_DIAG_TEXT);
+    sw_bytes_fini(&text);
 }
 
 void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
@@ -226,7 +226,7 @@ void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
     va_end(ap);
 }
 
-int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)
+int sw_diags_status(const struct sw_diags *d, struct sw_err *err)
 {
     if (d->nomem)
         return sw_err_nomem(err, "messages about the recipe", sizeof(struct sw_diag));
@@ -241,25 +241,25 @@ int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)
                       d->items[0].text, more);
 }
 
-static void print_one(const struct sw_diag *d, struct sw_buf *out)
+static void print_one(const struct sw_diag *d, struct sw_bytes *out)
 {
-    sw_buf_printf(out, "%s: %s\n", d->where, d->text);
+    sw_bytes_printf(out, "%s: %s\n", d->where, d->text);
 
     if (d->line && *d->line) {
-        sw_buf_printf(out, "    %s\n    %*s^", d->line, d->caret, "");
+        sw_bytes_printf(out, "    %s\n    %*s^", d->line, d->caret, "");
         for (int i = 1; i < d->span; i++)
-            sw_buf_add(out, "~");
-        sw_buf_add(out, "\n");
+            sw_bytes_add(out, "~");
+        sw_bytes_add(out, "\n");
     }
 
     if (d->hint)
-        sw_buf_printf(out, "    hint: %s\n", d->hint);
+        sw_bytes_printf(out, "    hint: %s\n", d->hint);
 }
 
-void sw_diags_print(const struct sw_diags *d, struct sw_buf *out)
+void sw_diags_print(const struct sw_diags *d, struct sw_bytes *out)
 {
     for (int i = 0; i < d->count; i++)
         print_one(&d->items[i], out);
     if (d->beyond)
-        sw_buf_printf(out, "%d more error%s\n", d->beyond, d->beyond == 1 ? "" : "s");
+        sw_bytes_printf(out, "%d more error%s\n", d->beyond, d->beyond == 1 ? "" : "s");
 }

@@ -48,16 +48,16 @@ void sw_diags_fini(struct sw_diags *d);
 /* Adds a message; always returns SW_ERR_INVALID so that a check can return it. */
 int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...) SW_PRINTF(3, 4);
 /* Whether the message added last was kept and has no hint yet; check it before computing a hint. */
-bool sw_diags_wants_hint(const struct sw_diags *d);
+bool sw_diags_needs_hint(const struct sw_diags *d);
 /* Adds a hint to the message added last, unless it has one. */
 void sw_diags_hint(struct sw_diags *d, const char *fmt, ...) SW_PRINTF(2, 3);
 void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap);
 /* SW_OK without errors, else SW_ERR_INVALID with the first message and how many more there are, or
  * SW_ERR_NOMEM when one was lost. */
-int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;
+int sw_diags_status(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;
 /* Appends all messages, each as
  *     recipes/x.ini:41:11: layer fc6: outputs = -3: must be 1 or more
  *       outputs = -3
  *                 ^~
  *     hint: ... */
-void sw_diags_print(const struct sw_diags *d, struct sw_buf *out);
+void sw_diags_print(const struct sw_diags *d, struct sw_bytes *out);

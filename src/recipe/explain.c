@@ -25,14 +25,14 @@ const char *sw_origin_name(enum sw_origin origin)
     return names[origin];
 }
 
-void sw_explained_from(const struct sw_explained *e, struct sw_buf *out)
+void sw_explained_from(const struct sw_explained *e, struct sw_bytes *out)
 {
     if (e->origin == SW_FROM_DEFAULT)
-        sw_buf_add(out, sw_origin_name(e->origin));
+        sw_bytes_add(out, sw_origin_name(e->origin));
     else if (e->where.line > 0)
-        sw_buf_printf(out, "%s:%d", e->where.origin, e->where.line);
+        sw_bytes_printf(out, "%s:%d", e->where.origin, e->where.line);
     else
-        sw_buf_add(out, e->where.origin);
+        sw_bytes_add(out, e->where.origin);
 }
 
 static void take_value(struct sw_explained *e, const struct sw_value *v)
@@ -43,7 +43,7 @@ static void take_value(struct sw_explained *e, const struct sw_value *v)
     e->below = v->below;
 }
 
-bool sw_explained_below(struct sw_explained *e)
+bool sw_explained_replaced(struct sw_explained *e)
 {
     if (!e->below)
         return false;
@@ -64,7 +64,7 @@ static const char *default_text(struct visit *visit, const struct sw_opt *row, c
     struct sw_opt alone = *row;
     struct sw_opt_problem problem;
     union sw_opt_field given = {0};
-    struct sw_buf now = {0}, def = {0};
+    struct sw_bytes now = {0}, def = {0};
     const char *text = NULL;
 
     alone.offset = 0;
@@ -72,18 +72,18 @@ static const char *default_text(struct visit *visit, const struct sw_opt *row, c
         goto done;
 
     /* A value outside its own range means "not given". */
-    if (!sw_opt_accepts(row, sw_buf_text(&now), &visit->pool, &problem))
+    if (!sw_opt_accepts(row, sw_bytes_text(&now), &visit->pool, &problem))
         goto done;
 
     bool same = row->def && sw_opt_read(&alone, row->def, &visit->pool, &given, &problem) &&
                 sw_opt_write(&alone, &given, &def) &&
-                strcmp(sw_buf_text(&now), sw_buf_text(&def)) == 0;
-    text = same ? row->def : sw_pool_copy(&visit->pool, sw_buf_text(&now), now.length);
+                strcmp(sw_bytes_text(&now), sw_bytes_text(&def)) == 0;
+    text = same ? row->def : sw_pool_copy(&visit->pool, sw_bytes_text(&now), now.length);
 
 done:
     visit->failed |= now.failed || def.failed || visit->pool.failed;
-    sw_buf_fini(&now);
-    sw_buf_fini(&def);
+    sw_bytes_fini(&now);
+    sw_bytes_fini(&def);
 
     return text;
 }
@@ -94,20 +94,20 @@ static void visit_rows(struct visit *visit, const struct sw_draft *n, const char
     const struct sw_section *s = &n->pub;
 
     for (const struct sw_opt *o = rows; o && o->key; o++) {
-        struct sw_buf key = {0};
+        struct sw_bytes key = {0};
         if (sw_opts_find(before, o->key))
             continue; /* the key is in two tables and was reported for the first */
 
-        sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
+        sw_bytes_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
 
         struct sw_explained e = {
-            .kind = s->kind, .name = s->name, .key = sw_buf_text(&key), .row = o};
+            .kind = s->kind, .name = s->name, .key = sw_bytes_text(&key), .row = o};
         const struct sw_value *v = sw_draft_find(n, e.key);
         if (!v)
             e.value = default_text(visit, o, conf);
         visit_value(visit, &e, v);
         visit->failed |= key.failed;
-        sw_buf_fini(&key);
+        sw_bytes_fini(&key);
     }
 }
 

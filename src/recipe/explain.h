@@ -1,6 +1,6 @@
 /* Where every value of a recipe comes from, for `singa-ws explain`: the option rows of each section
  * in order, each with the value that takes effect, its origin, and what it replaced. It reads the
- * same tables and bound structs that a run uses. Call it after sw_job_settle, which fills in
+ * same tables and bound structs that a run uses. Call it after sw_job_apply_rules, which fills in
  * defaults that depend on other keys, and only for a recipe without errors. Any thread. */
 #pragma once
 
@@ -24,8 +24,8 @@ typedef void sw_explain_visit(void *user, const struct sw_explained *e);
 int sw_recipe_explain(const struct sw_recipe *recipe, sw_explain_visit *visit, void *user,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Turns *e into the value that it replaced, as that was written; returns false if there is none. */
-bool sw_explained_below(struct sw_explained *e);
+bool sw_explained_replaced(struct sw_explained *e);
 /* "recipes/lenet.ini:5", "--set job.steps=10", "default". */
-void sw_explained_from(const struct sw_explained *e, struct sw_buf *out);
+void sw_explained_from(const struct sw_explained *e, struct sw_bytes *out);
 /* default, include, recipe, fallback, set, option. */
 const char *sw_origin_name(enum sw_origin origin);

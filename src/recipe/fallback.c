@@ -95,7 +95,7 @@ static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_
  * the second one. */
 enum { WITHOUT_PATH = 0, NO_FALLBACK = -2 };
 
-static int decision_about(const char *list, const char *name)
+static int choice_of(const char *list, const char *name)
 {
     size_t bytes = strlen(name);
 
@@ -116,7 +116,7 @@ static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *deci
 
     *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
     if (decided)
-        return decision_about(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
+        return choice_of(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
 
     return *paths && all_missing(r, *paths);
 }
@@ -127,7 +127,7 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
                   const char *decided, struct alternative *out)
 {
     const char *at = sw_value_text(r, wanted, n->pub.title);
-    int about = decided ? decision_about(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
+    int about = decided ? choice_of(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
     struct alternative a;
     int number = 0, chosen = 0;
 
@@ -165,9 +165,9 @@ static void put_value(struct sw_recipe *r, struct sw_draft *n, const struct sw_v
     sw_draft_put(n, v);
 }
 
-static void add_choice(struct sw_recipe *r, const struct sw_fallen *what)
+static void add_choice(struct sw_recipe *r, const struct sw_fallback_choice *what)
 {
-    struct sw_fallen *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
+    struct sw_fallback_choice *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
     if (!f)
         return;
 
@@ -196,29 +196,29 @@ static void resolve_section(struct sw_recipe *r, struct sw_draft *n, const char 
     put_value(r, n, wanted, k->type_key[0], to.type->name);
     if (to.path)
         put_value(r, n, wanted, k->paths_key, to.path);
-    add_choice(r, &(struct sw_fallen){.section = n,
-                                      .from = from->name,
-                                      .to = to.type->name,
-                                      .paths = paths,
-                                      .found = to.path,
-                                      .number = number});
+    add_choice(r, &(struct sw_fallback_choice){.section = n,
+                                               .from = from->name,
+                                               .to = to.type->name,
+                                               .paths = paths,
+                                               .found = to.path,
+                                               .number = number});
 }
 
 /* The decision in the form that decision_about reads on resume. */
 static const char *join_names(struct sw_recipe *r)
 {
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
 
-    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next) {
-        sw_buf_printf(&names, "%s%s", f == r->fallback_choices ? "" : ",",
-                      f->section->pub.name ? f->section->pub.name : "");
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next) {
+        sw_bytes_printf(&names, "%s%s", f == r->fallback_choices ? "" : ",",
+                        f->section->pub.name ? f->section->pub.name : "");
         if (f->found)
-            sw_buf_printf(&names, ":%d", f->number);
+            sw_bytes_printf(&names, ":%d", f->number);
     }
 
-    const char *joined = sw_pool_copy(&r->pool, sw_buf_text(&names), names.length);
+    const char *joined = sw_pool_copy(&r->pool, sw_bytes_text(&names), names.length);
     r->pool.failed |= names.failed;
-    sw_buf_fini(&names);
+    sw_bytes_fini(&names);
 
     return joined;
 }
@@ -226,7 +226,7 @@ static const char *join_names(struct sw_recipe *r)
 /* Whether the data of some section is synthetic. */
 static bool any_synthetic(const struct sw_recipe *r)
 {
-    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
         if (!f->found)
             return true;
     return false;
@@ -241,7 +241,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     bool synthetic = any_synthetic(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
         if (!synthetic) {
-            if (!sw_stage_look(r, line))
+            if (!sw_stage_check_line(r, line))
                 sw_recipe_check_line(r, line, "fallback");
             continue;
         }
@@ -252,7 +252,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
 
         *v = *line;
         v->next = NULL;
-        if (!sw_stage_take(r, v))
+        if (!sw_stage_add_line(r, v))
             sw_recipe_assign(r, v);
     }
 }
@@ -265,27 +265,27 @@ static bool is_line(const struct sw_value *v)
 
 /* Announces the values that [fallback] changed, as they would be written; values that a --set
  * replaced are not listed. */
-static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
+static void announce_lines(const struct sw_recipe *r, struct sw_bytes *out)
 {
     int count = 0;
 
     for (const struct sw_section *s = r->first; s; s = s->next)
         for (const struct sw_value *v = ((const struct sw_draft *)s)->first; v; v = v->next)
             if (is_line(v) && !v->dropped)
-                sw_buf_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ", s->kind,
-                              s->name ? "." : "", s->name ? s->name : "", v->key,
-                              v->text ? v->text : v->raw);
+                sw_bytes_printf(out, "%s%s%s%s.%s = %s", count++ ? ", " : "[fallback] sets ",
+                                s->kind, s->name ? "." : "", s->name ? s->name : "", v->key,
+                                v->text ? v->text : v->raw);
 
     if (count)
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
 }
 
-void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
+void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_bytes *out)
 {
-    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
-        sw_buf_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
-                      f->section->pub.title, f->paths ? f->paths : "", f->to,
-                      f->found ? " of " : "", f->found ? f->found : "", f->from);
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
+        sw_bytes_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
+                        f->section->pub.title, f->paths ? f->paths : "", f->to,
+                        f->found ? " of " : "", f->found ? f->found : "", f->from);
 
     if (any_synthetic(r))
         announce_lines(r, out);
@@ -293,7 +293,7 @@ void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
 
 const char *sw_section_fell_from(const struct sw_section *section)
 {
-    for (const struct sw_fallen *f = section->recipe->fallback_choices; f; f = f->next)
+    for (const struct sw_fallback_choice *f = section->recipe->fallback_choices; f; f = f->next)
         if (&f->section->pub == section)
             return f->from;
     return NULL;

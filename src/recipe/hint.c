@@ -38,7 +38,7 @@ static bool fits_here(const struct sw_alias *a, const struct sw_schema_kind *k,
         return true;
 
     bool typed = n && (!k->type_key[0] || n->pub.type[0]);
-    return typed ? sw_section_has_key(&n->pub, a->key) : sw_kind_knows(k, a->key);
+    return typed ? sw_section_has_key(&n->pub, a->key) : sw_kind_has_key(k, a->key);
 }
 
 static void hint_alias_key(struct sw_recipe *r, const struct sw_schema_kind *k,
@@ -132,7 +132,7 @@ static void add_common(struct sw_words *w, const struct sw_schema_kind *k)
 
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key)
 {
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     struct sw_words words = {0};
@@ -154,11 +154,11 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
                             const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
 
     for (const struct sw_type *const *t = k->types[slot]; t && *t; t++)
-        if (sw_type_knows(k, slot, *t, key))
-            sw_buf_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
+        if (sw_type_has_key(k, slot, *t, key))
+            sw_bytes_printf(&names, "%s%s", names.length ? ", " : "", (*t)->name);
 
     const struct sw_type *own = n->pub.type[slot];
     const char *word = k->type_key[slot];
@@ -171,7 +171,7 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
         sw_diags_hint(&r->diags, "%s is a key of %s %s; %s has %s %s", key, word, names.text,
                       n->pub.title, word, own->name);
 
-    sw_buf_fini(&names);
+    sw_bytes_fini(&names);
 }
 
 /* "momentum is a key of [updater]" */
@@ -181,7 +181,7 @@ static void hint_other_section(struct sw_recipe *r, const struct sw_schema_kind 
     for (int i = 0; i < r->schema->count; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
         if (k->form == SW_SECTION_ONE && k != own && sw_type_slot(k, key) < 0 &&
-            sw_kind_knows(k, key))
+            sw_kind_has_key(k, key))
             sw_diags_hint(&r->diags, "%s is a key of [%s]", key, k->kind);
     }
 }
@@ -194,9 +194,9 @@ static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const cha
     if (!dot || !type || !sw_opts_find(n->pub.schema->param_opts, dot + 1))
         return;
 
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
     for (int i = 0; type->params && type->params[i]; i++)
-        sw_buf_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
+        sw_bytes_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
 
     if (names.length)
         sw_diags_hint(&r->diags, "parameters of %s: %s", type->name, names.text);
@@ -204,14 +204,14 @@ static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const cha
         sw_diags_hint(&r->diags, "%s has no parameters", type->name);
 
     r->pool.failed |= names.failed;
-    sw_buf_fini(&names);
+    sw_bytes_fini(&names);
 }
 
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key)
 {
     const struct sw_schema_kind *k = n->pub.schema;
 
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     if (strcmp(key, "include") == 0)

@@ -38,7 +38,7 @@ struct includes {
 };
 
 static int read_text(struct includes *c, const struct chain *at, const char *text, size_t bytes,
-                     struct sw_ini *ini, struct sw_buf *whole, struct sw_err *err);
+                     struct sw_ini *ini, struct sw_bytes *whole, struct sw_err *err);
 
 static int report(struct includes *c, const struct sw_ini_include *i, const char *why)
 {
@@ -88,15 +88,15 @@ static void hint_chain(struct includes *c, const struct chain *at)
 {
     const struct chain *from_top[MAX_DEPTH + 2];
     int n = 0;
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
     for (; at; at = at->up)
         from_top[n++] = at;
     while (n-- > 0)
-        sw_buf_printf(&text, "%s%s", from_top[n]->path, n ? " -> " : "");
+        sw_bytes_printf(&text, "%s%s", from_top[n]->path, n ? " -> " : "");
     if (!text.failed)
-        sw_diags_hint(&c->r->diags, "%s", sw_buf_text(&text));
-    sw_buf_fini(&text);
+        sw_diags_hint(&c->r->diags, "%s", sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
 /* Whether the file may be read; if not, the reason has been reported. */
@@ -221,37 +221,37 @@ static int merge(struct includes *c, struct sw_ini *ini, struct sw_err *err)
 /* ---- Reading ---- */
 
 /* The piece of the text between two includes, with a newline at its end. */
-static void add_piece(struct sw_buf *out, const struct sw_ini_file *f, size_t from, size_t to,
+static void add_piece(struct sw_bytes *out, const struct sw_ini_file *f, size_t from, size_t to,
                       bool end_line)
 {
-    sw_buf_add_bytes(out, f->text + from, to - from);
+    sw_bytes_append(out, f->text + from, to - from);
     if (end_line && to > from && f->text[to - 1] != '\n')
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
 }
 
-static void add_embedded(struct sw_buf *out, const char *name, const struct sw_buf *embedded)
+static void add_embedded(struct sw_bytes *out, const char *name, const struct sw_bytes *embedded)
 {
-    const char *text = sw_buf_text(embedded);
+    const char *text = sw_bytes_text(embedded);
     size_t lines = 0;
     bool open_end = embedded->length && text[embedded->length - 1] != '\n';
 
     for (size_t i = 0; i < embedded->length; i++)
         lines += text[i] == '\n';
-    sw_buf_printf(out, "%s%zu lines are %s\n", SW_INI_HELD, lines + open_end, name);
-    sw_buf_add_bytes(out, text, embedded->length);
-    sw_buf_printf(out, "%s%s %s\n", open_end ? "\n" : "", SW_INI_HELD_END, name);
+    sw_bytes_printf(out, "%s%zu lines are %s\n", SW_INI_HELD, lines + open_end, name);
+    sw_bytes_append(out, text, embedded->length);
+    sw_bytes_printf(out, "%s%s %s\n", open_end ? "\n" : "", SW_INI_HELD_END, name);
     out->failed |= embedded->failed;
 }
 
 static int read_embedded(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
-                         struct sw_buf *whole, struct sw_err *err)
+                         struct sw_bytes *whole, struct sw_err *err)
 {
     struct sw_ini ini;
     return read_text(c, at, i->embedded, i->embedded_bytes, &ini, whole, err);
 }
 
 static int read_file(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
-                     struct sw_buf *whole, struct sw_err *err)
+                     struct sw_bytes *whole, struct sw_err *err)
 {
     struct sw_ini ini;
     struct sw_err why;
@@ -276,10 +276,10 @@ static int read_file(struct includes *c, const struct sw_ini_include *i, const s
 
 /* One include line: the file's sections are merged, its text is added to *whole. */
 static int follow(struct includes *c, const struct sw_ini_include *i, const struct chain *up,
-                  struct sw_buf *whole, struct sw_err *err)
+                  struct sw_bytes *whole, struct sw_err *err)
 {
     struct chain at = {.up = up, .depth = up->depth + 1};
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
     at.path = path_of(c->r, i->entry.file->path, i->entry.value);
     if (!at.path)
@@ -293,13 +293,13 @@ static int follow(struct includes *c, const struct sw_ini_include *i, const stru
     int rc = i->embedded ? read_embedded(c, i, &at, &text, err) : read_file(c, i, &at, &text, err);
     if (rc == SW_OK)
         add_embedded(whole, i->entry.value, &text);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 
     return rc;
 }
 
 static int read_text(struct includes *c, const struct chain *at, const char *text, size_t bytes,
-                     struct sw_ini *ini, struct sw_buf *whole, struct sw_err *err)
+                     struct sw_ini *ini, struct sw_bytes *whole, struct sw_err *err)
 {
     struct sw_recipe *r = c->r;
     size_t done = 0;
@@ -329,7 +329,7 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
 {
     struct includes c = {.r = r, .bytes = bytes};
     struct chain at = {.path = path};
-    struct sw_buf whole = {0};
+    struct sw_bytes whole = {0};
     struct sw_ini ini;
 
     stat_file(&at);
@@ -339,12 +339,12 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
         goto out;
 
     if (!whole.failed)
-        r->text = sw_pool_copy(&r->pool, sw_buf_text(&whole), whole.length);
+        r->text = sw_pool_copy(&r->pool, sw_bytes_text(&whole), whole.length);
     if (!r->text)
         rc = sw_err_nomem(err, path, bytes);
 
 out:
-    sw_buf_fini(&whole);
+    sw_bytes_fini(&whole);
     sw_seen_fini(&c.sections);
     sw_seen_fini(&c.keys);
 

@@ -1,6 +1,6 @@
 /* The keys of [job] and the checks that one option row cannot express: steps against epochs,
  * grad_clip, memory and the loss scale. The table sw_job_opts drives parsing, range errors and the
- * reference pages. Start at sw_job_settle, which runs after binding and fills in defaults that
+ * reference pages. Start at sw_job_apply_rules, which runs after binding and fills in defaults that
  * depend on other keys; recipe/job.h describes the struct. */
 #include "recipe/job.h"
 #include "base/os.h"
@@ -221,7 +221,7 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
         job->loss_scale = 0;
 }
 
-int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
+int sw_job_apply_rules(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
     struct sw_job_conf *job = s->common;
@@ -238,5 +238,5 @@ int sw_job_settle(struct sw_recipe *r, const struct sw_job_conf **out, struct sw
         return sw_err_nomem(err, "job.name", strlen(sw_recipe_path(r)));
 
     *out = job;
-    return sw_recipe_verdict(r, err);
+    return sw_recipe_status(r, err);
 }

@@ -64,5 +64,5 @@ extern const struct sw_opt sw_job_opts[];
 /* Rules between keys (steps or epochs, not both: of two levels of precedence the higher counts) and
  * defaults that depend on others. Call once after sw_recipe_load; *job is owned by the recipe and
  * set also on SW_ERR_INVALID. Errors go to the recipe's diags. */
-int sw_job_settle(struct sw_recipe *recipe, const struct sw_job_conf **job,
-                  struct sw_err *err) SW_MUST_CHECK;
+int sw_job_apply_rules(struct sw_recipe *recipe, const struct sw_job_conf **job,
+                       struct sw_err *err) SW_MUST_CHECK;

@@ -61,7 +61,7 @@ static bool is_repeated(const char *const *words, int i)
 void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
                   const char *label)
 {
-    if (!sw_diags_wants_hint(d) || count <= 0)
+    if (!sw_diags_needs_hint(d) || count <= 0)
         return;
 
     const char *near = near_word(word, candidates, count);
@@ -72,17 +72,17 @@ void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candi
     if (!label)
         return;
 
-    struct sw_buf list = {0};
+    struct sw_bytes list = {0};
     for (int i = 0; i < count && list.length <= SW_DIAG_TEXT; i++) {
         if (is_repeated(candidates, i))
             continue;
-        sw_buf_add(&list, i ? ", " : "");
-        sw_buf_add(&list, candidates[i]);
+        sw_bytes_add(&list, i ? ", " : "");
+        sw_bytes_add(&list, candidates[i]);
     }
 
     if (!list.failed)
-        sw_diags_hint(d, "%s: %s", label, sw_buf_text(&list));
-    sw_buf_fini(&list);
+        sw_diags_hint(d, "%s: %s", label, sw_bytes_text(&list));
+    sw_bytes_fini(&list);
 }
 
 const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const char *kind,
@@ -138,8 +138,8 @@ int sw_type_slot(const struct sw_schema_kind *k, const char *key)
     return -1;
 }
 
-bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
-                   const char *key)
+bool sw_type_has_key(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
+                     const char *key)
 {
     int param;
     return type &&
@@ -154,13 +154,13 @@ bool sw_section_has_key(const struct sw_section *s, const char *key)
         return true;
 
     for (int i = 0; i < SW_SECTION_TYPES; i++)
-        if (sw_type_knows(k, i, s->type[i], key))
+        if (sw_type_has_key(k, i, s->type[i], key))
             return true;
 
     return false;
 }
 
-bool sw_kind_knows(const struct sw_schema_kind *k, const char *key)
+bool sw_kind_has_key(const struct sw_schema_kind *k, const char *key)
 {
     int step = 0;
     return sw_type_slot(k, key) >= 0 || (k->fallback_key && strcmp(k->fallback_key, key) == 0) ||

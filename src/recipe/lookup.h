@@ -39,12 +39,12 @@ const struct sw_opt *sw_param_find(const struct sw_schema_kind *k, const struct 
 /* Slot of a type key ("type", "policy"), or -1. */
 int sw_type_slot(const struct sw_schema_kind *k, const char *key);
 /* Whether the type in that slot has the key, as its own or for a parameter. */
-bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
-                   const char *key);
+bool sw_type_has_key(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
+                     const char *key);
 /* Whether the section takes the key: a common one, a type key, or one of its types. */
 bool sw_section_has_key(const struct sw_section *s, const char *key);
 /* Whether any section of the kind may have the key: common, a type key, or of any type. */
-bool sw_kind_knows(const struct sw_schema_kind *k, const char *key);
+bool sw_kind_has_key(const struct sw_schema_kind *k, const char *key);
 /* The next row with that key anywhere in the kind; *step counts the rows returned so far and begins
  * at 0. */
 const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key, int *step);

@@ -6,7 +6,7 @@
 
 void sw_hint_kind(struct sw_recipe *r, const char *word)
 {
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     struct sw_words words = {0};
@@ -23,7 +23,7 @@ void sw_hint_section(struct sw_recipe *r, const char *key)
 {
     for (int i = 0; i < r->schema->count; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
-        if (k->form == SW_SECTION_ONE && sw_kind_knows(k, key)) {
+        if (k->form == SW_SECTION_ONE && sw_kind_has_key(k, key)) {
             sw_diags_hint(&r->diags, "did you mean '%s.%s'?", k->kind, key);
             return;
         }
@@ -60,7 +60,7 @@ static bool find_existing(const struct sw_recipe *r, const char *path, bool know
 
     while ((dot = dot_before(path, dot))) {
         struct sw_draft *n = sw_seen_find(&r->index, NULL, path, (size_t)(dot - path));
-        if (n && (!knows || sw_kind_knows(n->pub.schema, dot + 1))) {
+        if (n && (!knows || sw_kind_has_key(n->pub.schema, dot + 1))) {
             *t = (struct target){n, n->pub.schema, (size_t)(dot - path)};
             return true;
         }
@@ -78,7 +78,7 @@ static bool find_possible(const struct sw_recipe *r, const char *path, bool know
     const char *dot = path + strlen(path), *first = strchr(path, '.');
 
     while (k && first && (dot = dot_before(path, dot)) && dot > first + 1)
-        if (!knows || sw_kind_knows(k, dot + 1)) {
+        if (!knows || sw_kind_has_key(k, dot + 1)) {
             *t = (struct target){NULL, k, (size_t)(dot - path)};
             return true;
         }
@@ -200,7 +200,7 @@ void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *t
 
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
-    } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
+    } else if (!sw_kind_has_key(t.kind, key_of(v->key, &t))) {
         sw_diags_add(&r->diags, sw_place_of_key(v), "%s: unknown key '%s'", title,
                      sw_shown(shown, v->key));
         sw_hint_key(r, t.kind, key_of(v->key, &t));
@@ -235,7 +235,7 @@ void sw_merge_overrides(struct sw_recipe *r)
         struct sw_value *v = sw_value_of_set(r, o, line ? strlen("fallback.") : 0);
         if (v && line)
             set_line(r, v);
-        else if (v && !sw_stage_take(r, v))
+        else if (v && !sw_stage_add_line(r, v))
             sw_recipe_assign(r, v);
     }
 }

@@ -90,19 +90,19 @@ int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct 
                     size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
     char shown[SW_SHOWN];
-    struct sw_buf reason = {0};
+    struct sw_bytes reason = {0};
 
     /* A position in the expanded text has no counterpart in the text as it was written. */
     if (v->text && strcmp(v->text, v->raw) != 0)
         offset = bytes = 0;
-    sw_buf_vprintf(&reason, fmt, ap);
+    sw_bytes_vprintf(&reason, fmt, ap);
     r->diags.nomem |= reason.failed;
     count_error(n);
 
     int rc = sw_diags_add(&r->diags, sw_place_of_value(v, offset, bytes), "%s%s%s: %s = %s: %s",
                           in_stage(v), v->stage ? ": " : "", n->pub.title, v->key,
-                          sw_shown(shown, v->text ? v->text : v->raw), sw_buf_text(&reason));
-    sw_buf_fini(&reason);
+                          sw_shown(shown, v->text ? v->text : v->raw), sw_bytes_text(&reason));
+    sw_bytes_fini(&reason);
 
     return rc;
 }
@@ -122,15 +122,15 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
 int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                     const char *fmt, va_list ap)
 {
-    struct sw_buf reason = {0};
+    struct sw_bytes reason = {0};
 
-    sw_buf_vprintf(&reason, fmt, ap);
+    sw_bytes_vprintf(&reason, fmt, ap);
     r->diags.nomem |= reason.failed;
     count_error(n);
 
     int rc = sw_diags_add(&r->diags, v ? sw_place_of_key(v) : sw_place_of_draft(r, n), "%s: %s",
-                          n->pub.title, sw_buf_text(&reason));
-    sw_buf_fini(&reason);
+                          n->pub.title, sw_bytes_text(&reason));
+    sw_bytes_fini(&reason);
 
     return rc;
 }

@@ -62,7 +62,7 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
         goto nomem;
-    return sw_diags_verdict(&r->diags, err);
+    return sw_diags_status(&r->diags, err);
 
 nomem:
     return sw_err_nomem(err, path, bytes);
@@ -184,13 +184,13 @@ static int add_error(struct sw_recipe *r, const struct sw_section *section, cons
                      size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
     if (!section) {
-        struct sw_buf reason = {0};
+        struct sw_bytes reason = {0};
 
-        sw_buf_vprintf(&reason, fmt, ap);
+        sw_bytes_vprintf(&reason, fmt, ap);
         r->diags.nomem |= reason.failed;
         sw_diags_add(&r->diags, (struct sw_place){.origin = r->ini.file->path}, "%s",
-                     sw_buf_text(&reason));
-        sw_buf_fini(&reason);
+                     sw_bytes_text(&reason));
+        sw_bytes_fini(&reason);
         return SW_ERR_INVALID;
     }
 
@@ -248,9 +248,9 @@ const struct sw_diags *sw_recipe_diags(const struct sw_recipe *r)
     return &r->diags;
 }
 
-int sw_recipe_verdict(const struct sw_recipe *r, struct sw_err *err)
+int sw_recipe_status(const struct sw_recipe *r, struct sw_err *err)
 {
-    return sw_diags_verdict(&r->diags, err);
+    return sw_diags_status(&r->diags, err);
 }
 
 /* ---- What a run stores ---- */

@@ -124,7 +124,8 @@ bool sw_section_by_stage(const struct sw_section *section, const char *key);
  * or not set; section NULL: the file as a whole). Returns SW_ERR_INVALID. */
 int sw_recipe_error(struct sw_recipe *recipe, const struct sw_section *section, const char *key,
                     const char *fmt, ...) SW_PRINTF(4, 5);
-/* The same, pointing at item `item` (from 0) of a comma-separated value: "src = fc2, lable". */
+/* sw_recipe_error that points at item `item` (from 0) of a comma-separated value, as in "src = fc2,
+ * lable". */
 int sw_recipe_error_item(struct sw_recipe *recipe, const struct sw_section *section,
                          const char *key, int item, const char *fmt, ...) SW_PRINTF(5, 6);
 /* A hint line under the error added last. */
@@ -134,7 +135,7 @@ void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char 
                          int count, const char *label);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
 /* SW_OK, or SW_ERR_INVALID with the first message if the recipe has errors. */
-int sw_recipe_verdict(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
+int sw_recipe_status(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 
 /* What a run stores so that the same recipe can be loaded again: the path for messages, the text
  * (with the text of included files embedded after their include lines, which is a valid recipe
@@ -146,7 +147,7 @@ const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test:
 /* The type that the section's files would have had, when it fell back; else NULL. */
 const char *sw_section_fell_from(const struct sw_section *section);
 /* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */
-void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *out);
+void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_bytes *out);
 
 /* The identity of the recipe, 32 hex digits: XXH3-128 over its sections and those of included files
  * as merged (identical to the hash of the equivalent single file), in file order, keys

@@ -22,20 +22,20 @@ static const char *type_word(enum sw_opt_type type)
     return words[type];
 }
 
-void sw_opt_describe(const struct sw_opt *opt, struct sw_buf *out)
+void sw_opt_describe(const struct sw_opt *opt, struct sw_bytes *out)
 {
-    sw_buf_add(out, type_word(opt->type));
+    sw_bytes_add(out, type_word(opt->type));
     for (int i = 0; opt->type == SW_OPT_ENUM && opt->choices[i]; i++)
-        sw_buf_printf(out, "%s%s", i ? "|" : "", opt->choices[i]);
+        sw_bytes_printf(out, "%s%s", i ? "|" : "", opt->choices[i]);
 
     bool low = sw_opt_has_min(opt), high = sw_opt_has_max(opt);
     if (low && high && !opt->above_min && !opt->below_max)
-        sw_buf_printf(out, " %.15g..%.15g", opt->min, opt->max);
+        sw_bytes_printf(out, " %.15g..%.15g", opt->min, opt->max);
     else if (low)
-        sw_buf_printf(out, " %s%.15g", opt->above_min ? ">" : ">=", opt->min);
+        sw_bytes_printf(out, " %s%.15g", opt->above_min ? ">" : ">=", opt->min);
 
     if (high && (!low || opt->above_min || opt->below_max))
-        sw_buf_printf(out, " %s%.15g", opt->below_max ? "<" : "<=", opt->max);
+        sw_bytes_printf(out, " %s%.15g", opt->below_max ? "<" : "<=", opt->max);
 }
 
 /* ---- Text ---- */
@@ -48,7 +48,7 @@ struct columns {
 /* One row's strings. */
 struct row {
     const char *key, *def, *help;
-    struct sw_buf type;
+    struct sw_bytes type;
 };
 
 const char *sw_opt_default(const struct sw_opt *o)
@@ -87,9 +87,9 @@ static struct columns measure(const struct sw_opt *opts)
     for (const struct sw_opt *o = opts; o->key; o++) {
         struct row row = row_of(o);
         key = widest(key, row.key, MOST_KEY);
-        type = widest(type, sw_buf_text(&row.type), MOST_TYPE);
+        type = widest(type, sw_bytes_text(&row.type), MOST_TYPE);
         def = widest(def, row.def, MOST_DEFAULT);
-        sw_buf_fini(&row.type);
+        sw_bytes_fini(&row.type);
     }
 
     struct columns c = {.type = INDENT + key + 2};
@@ -100,26 +100,26 @@ static struct columns measure(const struct sw_opt *opts)
 }
 
 /* Moves to a column, on the next line when this one is already past it. */
-static int go_to(struct sw_buf *out, int at, int column)
+static int go_to(struct sw_bytes *out, int at, int column)
 {
     if (at && at + 2 > column && column > INDENT) {
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
         at = 0;
     }
 
-    sw_buf_printf(out, "%*s", column - at, "");
+    sw_bytes_printf(out, "%*s", column - at, "");
     return column;
 }
 
-static int put(struct sw_buf *out, int at, int column, const char *text)
+static int put(struct sw_bytes *out, int at, int column, const char *text)
 {
     at = go_to(out, at, column);
-    sw_buf_add(out, text);
+    sw_bytes_add(out, text);
     return at + (int)strlen(text);
 }
 
 /* Writes text from a column on, wrapped at words before the edge of the page. */
-static void put_wrapped(struct sw_buf *out, int at, int column, const char *text)
+static void put_wrapped(struct sw_bytes *out, int at, int column, const char *text)
 {
     if (*text)
         at = go_to(out, at, column);
@@ -129,71 +129,71 @@ static void put_wrapped(struct sw_buf *out, int at, int column, const char *text
         int n = (int)strcspn(p, " ");
 
         if (!first && at + 1 + n > PAGE) {
-            sw_buf_printf(out, "\n%*s", column, "");
+            sw_bytes_printf(out, "\n%*s", column, "");
             at = column;
             first = true;
         }
 
-        sw_buf_printf(out, "%s%.*s", first ? "" : " ", n, p);
+        sw_bytes_printf(out, "%s%.*s", first ? "" : " ", n, p);
         at += n + !first;
         first = false;
         p += n;
         p += strspn(p, " ");
     }
 
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
-static void put_row(struct sw_buf *out, const struct columns *c, const struct row *row)
+static void put_row(struct sw_bytes *out, const struct columns *c, const struct row *row)
 {
     int at = put(out, 0, INDENT, row->key);
-    at = put(out, at, c->type, sw_buf_text(&row->type));
+    at = put(out, at, c->type, sw_bytes_text(&row->type));
     at = put(out, at, c->def, row->def);
     put_wrapped(out, at, c->help, row->help);
 }
 
-void sw_print_opts(struct sw_buf *out, const char *title, const struct sw_opt *opts)
+void sw_print_opts(struct sw_bytes *out, const char *title, const struct sw_opt *opts)
 {
     if (!opts || !opts->key)
         return;
 
     struct columns c = measure(opts);
     struct row head = {.key = "key", .def = "default", .help = "meaning"};
-    sw_buf_add(&head.type, "type");
-    sw_buf_printf(out, "%s\n", title);
+    sw_bytes_add(&head.type, "type");
+    sw_bytes_printf(out, "%s\n", title);
     put_row(out, &c, &head);
     out->failed |= head.type.failed;
-    sw_buf_fini(&head.type);
+    sw_bytes_fini(&head.type);
 
     for (const struct sw_opt *o = opts; o->key; o++) {
         struct row row = row_of(o);
         put_row(out, &c, &row);
         out->failed |= row.type.failed;
-        sw_buf_fini(&row.type);
+        sw_bytes_fini(&row.type);
     }
 }
 
-void sw_print_type(struct sw_buf *out, const struct sw_type *type, const struct sw_opt *common,
+void sw_print_type(struct sw_bytes *out, const struct sw_type *type, const struct sw_opt *common,
                    const struct sw_opt *params)
 {
     char title[160];
 
-    sw_buf_printf(out, "%s\n", type->name);
+    sw_bytes_printf(out, "%s\n", type->name);
     put_wrapped(out, 0, INDENT, type->help ? type->help : "");
     snprintf(title, sizeof(title), "\nkeys of %s", type->name);
     sw_print_opts(out, title, type->opts);
 
     if (params && type->params && type->params[0]) {
-        struct sw_buf names = {0};
+        struct sw_bytes names = {0};
 
-        sw_buf_add(&names, "\nkeys of its parameters, as in ");
-        sw_buf_printf(&names, "%s.%s (", type->params[0], params->key);
+        sw_bytes_add(&names, "\nkeys of its parameters, as in ");
+        sw_bytes_printf(&names, "%s.%s (", type->params[0], params->key);
         for (int i = 0; type->params[i]; i++)
-            sw_buf_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
-        sw_buf_add(&names, ")");
-        sw_print_opts(out, sw_buf_text(&names), params);
+            sw_bytes_printf(&names, "%s%s", i ? ", " : "", type->params[i]);
+        sw_bytes_add(&names, ")");
+        sw_print_opts(out, sw_bytes_text(&names), params);
         out->failed |= names.failed;
-        sw_buf_fini(&names);
+        sw_bytes_fini(&names);
     }
 
     sw_print_opts(out, "\nkeys of every section of the kind", common);
@@ -203,13 +203,13 @@ void sw_print_type(struct sw_buf *out, const struct sw_type *type, const struct 
 
 static void json_opt(struct sw_json_writer *w, const struct sw_opt *o)
 {
-    struct sw_buf type = {0};
+    struct sw_bytes type = {0};
 
     sw_opt_describe(o, &type);
     sw_json_open_object(w, NULL);
     sw_json_string(w, "key", o->key);
     sw_json_string(w, "type", o->type == SW_OPT_ENUM ? "choice" : type_word(o->type));
-    sw_json_string(w, "range", sw_buf_text(&type));
+    sw_json_string(w, "range", sw_bytes_text(&type));
     sw_json_string(w, "default", sw_opt_default(o));
     if (sw_opt_has_min(o))
         sw_json_real(w, "min", o->min);
@@ -227,7 +227,7 @@ static void json_opt(struct sw_json_writer *w, const struct sw_opt *o)
     sw_json_string(w, "help", o->help);
     sw_json_close_object(w);
     w->out->failed |= type.failed;
-    sw_buf_fini(&type);
+    sw_bytes_fini(&type);
 }
 
 static void json_opts(struct sw_json_writer *w, const char *key, const struct sw_opt *opts)

@@ -106,7 +106,7 @@ static bool check_key(struct sw_recipe *r, const struct sw_value *v)
         return false;
     }
 
-    if (strchr(v->key, '.') || (job && sw_kind_knows(job, v->key)))
+    if (strchr(v->key, '.') || (job && sw_kind_has_key(job, v->key)))
         return true;
 
     sw_draft_error(r, &v->stage->section, v, "unknown key '%s'", v->key);
@@ -193,7 +193,7 @@ static struct sw_stage *take_stage(struct sw_recipe *r, struct sw_value *v)
     return s;
 }
 
-bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
+bool sw_stage_add_line(struct sw_recipe *r, struct sw_value *v)
 {
     if (!sw_str_starts(v->key, prefix))
         return false;
@@ -218,7 +218,7 @@ bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
     return true;
 }
 
-bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v)
+bool sw_stage_check_line(struct sw_recipe *r, const struct sw_value *v)
 {
     struct sw_value copy = *v;
     if (!sw_str_starts(v->key, prefix))
@@ -241,7 +241,7 @@ static struct sw_stage *find(const struct sw_recipe *r, const char *name)
 
 static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, struct sw_err *err)
 {
-    struct sw_buf names = {0};
+    struct sw_bytes names = {0};
 
     r->stage = source->stage ? find(r, source->stage) : r->stages;
     for (; !source->stage && source->last_stage && r->stage && r->stage->next;)
@@ -250,12 +250,12 @@ static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, st
         return SW_OK;
 
     for (const struct sw_stage *s = r->stages; s; s = s->next)
-        sw_buf_printf(&names, "%s%s", names.length ? ", " : "", s->section.pub.name);
+        sw_bytes_printf(&names, "%s%s", names.length ? ", " : "", s->section.pub.name);
 
     int rc = sw_err_set(err, SW_ERR_INVALID, "%s: unknown stage '%s'; %s%s", r->ini.file->path,
                         source->stage, r->stages ? "stages: " : "the recipe has no stages",
-                        sw_buf_text(&names));
-    sw_buf_fini(&names);
+                        sw_bytes_text(&names));
+    sw_bytes_fini(&names);
 
     return rc;
 }

@@ -245,41 +245,41 @@ bool sw_opt_accepts(const struct sw_opt *row, const char *text, struct sw_pool *
 
 /* ---- Writing ---- */
 
-static bool write_reals(const struct sw_reals *list, struct sw_buf *out)
+static bool write_reals(const struct sw_reals *list, struct sw_bytes *out)
 {
     for (int i = 0; i < list->count; i++)
-        sw_buf_printf(out, "%s%.15g", i ? ", " : "", list->items[i]);
+        sw_bytes_printf(out, "%s%.15g", i ? ", " : "", list->items[i]);
     return list->count > 0;
 }
 
-static bool write_strings(const struct sw_strings *list, struct sw_buf *out)
+static bool write_strings(const struct sw_strings *list, struct sw_bytes *out)
 {
     for (int i = 0; i < list->count; i++)
-        sw_buf_printf(out, "%s%s", i ? ", " : "", list->items[i]);
+        sw_bytes_printf(out, "%s%s", i ? ", " : "", list->items[i]);
     return list->count > 0;
 }
 
-bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out)
+bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_bytes *out)
 {
     const void *field = (const char *)conf + row->offset;
 
     switch (row->type) {
     case SW_OPT_INT:
     case SW_OPT_BYTES:
-        sw_buf_printf(out, "%lld", (long long)*(const int64_t *)field);
+        sw_bytes_printf(out, "%lld", (long long)*(const int64_t *)field);
         return true;
     case SW_OPT_REAL:
-        sw_buf_printf(out, "%.15g", *(const double *)field);
+        sw_bytes_printf(out, "%.15g", *(const double *)field);
         return true;
     case SW_OPT_BOOL:
-        sw_buf_add(out, *(const bool *)field ? "yes" : "no");
+        sw_bytes_add(out, *(const bool *)field ? "yes" : "no");
         return true;
     case SW_OPT_STRING:
         if (*(const char *const *)field)
-            sw_buf_add(out, *(const char *const *)field);
+            sw_bytes_add(out, *(const char *const *)field);
         return *(const char *const *)field != NULL;
     case SW_OPT_ENUM:
-        sw_buf_add(out, row->choices[*(const int *)field]);
+        sw_bytes_add(out, row->choices[*(const int *)field]);
         return true;
     case SW_OPT_STRINGS:
         return write_strings(field, out);

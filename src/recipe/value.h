@@ -25,7 +25,7 @@ bool sw_opt_accepts(const struct sw_opt *row, const char *text, struct sw_pool *
                     struct sw_opt_problem *problem);
 /* The inverse of sw_opt_read: appends the field of conf as it would be written; returns false for a
  * string that is not set and for an empty list. */
-bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out);
+bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_bytes *out);
 
 /* Room for any single field, for checking a text without a struct. */
 union sw_opt_field {

@@ -72,15 +72,15 @@ static const struct sw_var *find_var(const struct scope *s, const char *name)
 }
 
 /* Adds the value of one name. */
-static bool add_variable(const struct scope *s, const char *name, struct sw_buf *out,
+static bool add_variable(const struct scope *s, const char *name, struct sw_bytes *out,
                          struct failure *f)
 {
     const struct sw_var *var = find_var(s, name);
     if (s->canonical) {
         if (var)
-            sw_buf_add(out, var->canonical);
+            sw_bytes_add(out, var->canonical);
         else
-            sw_buf_printf(out, "${%s}", name);
+            sw_bytes_printf(out, "${%s}", name);
 
         return true;
     }
@@ -98,12 +98,12 @@ static bool add_variable(const struct scope *s, const char *name, struct sw_buf 
         return false;
     }
 
-    sw_buf_add(out, text);
+    sw_bytes_add(out, text);
     return true;
 }
 
 /* Expands one `${...}` at p. Returns the text after it, or NULL after a failure. */
-static const char *expand_one(const struct scope *s, const char *p, struct sw_buf *out,
+static const char *expand_one(const struct scope *s, const char *p, struct sw_bytes *out,
                               struct failure *f)
 {
     const char *name = p + 2, *close = strchr(name, '}');
@@ -136,10 +136,10 @@ static const char *expand(const struct scope *s, const char *raw, struct failure
     if (!strstr(raw, "${"))
         return raw;
 
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     const char *result = NULL;
     while (p && (dollar = strstr(p, "${"))) {
-        sw_buf_add_bytes(&out, p, (size_t)(dollar - p));
+        sw_bytes_append(&out, p, (size_t)(dollar - p));
         f->offset = (size_t)(dollar - raw);
 
         p = expand_one(s, dollar, &out, f);
@@ -150,17 +150,17 @@ static const char *expand(const struct scope *s, const char *raw, struct failure
     }
 
     if (p) {
-        sw_buf_add(&out, p);
+        sw_bytes_add(&out, p);
 
         s->r->expanded_bytes += out.length;
         if (s->r->expanded_bytes > MAX_TOTAL_BYTES)
             f->reason = "the recipe's variables expand to more than 16 MiB";
         else if (!out.failed)
-            result = sw_pool_copy(&s->r->pool, sw_buf_text(&out), out.length);
+            result = sw_pool_copy(&s->r->pool, sw_bytes_text(&out), out.length);
     }
 
     s->r->pool.failed |= out.failed;
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return result;
 }
 
@@ -168,7 +168,7 @@ static const char *expand(const struct scope *s, const char *raw, struct failure
 
 static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
 {
-    if (!sw_diags_wants_hint(&r->diags))
+    if (!sw_diags_needs_hint(&r->diags))
         return;
 
     for (int i = visible; i < r->var_count; i++)

@@ -6,9 +6,9 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/memory.h"
-#include "worker/carries.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include "worker/worker_exchange.h"
 
@@ -41,7 +41,8 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
     if (w->device->host_memory)
         return 0;
     return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
-           sw_reduce_bytes(w->shared.exchange_plan) + sw_comm_bytes(w->shared.exchange_plan);
+           sw_reduce_bytes(w->shared.exchange_plan) +
+           sw_exchange_modes_bytes(w->shared.exchange_plan);
 }
 
 /* Bytes of host memory that a device reads and writes: reports and constants of the exchange, and
@@ -51,8 +52,8 @@ static size_t staging_bytes(const struct sw_worker *w)
     size_t bytes = sw_worker_exchange_bytes(w).host + sw_layer_clock_bytes(w);
 
     for (int s = 0; s < SW_SPLITS; s++)
-        for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
-            bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
+        for (int k = 0; w->microbatches[s] && k < sw_microbatches_count(w->microbatches[s]); k++)
+            bytes += sw_net_staging_bytes(sw_microbatches_net(w->microbatches[s], k));
 
     return bytes;
 }
@@ -86,8 +87,8 @@ static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *st
 
 size_t sw_worker_fixed_bytes(const struct sw_worker *w)
 {
-    return sw_worker_param_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
-           sw_input_bytes(w);
+    return sw_worker_param_bytes(w) + sw_buffers_device_bytes(w) +
+           sw_recurrent_state_worker_bytes(w) + sw_input_bytes(w);
 }
 
 size_t sw_worker_device_bytes(const struct sw_worker *w)
@@ -108,8 +109,8 @@ void sw_job_sum_memory(struct sw_job *job)
     struct sw_job_plan *p = &job->plan;
 
     sum_tables(job, &p->bytes.params, &p->bytes.state);
-    p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
-    p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
+    p->bytes.state += sw_buffers_bytes(&job->state.buffers, job->workers);
+    p->bytes.state += sw_recurrent_state_bytes(&job->state.recurrent, job->workers);
     p->bytes.state += device_param_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = batch_bytes(job);
@@ -117,7 +118,7 @@ void sw_job_sum_memory(struct sw_job *job)
     if (job->workers[0].eval)
         p->bytes.exchange += sw_transfer_plan(job->workers[0].eval);
     p->bytes.exchange *= (size_t)job->topology->worker_groups;
-    p->bytes.swapped = p->fit.swap_bytes;
+    p->bytes.offloaded = p->fit.offload_bytes;
 
     p->bytes.device = 0;
     for (int i = 0; i < job->topology->workers; i++) {
@@ -126,5 +127,5 @@ void sw_job_sum_memory(struct sw_job *job)
     }
 
     p->bytes.peak = p->bytes.params + p->bytes.state + p->bytes.arena + p->bytes.batches +
-                    p->bytes.exchange + p->bytes.swapped;
+                    p->bytes.exchange + p->bytes.offloaded;
 }

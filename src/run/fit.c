@@ -10,23 +10,23 @@
 #include <stdio.h>
 
 /* Rough throughput of a device, for choosing between recomputing and offloading. Devices with
- * processors of their own are measured (rates.c); the others use constants, so that choices are the
- * same on every machine. */
+ * processors of their own are measured (throughput.c); the others use constants, so that choices
+ * are the same on every machine. */
 #define THREAD_FLOPS_PER_S 4e10
 #define MEMORY_BYTES_PER_S 1e10
 
-static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
+static struct sw_device_throughput throughputs_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_rates *m = job->place.devices.driver->caps.own_processor
-                                   ? sw_rates_of(&job->speed.rates, job->workers)
-                                   : NULL;
+    const struct sw_throughputs *m = job->place.devices.driver->caps.own_processor
+                                         ? sw_throughputs_of(&job->speed.throughputs, job->workers)
+                                         : NULL;
     if (m && m->device_memory_bytes_per_s > 0)
-        return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
-                                     m->link_bytes_per_s};
+        return (struct sw_device_throughput){m->worker_flops_per_s, m->device_memory_bytes_per_s,
+                                             m->link_bytes_per_s};
 
     const struct sw_placement_row *row =
         sw_placement_worker(job->place.placement, w->rank->global_rank);
-    struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
+    struct sw_device_throughput r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
 
     /* On the CPU offloading would save nothing, because it uses host memory already. */
     if (!w->device->host_memory)
@@ -39,13 +39,14 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
 
 static size_t eval_bytes(const struct sw_worker *w)
 {
-    return w->eval ? sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]) : 0;
+    return w->eval ? sw_microbatches_arena_bytes(w->microbatches[SW_SPLIT_EVAL]) : 0;
 }
 
 /* Bytes of a worker's arena if every activation stays in memory. */
 static size_t kept_bytes(const struct sw_worker *w)
 {
-    size_t train = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).kept_bytes, eval = eval_bytes(w);
+    size_t train = sw_microbatches_cost(w->microbatches[SW_SPLIT_TRAIN]).kept_bytes,
+           eval = eval_bytes(w);
     return train > eval ? train : eval;
 }
 
@@ -85,18 +86,18 @@ struct shortage {
 static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, struct shortage *b,
                       struct sw_err *err)
 {
-    struct sw_net_rates rates = rates_of(job, w);
-    struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
+    struct sw_device_throughput throughputs = throughputs_of(job, w);
+    struct sw_microbatches *microbatches = w->microbatches[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
 
     w->arena.budget = budget;
-    if (sw_parts_arena_bytes(parts) > budget)
-        rc = sw_parts_fit(parts, budget, &rates, &fit, err);
+    if (sw_microbatches_arena_bytes(microbatches) > budget)
+        rc = sw_microbatches_fit(microbatches, budget, &throughputs, &fit, err);
     if (rc != SW_OK)
         return rc;
 
-    size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
+    size_t eval = eval_bytes(w), train = sw_microbatches_arena_bytes(microbatches);
     w->arena.bytes = train > eval ? train : eval;
     if (!fit.fits && fit.least_bytes > b->least)
         *b = (struct shortage){fit.least_bytes, fit.layer, fit.pass, false};
@@ -244,15 +245,15 @@ static void sum_costs(struct sw_job *job, struct sw_job_fit *f)
 {
     for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
-        const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
+        const struct sw_net_cost c = sw_microbatches_cost(w->microbatches[SW_SPLIT_TRAIN]);
 
         f->saved_bytes += kept_bytes(w) - w->arena.bytes;
-        f->repeated += c.repeated;
-        f->swapped += c.swapped;
-        f->repeat_flops += c.repeat_flops;
-        f->repeat_bytes += c.repeat_bytes;
-        f->swap_bytes += c.swap_bytes;
-        f->may_swap = f->may_swap || !w->device->host_memory;
+        f->recomputed += c.recomputed;
+        f->offloaded += c.offloaded;
+        f->recompute_flops += c.recompute_flops;
+        f->recompute_bytes += c.recompute_bytes;
+        f->offload_bytes += c.offload_bytes;
+        f->may_offload = f->may_offload || !w->device->host_memory;
     }
 }
 
@@ -284,16 +285,16 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
+int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_microbatches *fresh,
                  struct sw_err *err)
 {
-    struct sw_net_rates rates = rates_of(job, w);
+    struct sw_device_throughput throughputs = throughputs_of(job, w);
     struct sw_net_fit fit = {.fits = true};
 
-    if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
+    if (w->arena.budget == 0 || sw_microbatches_arena_bytes(fresh) <= w->arena.budget)
         return SW_OK;
 
-    int rc = sw_parts_fit(fresh, w->arena.budget, &rates, &fit, err);
+    int rc = sw_microbatches_fit(fresh, w->arena.budget, &throughputs, &fit, err);
     if (rc != SW_OK || fit.fits)
         return rc;
 

@@ -11,7 +11,7 @@
 #include "run/memory.h"
 #include "run/run.h"
 #include "run/tune.h"
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
 #include <string.h>
@@ -128,7 +128,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    rc = sw_comm_verdict(&job->exchange.comm, err);
+    rc = sw_exchange_modes_check(&job->exchange.comm, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_make_table(job, err);
@@ -138,10 +138,10 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
                         job->workers[0].param_of[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_states_build(&job->state.buffers, job->workers, err);
+    rc = sw_buffers_build(&job->state.buffers, job->workers, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_carries_build(&job->state, job->workers, err);
+    rc = sw_recurrent_state_build(&job->state, job->workers, err);
     if (rc != SW_OK)
         return rc;
 
@@ -166,7 +166,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_states_match(&job->state.buffers, job->workers, err);
+    rc = sw_buffers_match(&job->state.buffers, job->workers, err);
     if (rc != SW_OK)
         return rc;
 
@@ -208,21 +208,21 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = sw_job_choose_device(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_job_place_units(job, o, err);
+    rc = sw_job_place_roles(job, o, err);
     if (rc != SW_OK)
         return rc;
-    if (o->plan_units) {
-        sw_job_describe_units(job);
+    if (o->only_placement) {
+        sw_job_describe_roles(job);
         return SW_OK;
     }
 
     rc = sw_job_open_devices(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
+    rc = sw_reduce_choose(&job->exchange, o->no_probes || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
-    rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
+    rc = sw_exchange_modes_prepare(&job->exchange, job->options.resume_checkpoint, err);
     if (rc != SW_OK)
         return rc;
     rc = prepare_tune(job, err);
@@ -270,7 +270,7 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
 
     /* With one_worker the weights of another file are evaluated, so the start of a run is not
      * checked. */
-    return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
+    return o->one_worker ? SW_OK : sw_init_from_check(&c, o->init_from, o->earlier, err);
 }
 
 /* Reports an unknown best_by, with the names that it can have. */
@@ -284,7 +284,7 @@ static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct 
     sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such metric");
     sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 /* Chooses the evaluation metric by which checkpoints are compared. */
@@ -336,7 +336,7 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
 
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    if (o->plan_units || o->predict)
+    if (o->only_placement || o->predict)
         return SW_OK;
 
     int rc = sw_stage_find_end(job, o, err);
@@ -362,7 +362,7 @@ static void drain_streams(struct sw_job *job)
     struct sw_err ignored; /* a failed stream does not use memory any more either */
 
     for (int i = 0; used && i < job->topology->workers; i++) {
-        sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
+        sw_microbatches_wait(job->workers[i].microbatches[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;
     }
@@ -382,7 +382,7 @@ void sw_job_close(struct sw_job *job)
     if (!job)
         return;
 
-    sw_job_leave(job);
+    sw_job_end_resumable(job);
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
     free_transfers(job);
@@ -398,14 +398,14 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->groups.peers);
     sw_group_fini(&job->groups.all);
     sw_group_fini(&job->groups.leaders);
-    sw_states_fini(&job->state.buffers);
-    sw_states_fini(&job->state.carries);
+    sw_buffers_fini(&job->state.buffers);
+    sw_buffers_fini(&job->state.recurrent);
     sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
-    sw_take_fini(&job->initial.takes);
+    sw_init_from_fini(&job->initial.takes);
     sw_carried_over_fini(&job->initial.carried_over);
     sw_job_close(job->stage.failed);
-    sw_buf_fini(&job->stage.text);
+    sw_bytes_fini(&job->stage.text);
     sw_free(job->stage.steps);
     sw_sync_free(job->params.sync);
     for (int i = 0; job->params.copies && i < job->topology->server_groups; i++)
@@ -420,7 +420,7 @@ void sw_job_close(struct sw_job *job)
     sw_recipe_free(job->recipe);
     sw_trace_free(job->monitor.trace);
     sw_fault_fini(&job->fault);
-    sw_buf_fini(&job->report.fallback);
+    sw_bytes_fini(&job->report.fallback);
 
     char *const owned[] = {job->name,
                            job->options.out_dir,
@@ -432,7 +432,7 @@ void sw_job_close(struct sw_job *job)
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->report.layers);
-    sw_free(job->report.shares);
+    sw_free(job->report.shards);
     sw_row_split_fini(&job->rows);
     sw_topology_free(job->topology);
     sw_free(job);

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "plan/comm.h"
+#include "plan/job_exchange.h"
 #include "worker/observer.h"
 #include "worker/trace.h"
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct sw_placement;
 struct sw_recipe;
 
 /* A checkpoint of a run that is resumed. */
-struct sw_job_kept {
+struct sw_job_retained_checkpoint {
     int64_t step;
     const char *path, *checksum; /* checksum may be NULL: the file is then never removed */
 };
@@ -60,15 +60,15 @@ struct sw_job_options {
      * the run's; recipe_path and init_from are not used. NULL: a new run. */
     const struct sw_run *resume;
     const char *resume_checkpoint;
-    const struct sw_job_kept *kept; /* checkpoints of the run that are on disk */
+    const struct sw_job_retained_checkpoint *kept; /* checkpoints of the run that are on disk */
     int kept_count;
     bool oversubscribe; /* --oversubscribe: workers may share cores */
     /* Only places the roles: opens neither devices nor data and builds nothing; the job has the
      * part of the plan that needs none of them, and cannot run. GPUs are those of the machine map,
      * with or without CUDA. */
-    bool plan_units;
-    const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
-    bool look;              /* the job will not run: links between devices are not tested */
+    bool only_placement;
+    const char *machine;    /* with only_placement: another machine (sw_machine_from), or NULL */
+    bool no_probes;         /* the job will not run: links between devices are not tested */
     bool one_worker;        /* ignore [cluster]: for sw_job_evaluate (infer/evaluate_alone.h) */
     bool predict;           /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
     int64_t trace_capacity; /* events in the trace; 0: no trace */
@@ -85,12 +85,12 @@ int sw_job_read_recipe(const struct sw_job_options *options, struct sw_recipe **
  * the user. Other errors: SW_ERR_NOTFOUND (files, checkpoint), SW_ERR_FORMAT (data), SW_ERR_NOMEM,
  * SW_ERR_UNSUPPORTED. Free with sw_job_close. */
 int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
+                struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 void sw_job_close(struct sw_job *job); /* NULL is accepted */
 
 /* The plan that `check` prints: known after sw_job_open, before any large memory is allocated.
  * First the shard of a layer on one worker of a group. */
-struct sw_job_share {
+struct sw_job_shard {
     char shape[64]; /* of its part of the output; "": none */
     int64_t params;
     size_t bytes; /* parameters, the output with its gradient, what backward needs */
@@ -123,30 +123,32 @@ struct sw_job_layer {
     int64_t params;
     size_t param_bytes, feature_bytes, gradient_bytes, saved_bytes, scratch_bytes;
     double flops_forward, flops_backward; /* of one batch */
-    const struct sw_job_share *shares;    /* [group_size of the plan]; NULL with one worker */
+    const struct sw_job_shard *shards;    /* [group_size of the plan]; NULL with one worker */
     bool moves;                           /* it is a connection: */
     struct sw_job_movement movement;
-    struct sw_job_comm comm;
+    struct sw_job_exchange comm;
 };
 /* The choices of memory = fit:SIZE over all workers, and their cost per step. */
 struct sw_job_fit {
     int64_t budget_bytes; /* 0: no budget */
     size_t saved_bytes;   /* of arena */
-    int repeated, swapped;
-    double repeat_flops, repeat_bytes; /* recomputation: operations, and bytes read and written */
-    size_t swap_bytes; /* offloading: bytes copied to the host and back, and bytes of host memory */
-    bool may_swap;     /* the devices have memory of their own */
+    int recomputed, offloaded;
+    double recompute_flops,
+        recompute_bytes; /* recomputation: operations, and bytes read and written */
+    size_t
+        offload_bytes; /* offloading: bytes copied to the host and back, and bytes of host memory */
+    bool may_offload;  /* the devices have memory of their own */
 };
 /* Memory that a job takes. */
 struct sw_job_bytes {
-    size_t params;   /* values */
-    size_t state;    /* gradients, updater state, running statistics */
-    size_t arena;    /* activations, gradients, scratch: shared by both nets */
-    size_t batches;  /* prefetched batches, and rows buffered for output layers */
-    size_t exchange; /* staging buffers of activations between workers */
-    size_t swapped;  /* activations in host memory */
-    size_t peak;     /* all of the above */
-    size_t device;   /* the largest part of it on one device with its own memory; or 0 */
+    size_t params;    /* values */
+    size_t state;     /* gradients, updater state, running statistics */
+    size_t arena;     /* activations, gradients, scratch: shared by both nets */
+    size_t batches;   /* prefetched batches, and rows buffered for output layers */
+    size_t exchange;  /* staging buffers of activations between workers */
+    size_t offloaded; /* activations in host memory */
+    size_t peak;      /* all of the above */
+    size_t device;    /* the largest part of it on one device with its own memory; or 0 */
 };
 
 struct sw_job_plan {
@@ -173,7 +175,7 @@ struct sw_job_plan {
     const char *copy,
         *copy_why;          /* how gradients and values of devices are copied; "": no devices */
     const char *sums;       /* how gradients of several devices are reduced; "": by servers */
-    bool comm_asked;        /* the recipe sets how gradients are exchanged */
+    bool comm_requested;    /* the recipe sets how gradients are exchanged */
     const char *comm_notes; /* layers that deviate from the net-wide exchange mode, or "" */
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */
 };
@@ -193,7 +195,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 bool sw_job_has_next(const struct sw_job *job);
 /* Replaces *job by the job of the next stage of the same run, to be run like the first; the old job
  * is closed. Errors: those of sw_job_open; *job is then still the old one, which has ended. */
-int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
+int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
 /* Is there a checkpoint from which the run can be resumed, its own or the one that it started from?

@@ -69,7 +69,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .seed = (uint64_t)job->conf->seed,
         .training = split == SW_SPLIT_TRAIN,
         .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
-        .report_bad = sw_events_say_bad_record,
+        .report_bad = sw_events_report_bad_record,
         .report_user = &job->events,
     };
     int rc = sw_source_open(&args, &job->data.source[split], err);
@@ -86,7 +86,7 @@ out:
         return rc;
 
     sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 int sw_job_open_data(struct sw_job *job, struct sw_err *err)
@@ -94,7 +94,7 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
     const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
     if (!train) {
         sw_recipe_error(job->recipe, NULL, NULL, "the [data train] section is missing");
-        return sw_recipe_verdict(job->recipe, err);
+        return sw_recipe_status(job->recipe, err);
     }
 
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);

@@ -34,7 +34,7 @@ static int load_first_values(void *run, struct sw_err *err)
     int rc = sw_table_init_values(job->params.table, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_take_values(&c, err);
+    rc = sw_init_from_load(&c, err);
     if (rc != SW_OK)
         return rc;
 
@@ -88,7 +88,7 @@ static void end_warmup(void *run)
 
 static void end_job(void *run, int64_t step)
 {
-    sw_stage_note_end(run, step);
+    sw_stage_record_end(run, step);
 }
 
 static int rebalance(void *run, struct sw_worker *w, struct sw_err *err)
@@ -96,7 +96,8 @@ static int rebalance(void *run, struct sw_worker *w, struct sw_err *err)
     return sw_rebalance(run, w, err);
 }
 
-static int fit(void *run, const struct sw_worker *w, struct sw_parts *fresh, struct sw_err *err)
+static int fit(void *run, const struct sw_worker *w, struct sw_microbatches *fresh,
+               struct sw_err *err)
 {
     return sw_job_refit(run, w, fresh, err);
 }

@@ -18,7 +18,7 @@ static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *numb
     struct sw_table_factors f;
     int64_t rows = sw_worker_rows(w, SW_SPLIT_TRAIN);
 
-    return sw_comm_factors(&job->exchange, w->train, i, rows, &f)
+    return sw_exchange_modes_factors(&job->exchange, w->train, i, rows, &f)
                ? sw_table_add_factors(w->table, &f, number, err)
                : SW_OK;
 }
@@ -72,7 +72,7 @@ static int wait_for_activations(void *user, int worker, bool (*over)(const void 
 static void notify_group(void *user)
 {
     struct sw_worker *group = user;
-    sw_group_tell(group->group);
+    sw_group_notify(group->group);
 }
 
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
@@ -141,7 +141,7 @@ static int check_topology(struct sw_job *job, struct sw_err *err)
         sw_cluster_neighbours(s->common, job->topology->server_groups, neighbours, &why) != SW_OK)
         sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 static int make_table(struct sw_job *job, struct sw_server_group *copy, struct sw_err *err)
@@ -172,7 +172,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
-        .two_phases = sw_stop_wants_norm(job->conf),
+        .two_phases = sw_stop_needs_norm(job->conf),
         .loss_scale = job->conf->loss_scale,
         .loss_scale_every = job->conf->loss_scale_every,
         .clip_value = job->conf->clip_value,
@@ -290,13 +290,13 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
 
     for (int r = 0; r < sw_table_update_groups(t); r++)
-        if (sw_topology_rests(job->topology, first_group + r, step))
+        if (sw_topology_sleeps(job->topology, first_group + r, step))
             sw_table_put_group(t, r, (uint64_t)job->topology->warmup_steps);
 }
 
 void sw_job_join(struct sw_job *job)
 {
-    sw_sync_spread(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
+    sw_sync_broadcast(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
     for (int i = 1; i < job->topology->server_groups; i++)
         sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->params.table),
                         sw_table_dropped(job->params.table));

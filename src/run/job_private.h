@@ -17,23 +17,23 @@
 #include "recipe/job.h"
 #include "run/job_data.h"
 #include "run/job_params.h"
-#include "run/job_units.h"
+#include "run/job_roles.h"
 #include "run/plan.h"
-#include "run/rates.h"
 #include "run/stages.h"
+#include "run/throughput.h"
 #include "thread/fault.h"
+#include "worker/buffers.h"
 #include "worker/events.h"
 #include "worker/gate.h"
 #include "worker/group.h"
 #include "worker/nonfinite.h"
 #include "worker/outputs.h"
 #include "worker/record.h"
-#include "worker/states.h"
 #include "worker/stop_at.h"
 
-struct sw_sense;
+struct sw_sensors;
 struct sw_server;
-struct sw_watch;
+struct sw_monitor;
 struct sw_worker;
 
 /* The options of sw_job_open that the run or its next stage needs again. */
@@ -49,7 +49,7 @@ struct sw_run_options {
 
 /* The measured speed of the machine and of the workers, and what is chosen by it. */
 struct sw_job_speed {
-    struct sw_rates rates;
+    struct sw_throughputs throughputs;
     struct sw_tune *tune;         /* owned; NULL: plans are chosen by rules */
     bool rebalances;              /* rows of the batch are rebalanced by speed */
     double (*row_ms)(int worker); /* time of a row on a worker, in tests; NULL: measured */
@@ -57,15 +57,15 @@ struct sw_job_speed {
 
 /* Values that come neither from an initializer nor from the resumed checkpoint. */
 struct sw_job_initial {
-    struct sw_take_list takes;
+    struct sw_init_from takes;
     struct sw_carried_over carried_over;
 };
 
 /* Monitoring. All owned. */
 struct sw_job_monitor {
-    struct sw_watch *watch;
-    struct sw_sense *sense; /* NULL: it does not run */
-    struct sw_trace *trace; /* NULL: not requested */
+    struct sw_monitor *monitor_thread;
+    struct sw_sensors *sensors; /* NULL: it does not run */
+    struct sw_trace *trace;     /* NULL: not requested */
 };
 
 struct sw_job {

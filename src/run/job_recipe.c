@@ -43,7 +43,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
     /* Rules between keys and between layers are checked even when a value is wrong, so that all
      * errors are reported at once. */
     struct sw_err more = {0};
-    int settled = sw_job_settle(*recipe, conf, &more);
+    int settled = sw_job_apply_rules(*recipe, conf, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)
         settled = sw_net_check(*recipe, (enum sw_algorithm)(*conf)->algorithm, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)

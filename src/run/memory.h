@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct sw_job;
-struct sw_parts;
+struct sw_microbatches;
 struct sw_worker;
 
 /* Bytes of parameters, gradients and updater state on a worker's device; 0: they are on the host.
@@ -26,5 +26,5 @@ void sw_job_sum_memory(struct sw_job *job);
 int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Fits new training nets of a worker, for other rows, into the limit of its arena. Errors:
  * SW_ERR_NOMEM. */
-int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
+int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_microbatches *fresh,
                  struct sw_err *err) SW_MUST_CHECK;

@@ -8,14 +8,14 @@
  * one microbatch, whose number of rows changes (rebalance.c). */
 #include "run/microbatches.h"
 #include "base/str.h"
-#include "plan/kept_choices.h"
+#include "plan/saved_choices.h"
 #include "run/job_private.h"
 #include <string.h>
 
-void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out)
+void sw_microbatches_write(const struct sw_job *job, struct sw_bytes *out)
 {
     for (int i = 0; i < job->topology->microbatches; i++)
-        sw_buf_printf(out, "%s%lld", i ? " " : "", (long long)job->rows.rows[SW_SPLIT_TRAIN][i]);
+        sw_bytes_printf(out, "%s%lld", i ? " " : "", (long long)job->rows.rows[SW_SPLIT_TRAIN][i]);
 }
 
 /* Takes the rows from the resumed checkpoint. If the file cannot be read, the load reports it
@@ -27,10 +27,10 @@ static void restore_rows(struct sw_job *job)
     struct sw_err ignored;
 
     if (!job->speed.rebalances ||
-        sw_kept_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
+        sw_saved_choices_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
         return;
 
-    if (sw_kept_rows(kept, job->topology->microbatches, job->conf->batch, rows))
+    if (sw_saved_choices_rows(kept, job->topology->microbatches, job->conf->batch, rows))
         sw_row_split_set(&job->rows, job->topology, rows);
     sw_json_free(kept);
 }
@@ -74,14 +74,15 @@ static void check_partitions(struct sw_job *job, const char *key, const char *wh
             sw_recipe_error(job->recipe, s, "location",
                             "with %s all layers are split by rows, %s: remove this key", key, why);
         else if (is_split(s))
-            sw_recipe_error(job->recipe, s, "partition",
-                            "with %s all layers are split by rows, %s: say 0, or leave it out", key,
-                            why);
+            sw_recipe_error(
+                job->recipe, s, "partition",
+                "with %s all layers are split by rows, %s: set it to 0, or remove the key", key,
+                why);
 
     if (job->conf->partition != SW_PARTITION_ROWS)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "partition",
-                        "with %s all layers are split by rows, %s: say 0, or leave it out", key,
-                        why);
+                        "with %s all layers are split by rows, %s: set it to 0, or remove the key",
+                        key, why);
 }
 
 static void check_exact(struct sw_job *job, const struct sw_section *cluster)
@@ -135,5 +136,5 @@ int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster, 
     if (job->speed.rebalances)
         check_rebalance(job, cluster);
 
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }

@@ -17,4 +17,4 @@ int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster,
  * rows. */
 int sw_microbatches_split(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Writes the rows of each microbatch, as in "48 16". */
-void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out);
+void sw_microbatches_write(const struct sw_job *job, struct sw_bytes *out);

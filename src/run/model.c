@@ -199,8 +199,8 @@ static void bind_params(struct sw_model *m, int which)
 
 static const struct sw_desc *buffer_layout(const struct sw_net *net, int s, double *natural)
 {
-    const struct sw_net_state *ns = sw_net_state(net, s);
-    const struct sw_layer_state *ls = &sw_net_layer(net, ns->layer)->keeps[ns->index];
+    const struct sw_net_buffer *ns = sw_net_buffer(net, s);
+    const struct sw_layer_buffer *ls = &sw_net_layer(net, ns->layer)->keeps[ns->index];
     *natural = ls->natural;
     return &ls->layout;
 }
@@ -217,7 +217,7 @@ static int make_buffers(struct sw_model *m, struct sw_err *err)
     double natural;
     const struct sw_net *train = m->net[TRAIN];
 
-    for (int s = 0; s < sw_net_state_count(train); s++)
+    for (int s = 0; s < sw_net_buffer_count(train); s++)
         m->buffer_bytes += (size_t)buffer_room(buffer_layout(train, s, &natural)) * sizeof(float);
     if (m->buffer_bytes == 0)
         return SW_OK;
@@ -228,17 +228,17 @@ static int make_buffers(struct sw_model *m, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    for (int s = 0; s < sw_net_state_count(train); s++) {
+    for (int s = 0; s < sw_net_buffer_count(train); s++) {
         const struct sw_desc *d = buffer_layout(train, s, &natural);
-        const char *name = sw_net_state(train, s)->name;
+        const char *name = sw_net_buffer(train, s)->name;
 
         for (int64_t i = 0; i < sw_desc_storage(d); i++)
             at[i] = (float)natural;
-        sw_net_bind_state(m->net[TRAIN], s, at, at);
+        sw_net_bind_buffer(m->net[TRAIN], s, at, at);
 
-        for (int e = 0; e < sw_net_state_count(m->net[EVAL]); e++)
-            if (sw_str_eq(sw_net_state(m->net[EVAL], e)->name, name))
-                sw_net_bind_state(m->net[EVAL], e, at, NULL);
+        for (int e = 0; e < sw_net_buffer_count(m->net[EVAL]); e++)
+            if (sw_str_eq(sw_net_buffer(m->net[EVAL], e)->name, name))
+                sw_net_bind_buffer(m->net[EVAL], e, at, NULL);
 
         at += buffer_room(d);
     }
@@ -286,7 +286,7 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
     return SW_OK;
 }
 
-int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_buf *messages,
+int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_bytes *messages,
                  struct sw_err *err)
 {
     struct sw_model *m = sw_calloc(1, sizeof *m);
@@ -445,7 +445,8 @@ int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows,
                       struct sw_err *err)
 {
     if (valid_rows < 1 || valid_rows > m->rows)
-        return sw_err_set(err, SW_ERR_INVALID, "%lld valid rows of a batch of %lld",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "valid_rows is %lld; it must be 1 to %lld, the rows of a batch",
                           (long long)valid_rows, (long long)m->rows);
 
     int rc = forward(m, EVAL, data, valid_rows, err);

@@ -29,7 +29,7 @@ struct sw_model_args {
 /* Builds the nets for training and evaluation and initializes the parameters. On SW_ERR_INVALID
  * from the text, `messages` holds all errors for the user. Other errors: SW_ERR_UNSUPPORTED (the
  * device), SW_ERR_NOMEM, SW_ERR_LIBRARY. */
-int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_buf *messages,
+int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_bytes *messages,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_model_free(struct sw_model *m); /* NULL is accepted */
 

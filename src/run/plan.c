@@ -5,7 +5,7 @@
 #include "device/tune.h"
 #include "net/transfer.h"
 #include "plan/choices.h"
-#include "plan/kept_choices.h"
+#include "plan/saved_choices.h"
 #include "run/job_private.h"
 #include "run/memory.h"
 #include "worker/worker.h"
@@ -27,8 +27,8 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     row->in_place = sw_net_is_in_place(net, i);
     row->handed = sw_net_is_handed(net, i);
     row->fused = sw_net_is_fused(net, i);
-    row->spread = sw_net_spread_name(net, i);
-    row->memory = sw_net_life_name(net, i);
+    row->spread = sw_net_distribution_name(net, i);
+    row->memory = sw_net_residency_name(net, i);
     row->feature_bytes = input || row->in_place || row->handed ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
@@ -53,15 +53,15 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 /* Adds the other microbatches of the first worker to the row. */
 static void add_microbatches(const struct sw_worker *w, int split, int i, struct sw_job_layer *row)
 {
-    const struct sw_parts *parts = w->parts[split];
-    const struct sw_desc *d = &sw_net_layer(sw_parts_net(parts, 0), i)->dst.desc;
+    const struct sw_microbatches *microbatches = w->microbatches[split];
+    const struct sw_desc *d = &sw_net_layer(sw_microbatches_net(microbatches, 0), i)->dst.desc;
     int64_t dim[SW_MAX_DIMS];
 
     memcpy(dim, d->dim, sizeof dim);
 
-    for (int k = 1; k < sw_parts_count(parts); k++) {
+    for (int k = 1; k < sw_microbatches_count(microbatches); k++) {
         struct sw_job_layer other = {0};
-        const struct sw_net *net = sw_parts_net(parts, k);
+        const struct sw_net *net = sw_microbatches_net(microbatches, k);
 
         fill_row(net, i, &other);
         dim[0] += sw_net_layer(net, i)->dst.desc.dim[0];
@@ -93,25 +93,25 @@ static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *
  */
 static void add_shards(struct sw_job *job, int split, int i, int n)
 {
-    if (!job->report.shares)
+    if (!job->report.shards)
         return;
 
-    struct sw_job_share *shares = &job->report.shares[n * job->topology->group_size];
+    struct sw_job_shard *shards = &job->report.shards[n * job->topology->group_size];
     for (int w = 0; w < job->topology->group_size; w++) {
-        const struct sw_net *net = sw_parts_net(job->workers[w].parts[split], 0);
+        const struct sw_net *net = sw_microbatches_net(job->workers[w].microbatches[split], 0);
         struct sw_job_layer own = {0};
 
         fill_row(net, i, &own);
-        shares[w].params += own.params;
-        shares[w].bytes +=
+        shards[w].params += own.params;
+        shards[w].bytes +=
             own.param_bytes + own.feature_bytes + own.gradient_bytes + own.saved_bytes;
-        shares[w].flops += own.flops_forward + own.flops_backward;
-        shares[w].sent_bytes += sw_net_sent_bytes(net, i, w);
+        shards[w].flops += own.flops_forward + own.flops_backward;
+        shards[w].sent_bytes += sw_net_sent_bytes(net, i, w);
         if (sw_net_holds(net, i))
-            memcpy(shares[w].shape, own.shape, sizeof own.shape);
+            memcpy(shards[w].shape, own.shape, sizeof own.shape);
     }
 
-    job->report.layers[n].shares = shares;
+    job->report.layers[n].shards = shards;
 }
 
 /* The list of rows while it is made. */
@@ -192,11 +192,11 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
 
     fill_row(net, i, &layer);
     add_microbatches(&job->workers[0], s->split, i, &layer);
-    fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
+    fill_movement(sw_microbatches_net(job->workers[0].microbatches[s->split], 0), i, &layer);
 
     if (s->split == SW_SPLIT_TRAIN)
-        sw_comm_describe(&job->exchange, job->workers[0].train,
-                         job->workers[0].param_of[SW_SPLIT_TRAIN], i, &layer.comm);
+        sw_exchange_modes_describe(&job->exchange, job->workers[0].train,
+                                   job->workers[0].param_of[SW_SPLIT_TRAIN], i, &layer.comm);
 
     s->row_of[i] = n;
 
@@ -228,17 +228,17 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
 
     /* With several microbatches per worker layers are split by rows only, so shards are not listed.
      */
-    const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
+    const bool shards = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
 
     job->report.layers = sw_calloc(most, sizeof *job->report.layers);
 
-    if (shares)
-        job->report.shares =
-            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shares);
+    if (shards)
+        job->report.shards =
+            sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shards);
 
     int *rows = sw_calloc(most + 1, sizeof *rows);
-    if (!job->report.layers || (shares && !job->report.shares) || !rows) {
+    if (!job->report.layers || (shards && !job->report.shards) || !rows) {
         sw_free(rows);
         return sw_err_nomem(err, "the list of layers", 0);
     }
@@ -264,8 +264,8 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     }
 
     sw_free(rows);
-    job->plan.comm_asked = sw_comm_is_asked(&job->exchange);
-    job->plan.comm_notes = sw_net_comm_notes(train);
+    job->plan.comm_requested = sw_exchange_modes_are_requested(&job->exchange);
+    job->plan.comm_notes = sw_net_exchange_notes(train);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->report.layers;
@@ -292,7 +292,7 @@ static double flops_of_step(const struct sw_job *job)
 
     for (int w = 0; w < job->topology->workers; w++)
         for (int i = 0; i < job->workers[w].rank->microbatches; i++)
-            flops += flops_of(sw_parts_net(job->workers[w].parts[SW_SPLIT_TRAIN], i));
+            flops += flops_of(sw_microbatches_net(job->workers[w].microbatches[SW_SPLIT_TRAIN], i));
 
     return flops;
 }
@@ -323,16 +323,16 @@ static void write_algorithms(const struct sw_net *net, struct sw_json_writer *w)
     sw_json_close_array(w);
 }
 
-/* Writes the format that kept_choices.h describes. */
+/* Writes the format that saved_choices.h describes. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     struct sw_json_writer w;
     const struct sw_placement_row *row = sw_placement_worker(job->place.placement, 0);
 
     sw_json_begin(&w, &b);
     sw_json_open_object(&w, NULL);
-    sw_json_int(&w, "version", SW_KEPT_VERSION);
+    sw_json_int(&w, "version", SW_SAVED_CHOICES_VERSION);
 
     if (job->conf->repeat_exact) {
         sw_json_int(&w, "microbatches", job->topology->microbatches);
@@ -345,7 +345,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
         sw_json_int(&w, "worker_groups", job->topology->worker_groups);
     if (job->speed.rebalances)
         write_rows(job, &w);
-    sw_comm_write(&job->exchange, job->workers[0].train, &w);
+    sw_exchange_modes_write(&job->exchange, job->workers[0].train, &w);
     sw_json_open_array(&w, "tune");
     if (job->speed.tune)
         sw_tune_write(job->speed.tune, true, &w);
@@ -353,25 +353,25 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     write_algorithms(job->workers[0].train, &w);
     sw_json_close_object(&w);
     sw_free(job->report.choices);
-    job->report.choices = sw_buf_take(&b);
+    job->report.choices = sw_bytes_take(&b);
 
     return job->report.choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
 
     out[0] = '\0';
     if (!job->data.source[split])
         return;
 
     sw_data_describe(job->data.source[split], &b);
-    snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_buf_text(&b));
-    sw_buf_fini(&b);
+    snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_bytes_text(&b));
+    sw_bytes_fini(&b);
 }
 
-void sw_job_describe_units(struct sw_job *job)
+void sw_job_describe_roles(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
 
@@ -390,7 +390,7 @@ void sw_job_describe_units(struct sw_job *job)
     p->eval_batch = job->conf->eval_batch;
     p->placement = job->place.placement;
     p->machine = job->place.machine;
-    p->fallback = sw_buf_text(&job->report.fallback);
+    p->fallback = sw_bytes_text(&job->report.fallback);
 }
 
 int sw_job_describe(struct sw_job *job, struct sw_err *err)
@@ -404,7 +404,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    sw_job_describe_units(job);
+    sw_job_describe_roles(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->params.table);
     p->steps = job->span.run_steps;
@@ -413,7 +413,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->stage_count = job->stage.count;
     p->stage_from = job->span.stage_from;
     p->stage_steps = job->span.horizon;
-    p->stages = sw_buf_text(&job->stage.text);
+    p->stages = sw_bytes_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);
     p->flops_per_sample = flops_of_step(job) / (double)sw_topology_samples(job->topology, 1);
     sw_free(job->report.partition_notes);

@@ -10,7 +10,7 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/microbatches.h"
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
@@ -50,7 +50,7 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
         speed[i] = (double)rows[i] / ms[i];
     }
 
-    sw_rows_share(total, count, speed, out);
+    sw_rows_distribute(total, count, speed, out);
 
     for (int i = 0; i < count; i++) {
         double then = (double)out[i] / speed[i];
@@ -70,7 +70,7 @@ static int rebuild_workers(struct sw_job *job, struct sw_err *err)
 
         int rc = sw_worker_rebuild(w, err);
         if (rc != SW_OK)
-            return sw_err_prefix(err, rc, "%s", w->unit);
+            return sw_err_prefix(err, rc, "%s", w->role);
     }
 
     return SW_OK;
@@ -81,7 +81,7 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
 {
     int rc = rebuild_workers(job, err);
 
-    sw_comm_set_rows(&job->exchange, &job->rows);
+    sw_exchange_modes_set_rows(&job->exchange, &job->rows);
     sw_stream_attach(job->workers[0].stream); /* plans were made for the threads of other workers */
     if (rc != SW_OK)
         return rc;
@@ -94,22 +94,22 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
     return sw_outputs_allocate(&job->outputs, job->place.host, err);
 }
 
-static void tell(struct sw_job *job, const int64_t *before, const double *ms)
+static void report_split(struct sw_job *job, const int64_t *before, const double *ms)
 {
-    struct sw_buf rows = {0}, text = {0};
+    struct sw_bytes rows = {0}, text = {0};
 
     sw_microbatches_write(job, &rows);
 
     for (int i = 0; i < job->topology->microbatches; i++)
-        sw_buf_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].unit,
-                      (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
-                      (long long)before[i]);
+        sw_bytes_printf(&text, "%s%s %lld (%.3g ms with %lld)", i ? ", " : "", job->workers[i].role,
+                        (long long)sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN), ms[i],
+                        (long long)before[i]);
 
-    sw_events_say(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
-                  sw_buf_text(&text));
-    sw_history_tag(job->events.history, "rows", sw_buf_text(&rows));
-    sw_buf_fini(&rows);
-    sw_buf_fini(&text);
+    sw_events_report(&job->events, SW_LOG_INFO, "rebalance", "rows of a batch by speed: %s",
+                     sw_bytes_text(&text));
+    sw_history_tag(job->events.history, "rows", sw_bytes_text(&rows));
+    sw_bytes_fini(&rows);
+    sw_bytes_fini(&text);
 }
 
 /* Redistributes the rows; if a device has no room for more rows, restores the old ones. */
@@ -130,12 +130,12 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 
     int rc = rebuild_all(job, err);
     if (rc == SW_ERR_NOMEM) {
-        sw_events_say(&job->events, SW_LOG_WARN, "rebalance",
-                      "the rows of the batch are not redistributed: %s", err->text);
+        sw_events_report(&job->events, SW_LOG_WARN, "rebalance",
+                         "the rows of the batch are not redistributed: %s", err->text);
         sw_row_split_set(&job->rows, job->topology, before);
         rc = rebuild_all(job, err);
     } else if (rc == SW_OK) {
-        tell(job, before, ms);
+        report_split(job, before, ms);
     }
 
     if (rc != SW_OK)
@@ -154,7 +154,7 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
                                            : typical_ms(&w->pace);
     w->pace.steps = 0;
 
-    int rc = sw_worker_meet(w, "the speed of the other workers", err);
+    int rc = sw_worker_barrier(w, "the speed of the other workers", err);
     if (rc != SW_OK)
         return rc;
 
@@ -163,9 +163,9 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_worker_meet(w, "the rows assigned by the first worker", err);
+    rc = sw_worker_barrier(w, "the rows assigned by the first worker", err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_carries_deal(w, err); /* rows keep their recurrent state */
+    return sw_recurrent_state_scatter(w, err); /* rows keep their recurrent state */
 }

@@ -2,7 +2,7 @@
  *
  * The leader rebuilds the nets, batches and segments of all workers while they wait. So other
  * threads than the workers keep no pointers into nets, and a worker reads its own again after such
- * a barrier. The rows are among a checkpoint's choices (kept_choices.h), and a resumed run begins
+ * a barrier. The rows are among a checkpoint's choices (saved_choices.h), and a resumed run begins
  * with them. */
 #pragma once
 

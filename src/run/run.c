@@ -6,8 +6,8 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "machine/bind.h"
-#include "monitor/sense.h"
-#include "monitor/watch.h"
+#include "monitor/monitor.h"
+#include "monitor/sensors.h"
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/tune.h"
@@ -40,17 +40,17 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err);
+    return sw_thread_start(&w->thread, w->role, sw_worker_main, w, err);
 }
 
 static void check_sums(void *exchange)
 {
-    sw_reduce_look(exchange);
+    sw_reduce_check(exchange);
 }
 
-static int start_watch(struct sw_job *job, struct sw_err *err)
+static int start_monitor(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_watch_args args = {
+    const struct sw_monitor_args args = {
         .roles = {job->topology, job->workers, job->servers},
         .slots = sw_job_slots(job),
         .cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common,
@@ -61,23 +61,23 @@ static int start_watch(struct sw_job *job, struct sw_err *err)
         .check_sums = check_sums,
         .user = &job->exchange,
     };
-    return sw_watch_start(&args, &job->monitor.watch, err);
+    return sw_monitor_start(&args, &job->monitor.monitor_thread, err);
 }
 
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
-    int rc = start_watch(job, err);
+    int rc = start_monitor(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
-                        &job->monitor.sense, err);
+    rc = sw_sensors_start(job->events.history, job->place.machine, job->place.placement,
+                          &job->monitor.sensors, err);
     if (rc != SW_OK)
         return rc;
 
     for (int i = 0; i < job->topology->servers; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
-            rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
+            rc = sw_thread_start(&s->thread, s->role, sw_server_main, s, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -93,7 +93,7 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
 
 /* ---- while it runs ---- */
 
-static void tell(struct running *r, const struct sw_job_event *e)
+static void observe(struct running *r, const struct sw_job_event *e)
 {
     if (e->type == SW_JOB_DISPLAY) {
         r->last_display = *e;
@@ -109,7 +109,7 @@ static void tell(struct running *r, const struct sw_job_event *e)
         r->observer(r->user, e);
 }
 
-static void tell_start(struct running *r)
+static void report_start(struct running *r)
 {
     struct sw_job *job = r->job;
     struct sw_job_event e = {.type = SW_JOB_START,
@@ -118,7 +118,7 @@ static void tell_start(struct running *r)
                              .run_id = sw_history_run_id(job->events.history),
                              .out_dir = sw_history_out_dir(job->events.history),
                              .db_path = sw_history_path(job->events.history)};
-    tell(r, &e);
+    observe(r, &e);
 }
 
 /* Requests a display by time: after max(every_s, the time that every_share of the steps takes). */
@@ -139,7 +139,7 @@ static void request_display(struct running *r)
     __atomic_store_n(&job->requests.display_requested, 1, __ATOMIC_RELAXED);
 }
 
-static void deliver(struct running *r, struct sw_note *queued)
+static void deliver(struct running *r, struct sw_queued_event *queued)
 {
     if (queued->wake)
         return;
@@ -150,7 +150,7 @@ static void deliver(struct running *r, struct sw_note *queued)
         queued->event.text = queued->text;
 
     queued->event.source = queued->source;
-    tell(r, &queued->event);
+    observe(r, &queued->event);
 }
 
 static void abort_if_requested(struct sw_job *job)
@@ -167,7 +167,7 @@ static void abort_if_requested(struct sw_job *job)
 static void follow(struct running *r)
 {
     struct sw_job *job = r->job;
-    struct sw_note queued;
+    struct sw_queued_event queued;
     bool over = false;
 
     while (!over) {
@@ -219,13 +219,13 @@ static void warn_bridged(struct sw_job *job)
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
 
         if (bridged > 0)
-            sw_events_say(&job->events, SW_LOG_WARN, dev->name,
-                          "%llu operations have no kernel on %s and ran on the CPU, on copies",
-                          (unsigned long long)bridged, dev->name);
+            sw_events_report(&job->events, SW_LOG_WARN, dev->name,
+                             "%llu operations have no kernel on %s and ran on the CPU, on copies",
+                             (unsigned long long)bridged, dev->name);
     }
 }
 
-static void tell_summary(struct running *r, enum sw_run_status status)
+static void report_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
     struct sw_worker *w = &job->workers[0];
@@ -258,14 +258,14 @@ static void tell_summary(struct running *r, enum sw_run_status status)
     e.split = split == SW_SPLIT_EVAL ? job->data.section[SW_SPLIT_EVAL]->name : "train";
     e.metric_count = job->metrics.count[split];
     memcpy(e.metric, job->metrics.last[split], sizeof e.metric);
-    tell(r, &e);
+    observe(r, &e);
 }
 
 static int leave_stuck(struct sw_job *job, const char *role, bool *stuck, struct sw_err *err)
 {
     if (stuck)
         *stuck = true;
-    return sw_run_say_stuck(job, role, err);
+    return sw_run_report_stuck(job, role, err);
 }
 
 static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
@@ -291,13 +291,13 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     if (rc == SW_OK && job->span.first_step < job->span.steps) {
         sw_run_record_placement(job);
         if (first)
-            tell_start(&r);
-        sw_stage_tell(job);
+            report_start(&r);
+        sw_stage_report(job);
         sw_run_record_stage(job);
-        sw_run_tell_misplaced(job);
-        sw_rates_keep(&job->speed.rates, job->workers);
-        sw_job_tune_keep(job->speed.tune, job->workers);
-        sw_job_tune_tell(job->speed.tune, job->workers);
+        sw_run_report_misplaced(job);
+        sw_throughputs_save(&job->speed.throughputs, job->workers);
+        sw_job_tune_save(job->speed.tune, job->workers);
+        sw_job_tune_report(job->speed.tune, job->workers);
 
         rc = start_roles(job, err);
         if (rc != SW_OK)
@@ -309,19 +309,19 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         if (hanging)
             return leave_stuck(job, hanging, stuck, err);
 
-        sw_job_tune_keep(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
+        sw_job_tune_save(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
 
-        struct sw_note queued;
-        sw_sense_end(job->monitor.sense);
-        job->monitor.sense = NULL;
-        sw_watch_end(job->monitor.watch);
-        job->monitor.watch = NULL;
+        struct sw_queued_event queued;
+        sw_sensors_end(job->monitor.sensors);
+        job->monitor.sensors = NULL;
+        sw_monitor_end(job->monitor.monitor_thread);
+        job->monitor.monitor_thread = NULL;
         warn_bridged(job);
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
             deliver(&r, &queued);
         rc = sw_run_outcome(job, err);
         if (rc != SW_OK || !sw_job_has_next(job))
-            tell_summary(&r, sw_run_status_of(rc));
+            report_summary(&r, sw_run_status_of(rc));
     }
 
     sw_run_close(job, rc, err);
@@ -336,7 +336,7 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 {
     struct sw_err ignored; /* if the system refuses, it runs where it did */
     void *kept = NULL;
-    int bound = sw_bind_keep(job->place.machine, &kept, &ignored);
+    int bound = sw_bind_save(job->place.machine, &kept, &ignored);
 
     if (bound == SW_OK)
         bound = sw_bind_thread(job->place.machine,

@@ -15,7 +15,7 @@ void sw_run_record_placement(struct sw_job *job);
 /* Records batch and size of the next steps in the history. */
 void sw_run_record_stage(struct sw_job *job);
 /* Warns if the system refused to bind memory to NUMA nodes: the run is correct, but may be slow. */
-void sw_run_tell_misplaced(struct sw_job *job);
+void sw_run_report_misplaced(struct sw_job *job);
 /* Number of roles that have a slot in the live snapshot, after it is open. */
 int sw_job_slots(const struct sw_job *job);
 /* Waits for every role in order, for 5 s in total. Returns the name of one that did not end, or
@@ -28,6 +28,6 @@ enum sw_run_status sw_run_status_of(int rc);
 void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err);
 /* A thread of that role hangs and its memory cannot be freed: only records the reason. Returns the
  * fault, or SW_ERR_LIBRARY. */
-int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err) SW_MUST_CHECK;
+int sw_run_report_stuck(struct sw_job *job, const char *role, struct sw_err *err) SW_MUST_CHECK;
 /* Ends a run whose next stage was not started: it can be resumed. */
-void sw_job_leave(struct sw_job *job);
+void sw_job_end_resumable(struct sw_job *job);

@@ -30,14 +30,14 @@ const char *sw_run_end_roles(struct sw_job *job)
 
     for (int i = 0; i < job->topology->workers; i++)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
-            return job->workers[i].unit;
+            return job->workers[i].role;
 
     for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_close_v(job->params.copies[i].table);
 
     for (int i = 0; i < job->topology->servers; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
-            return job->servers[i].unit;
+            return job->servers[i].role;
 
     return NULL;
 }
@@ -59,7 +59,7 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
         return rc;
     if (!job->workers[0].end.over && !job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without an error",
-                          job->workers[0].unit, (long long)job->workers[0].step);
+                          job->workers[0].role, (long long)job->workers[0].step);
     if (job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",
@@ -77,7 +77,7 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
     if (!job->events.history)
         return;
 
-    sw_history_keep_claim(job->events.history, claim);
+    sw_history_move_claim(job->events.history, claim);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->events.history, sw_run_status_of(rc));
@@ -85,7 +85,7 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
     job->events.history = NULL;
 }
 
-void sw_job_leave(struct sw_job *job)
+void sw_job_end_resumable(struct sw_job *job)
 {
     struct sw_err err = {0};
     struct sw_claim claim;
@@ -129,7 +129,7 @@ static void unlink_live(const struct sw_job *job)
     sw_free(sock);
 }
 
-int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
+int sw_run_report_stuck(struct sw_job *job, const char *role, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
 

@@ -5,7 +5,7 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/run.h"
-#include "worker/carries.h"
+#include "worker/recurrent_state.h"
 #include "worker/server.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
@@ -67,7 +67,7 @@ void sw_run_record_placement(struct sw_job *job)
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
         char cores[256];
-        sw_history_placement(job->events.history, row->unit, row->device, row->numa,
+        sw_history_placement(job->events.history, row->role, row->device, row->numa,
                              sw_core_set_text(&row->cores, cores, sizeof cores), row->reason);
     }
 
@@ -128,7 +128,7 @@ static void name_readers(const struct sw_job *job, const struct sw_worker *w)
 
     for (int s = 0; s < SW_SPLITS; s++)
         for (int i = 0; i < w->batches.reading[s].count; i++) {
-            snprintf(name, sizeof name, "prefetch%s %s %d", w->unit + strlen("worker"),
+            snprintf(name, sizeof name, "prefetch%s %s %d", w->role + strlen("worker"),
                      job->data.section[s]->name, i);
             sw_slot_set_name(
                 sw_snapshot_slot(job->events.snapshot, w->batches.reading[s].first + i), name);
@@ -139,20 +139,20 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
     struct sw_err ignored;
-    int units = number_slots(job);
+    int roles = number_slots(job);
     const char *uid = sw_history_run_uid(job->events.history);
     int rc = sw_snapshot_path(uid, job->events.log, &path, &ignored);
 
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->events.snapshot, path, sw_history_run_id(job->events.history),
-                             uid, job->name, job->span.run_steps, units, &ignored);
+                             uid, job->name, job->span.run_steps, roles, &ignored);
 
     /* Training works without a snapshot file. */
     if (rc != SW_OK) {
         sw_log_write(job->events.log, SW_LOG_WARN, "snapshot",
                      "%s: the run cannot be monitored live", ignored.text);
         rc = sw_snapshot_new(&job->events.snapshot, NULL, sw_history_run_id(job->events.history),
-                             uid, job->name, job->span.run_steps, units, err);
+                             uid, job->name, job->span.run_steps, roles, err);
     }
 
     sw_free(path);
@@ -161,27 +161,27 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
 
     for (int i = 0; i < job->topology->workers; i++) {
         job->workers[i].slot = sw_snapshot_slot(job->events.snapshot, i);
-        sw_slot_set_name(job->workers[i].slot, job->workers[i].unit);
+        sw_slot_set_name(job->workers[i].slot, job->workers[i].role);
         name_readers(job, &job->workers[i]);
     }
 
     for (int i = 0; i < job->topology->servers; i++) {
         job->servers[i].slot = sw_snapshot_slot(job->events.snapshot, job->topology->workers + i);
-        sw_slot_set_name(job->servers[i].slot, job->servers[i].unit);
+        sw_slot_set_name(job->servers[i].slot, job->servers[i].role);
     }
 
     return SW_OK;
 }
 
-static void watch_update(void *user, int server, int param, uint64_t version, int64_t begin_ns,
-                         int64_t end_ns)
+static void on_update(void *user, int server, int param, uint64_t version, int64_t begin_ns,
+                      int64_t end_ns)
 {
     struct sw_job *job = user;
     struct sw_trace_event e = {.begin_ns = begin_ns,
                                .end_ns = end_ns,
                                .step = (int64_t)version,
                                .what = SW_TRACE_UPDATE,
-                               .unit = 1000 + server,
+                               .role = 1000 + server,
                                .index = param};
     sw_trace_add(job->monitor.trace, &e);
 }
@@ -198,7 +198,7 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].shared.trace = job->monitor.trace;
     for (int i = 0; i < job->topology->server_groups; i++)
-        sw_table_set_watch(job->params.copies[i].table, watch_update, job);
+        sw_table_set_on_update(job->params.copies[i].table, on_update, job);
 
     return SW_OK;
 }
@@ -226,10 +226,10 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+    rc = sw_buffers_allocate(&job->state.buffers, job->place.host, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
+    rc = sw_recurrent_state_allocate(&job->state.recurrent, job->place.host, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
@@ -245,7 +245,7 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_comm_make(&job->exchange, &job->rows, err);
+    return sw_exchange_modes_make(&job->exchange, &job->rows, err);
 }
 
 /* Registers everything that can block a thread, so that the fault ends every wait. */
@@ -302,7 +302,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
+    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_queued_event), EVENTS, err);
     if (rc != SW_OK)
         return rc;
 
@@ -310,13 +310,13 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     return attach_fault(job, err);
 }
 
-void sw_run_tell_misplaced(struct sw_job *job)
+void sw_run_report_misplaced(struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
     char text[32];
 
     if (bytes > 0)
-        sw_events_say(
+        sw_events_report(
             &job->events, SW_LOG_WARN, "memory",
             "the system refuses to bind memory to NUMA nodes (mbind, %s): pages lie where "
             "they are first touched; a container needs the capability (docker: --cap-add "

@@ -163,7 +163,7 @@ int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw
                     "number; use at most %lld steps",
                     (long long)job->span.horizon, (long long)each, (long long)from,
                     (long long)(most > 0 ? most : 0));
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_status(job->recipe, err);
 }
 
 /* ---- ends ---- */
@@ -207,13 +207,13 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
     return check_option(job, err);
 }
 
-void sw_stage_note_end(struct sw_job *job, int64_t t)
+void sw_stage_record_end(struct sw_job *job, int64_t t)
 {
     /* A stage that ends before its last step was ended by a condition, which counts as its end. */
     job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon;
 }
 
-void sw_stage_tell(struct sw_job *job)
+void sw_stage_report(struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
     char text[160];
@@ -223,9 +223,9 @@ void sw_stage_tell(struct sw_job *job)
 
     snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
     sw_history_tag(job->events.history, "stage", text);
-    sw_events_say_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",
-                     "%s: steps %lld to %lld", text, (long long)job->span.stage_from + 1,
-                     (long long)(job->span.stage_from + job->span.horizon));
+    sw_events_report_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",
+                        "%s: steps %lld to %lld", text, (long long)job->span.stage_from + 1,
+                        (long long)(job->span.stage_from + job->span.horizon));
 }
 
 bool sw_job_has_next(const struct sw_job *job)

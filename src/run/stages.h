@@ -15,7 +15,7 @@ struct sw_job_stage {
     int64_t later;    /* steps of the later stages */
     int64_t
         *steps; /* owned [count]: steps of this stage and the later ones, after all were checked */
-    struct sw_buf text;    /* this stage and the later ones: "pre (30 steps), fine (50 steps)" */
+    struct sw_bytes text;  /* this stage and the later ones: "pre (30 steps), fine (50 steps)" */
     struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
 };
 
@@ -31,6 +31,6 @@ int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end,
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Records that step t is the job's last one: by the leader. */
-void sw_stage_note_end(struct sw_job *job, int64_t t);
+void sw_stage_record_end(struct sw_job *job, int64_t t);
 /* Records the begin of the stage in the history. */
-void sw_stage_tell(struct sw_job *job);
+void sw_stage_report(struct sw_job *job);

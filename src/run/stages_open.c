@@ -57,7 +57,7 @@ static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw
     }
 
     for (int i = 0; i < job->state.buffers.count; i++) {
-        const struct sw_state *s = &job->state.buffers.items[i];
+        const struct sw_buffer *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
 
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
@@ -134,8 +134,8 @@ static void list(struct sw_job *job)
 {
     struct sw_job_stage *s = &job->stage;
     for (int i = s->index; i < s->count; i++)
-        sw_buf_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
-                      sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
+        sw_bytes_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
+                        sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
 }
 
 static int check_stages(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -144,7 +144,7 @@ static int check_stages(struct sw_job *job, const struct sw_job_options *o, stru
     const int64_t *known = o->before ? o->before->stage.steps : NULL;
     int64_t end;
 
-    if (s->index < 0 || o->stage || o->one_worker || o->plan_units || o->predict)
+    if (s->index < 0 || o->stage || o->one_worker || o->only_placement || o->predict)
         return SW_OK;
 
     s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);
@@ -169,7 +169,7 @@ static int check_stages(struct sw_job *job, const struct sw_job_options *o, stru
 }
 
 int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
-                struct sw_buf *messages, struct sw_err *err)
+                struct sw_bytes *messages, struct sw_err *err)
 {
     struct sw_job *job;
 
@@ -221,7 +221,7 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
 }
 
-int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err)
+int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err)
 {
     struct sw_job *old = *job, *next = NULL;
     struct sw_run run = {0};
@@ -239,12 +239,14 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
         .resume_checkpoint = sw_retention_newest(&old->retention, &step),
         .before = old,
     };
-    struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
+    struct sw_job_retained_checkpoint *kept =
+        sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
     int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
 
     for (int i = 0; kept && i < old->retention.count; i++) {
-        const struct sw_kept *k = &old->retention.items[i];
-        kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
+        const struct sw_retained_checkpoint *k = &old->retention.items[i];
+        kept[i] = (struct sw_job_retained_checkpoint){k->step, k->path,
+                                                      *k->checksum ? k->checksum : NULL};
     }
 
     o.kept = kept;

@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "device/tune.h"
-#include "run/job_units.h"
-#include "run/rates.h"
+#include "run/job_roles.h"
+#include "run/throughput.h"
 #include "worker/events.h"
 #include "worker/worker.h"
 #include <string.h>
@@ -16,7 +16,7 @@ enum { GAINS = 3 }; /* gains in the log message */
 
 static int read_cache(struct sw_tune *t, const char *host, struct sw_err *err)
 {
-    struct sw_json *root = sw_rates_read_kept(host, "tune.json");
+    struct sw_json *root = sw_state_file_read(host, "tune.json");
     int rc = sw_tune_read(t, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
     sw_json_free(root);
     return rc;
@@ -26,18 +26,18 @@ int sw_job_tune_prepare(struct sw_tune **out, const struct sw_json *kept, struct
                         struct sw_err *err)
 {
     const struct sw_job_place *place = workers->shared.place;
-    const bool asked = workers->shared.conf->tune;
-    if (!asked && !(kept && kept->first))
+    const bool requested = workers->shared.conf->tune;
+    if (!requested && !(kept && kept->first))
         return SW_OK;
 
     struct sw_tune *t = *out = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "measured choices", sizeof *t);
 
-    sw_tune_init(t, asked);
+    sw_tune_init(t, requested);
 
     int rc = sw_tune_read(t, kept, SW_TUNE_KEPT, err);
-    if (rc == SW_OK && asked)
+    if (rc == SW_OK && requested)
         rc = read_cache(t, place->machine->host, err);
     place->host->tune = t;
     for (int i = 0; i < workers->topology->workers; i++)
@@ -55,7 +55,7 @@ void sw_job_tune_close(struct sw_tune *t)
 
 /* ---- Storing and logging ---- */
 
-static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
+static void write_cache(struct sw_tune *t, const char *host, struct sw_bytes *out)
 {
     struct sw_json_writer w;
 
@@ -66,7 +66,7 @@ static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
     sw_tune_write(t, false, &w);
     sw_json_close_array(&w);
     sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
 static int64_t gain_of(const struct sw_tune_item *i)
@@ -106,28 +106,28 @@ static int label_length(const char *key)
 
 static void log_choices(struct sw_events *events, const struct sw_tune *t)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     const struct sw_tune_item *gain = NULL;
     int used = 0;
 
     for (int i = 0; i < t->count; i++)
         used += t->items[i].used && t->items[i].origin != SW_TUNE_MEASURED;
-    sw_buf_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
-                  (double)t->spent_ns * 1e-9, used);
+    sw_bytes_printf(&text, "%d choices measured in %.1f s, %d known before", t->measured,
+                    (double)t->spent_ns * 1e-9, used);
 
     for (int i = 0; i < GAINS && (gain = next_gain(t, gain)) != NULL; i++) {
-        sw_buf_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":",
-                      label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
-                      gain->rule, (double)gain->rule_ns * 1e-6);
+        sw_bytes_printf(&text, "%s %.*s: %s %.3f ms, by rule %s %.3f ms", i ? ";" : ":",
+                        label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
+                        gain->rule, (double)gain->rule_ns * 1e-6);
     }
 
-    sw_events_say(events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
-    sw_buf_fini(&text);
+    sw_events_report(events, SW_LOG_INFO, "tune", "%s", sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
-void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
+void sw_job_tune_save(struct sw_tune *t, const struct sw_worker *leader)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
     if (!t)
         return;
@@ -141,11 +141,11 @@ void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
         return;
 
     write_cache(t, leader->shared.place->machine->host, &text);
-    sw_rates_keep_file(leader->shared.events, "tune.json", &text);
-    sw_buf_fini(&text);
+    sw_state_file_write(leader->shared.events, "tune.json", &text);
+    sw_bytes_fini(&text);
 }
 
-void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader)
+void sw_job_tune_report(struct sw_tune *t, const struct sw_worker *leader)
 {
     if (!leader->shared.conf->tune)
         return;

@@ -283,7 +283,7 @@ int64_t sw_npy_rows(const struct sw_npy_header *h)
     return h->ndim ? h->shape[0] : 1;
 }
 
-int64_t sw_npy_row_count(const struct sw_npy_header *h)
+int64_t sw_npy_row_elements(const struct sw_npy_header *h)
 {
     int64_t n = 1;
     for (int i = 1; i < h->ndim; i++)

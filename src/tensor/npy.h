@@ -72,7 +72,7 @@ void sw_npy_close(struct sw_npy_file *f); /* a zeroed struct is accepted */
 
 /* The length of dimension 0; a scalar has one row. */
 int64_t sw_npy_rows(const struct sw_npy_header *h);
-int64_t sw_npy_row_count(const struct sw_npy_header *h); /* elements of a row */
+int64_t sw_npy_row_elements(const struct sw_npy_header *h); /* elements of a row */
 
 /* Reads rows [first, first + rows) as type `to`, converted as by sw_npy_convert.
  * Errors: SW_ERR_INVALID (range), SW_ERR_FORMAT naming file, row and value, SW_ERR_IO,

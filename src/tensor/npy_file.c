@@ -100,7 +100,7 @@ static int read_values(const struct sw_npy_file *f, int64_t first, int64_t count
             sw_npy_convert(h->dtype, buf, n, to, out + (size_t)done * sw_dtype_bytes(to), &at, err);
         if (rc)
             return sw_err_prefix(err, rc, "%s: row %lld", f->path,
-                                 (long long)((first + done + at) / sw_npy_row_count(h)));
+                                 (long long)((first + done + at) / sw_npy_row_elements(h)));
     }
 
     return SW_OK;
@@ -110,7 +110,7 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
                      void *out, struct sw_err *err)
 {
     const struct sw_npy_header *h = &f->header;
-    const int64_t have = sw_npy_rows(h), per_row = sw_npy_row_count(h);
+    const int64_t have = sw_npy_rows(h), per_row = sw_npy_row_elements(h);
     if (first < 0 || rows < 0 || first > have || rows > have - first)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: rows %lld to %lld are out of range: the array has %lld", f->path,

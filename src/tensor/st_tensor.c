@@ -81,25 +81,25 @@ int sw_st_emit_tensor(const struct sw_tensor *t, struct sw_stream *stream, struc
     return run_pass(&p, emit_rows, err);
 }
 
-static void add_shape(struct sw_buf *b, const char *dtype, int ndim, const int64_t *shape)
+static void add_shape(struct sw_bytes *b, const char *dtype, int ndim, const int64_t *shape)
 {
-    sw_buf_printf(b, "%s [", dtype);
+    sw_bytes_printf(b, "%s [", dtype);
     for (int i = 0; i < ndim; i++)
-        sw_buf_printf(b, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    sw_buf_add(b, "]");
+        sw_bytes_printf(b, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    sw_bytes_add(b, "]");
 }
 
 static int refuse_shape(const struct sw_st_entry *e, const struct sw_tensor *t, struct sw_err *err)
 {
-    struct sw_buf has = {0}, wants = {0};
+    struct sw_bytes has = {0}, wants = {0};
 
     add_shape(&has, sw_st_dtype_name(e->dtype), e->ndim, e->shape);
     add_shape(&wants, sw_st_dtype_name(sw_st_dtype_of(t->desc.dtype)), t->desc.ndim, t->desc.dim);
 
     int rc = sw_err_set(err, SW_ERR_INVALID, "tensor %.200s is %s in the file, but %s is needed",
-                        e->name, sw_buf_text(&has), sw_buf_text(&wants));
-    sw_buf_fini(&has);
-    sw_buf_fini(&wants);
+                        e->name, sw_bytes_text(&has), sw_bytes_text(&wants));
+    sw_bytes_fini(&has);
+    sw_bytes_fini(&wants);
 
     return rc;
 }

@@ -166,7 +166,7 @@ static void describe_metadata(const struct sw_st_writer *w, struct sw_json_write
 }
 
 /* Formats the header, padded with blanks so that the values begin at a multiple of eight. */
-static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struct sw_err *err)
+static int build_header(const struct sw_st_writer *w, struct sw_bytes *text, struct sw_err *err)
 {
     static const int64_t checksum_shape[] = {SW_ST_CHECKSUM_BYTES};
     struct sw_json_writer j;
@@ -192,7 +192,7 @@ static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struc
     describe(&j, SW_ST_CHECKSUM, SW_ST_U8, 1, checksum_shape, at, at + SW_ST_CHECKSUM_BYTES);
     sw_json_close_object(&j);
     while (text->length % 8 && !text->failed)
-        sw_buf_add(text, " ");
+        sw_bytes_add(text, " ");
     if (text->failed)
         return sw_err_nomem(err, "header of a safetensors file", text->length);
     if (text->length > SW_ST_MAX_HEADER)
@@ -223,7 +223,7 @@ fail:
 
 static int put_header(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_err *err)
 {
-    struct sw_buf header = {0};
+    struct sw_bytes header = {0};
 
     int rc = build_header(w, &header, err);
     if (rc != SW_OK)
@@ -237,7 +237,7 @@ static int put_header(const struct sw_st_writer *w, struct sw_st_sink *s, struct
     rc = sw_st_put(s, header.text, header.length, err);
 
 out:
-    sw_buf_fini(&header);
+    sw_bytes_fini(&header);
     return rc;
 }
 

@@ -43,7 +43,8 @@ int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int
 int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t first, int64_t rows,
                          const void *plain, struct sw_err *err) SW_MUST_CHECK;
 
-/* The same for all rows: sw_desc_count elements. */
+/* Copy all rows to or from plain memory of sw_desc_count elements. Errors: those of
+ * sw_tensor_read_rows. */
 int sw_tensor_read(const struct sw_tensor *t, struct sw_stream *stream, void *plain,
                    struct sw_err *err) SW_MUST_CHECK;
 int sw_tensor_write(struct sw_tensor *t, struct sw_stream *stream, const void *plain,

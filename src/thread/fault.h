@@ -35,8 +35,8 @@ void sw_fault_detach(struct sw_fault *f, void *object);
  * does nothing: it results from a fault or an orderly stop and is never the cause. source names the
  * thread role: "worker0.0". */
 void sw_fault_set(struct sw_fault *f, const char *source, const struct sw_err *e);
-/* The same for a stop by request (base/stop.h) that a role found before its work could be ended in
- * order: here SW_ERR_CANCELLED is the cause. */
+/* Ends the job like sw_fault_set after a stop request (base/stop.h) that a role noticed before its
+ * work could be ended in order: here SW_ERR_CANCELLED is the cause. */
 void sw_fault_stop(struct sw_fault *f, const char *source, const struct sw_err *e);
 static inline bool sw_fault_is_set(const struct sw_fault *f)
 {

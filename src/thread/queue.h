@@ -20,16 +20,16 @@ int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity,
 void sw_queue_fini(struct sw_queue *q);
 /* Waits while full. Returns SW_OK or SW_ERR_CANCELLED (closed). item is copied. */
 int sw_queue_push(struct sw_queue *q, const void *item) SW_MUST_CHECK;
-/* As push without waiting: SW_ERR_BUSY when full. */
+/* Pushes without waiting. Returns SW_ERR_BUSY when the queue is full. */
 int sw_queue_try_push(struct sw_queue *q, const void *item) SW_MUST_CHECK;
 /* Waits while empty. Returns SW_OK or SW_ERR_CANCELLED (closed and drained). */
 int sw_queue_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
-/* As pop without waiting: SW_ERR_BUSY when empty. */
+/* Pops without waiting. Returns SW_ERR_BUSY when the queue is empty. */
 int sw_queue_try_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
-/* As pop, at most timeout_ms: SW_ERR_BUSY on timeout. */
+/* Pops and waits at most timeout_ms. Returns SW_ERR_BUSY on timeout. */
 int sw_queue_pop_ms(struct sw_queue *q, void *item, int timeout_ms) SW_MUST_CHECK;
 /* Whether there are items. Takes no lock, so the result may be outdated when it is used. */
 bool sw_queue_pending(const struct sw_queue *q);
 void sw_queue_close(struct sw_queue *q);
-/* For sw_fault_attach. */
+/* sw_queue_close with the signature that sw_fault_attach needs. */
 void sw_queue_close_v(void *queue);

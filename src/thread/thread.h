@@ -21,7 +21,7 @@ int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *),
                     struct sw_err *err) SW_MUST_CHECK;
 /* Waits for the end; does nothing on a thread that never started. */
 void sw_thread_join(struct sw_thread *t);
-/* As join, but gives up after timeout_ms: false when it still runs. */
+/* Joins the thread if it ends within timeout_ms; returns false when it still runs. */
 bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms);
 
 /* Lets another runnable thread run. */
@@ -45,7 +45,7 @@ void sw_cond_fini(struct sw_cond *c);
 void sw_cond_wait(struct sw_cond *c, struct sw_mutex *m);
 /* False on timeout. */
 bool sw_cond_wait_ms(struct sw_cond *c, struct sw_mutex *m, int timeout_ms);
-/* As sw_cond_wait_ms, with an absolute time of CLOCK_MONOTONIC. */
+/* sw_cond_wait_ms with an absolute time of CLOCK_MONOTONIC. */
 bool sw_cond_wait_until(struct sw_cond *c, struct sw_mutex *m, int64_t until_ns);
 void sw_cond_signal(struct sw_cond *c);
 void sw_cond_broadcast(struct sw_cond *c);

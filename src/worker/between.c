@@ -9,8 +9,8 @@
 #include "worker/between.h"
 #include "base/os.h"
 #include "exchange/table/sync.h"
-#include "worker/carries.h"
 #include "worker/evaluate.h"
+#include "worker/recurrent_state.h"
 #include "worker/server.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
@@ -30,7 +30,7 @@ static bool due(int64_t every, int64_t step)
 }
 
 /* worker: any worker of the job; only shared data is read. */
-static struct sw_decision decide(void *worker, int64_t t)
+static struct sw_group_decision decide(void *worker, int64_t t)
 {
     const struct sw_worker *w = worker;
     const struct sw_worker_shared *job = &w->shared;
@@ -42,7 +42,8 @@ static struct sw_decision decide(void *worker, int64_t t)
 
     __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
 
-    struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span->steps};
+    struct sw_group_decision d = {.stop = (asked & SW_JOB_STOP) != 0,
+                                  .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     d.evaluate = job->data->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
@@ -51,7 +52,7 @@ static struct sw_decision decide(void *worker, int64_t t)
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = w->topology->warmup_steps > 0 && t == w->topology->warmup_steps;
-    d.rollback = sw_nonfinite_wants_rollback(job->nonfinite);
+    d.rollback = sw_nonfinite_requests_rollback(job->nonfinite);
 
     return d;
 }
@@ -67,24 +68,24 @@ int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err)
         sw_table_refresh(w->table, sw_table_update_group(w->table, w->rank->table_rank));
     sw_exchange_refresh(w->exchange);
 
-    return sw_worker_meet(w, "the values of all groups", err);
+    return sw_worker_barrier(w, "the values of all groups", err);
 }
 
-/* Waits until no delta is under way. Servers add deltas, and workers run some of the servers. */
+/* Waits until no delta is in flight. Servers add deltas, and workers run some of the servers. */
 static int drain_deltas(struct sw_worker *w, struct sw_err *err)
 {
-    enum { LOOK_MS = 1 };
+    enum { CHECK_MS = 1 };
 
     while (!sw_sync_is_quiet(w->shared.params->sync)) {
         int rc = sw_server_poll(w, err);
         if (rc != SW_OK)
             return rc;
         if (sw_table_wait(w->table, SW_TABLE_ALL, 0, UINT32_MAX, w->served.ranks, w->served.count,
-                          LOOK_MS) == SW_ERR_CANCELLED)
+                          CHECK_MS) == SW_ERR_CANCELLED)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
 
-    return sw_worker_meet(w, "deltas of other server groups", err);
+    return sw_worker_barrier(w, "deltas of other server groups", err);
 }
 
 static int settle_deltas(struct sw_worker *w, struct sw_err *err)
@@ -94,12 +95,12 @@ static int settle_deltas(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     if (is_leader(w)) {
-        sw_sync_settle(w->shared.params->sync, (uint64_t)w->step);
+        sw_sync_merge_all(w->shared.params->sync, (uint64_t)w->step);
         if (w->step == w->topology->warmup_steps)
             w->shared.hooks->end_warmup(w->shared.run);
     }
 
-    return sw_worker_meet(w, "the merge of server groups", err);
+    return sw_worker_barrier(w, "the merge of server groups", err);
 }
 
 /* All server groups have the same values. By all workers, when all their updates are applied. */
@@ -122,7 +123,7 @@ static int merge_groups(struct sw_worker *w, struct sw_err *err)
     int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_worker_meet(w, "the other groups", err);
+    rc = sw_worker_barrier(w, "the other groups", err);
     if (rc != SW_OK)
         return rc;
 
@@ -146,7 +147,7 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_wait(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_worker_meet(w, "the other devices", err);
+    rc = sw_worker_barrier(w, "the other devices", err);
     if (rc != SW_OK)
         return rc;
 
@@ -154,7 +155,7 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_worker_meet(w, "the parameters of all devices", err);
+    return sw_worker_barrier(w, "the parameters of all devices", err);
 }
 
 /* Other workers may still read this worker's activations in memory that an evaluation reuses. */
@@ -162,7 +163,7 @@ static int wait_for_readers(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->shared.groups->transfers[SW_SPLIT_TRAIN][w->rank->group])
         return SW_OK;
-    return sw_worker_meet(w, "the readers of its activations", err);
+    return sw_worker_barrier(w, "the readers of its activations", err);
 }
 
 /* Every update of step w->step is applied, and all workers read the same values. */
@@ -182,18 +183,18 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_states_gather(w, err);
+    rc = sw_buffers_gather(w, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_carries_gather(w, err);
+    return sw_recurrent_state_gather(w, err);
 }
 
 /* ---- Carrying out the decision ---- */
 
 /* Every worker evaluates its rows; the leader records the result. All leave the pass early when the
  * job is to stop, except for the last evaluation of a stage, which would never be repeated. */
-static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int evaluate(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     bool left = false;
 
@@ -234,9 +235,9 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
         return rc;
 
     w->failures.checkpoints++;
-    sw_events_say(w->shared.events, SW_LOG_ERROR, w->unit,
-                  "checkpoint %d could not be written and training goes on: %s",
-                  w->failures.checkpoints, err->text);
+    sw_events_report(w->shared.events, SW_LOG_ERROR, w->role,
+                     "checkpoint %d could not be written and training continues: %s",
+                     w->failures.checkpoints, err->text);
 
     return SW_OK;
 }
@@ -264,22 +265,22 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
 }
 
 /* Pauses; a stop request ends the pause as it would have ended the step. */
-static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int pause_here(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
-    int rc = sw_worker_meet(w, "the others' pause", err);
+    int rc = sw_worker_barrier(w, "the others' pause", err);
     if (rc != SW_OK)
         return rc;
 
     if (is_leader(w))
-        sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
-                      (long long)w->step);
+        sw_events_report(w->shared.events, SW_LOG_INFO, w->role,
+                         "paused by request after step %lld", (long long)w->step);
 
     rc = wait_at_gate(w, &d->stop, err);
     if (rc != SW_OK || !is_leader(w))
         return rc;
 
-    sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
-                  (long long)w->step);
+    sw_events_report(w->shared.events, SW_LOG_INFO, w->role, "the pause after step %lld is over",
+                     (long long)w->step);
     if (d->stop && !w->shared.hooks->has_checkpoint(w->shared.run, w->step))
         return checkpoint(w, true, err);
 
@@ -287,7 +288,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 }
 
 /* The evaluation and its consequences: the end by stop_at, rebalancing rows. */
-static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int evaluate_and_judge(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     bool reached = false;
 
@@ -308,7 +309,7 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct
 
 /* By the leader: writes the checkpoint that was decided on, or that of the best evaluation so far.
  */
-static int save(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
+static int save(struct sw_worker *w, const struct sw_group_decision *d, struct sw_err *err)
 {
     const struct sw_worker_hooks *hooks = w->shared.hooks;
 
@@ -323,18 +324,19 @@ static int save(struct sw_worker *w, const struct sw_decision *d, struct sw_err 
     return checkpoint(w, d->last || d->stop, err);
 }
 
-/* Synchronizes the workers; before an end without evaluation they meet once more. */
-static int synchronize_for(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
+/* Synchronizes the workers, with one more barrier before an end without evaluation. */
+static int synchronize_for(struct sw_worker *w, const struct sw_group_decision *d,
+                           struct sw_err *err)
 {
     int rc = synchronize(w, err);
     if (rc != SW_OK || d->evaluate || !(d->last || d->stop))
         return rc;
-    return sw_worker_meet(w, "the last updates", err);
+    return sw_worker_barrier(w, "the last updates", err);
 }
 
 /* All updates of the step are applied first: a worker that runs a server may not leave before that
  * server's last message. */
-static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
+static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     int rc = synchronize_for(w, d, err);
 
@@ -357,26 +359,26 @@ static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *
     if (rc != SW_OK || !w->topology->is_async)
         return rc;
 
-    return sw_worker_meet(w, "the first worker's checkpoint",
-                          err); /* it reads values that others would update */
+    return sw_worker_barrier(w, "the first worker's checkpoint",
+                             err); /* it reads values that others would update */
 }
 
 int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_group *all = &w->shared.groups->all;
 
-    if (!sw_topology_rests(w->topology, w->rank->group, w->step)) {
+    if (!sw_topology_sleeps(w->topology, w->rank->group, w->step)) {
         int rc = sw_stop_gather(w->shared.stops, w, err);
         if (rc != SW_OK)
             return rc;
     }
 
-    struct sw_decision d = sw_group_decide(all, w->step, decide, w);
+    struct sw_group_decision d = sw_group_decide(all, w->step, decide, w);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
 
     if (w->step <= w->topology->warmup_steps)
-        sw_group_call(all, w->step);
+        sw_group_wake(all, w->step);
 
     int rc = carry_out(w, &d, err);
 

@@ -25,7 +25,7 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
     int rc = sw_layer_clock_begin(w, i, down, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
+    rc = sw_microbatches_gibbs_step(w->microbatches[SW_SPLIT_TRAIN], i, down, turn, err);
     if (rc != SW_OK)
         return rc;
 

@@ -7,9 +7,9 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "history/snapshot.h"
-#include "worker/carries.h"
 #include "worker/gate.h"
 #include "worker/outputs.h"
+#include "worker/recurrent_state.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
 #include "worker/worker_exchange.h"
@@ -21,7 +21,7 @@ static int forward(struct sw_worker *w, int64_t n, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
                       sw_os()->monotonic_ns());
 
-        int rc = sw_parts_forward(w->parts[SW_SPLIT_EVAL], i, err);
+        int rc = sw_microbatches_forward(w->microbatches[SW_SPLIT_EVAL], i, err);
         if (rc != SW_OK)
             return rc;
         rc = sw_outputs_collect(w, i, n, err);
@@ -42,15 +42,15 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .pass_begins = n == 0,
-                           .sequences_begin = sw_carries_begin(w, SW_SPLIT_EVAL, n, 0)};
-    struct sw_parts *parts = w->parts[SW_SPLIT_EVAL];
+                           .sequences_begin = sw_recurrent_state_starts(w, SW_SPLIT_EVAL, n, 0)};
+    struct sw_microbatches *microbatches = w->microbatches[SW_SPLIT_EVAL];
 
-    int rc = sw_parts_set_step(parts, &step, err);
+    int rc = sw_microbatches_set_step(microbatches, &step, err);
     if (rc != SW_OK)
         return rc;
 
     for (int f = 0; f < source->field_count; f++) {
-        rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
+        rc = sw_microbatches_set_field(microbatches, source->field[f].name, batch->field[f], err);
         if (rc != SW_OK)
             return rc;
     }
@@ -58,7 +58,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     rc = forward(w, n, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_parts_fetch(parts, err);
+    rc = sw_microbatches_fetch(microbatches, err);
     if (rc != SW_OK)
         return rc;
 
@@ -79,8 +79,8 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
         return rc;
 
     for (int i = 0; i < w->rank->microbatches; i++) {
-        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->record.series[SW_SPLIT_EVAL],
-                       i);
+        sw_results_add(sw_microbatches_net(w->microbatches[SW_SPLIT_EVAL], i),
+                       &w->record.series[SW_SPLIT_EVAL], i);
     }
 
     return SW_OK;
@@ -97,7 +97,7 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
 
     (void)last; /* all have deposited after the barrier */
 
-    int rc = sw_worker_meet(w, "the other workers' evaluation", err);
+    int rc = sw_worker_barrier(w, "the other workers' evaluation", err);
     if (rc != SW_OK || w->rank->global_rank != 0)
         return rc;
 
@@ -114,7 +114,7 @@ static int leave_pass(struct sw_worker *w, struct sw_err *err)
     int rc = sw_outputs_end(w, SW_ERR_CANCELLED,
                             err); /* abandons the files, and returns the code that it is given */
     (void)rc;
-    return sw_worker_meet(w, "the end of the evaluation", err);
+    return sw_worker_barrier(w, "the end of the evaluation", err);
 }
 
 static int begin_pass(struct sw_worker *w, struct sw_err *err)
@@ -125,7 +125,7 @@ static int begin_pass(struct sw_worker *w, struct sw_err *err)
         sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_EVAL), (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_states_share(w, err);
+    rc = sw_buffers_distribute(w, err);
     if (rc != SW_OK)
         return rc;
 

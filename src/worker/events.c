@@ -4,32 +4,32 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void push(struct sw_events *e, const struct sw_note *queued)
+static void push(struct sw_events *e, const struct sw_queued_event *queued)
 {
     /* Dropped when the queue is full: displays and evaluations are also in the history. */
     int rc = sw_queue_try_push(&e->queue, queued);
     (void)rc;
 }
 
-void sw_events_tell(struct sw_events *e, const struct sw_job_event *event, const char *text)
+void sw_events_post(struct sw_events *e, const struct sw_job_event *event, const char *text)
 {
-    struct sw_note queued = {.event = *event};
+    struct sw_queued_event queued = {.event = *event};
     if (text)
         snprintf(queued.text, sizeof queued.text, "%s", text);
     push(e, &queued);
 }
 
-void sw_events_tell_ended(struct sw_events *e)
+void sw_events_post_ended(struct sw_events *e)
 {
-    struct sw_note queued = {.wake = true};
+    struct sw_queued_event queued = {.wake = true};
     __atomic_add_fetch(&e->ended, 1, __ATOMIC_RELEASE);
     push(e, &queued);
 }
 
-static void say(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
-                const char *text)
+static void report(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
+                   const char *text)
 {
-    struct sw_note queued = {
+    struct sw_queued_event queued = {
         .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = *e->steps}};
 
     snprintf(queued.source, sizeof queued.source, "%s", source);
@@ -38,36 +38,36 @@ static void say(struct sw_events *e, int64_t step, enum sw_log_level level, cons
     push(e, &queued);
 }
 
-void sw_events_say(struct sw_events *e, enum sw_log_level level, const char *source,
-                   const char *fmt, ...)
+void sw_events_report(struct sw_events *e, enum sw_log_level level, const char *source,
+                      const char *fmt, ...)
 {
-    char text[sizeof((struct sw_note *)0)->text];
+    char text[sizeof((struct sw_queued_event *)0)->text];
 
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    say(e, *e->step, level, source, text);
+    report(e, *e->step, level, source, text);
 }
 
-void sw_events_say_at(struct sw_events *e, int64_t step, enum sw_log_level level,
-                      const char *source, const char *fmt, ...)
+void sw_events_report_at(struct sw_events *e, int64_t step, enum sw_log_level level,
+                         const char *source, const char *fmt, ...)
 {
-    char text[sizeof((struct sw_note *)0)->text];
+    char text[sizeof((struct sw_queued_event *)0)->text];
 
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    say(e, step, level, source, text);
+    report(e, step, level, source, text);
 }
 
 /* If thousands of records are damaged, only the first ones are reported. */
 enum { MAX_BAD_RECORDS_LOGGED = 20 };
 
-void sw_events_say_bad_record(void *events, const char *text)
+void sw_events_report_bad_record(void *events, const char *text)
 {
     struct sw_events *e = events;
     struct sw_slot_state s = {0};
@@ -89,5 +89,5 @@ void sw_events_say_bad_record(void *events, const char *text)
     /* Read from the slot, because the worker's own step belongs to its thread. */
     if (!sw_snapshot_read_slot(e->snapshot, 0, &s))
         s.step = 0;
-    say(e, s.step, SW_LOG_WARN, "data", line.text);
+    report(e, s.step, SW_LOG_WARN, "data", line.text);
 }

@@ -8,7 +8,7 @@
 #include "worker/observer.h"
 
 /* An event with copies of its texts, in the queue for the main thread. */
-struct sw_note {
+struct sw_queued_event {
     struct sw_job_event event;
     bool wake;                  /* a worker has ended: only wakes the main thread */
     char source[32], text[512]; /* copies: the sender may have ended when the event is delivered */
@@ -20,21 +20,21 @@ struct sw_events {
     struct sw_snapshot *snapshot; /* owned by the run: the live slots of all threads */
     const int64_t *step;          /* borrowed: the number of updates of the leader */
     const int64_t *steps;         /* borrowed: the last step of the run */
-    struct sw_queue queue;        /* struct sw_note */
+    struct sw_queue queue;        /* struct sw_queued_event */
     bool ready;                   /* the queue is initialized */
     int bad_records_logged;       /* atomic */
     int ended;                    /* atomic: workers that have ended */
 };
 
 /* Posts an event to the main thread. It is dropped when the queue is full. text may be NULL. */
-void sw_events_tell(struct sw_events *e, const struct sw_job_event *event, const char *text);
-void sw_events_tell_ended(struct sw_events *e);
+void sw_events_post(struct sw_events *e, const struct sw_job_event *event, const char *text);
+void sw_events_post_ended(struct sw_events *e);
 /* Records an event in the history and the log, and posts it to the observer. */
-void sw_events_say(struct sw_events *e, enum sw_log_level level, const char *source,
-                   const char *fmt, ...) SW_PRINTF(4, 5);
-/* The same with an explicit step, for threads other than the leader's. */
-void sw_events_say_at(struct sw_events *e, int64_t step, enum sw_log_level level,
-                      const char *source, const char *fmt, ...) SW_PRINTF(5, 6);
-/* The same for a skipped record (a source's report_bad; `events` is its user), from any thread.
- * Without history it goes to the log. */
-void sw_events_say_bad_record(void *events, const char *text);
+void sw_events_report(struct sw_events *e, enum sw_log_level level, const char *source,
+                      const char *fmt, ...) SW_PRINTF(4, 5);
+/* sw_events_report with an explicit step, for threads other than the leader's. */
+void sw_events_report_at(struct sw_events *e, int64_t step, enum sw_log_level level,
+                         const char *source, const char *fmt, ...) SW_PRINTF(5, 6);
+/* Reports a skipped record: the report_bad callback of a data source, with `events` as its user.
+ * Without a history it goes to the log. Any thread. */
+void sw_events_report_bad_record(void *events, const char *text);

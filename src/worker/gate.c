@@ -53,13 +53,13 @@ void sw_gate_fini(struct sw_requests *r, struct sw_fault *fault)
 static void end_if_over(struct sw_requests *r, int64_t t)
 {
     struct sw_gate *g = &r->gate;
-    int asked = sw_requests_get(r);
+    int requested = sw_requests_get(r);
 
-    if (g->through >= t || ((asked & SW_JOB_PAUSE) && !(asked & SW_JOB_STOP)))
+    if (g->through >= t || ((requested & SW_JOB_PAUSE) && !(requested & SW_JOB_STOP)))
         return;
 
     g->through = t;
-    g->stop = asked & SW_JOB_STOP;
+    g->stop = requested & SW_JOB_STOP;
     sw_cond_broadcast(&g->changed);
 }
 

@@ -14,8 +14,8 @@ struct sw_gate {
     bool closed;
     int64_t through; /* the last step whose pause has ended */
     bool stop;       /* a stop request ended the pause */
-    /* The evaluation after step eval_step: the rounds that any worker has begun, and how many there
-     * will be. */
+    /* The evaluation after step eval_step: how many of its rounds any worker has begun, and how
+     * many rounds it has. */
     int64_t eval_step, eval_begun, eval_rounds;
 };
 

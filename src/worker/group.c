@@ -113,14 +113,14 @@ int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what)
     return rc;
 }
 
-void sw_group_tell(struct sw_group *g)
+void sw_group_notify(struct sw_group *g)
 {
     sw_mutex_lock(&g->lock);
     sw_cond_broadcast(&g->changed);
     sw_mutex_unlock(&g->lock);
 }
 
-int sw_group_meet(struct sw_group *g, int worker)
+int sw_group_barrier(struct sw_group *g, int worker)
 {
     int rc = SW_OK;
 
@@ -153,13 +153,13 @@ int sw_group_make_asynchronous(struct sw_group *g, int64_t first, struct sw_err 
     return SW_OK;
 }
 
-void sw_group_let_rest(struct sw_group *g, int workers, int64_t steps)
+void sw_group_set_warmup(struct sw_group *g, int workers, int64_t steps)
 {
     g->warmup_workers = workers;
     g->warmup_steps = steps;
 }
 
-void sw_group_call(struct sw_group *g, int64_t step)
+void sw_group_wake(struct sw_group *g, int64_t step)
 {
     sw_mutex_lock(&g->lock);
 
@@ -171,7 +171,7 @@ void sw_group_call(struct sw_group *g, int64_t step)
     sw_mutex_unlock(&g->lock);
 }
 
-int sw_group_rest(struct sw_group *g, int64_t *step)
+int sw_group_sleep(struct sw_group *g, int64_t *step)
 {
     sw_mutex_lock(&g->lock);
     while (g->woken_step <= *step && !g->closed)
@@ -333,7 +333,7 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     g->turns[worker] ^= 1;
     copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
 
-    int rc = sw_group_meet(g, worker);
+    int rc = sw_group_barrier(g, worker);
     if (rc != SW_OK)
         return rc;
 
@@ -341,8 +341,9 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     return SW_OK;
 }
 
-struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
-                                   struct sw_decision (*decide)(void *user, int64_t t), void *user)
+struct sw_group_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                         struct sw_group_decision (*decide)(void *user, int64_t t),
+                                         void *user)
 {
     struct sw_group_slot *s = slot_of(g, t);
 
@@ -353,7 +354,7 @@ struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
         s->decided = t;
     }
 
-    struct sw_decision d = s->decision;
+    struct sw_group_decision d = s->decision;
     sw_mutex_unlock(&s->lock);
     return d;
 }

@@ -1,8 +1,8 @@
 /* A group of workers: they share the rows of a batch, come to one decision after each step, and sum
  * their losses and metrics in the order of base/tree.h, so that the sum does not depend on the
  * order of arrival. The leaves of that tree are the workers, or more: each worker then has several,
- * distributed by sw_part. Only sw_group_meet, sw_group_wait, sw_group_sum, sw_group_keep_pace and
- * sw_group_rest block.
+ * distributed by sw_part. Only sw_group_barrier, sw_group_wait, sw_group_sum, sw_group_keep_pace
+ * and sw_group_sleep block.
  *
  * Workers of a synchronous group are within one step of each other (a step needs everybody's
  * gradients of the one before). Asynchronous worker groups together form one group of this kind,
@@ -20,7 +20,7 @@ struct sw_transfer;
 enum { SW_GROUP_MOST_LAG = 100, SW_GROUP_RING = SW_GROUP_MOST_LAG + 4 };
 
 /* The decision about what happens after a step. */
-struct sw_decision {
+struct sw_group_decision {
     bool evaluate, checkpoint, stop, pause, last;
     bool join;     /* the warm-up is over: sleeping workers begin */
     bool rollback; /* back to the newest checkpoint */
@@ -30,7 +30,7 @@ struct sw_group_slot {
     int done;               /* atomic: workers that have deposited */
     struct sw_result *sums; /* [leaves][pair_room], each row written by its worker */
     struct sw_mutex lock;   /* guards decision and decided */
-    struct sw_decision decision;
+    struct sw_group_decision decision;
     int64_t decided; /* the step it is for */
 };
 
@@ -77,29 +77,29 @@ void sw_group_close_v(void *group);     /* ends every wait; for sw_fault_attach 
 
 /* Barrier: waits until all workers have called it. SW_OK, SW_ERR_CANCELLED, or the code of serve.
  */
-int sw_group_meet(struct sw_group *g, int worker) SW_MUST_CHECK;
+int sw_group_barrier(struct sw_group *g, int worker) SW_MUST_CHECK;
 
-/* Waits until over(what) is true; whoever makes it true calls sw_group_tell. over is called with
- * the group's lock held. Returns as sw_group_meet. */
+/* Waits until over(what) is true; whoever makes it true calls sw_group_notify. over is called with
+ * the group's lock held. Returns as sw_group_barrier. */
 int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what),
                   const void *what) SW_MUST_CHECK;
-void sw_group_tell(struct sw_group *g); /* any worker */
+void sw_group_notify(struct sw_group *g); /* any worker */
 
 /* Makes the workers asynchronous from step `first` on, with a limited lag. Before they run. Errors:
  * SW_ERR_NOMEM. */
 int sw_group_make_asynchronous(struct sw_group *g, int64_t first, struct sw_err *err) SW_MUST_CHECK;
 /* Sets the warm-up: all but the first `warmup_workers` workers sleep during the first `steps`
  * steps, in which they neither advance nor deposit. Before sw_group_make_asynchronous. */
-void sw_group_let_rest(struct sw_group *g, int warmup_workers, int64_t steps);
+void sw_group_set_warmup(struct sw_group *g, int warmup_workers, int64_t steps);
 /* Wakes the sleeping workers for what all do together after that step. Any worker. */
-void sw_group_call(struct sw_group *g, int64_t step);
+void sw_group_wake(struct sw_group *g, int64_t step);
 /* Sleeps until woken for a step after *step, and sets *step to it. Does not serve. SW_OK,
  * SW_ERR_CANCELLED. */
-int sw_group_rest(struct sw_group *g, int64_t *step) SW_MUST_CHECK;
+int sw_group_sleep(struct sw_group *g, int64_t *step) SW_MUST_CHECK;
 /* Records that the worker has done `step` steps. Returns whether no worker is more than `most` (at
  * most SW_GROUP_MOST_LAG) steps behind it. */
 bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most);
-/* Waits until no worker is more than `most` steps behind. Returns as sw_group_meet. */
+/* Waits until no worker is more than `most` steps behind. Returns as sw_group_barrier. */
 int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t most) SW_MUST_CHECK;
 
 enum { SW_GROUP_EVALUATION = -1 }; /* in place of a step: the sums of an evaluation pass */
@@ -116,10 +116,11 @@ void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int
 /* Reserves room for sums of up to `count` values. Before the workers run. Errors: SW_ERR_NOMEM. */
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;
 /* Sums values [its leaves][count] over all leaves: every worker passes its own and gets the total,
- * [count], in the first row, with the same bits as all others. Returns as sw_group_meet. */
+ * [count], in the first row, with the same bits as all others. Returns as sw_group_barrier. */
 int sw_group_sum(struct sw_group *g, int worker, double *values, int count) SW_MUST_CHECK;
 
 /* The decision after step t: the first worker that asks calls `decide`, and all get the same
  * result. */
-struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
-                                   struct sw_decision (*decide)(void *user, int64_t t), void *user);
+struct sw_group_decision sw_group_decide(struct sw_group *g, int64_t t,
+                                         struct sw_group_decision (*decide)(void *user, int64_t t),
+                                         void *user);

@@ -95,8 +95,8 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 
     for (int f = 0; f < source->field_count; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
-        rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
-                                (char *)in->memory + at, err);
+        rc = sw_microbatches_set_field(w->microbatches[SW_SPLIT_TRAIN], source->field[f].name,
+                                       (char *)in->memory + at, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -106,7 +106,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 
 /* Does not wait for the prefetch threads: a batch that is not ready yet is uploaded in its own
  * step. */
-int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
+int sw_input_start_next(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     bool next = w->batches.input && t < w->shared.span->steps;
 

@@ -28,4 +28,4 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch,
                   struct sw_err *err) SW_MUST_CHECK;
 /* While a device with its own memory computes step t: starts the copy of the next batch if that is
  * ready. */
-int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
+int sw_input_start_next(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;

@@ -72,10 +72,10 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
     return SW_OK;
 }
 
-void sw_layer_clock_say(const struct sw_worker *w)
+void sw_layer_clock_report(const struct sw_worker *w)
 {
     if (!w->device->host_memory && sw_net_stream_count(w->train) > 1)
-        sw_history_event(w->shared.events->history, SW_LOG_INFO, w->unit,
+        sw_history_event(w->shared.events->history, SW_LOG_INFO, w->role,
                          "layers have no times of their own, since up to %d run at the same time; "
                          "--set job.streams=1 runs them one by one, and measures them",
                          sw_net_stream_count(w->train));
@@ -132,11 +132,11 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
         c->count++;
     }
 
-    sw_worker_lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    sw_step_timer_charge(w, w->timer.pass_ms, w->timer.pass_total_ms);
     return rc;
 }
 
-int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
+int sw_layer_clock_queue_read(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_layer_clock *c = w->timer.layers;
     if (!c || !c->runs)

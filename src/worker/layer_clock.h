@@ -13,7 +13,7 @@ size_t sw_layer_clock_bytes(const struct sw_worker *w);
 int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_layer_clock_free(struct sw_worker *w);
 /* Explains in the history why layers have no times, if so, and what to do. */
-void sw_layer_clock_say(const struct sw_worker *w);
+void sw_layer_clock_report(const struct sw_worker *w);
 /* Begin of a step; begin and end of a pass of a layer, whose time the step timer charges. */
 void sw_layer_clock_step(struct sw_worker *w);
 int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward,
@@ -21,5 +21,5 @@ int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward,
 int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the copy of the device's times after the last pass; and reads them after a wait for the
  * device. */
-int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_layer_clock_queue_read(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_layer_clock_take(struct sw_worker *w);

@@ -9,7 +9,7 @@
 #include "worker/worker.h"
 #include "worker/worker_place.h"
 
-void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
+void sw_step_timer_charge(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
     double ms = (double)(now_ns - w->timer.charged_ns) * 1e-6;
@@ -33,10 +33,10 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
     float *const parts[] = {&w->timer.ledger.h2d_ms, &w->timer.ledger.forward_ms,
                             &w->timer.ledger.backward_ms};
 
-    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
 
     int64_t from_ns = w->timer.charged_ns;
-    int rc = sw_exchange_ask(w->exchange, err);
+    int rc = sw_exchange_queue_report(w->exchange, err);
     if (rc != SW_OK)
         return rc;
 

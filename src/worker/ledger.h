@@ -33,7 +33,7 @@ struct sw_pace {
 
 /* Charges the time since the last call to a part of the breakdown, and to *total_ms when that is
  * not NULL. */
-void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
+void sw_step_timer_charge(struct sw_worker *w, float *part_ms, double *total_ms);
 /* sw_worker_wait; charges its time to what the device did meanwhile. */
 int sw_ledger_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Fills in the time of work in parallel to the worker, before the breakdown is recorded; copied_ms:

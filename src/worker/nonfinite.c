@@ -1,6 +1,6 @@
 /* Handling of updates that are not finite (job.on_nan). `stop` is not handled here: the run ends
  * where the value is found. With `skip` and `rollback` updates have two phases
- * (exchange/table/decide.c): a loss or gradient that is not finite drops the update of all
+ * (exchange/table/update_control.c): a loss or gradient that is not finite drops the update of all
  * parameters. After every step each worker waits for the result of update control, so all know the
  * same before the next step.
  *
@@ -30,7 +30,7 @@
 enum { MAX_SKIPS = 100, MAX_ROLLBACKS = 3 };
 
 /* "the gradient of conv1.weight", "the loss". */
-static void name_cause(const struct sw_table *t, const struct sw_table_decision *d, int torn,
+static void name_cause(const struct sw_table *t, const struct sw_table_control *d, int torn,
                        char *out, size_t bytes)
 {
     if (!d->dropped)
@@ -55,9 +55,9 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
     if (++w->failures.skips > MAX_SKIPS)
         return give_up(w, cause, MAX_SKIPS, "skipped updates in a row", err);
 
-    sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
-                     "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
-                     (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    sw_events_report_at(w->shared.events, w->step, SW_LOG_WARN, w->role,
+                        "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+                        (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
 }
 
@@ -78,8 +78,8 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
 
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
-    sw_events_say(
-        w->shared.events, SW_LOG_WARN, w->unit,
+    sw_events_report(
+        w->shared.events, SW_LOG_WARN, w->role,
         "update %lld: %s is not finite (NaN or Inf): rolled back to the values of step %lld; data "
         "and learning rate continue",
         (long long)w->step, cause, (long long)step);
@@ -92,7 +92,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     static const char what[] = "the values of the last checkpoint";
 
-    int rc = sw_worker_meet(w, what, err);
+    int rc = sw_worker_barrier(w, what, err);
     if (rc != SW_OK)
         return rc;
 
@@ -101,55 +101,56 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_worker_meet(w, what, err);
+    rc = sw_worker_barrier(w, what, err);
     if (rc != SW_OK)
         return rc;
 
     w->state.reset_after = w->step;
-    return sw_states_deal(w, err);
+    return sw_buffers_scatter(w, err);
 }
 
 /* Requests a rollback. Other groups are at other steps and see the request at their next decision.
  */
-static void ask_for_rollback(struct sw_worker *w, const char *cause)
+static void request_rollback(struct sw_worker *w, const char *cause)
 {
     struct sw_nonfinite *m = w->shared.nonfinite;
-    int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
+    int64_t requested = __atomic_load_n(&m->requested_at, __ATOMIC_RELAXED);
 
     if (!sw_worker_leads(w))
         return;
 
-    if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
-        sw_events_say_at(
-            w->shared.events, w->step, SW_LOG_WARN, w->unit,
+    if (requested <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
+        sw_events_report_at(
+            w->shared.events, w->step, SW_LOG_WARN, w->role,
             "update %lld: %s is not finite (NaN or Inf): all groups will roll back together",
             (long long)w->step, cause);
 
-    while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
-                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (requested < w->step &&
+           !__atomic_compare_exchange_n(&m->requested_at, &requested, w->step, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 
-bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m)
+bool sw_nonfinite_requests_rollback(const struct sw_nonfinite *m)
 {
-    return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
+    return __atomic_load_n(&m->requested_at, __ATOMIC_RELAXED) >
            __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
 }
 
 int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_nonfinite_wants_rollback(w->shared.nonfinite)
+    return sw_nonfinite_requests_rollback(w->shared.nonfinite)
                ? roll_back(w, "an update of a worker group", err)
                : SW_OK;
 }
 
 int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
 {
-    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_buffers_save(w, err) : SW_OK;
 }
 
 /* Nothing needs to be done after a good update, or one that the loss scale dropped. */
-static bool was_good(const struct sw_table_decision *d, int torn)
+static bool was_good(const struct sw_table_control *d, int torn)
 {
     return (!d->dropped || d->overflow) && torn < 0;
 }
@@ -159,7 +160,7 @@ static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *
 {
     w->state.reset_after = w->step; /* the recurrent state may not be finite either */
 
-    int rc = sw_states_put_back(w, err);
+    int rc = sw_buffers_restore(w, err);
     if (rc != SW_OK || !sw_worker_leads(w))
         return rc;
 
@@ -169,7 +170,7 @@ static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *
 int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 {
     const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
-    struct sw_table_decision d;
+    struct sw_table_control d;
     char cause[128];
 
     if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
@@ -178,12 +179,12 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
     int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    if (!sw_table_decision(w->table, sw_table_update_group(w->table, w->rank->table_rank),
-                           (uint64_t)w->step, &d))
+    if (!sw_table_control(w->table, sw_table_update_group(w->table, w->rank->table_rank),
+                          (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %lld has no result of update control",
                           (long long)w->step);
 
-    int torn = sw_table_torn(w->table);
+    int torn = sw_table_nonfinite_param(w->table);
     if (was_good(&d, torn)) {
         w->failures.skips = 0;
         return SW_OK;
@@ -195,6 +196,6 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
     if (!w->topology->is_async)
         return roll_back(w, cause, err);
 
-    ask_for_rollback(w, cause);
+    request_rollback(w, cause);
     return SW_OK;
 }

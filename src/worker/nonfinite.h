@@ -16,9 +16,9 @@ struct sw_worker;
 struct sw_nonfinite {
     int rollbacks; /* the leader's: rollbacks to the checkpoint of step rolled_to */
     int64_t rolled_to;
-    /* Of asynchronous groups, atomic: the last step after which one requested a rollback, and the
-     * last one after which a rollback was done. */
-    int64_t asked_at, rolled_at;
+    /* Atomic, of asynchronous groups: the last step after which a worker requested a rollback, and
+     * the last one after which a rollback was done. */
+    int64_t requested_at, rolled_at;
 };
 
 int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
@@ -26,6 +26,6 @@ int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CH
  * it. Errors: SW_ERR_DIVERGED when nothing helps. */
 int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Has an asynchronous group requested a rollback since the last one? */
-bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m);
+bool sw_nonfinite_requests_rollback(const struct sw_nonfinite *m);
 /* Does that rollback, if one is pending. By all workers after a barrier at the same step. */
 int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

@@ -22,7 +22,7 @@ static size_t aligned(size_t bytes)
 static const struct sw_layer *layer_of(const struct sw_worker *w, const struct sw_output *o,
                                        int microbatch)
 {
-    return sw_net_layer(sw_parts_net(w->parts[SW_SPLIT_EVAL], microbatch), o->layer);
+    return sw_net_layer(sw_microbatches_net(w->microbatches[SW_SPLIT_EVAL], microbatch), o->layer);
 }
 
 static size_t row_bytes(const struct sw_desc *d)
@@ -127,7 +127,7 @@ static void gather(struct sw_worker *w, const struct sw_output *o, int microbatc
     char *to = place(w, o->at[turn][k]);
     int64_t row = w->rank->group * w->shared.conf->eval_batch +
                   sw_worker_first_row(w, SW_SPLIT_EVAL) +
-                  sw_parts_row(w->parts[SW_SPLIT_EVAL], microbatch);
+                  sw_microbatches_row(w->microbatches[SW_SPLIT_EVAL], microbatch);
 
     sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
@@ -147,7 +147,7 @@ static int collect_microbatch(struct sw_worker *w, const struct sw_output *o, in
     int rc = SW_OK;
 
     for (int k = 0; k < l->src_count; k++) {
-        const struct sw_feature *f = l->src[k];
+        const struct sw_layer_tensor *f = l->src[k];
 
         if (w->device->host_memory)
             gather(w, o, microbatch, k, (int)(batch % 2), f->data);
@@ -219,7 +219,7 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 
     unstage(w, batch);
 
-    int rc = sw_worker_meet(w, "the rows of the other workers", err);
+    int rc = sw_worker_barrier(w, "the rows of the other workers", err);
     if (rc != SW_OK)
         return rc;
 

@@ -76,7 +76,8 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
             continue;
 
         double share = (double)bytes / (double)all_bytes;
-        int64_t pushed = sw_table_given_bytes(w->table, rank, sw_worker_rows(w, SW_SPLIT_TRAIN), s);
+        int64_t pushed =
+            sw_table_pushed_bytes(w->table, rank, sw_worker_rows(w, SW_SPLIT_TRAIN), s);
         add_traffic(w, links->to_server[s], pushed, copied_ms[1] * share);
         if (!w->device->host_memory)
             add_traffic(w, links->from_server[s], bytes, copied_ms[0] * share);
@@ -161,21 +162,21 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
-        sw_events_tell(w->shared.events, &e, NULL);
+        sw_events_post(w->shared.events, &e, NULL);
     }
 }
 
-static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+static void report_overflow(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
 {
-    sw_events_say_at(w->shared.events, t, SW_LOG_INFO, w->unit,
-                     "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
-                     "which becomes %.0f",
-                     (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
-                     d->loss_scale / 2);
+    sw_events_report_at(
+        w->shared.events, t, SW_LOG_INFO, w->role,
+        "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
+        "which becomes %.0f",
+        (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale, d->loss_scale / 2);
 }
 
 /* Records the means over the update groups: of all, and of those whose updates were made. */
-static void record_control(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+static void record_control(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
 {
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
@@ -184,7 +185,7 @@ static void record_control(struct sw_worker *w, int64_t t, const struct sw_table
     struct sw_norm *norm = &w->shared.metrics->norm;
 
     if (d->overflow)
-        tell_overflow(w, t, d);
+        report_overflow(w, t, d);
     if (!sw_group_deposit(leaders, w->rank->update_group, t, all, SW_DECISION_PAIRS))
         return;
 
@@ -201,14 +202,14 @@ static void record_control(struct sw_worker *w, int64_t t, const struct sw_table
 /* A norm is known after all servers have summed, so some time after its step. */
 void sw_record_norms(struct sw_worker *w)
 {
-    struct sw_table_decision d;
+    struct sw_table_control d;
     int group = sw_table_update_group(w->table, w->rank->table_rank);
 
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
 
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
-        if (!sw_table_decision(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
+        if (!sw_table_control(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
             return;
         record_control(w, w->record.curves.norms_step + 1, &d);
     }
@@ -263,5 +264,5 @@ void sw_record_evaluation(struct sw_worker *w)
 
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
-    sw_events_tell(w->shared.events, &e, NULL);
+    sw_events_post(w->shared.events, &e, NULL);
 }

@@ -108,18 +108,18 @@ static void name_values(const struct naming *n)
 }
 
 int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
-                   int parts, struct sw_err *err)
+                   int microbatches, struct sw_err *err)
 {
-    *s = (struct sw_series){.parts = parts, .pairs = sw_net_pair_count(net)};
+    *s = (struct sw_series){.microbatches = microbatches, .pairs = sw_net_pair_count(net)};
     name_values(&(struct naming){s, recipe, net});
 
-    size_t room = (size_t)(parts * s->pairs) + 1;
+    size_t room = (size_t)(microbatches * s->pairs) + 1;
     s->sums = sw_calloc(room, sizeof *s->sums);
     s->totals = sw_calloc((size_t)s->pairs + 1, sizeof *s->totals);
     if (!s->sums || !s->totals)
         return sw_err_nomem(err, "losses and metrics", room * sizeof *s->sums);
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }
 
 void sw_series_fini(struct sw_series *s)
@@ -137,7 +137,7 @@ bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *
 
 void sw_series_clear(struct sw_series *s)
 {
-    memset(s->sums, 0, (size_t)(s->parts * s->pairs) * sizeof *s->sums);
+    memset(s->sums, 0, (size_t)(s->microbatches * s->pairs) * sizeof *s->sums);
 }
 
 static void add_pairs(struct sw_result *to, const struct sw_result *pairs, int count)
@@ -148,16 +148,16 @@ static void add_pairs(struct sw_result *to, const struct sw_result *pairs, int c
     }
 }
 
-void sw_results_add(const struct sw_net *net, struct sw_series *s, int part)
+void sw_results_add(const struct sw_net *net, struct sw_series *s, int microbatch)
 {
-    sw_net_add_pairs(net, s->sums + part * s->pairs);
+    sw_net_add_pairs(net, s->sums + microbatch * s->pairs);
 }
 
 void sw_results_sum_own(struct sw_series *s)
 {
     memset(s->totals, 0, (size_t)s->pairs * sizeof *s->totals);
-    for (int part = 0; part < s->parts; part++)
-        add_pairs(s->totals, s->sums + part * s->pairs, s->pairs);
+    for (int microbatch = 0; microbatch < s->microbatches; microbatch++)
+        add_pairs(s->totals, s->sums + microbatch * s->pairs, s->pairs);
 }
 
 static double mean_of(struct sw_result r)
@@ -203,14 +203,14 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
     *count = s->count;
 }
 
-double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s)
+double sw_results_step_loss(struct sw_microbatches *microbatches, struct sw_series *s)
 {
-    const struct sw_net *first = sw_parts_net(parts, 0);
+    const struct sw_net *first = sw_microbatches_net(microbatches, 0);
     double loss = 0;
 
     sw_series_clear(s);
-    for (int i = 0; i < s->parts; i++)
-        sw_results_add(sw_parts_net(parts, i), s, i);
+    for (int i = 0; i < s->microbatches; i++)
+        sw_results_add(sw_microbatches_net(microbatches, i), s, i);
     sw_results_sum_own(s);
 
     for (int r = 0; r < sw_net_result_count(first); r++)

@@ -33,7 +33,8 @@ static bool is_alone(const struct sw_worker *w, int pass)
 {
     bool backward = pass >= sw_net_layer_count(w->train);
     return !w->shared.conf->graphs || !sw_device_has_graphs(w->device) ||
-           !sw_parts_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass), backward);
+           !sw_microbatches_only_queues(w->microbatches[SW_SPLIT_TRAIN], layer_of(w->train, pass),
+                                        backward);
 }
 
 /* Does the pass have parameters that need the host: before forward to wait for the value, after
@@ -75,8 +76,8 @@ static bool works(const struct sw_net *net, int pass)
  * for in another, which graphs cannot do, and their addresses change while layers are queued. */
 static bool has_moved_activations(const struct sw_worker *w)
 {
-    const struct sw_net_cost cost = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
-    return cost.repeated + cost.swapped > 0;
+    const struct sw_net_cost cost = sw_microbatches_cost(w->microbatches[SW_SPLIT_TRAIN]);
+    return cost.recomputed + cost.offloaded > 0;
 }
 
 /* Is capturing worth it? Streams of independent layers join where a captured segment ends, which
@@ -236,14 +237,14 @@ static int launch(struct sw_segments *s, const struct sw_segment *seg, struct sw
 }
 
 /* Logs once why the run is slower than it could be. */
-static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg,
-                             const struct sw_err *why)
+static void report_not_captured(struct sw_segments *s, const struct sw_segment *seg,
+                                const struct sw_err *why)
 {
     const struct sw_net *net = s->w->train;
 
     if (!s->logged)
-        sw_events_say(
-            s->w->shared.events, SW_LOG_WARN, s->w->unit,
+        sw_events_report(
+            s->w->shared.events, SW_LOG_WARN, s->w->role,
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,
             sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);
@@ -280,7 +281,7 @@ static void capture(struct sw_segments *s, struct sw_segment *seg,
         return;
 
     seg->captured = false;
-    say_not_captured(s, seg, &why);
+    report_not_captured(s, seg, &why);
 }
 
 int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, struct sw_err *err),

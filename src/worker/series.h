@@ -6,7 +6,7 @@
  * samples. The loss of a net is the sum of the means of its losses: each has its own weight. */
 #pragma once
 
-#include "net/parts.h"
+#include "net/microbatches.h"
 #include "worker/observer.h"
 
 /* The losses and metrics of one net as users see them, loss first: names, history handles, and
@@ -17,7 +17,7 @@ struct sw_series {
     int result[SW_JOB_METRICS]; /* index in the net's results; -1: the sum of all losses */
     int which[SW_JOB_METRICS];  /* index in the result's values */
     int handle[SW_JOB_METRICS];
-    int parts, pairs;
+    int microbatches, pairs;
     struct sw_result *sums;   /* owned [microbatches][pairs]: sums over the worker's rows of the
                                  current step or evaluation */
     struct sw_result *totals; /* owned [pairs]: over the group, where this worker reads them */
@@ -27,7 +27,7 @@ struct sw_series {
  * microbatches. Errors: SW_ERR_INVALID with a message in the recipe (too many, or two with one
  * name), SW_ERR_NOMEM. */
 int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
-                   int parts, struct sw_err *err) SW_MUST_CHECK;
+                   int microbatches, struct sw_err *err) SW_MUST_CHECK;
 void sw_series_fini(struct sw_series *s); /* a zeroed one is accepted */
 /* Index of the value with that name; -1: none. */
 int sw_series_find(const struct sw_series *s, const char *name);
@@ -35,14 +35,14 @@ int sw_series_find(const struct sw_series *s, const char *name);
 bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *s, int i);
 void sw_series_clear(struct sw_series *s); /* sums become zero */
 /* Adds the pairs of the microbatch's last forward pass to its s->sums. */
-void sw_results_add(const struct sw_net *net, struct sw_series *s, int part);
+void sw_results_add(const struct sw_net *net, struct sw_series *s, int microbatch);
 /* Sets s->totals to the sum over the worker's own microbatches. */
 void sw_results_sum_own(struct sw_series *s);
 /* The weighted sum of all losses from these pairs; NaN if they have no weight. */
 double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs);
 /* The weighted sum of all losses of the nets' last forward pass, after they were copied to the
  * host; also fills the pairs in s. */
-double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s);
+double sw_results_step_loss(struct sw_microbatches *microbatches, struct sw_series *s);
 /* Computes all values from these pairs; *count of them. */
 void sw_results_read(const struct sw_net *net, const struct sw_series *s,
                      const struct sw_result *pairs, struct sw_job_metric *out, int *count);

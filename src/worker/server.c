@@ -44,7 +44,7 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
 
         rc = sw_table_serve(t, s->place->server_rank, &m, err);
         if (rc != SW_OK) {
-            sw_fault_set(s->fault, s->unit, err);
+            sw_fault_set(s->fault, s->role, err);
             break;
         }
     }
@@ -122,7 +122,7 @@ void sw_server_main(void *server)
 out:
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
-        sw_fault_set(s->fault, s->unit, &err);
+        sw_fault_set(s->fault, s->role, &err);
 }
 
 static bool shares_cores(const struct sw_placement *p, int worker, int server)
@@ -184,7 +184,7 @@ int sw_servers_settle(const struct sw_worker_shared *job, const struct sw_topolo
                                 .hardware = job->place,
                                 .table = job->params->copies[i / t->servers_per_group].table,
                                 .place = &t->server[i]};
-        memcpy(s->unit, row->unit, sizeof row->unit);
+        memcpy(s->role, row->role, sizeof row->role);
 
         int rc = settle(s, job->workers, t, err);
         if (rc != SW_OK)

@@ -19,7 +19,7 @@ struct sw_server {
     struct sw_table *table;              /* borrowed: its server group */
     const struct sw_server_place *place; /* borrowed */
     int runner; /* atomic: the worker that runs it now, counted from 1; 0: none */
-    char unit[32];
+    char role[32];
     bool hosted; /* workers run it; else it has a thread of its own */
     struct sw_thread thread;
     struct sw_slot *slot;

@@ -4,10 +4,10 @@
  * route of each parameter; the partition of the step into segments was made before (segments.h). */
 #include "worker/step.h"
 
-#include "worker/carries.h"
 #include "worker/cd.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/recurrent_state.h"
 #include "worker/segments.h"
 #include "worker/worker.h"
 #include <math.h>
@@ -22,7 +22,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
                                .end_ns = w->timer.charged_ns,
                                .step = t,
                                .what = what,
-                               .unit = w->rank->global_rank,
+                               .role = w->rank->global_rank,
                                .index = layer};
     sw_trace_add(w->shared.trace, &e);
 }
@@ -38,7 +38,7 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
     int rc = sw_layer_clock_begin(w, i, false, err);
     if (rc != SW_OK)
         goto out;
-    rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    rc = sw_microbatches_forward(w->microbatches[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
 
@@ -58,7 +58,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     int rc = sw_layer_clock_begin(w, i, true, err);
     if (rc != SW_OK)
         goto out;
-    rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    rc = sw_microbatches_backward(w->microbatches[SW_SPLIT_TRAIN], i, err);
     if (rc != SW_OK)
         goto out;
 
@@ -79,7 +79,7 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
     sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
                   w->timer.charged_ns);
     rc = sw_server_poll(w, err);
-    sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.update_ms, NULL);
 
     return rc;
 }
@@ -89,13 +89,13 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 /* Reads and checks the loss of the step, before update control on the host uses it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
+    int rc = sw_microbatches_fetch(w->microbatches[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_input_look_ahead(w, t, err);
+    rc = sw_input_start_next(w, t, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_layer_clock_ask(w, err);
+    rc = sw_layer_clock_queue_read(w, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_ledger_wait(w, err);
@@ -105,7 +105,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
+    double loss =
+        sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP && !isfinite(loss))
         return sw_err_set(
             err, SW_ERR_DIVERGED,
@@ -115,7 +116,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
                 ? ", or precision = bf16: products of fp16 cannot read more than 65504"
                 : "");
 
-    return sw_exchange_learn(w->exchange, (uint64_t)t, err);
+    return sw_exchange_finish(w->exchange, (uint64_t)t, err);
 }
 
 /* After the last forward pass: Gibbs chains and, in host memory, the check of the loss. A device
@@ -178,10 +179,10 @@ static int queue_passes(void *submission, struct sw_err *err)
     }
 
     bool last = s->segment->to == 2 * layers;
-    if (rc != SW_OK || !last || !sw_exchange_queues_decision(w->exchange))
+    if (rc != SW_OK || !last || !sw_exchange_queues_update_control(w->exchange))
         return rc;
 
-    return sw_exchange_queue_decision(w->exchange, err);
+    return sw_exchange_queue_update_control(w->exchange, err);
 }
 
 /* Records the passes of a segment that was launched as a graph. */
@@ -192,7 +193,8 @@ static void record_launch(const struct submission *s)
     int64_t begin_ns = w->timer.charged_ns;
     bool forward = s->segment->from < layers;
 
-    sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
+    sw_step_timer_charge(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms,
+                         NULL);
 
     for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int i = pass < layers ? pass : backward_of(w, pass);
@@ -277,10 +279,11 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
                            .group_row = group_row,
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
-                           .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
-                           .chains_begin = sw_chains_begin(w, t),
+                           .sequences_begin =
+                               sw_recurrent_state_starts(w, SW_SPLIT_TRAIN, batch->index, t),
+                           .chains_begin = sw_chains_start(w, t),
                            .backward_scale = (float)scale / (float)w->shared.conf->batch};
-    return sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
+    return sw_microbatches_set_step(w->microbatches[SW_SPLIT_TRAIN], &step, err);
 }
 
 static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,

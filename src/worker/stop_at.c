@@ -43,7 +43,7 @@ static bool parse(const char *text, struct sw_stop *s)
     return true;
 }
 
-bool sw_stop_wants_norm(const struct sw_job_conf *conf)
+bool sw_stop_needs_norm(const struct sw_job_conf *conf)
 {
     struct sw_stop s;
 
@@ -119,7 +119,7 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
 
     if (texts->count > SW_STOPS) {
         sw_recipe_error(recipe, section, "stop_at", "at most %d conditions", SW_STOPS);
-        return sw_recipe_verdict(recipe, err);
+        return sw_recipe_status(recipe, err);
     }
 
     for (int i = 0; i < texts->count; i++) {
@@ -138,7 +138,7 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
         }
     }
 
-    return sw_recipe_verdict(recipe, err);
+    return sw_recipe_status(recipe, err);
 }
 
 /* ---- checking ---- */
@@ -173,9 +173,9 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
             continue;
 
         if (log)
-            sw_events_say(w->shared.events, SW_LOG_INFO, "job",
-                          "step %lld: stop_at %s reached with %.6g (%s)", (long long)t,
-                          texts->items[i], value, split_name(w, split));
+            sw_events_report(w->shared.events, SW_LOG_INFO, "job",
+                             "step %lld: stop_at %s reached with %.6g (%s)", (long long)t,
+                             texts->items[i], value, split_name(w, split));
 
         return true;
     }
@@ -196,7 +196,7 @@ int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struc
     if (rc != SW_OK)
         return rc;
 
-    return sw_worker_meet_active(w, "the metrics of the step", err);
+    return sw_worker_barrier_active(w, "the metrics of the step", err);
 }
 
 int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
@@ -207,7 +207,7 @@ int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker
         return SW_OK;
 
     /* The leader has stored the metrics before it reaches this barrier. */
-    int rc = sw_worker_meet(w, "the metrics of the evaluation", err);
+    int rc = sw_worker_barrier(w, "the metrics of the evaluation", err);
     if (rc != SW_OK)
         return rc;
 

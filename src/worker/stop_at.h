@@ -29,7 +29,7 @@ struct sw_stop_rules {
 int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
                  const struct sw_worker *leader, struct sw_err *err) SW_MUST_CHECK;
 /* Does a condition use grad_norm? May be called before sw_stop_init. */
-bool sw_stop_wants_norm(const struct sw_job_conf *conf);
+bool sw_stop_needs_norm(const struct sw_job_conf *conf);
 /* Called by all workers after each step: the metrics that conditions use are known when it returns.
  */
 int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w,

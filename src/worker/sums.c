@@ -10,7 +10,7 @@
 static void charge(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     if (w->timer.pass_ms)
-        sw_worker_lap(w, part_ms, total_ms);
+        sw_step_timer_charge(w, part_ms, total_ms);
     else
         w->timer.charged_ns = sw_os()->monotonic_ns();
 }
@@ -66,21 +66,21 @@ static int meet(struct sw_worker *w, struct sw_group *g, int rank, const char *w
                 struct sw_err *err)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(g, rank);
+    int rc = sw_group_barrier(g, rank);
     end_wait(w);
     return end_of(rc, err);
 }
 
-int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err)
+int sw_worker_barrier(struct sw_worker *w, const char *what, struct sw_err *err)
 {
     return meet(w, &w->shared.groups->all, w->rank->global_rank, what, err);
 }
 
-int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err)
+int sw_worker_barrier_active(struct sw_worker *w, const char *what, struct sw_err *err)
 {
     /* While other workers sleep, the active ones are one group. */
     return w->step <= w->topology->warmup_steps ? meet(w, w->group, w->rank->rank, what, err)
-                                                : sw_worker_meet(w, what, err);
+                                                : sw_worker_barrier(w, what, err);
 }
 
 int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
@@ -92,14 +92,14 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
     return rc;
 }
 
-int sw_worker_rest(struct sw_worker *w, struct sw_err *err)
+int sw_worker_sleep_in_warmup(struct sw_worker *w, struct sw_err *err)
 {
     w->timer.charged_ns = sw_os()->monotonic_ns();
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.charged_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->timer.charged_ns);
 
-    int rc = sw_group_rest(&w->shared.groups->all, &w->step);
+    int rc = sw_group_sleep(&w->shared.groups->all, &w->step);
     w->first_step = w->record.curves.norms_step = w->step;
     w->timer.charged_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
@@ -112,12 +112,12 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err)
     if (sw_group_keeps_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most))
         return SW_OK;
 
-    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
                     w->timer.charged_ns);
 
     int rc = sw_group_keep_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most);
-    sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
 
     return end_of(rc, err);

@@ -17,14 +17,15 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 /* The following functions wait, and meanwhile the live snapshot shows that the worker waits for
  * `what`. Errors: SW_ERR_CANCELLED when the job is ending. */
 /* Barrier of all workers; or of those that made step w->step. */
-int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err) SW_MUST_CHECK;
-int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_barrier(struct sw_worker *w, const char *what, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_barrier_active(struct sw_worker *w, const char *what,
+                             struct sw_err *err) SW_MUST_CHECK;
 /* Sleeps until the warm-up of the first group is over; sets w->step to the step after which all
  * continue. */
-int sw_worker_rest(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_sleep_in_warmup(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until no worker is more than `most` steps behind this one. */
 int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err) SW_MUST_CHECK;
-/* Waits until over(state), which another worker of the group makes true, followed by sw_group_tell.
- * Returns as sw_group_wait. */
+/* Waits until over(state), which another worker of the group makes true, followed by
+ * sw_group_notify. Returns as sw_group_wait. */
 int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
                             const void *state) SW_MUST_CHECK;

@@ -142,8 +142,8 @@ static const struct sw_task *find_other(const struct sw_threads *t,
     return found;
 }
 
-void sw_threads_look(struct sw_threads *t, const struct sw_thread_owner *owners,
-                     const struct sw_task *tasks, int count, int main_id, int64_t passed_ns)
+void sw_threads_check(struct sw_threads *t, const struct sw_thread_owner *owners,
+                      const struct sw_task *tasks, int count, int main_id, int64_t passed_ns)
 {
     int64_t ticks;
 

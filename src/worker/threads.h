@@ -39,14 +39,14 @@ struct sw_thread_owner {
 
 struct sw_threads;
 
-/* Errors: SW_ERR_NOMEM. */
+/* Makes the states of `owners` roles, all unknown. Errors: SW_ERR_NOMEM. */
 int sw_threads_new(int owners, struct sw_threads **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_threads_free(struct sw_threads *t); /* NULL is accepted */
 
 /* Processes the next list, passed_ns after the previous one; main_id: the process's first thread.
  */
-void sw_threads_look(struct sw_threads *t, const struct sw_thread_owner *owners,
-                     const struct sw_task *tasks, int count, int main_id, int64_t passed_ns);
+void sw_threads_check(struct sw_threads *t, const struct sw_thread_owner *owners,
+                      const struct sw_task *tasks, int count, int main_id, int64_t passed_ns);
 
 /* [owners + 1]: the last one is the thread without an owner, UNKNOWN while none is stopped. */
 const struct sw_thread_state *sw_threads_states(const struct sw_threads *t);

@@ -12,7 +12,7 @@ struct sw_trace_event {
     int64_t begin_ns, end_ns; /* monotonic */
     int64_t step;
     enum sw_trace_what what;
-    int unit;  /* the role: workers count from 0, servers from 1000 */
+    int role;  /* the role: workers count from 0, servers from 1000 */
     int index; /* layer, or for updates and collects the parameter */
 };
 

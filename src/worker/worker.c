@@ -11,9 +11,9 @@
 #include "exchange/table/sync.h"
 #include "thread/tasks.h"
 #include "worker/between.h"
-#include "worker/carries.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/recurrent_state.h"
 #include "worker/segments.h"
 #include "worker/step.h"
 #include "worker/sums.h"
@@ -33,7 +33,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     if (rc != SW_OK)
         return rc;
 
-    sw_worker_lap(w, &waited_ms, NULL);
+    sw_step_timer_charge(w, &waited_ms, NULL);
 
     double all = batch->read_ms + batch->decode_ms;
     double read_share = all > 0 ? batch->read_ms / all : 0;
@@ -69,8 +69,8 @@ static int bind_batch(struct sw_worker *w, const struct sw_batch *batch, struct 
         return sw_input_take(w->batches.input, batch, err);
 
     for (int f = 0; f < source->field_count; f++) {
-        int rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
-                                    batch->field[f], err);
+        int rc = sw_microbatches_set_field(w->microbatches[SW_SPLIT_TRAIN], source->field[f].name,
+                                           batch->field[f], err);
         if (rc != SW_OK)
             return rc;
     }
@@ -128,7 +128,7 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     w->step++;
-    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
     sw_record_step(w, began_ns);
 
     return SW_OK;
@@ -141,8 +141,8 @@ static int train(struct sw_worker *w, struct sw_err *err)
         if (sw_fault_is_set(w->shared.fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 
-        bool rests = sw_topology_rests(w->topology, w->rank->group, w->step + 1);
-        int rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
+        bool rests = sw_topology_sleeps(w->topology, w->rank->group, w->step + 1);
+        int rc = rests ? sw_worker_sleep_in_warmup(w, err) : next_step(w, err);
         if (rc != SW_OK)
             return rc;
 
@@ -173,14 +173,14 @@ static int hold_stop(struct sw_requests *requests, struct sw_err *err)
 /* By the leader. */
 static int load_first_values(struct sw_worker *w, struct sw_err *err)
 {
-    sw_layer_clock_say(w);
+    sw_layer_clock_report(w);
     sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
 
     int rc = w->shared.hooks->load_first_values(w->shared.run, err);
     if (rc == SW_OK)
         rc = hold_stop(w->shared.requests, err);
     if (w->shared.params->sync)
-        sw_sync_spread(w->shared.params->sync, (uint64_t)w->step, false);
+        sw_sync_broadcast(w->shared.params->sync, (uint64_t)w->step, false);
 
     return rc;
 }
@@ -197,15 +197,15 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_worker_meet(w, "the first values", err);
+    rc = sw_worker_barrier(w, "the first values", err);
     if (rc != SW_OK)
         return rc;
 
     w->state.reset_after = w->shared.state->reset_after;
-    rc = sw_states_deal(w, err);
+    rc = sw_buffers_scatter(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_carries_deal(w, err);
+    rc = sw_recurrent_state_scatter(w, err);
     if (rc != SW_OK)
         return rc;
 
@@ -220,7 +220,7 @@ static void record_launches(const struct sw_worker *w)
     const struct sw_segment_stats s = sw_segments_stats(w->segments);
 
     if (s.launches > 0)
-        sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->unit,
+        sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->role,
                          "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
                          sw_segments_count(w->segments), s.launch_us);
 }
@@ -234,13 +234,13 @@ void sw_worker_main(void *worker)
 
     int rc = prepare(w, &err);
     if (rc == SW_ERR_CANCELLED)
-        sw_fault_stop(w->shared.fault, w->unit, &err);
+        sw_fault_stop(w->shared.fault, w->role, &err);
     if (rc == SW_OK)
         rc = train(w, &err);
     sw_record_layers(w);
     record_launches(w);
     if (rc != SW_OK)
-        sw_fault_set(w->shared.fault, w->unit, &err);
+        sw_fault_set(w->shared.fault, w->role, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    sw_events_tell_ended(w->shared.events);
+    sw_events_post_ended(w->shared.events);
 }

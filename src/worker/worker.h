@@ -8,12 +8,13 @@
  * job. */
 #pragma once
 
-#include "net/parts.h"
+#include "net/microbatches.h"
 #include "plan/choices.h"
 #include "plan/row_split.h"
 #include "recipe/job.h"
 #include "thread/fault.h"
 #include "thread/thread.h"
+#include "worker/buffers.h"
 #include "worker/events.h"
 #include "worker/gate.h"
 #include "worker/group.h"
@@ -23,7 +24,6 @@
 #include "worker/record.h"
 #include "worker/server.h"
 #include "worker/span.h"
-#include "worker/states.h"
 #include "worker/stop_at.h"
 #include "worker/trace.h"
 #include "worker/worker_data.h"
@@ -95,17 +95,18 @@ struct sw_worker {
     const struct sw_row_split *rows;    /* borrowed: the job's */
     struct sw_group *group;             /* borrowed: its worker group */
     struct sw_table *table;             /* borrowed: its server group's */
-    char unit[32];
+    char role[32];
     struct sw_thread thread;
-    struct sw_device *device;          /* owned unless it is the host */
-    struct sw_stream *stream;          /* owned */
-    struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: use `stream` */
-    struct sw_exchange *exchange;      /* owned */
-    struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
-    struct sw_segments *segments;      /* owned: of a training step */
-    struct sw_net *train, *eval; /* borrowed: the first net of each, for everything that does not
-                                    depend on the microbatch */
-    int *param_of[SW_SPLITS];    /* owned: table index of each parameter of a net */
+    struct sw_device *device;      /* owned unless it is the host */
+    struct sw_stream *stream;      /* owned */
+    struct sw_stream *host_stream; /* owned; for work on host memory; NULL: use `stream` */
+    struct sw_exchange *exchange;  /* owned */
+    struct sw_microbatches
+        *microbatches[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
+    struct sw_segments *segments; /* owned: of a training step */
+    struct sw_net *train, *eval;  /* borrowed: the first net of each, for everything that does not
+                                     depend on the microbatch */
+    int *param_of[SW_SPLITS];     /* owned: table index of each parameter of a net */
     int *completed_by; /* owned [parameters of the table]: the layer whose backward completes the
                           gradient; -1: not a parameter of this worker */
     struct sw_worker_arena arena;

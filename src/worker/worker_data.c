@@ -86,11 +86,11 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     sw_worker_prefetch_args(w, split, &args);
     args.begin = bind_reader;
     args.begin_user = w;
-    args.tell = show_reading;
-    args.tell_user = &w->batches.reading[split];
+    args.on_batch = show_reading;
+    args.on_batch_user = &w->batches.reading[split];
     args.fault = w->shared.fault;
     args.alloc = sw_worker_take_memory;
-    args.free = sw_worker_give_memory;
+    args.free = sw_worker_free_memory;
     args.user = w;
 
     return sw_prefetch_start(&args, &w->batches.prefetch[split], err);

@@ -20,7 +20,7 @@ static void charge(void *worker, enum sw_exchange_time part)
                             [SW_EXCHANGE_UPDATE] = &w->timer.ledger.update_ms,
                             [SW_EXCHANGE_EXPOSED] = &w->timer.ledger.comm_exposed_ms};
 
-    sw_worker_lap(w, parts[part], NULL);
+    sw_step_timer_charge(w, parts[part], NULL);
 }
 
 /* Shows in the live snapshot what the worker waits for. */
@@ -42,7 +42,7 @@ static int finish(void *worker, bool loss, struct sw_err *err)
 {
     struct sw_worker *w = worker;
 
-    int rc = loss ? sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
+    int rc = loss ? sw_microbatches_fetch(w->microbatches[SW_SPLIT_TRAIN], err) : SW_OK;
     if (rc != SW_OK)
         return rc;
     rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
@@ -63,8 +63,8 @@ static int is_finite(void *worker, bool *finite, struct sw_err *err)
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* a non-finite loss ends the run */
 
-    int rc = sw_states_finite(w, finite, err);
-    *finite = *finite && isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], series));
+    int rc = sw_buffers_finite(w, finite, err);
+    *finite = *finite && isfinite(sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], series));
     return rc;
 }
 
@@ -106,7 +106,7 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
                                      .own_memory = !w->device->host_memory,
                                      .overlap = w->shared.exchange_plan->overlap == SW_OVERLAP_YES,
                                      .worker = w->rank->table_rank,
-                                     .unit = w->unit,
+                                     .role = w->role,
                                      .params = w->param_of[SW_SPLIT_TRAIN],
                                      .count = sw_net_param_count(w->train),
                                      .sums = &w->shared.exchange_plan->sums,
@@ -156,7 +156,8 @@ static void bind_params(struct sw_worker *w, int split)
         struct sw_exchange_binding b;
         sw_exchange_bind(w->exchange, list.param[p], &b);
         bool contributes = split == SW_SPLIT_TRAIN && b.partial[0];
-        sw_parts_bind_param(w->parts[split], p, b.value, contributes ? b.partial : NULL);
+        sw_microbatches_bind_param(w->microbatches[split], p, b.value,
+                                   contributes ? b.partial : NULL);
     }
 }
 
@@ -164,13 +165,13 @@ static void bind_factors(struct sw_worker *w)
 {
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         int first;
-        if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
+        if (sw_net_exchange_mode(w->train, i) == SW_EXCHANGE_PS ||
             sw_net_layer_params(w->train, i, &first) == 0)
             continue;
 
         struct sw_exchange_binding b;
         sw_exchange_bind(w->exchange, w->param_of[SW_SPLIT_TRAIN][first], &b);
-        sw_net_bind_factors(sw_parts_net(w->parts[SW_SPLIT_TRAIN], 0), i, b.x, b.dy);
+        sw_net_bind_factors(sw_microbatches_net(w->microbatches[SW_SPLIT_TRAIN], 0), i, b.x, b.dy);
     }
 }
 
@@ -182,7 +183,7 @@ void sw_worker_bind_params(struct sw_worker *w)
                          sw_worker_rows(w, SW_SPLIT_TRAIN));
 
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split] && (trains || split != SW_SPLIT_TRAIN))
+        if (w->microbatches[split] && (trains || split != SW_SPLIT_TRAIN))
             bind_params(w, split);
 
     if (trains)

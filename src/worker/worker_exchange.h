@@ -6,9 +6,9 @@
 
 struct sw_worker;
 
-/* Errors: SW_ERR_NOMEM, those of the device. */
+/* Makes the worker's exchange (exchange/exchange.h). Errors: SW_ERR_NOMEM, those of the device. */
 int sw_worker_make_exchange(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Bytes that it allocates. */
+/* The bytes that sw_worker_make_exchange allocates. */
 struct sw_exchange_bytes sw_worker_exchange_bytes(const struct sw_worker *w);
 /* The parameters of the training or the evaluation net, as indices of the table. */
 struct sw_param_list sw_worker_params(const struct sw_worker *w, int split);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sw_parts;
+struct sw_microbatches;
 struct sw_worker;
 
 struct sw_worker_hooks {
@@ -38,5 +38,6 @@ struct sw_worker_hooks {
     int (*rebalance)(void *run, struct sw_worker *w, struct sw_err *err);
     /* Makes new training nets for the worker fit into the limit of its arena. Errors: SW_ERR_NOMEM.
      */
-    int (*fit)(void *run, const struct sw_worker *w, struct sw_parts *fresh, struct sw_err *err);
+    int (*fit)(void *run, const struct sw_worker *w, struct sw_microbatches *fresh,
+               struct sw_err *err);
 };

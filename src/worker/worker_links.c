@@ -28,18 +28,18 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
 static int open_param_link(struct sw_worker *w, int server, struct sw_err *err)
 {
     struct sw_worker_links *l = &w->record.links;
-    const char *unit = sw_worker_servers(w)[server].unit;
+    const char *role = sw_worker_servers(w)[server].role;
     bool moves = !w->device->host_memory;
 
     if (sw_table_link_bytes(w->table, w->rank->table_rank, server) == 0)
         return SW_OK;
 
-    int rc = sw_history_link(history(w), w->unit, unit, moves ? "d2h" : "shared",
+    int rc = sw_history_link(history(w), w->role, role, moves ? "d2h" : "shared",
                              &l->to_server[server], err);
     if (rc != SW_OK || !moves)
         return rc;
 
-    return sw_history_link(history(w), unit, w->unit, "h2d", &l->from_server[server], err);
+    return sw_history_link(history(w), role, w->role, "h2d", &l->from_server[server], err);
 }
 
 static int open_param_links(struct sw_worker *w, struct sw_err *err)
@@ -76,7 +76,7 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
 
     for (int i = 0; i < workers; i++) {
         if (i != w->rank->global_rank)
-            rc = sw_history_link(history(w), w->unit, w->shared.workers[i].unit, kind, &(*out)[i],
+            rc = sw_history_link(history(w), w->role, w->shared.workers[i].role, kind, &(*out)[i],
                                  err);
 
         if (rc != SW_OK)
@@ -103,8 +103,8 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 
     for (int i = 0; i < count; i++) {
         if (servers[i].table != w->table)
-            rc = sw_history_link(history(w), own[servers[i].place->server_rank].unit,
-                                 servers[i].unit, "sync", &l->sync[i], err);
+            rc = sw_history_link(history(w), own[servers[i].place->server_rank].role,
+                                 servers[i].role, "sync", &l->sync[i], err);
 
         if (rc != SW_OK)
             return rc;
@@ -127,7 +127,7 @@ static int open_activation_links(struct sw_worker *w, struct sw_err *err)
     for (int i = 0; i < workers; i++) {
         l->activations[i] = -1;
         if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
-            rc = sw_history_link(history(w), w->unit, group[i].unit, "feature", &l->activations[i],
+            rc = sw_history_link(history(w), w->role, group[i].role, "feature", &l->activations[i],
                                  err);
 
         if (rc != SW_OK)

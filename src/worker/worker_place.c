@@ -35,7 +35,7 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
     return SW_OK;
 }
 
-void sw_worker_give_memory(void *worker, void *p, size_t bytes)
+void sw_worker_free_memory(void *worker, void *p, size_t bytes)
 {
     const struct sw_worker *w = worker;
 

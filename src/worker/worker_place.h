@@ -17,11 +17,11 @@ struct sw_job_place {
 /* The worker's row of the placement. */
 const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w);
 /* Allocates host memory of a worker that its device copies from and to, on the worker's NUMA nodes.
- * `worker` is a struct sw_worker; sw_worker_give_memory frees it (NULL is accepted). Errors:
+ * `worker` is a struct sw_worker; sw_worker_free_memory frees it (NULL is accepted). Errors:
  * SW_ERR_NOMEM. */
 int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
                           struct sw_err *err) SW_MUST_CHECK;
-void sw_worker_give_memory(void *worker, void *p, size_t bytes);
+void sw_worker_free_memory(void *worker, void *p, size_t bytes);
 /* Binds the calling thread, the worker's own, and attaches the worker's streams to it. Called
  * before anything else. */
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

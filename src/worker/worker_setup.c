@@ -6,9 +6,9 @@
 #include "base/stop.h"
 #include "machine/bind.h"
 #include "plan/choices.h"
-#include "worker/carries.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/recurrent_state.h"
 #include "worker/segments.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
@@ -47,8 +47,8 @@ static int streams_of(const struct sw_job_conf *conf)
 }
 
 /* sharing: a net that determines the layouts of all parameters; NULL: this one does. */
-static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
-                      struct sw_parts **out, struct sw_err *err)
+static int make_microbatches(struct sw_worker *w, int split, const struct sw_net *sharing,
+                             struct sw_microbatches **out, struct sw_err *err)
 {
     const struct sw_job_conf *conf = w->shared.conf;
     struct sw_net_field fields[SW_MAX_FIELDS];
@@ -79,31 +79,32 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                               .threads = sw_worker_placement(w)->threads,
                               .sharing = sharing};
     if (training)
-        sw_comm_args(w->shared.exchange_plan, &net.comm);
+        sw_exchange_modes_args(w->shared.exchange_plan, &net.comm);
 
-    const struct sw_parts_args args = {.net = &net,
-                                       .rows = sw_row_split_microbatches(w->rows, w->rank, split),
-                                       .leaves = w->topology->microbatches,
-                                       .first = w->rank->first_microbatch,
-                                       .count = w->rank->microbatches,
-                                       .alone = conf->repeat_exact,
-                                       .threads = sw_worker_placement(w)->threads};
+    const struct sw_microbatches_args args = {
+        .net = &net,
+        .rows = sw_row_split_microbatches(w->rows, w->rank, split),
+        .leaves = w->topology->microbatches,
+        .first = w->rank->first_microbatch,
+        .count = w->rank->microbatches,
+        .alone = conf->repeat_exact,
+        .threads = sw_worker_placement(w)->threads};
 
-    int rc = sw_parts_new(&args, out, err);
+    int rc = sw_microbatches_new(&args, out, err);
     if (rc != SW_OK)
         return rc;
 
     if (w->topology->microbatches > 1 || w->topology->splits_layers)
-        sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
-    sw_parts_set_beat(*out, heartbeat, w);
+        sw_microbatches_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
+    sw_microbatches_set_heartbeat(*out, heartbeat, w);
 
     return SW_OK;
 }
 
-static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
+static void use_microbatches(struct sw_worker *w, int split, struct sw_microbatches *microbatches)
 {
-    w->parts[split] = parts;
-    *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_parts_net(parts, 0);
+    w->microbatches[split] = microbatches;
+    *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_microbatches_net(microbatches, 0);
 }
 
 /* Bytes for both nets of a worker, which never run at the same time. */
@@ -112,27 +113,28 @@ static size_t arena_need(const struct sw_worker *w)
     size_t most = 0;
 
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split] && sw_parts_arena_bytes(w->parts[split]) > most)
-            most = sw_parts_arena_bytes(w->parts[split]);
+        if (w->microbatches[split] && sw_microbatches_arena_bytes(w->microbatches[split]) > most)
+            most = sw_microbatches_arena_bytes(w->microbatches[split]);
 
     return most;
 }
 
 static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
-    struct sw_parts *parts = NULL;
+    struct sw_microbatches *microbatches = NULL;
     const struct sw_net *first = w->rank->global_rank > 0 ? w->shared.workers[0].train : NULL;
 
-    int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
+    int rc =
+        make_microbatches(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &microbatches, err);
     if (rc != SW_OK)
         return rc;
 
-    use_parts(w, split, parts);
+    use_microbatches(w, split, microbatches);
     w->arena.bytes = arena_need(w);
     sw_series_fini(&w->record.series[split]); /* of the previous net */
 
-    return sw_series_init(&w->record.series[split], w->shared.recipe, sw_parts_net(parts, 0),
-                          w->rank->microbatches, err);
+    return sw_series_init(&w->record.series[split], w->shared.recipe,
+                          sw_microbatches_net(microbatches, 0), w->rank->microbatches, err);
 }
 
 /* The threads of a device with its own memory are started by this thread and inherit its binding,
@@ -143,7 +145,7 @@ static void *bind_for_device(const struct sw_worker *w)
     void *kept = NULL;
     const struct sw_machine *m = w->shared.place->machine;
 
-    int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
+    int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_save(m, &kept, &ignored);
 
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
@@ -154,7 +156,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_placement_row *row = sw_worker_placement(w);
 
-    snprintf(w->unit, sizeof w->unit, "%s", row->unit);
+    snprintf(w->role, sizeof w->role, "%s", row->role);
 
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
@@ -191,12 +193,12 @@ static uint64_t arena_nodes(const struct sw_worker *w)
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 
-static void bind_parts(struct sw_worker *w)
+static void bind_microbatches(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split] && !(w->shared.one_worker && split == SW_SPLIT_TRAIN)) {
-            sw_parts_bind(w->parts[split], w->arena.memory);
-            sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
+        if (w->microbatches[split] && !(w->shared.one_worker && split == SW_SPLIT_TRAIN)) {
+            sw_microbatches_bind(w->microbatches[split], w->arena.memory);
+            sw_microbatches_bind_offload(w->microbatches[split], w->arena.offloaded);
         }
 
     sw_worker_bind_params(w);
@@ -209,11 +211,11 @@ static int take_arena(struct sw_worker *w, struct sw_err *err)
 }
 
 /* Allocates host memory for the activations that are offloaded now. */
-static int take_swap(struct sw_worker *w, struct sw_err *err)
+static int bind_offload(struct sw_worker *w, struct sw_err *err)
 {
-    size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
+    size_t bytes = sw_microbatches_cost(w->microbatches[SW_SPLIT_TRAIN]).offload_bytes;
 
-    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    sw_worker_free_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
     w->arena.offloaded_bytes = bytes;
 
@@ -234,7 +236,7 @@ static int make_steps(struct sw_worker *w, struct sw_err *err)
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     if (w->shared.one_worker) /* an evaluation must not need the memory of training */
-        w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
+        w->arena.bytes = sw_microbatches_arena_bytes(w->microbatches[SW_SPLIT_EVAL]);
 
     int rc = take_arena(w, err);
     if (rc != SW_OK)
@@ -245,31 +247,32 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     rc = sw_layer_clock_new(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = take_swap(w, err);
+    rc = bind_offload(w, err);
     if (rc != SW_OK)
         return rc;
 
-    bind_parts(w);
+    bind_microbatches(w);
     if (!w->shared.one_worker)
         rc = make_steps(w, err);
     if (rc != SW_OK)
         return rc;
 
-    rc = sw_states_bind(w, err);
+    rc = sw_buffers_bind(w, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_carries_bind(w, err);
+    return sw_recurrent_state_bind(w, err);
 }
 
 /* Makes nets for the worker's current rows; all of them or none. */
-static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], struct sw_err *err)
+static int make_fresh(struct sw_worker *w, struct sw_microbatches *fresh[SW_SPLITS],
+                      struct sw_err *err)
 {
     int rc = SW_OK;
 
     for (int split = 0; split < SW_SPLITS; split++) {
-        if (w->parts[split])
-            rc = make_parts(w, split, w->train, &fresh[split], err);
+        if (w->microbatches[split])
+            rc = make_microbatches(w, split, w->train, &fresh[split], err);
         if (rc != SW_OK)
             goto out;
     }
@@ -281,7 +284,7 @@ static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], st
 
 out:
     for (int split = SW_SPLITS - 1; split >= 0; split--)
-        sw_parts_free(fresh[split]);
+        sw_microbatches_free(fresh[split]);
     return rc;
 }
 
@@ -303,7 +306,7 @@ static int fit_arena(struct sw_worker *w, struct sw_err *err)
 /* Replaces the nets. The training net is freed last, because the others share its layouts. */
 static int replace_nets(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_parts *fresh[SW_SPLITS] = {NULL};
+    struct sw_microbatches *fresh[SW_SPLITS] = {NULL};
 
     int rc = make_fresh(w, fresh, err);
     if (rc != SW_OK)
@@ -311,15 +314,15 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
 
     for (int split = SW_SPLITS - 1; split >= 0; split--)
         if (fresh[split]) {
-            sw_parts_free(w->parts[split]);
-            use_parts(w, split, fresh[split]);
+            sw_microbatches_free(w->microbatches[split]);
+            use_microbatches(w, split, fresh[split]);
         }
 
     rc = fit_arena(w, err);
     if (rc != SW_OK)
         return rc;
 
-    return take_swap(w, err);
+    return bind_offload(w, err);
 }
 
 /* Frees the segments and inputs before the nets and batches that they refer to are replaced. */
@@ -360,15 +363,15 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    bind_parts(w);
+    bind_microbatches(w);
     rc = make_steps(w, err);
     if (rc != SW_OK)
         return rc;
 
-    sw_states_rebind(w);
-    sw_carries_unbind(w);
+    sw_buffers_rebind(w);
+    sw_recurrent_state_unbind(w);
 
-    rc = sw_carries_bind(w, err);
+    rc = sw_recurrent_state_bind(w, err);
     if (rc != SW_OK)
         return rc;
 
@@ -385,7 +388,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
         rc = allocate(w, err);
     sw_bind_restore(w->shared.place->machine, kept);
 
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->role, w->device->name);
 }
 
 static void free_links(struct sw_worker_links *l)
@@ -419,15 +422,15 @@ void sw_worker_fini(struct sw_worker *w)
         return;
 
     for (int s = 0; s < SW_SPLITS; s++)
-        sw_parts_settle(w->parts[s]);
+        sw_microbatches_wait(w->microbatches[s]);
     sw_segments_free(w->segments);
     sw_exchange_free(w->exchange);
     sw_layer_clock_free(w);
-    sw_carries_unbind(w);
-    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
-    sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
-    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
-    sw_states_unbind(w);
+    sw_recurrent_state_unbind(w);
+    sw_microbatches_free(w->microbatches[SW_SPLIT_EVAL]);
+    sw_microbatches_free(w->microbatches[SW_SPLIT_TRAIN]);
+    sw_worker_free_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    sw_buffers_unbind(w);
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);

@@ -46,10 +46,10 @@ static int make(struct sw_device *device, struct sw_model **m, struct sw_err *er
                                        .seed = 1,
                                        .fields = fields,
                                        .field_count = 2};
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     int rc = sw_model_new(&args, m, &messages, err);
-    fputs(sw_buf_text(&messages), stderr);
-    sw_buf_fini(&messages);
+    fputs(sw_bytes_text(&messages), stderr);
+    sw_bytes_fini(&messages);
     return rc;
 }
 

@@ -11,7 +11,7 @@ hasnt out 'Gradients and updated parameters'
 expect 0 check "$tiny" $three --set cluster.comm=sfb
 has out '^layer +comm +elements +as papers count$'
 has out '^fc1 +sfb +[0-9]+ +[0-9]+$'
-has out '^gradients +whole gradients of conv1: the gradient is not a product of factors, unlike that of an inner_product$'
+has out '^gradients +ps \(whole gradients\) for conv1: the gradient is not a product of factors, unlike that of an inner_product$'
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three --set layer.fc1.comm=auto
 has out '^layer +comm +elements +as papers count +ps ms +sfb ms +adam ms$'

@@ -22,7 +22,7 @@ has out '^format +synthetic$'
 has out '^records +50 of 436 bytes$'
 expect 0 data inspect "$T/train.shard" --verify
 has out '^format +shard$'
-has out '^made of +synthetic: generated data$'
+has out '^origin +synthetic: generated data$'
 has out '^fields +image, u8 3x12x12$'
 has out '^verified +200 records, .*all are good$'
 expect 0 data inspect "$T/train.shard" --record 3 --json

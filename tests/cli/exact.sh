@@ -57,7 +57,7 @@ sed 's/.*"loss": *\([0-9.e-]*\).*/\1/' "$T/out" | cmp -s - "$T/alone" || fail 'a
 
 # Impossible combinations are refused with advice.
 expect 2 run "$tiny" --set job.repeat_exact=yes --set layer.fc1.partition=1
-has err 'partition = 1: with repeat_exact all layers are split by rows.*: say 0, or leave it out'
+has err 'partition = 1: with repeat_exact all layers are split by rows.*: set it to 0, or remove the key'
 expect 2 run "$tiny" --set job.repeat_exact=yes --framework hogwild
 has err 'use sandblaster or allreduce'
 expect 2 run "$tiny" --set cluster.rebalance=yes --set cluster.workers_per_group=2 \

@@ -87,9 +87,9 @@ wrong() {
     [ -e "$T/wrong" ] && fail 'the folder was made'
     return 0
 }
-wrong 'fc1\.weight is F32 32x[0-9]+ there, but fc2\.weight is F32 4x32 in this net' \
+wrong 'fc1\.weight is F32 32x[0-9]+ in the file, but fc2\.weight is F32 4x32 in this net' \
     "$a, fc1.weight -> fc2.weight"
-wrong 'fc2\.weight is F32 4x32 there, to be transposed, but F32 4x32 in this net' \
+wrong 'fc2\.weight is F32 4x32 in the file, to be transposed, but F32 4x32 in this net' \
     "$a, fc2.weight^T -> fc2.weight"
 wrong "has no tensor 'fc1\.wieght'" "$a, fc1.wieght -> fc1.weight"
 has err "did you mean 'fc1\.weight'"

@@ -36,7 +36,7 @@ kill -0 "$trainer" || fail 'q ended the training'
 enter one "'$SW' top beside; echo code \$?"
 sees one '2 throughput'
 press one x
-sees one 'y or n'
+sees one '\(y/n\)'
 press one n
 sees one '2 throughput'
 press one x y

@@ -171,7 +171,7 @@ wrong() {
 wrong '[layer norm]
 type = lrn
 src = conv1
-partition = 1' 'lrn does not support this partition: it normalises across channels'
+partition = 1' 'lrn does not support this partition: it normalizes across channels'
 # Workers that would wait for one another; 0, 1, 0 along a path is no such thing.
 wrong '[layer up]
 type = split

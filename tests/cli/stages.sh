@@ -346,11 +346,11 @@ wrong 'stage fine: seed cannot change between the stages of a run' --set stage.f
 wrong "unknown stage 'fun'" --set layer.top.stages=fun
 wrong 'stage joint: .*freeze = none: ' --set stage.joint.freeze=none
 wrong 'stage joint: layer\.enc\.outputs = 0: must be' --set stage.joint.layer.enc.outputs=0
-wrong 'the previous stage: enc\.weight is F32 12x192 there, but F32 13x192 in this net' \
+wrong 'the previous stage: enc\.weight is F32 12x192 in the file, but F32 13x192 in this net' \
     --set stage.fine.layer.enc.outputs=13
 wrong "the previous stage has no tensor 'enc\.wieght'" \
     --set 'stage.joint.init_from=previous, enc.wieght -> back.weight'
-wrong 'enc\.weight is F32 12x192 there, but back\.weight is F32 192x12' \
+wrong 'enc\.weight is F32 12x192 in the file, but back\.weight is F32 192x12' \
     --set 'stage.joint.init_from=previous, enc.weight -> back.weight'
 wrong "the net has no parameter 'bak\.weight'" \
     --set 'stage.joint.init_from=previous, enc.weight^T -> bak.weight'

@@ -59,7 +59,7 @@ refused() {
 }
 refused '25 workers need a core each, but 24 may be used' --from "$four" "$tiny" \
     --set job.batch=32 --set job.eval_batch=32 --set cluster.workers_per_group=25
-refused '17 workers cannot share a batch of 16 rows: at most 16' --from "$four" "$tiny" \
+refused '17 workers cannot share a batch of 16 rows: use at most 16' --from "$four" "$tiny" \
     --set cluster.workers_per_group=17
 refused '20 workers cannot share a batch of 16 rows' --from 'numa:2 core:4 pu:1' "$tiny" \
     --set cluster.workers_per_group=20 --set cluster.servers_per_group=20

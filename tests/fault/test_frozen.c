@@ -93,8 +93,8 @@ static struct told {
 } told[MOST_TOLD];
 static atomic_int told_count;
 
-void sw_events_say_at(struct sw_events *events, int64_t step, enum sw_log_level level,
-                      const char *source, const char *fmt, ...)
+void sw_events_report_at(struct sw_events *events, int64_t step, enum sw_log_level level,
+                         const char *source, const char *fmt, ...)
 {
     static void (*real)(struct sw_events *, int64_t, enum sw_log_level, const char *, const char *,
                         ...);
@@ -110,7 +110,7 @@ void sw_events_say_at(struct sw_events *events, int64_t step, enum sw_log_level 
         atomic_store(&told_count, i + 1);
     }
     if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "sw_events_say_at");
+        *(void **)&real = dlsym(RTLD_NEXT, "sw_events_report_at");
     real(events, step, level, source, "%s", t.text);
 }
 
@@ -303,7 +303,7 @@ static void stop_in(struct trial t)
     atomic_store(&fast_from, 0);
     atomic_store(&fast_to, 0);
     if (trial_open(&t) != SW_OK)
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     trial_run(&t);
     sw_thread_join(&s.thread);
     print_message("%s: %d stops, the last one told after %lld ms at most\n", t.name, s.done,

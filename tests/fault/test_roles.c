@@ -5,20 +5,20 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-static void cut_train(struct trial *t)
+static void truncate_train(struct trial *t)
 {
     assert_int_equal(truncate(in_home("train.bin"), 3 * CIFAR_RECORD), 0);
 }
 
-static void cut_test(struct trial *t)
+static void truncate_test(struct trial *t)
 {
     assert_int_equal(truncate(in_home("test.bin"), 30 * CIFAR_RECORD), 0);
 }
 
-static void cut_train_at_step_3(struct trial *t, const struct sw_job_event *e)
+static void truncate_train_at_step_3(struct trial *t, const struct sw_job_event *e)
 {
     if (e->type == SW_JOB_DISPLAY && e->step == 3)
-        cut_train(t);
+        truncate_train(t);
 }
 
 /* ---- prefetch ---- */
@@ -33,23 +33,23 @@ static void prefetch_that_cannot_start(void **state)
                         "job: ", "cannot start thread prefetch test");
 }
 
-static void file_cut_short_before_step_1(void **state)
+static void file_truncated_before_step_1_ends_the_run(void **state)
 {
-    struct trial t = {.name = "cut", .recipe = file_recipe(), .before = cut_train};
+    struct trial t = {.name = "cut", .recipe = file_recipe(), .before = truncate_train};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_FORMAT,
                         "prefetch train: data train: record ", "train.bin");
     assert_int_equal(t.last[SW_JOB_SUMMARY].step, 0);
     assert_int_equal(t.last[SW_JOB_SUMMARY].status, SW_RUN_FAILED);
 }
 
-static void file_cut_short_under_the_run(void **state)
+static void file_truncated_during_the_run_ends_the_run(void **state)
 {
     struct trial t = {.name = "cut-later",
                       .recipe = file_recipe(),
                       .steps = 1000000,
                       .sets = {"job.checkpoint_every=0", "job.eval_every=0"},
                       .display = {.every_steps = 1},
-                      .on_event = cut_train_at_step_3};
+                      .on_event = truncate_train_at_step_3};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_FORMAT,
                         "prefetch train: data train: record ", "train.bin");
     assert_true(t.last[SW_JOB_SUMMARY].step >= 3);
@@ -67,11 +67,11 @@ static void read_error_in_a_step(void **state)
 
 /* 15 of 40 records are read ahead; the file ends behind the 30th: step 4 is done, its evaluation
  * is not. */
-static void file_cut_short_in_evaluation(void **state)
+static void file_truncated_in_evaluation_ends_the_run(void **state)
 {
     struct trial t = {.name = "cut-eval",
                       .recipe = file_recipe(),
-                      .before = cut_test,
+                      .before = truncate_test,
                       .display = {.every_steps = 1}};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_FORMAT,
                         "prefetch test: data test: record 30: ", "test.bin");
@@ -284,7 +284,7 @@ static int run_stuck(void)
 
 /* Its memory is in use for ever, so the process leaves without looking back; the system call
  * itself, since the thread sanitizer counts threads in _exit. */
-static void role_that_hangs_is_named_and_left_behind(void **state)
+static void role_that_hangs_is_named_and_abandoned(void **state)
 {
     int status;
     pid_t child = fork();
@@ -305,10 +305,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(prefetch_that_cannot_start),
-        CASE(file_cut_short_before_step_1),
-        CASE(file_cut_short_under_the_run),
+        CASE(file_truncated_before_step_1_ends_the_run),
+        CASE(file_truncated_during_the_run_ends_the_run),
         CASE(read_error_in_a_step),
-        CASE(file_cut_short_in_evaluation),
+        CASE(file_truncated_in_evaluation_ends_the_run),
         CASE(label_out_of_range_is_found_at_opening),
         CASE(worker_that_cannot_start),
         CASE(worker_that_cannot_be_bound),
@@ -322,7 +322,7 @@ int main(void)
         CASE(server_thread_that_cannot_start),
         CASE(server_thread_that_cannot_be_bound),
         CASE(server_thread_with_an_update_that_is_not_finite),
-        CASE(role_that_hangs_is_named_and_left_behind),
+        CASE(role_that_hangs_is_named_and_abandoned),
     };
     return cmocka_run_group_tests_name("roles", tests, fault_begin, home_end);
 }

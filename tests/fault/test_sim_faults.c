@@ -51,7 +51,7 @@ static void go(struct trial *t)
     struct device_fault *f = t->user;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     trial_run(t);
     if (f)
         f->count = sw_sim_operations(t->job->workers[f->worker].device);
@@ -132,7 +132,7 @@ static void hang_anywhere(const char *const *sets, int worker, int points)
         snprintf(device, sizeof device, ", on sim:%d", worker);
         go(&t);
         assert_failed(&t, SW_ERR_LIBRARY, role, device);
-        assert_non_null(strstr(t.err.text, "the last checkpoint stands"));
+        assert_non_null(strstr(t.err.text, "the last checkpoint is"));
         assert_true(t.took_s >= 1);
         assert_true(
             ask("SELECT count(*) > 0 FROM events WHERE run_id = %d AND level = 'warning' AND "
@@ -369,7 +369,7 @@ static void leader_without_a_last_checkpoint(void **state)
         assert_false(exists(checkpoint_path(t.name, 40)));
         /* Before that, training went on without. */
         assert_true(ask("SELECT count(*) > 1 FROM events WHERE run_id = %d AND text LIKE "
-                        "'%%could not be written and training goes on%%'",
+                        "'%%could not be written and training continues%%'",
                         run_id(t.name)));
     }
 }

@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Roles that hang on the host: a server, a worker, a reader of data. The stall is named with who
- * waits for it, everybody's place goes to the history, and training goes on or ends as asked. The
- * devices' share is in test_sim_faults.c. */
+ * Roles that hang on the host: a server, a worker, a data reader. The watchdog names the role and
+ * those that wait for it, the positions of all roles are recorded in the history, and training
+ * continues or ends as configured. Hanging devices are tested in test_sim_faults.c. */
 #include "fault_support.h"
 #include "run/run.h"
 
@@ -42,7 +42,7 @@ static void release_when_told(struct trial *t, const struct sw_job_event *e)
 
 static void hold(struct trial *t)
 {
-    sw_table_set_watch(t->job->params.table, hold_step_3, t->user);
+    sw_table_set_on_update(t->job->params.table, hold_step_3, t->user);
 }
 
 static void hold_apart(struct trial *t)
@@ -94,7 +94,7 @@ static void go(struct trial *t)
 {
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     trial_run(t);
     fault_disarm(NULL);
 }
@@ -267,7 +267,7 @@ static void worker_that_hangs_is_named_among_groups(void **state)
 }
 
 /* While the first group is busy for long, nobody is told that the others rest. */
-static void who_rests_is_no_stall(void **state)
+static void sleeping_worker_is_not_a_stall(void **state)
 {
     struct stalled h = {0};
     struct trial t = {.name = "rests",
@@ -297,7 +297,7 @@ int main(void)
         CASE(reader_that_hangs_is_named),
         CASE(worker_that_hangs_is_named),
         CASE(worker_that_hangs_is_named_among_groups),
-        CASE(who_rests_is_no_stall),
+        CASE(sleeping_worker_is_not_a_stall),
     };
     return cmocka_run_group_tests_name("stalls", tests, fault_begin, home_end);
 }

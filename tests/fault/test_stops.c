@@ -1,8 +1,7 @@
-/* A request to stop that comes with the n-th call of the operating system (an allocation, a read, a
- * write) of a small job, from its opening to its closing: whatever is under way then, the work ends
- * as stopped, gives back what it took, and either there is a checkpoint from which the run goes on
- * to the same bits, or it says that there is none. SW_STOPS tries that many moments of each work.
- */
+/* A stop request that arrives at the n-th call of the operating system (an allocation, a read, a
+ * write) of a small job, from opening to closing. The work ends as stopped and frees its memory,
+ * and either there is a checkpoint from which resume is bit-identical, or a message says that there
+ * is none. SW_STOPS sets the number of moments that are tried for each kind of work. */
 /* ctest-labels: threads */
 #include "work_support.h"
 

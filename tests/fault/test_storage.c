@@ -1,5 +1,5 @@
-/* A checkpoint that cannot be written, and a history that cannot: training goes on where it can,
- * the last good state stays, and nothing half-written is left behind. */
+/* Checkpoints and histories that cannot be written: training continues where that is possible, the
+ * last good state is kept, and no incomplete file remains. */
 /* ctest-labels: threads */
 #include "fault_support.h"
 #include <signal.h>
@@ -27,7 +27,7 @@ static struct fault_plan plan_of(const struct part *p, int times)
         .kinds = p->kind, .thread = "worker0.0", .at = p->at, .times = times, .error = ENOSPC};
 }
 
-static void checkpoint_failing_on_the_way_is_an_event(void **state)
+static void checkpoint_that_fails_during_the_run_is_an_event(void **state)
 {
     train(.name = "smooth", .recipe = file_recipe());
     for (int i = 0; i < PARTS; i++) {
@@ -43,7 +43,7 @@ static void checkpoint_failing_on_the_way_is_an_event(void **state)
         assert_int_equal(t.job->workers[0].failures.checkpoints, 1);
         assert_int_equal(t.told[SW_JOB_EVENT], 1);
         assert_non_null(strstr(t.text, "worker0.0: checkpoint 1 could not be written and training "
-                                       "goes on: checkpoint at step 4: "));
+                                       "continues: checkpoint at step 4: "));
         assert_non_null(strstr(t.text, strerror(ENOSPC)));
         assert_nothing_left(&t, &b);
         assert_int_equal(exists(checkpoint_path(parts[i].name, 4)), parts[i].replaced);
@@ -51,7 +51,7 @@ static void checkpoint_failing_on_the_way_is_an_event(void **state)
             assert_same_tensors(checkpoint_path("smooth", step),
                                 checkpoint_path(parts[i].name, step));
         assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND level = 'error' AND"
-                        " source = 'worker0.0' AND text LIKE '%%goes on%%'",
+                        " source = 'worker0.0' AND text LIKE '%%training continues%%'",
                         run_id(parts[i].name)));
         assert_string_equal(ask_text("SELECT group_concat(step) FROM checkpoints WHERE run_id = %d",
                                      run_id(parts[i].name)),
@@ -60,7 +60,7 @@ static void checkpoint_failing_on_the_way_is_an_event(void **state)
 }
 
 /* How often the worker asks for memory does not depend on the run: half of it is in mid-run. */
-static void checkpoint_without_memory_on_the_way_is_an_event(void **state)
+static void checkpoint_without_memory_during_the_run_is_an_event(void **state)
 {
     for (int round = 0; round < 2; round++) {
         static int half;
@@ -250,8 +250,8 @@ static void full_disk_does_not_stop_training(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(checkpoint_failing_on_the_way_is_an_event),
-        CASE(checkpoint_without_memory_on_the_way_is_an_event),
+        CASE(checkpoint_that_fails_during_the_run_is_an_event),
+        CASE(checkpoint_without_memory_during_the_run_is_an_event),
         CASE(last_checkpoint_failing_is_an_error),
         CASE(last_checkpoint_failing_keeps_the_file_before_it),
         CASE(checkpoint_failing_on_a_stop_is_an_error),

@@ -120,7 +120,7 @@ static void close_jobs(void)
 
 static void open_job(int i)
 {
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     struct sw_err err = {0};
     char db[100], out[100];
     snprintf(db, sizeof db, "%s/history.db", home);
@@ -133,9 +133,9 @@ static void open_job(int i)
     if (rc == SW_OK)
         rc = sw_run_open(jobs[i], &err);
     if (rc != SW_OK)
-        fprintf(stderr, "%s\n%s\n", err.text, sw_buf_text(&messages));
+        fprintf(stderr, "%s\n%s\n", err.text, sw_bytes_text(&messages));
     demand(rc == SW_OK);
-    sw_buf_fini(&messages);
+    sw_bytes_fini(&messages);
     demand(sw_worker_attach(&jobs[i]->workers[0], &err) == SW_OK);
     demand(sw_table_init_values(jobs[i]->params.table, &err) == SW_OK);
 }
@@ -207,7 +207,7 @@ static bool is_finite(const float *v, int64_t count)
     return true;
 }
 
-static void demand_finite(const struct sw_states *s)
+static void demand_finite(const struct sw_buffers *s)
 {
     for (int i = 0; i < s->count; i++)
         demand(is_finite(s->items[i].value, sw_desc_count(&s->items[i].layout)));
@@ -231,7 +231,7 @@ static void clear(struct sw_job *job)
             const struct sw_tensor v = sw_table_tensor(job->params.table, p, s);
             memset(v.data, 0, sw_desc_bytes(&v.desc));
         }
-    const struct sw_states *const states[] = {&job->state.buffers, &job->state.carries};
+    const struct sw_buffers *const states[] = {&job->state.buffers, &job->state.recurrent};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < states[k]->count; i++)
             memset(states[k]->items[i].value, 0, sw_desc_bytes(&states[k]->items[i].layout));
@@ -247,12 +247,12 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
     const struct sw_strings none = conf->init_from;
     if (by_rules)
         conf->init_from = (struct sw_strings){items, (int)(sizeof items / sizeof *items)};
-    sw_take_fini(&job->initial.takes); /* the result of the check when the job was opened */
+    sw_init_from_fini(&job->initial.takes); /* the result of the check when the job was opened */
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    int rc = sw_take_look(&c, by_rules ? NULL : "checkpoint", NULL, err);
+    int rc = sw_init_from_check(&c, by_rules ? NULL : "checkpoint", NULL, err);
     if (rc == SW_OK)
-        rc = sw_take_values(&c, err);
-    sw_take_fini(&job->initial.takes);
+        rc = sw_init_from_load(&c, err);
+    sw_init_from_fini(&job->initial.takes);
     conf->init_from = none;
     return rc;
 }
@@ -263,7 +263,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
     int64_t step = 0;
     int rc = SW_OK;
     if (who == EVAL)
-        return sw_checkpoint_take(&c, "checkpoint", &step, err);
+        return sw_checkpoint_load_weights(&c, "checkpoint", &step, err);
     if (who == INIT_FROM)
         return take(job, by_rules, err);
     rc = sw_checkpoint_check(&c, "checkpoint", &job->span.first_step, err);
@@ -295,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     demand(rc == SW_OK || err.text[0]);
     if (rc == SW_OK) {
         demand_finite(&job->state.buffers);
-        demand_finite(&job->state.carries);
+        demand_finite(&job->state.recurrent);
         demand_finite_table(job->params.table);
     }
     free(made);

@@ -42,23 +42,23 @@ static void execute(const char *sql)
  * generated columns. */
 static void prepare_insert(const char *table)
 {
-    struct sw_buf names = {0}, marks = {0};
+    struct sw_bytes names = {0}, marks = {0};
     sqlite3_stmt *st = NULL;
     char *sql = sw_format("SELECT name FROM pragma_table_info('%s')", table);
     demand(sql && sqlite3_prepare_v2(reader.db, sql, -1, &st, NULL) == SQLITE_OK);
     while (sqlite3_step(st) == SQLITE_ROW) {
-        sw_buf_printf(&names, "%s%s", names.length ? ", " : "",
-                      (const char *)sqlite3_column_text(st, 0));
-        sw_buf_add(&marks, marks.length ? ", ?" : "?");
+        sw_bytes_printf(&names, "%s%s", names.length ? ", " : "",
+                        (const char *)sqlite3_column_text(st, 0));
+        sw_bytes_add(&marks, marks.length ? ", ?" : "?");
     }
     sqlite3_finalize(st);
     sw_free(sql);
-    sql = sw_format("INSERT OR REPLACE INTO %s(%s) VALUES (%s)", table, sw_buf_text(&names),
-                    sw_buf_text(&marks));
+    sql = sw_format("INSERT OR REPLACE INTO %s(%s) VALUES (%s)", table, sw_bytes_text(&names),
+                    sw_bytes_text(&marks));
     demand(sql && sqlite3_prepare_v2(reader.db, sql, -1, &inserts[tables++], NULL) == SQLITE_OK);
     sw_free(sql);
-    sw_buf_fini(&names);
-    sw_buf_fini(&marks);
+    sw_bytes_fini(&names);
+    sw_bytes_fini(&marks);
 }
 
 static void make_database(void)
@@ -221,7 +221,7 @@ static void read_texts(int64_t id)
     struct sw_run_series s;
     struct sw_run_layer l;
     struct sw_run_traffic t;
-    struct sw_run_unit u;
+    struct sw_run_placement u;
     struct sw_run_event e;
     struct sw_run_segment g;
     struct sw_run_stage stage;
@@ -248,7 +248,7 @@ static void read_texts(int64_t id)
     }
     judge(sw_rows_end(&rows), &err);
 
-    rows = sw_rows_begin(&reader, SW_ROWS_UNIT, id, 0, 0, &err);
+    rows = sw_rows_begin(&reader, SW_ROWS_PLACEMENT, id, 0, 0, &err);
     while (sw_rows_next(&rows, &u)) {
         touch(u.unit);
         touch(u.device);

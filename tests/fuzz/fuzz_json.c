@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         demand(!root && err.code < 0 && err.text[0]);
         return 0;
     }
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &text);
     write_value(&w, root);
@@ -84,6 +84,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     sw_json_free(root);
     sw_json_free(again);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
     return 0;
 }

@@ -29,9 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (sw_npy_parse(data, bytes, "x.npy", &h, &err))
         return err.text[0] ? 0 : (__builtin_trap(), 0);
     if (h.count * sw_npy_dtype_bytes(h.dtype) > UINT64_C(1) << 62 || h.data_offset > bytes ||
-        sw_npy_rows(&h) < 0 || sw_npy_row_count(&h) < 0)
+        sw_npy_rows(&h) < 0 || sw_npy_row_elements(&h) < 0)
         __builtin_trap();
-    if (h.count && (uint64_t)sw_npy_rows(&h) * (uint64_t)sw_npy_row_count(&h) != h.count)
+    if (h.count && (uint64_t)sw_npy_rows(&h) * (uint64_t)sw_npy_row_elements(&h) != h.count)
         __builtin_trap();
     convert(&h, data + h.data_offset, bytes - h.data_offset);
     return 0;

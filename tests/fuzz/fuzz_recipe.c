@@ -22,7 +22,7 @@ static void use(struct sw_recipe *r)
 {
     struct sw_err err;
     const struct sw_job_conf *job;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     for (const struct sw_section *s = sw_recipe_first(r, NULL); s; s = s->next) {
         struct sw_place at = sw_section_where(s, "type");
         const char *src = sw_section_text(s, "src");
@@ -31,11 +31,11 @@ static void use(struct sw_recipe *r)
         if (src)
             sw_recipe_error_item(r, s, "src", (int)(strlen(src) % 3), "there is no such layer");
     }
-    if (sw_job_settle(r, &job, &err) == SW_OK && sw_recipe_hash(r)[0] == '\0')
+    if (sw_job_apply_rules(r, &job, &err) == SW_OK && sw_recipe_hash(r)[0] == '\0')
         abort();
     sw_recipe_announce_fallback(r, &out);
     sw_diags_print(sw_recipe_diags(r), &out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 /* A valid recipe must be the same when it is rebuilt from the text that a run stores. */

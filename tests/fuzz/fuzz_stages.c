@@ -49,7 +49,7 @@ static struct sw_recipe *read_for(const struct sw_run *run, const char *stage, b
     const struct sw_job_conf *conf = NULL;
     struct sw_recipe *r = NULL;
     struct sw_err err = {0};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     int rc = sw_job_read_recipe(&o, &r, &conf, &err);
     demand(rc == SW_OK || err.text[0]);
     demand(rc != SW_OK || r);
@@ -58,7 +58,7 @@ static struct sw_recipe *read_for(const struct sw_run *run, const char *stage, b
         look(r, conf);
     if (r)
         sw_diags_print(sw_recipe_diags(r), &out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return r;
 }
 

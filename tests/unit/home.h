@@ -1,5 +1,5 @@
-/* A home of its own for a test program: a folder that state, history and runtime files go into.
- * home_begin makes it, home_end removes it with all that is in it. Include once per program. */
+/* A temporary home for a test program: a folder for state, history and runtime files. home_begin
+ * makes it, home_end removes it with everything in it. Include once per program. */
 #pragma once
 
 #include "base/err.h"

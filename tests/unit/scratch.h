@@ -1,4 +1,4 @@
-/* A folder of its own for a test program: scratch_begin makes it, scratch_end removes it with all
+/* A temporary folder for a test program: scratch_begin makes it, scratch_end removes it with all
  * files in it, scratch_path names a file in it. */
 #pragma once
 

@@ -109,24 +109,24 @@ static void process_line(struct writer *w, const struct sw_ui_machine *k)
 /* Shows the values that are known, and their age if they are old. */
 static void device_line(struct writer *w, const struct sw_ui_device *d)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     char figure[32];
     bool old = d->age_s > OLD_S;
 
     sw_ui_percent(figure, d->util);
-    sw_buf_printf(&text, "%-8s %5s", d->name, figure);
+    sw_bytes_printf(&text, "%-8s %5s", d->name, figure);
     if (!isnan(d->mem_used))
-        sw_buf_printf(&text, "  %s", sw_human_bytes(figure, d->mem_used));
+        sw_bytes_printf(&text, "  %s", sw_human_bytes(figure, d->mem_used));
     if (!isnan(d->power_w))
-        sw_buf_printf(&text, "  %s W", sw_chart_number(figure, d->power_w));
+        sw_bytes_printf(&text, "  %s W", sw_chart_number(figure, d->power_w));
     if (!isnan(d->temp_c))
-        sw_buf_printf(&text, "  %s C", sw_chart_number(figure, d->temp_c));
+        sw_bytes_printf(&text, "  %s C", sw_chart_number(figure, d->temp_c));
     if (!isnan(d->clock_mhz))
-        sw_buf_printf(&text, "  %s MHz", sw_chart_number(figure, d->clock_mhz));
+        sw_bytes_printf(&text, "  %s MHz", sw_chart_number(figure, d->clock_mhz));
     if (old)
-        sw_buf_printf(&text, "  %s s ago", sw_chart_number(figure, d->age_s));
-    line(w, old ? SW_ROLE_DIM : SW_ROLE_TEXT, "%s", sw_buf_text(&text));
-    sw_buf_fini(&text);
+        sw_bytes_printf(&text, "  %s s ago", sw_chart_number(figure, d->age_s));
+    line(w, old ? SW_ROLE_DIM : SW_ROLE_TEXT, "%s", sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
 static void place_line(struct writer *w, const struct sw_ui_placement *p)

@@ -160,7 +160,7 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
 /* ---- Which one --------------------------------------------------------------------------------
  */
 
-int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
+int sw_checkpoint_check_file(const struct sw_checkpoint_file *c, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(c->path, true, &f, err);
@@ -181,7 +181,7 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
     int rc = SW_ERR_NOTFOUND;
 
     for (int i = 0; i < c->count; i++) {
-        rc = sw_checkpoints_look(&c->items[i], err);
+        rc = sw_checkpoint_check_file(&c->items[i], err);
         if (rc == SW_OK) {
             *path = c->items[i].path;
             return SW_OK;
@@ -189,8 +189,8 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
         if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
             break;
 
-        sw_cli_say("%s; trying the previous checkpoint, of step %lld", err->text,
-                   (long long)c->items[i + 1].step);
+        sw_cli_message("%s; trying the previous checkpoint, of step %lld", err->text,
+                       (long long)c->items[i + 1].step);
     }
 
     return rc;

@@ -19,8 +19,8 @@ struct sw_checkpoints {
     int missing; /* in the history, but the file is gone */
 };
 
-/* Errors: SW_ERR_NOTFOUND when no file is left, SW_ERR_NOMEM, those of the history. Free *out with
- * sw_checkpoints_fini in any case. */
+/* Lists the checkpoint files of a run. Errors: SW_ERR_NOTFOUND when no file is left, SW_ERR_NOMEM,
+ * those of the history. Free *out with sw_checkpoints_fini in any case. */
 int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *run,
                         struct sw_checkpoints *out, struct sw_err *err) SW_MUST_CHECK;
 /* Finds the newest undamaged checkpoint that the run itself wrote; prints each one that is skipped
@@ -29,5 +29,5 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path,
                           struct sw_err *err) SW_MUST_CHECK;
 /* Checks that the file is undamaged and belongs to the run. Errors: those of sw_st_open;
  * SW_ERR_FORMAT. */
-int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err) SW_MUST_CHECK;
+int sw_checkpoint_check_file(const struct sw_checkpoint_file *c, struct sw_err *err) SW_MUST_CHECK;
 void sw_checkpoints_fini(struct sw_checkpoints *c);

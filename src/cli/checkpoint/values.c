@@ -165,10 +165,10 @@ out:
     return rc;
 }
 
-void sw_entry_shape(const struct sw_st_entry *e, struct sw_buf *out)
+void sw_entry_shape(const struct sw_st_entry *e, struct sw_bytes *out)
 {
     for (int i = 0; i < e->ndim; i++)
-        sw_buf_printf(out, "%s%lld", i ? "x" : "", (long long)e->shape[i]);
+        sw_bytes_printf(out, "%s%lld", i ? "x" : "", (long long)e->shape[i]);
     if (e->ndim == 0)
-        sw_buf_add(out, "scalar");
+        sw_bytes_add(out, "scalar");
 }

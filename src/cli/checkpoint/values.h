@@ -44,4 +44,4 @@ int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,
                   struct sw_value_diff *out, struct sw_err *err) SW_MUST_CHECK;
 
 /* "96x3x11x11"; "scalar" without dimensions. */
-void sw_entry_shape(const struct sw_st_entry *e, struct sw_buf *out);
+void sw_entry_shape(const struct sw_st_entry *e, struct sw_bytes *out);

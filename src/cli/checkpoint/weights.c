@@ -83,7 +83,7 @@ static int choose(const struct sw_checkpoints *list, const struct choice *c,
     for (int i = 0; i < list->count; i++)
         if (c->best ? list->items[i].best : list->items[i].step == c->step) {
             *path = list->items[i].path;
-            return sw_checkpoints_look(&list->items[i], err);
+            return sw_checkpoint_check_file(&list->items[i], err);
         }
 
     if (c->best)
@@ -166,15 +166,15 @@ void sw_weights_fini(struct sw_weights *w)
     sw_run_fini(&w->run);
 }
 
-void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out)
+void sw_weights_describe(const struct sw_weights *w, struct sw_bytes *out)
 {
     char title[128];
 
     if (w->run.id)
-        sw_buf_printf(out, "%s%s: ", w->newest ? "newest of this recipe, " : "",
-                      sw_run_title(&w->run, title, sizeof title));
+        sw_bytes_printf(out, "%s%s: ", w->newest ? "newest of this recipe, " : "",
+                        sw_run_title(&w->run, title, sizeof title));
 
-    sw_buf_add(out, w->path);
+    sw_bytes_add(out, w->path);
 }
 
 void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out)

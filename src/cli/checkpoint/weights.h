@@ -23,16 +23,18 @@ struct sw_weights_args {
     const char *recipe, *hash; /* path and hash of the recipe; NULL: there is none */
 };
 
-/* Errors: SW_ERR_NOTFOUND, those of the history, those of the last file that was looked at. */
+/* Finds the file of weights that args describe. Errors: SW_ERR_NOTFOUND, those of the history,
+ * those of the last file that was tried. */
 int sw_weights_find(const struct sw_weights_args *args, struct sw_weights *out,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for a verb with a recipe; what: the argument of --weights. job is open. */
+/* Finds the weights for a verb that has a recipe and an open job; what: the argument of --weights.
+ * Errors as sw_weights_find. */
 int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
                         const struct sw_job *job, struct sw_weights *out,
                         struct sw_err *err) SW_MUST_CHECK;
 void sw_weights_fini(struct sw_weights *w);
 /* Appends "newest of this recipe, run 3 "lenet": /path". */
-void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out);
+void sw_weights_describe(const struct sw_weights *w, struct sw_bytes *out);
 /* Adds the members weights and, for a run, run and run_name to the open object. */
 void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out);
 

@@ -19,7 +19,7 @@ struct row {
 
 struct comparison {
     const struct sw_weights_options *o;
-    struct sw_buf *out;
+    struct sw_bytes *out;
     struct sw_json_writer w;
     struct sw_columns table;
     int tensors, differing;
@@ -42,7 +42,7 @@ static void number_cell(struct sw_columns *t, bool known, double value)
 static void add_row(struct comparison *c, const struct row *r, const struct sw_st_entry *e)
 {
     bool compared = r->verdict == SAME || r->verdict == DIFFERS;
-    struct sw_buf shape = {0};
+    struct sw_bytes shape = {0};
 
     c->tensors++;
     c->differing += r->verdict != SAME;
@@ -52,7 +52,7 @@ static void add_row(struct comparison *c, const struct row *r, const struct sw_s
         sw_json_open_object(&c->w, NULL);
         sw_json_string(&c->w, "name", r->name);
         sw_json_string(&c->w, "status", json_words[r->verdict]);
-        sw_json_string(&c->w, "shape", sw_buf_text(&shape));
+        sw_json_string(&c->w, "shape", sw_bytes_text(&shape));
 
         if (compared) {
             sw_json_real(&c->w, "max_abs", r->diff.max_abs);
@@ -64,7 +64,7 @@ static void add_row(struct comparison *c, const struct row *r, const struct sw_s
         sw_json_close_object(&c->w);
     } else if (r->verdict != SAME || c->o->common.verbose) {
         sw_columns_cell(&c->table, "%s", r->name);
-        sw_columns_cell(&c->table, "%s", sw_buf_text(&shape));
+        sw_columns_cell(&c->table, "%s", sw_bytes_text(&shape));
         number_cell(&c->table, compared, r->diff.max_abs);
         number_cell(&c->table, compared, r->diff.max_rel);
 
@@ -78,7 +78,7 @@ static void add_row(struct comparison *c, const struct row *r, const struct sw_s
     }
 
     c->out->failed |= shape.failed;
-    sw_buf_fini(&shape);
+    sw_bytes_fini(&shape);
 }
 
 static int compare(struct comparison *c, const struct sw_st_file *fa, const struct sw_st_entry *a,
@@ -107,12 +107,12 @@ static void print_text(struct comparison *c, const struct sw_weights_file *a,
                        const struct sw_weights_file *b)
 {
     sw_columns_print(&c->table, c->out);
-    sw_buf_printf(c->out, "%s%d of %d tensors differ: %s, %s\n", c->table.count > 6 ? "\n" : "",
-                  c->differing, c->tensors, a->path, b->path);
+    sw_bytes_printf(c->out, "%s%d of %d tensors differ: %s, %s\n", c->table.count > 6 ? "\n" : "",
+                    c->differing, c->tensors, a->path, b->path);
 }
 
 int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_file *a,
-                    const struct sw_weights_file *b, struct sw_buf *out)
+                    const struct sw_weights_file *b, struct sw_bytes *out)
 {
     struct comparison c = {.o = o, .out = out};
     struct sw_err err;

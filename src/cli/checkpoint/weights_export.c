@@ -162,7 +162,7 @@ static int write_folder(const struct sw_weights_options *o, const struct sw_st_f
 }
 
 int sw_weights_export(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                      struct sw_buf *out)
+                      struct sw_bytes *out)
 {
     struct sw_err err;
     int count = 0;
@@ -181,7 +181,7 @@ int sw_weights_export(const struct sw_weights_options *o, const struct sw_weight
         sw_json_int(&w, "tensors", count);
         sw_cli_json_end(&w);
     } else if (!o->common.quiet) {
-        sw_buf_printf(out, "%d tensors of %s: %s\n", count, file->path, o->output);
+        sw_bytes_printf(out, "%d tensors of %s: %s\n", count, file->path, o->output);
     }
 
     return sw_cli_print(out);

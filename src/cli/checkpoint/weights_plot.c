@@ -97,7 +97,7 @@ static int read_tiles(const struct sw_st_file *f, const struct sw_st_entry *e,
 }
 
 int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                    struct sw_buf *out)
+                    struct sw_bytes *out)
 {
     struct sw_plot_tiles t = {0};
     struct sw_err err;
@@ -134,6 +134,6 @@ int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_
         return sw_cli_fail(rc, &err);
 
     if (!o->common.quiet)
-        sw_buf_printf(out, "%s: %s\n", o->plot, title);
+        sw_bytes_printf(out, "%s: %s\n", o->plot, title);
     return sw_cli_print(out);
 }

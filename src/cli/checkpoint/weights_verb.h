@@ -19,10 +19,11 @@ struct sw_weights_file {
     struct sw_st_file *f;
 };
 
-/* Each appends its output to out and returns the exit code; errors are printed. */
+/* The actions of the verb. They append their output to out, print errors, and return the exit code.
+ */
 int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_file *a,
-                    const struct sw_weights_file *b, struct sw_buf *out);
+                    const struct sw_weights_file *b, struct sw_bytes *out);
 int sw_weights_export(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                      struct sw_buf *out);
+                      struct sw_bytes *out);
 int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_file *file,
-                    struct sw_buf *out);
+                    struct sw_bytes *out);

@@ -51,7 +51,7 @@ static bool on_progress(void *user, const struct sw_import_progress *now)
     struct watch *w = user;
     char bytes[32];
 
-    sw_data_progress_tell(&w->progress, now->done, now->records,
+    sw_data_progress_show(&w->progress, now->done, now->records,
                           sw_human_bytes(bytes, (double)now->bytes));
     return true;
 }
@@ -63,35 +63,35 @@ static void on_bad(void *user, const char *why)
         return;
 
     sw_data_progress_wipe(&w->progress);
-    sw_cli_say("skipped: %s", why);
+    sw_cli_message("skipped: %s", why);
     if (w->bad == BAD_SHOWN)
-        sw_cli_say("more skipped records are only counted");
+        sw_cli_message("more skipped records are only counted");
 }
 
 /* ---- The summary ------------------------------------------------------------------------------
  */
 
-static void print_text(struct sw_buf *out, const struct sw_import_result *r, double seconds)
+static void print_text(struct sw_bytes *out, const struct sw_import_result *r, double seconds)
 {
     char bytes[32], time[32], rate[32];
 
-    sw_buf_printf(out, "records      %lld\n", (long long)r->records);
+    sw_bytes_printf(out, "records      %lld\n", (long long)r->records);
     if (r->skipped)
-        sw_buf_printf(out, "skipped      %lld that cannot be read\n", (long long)r->skipped);
-    sw_buf_printf(out, "classes      %lld\n", (long long)r->classes);
-    sw_buf_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
-                  sw_human_bytes(bytes, (double)r->bytes));
+        sw_bytes_printf(out, "skipped      %lld that cannot be read\n", (long long)r->skipped);
+    sw_bytes_printf(out, "classes      %lld\n", (long long)r->classes);
+    sw_bytes_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
+                    sw_human_bytes(bytes, (double)r->bytes));
 
     if (r->files == 1)
-        sw_buf_printf(out, "file         %s\n", r->first);
+        sw_bytes_printf(out, "file         %s\n", r->first);
     else
-        sw_buf_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
+        sw_bytes_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
 
-    sw_buf_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
-                  sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
+    sw_bytes_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
+                    sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
 }
 
-static void print_json(struct sw_buf *out, const struct sw_import_result *r, double seconds)
+static void print_json(struct sw_bytes *out, const struct sw_import_result *r, double seconds)
 {
     struct sw_json_writer w;
 
@@ -115,7 +115,7 @@ static int import(const struct options *o, struct sw_import_args *args,
 {
     const struct sw_cli_common *common = &o->data.common;
     struct watch watch = {.quiet = common->quiet};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
 
     args->progress = on_progress;
@@ -128,8 +128,8 @@ static int import(const struct options *o, struct sw_import_args *args,
     sw_data_progress_wipe(&watch.progress);
     if (rc != SW_OK) {
         if (result->files > 0)
-            sw_cli_say("%d complete file%s kept, %s to %s", result->files,
-                       result->files == 1 ? "" : "s", result->first, result->last);
+            sw_cli_message("%d complete file%s kept, %s to %s", result->files,
+                           result->files == 1 ? "" : "s", result->first, result->last);
         return sw_cli_fail(rc, &err);
     }
 
@@ -139,7 +139,7 @@ static int import(const struct options *o, struct sw_import_args *args,
         print_text(&out, result, seconds);
 
     int code = sw_cli_print(&out);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     return code;
 }
 
@@ -223,7 +223,7 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
 
     if (rc == SW_OK && !origin)
         rc = sw_err_nomem(&err, "origin of the records", 0);
-    recode.channels = sw_recode_wanted(&recode) ? conf->channels : 0;
+    recode.channels = sw_recode_is_needed(&recode) ? conf->channels : 0;
 
     struct sw_import_args args = {.from = &records,
                                   .subset = &subset,

@@ -44,15 +44,15 @@ static void free_texts(struct texts *t)
 
 static char *join_paths(const struct sw_data_options *o)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
 
     for (int i = 0; i < o->common.arg_count; i++)
-        sw_buf_printf(&out, "%s%s", out.length ? ", " : "", o->common.args[i]);
+        sw_bytes_printf(&out, "%s%s", out.length ? ", " : "", o->common.args[i]);
     for (int i = 0; i < o->paths.count; i++)
-        sw_buf_printf(&out, "%s%s", out.length ? ", " : "", o->paths.items[i]);
+        sw_bytes_printf(&out, "%s%s", out.length ? ", " : "", o->paths.items[i]);
 
-    char *text = sw_buf_take(&out);
-    sw_buf_fini(&out);
+    char *text = sw_bytes_take(&out);
+    sw_bytes_fini(&out);
     return text;
 }
 

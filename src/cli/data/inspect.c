@@ -31,7 +31,7 @@ struct view {
     struct sw_subset subset;
     struct sw_room scratch, pixels;
     struct sw_decoder *decoder;
-    struct sw_buf out;
+    struct sw_bytes out;
     struct sw_json_writer json;
     int64_t bad;
     uint64_t bytes; /* of the records read by --verify */
@@ -100,10 +100,10 @@ static int fetch(struct view *v, int64_t record, int f, bool decode, struct valu
     if (!rc)
         return SW_OK;
 
-    struct sw_buf place = {0};
+    struct sw_bytes place = {0};
     sw_records_locate(r, record, &place);
-    rc = sw_err_prefix(err, rc, "%s", sw_buf_text(&place));
-    sw_buf_fini(&place);
+    rc = sw_err_prefix(err, rc, "%s", sw_bytes_text(&place));
+    sw_bytes_fini(&place);
 
     return rc;
 }
@@ -125,22 +125,22 @@ static double number(const struct value *x, int64_t i)
     return 0;
 }
 
-static void add_shape(struct sw_buf *out, const struct sw_field *f)
+static void add_shape(struct sw_bytes *out, const struct sw_field *f)
 {
     if (f->ndim == 0)
-        sw_buf_add(out, "scalar");
+        sw_bytes_add(out, "scalar");
 
     for (int i = 0; i < f->ndim; i++) {
-        sw_buf_add(out, i ? "x" : "");
+        sw_bytes_add(out, i ? "x" : "");
 
         if (f->dim[i])
-            sw_buf_printf(out, "%lld", (long long)f->dim[i]);
+            sw_bytes_printf(out, "%lld", (long long)f->dim[i]);
         else
-            sw_buf_add(out, "any");
+            sw_bytes_add(out, "any");
     }
 }
 
-static void add_values(struct sw_buf *out, const struct value *x, bool all)
+static void add_values(struct sw_bytes *out, const struct value *x, bool all)
 {
     const int64_t count = sw_field_count(x->field);
     const int64_t shown = all || count <= FEW_VALUES ? count : FEW_VALUES;
@@ -154,18 +154,18 @@ static void add_values(struct sw_buf *out, const struct value *x, bool all)
     }
 
     if (count > FEW_VALUES)
-        sw_buf_printf(out, "%.6g to %.6g, mean %.6g: ", least, most, sum / (double)count);
+        sw_bytes_printf(out, "%.6g to %.6g, mean %.6g: ", least, most, sum / (double)count);
     for (int64_t i = 0; i < shown; i++)
-        sw_buf_printf(out, "%s%.6g", i ? " " : "", number(x, i));
-    sw_buf_add(out, shown < count ? " ..." : "");
+        sw_bytes_printf(out, "%s%.6g", i ? " " : "", number(x, i));
+    sw_bytes_add(out, shown < count ? " ..." : "");
 }
 
-static void add_value(struct sw_buf *out, const struct value *x, bool all)
+static void add_value(struct sw_bytes *out, const struct value *x, bool all)
 {
     if (x->is_picture)
-        sw_buf_printf(out, "%s, %lldx%lldx%lld, %zu bytes", x->head.kind,
-                      (long long)x->head.channels, (long long)x->head.height,
-                      (long long)x->head.width, x->bytes);
+        sw_bytes_printf(out, "%s, %lldx%lldx%lld, %zu bytes", x->head.kind,
+                        (long long)x->head.channels, (long long)x->head.height,
+                        (long long)x->head.width, x->bytes);
     else
         add_values(out, x, all);
 }
@@ -213,7 +213,7 @@ static int show_record(struct view *v, int64_t place, struct sw_err *err)
         sw_json_open_object(&v->json, NULL);
         sw_json_int(&v->json, "record", place);
     } else {
-        sw_buf_printf(&v->out, "\nrecord %lld\n", (long long)place);
+        sw_bytes_printf(&v->out, "\nrecord %lld\n", (long long)place);
     }
 
     for (int f = 0; f < v->r.field_count; f++) {
@@ -226,9 +226,9 @@ static int show_record(struct view *v, int64_t place, struct sw_err *err)
             continue;
         }
 
-        sw_buf_printf(&v->out, "  %-11s", x.field->name);
+        sw_bytes_printf(&v->out, "  %-11s", x.field->name);
         add_value(&v->out, &x, all);
-        sw_buf_add(&v->out, "\n");
+        sw_bytes_add(&v->out, "\n");
     }
 
     if (json)
@@ -257,9 +257,9 @@ static int show_records(struct view *v, struct sw_err *err)
 static void report_bad(struct view *v, const struct sw_err *err)
 {
     if (++v->bad <= BAD_SHOWN)
-        sw_cli_say("%s", err->text);
+        sw_cli_message("%s", err->text);
     if (v->bad == BAD_SHOWN)
-        sw_cli_say("more bad records are only counted");
+        sw_cli_message("more bad records are only counted");
 }
 
 static bool is_about_record(int rc)
@@ -304,25 +304,25 @@ static size_t record_bytes(const struct sw_records *r)
 static void print_head(struct view *v)
 {
     const struct sw_records *r = &v->r;
-    struct sw_buf *out = &v->out;
+    struct sw_bytes *out = &v->out;
 
-    sw_buf_printf(out, "format       %s\n", r->format->base.name);
-    sw_buf_printf(out, "where        %s\n", r->where);
+    sw_bytes_printf(out, "format       %s\n", r->format->base.name);
+    sw_bytes_printf(out, "where        %s\n", r->where);
     if (r->origin && *r->origin)
-        sw_buf_printf(out, "origin       %s\n", r->origin);
-    sw_buf_printf(out, "records      %lld", (long long)v->subset.count);
+        sw_bytes_printf(out, "origin       %s\n", r->origin);
+    sw_bytes_printf(out, "records      %lld", (long long)v->subset.count);
     if (v->subset.count != r->count)
-        sw_buf_printf(out, " of %lld", (long long)r->count);
+        sw_bytes_printf(out, " of %lld", (long long)r->count);
     if (record_bytes(r))
-        sw_buf_printf(out, " of %zu bytes", record_bytes(r));
-    sw_buf_printf(out, "\nclasses      %lld\n", (long long)r->classes);
+        sw_bytes_printf(out, " of %zu bytes", record_bytes(r));
+    sw_bytes_printf(out, "\nclasses      %lld\n", (long long)r->classes);
 
     for (int f = 0; f < r->field_count; f++) {
-        sw_buf_printf(out, "%-13s%s, %s", f ? "" : "fields", r->field[f].name,
-                      sw_dtype_name(r->field[f].dtype));
-        sw_buf_add(out, r->field[f].ndim ? " " : ", ");
+        sw_bytes_printf(out, "%-13s%s, %s", f ? "" : "fields", r->field[f].name,
+                        sw_dtype_name(r->field[f].dtype));
+        sw_bytes_add(out, r->field[f].ndim ? " " : ", ");
         add_shape(out, &r->field[f]);
-        sw_buf_add(out, is_picture(v, f) ? ", an image\n" : "\n");
+        sw_bytes_add(out, is_picture(v, f) ? ", an image\n" : "\n");
     }
 }
 
@@ -364,13 +364,13 @@ static void end_text(struct view *v)
     if (!v->o->verify)
         return;
 
-    sw_buf_printf(&v->out, "\nverified     %lld records, %s: ", (long long)v->subset.count,
-                  sw_human_bytes(bytes, (double)v->bytes));
+    sw_bytes_printf(&v->out, "\nverified     %lld records, %s: ", (long long)v->subset.count,
+                    sw_human_bytes(bytes, (double)v->bytes));
 
     if (v->bad)
-        sw_buf_printf(&v->out, "%lld are bad\n", (long long)v->bad);
+        sw_bytes_printf(&v->out, "%lld are bad\n", (long long)v->bad);
     else
-        sw_buf_add(&v->out, "all are good\n");
+        sw_bytes_add(&v->out, "all are good\n");
 }
 
 static void end_json(struct view *v)
@@ -432,7 +432,7 @@ static int inspect(const struct options *o, const struct sw_data_input *in)
     sw_decoder_free(v.decoder);
     sw_room_fini(&v.scratch);
     sw_room_fini(&v.pixels);
-    sw_buf_fini(&v.out);
+    sw_bytes_fini(&v.out);
     sw_records_close(&v.r);
 
     return code;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TELL_NS = 100 * 1000 * 1000 };
+enum { SHOW_NS = 100 * 1000 * 1000 };
 
 static bool on_smart_terminal(void)
 {
@@ -30,26 +30,26 @@ double sw_data_progress_seconds(const struct sw_data_progress *p)
 void sw_data_progress_wipe(const struct sw_data_progress *p)
 {
     if (p->line)
-        sw_cli_tell_raw("\r\033[K");
+        sw_cli_lines_raw("\r\033[K");
 }
 
-void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
+void sw_data_progress_show(struct sw_data_progress *p, int64_t done, int64_t total,
                            const char *what)
 {
     char left[32];
     const int64_t now = sw_os()->monotonic_ns();
 
-    if (p->line && done > 0 && now - p->told_ns >= TELL_NS) {
+    if (p->line && done > 0 && now - p->shown_ns >= SHOW_NS) {
         const double s = sw_data_progress_seconds(p);
 
-        p->told_ns = now;
+        p->shown_ns = now;
         sw_data_progress_wipe(p);
 
-        struct sw_buf text = {0};
-        sw_buf_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
-                      (long long)total, 100 * (double)done / (double)total, *what ? ", " : "", what,
-                      sw_human_seconds(left, s * (double)(total - done) / (double)done));
-        sw_cli_tell(sw_buf_text(&text));
-        sw_buf_fini(&text);
+        struct sw_bytes text = {0};
+        sw_bytes_printf(&text, "%lld of %lld records (%.0f %%)%s%s, %s left", (long long)done,
+                        (long long)total, 100 * (double)done / (double)total, *what ? ", " : "",
+                        what, sw_human_seconds(left, s * (double)(total - done) / (double)done));
+        sw_cli_lines(sw_bytes_text(&text));
+        sw_bytes_fini(&text);
     }
 }

@@ -7,13 +7,13 @@
 
 struct sw_data_progress {
     bool line; /* stderr is a terminal that can rewrite a line */
-    int64_t began_ns, told_ns;
+    int64_t began_ns, shown_ns;
 };
 
 void sw_data_progress_begin(struct sw_data_progress *p, bool quiet);
 /* Shows "done of total records (40 %), WHAT, 3 s left" at most ten times a second; what may be "".
  */
-void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
+void sw_data_progress_show(struct sw_data_progress *p, int64_t done, int64_t total,
                            const char *what);
 /* Erases the line, at the end or before other output. */
 void sw_data_progress_wipe(const struct sw_data_progress *p);

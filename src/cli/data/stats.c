@@ -39,32 +39,32 @@ struct result {
 /* ---- Print ------------------------------------------------------------------------------------
  */
 
-static void add_values(struct sw_buf *out, const char *key, const struct sw_stats_field *f,
+static void add_values(struct sw_bytes *out, const char *key, const struct sw_stats_field *f,
                        bool std)
 {
-    sw_buf_printf(out, "%s = ", key);
+    sw_bytes_printf(out, "%s = ", key);
     for (int64_t c = 0; c < f->parts; c++)
-        sw_buf_printf(out, "%s%.6g", c ? ", " : "", std ? f->part[c].std : f->part[c].mean);
-    sw_buf_add(out, "\n");
+        sw_bytes_printf(out, "%s%.6g", c ? ", " : "", std ? f->part[c].std : f->part[c].mean);
+    sw_bytes_add(out, "\n");
 }
 
-static void print_field(struct sw_buf *out, const struct sw_stats_field *f)
+static void print_field(struct sw_bytes *out, const struct sw_stats_field *f)
 {
     for (int64_t c = 0; c < f->parts && c < CHANNELS_SHOWN; c++) {
         const struct sw_stats_range *r = &f->part[c];
 
-        sw_buf_printf(out, "%-13s", c ? "" : f->name);
+        sw_bytes_printf(out, "%-13s", c ? "" : f->name);
         if (f->parts > 1)
-            sw_buf_printf(out, "channel %lld: ", (long long)c);
-        sw_buf_printf(out, "mean %.6g, std %.6g, %.6g to %.6g\n", r->mean, r->std, r->least,
-                      r->most);
+            sw_bytes_printf(out, "channel %lld: ", (long long)c);
+        sw_bytes_printf(out, "mean %.6g, std %.6g, %.6g to %.6g\n", r->mean, r->std, r->least,
+                        r->most);
     }
 
     if (f->parts > CHANNELS_SHOWN)
-        sw_buf_printf(out, "%13s... %lld channels, all with --json\n", "", (long long)f->parts);
+        sw_bytes_printf(out, "%13s... %lld channels, all with --json\n", "", (long long)f->parts);
 }
 
-static void print_classes(struct sw_buf *out, const struct sw_stats *s)
+static void print_classes(struct sw_bytes *out, const struct sw_stats *s)
 {
     int64_t least = INT64_MAX, most = 0;
 
@@ -76,22 +76,22 @@ static void print_classes(struct sw_buf *out, const struct sw_stats *s)
         most = s->class_count[i] > most ? s->class_count[i] : most;
     }
 
-    sw_buf_printf(out, "classes      %lld, of %lld to %lld records\n", (long long)s->classes,
-                  (long long)least, (long long)most);
+    sw_bytes_printf(out, "classes      %lld, of %lld to %lld records\n", (long long)s->classes,
+                    (long long)least, (long long)most);
 
     for (int64_t i = 0; i < s->classes && i < CLASSES_SHOWN; i++)
-        sw_buf_printf(out, "%12lld  %lld (%.2f %%)\n", (long long)i, (long long)s->class_count[i],
-                      100 * (double)s->class_count[i] / (double)s->records);
+        sw_bytes_printf(out, "%12lld  %lld (%.2f %%)\n", (long long)i, (long long)s->class_count[i],
+                        100 * (double)s->class_count[i] / (double)s->records);
 
     if (s->classes > CLASSES_SHOWN)
-        sw_buf_add(out, "             ... all with --json\n");
+        sw_bytes_add(out, "             ... all with --json\n");
 }
 
-static void print_text(struct sw_buf *out, const struct result *r, const struct options *o)
+static void print_text(struct sw_bytes *out, const struct result *r, const struct options *o)
 {
     const struct sw_stats *s = &r->stats;
 
-    sw_buf_printf(out, "records      %lld\n", (long long)s->records);
+    sw_bytes_printf(out, "records      %lld\n", (long long)s->records);
 
     for (int f = 0; f < s->field_count; f++)
         if (!sw_str_eq(s->field[f].name, "label"))
@@ -103,7 +103,7 @@ static void print_text(struct sw_buf *out, const struct result *r, const struct 
         if (!sw_str_eq(s->field[f].name, "image") || s->field[f].parts > CHANNELS_SHOWN)
             continue;
 
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
         add_values(out, "mean", &s->field[f], false);
         add_values(out, "std", &s->field[f], true);
     }
@@ -112,9 +112,9 @@ static void print_text(struct sw_buf *out, const struct result *r, const struct 
         return;
 
     if (s->mean)
-        sw_buf_printf(out, "\nmean_image = %s\n", o->out);
+        sw_bytes_printf(out, "\nmean_image = %s\n", o->out);
     if (r->whiten_matrix)
-        sw_buf_printf(out, "%swhiten = %s\n", s->mean ? "" : "\n", o->out);
+        sw_bytes_printf(out, "%swhiten = %s\n", s->mean ? "" : "\n", o->out);
 }
 
 static void json_field(struct sw_json_writer *w, const struct sw_stats_field *f)
@@ -139,7 +139,7 @@ static void json_field(struct sw_json_writer *w, const struct sw_stats_field *f)
     sw_json_close_object(w);
 }
 
-static void print_json(struct sw_buf *out, const struct result *r, const struct options *o)
+static void print_json(struct sw_bytes *out, const struct result *r, const struct options *o)
 {
     const struct sw_stats *s = &r->stats;
     struct sw_json_writer w;
@@ -164,7 +164,7 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
 
 static bool on_progress(void *user, int64_t done, int64_t records)
 {
-    sw_data_progress_tell(user, done, records, "");
+    sw_data_progress_show(user, done, records, "");
     return true;
 }
 
@@ -275,7 +275,7 @@ out:
 static int stats(const struct options *o, double epsilon, const struct sw_data_input *in)
 {
     struct result r = {0};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
     int code, rc = make(o, epsilon, in, &r, &err);
 
@@ -294,7 +294,7 @@ static int stats(const struct options *o, double epsilon, const struct sw_data_i
     sw_source_close(r.source);
     sw_free(r.whiten_mean);
     sw_free(r.whiten_matrix);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 
     return code;
 }

@@ -1,14 +1,14 @@
 /* Tests devices with their own memory: whether every path copies bytes correctly in both
  * directions, whether a matrix product is right, and the throughput of both. A copy between a
  * device and the host runs on a thread with a time limit; one that hangs is cancelled and reported.
- * Copies between devices are tested as a run would do it (plan/ways.h). */
+ * Copies between devices are tested as a run would do it (plan/peer_links.h). */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
-#include "cli/machine/ways.h"
+#include "cli/machine/peer_links.h"
 #include "device/collective.h"
 #include "device/driver.h"
 #include "device/op.h"
-#include "device/trial.h"
+#include "device/probe.h"
 #include "kernels/ops/gemm.h"
 #include "thread/thread.h"
 #include <math.h>
@@ -27,7 +27,7 @@ struct probe {
     struct sw_device *from, *to;
     bool product;
     int side; /* of its matrices */
-    struct sw_trial copies;
+    struct sw_probe_result copies;
     double gflops, error;
     bool wrong, hangs;
     int code;
@@ -41,7 +41,7 @@ static const char *name_of(const struct sw_device *dev)
 
 static void run_copies(struct probe *t)
 {
-    t->code = sw_trial_copies(t->from, t->to, &t->copies, &t->err);
+    t->code = sw_probe_copies(t->from, t->to, &t->copies, &t->err);
     t->wrong = t->code == SW_ERR_FORMAT;
 }
 
@@ -243,42 +243,44 @@ static int test_host_copies(struct sw_doctor *d, const struct devices *all, stru
 
 /* Reports a path between devices. How severe a broken path is depends on what a run would use
  * instead. */
-static void report_link(struct sw_doctor *d, const struct sw_ways *w, int a, int b, bool direct)
+static void report_link(struct sw_doctor *d, const struct sw_peer_links *w, int a, int b,
+                        bool direct)
 {
     static const char host_fix[] =
         "use only one of the two; check cables and risers, and dmesg for "
         "bus errors";
     static const char peer_fix[] =
         "check ACS and IOMMU (iommu=pt), cables and risers, and dmesg for bus errors";
-    const struct sw_way *way = direct ? sw_ways_direct(w, a, b) : sw_ways_staged(w, a, b);
+    const struct sw_peer_link *link =
+        direct ? sw_peer_links_direct(w, a, b) : sw_peer_links_staged(w, a, b);
     const char *how = direct ? "directly" : "through the host";
 
-    if (way->state == SW_WAY_SOUND)
+    if (link->state == SW_PEER_LINK_SOUND)
         sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us, %s", w->name[a], w->name[b],
-                     way->gb_per_s, way->latency_us, how);
-    else if (way->state == SW_WAY_UNKNOWN && way->why[0])
+                     link->gb_per_s, link->latency_us, how);
+    else if (link->state == SW_PEER_LINK_UNKNOWN && link->why[0])
         sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go through the host, unverified",
                        "reinstall singa-ws with its probe program", "%s to %s, %s: not tested: %s",
-                       w->name[a], w->name[b], how, way->why);
-    else if (way->state > SW_WAY_NONE)
+                       w->name[a], w->name[b], how, link->why);
+    else if (link->state > SW_PEER_LINK_NONE)
         sw_doctor_find(d, direct ? SW_FINDING_WARN : SW_FINDING_BAD, "devices",
                        direct ? "runs copy through the host, which is slower, and all-reduce "
                                 "gradients without a library"
                               : "a run that uses it would train on corrupt data, or hang",
                        direct ? peer_fix : host_fix, "copies from %s to %s, %s: %s: %s", w->name[a],
-                       w->name[b], how, sw_way_state_name(way->state), way->why);
+                       w->name[b], how, sw_peer_link_state_name(link->state), link->why);
 }
 
-static void report_allreduce(struct sw_doctor *d, const struct sw_way *sum)
+static void report_allreduce(struct sw_doctor *d, const struct sw_peer_link *sum)
 {
-    if (sum->state == SW_WAY_SOUND)
+    if (sum->state == SW_PEER_LINK_SOUND)
         sw_doctor_ok(d, "devices", "all-reduce over all devices: %.3g GB/s, %.3g us", sum->gb_per_s,
                      sum->latency_us);
-    else if (sum->state > SW_WAY_NONE)
+    else if (sum->state > SW_PEER_LINK_NONE)
         sw_doctor_find(d, SW_FINDING_WARN, "devices",
                        "gradients are all-reduced by copies between devices, which is slower",
                        "set NCCL_DEBUG=INFO to see what NCCL does; try NCCL_P2P_DISABLE=1",
-                       "all-reduce over all devices: %s: %s", sw_way_state_name(sum->state),
+                       "all-reduce over all devices: %s: %s", sw_peer_link_state_name(sum->state),
                        sum->why);
 }
 
@@ -291,15 +293,15 @@ static int test_device_copies(struct sw_doctor *d, const struct devices *all, st
     for (int i = 0; i < all->count; i++)
         indices[i] = all->items[i]->index;
 
-    const struct sw_ways_args args = {.driver = all->request.driver,
-                                      .options = all->request.options,
-                                      .machine = d->machine,
-                                      .indices = indices,
-                                      .count = all->count,
-                                      .sums = true,
-                                      .retest = true};
-    struct sw_ways *w;
-    int code = sw_ways_find(&args, &w, err);
+    const struct sw_peer_links_args args = {.driver = all->request.driver,
+                                            .options = all->request.options,
+                                            .machine = d->machine,
+                                            .indices = indices,
+                                            .count = all->count,
+                                            .sums = true,
+                                            .retest = true};
+    struct sw_peer_links *w;
+    int code = sw_peer_links_find(&args, &w, err);
     if (code)
         return code;
 
@@ -311,9 +313,9 @@ static int test_device_copies(struct sw_doctor *d, const struct devices *all, st
             report_link(d, w, a, b, false);
         }
 
-    sw_json_ways(&d->json, w);
+    sw_json_peer_links(&d->json, w);
     report_allreduce(d, &w->sum);
-    sw_ways_free(w);
+    sw_peer_links_free(w);
 
     return SW_OK;
 }
@@ -356,7 +358,7 @@ static int open_simulated(struct devices *all, struct sw_err *err)
 {
     for (int i = 0; i < all->request.count; i++) {
         const struct sw_device_args args = {
-            .options = all->request.options, .index = i, .beside = i > 0 ? all->items[0] : NULL};
+            .options = all->request.options, .index = i, .sibling = i > 0 ? all->items[0] : NULL};
         int code = all->request.driver->open(&args, &all->items[all->count], err);
         if (code)
             return code;

@@ -9,11 +9,11 @@
 
 static void add(struct sw_doctor *d, struct sw_finding found, const char *what, va_list ap)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
-    sw_buf_vprintf(&text, what, ap);
-    found.what = sw_buf_take(&text);
-    sw_buf_fini(&text);
+    sw_bytes_vprintf(&text, what, ap);
+    found.what = sw_bytes_take(&text);
+    sw_bytes_fini(&text);
 
     struct sw_finding *f = found.what ? sw_array_add(&d->findings, &d->count, sizeof *f) : NULL;
     d->failed |= !f;

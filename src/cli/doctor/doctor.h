@@ -42,9 +42,9 @@ void sw_doctor_ok(struct sw_doctor *d, const char *part, const char *what, ...) 
 void sw_doctor_fini(struct sw_doctor *d);
 
 /* The parts. A part returns an error only if it could not check anything. */
-int sw_doctor_settings(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* survey.h */
-int sw_doctor_links(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /* PCIe */
-int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /* GEMM, memory */
+int sw_doctor_settings(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;   /* survey.h */
+int sw_doctor_links(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;      /* PCIe */
+int sw_doctor_throughput(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* GEMM, memory */
 int sw_doctor_disk(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;
 int sw_doctor_history(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;
 int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* copies, results */

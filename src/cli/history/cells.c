@@ -26,53 +26,53 @@ void sw_cells_fini(struct sw_cells *c)
     *c = (struct sw_cells){0};
 }
 
-static void add_tab_cell(struct sw_buf *out, const char *cell)
+static void add_tab_cell(struct sw_bytes *out, const char *cell)
 {
     for (const char *c = cell ? cell : ""; *c;) {
         size_t plain = strcspn(c, "\t\n\\");
 
-        sw_buf_add_bytes(out, c, plain);
+        sw_bytes_append(out, c, plain);
         c += plain;
         if (*c)
-            sw_buf_add(out, *c == '\t' ? "\\t" : *c == '\n' ? "\\n" : "\\\\");
+            sw_bytes_add(out, *c == '\t' ? "\\t" : *c == '\n' ? "\\n" : "\\\\");
         c += *c != 0;
     }
 }
 
-void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell *cells)
+void sw_cells_tabs(struct sw_bytes *out, int columns, const struct sw_history_cell *cells)
 {
     for (int i = 0; i < columns; i++) {
-        sw_buf_add(out, i ? "\t" : "");
+        sw_bytes_add(out, i ? "\t" : "");
         add_tab_cell(out, cells[i].text);
     }
 
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
 /* Writes a cell, quoted only if necessary; quotes within are doubled. */
-static void add_csv_cell(struct sw_buf *out, const char *cell)
+static void add_csv_cell(struct sw_bytes *out, const char *cell)
 {
     if (!cell)
         return;
     if (!cell[strcspn(cell, ",\"\r\n")]) {
-        sw_buf_add(out, cell);
+        sw_bytes_add(out, cell);
         return;
     }
 
-    sw_buf_add(out, "\"");
+    sw_bytes_add(out, "\"");
     for (const char *c = cell; *c; c++)
-        sw_buf_add_bytes(out, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
-    sw_buf_add(out, "\"");
+        sw_bytes_append(out, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
+    sw_bytes_add(out, "\"");
 }
 
-void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell *cells)
+void sw_cells_csv(struct sw_bytes *out, int columns, const struct sw_history_cell *cells)
 {
     for (int i = 0; i < columns; i++) {
-        sw_buf_add(out, i ? "," : "");
+        sw_bytes_add(out, i ? "," : "");
         add_csv_cell(out, cells[i].text);
     }
 
-    sw_buf_add(out, "\n");
+    sw_bytes_add(out, "\n");
 }
 
 /* JSON has no infinity: it stays a string. */
@@ -98,10 +98,10 @@ void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
     sw_json_close_object(w);
 }
 
-void sw_sql_literal(struct sw_buf *sql, const char *text)
+void sw_sql_literal(struct sw_bytes *sql, const char *text)
 {
-    sw_buf_add(sql, "'");
+    sw_bytes_add(sql, "'");
     for (; *text; text++)
-        sw_buf_add_bytes(sql, *text == '\'' ? "''" : text, *text == '\'' ? 2 : 1);
-    sw_buf_add(sql, "'");
+        sw_bytes_append(sql, *text == '\'' ? "''" : text, *text == '\'' ? 2 : 1);
+    sw_bytes_add(sql, "'");
 }

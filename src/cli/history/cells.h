@@ -14,10 +14,10 @@ int sw_cells_names(struct sw_cells *c, int columns, const struct sw_history_cell
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_cells_fini(struct sw_cells *c);
 
-void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell *cells);
-void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell *cells);
+void sw_cells_tabs(struct sw_bytes *out, int columns, const struct sw_history_cell *cells);
+void sw_cells_csv(struct sw_bytes *out, int columns, const struct sw_history_cell *cells);
 void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
                    const struct sw_history_cell *cells);
 
 /* Appends the text as an SQL string literal. */
-void sw_sql_literal(struct sw_buf *sql, const char *text);
+void sw_sql_literal(struct sw_bytes *sql, const char *text);

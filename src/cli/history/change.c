@@ -46,8 +46,8 @@ int sw_history_confirm(bool yes, const char *question, struct sw_err *err)
                           "%s Use --yes to confirm, or --dry-run to see what would be removed",
                           question);
 
-    sw_cli_tell(question);
-    sw_cli_tell(" [y/N] ");
+    sw_cli_lines(question);
+    sw_cli_lines(" [y/N] ");
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return SW_OK;
 

@@ -14,7 +14,7 @@ struct sw_history_change {
 /* Opens both. *c is zeroed by the caller. Errors: those of edit and reader. */
 int sw_history_change_open(struct sw_history_change *c, const struct sw_cli_common *o,
                            struct sw_err *err) SW_MUST_CHECK;
-/* As sw_history_view_close. */
+/* Closes the history and returns the exit code, as sw_history_view_close does. */
 int sw_history_change_close(struct sw_history_change *c, int code, const struct sw_err *err);
 
 /* The options of an irreversible change, for the table of a verb whose struct `holder` has them as

@@ -136,7 +136,7 @@ static int take_reached(void *user, int64_t row, int columns, const struct sw_hi
  * without the pauses between segments. */
 static int find_reached(struct comparison *c, struct sw_err *err)
 {
-    struct sw_buf sql = {0};
+    struct sw_bytes sql = {0};
 
     long long id = (long long)c->runs.items[c->at].id;
     c->reached_step[c->at] = -1;
@@ -145,20 +145,21 @@ static int find_reached(struct comparison *c, struct sw_err *err)
     if (!c->goal || isnan(c->target))
         return SW_OK;
 
-    sw_buf_printf(&sql,
-                  "SELECT q.step, (SELECT total(min(coalesce(g.ended_at, q.time), q.time)"
-                  " - g.started_at) FROM segments g WHERE g.run_id = %lld"
-                  " AND g.started_at <= q.time) FROM (SELECT p.step AS step, p.time AS time"
-                  " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = %lld"
-                  " AND s.split <> 'train' AND s.name = ",
-                  id, id);
+    sw_bytes_printf(&sql,
+                    "SELECT q.step, (SELECT total(min(coalesce(g.ended_at, q.time), q.time)"
+                    " - g.started_at) FROM segments g WHERE g.run_id = %lld"
+                    " AND g.started_at <= q.time) FROM (SELECT p.step AS step, p.time AS time"
+                    " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = %lld"
+                    " AND s.split <> 'train' AND s.name = ",
+                    id, id);
     sw_sql_literal(&sql, c->goal);
-    sw_buf_printf(&sql, " AND p.value %s %.17g ORDER BY p.step LIMIT 1) q",
-                  sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
+    sw_bytes_printf(&sql, " AND p.value %s %.17g ORDER BY p.step LIMIT 1) q",
+                    sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
 
-    int code = sql.failed ? sw_err_nomem(err, "query", 0)
-                          : sw_history_sql(c->view.reader, sw_buf_text(&sql), take_reached, c, err);
-    sw_buf_fini(&sql);
+    int code = sql.failed
+                   ? sw_err_nomem(err, "query", 0)
+                   : sw_history_sql(c->view.reader, sw_bytes_text(&sql), take_reached, c, err);
+    sw_bytes_fini(&sql);
 
     return code;
 }
@@ -173,8 +174,8 @@ static int read_runs(struct comparison *c, struct sw_err *err)
         c->unreadable[c->at] =
             sw_settings_load(&c->settings[c->at], &c->runs.items[c->at], &why) != SW_OK;
         if (c->unreadable[c->at])
-            sw_cli_say("skipping the recipe of run %lld: %s", (long long)c->runs.items[c->at].id,
-                       why.text);
+            sw_cli_message("skipping the recipe of run %lld: %s",
+                           (long long)c->runs.items[c->at].id, why.text);
 
         code = sw_history_each_metric(c->view.reader, c->runs.items[c->at].id, take_metric, c, err);
     }
@@ -305,11 +306,11 @@ static void begin_table(struct comparison *c, const char *title)
     sw_columns_add(&c->table, title);
 
     for (int r = 0; r < c->runs.count; r++) {
-        struct sw_buf text = {0};
-        sw_buf_printf(&text, "%lld %s", (long long)c->runs.items[r].id,
-                      c->runs.items[r].name ? c->runs.items[r].name : "");
-        sw_columns_add(&c->table, sw_buf_text(&text));
-        sw_buf_fini(&text);
+        struct sw_bytes text = {0};
+        sw_bytes_printf(&text, "%lld %s", (long long)c->runs.items[r].id,
+                        c->runs.items[r].name ? c->runs.items[r].name : "");
+        sw_columns_add(&c->table, sw_bytes_text(&text));
+        sw_bytes_fini(&text);
     }
 }
 
@@ -319,7 +320,7 @@ static void end_table(struct comparison *c)
 
     if (c->table.count > columns) {
         sw_columns_print(&c->table, &c->view.out);
-        sw_buf_add(&c->view.out, "\n");
+        sw_bytes_add(&c->view.out, "\n");
     }
 
     sw_columns_fini(&c->table);

@@ -118,7 +118,7 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
 /* Loads the curves of one run. `others`, if empty, gets the names of the other metrics of the
  * run. */
 static int load_run(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
-                    int number, struct sw_buf *others, struct sw_err *err)
+                    int number, struct sw_bytes *others, struct sw_err *err)
 {
     const bool first = !others->length;
     struct epochs epochs = {0};
@@ -137,8 +137,8 @@ static int load_run(struct sw_curves *all, struct sw_history_view *v, const stru
             if (strcmp(s.name, all->args.metric) == 0) {
                 if (wanted && count++ < MOST_OF_RUN)
                     rows.code = load_curve(all, v, run, number, &epochs, &s, err);
-            } else if (first && !strstr(sw_buf_text(others), s.name)) {
-                sw_buf_printf(others, "%s%s", others->length ? ", " : "", s.name);
+            } else if (first && !strstr(sw_bytes_text(others), s.name)) {
+                sw_bytes_printf(others, "%s%s", others->length ? ", " : "", s.name);
             }
         }
 
@@ -152,7 +152,7 @@ static int load_run(struct sw_curves *all, struct sw_history_view *v, const stru
 int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
                    const struct sw_curves_args *args, struct sw_err *err)
 {
-    struct sw_buf others = {0};
+    struct sw_bytes others = {0};
     int code = SW_OK;
 
     c->args = *args;
@@ -171,7 +171,7 @@ int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct 
                           args->split ? " in split " : "", args->split ? args->split : "",
                           others.length ? others.text : "none");
 
-    sw_buf_fini(&others);
+    sw_bytes_fini(&others);
     return code;
 }
 
@@ -195,7 +195,7 @@ void sw_curves_fini(struct sw_curves *c)
 struct scene {
     struct sw_chart chart;
     struct sw_chart_line *lines; /* owned [2 * count] */
-    const char **labels;         /* owned likewise */
+    const char **labels;         /* owned [2 * count] */
     int *colours;
     char y[64];
 };
@@ -325,7 +325,7 @@ static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row
     }
 }
 
-int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_buf *out,
+int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_bytes *out,
                     struct sw_err *err)
 {
     struct scene s = {0};

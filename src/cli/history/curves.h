@@ -25,15 +25,15 @@ struct sw_curves {
     char title[128]; /* names the metric, and the run if there is only one */
 };
 
-/* Errors: SW_ERR_NOTFOUND (no run has the metric; the message lists those available), and those of
- * the reader. */
+/* Reads the metric of the runs. Errors: SW_ERR_NOTFOUND (no run has the metric; the message lists
+ * those available), and those of the reader. */
 int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
                    const struct sw_curves_args *args, struct sw_err *err) SW_MUST_CHECK;
 void sw_curves_fini(struct sw_curves *c);
 
 /* Appends a chart of terminal cells with a legend below, in color if the terminal has it. */
-int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_buf *out,
+int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_bytes *out,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Errors: those of sw_plot_begin and sw_plot_end. */
+/* Writes the chart to a PNG or SVG file. Errors: those of sw_plot_begin and sw_plot_end. */
 int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_format format,
                    int width, int height, struct sw_err *err) SW_MUST_CHECK;

@@ -70,27 +70,27 @@ static int export_row(void *user, int64_t row, int columns, const struct sw_hist
 
 static int export_run(struct export *e, int table, const struct sw_run *run, struct sw_err *err)
 {
-    struct sw_buf sql = {0};
+    struct sw_bytes sql = {0};
 
-    sw_buf_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", tables[table].columns,
-                  tables[table].from, (long long)run->id);
+    sw_bytes_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", tables[table].columns,
+                    tables[table].from, (long long)run->id);
 
     if (e->o->metric) {
-        sw_buf_add(&sql, " AND name = ");
+        sw_bytes_add(&sql, " AND name = ");
         sw_sql_literal(&sql, e->o->metric);
     }
 
     if (e->o->split) {
-        sw_buf_add(&sql, " AND split = ");
+        sw_bytes_add(&sql, " AND split = ");
         sw_sql_literal(&sql, e->o->split);
     }
 
-    sw_buf_printf(&sql, " ORDER BY %s", tables[table].order);
+    sw_bytes_printf(&sql, " ORDER BY %s", tables[table].order);
 
     int code = sql.failed ? sw_err_nomem(err, "query", 0)
-                          : sw_history_sql(e->view.reader, sw_buf_text(&sql), export_row, e, err);
+                          : sw_history_sql(e->view.reader, sw_bytes_text(&sql), export_row, e, err);
     e->runs_done++;
-    sw_buf_fini(&sql);
+    sw_bytes_fini(&sql);
 
     return code;
 }
@@ -140,7 +140,7 @@ static int export_all(void *options)
 
     if (!code && e.view.as_json) {
         sw_json_close_array(&e.view.json);
-        sw_buf_add(&e.view.out, "\n");
+        sw_bytes_add(&e.view.out, "\n");
     }
 
     sw_run_list_fini(&runs);

@@ -115,16 +115,16 @@ static void report(struct gc *g, int64_t before)
         return;
     }
 
-    sw_buf_printf(&v->out, "%s %lld points, %lld step times and %lld rows of traffic of %d run%s",
-                  g->o->dry ? "would remove" : "removed", (long long)g->sum.points,
-                  (long long)g->sum.step_times, (long long)g->sum.traffic, g->count,
-                  g->count == 1 ? "" : "s");
+    sw_bytes_printf(&v->out, "%s %lld points, %lld step times and %lld rows of traffic of %d run%s",
+                    g->o->dry ? "would remove" : "removed", (long long)g->sum.points,
+                    (long long)g->sum.step_times, (long long)g->sum.traffic, g->count,
+                    g->count == 1 ? "" : "s");
 
     if (!g->o->dry)
-        sw_buf_printf(&v->out, "; %s, was %s", sw_human_bytes(a, (double)after),
-                      sw_human_bytes(b, (double)before));
+        sw_bytes_printf(&v->out, "; %s, was %s", sw_human_bytes(a, (double)after),
+                        sw_human_bytes(b, (double)before));
 
-    sw_buf_add(&v->out, "\n");
+    sw_bytes_add(&v->out, "\n");
 }
 
 static int collect(struct gc *g, struct sw_err *err)

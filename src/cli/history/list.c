@@ -59,21 +59,21 @@ static void add_step(struct sw_columns *t, const struct sw_run *r)
 /* A long name is cut, to keep the other columns on the screen; `show` and --json have all of it. */
 static void add_name(struct sw_columns *t, const char *name)
 {
-    struct sw_buf shown = {0};
+    struct sw_bytes shown = {0};
 
     sw_text_add(&shown, name ? name : "");
 
-    const char *end = sw_buf_text(&shown);
+    const char *end = sw_bytes_text(&shown);
     size_t left = shown.length;
     if (sw_text_columns(end) <= NAME_MOST) {
         sw_columns_plain(t, end);
     } else {
         for (int columns = 0; columns < NAME_MOST;)
             columns += sw_rune_columns(sw_utf8_next(&end, &left));
-        sw_columns_cell(t, "%.*s...", (int)(shown.length - left), sw_buf_text(&shown));
+        sw_columns_cell(t, "%.*s...", (int)(shown.length - left), sw_bytes_text(&shown));
     }
 
-    sw_buf_fini(&shown);
+    sw_bytes_fini(&shown);
 }
 
 static void add_run(struct sw_columns *t, const struct sw_run *r)

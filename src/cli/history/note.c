@@ -32,7 +32,7 @@ static int note(void *options)
     if (text || o->remove)
         code = sw_history_edit_note(c.edit, run.id, text, &err);
     else if (run.note)
-        sw_buf_printf(&c.view.out, "%s\n", run.note);
+        sw_bytes_printf(&c.view.out, "%s\n", run.note);
 
 out:
     sw_run_fini(&run);

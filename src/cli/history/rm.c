@@ -20,7 +20,7 @@ static const struct sw_cli_option rows[] = {
 /* Removes the files of a run one by one; a file that is already missing is not an error. */
 struct files {
     const struct options *o;
-    struct sw_buf *out;
+    struct sw_bytes *out;
     struct sw_err *err;
 };
 
@@ -30,7 +30,7 @@ static int remove_file(const struct files *f, const char *path)
     if (sw_os()->stat(path, &st) != 0)
         return SW_OK;
 
-    sw_buf_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
+    sw_bytes_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
     if (!f->o->dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
         return sw_err_set(f->err, SW_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
 
@@ -88,8 +88,8 @@ static int remove_run(struct sw_history_change *c, const struct options *o,
         return code;
 
     if (!o->common.quiet)
-        sw_buf_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
-                      sw_run_title(run, title, sizeof title));
+        sw_bytes_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
+                        sw_run_title(run, title, sizeof title));
 
     return SW_OK;
 }

@@ -41,33 +41,33 @@ const char *sw_runs_job_db(const struct sw_job *job)
 
 const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)
 {
-    struct sw_buf title = {0};
+    struct sw_bytes title = {0};
 
-    sw_buf_printf(&title, "run %lld", (long long)run->id);
+    sw_bytes_printf(&title, "run %lld", (long long)run->id);
 
     if (run->name) {
-        sw_buf_add(&title, " \"");
+        sw_bytes_add(&title, " \"");
         sw_text_add(&title, run->name);
-        sw_buf_add(&title, "\"");
+        sw_bytes_add(&title, "\"");
     }
 
-    sw_utf8_copy(out, bytes, sw_buf_text(&title));
-    sw_buf_fini(&title);
+    sw_utf8_copy(out, bytes, sw_bytes_text(&title));
+    sw_bytes_fini(&title);
     return out;
 }
 
 int sw_cli_check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
 {
-    struct sw_buf known = {0};
+    struct sw_bytes known = {0};
 
     if (!split || sw_recipe_find(recipe, "data", split))
         return SW_OK;
 
     for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
-        sw_buf_printf(&known, "%s%s", known.length ? ", " : "", s->name);
+        sw_bytes_printf(&known, "%s%s", known.length ? ", " : "", s->name);
     sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
-               split, sw_buf_text(&known));
-    sw_buf_fini(&known);
+               split, sw_bytes_text(&known));
+    sw_bytes_fini(&known);
 
     return SW_ERR_INVALID;
 }

@@ -30,7 +30,7 @@ static void end_part(struct page *v)
         sw_json_close_array(&v->view.json);
 
     if (v->some && !v->view.as_json) {
-        sw_buf_add(&v->view.out, "\n");
+        sw_bytes_add(&v->view.out, "\n");
         sw_columns_print(&v->table, &v->view.out);
     }
 
@@ -306,18 +306,18 @@ static void line(struct page *v, const char *key, const char *value)
     if (!value || !*value)
         return;
 
-    sw_buf_printf(&v->view.out, "%-13s", key);
+    sw_bytes_printf(&v->view.out, "%-13s", key);
     sw_text_add(&v->view.out, value);
-    sw_buf_add(&v->view.out, "\n");
+    sw_bytes_add(&v->view.out, "\n");
 }
 
 static void show_text(struct page *v, const struct sw_run *r)
 {
     char text[64];
 
-    sw_buf_printf(&v->view.out, "%-13s%lld%s", "run", (long long)r->id, r->name ? " " : "");
+    sw_bytes_printf(&v->view.out, "%-13s%lld%s", "run", (long long)r->id, r->name ? " " : "");
     sw_text_add(&v->view.out, r->name ? r->name : "");
-    sw_buf_add(&v->view.out, "\n");
+    sw_bytes_add(&v->view.out, "\n");
     line(v, "status", sw_run_status_name(r->status));
     line(v, "recipe", r->recipe);
     line(v, "overrides", r->overrides);
@@ -328,11 +328,11 @@ static void show_text(struct page *v, const struct sw_run *r)
     if (!isnan(sw_run_seconds(r)))
         line(v, "time", sw_run_duration(r, text));
     line(v, "framework", r->framework);
-    sw_buf_printf(&v->view.out, "%-13s%lld\n", "workers", (long long)r->workers);
+    sw_bytes_printf(&v->view.out, "%-13s%lld\n", "workers", (long long)r->workers);
     line(v, "device", r->device);
-    sw_buf_printf(&v->view.out, "%-13s%lld of %lld steps, batch %lld, seed %lld\n", "progress",
-                  (long long)(r->last_step < 0 ? 0 : r->last_step), (long long)r->steps,
-                  (long long)r->batch, (long long)r->seed);
+    sw_bytes_printf(&v->view.out, "%-13s%lld of %lld steps, batch %lld, seed %lld\n", "progress",
+                    (long long)(r->last_step < 0 ? 0 : r->last_step), (long long)r->steps,
+                    (long long)r->batch, (long long)r->seed);
     if (r->params > 0)
         line(v, "parameters", sw_human_count(text, (double)r->params));
     line(v, "folder", r->out_dir);

@@ -56,7 +56,7 @@ static int query(void *options)
 
     if (!code && q.view.as_json) {
         sw_json_close_array(&q.view.json);
-        sw_buf_add(&q.view.out, "\n");
+        sw_bytes_add(&q.view.out, "\n");
     }
 
     sw_cells_fini(&q.cells);

@@ -14,7 +14,7 @@ extern const struct sw_verb sw_history_verb_list, sw_history_verb_show, sw_histo
 struct sw_history_view {
     struct sw_history_reader *reader; /* owned */
     char *path;                       /* of the database; owned */
-    struct sw_buf out;                /* output not yet printed */
+    struct sw_bytes out;              /* output not yet printed */
     struct sw_json_writer json;       /* writes to out */
     bool as_json;
     bool raw; /* out is printed unchanged: cells of a canvas, or data that does not go to a terminal

@@ -19,7 +19,7 @@ int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *
 
     int waiting = o->quiet ? 0 : sw_history_waiting(v->path);
     if (waiting)
-        sw_cli_say(
+        sw_cli_message(
             "%d run%s rows that are not yet in the database; the next run or resume merges them",
             waiting, waiting == 1 ? " has" : "s have");
 
@@ -37,7 +37,7 @@ int sw_history_view_close(struct sw_history_view *v, int code, const struct sw_e
                     : v->raw ? sw_cli_print_raw(&v->out)
                              : sw_cli_print(&v->out);
 
-    sw_buf_fini(&v->out);
+    sw_bytes_fini(&v->out);
     sw_history_reader_close(v->reader);
     sw_free(v->path);
 
@@ -51,7 +51,7 @@ int sw_history_view_flush(struct sw_history_view *v, size_t limit, struct sw_err
 
     int (*write)(const char *text, size_t bytes) = v->raw ? sw_cli_write_raw : sw_cli_write;
     int problem = v->out.failed ? ENOMEM : write(v->out.text, v->out.length);
-    sw_buf_clear(&v->out);
+    sw_bytes_clear(&v->out);
     v->ended |= problem == EPIPE;
     if (problem == EPIPE)
         return SW_ERR_CANCELLED;

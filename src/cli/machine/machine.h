@@ -8,6 +8,6 @@ struct sw_machine;
 
 /* Prints a tree of packages, NUMA nodes, caches and attached devices, then the paths between
  * GPUs. */
-void sw_print_machine(struct sw_buf *out, const struct sw_machine *m);
+void sw_print_machine(struct sw_bytes *out, const struct sw_machine *m);
 /* "machine": {...}; numbers of cores and nodes are hwloc's logical ones, -1 or null is unknown. */
 void sw_json_machine(struct sw_json_writer *w, const struct sw_machine *m);

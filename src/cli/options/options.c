@@ -72,22 +72,22 @@ static const char *typed(const struct sw_verb *v)
 
 static void print_option(void *user, const struct sw_cli_option *o)
 {
-    struct sw_buf left = {0};
+    struct sw_bytes left = {0};
 
     if (o->letter)
-        sw_buf_printf(&left, "  -%c, --%s", o->letter, o->name);
+        sw_bytes_printf(&left, "  -%c, --%s", o->letter, o->name);
     else
-        sw_buf_printf(&left, "      --%s", o->name);
+        sw_bytes_printf(&left, "      --%s", o->name);
 
     if (o->arg)
-        sw_buf_printf(&left, "=%s", o->arg);
+        sw_bytes_printf(&left, "=%s", o->arg);
 
     if (left.length + 2 > HELP_COLUMN)
-        printf("%s\n%*s%s\n", sw_buf_text(&left), HELP_COLUMN, "", o->help);
+        printf("%s\n%*s%s\n", sw_bytes_text(&left), HELP_COLUMN, "", o->help);
     else
-        printf("%-*s%s\n", HELP_COLUMN, sw_buf_text(&left), o->help);
+        printf("%-*s%s\n", HELP_COLUMN, sw_bytes_text(&left), o->help);
 
-    sw_buf_fini(&left);
+    sw_bytes_fini(&left);
 }
 
 void sw_cli_each_option(const struct sw_verb *v, sw_cli_option_visit *visit, void *user)
@@ -141,7 +141,7 @@ static int store_item(const char *text, struct sw_cli_list *list)
 {
     const char **item = sw_array_add(&list->items, &list->count, sizeof *item);
     if (!item) {
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
         return SW_EXIT_MISSING;
     }
 
@@ -321,21 +321,21 @@ static char *command_of(int argc, char **argv)
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                    "_-+=./:,@%";
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
 
-    sw_buf_add(&out, "singa-ws");
+    sw_bytes_add(&out, "singa-ws");
 
     for (int i = 0; i < argc; i++) {
-        sw_buf_add(&out, " ");
+        sw_bytes_add(&out, " ");
 
         if (*argv[i] && !argv[i][strspn(argv[i], unquoted)])
-            sw_buf_add(&out, argv[i]);
+            sw_bytes_add(&out, argv[i]);
         else
             sw_cli_quote(&out, argv[i]);
     }
 
-    char *text = sw_buf_take(&out);
-    sw_buf_fini(&out);
+    char *text = sw_bytes_take(&out);
+    sw_bytes_fini(&out);
     return text;
 }
 
@@ -346,7 +346,7 @@ static int run(const struct sw_verb *v, int argc, char **argv)
     char *command = command_of(argc, argv); /* before the parser moves words */
 
     if (!options) {
-        sw_cli_say("out of memory");
+        sw_cli_message("out of memory");
         sw_free(command);
         return SW_EXIT_MISSING;
     }

@@ -30,11 +30,11 @@ static int add_box(struct drawing *d, int parent, int colour, bool down, const c
 }
 
 /* "w0.1" for worker0.1. */
-static void add_short(char *out, const char *unit)
+static void add_short(char *out, const char *role)
 {
     size_t n = strlen(out);
-    const char *number = unit + strcspn(unit, "0123456789");
-    snprintf(out + n, TEXT_BYTES - n, "%s%c%s", n ? " " : "", unit[0], number);
+    const char *number = role + strcspn(role, "0123456789");
+    snprintf(out + n, TEXT_BYTES - n, "%s%c%s", n ? " " : "", role[0], number);
 }
 
 /* Returns the color of the first worker on a core, -1 without one, and the short names of all on
@@ -48,7 +48,7 @@ static int find_core_worker(const struct drawing *d, int core, char *out)
         if (!sw_core_set_has(&d->p->rows[i].cores, core))
             continue;
 
-        add_short(out, d->p->rows[i].unit);
+        add_short(out, d->p->rows[i].role);
         if (colour < 0)
             colour = i;
     }
@@ -65,7 +65,7 @@ static int find_gpu_worker(const struct drawing *d, int gpu, char *out)
         if (d->p->rows[i].gpu != gpu)
             continue;
 
-        add_short(out, d->p->rows[i].unit);
+        add_short(out, d->p->rows[i].role);
         if (colour < 0)
             colour = i;
     }
@@ -137,16 +137,16 @@ static void add_machine(struct drawing *d)
 }
 
 /* Adds a box with every worker and server, its device and cores. */
-static void add_units(struct drawing *d)
+static void add_roles(struct drawing *d)
 {
     char note[TEXT_BYTES], cores[48];
-    int units = add_box(d, -1, -1, false, "workers and servers", "");
+    int roles = add_box(d, -1, -1, false, "workers and servers", "");
 
     for (int i = 0; i < d->p->worker_count + d->p->server_count; i++) {
         const struct sw_placement_row *r = &d->p->rows[i];
         snprintf(note, sizeof note, "%s, cores %s", r->device,
                  sw_core_set_text(&r->cores, cores, sizeof cores));
-        add_box(d, units, i < d->p->worker_count ? i : -1, false, r->unit, note);
+        add_box(d, roles, i < d->p->worker_count ? i : -1, false, r->role, note);
     }
 }
 
@@ -164,7 +164,7 @@ int sw_draw_placement(const char *path, const struct sw_machine *m, const struct
     int rc = d.boxes && d.texts ? SW_OK : sw_err_nomem(err, "boxes of a drawing", 0);
     if (rc == SW_OK) {
         add_machine(&d);
-        add_units(&d);
+        add_roles(&d);
         struct sw_plot_size size = sw_nested_layout(d.boxes, d.count);
         rc = sw_plot_begin(&plot, path, sw_picture_format_of(path), (int)size.w, (int)size.h, err);
     }

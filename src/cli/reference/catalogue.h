@@ -19,6 +19,6 @@ struct sw_catalogue_section {
     const struct sw_opt *opts;
 };
 
-/* Both end with name NULL. */
+/* Tables that end with name NULL. */
 extern const struct sw_catalogue_group sw_catalogue_groups[];
 extern const struct sw_catalogue_section sw_catalogue_sections[];

@@ -12,7 +12,7 @@
 
 enum kind { KIND_NONE, KIND_FILE, KIND_RECIPE, KIND_RUN, KIND_WORDS };
 
-/* Arguments that are one of a few words. */
+/* Options whose argument is one of a few words, and those words, for the completion of shells. */
 static const struct {
     const char *option, *words;
 } choices[] = {
@@ -65,7 +65,7 @@ static enum kind kind_of_words(const struct sw_verb *v)
 
 static void bash_option(void *user, const struct sw_cli_option *o)
 {
-    sw_buf_printf(user, " --%s%s", o->name, o->arg ? "=" : "");
+    sw_bytes_printf(user, " --%s%s", o->name, o->arg ? "=" : "");
 }
 
 /* Writes branches of a case over the option, for those whose arguments are known. */
@@ -74,34 +74,35 @@ static void bash_argument(void *user, const struct sw_cli_option *o)
     enum kind kind = kind_of_option(o);
 
     if (kind == KIND_FILE)
-        sw_buf_printf(user, "            --%s) kind=file ;;\n", o->name);
+        sw_bytes_printf(user, "            --%s) kind=file ;;\n", o->name);
     else if (kind == KIND_WORDS)
-        sw_buf_printf(user, "            --%s) kind=words words=\"%s\" ;;\n", o->name, words_of(o));
+        sw_bytes_printf(user, "            --%s) kind=words words=\"%s\" ;;\n", o->name,
+                        words_of(o));
 }
 
-static void bash_spec(struct sw_buf *out, const char *key, const struct sw_verb *v)
+static void bash_spec(struct sw_bytes *out, const char *key, const struct sw_verb *v)
 {
     static const char *const kinds[] = {"none", "file", "recipe", "run"};
 
-    sw_buf_printf(out, "    '%s')\n        options=\"", key);
+    sw_bytes_printf(out, "    '%s')\n        options=\"", key);
 
     size_t from = out->length;
     sw_cli_each_option(v, bash_option, out);
     if (out->length > from) /* the first blank */
         memmove(out->text + from, out->text + from + 1, out->length-- - from);
-    sw_buf_printf(out, "\"\n        kind=%s\n        case $option in\n", kinds[kind_of_words(v)]);
+    sw_bytes_printf(out, "\"\n        kind=%s\n        case $option in\n", kinds[kind_of_words(v)]);
     sw_cli_each_option(v, bash_argument, out);
-    sw_buf_add(out, "            --*) kind=none ;;\n        esac\n        ;;\n");
+    sw_bytes_add(out, "            --*) kind=none ;;\n        esac\n        ;;\n");
 }
 
-static void bash_subs(struct sw_buf *out, const struct sw_verb *v)
+static void bash_subs(struct sw_bytes *out, const struct sw_verb *v)
 {
     char key[64];
 
-    sw_buf_printf(out, "    '%s ')\n        kind=words words=\"", v->name);
+    sw_bytes_printf(out, "    '%s ')\n        kind=words words=\"", v->name);
     for (int i = 0; v->subs[i]; i++)
-        sw_buf_printf(out, "%s%s", i ? " " : "", v->subs[i]->name);
-    sw_buf_add(out, "\"\n        ;;\n");
+        sw_bytes_printf(out, "%s%s", i ? " " : "", v->subs[i]->name);
+    sw_bytes_add(out, "\"\n        ;;\n");
 
     for (int i = 0; v->subs[i]; i++) {
         snprintf(key, sizeof key, "%s %s", v->name, v->subs[i]->name);
@@ -154,22 +155,22 @@ static const char bash_tail[] =
     "}\n"
     "complete -F _singa_ws singa-ws\n";
 
-static void write_bash(struct sw_buf *out)
+static void write_bash(struct sw_bytes *out)
 {
-    sw_buf_add(out, bash_head);
-    sw_buf_add(out, "    case \"$verb $sub\" in\n    ' ')\n        kind=words words=\"");
+    sw_bytes_add(out, bash_head);
+    sw_bytes_add(out, "    case \"$verb $sub\" in\n    ' ')\n        kind=words words=\"");
     for (int i = 0; sw_verbs[i]; i++)
-        sw_buf_printf(out, "%s%s", i ? " " : "", sw_verbs[i]->name);
-    sw_buf_add(out, "\" options=\"--help --version\"\n        ;;\n    esac\n");
+        sw_bytes_printf(out, "%s%s", i ? " " : "", sw_verbs[i]->name);
+    sw_bytes_add(out, "\" options=\"--help --version\"\n        ;;\n    esac\n");
 
     /* A verb without sub-verbs takes any second word. */
-    sw_buf_add(out, "    case $verb in\n    ''");
+    sw_bytes_add(out, "    case $verb in\n    ''");
 
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_verbs[i]->subs)
-            sw_buf_printf(out, " | %s", sw_verbs[i]->name);
+            sw_bytes_printf(out, " | %s", sw_verbs[i]->name);
 
-    sw_buf_add(out, ") ;;\n    *) sub= ;;\n    esac\n    case \"$verb $sub\" in\n");
+    sw_bytes_add(out, ") ;;\n    *) sub= ;;\n    esac\n    case \"$verb $sub\" in\n");
 
     for (int i = 0; sw_verbs[i]; i++) {
         char key[64];
@@ -182,101 +183,101 @@ static void write_bash(struct sw_buf *out)
             bash_spec(out, key, sw_verbs[i]);
     }
 
-    sw_buf_add(out, bash_tail);
+    sw_bytes_add(out, bash_tail);
 }
 
 /* ---- zsh --------------------------------------------------------------------------------------
  */
 
 /* Help within single quotes and brackets. */
-static void zsh_text(struct sw_buf *out, const char *text)
+static void zsh_text(struct sw_bytes *out, const char *text)
 {
     for (; *text; text++)
         if (*text == '\'')
-            sw_buf_add(out, "'\\''");
+            sw_bytes_add(out, "'\\''");
         else if (strchr("[]:\\", *text))
-            sw_buf_printf(out, "\\%c", *text);
+            sw_bytes_printf(out, "\\%c", *text);
         else
-            sw_buf_add_bytes(out, text, 1);
+            sw_bytes_append(out, text, 1);
 }
 
 static void zsh_option(void *user, const struct sw_cli_option *o)
 {
     static const char *const actions[] = {" ", "_files", "_files", "_singa_ws_runs"};
-    struct sw_buf *out = user;
+    struct sw_bytes *out = user;
     bool again = o->type == SW_CLI_LIST || o->type == SW_CLI_COUNT;
 
-    sw_buf_printf(out, "            '%s--%s%s[", again ? "*" : "", o->name, o->arg ? "=" : "");
+    sw_bytes_printf(out, "            '%s--%s%s[", again ? "*" : "", o->name, o->arg ? "=" : "");
     zsh_text(out, o->help);
-    sw_buf_add(out, "]");
+    sw_bytes_add(out, "]");
 
     if (o->arg) {
-        sw_buf_add(out, ":");
+        sw_bytes_add(out, ":");
         zsh_text(out, o->arg);
 
         if (kind_of_option(o) == KIND_WORDS)
-            sw_buf_printf(out, ":(%s)", words_of(o));
+            sw_bytes_printf(out, ":(%s)", words_of(o));
         else
-            sw_buf_printf(out, ":%s", actions[kind_of_option(o)]);
+            sw_bytes_printf(out, ":%s", actions[kind_of_option(o)]);
     }
 
-    sw_buf_add(out, "' \\\n");
+    sw_bytes_add(out, "' \\\n");
 }
 
-static void zsh_spec(struct sw_buf *out, const char *name, const struct sw_verb *v)
+static void zsh_spec(struct sw_bytes *out, const char *name, const struct sw_verb *v)
 {
     static const char *const words[] = {"", "'*:file:_files'", "'*:recipe:_files -g \"*.ini\"'",
                                         "'*:run:{ _singa_ws_runs; _files }'"};
 
-    sw_buf_printf(out, "    %s)\n        _arguments \\\n", name);
+    sw_bytes_printf(out, "    %s)\n        _arguments \\\n", name);
     sw_cli_each_option(v, zsh_option, out);
-    sw_buf_printf(out, "            %s\n        ;;\n", words[kind_of_words(v)]);
+    sw_bytes_printf(out, "            %s\n        ;;\n", words[kind_of_words(v)]);
 }
 
-static void zsh_list(struct sw_buf *out, const struct sw_verb *const *verbs)
+static void zsh_list(struct sw_bytes *out, const struct sw_verb *const *verbs)
 {
     for (int i = 0; verbs[i]; i++) {
-        sw_buf_printf(out, "        '%s:", verbs[i]->name);
+        sw_bytes_printf(out, "        '%s:", verbs[i]->name);
         zsh_text(out, verbs[i]->help);
-        sw_buf_add(out, "'\n");
+        sw_bytes_add(out, "'\n");
     }
 }
 
 /* Writes a function for a verb with sub-verbs, or for the program with its verbs. */
-static void zsh_function(struct sw_buf *out, const char *name, const char *what,
+static void zsh_function(struct sw_bytes *out, const char *name, const char *what,
                          const struct sw_verb *const *verbs)
 {
-    sw_buf_printf(out,
-                  "_singa_ws%s() {\n    local curcontext=$curcontext state line\n"
-                  "    local -a verbs=(\n",
-                  name);
+    sw_bytes_printf(out,
+                    "_singa_ws%s() {\n    local curcontext=$curcontext state line\n"
+                    "    local -a verbs=(\n",
+                    name);
     zsh_list(out, verbs);
-    sw_buf_printf(out,
-                  "    )\n    _arguments -C '1:%s:->verb' '*::argument:->rest'\n"
-                  "    [[ $state == verb ]] && { _describe %s verbs; return }\n"
-                  "    case $words[1] in\n",
-                  what, what);
+    sw_bytes_printf(out,
+                    "    )\n    _arguments -C '1:%s:->verb' '*::argument:->rest'\n"
+                    "    [[ $state == verb ]] && { _describe %s verbs; return }\n"
+                    "    case $words[1] in\n",
+                    what, what);
 
     for (int i = 0; verbs[i]; i++)
         if (verbs[i]->subs)
-            sw_buf_printf(out, "    %s) _singa_ws_%s ;;\n", verbs[i]->name, verbs[i]->name);
+            sw_bytes_printf(out, "    %s) _singa_ws_%s ;;\n", verbs[i]->name, verbs[i]->name);
         else
             zsh_spec(out, verbs[i]->name, verbs[i]);
 
-    sw_buf_add(out, "    esac\n}\n");
+    sw_bytes_add(out, "    esac\n}\n");
 }
 
-static void write_zsh(struct sw_buf *out)
+static void write_zsh(struct sw_bytes *out)
 {
     char name[64];
 
-    sw_buf_add(out,
-               "#compdef singa-ws\n"
-               "# zsh completion for singa-ws, written by `singa-ws layers --completion=zsh`\n"
-               "_singa_ws_runs() {\n"
-               "    compadd -- @last ${(f)\"$(singa-ws history sql 'SELECT DISTINCT name FROM runs "
-               "WHERE name IS NOT NULL ORDER BY id DESC LIMIT 200' 2>/dev/null)\"}\n"
-               "}\n");
+    sw_bytes_add(
+        out, "#compdef singa-ws\n"
+             "# zsh completion for singa-ws, written by `singa-ws layers --completion=zsh`\n"
+             "_singa_ws_runs() {\n"
+             "    compadd -- @last ${(f)\"$(singa-ws history sql 'SELECT DISTINCT name FROM runs "
+             "WHERE name IS NOT NULL ORDER BY id DESC LIMIT 200' 2>/dev/null)\"}\n"
+             "}\n");
 
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_verbs[i]->subs) {
@@ -285,7 +286,7 @@ static void write_zsh(struct sw_buf *out)
         }
 
     zsh_function(out, "", "verb", sw_verbs);
-    sw_buf_add(out, "_singa_ws \"$@\"\n");
+    sw_bytes_add(out, "_singa_ws \"$@\"\n");
 }
 
 /* ---- All --------------------------------------------------------------------------------------
@@ -293,7 +294,7 @@ static void write_zsh(struct sw_buf *out)
 
 const char *const sw_completion_shells[] = {"bash", "zsh", NULL};
 
-bool sw_completion(const char *shell, struct sw_buf *out)
+bool sw_completion(const char *shell, struct sw_bytes *out)
 {
     if (sw_str_eq(shell, "bash"))
         write_bash(out);

@@ -11,16 +11,16 @@ static void add(struct sw_page *p, const char *text)
 
     for (const char *c = text; *c; c++) {
         if (man && line_begins && (*c == '.' || *c == '\''))
-            sw_buf_add(p->out, "\\&");
+            sw_bytes_add(p->out, "\\&");
 
         if (man && *c == '\\')
-            sw_buf_add(p->out, "\\e");
+            sw_bytes_add(p->out, "\\e");
         else if (man && *c == '-')
-            sw_buf_add(p->out, "\\-");
+            sw_bytes_add(p->out, "\\-");
         else if (!man && strchr("*_<>|`\\", *c))
-            sw_buf_printf(p->out, "\\%c", *c);
+            sw_bytes_printf(p->out, "\\%c", *c);
         else
-            sw_buf_add_bytes(p->out, c, 1);
+            sw_bytes_append(p->out, c, 1);
 
         line_begins = *c == '\n';
     }
@@ -28,22 +28,22 @@ static void add(struct sw_page *p, const char *text)
 
 static void line(struct sw_page *p, const char *before, const char *text, const char *after)
 {
-    sw_buf_add(p->out, before);
+    sw_bytes_add(p->out, before);
     add(p, text);
-    sw_buf_add(p->out, after);
+    sw_bytes_add(p->out, after);
 }
 
-void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_buf *out, const char *name,
-                   int section, const char *what)
+void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_bytes *out,
+                   const char *name, int section, const char *what)
 {
     *p = (struct sw_page){.form = form, .out = out};
     if (form == SW_PAGE_MARKDOWN) {
-        sw_buf_printf(out, "# %s(%d)\n\n", name, section);
+        sw_bytes_printf(out, "# %s(%d)\n\n", name, section);
         line(p, "", what, "\n");
         return;
     }
 
-    sw_buf_printf(out, ".TH %s %d \"\" \"singa-ws %s\"\n.SH NAME\n", name, section, SW_VERSION);
+    sw_bytes_printf(out, ".TH %s %d \"\" \"singa-ws %s\"\n.SH NAME\n", name, section, SW_VERSION);
     line(p, "", name, " \\- ");
     line(p, "", what, "\n");
 }
@@ -60,23 +60,23 @@ void sw_page_subheading(struct sw_page *p, const char *text)
 
 void sw_page_text(struct sw_page *p, const char *text)
 {
-    struct sw_buf one = {0};
+    struct sw_bytes one = {0};
 
-    sw_buf_add(p->out, p->form == SW_PAGE_MAN ? ".PP\n" : "\n");
+    sw_bytes_add(p->out, p->form == SW_PAGE_MAN ? ".PP\n" : "\n");
 
     for (const char *c = text; *c; c++) {
         if (c[0] == '\n' && c[1] == '\n') {
-            line(p, "", sw_buf_text(&one), p->form == SW_PAGE_MAN ? "\n.PP\n" : "\n\n");
-            sw_buf_clear(&one);
+            line(p, "", sw_bytes_text(&one), p->form == SW_PAGE_MAN ? "\n.PP\n" : "\n\n");
+            sw_bytes_clear(&one);
             c++;
         } else {
-            sw_buf_add_bytes(&one, *c == '\n' ? " " : c, 1);
+            sw_bytes_append(&one, *c == '\n' ? " " : c, 1);
         }
     }
 
-    line(p, "", sw_buf_text(&one), "\n");
+    line(p, "", sw_bytes_text(&one), "\n");
     p->out->failed |= one.failed;
-    sw_buf_fini(&one);
+    sw_bytes_fini(&one);
 }
 
 void sw_page_lines(struct sw_page *p, const char *text)
@@ -86,7 +86,7 @@ void sw_page_lines(struct sw_page *p, const char *text)
         return;
     }
 
-    sw_buf_printf(p->out, "\n```\n%s\n```\n", text);
+    sw_bytes_printf(p->out, "\n```\n%s\n```\n", text);
 }
 
 void sw_page_item(struct sw_page *p, const char *word, const char *aside, const char *text)
@@ -101,5 +101,5 @@ void sw_page_item(struct sw_page *p, const char *word, const char *aside, const 
 
 void sw_page_end_items(struct sw_page *p)
 {
-    sw_buf_add(p->out, p->form == SW_PAGE_MAN ? ".PP\n" : "\n");
+    sw_bytes_add(p->out, p->form == SW_PAGE_MAN ? ".PP\n" : "\n");
 }

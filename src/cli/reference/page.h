@@ -8,12 +8,12 @@ enum sw_page_form { SW_PAGE_MAN, SW_PAGE_MARKDOWN };
 
 struct sw_page {
     enum sw_page_form form;
-    struct sw_buf *out; /* borrowed */
+    struct sw_bytes *out; /* borrowed */
 };
 
 /* Begins the page NAME(SECTION) with a one-line description. */
-void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_buf *out, const char *name,
-                   int section, const char *line);
+void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_bytes *out,
+                   const char *name, int section, const char *line);
 void sw_page_heading(struct sw_page *p, const char *text);    /* NAME, OPTIONS */
 void sw_page_subheading(struct sw_page *p, const char *text); /* one verb, one type */
 /* Running text; an empty line begins a paragraph, other line breaks are blanks. */

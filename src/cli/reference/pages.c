@@ -23,22 +23,22 @@ static void add_option(void *user, const struct sw_cli_option *o)
 
 static void add_verb(struct sw_page *p, const char *above, const struct sw_verb *verb)
 {
-    struct sw_buf title = {0}, usage = {0};
+    struct sw_bytes title = {0}, usage = {0};
 
-    sw_buf_printf(&title, "%s%s%s", above ? above : "", above ? " " : "", verb->name);
-    sw_page_subheading(p, sw_buf_text(&title));
+    sw_bytes_printf(&title, "%s%s%s", above ? above : "", above ? " " : "", verb->name);
+    sw_page_subheading(p, sw_bytes_text(&title));
 
     if (verb->subs) {
         sw_page_text(p, verb->help);
     } else {
         for (const char *form = verb->usage; *form;) {
             int n = (int)strcspn(form, "\n");
-            sw_buf_printf(&usage, "%ssinga-ws %s %.*s", usage.length ? "\n" : "",
-                          sw_buf_text(&title), n, form);
+            sw_bytes_printf(&usage, "%ssinga-ws %s %.*s", usage.length ? "\n" : "",
+                            sw_bytes_text(&title), n, form);
             form += n + (form[n] == '\n');
         }
 
-        sw_page_lines(p, sw_buf_text(&usage));
+        sw_page_lines(p, sw_bytes_text(&usage));
         sw_page_text(p, verb->about);
         sw_cli_each_option(verb, add_option, p);
         sw_page_end_items(p);
@@ -49,8 +49,8 @@ static void add_verb(struct sw_page *p, const char *above, const struct sw_verb 
     for (int i = 0; verb->subs && verb->subs[i]; i++)
         add_verb(p, verb->name, verb->subs[i]);
     p->out->failed |= title.failed || usage.failed;
-    sw_buf_fini(&title);
-    sw_buf_fini(&usage);
+    sw_bytes_fini(&title);
+    sw_bytes_fini(&usage);
 }
 
 static const struct {
@@ -64,7 +64,7 @@ static const struct {
     {"NO_COLOR", "if not empty, disables colors"},
 };
 
-void sw_pages_commands(enum sw_page_form form, struct sw_buf *out)
+void sw_pages_commands(enum sw_page_form form, struct sw_bytes *out)
 {
     struct sw_page p;
     char code[8];
@@ -101,18 +101,18 @@ void sw_pages_commands(enum sw_page_form form, struct sw_buf *out)
 static void add_keys(struct sw_page *p, const struct sw_opt *opts)
 {
     for (const struct sw_opt *o = opts; o && o->key; o++) {
-        struct sw_buf aside = {0};
+        struct sw_bytes aside = {0};
         const char *def = sw_opt_default(o);
 
         sw_opt_describe(o, &aside);
 
         if (o->required || def)
-            sw_buf_printf(&aside, ", %s%s", o->required ? "required" : "default ",
-                          o->required ? "" : def);
+            sw_bytes_printf(&aside, ", %s%s", o->required ? "required" : "default ",
+                            o->required ? "" : def);
 
-        sw_page_item(p, o->key, sw_buf_text(&aside), o->help ? o->help : "");
+        sw_page_item(p, o->key, sw_bytes_text(&aside), o->help ? o->help : "");
         p->out->failed |= aside.failed;
-        sw_buf_fini(&aside);
+        sw_bytes_fini(&aside);
     }
 
     sw_page_end_items(p);
@@ -120,17 +120,17 @@ static void add_keys(struct sw_page *p, const struct sw_opt *opts)
 
 static void add_type(struct sw_page *p, const struct sw_type *t)
 {
-    struct sw_buf params = {0};
+    struct sw_bytes params = {0};
 
     sw_page_subheading(p, t->name);
     sw_page_text(p, t->help);
     for (int i = 0; t->params && t->params[i]; i++)
-        sw_buf_printf(&params, "%s%s", i ? ", " : "Parameters: ", t->params[i]);
+        sw_bytes_printf(&params, "%s%s", i ? ", " : "Parameters: ", t->params[i]);
     if (params.length)
-        sw_page_text(p, sw_buf_text(&params));
+        sw_page_text(p, sw_bytes_text(&params));
     add_keys(p, t->opts);
     p->out->failed |= params.failed;
-    sw_buf_fini(&params);
+    sw_bytes_fini(&params);
 }
 
 static void add_group(struct sw_page *p, const struct sw_catalogue_group *g)
@@ -153,7 +153,7 @@ static void add_group(struct sw_page *p, const struct sw_catalogue_group *g)
         add_type(p, t);
 }
 
-void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out)
+void sw_pages_recipe(enum sw_page_form form, struct sw_bytes *out)
 {
     struct sw_page p;
 

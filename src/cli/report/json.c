@@ -13,7 +13,7 @@ void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p)
         const struct sw_placement_row *row = &p->rows[i];
 
         sw_json_open_object(w, NULL);
-        sw_json_string(w, "unit", row->unit);
+        sw_json_string(w, "unit", row->role);
         sw_json_string(w, "device", row->device);
         sw_json_int(w, "numa", row->numa);
         sw_json_open_array(w, "cores");
@@ -54,11 +54,11 @@ void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *p)
     sw_json_open_object(w, "fit");
     sw_json_int(w, "budget_bytes", f->budget_bytes);
     sw_json_int(w, "saved_bytes", (int64_t)f->saved_bytes);
-    sw_json_int(w, "repeated", f->repeated);
-    sw_json_real(w, "repeat_flops", f->repeat_flops);
-    sw_json_real(w, "repeat_bytes", f->repeat_bytes);
-    sw_json_int(w, "swapped", f->swapped);
-    sw_json_int(w, "swap_bytes", (int64_t)f->swap_bytes);
+    sw_json_int(w, "repeated", f->recomputed);
+    sw_json_real(w, "repeat_flops", f->recompute_flops);
+    sw_json_real(w, "repeat_bytes", f->recompute_bytes);
+    sw_json_int(w, "swapped", f->offloaded);
+    sw_json_int(w, "swap_bytes", (int64_t)f->offload_bytes);
     sw_json_close_object(w);
 }
 

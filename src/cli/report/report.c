@@ -21,7 +21,7 @@ void sw_report_init(struct sw_report *r, bool json, bool quiet, bool verbose)
 void sw_report_fini(struct sw_report *r)
 {
     sw_report_end_line(r);
-    sw_buf_fini(&r->text);
+    sw_bytes_fini(&r->text);
 }
 
 struct sw_display_policy sw_report_policy(const struct sw_report *r)
@@ -48,7 +48,7 @@ void sw_report_observe(void *user, const struct sw_job_event *e)
     }
 
     if (e->type == SW_JOB_DISPLAY || e->type == SW_JOB_EVAL)
-        sw_report_keep(r, e);
+        sw_report_store_metrics(r, e);
     if (e->type == SW_JOB_CHECKPOINT && e->path)
         snprintf(r->checkpoint, sizeof r->checkpoint, "%s", e->path);
     r->step = e->step;

@@ -27,7 +27,7 @@ struct sw_report {
     const struct sw_job_plan *plan; /* borrowed; set before the job runs */
     bool closed;                    /* stdout was closed */
     bool line_shown;                /* LIVE: the cursor is in the status line */
-    struct sw_buf text;             /* output not yet written */
+    struct sw_bytes text;           /* output not yet written */
     bool run_began;                 /* the run is in the history, and its folder is claimed */
     int64_t run_id, step;
     int split_count;
@@ -54,44 +54,45 @@ void sw_report_end_line(struct sw_report *r);
  * after, and clears it. */
 void sw_report_flush(struct sw_report *r, const char *before, const char *after);
 /* Stores the event's metrics as the newest of their split. */
-void sw_report_keep(struct sw_report *r, const struct sw_job_event *e);
+void sw_report_store_metrics(struct sw_report *r, const struct sw_job_event *e);
 /* The newest value of a metric, or NaN. split NULL: any but train. */
 double sw_report_value(const struct sw_report *r, const char *split, const char *metric);
 
 void sw_report_text(struct sw_report *r, const struct sw_job_event *e); /* LIVE and PLAIN */
 void sw_report_json(struct sw_report *r, const struct sw_job_event *e);
-void sw_report_data(struct sw_buf *out, const struct sw_job_plan *plan); /* also of `check` */
+void sw_report_data(struct sw_bytes *out, const struct sw_job_plan *plan); /* also of `check` */
 void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
 /* The activations that memory = fit:SIZE recomputes or offloads, and the cost; nothing (null in
  * JSON) without a budget. */
-void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_fit(struct sw_bytes *out, const struct sw_job_plan *plan);
 void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
 /* The precision of matrix products and the loss scale; nothing with fp32. */
-void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_precision(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* How gradients and parameters are copied between devices, and which backend reduces them; nothing
  * without devices. */
-void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_copy(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* The part of every worker of a group in a net that is partitioned other than by rows, and the
  * traffic between them; nothing if there is no traffic. every_layer: also layer by layer. */
-void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
+void sw_report_partition(struct sw_bytes *out, const struct sw_job_plan *plan, bool every_layer);
 void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *plan,
                           const struct sw_job_layer *l); /* inside the layer's object */
 /* The exchange mode of each layer with several workers, and its traffic: all layers for `check`,
  * for `run` only those that `auto` chose, and modes that are not possible. */
-void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *plan);
-void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
-void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
+void sw_report_exchange(struct sw_bytes *out, const struct sw_job_plan *plan);
+void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *plan);
+void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* the same as a JSON object */
 /* The net as a Graphviz graph. */
-void sw_report_dot(struct sw_buf *out, const struct sw_job_plan *plan);
+void sw_report_dot(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* The first lines of a run; verbose: with the reasons of the placement. */
-void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,
+void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *plan,
                      const struct sw_job_event *e, bool verbose);
-void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e);
+void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
+                       const struct sw_job_event *e);
 /* "placement": [...] of both `run` and `check`. */
 void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
 /* "worker0.0  cpu, node 0, cores 0-1", one line per row, each but the first after indent. reasons:
  * each line also has the number of threads and the reason. */
-void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent,
+void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, const char *indent,
                         bool reasons);
 /* Lines of text, each but the first after indent; ends with a newline. */
-void sw_print_lines(struct sw_buf *out, const char *text, const char *indent);
+void sw_print_lines(struct sw_bytes *out, const char *text, const char *indent);

@@ -10,15 +10,15 @@
 
 void sw_report_flush(struct sw_report *r, const char *before, const char *after)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
 
-    sw_buf_add(&out, before);
-    sw_text_add_lines(&out, sw_buf_text(&r->text), r->text.length);
-    sw_buf_add(&out, after);
+    sw_bytes_add(&out, before);
+    sw_text_add_lines(&out, sw_bytes_text(&r->text), r->text.length);
+    sw_bytes_add(&out, after);
 
-    int problem = r->closed ? 0 : sw_cli_write_raw(sw_buf_text(&out), out.length);
-    sw_buf_fini(&out);
-    sw_buf_clear(&r->text);
+    int problem = r->closed ? 0 : sw_cli_write_raw(sw_bytes_text(&out), out.length);
+    sw_bytes_fini(&out);
+    sw_bytes_clear(&r->text);
     if (problem == 0)
         return;
 
@@ -27,7 +27,8 @@ void sw_report_flush(struct sw_report *r, const char *before, const char *after)
 
     /* A closed pipe or terminal is no error: the user stopped reading. */
     if (problem != EPIPE && problem != EIO)
-        sw_cli_say("standard output: %s; the training continues without output", strerror(problem));
+        sw_cli_message("standard output: %s; the training continues without output",
+                       strerror(problem));
 }
 
 void sw_report_end_line(struct sw_report *r)
@@ -36,11 +37,11 @@ void sw_report_end_line(struct sw_report *r)
         return;
 
     r->line_shown = false;
-    sw_buf_clear(&r->text);
+    sw_bytes_clear(&r->text);
     sw_report_flush(r, "", "\n");
 }
 
-void sw_report_keep(struct sw_report *r, const struct sw_job_event *e)
+void sw_report_store_metrics(struct sw_report *r, const struct sw_job_event *e)
 {
     if (!e->split || e->metric_count == 0)
         return;
@@ -77,11 +78,11 @@ double sw_report_value(const struct sw_report *r, const char *split, const char 
     return NAN;
 }
 
-void sw_print_lines(struct sw_buf *out, const char *text, const char *indent)
+void sw_print_lines(struct sw_bytes *out, const char *text, const char *indent)
 {
     for (const char *lead = ""; *text; lead = indent) {
         size_t n = strcspn(text, "\n");
-        sw_buf_printf(out, "%s%.*s\n", lead, (int)n, text);
+        sw_bytes_printf(out, "%s%.*s\n", lead, (int)n, text);
         text += n + (text[n] == '\n');
     }
 }

@@ -12,7 +12,7 @@ static bool is_split(const struct sw_job_plan *p)
     return false;
 }
 
-static void shard_cells(struct sw_columns *t, const struct sw_job_share *s)
+static void shard_cells(struct sw_columns *t, const struct sw_job_shard *s)
 {
     char bytes[32], flops[32], sent[32];
 
@@ -23,12 +23,12 @@ static void shard_cells(struct sw_columns *t, const struct sw_job_share *s)
 }
 
 /* The sum over the layers of the training net. */
-static struct sw_job_share sum_of(const struct sw_job_plan *p, int worker)
+static struct sw_job_shard sum_of(const struct sw_job_plan *p, int worker)
 {
-    struct sw_job_share sum = {.shape = ""};
+    struct sw_job_shard sum = {.shape = ""};
 
     for (int i = 0; i < p->layer_count; i++) {
-        const struct sw_job_share *s = &p->layers[i].shares[worker];
+        const struct sw_job_shard *s = &p->layers[i].shards[worker];
 
         if (!p->layers[i].train)
             continue;
@@ -42,14 +42,14 @@ static struct sw_job_share sum_of(const struct sw_job_plan *p, int worker)
     return sum;
 }
 
-static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_workers(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
 
     sw_columns_begin(&t, "worker|>parameters|>memory|>flop|>sends");
 
     for (int w = 0; w < p->group_size; w++) {
-        struct sw_job_share sum = sum_of(p, w);
+        struct sw_job_shard sum = sum_of(p, w);
         sw_columns_cell(&t, "%d", w);
         shard_cells(&t, &sum);
     }
@@ -58,7 +58,7 @@ static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_shards(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
 
@@ -66,7 +66,7 @@ static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
 
     for (int i = 0; i < p->layer_count; i++)
         for (int w = 0; w < p->group_size; w++) {
-            const struct sw_job_share *s = &p->layers[i].shares[w];
+            const struct sw_job_shard *s = &p->layers[i].shards[w];
             sw_columns_cell(&t, "%s", w ? "" : p->layers[i].name);
             sw_columns_cell(&t, "%d", w);
             sw_columns_cell(&t, "%s", *s->shape ? s->shape : "--");
@@ -77,7 +77,7 @@ static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_movements(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
 
@@ -101,20 +101,20 @@ static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *p, bool every_layer)
+void sw_report_partition(struct sw_bytes *out, const struct sw_job_plan *p, bool every_layer)
 {
     if (p->group_size < 2 || !is_split(p))
         return;
 
-    sw_buf_add(out, "\nPer step, for each worker of a group:\n");
+    sw_bytes_add(out, "\nPer step, for each worker of a group:\n");
     print_workers(out, p);
 
     if (every_layer) {
-        sw_buf_add(out, "\n");
+        sw_bytes_add(out, "\n");
         print_shards(out, p);
     }
 
-    sw_buf_add(out, "\nTraffic between them per step:\n");
+    sw_bytes_add(out, "\nTraffic between them per step:\n");
     print_movements(out, p);
 }
 
@@ -140,13 +140,13 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *p,
 {
     if (l->moves)
         json_movement(w, &l->movement);
-    if (!l->shares)
+    if (!l->shards)
         return;
 
     sw_json_open_array(w, "workers");
 
     for (int i = 0; i < p->group_size; i++) {
-        const struct sw_job_share *s = &l->shares[i];
+        const struct sw_job_shard *s = &l->shards[i];
 
         sw_json_open_object(w, NULL);
         sw_json_string(w, "shape", *s->shape ? s->shape : NULL);

@@ -21,26 +21,26 @@ static const struct sw_placement_row *worker_on(const struct sw_placement *p,
 }
 
 /* Appends with whom row i shares its cores: " (shared with worker0.0)", or nothing. */
-static void add_sharing(struct sw_buf *out, const struct sw_placement *p, int i)
+static void add_sharing(struct sw_bytes *out, const struct sw_placement *p, int i)
 {
     const struct sw_placement_row *row = &p->rows[i], *worker = worker_on(p, row);
 
     if (i < p->worker_count)
-        sw_buf_add(out, p->oversubscribed ? " (shared: oversubscribed)" : "");
+        sw_bytes_add(out, p->oversubscribed ? " (shared: oversubscribed)" : "");
     else if (i >= p->worker_count + p->server_count)
-        sw_buf_add(out, sw_core_set_count(&p->spare) == 0 ? " (shared: no spare core)" : "");
+        sw_bytes_add(out, sw_core_set_count(&p->spare) == 0 ? " (shared: no spare core)" : "");
     else if (worker)
-        sw_buf_printf(out, " (shared with %s)", worker->unit);
+        sw_bytes_printf(out, " (shared with %s)", worker->role);
 }
 
-void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent,
+void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, const char *indent,
                         bool reasons)
 {
     const int roles = p->worker_count + p->server_count;
     int width = 0;
 
     for (int i = 0; i < p->row_count; i++) {
-        const int n = (int)strlen(p->rows[i].unit);
+        const int n = (int)strlen(p->rows[i].role);
         width = n > width ? n : width;
     }
 
@@ -48,29 +48,29 @@ void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const 
         const struct sw_placement_row *row = &p->rows[i];
         char cores[128];
 
-        sw_buf_printf(out, "%s%-*s  ", i ? indent : "", width, row->unit);
+        sw_bytes_printf(out, "%s%-*s  ", i ? indent : "", width, row->role);
         if (i < roles)
-            sw_buf_printf(out, "%s, ", row->device);
+            sw_bytes_printf(out, "%s, ", row->device);
         if (i < roles && row->numa >= 0)
-            sw_buf_printf(out, "node %d, ", row->numa);
-        sw_buf_printf(out, "cores %s", sw_core_set_text(&row->cores, cores, sizeof cores));
+            sw_bytes_printf(out, "node %d, ", row->numa);
+        sw_bytes_printf(out, "cores %s", sw_core_set_text(&row->cores, cores, sizeof cores));
 
         if (reasons)
-            sw_buf_printf(out, ", %d thread%s: %s\n", row->threads, row->threads == 1 ? "" : "s",
-                          row->reason);
+            sw_bytes_printf(out, ", %d thread%s: %s\n", row->threads, row->threads == 1 ? "" : "s",
+                            row->reason);
         else
             add_sharing(out, p, i);
 
-        sw_buf_add(out, reasons ? "" : "\n");
+        sw_bytes_add(out, reasons ? "" : "\n");
     }
 }
 
-static void memory(struct sw_buf *out, const struct sw_job_plan *p)
+static void memory(struct sw_bytes *out, const struct sw_job_plan *p)
 {
-    char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
+    char total[32], values[32], state[32], arena[32], batches[32], between[32], offloaded[32],
         each[32];
 
-    sw_buf_printf(
+    sw_bytes_printf(
         out,
         "memory       %s: parameters %s, gradients and updater %s, activations %s, batches "
         "%s, between workers %s%s%s%s%s\n",
@@ -79,13 +79,14 @@ static void memory(struct sw_buf *out, const struct sw_job_plan *p)
         sw_human_bytes(state, (double)p->bytes.state),
         sw_human_bytes(arena, (double)p->bytes.arena),
         sw_human_bytes(batches, (double)p->bytes.batches),
-        sw_human_bytes(between, (double)p->bytes.exchange), p->bytes.swapped ? ", offloaded " : "",
-        p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
+        sw_human_bytes(between, (double)p->bytes.exchange),
+        p->bytes.offloaded ? ", offloaded " : "",
+        p->bytes.offloaded ? sw_human_bytes(offloaded, (double)p->bytes.offloaded) : "",
         p->bytes.device ? "; at most per device " : "",
         p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
 }
 
-void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_fit(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     const struct sw_job_fit *f = &p->fit;
     char budget[32], saved[32], flops[32], moved[32], copied[32];
@@ -93,101 +94,102 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
     if (f->budget_bytes == 0)
         return;
 
-    sw_buf_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
-                  f->may_swap ? " per device" : "");
+    sw_bytes_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
+                    f->may_offload ? " per device" : "");
     if (f->saved_bytes == 0) {
-        sw_buf_printf(
+        sw_bytes_printf(
             out, "nothing is recomputed or offloaded, %s would suffice\n",
-            sw_human_bytes(saved, (double)(f->may_swap ? p->bytes.device : p->bytes.peak)));
+            sw_human_bytes(saved, (double)(f->may_offload ? p->bytes.device : p->bytes.peak)));
         return;
     }
 
-    sw_buf_printf(out, "activations use %s less\n", sw_human_bytes(saved, (double)f->saved_bytes));
+    sw_bytes_printf(out, "activations use %s less\n",
+                    sw_human_bytes(saved, (double)f->saved_bytes));
 
-    if (f->repeated)
-        sw_buf_printf(
+    if (f->recomputed)
+        sw_bytes_printf(
             out, INDENT "%d recomputed in backward: %sflop and %s of memory traffic per step\n",
-            f->repeated, sw_human_count(flops, f->repeat_flops),
-            sw_human_bytes(moved, f->repeat_bytes));
+            f->recomputed, sw_human_count(flops, f->recompute_flops),
+            sw_human_bytes(moved, f->recompute_bytes));
 
-    if (f->swapped)
-        sw_buf_printf(out, INDENT "%d offloaded: %s to the host and back per step\n", f->swapped,
-                      sw_human_bytes(copied, (double)f->swap_bytes));
+    if (f->offloaded)
+        sw_bytes_printf(out, INDENT "%d offloaded: %s to the host and back per step\n",
+                        f->offloaded, sw_human_bytes(copied, (double)f->offload_bytes));
 
-    if (!f->may_swap)
-        sw_buf_add(out, INDENT "none offloaded: the CPU computes in host memory\n");
+    if (!f->may_offload)
+        sw_bytes_add(out, INDENT "none offloaded: the CPU computes in host memory\n");
 }
 
-void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_precision(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     if (sw_str_eq(p->precision, "fp32"))
         return;
 
-    sw_buf_printf(out, "precision    %s for operands of matrix products, fp32 for all else",
-                  p->precision);
+    sw_bytes_printf(out, "precision    %s for operands of matrix products, fp32 for all else",
+                    p->precision);
     if (p->loss_scale > 0)
-        sw_buf_printf(out, "; initial loss scale %.0f", p->loss_scale);
+        sw_bytes_printf(out, "; initial loss scale %.0f", p->loss_scale);
     if (p->loss_scale > 0 && p->loss_scale_every > 0)
-        sw_buf_printf(out, ", doubled after %lld finite updates", (long long)p->loss_scale_every);
-    sw_buf_add(out, "\n");
+        sw_bytes_printf(out, ", doubled after %lld finite updates", (long long)p->loss_scale_every);
+    sw_bytes_add(out, "\n");
 }
 
-void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_copy(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     if (*p->copy)
-        sw_buf_printf(out, "copy         %s: %s\n", p->copy, p->copy_why);
+        sw_bytes_printf(out, "copy         %s: %s\n", p->copy, p->copy_why);
     if (*p->sums)
-        sw_buf_printf(out, "all-reduce   %s\n", p->sums);
+        sw_bytes_printf(out, "all-reduce   %s\n", p->sums);
 }
 
-void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
+void sw_report_data(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     for (int i = 0; i < 2; i++)
         if (*p->data[i])
-            sw_buf_printf(out, "data         %s\n", p->data[i]);
+            sw_bytes_printf(out, "data         %s\n", p->data[i]);
 
     if (*p->notes) {
-        sw_buf_add(out, "partition    ");
+        sw_bytes_add(out, "partition    ");
         sw_print_lines(out, p->notes, INDENT);
     }
 
-    sw_report_comm_brief(out, p);
+    sw_report_exchange_brief(out, p);
 
     if (*p->fallback) {
-        sw_buf_add(out, "fallback     ");
+        sw_bytes_add(out, "fallback     ");
         sw_print_lines(out, p->fallback, INDENT);
     }
 }
 
-void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e,
-                     bool verbose)
+void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *p,
+                     const struct sw_job_event *e, bool verbose)
 {
     char count[32], flops[32];
 
     if (e->run_id)
-        sw_buf_printf(out, "run          %lld, ", (long long)e->run_id);
+        sw_bytes_printf(out, "run          %lld, ", (long long)e->run_id);
     else
-        sw_buf_add(out, "run          not in the history yet, ");
+        sw_bytes_add(out, "run          not in the history yet, ");
 
     sw_text_add(out, p->name);
-    sw_buf_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
-                  (long long)p->batch);
+    sw_bytes_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
+                    (long long)p->batch);
     if (e->step > 0)
-        sw_buf_printf(out, ", from step %lld", (long long)e->step);
+        sw_bytes_printf(out, ", from step %lld", (long long)e->step);
     if (*p->stages)
-        sw_buf_printf(out, "\nstages       %s", p->stages);
-    sw_buf_add(out, "\nplacement    ");
+        sw_bytes_printf(out, "\nstages       %s", p->stages);
+    sw_bytes_add(out, "\nplacement    ");
     sw_print_placement(out, p->placement, INDENT, verbose);
-    sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
+    sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
-    sw_buf_printf(out, "parameters   %lld (%s), %sflop per sample\n", (long long)p->params,
-                  sw_human_count(count, (double)p->params),
-                  sw_human_count(flops, p->flops_per_sample));
+    sw_bytes_printf(out, "parameters   %lld (%s), %sflop per sample\n", (long long)p->params,
+                    sw_human_count(count, (double)p->params),
+                    sw_human_count(flops, p->flops_per_sample));
     memory(out, p);
     sw_report_fit(out, p);
-    sw_buf_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
-    sw_buf_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
+    sw_bytes_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
+    sw_bytes_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
     sw_report_data(out, p);
 }
 
@@ -220,7 +222,7 @@ static void metric_row(struct sw_columns *t, const struct sw_report *r, const ch
     }
 }
 
-static void metric_table(struct sw_buf *out, const struct sw_report *r)
+static void metric_table(struct sw_bytes *out, const struct sw_report *r)
 {
     struct sw_columns t = {0};
 
@@ -248,28 +250,29 @@ static void metric_table(struct sw_buf *out, const struct sw_report *r)
     sw_columns_fini(&t);
 }
 
-void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e)
+void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
+                       const struct sw_job_event *e)
 {
     char time[32], peak[32], rss[32];
 
-    sw_buf_printf(out, "\n%-13s", sw_run_status_name(e->status));
+    sw_bytes_printf(out, "\n%-13s", sw_run_status_name(e->status));
     if (r->run_id)
-        sw_buf_printf(out, "run %lld, ", (long long)r->run_id);
+        sw_bytes_printf(out, "run %lld, ", (long long)r->run_id);
     sw_text_add(out, r->plan->name);
-    sw_buf_printf(out, ": step %lld of %lld, %s\n", (long long)e->step, (long long)e->steps,
-                  sw_human_seconds(time, e->elapsed_s));
+    sw_bytes_printf(out, ": step %lld of %lld, %s\n", (long long)e->step, (long long)e->steps,
+                    sw_human_seconds(time, e->elapsed_s));
     metric_table(out, r);
 
     if (isfinite(e->step_ms) && e->step_ms > 0)
-        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms per step\n",
-                      1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
+        sw_bytes_printf(out, "speed        %.4g samples/s, %.4g ms per step\n",
+                        1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
 
     if (e->skipped_records)
-        sw_buf_printf(out, "skipped      %lld records that could not be read\n",
-                      (long long)e->skipped_records);
+        sw_bytes_printf(out, "skipped      %lld records that could not be read\n",
+                        (long long)e->skipped_records);
 
-    sw_buf_printf(out, "memory       %s at most, %s resident\n",
-                  sw_human_bytes(peak, (double)e->peak_bytes),
-                  sw_human_bytes(rss, (double)e->rss_bytes));
-    sw_buf_printf(out, "checkpoint   %s\n", *r->checkpoint ? r->checkpoint : "--");
+    sw_bytes_printf(out, "memory       %s at most, %s resident\n",
+                    sw_human_bytes(peak, (double)e->peak_bytes),
+                    sw_human_bytes(rss, (double)e->rss_bytes));
+    sw_bytes_printf(out, "checkpoint   %s\n", *r->checkpoint ? r->checkpoint : "--");
 }

@@ -13,13 +13,13 @@
 /* ---- key=value --------------------------------------------------------------------------------
  */
 
-static void pair(struct sw_buf *out, const char *key, double value)
+static void pair(struct sw_bytes *out, const char *key, double value)
 {
-    sw_buf_printf(out, " %s=%.6g", key, value);
+    sw_bytes_printf(out, " %s=%.6g", key, value);
 }
 
 /* Omitted if the value is not known. */
-static void pair_if(struct sw_buf *out, const char *key, double value)
+static void pair_if(struct sw_bytes *out, const char *key, double value)
 {
     if (isfinite(value))
         pair(out, key, value);
@@ -27,24 +27,24 @@ static void pair_if(struct sw_buf *out, const char *key, double value)
 
 /* A value with blanks or quotes goes in double quotes; line breaks and other control characters
  * become blanks. */
-static void pair_text(struct sw_buf *out, const char *key, const char *value)
+static void pair_text(struct sw_bytes *out, const char *key, const char *value)
 {
     bool bare = *value != '\0';
 
     for (const char *c = value; *c; c++)
         bare = bare && (unsigned char)*c > ' ' && *c != '"' && *c != '=' && *c != '\\';
-    sw_buf_printf(out, " %s=%s", key, bare ? "" : "\"");
+    sw_bytes_printf(out, " %s=%s", key, bare ? "" : "\"");
 
     for (const char *c = value; *c; c++) {
         if (*c == '"' || *c == '\\')
-            sw_buf_add(out, "\\");
-        sw_buf_add_bytes(out, (unsigned char)*c < ' ' || *c == 127 ? " " : c, 1);
+            sw_bytes_add(out, "\\");
+        sw_bytes_append(out, (unsigned char)*c < ' ' || *c == 127 ? " " : c, 1);
     }
 
-    sw_buf_add(out, bare ? "" : "\"");
+    sw_bytes_add(out, bare ? "" : "\"");
 }
 
-static void metric_pairs(struct sw_buf *out, const struct sw_job_event *e)
+static void metric_pairs(struct sw_bytes *out, const struct sw_job_event *e)
 {
     if (e->split)
         pair_text(out, "split", e->split);
@@ -52,13 +52,13 @@ static void metric_pairs(struct sw_buf *out, const struct sw_job_event *e)
         pair(out, e->metric[i].name, e->metric[i].value);
 }
 
-static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
+static void plain_line(struct sw_bytes *out, const struct sw_job_event *e)
 {
-    sw_buf_printf(out, "step=%lld", (long long)e->step);
+    sw_bytes_printf(out, "step=%lld", (long long)e->step);
 
     switch (e->type) {
     case SW_JOB_DISPLAY:
-        sw_buf_printf(out, " steps=%lld", (long long)e->steps);
+        sw_bytes_printf(out, " steps=%lld", (long long)e->steps);
         metric_pairs(out, e);
         pair_if(out, "lr", e->lr);
         pair_if(out, "samples_per_s", e->samples_per_s);
@@ -70,7 +70,7 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
         break;
     case SW_JOB_CHECKPOINT:
         pair_text(out, "checkpoint", e->path);
-        sw_buf_printf(out, " bytes=%lld%s", (long long)e->bytes, e->best ? " best=yes" : "");
+        sw_bytes_printf(out, " bytes=%lld%s", (long long)e->bytes, e->best ? " best=yes" : "");
         break;
     default:
         pair_text(out, "level", sw_log_level_name(e->level));
@@ -86,7 +86,7 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
 /* A line of parts. The first part that does not fit ends the line, so that a narrow terminal still
  * shows the step. */
 struct line {
-    struct sw_buf text;
+    struct sw_bytes text;
     int columns, room;
     bool full;
 };
@@ -107,7 +107,7 @@ static void part(struct line *l, const char *fmt, ...)
     if (l->full)
         return;
 
-    sw_buf_add(&l->text, gap);
+    sw_bytes_add(&l->text, gap);
     sw_text_add(&l->text, text);
     l->columns += columns;
 }
@@ -154,8 +154,8 @@ static void status_line(struct sw_report *r, const struct sw_job_event *e)
 
     struct line line = {.room = sw_cli_stdout_width() - 1}; /* avoids wrapping at the last column */
     format_status(&line, r, e);
-    sw_buf_add(&r->text, sw_buf_text(&line.text));
-    sw_buf_fini(&line.text);
+    sw_bytes_add(&r->text, sw_bytes_text(&line.text));
+    sw_bytes_fini(&line.text);
     r->line_shown = true;
     sw_report_flush(r, "\r", "\033[K");
 }

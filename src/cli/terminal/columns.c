@@ -31,9 +31,9 @@ static void add(struct sw_columns *t, char *text)
 
 static void add_shown(struct sw_columns *t, const char *text)
 {
-    struct sw_buf shown = {0};
+    struct sw_bytes shown = {0};
     sw_text_add(&shown, text);
-    add(t, sw_buf_take(&shown));
+    add(t, sw_bytes_take(&shown));
 }
 
 void sw_columns_add(struct sw_columns *t, const char *title)
@@ -61,23 +61,23 @@ void sw_columns_begin(struct sw_columns *t, const char *titles)
 
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     va_list ap;
 
     va_start(ap, fmt);
-    sw_buf_vprintf(&text, fmt, ap);
+    sw_bytes_vprintf(&text, fmt, ap);
     va_end(ap);
     t->failed |= text.failed;
-    add_shown(t, sw_buf_text(&text));
-    sw_buf_fini(&text);
+    add_shown(t, sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
-static void blanks(struct sw_buf *out, int count)
+static void blanks(struct sw_bytes *out, int count)
 {
-    sw_buf_printf(out, "%*s", count, "");
+    sw_bytes_printf(out, "%*s", count, "");
 }
 
-void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
+void sw_columns_print(const struct sw_columns *t, struct sw_bytes *out)
 {
     int width[SW_COLUMNS_MOST] = {0};
 
@@ -99,7 +99,7 @@ void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
 
         if (*t->cells[i]) {
             blanks(out, owed + (t->right[column] ? room : 0));
-            sw_buf_add(out, t->cells[i]);
+            sw_bytes_add(out, t->cells[i]);
             owed = t->right[column] ? 0 : room;
         } else {
             owed += room;
@@ -108,7 +108,7 @@ void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
         owed += 2;
 
         if (column + 1 == t->columns) {
-            sw_buf_add(out, "\n");
+            sw_bytes_add(out, "\n");
             owed = 0;
         }
     }

@@ -24,4 +24,4 @@ void sw_columns_begin(struct sw_columns *t, const char *titles);
 /* Appends a cell; the last column of a row is followed by the first of the next row. */
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
 /* Appends the rows, with two blanks between columns and no trailing blanks. */
-void sw_columns_print(const struct sw_columns *t, struct sw_buf *out);
+void sw_columns_print(const struct sw_columns *t, struct sw_bytes *out);

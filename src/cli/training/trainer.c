@@ -56,15 +56,15 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
 {
     const struct sw_trainer *t = user;
     bool wipe = t->report.style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1;
-    struct sw_buf line = {0};
+    struct sw_bytes line = {0};
 
-    sw_buf_printf(&line, "%ssinga-ws: %s: ", wipe ? "\r\033[K" : "", sw_log_level_name(level));
+    sw_bytes_printf(&line, "%ssinga-ws: %s: ", wipe ? "\r\033[K" : "", sw_log_level_name(level));
     sw_text_add(&line, source);
-    sw_buf_add(&line, ": ");
+    sw_bytes_add(&line, ": ");
     sw_text_add(&line, text);
-    sw_buf_add(&line, "\n");
-    sw_cli_tell_raw(sw_buf_text(&line)); /* in one call, since other threads write too */
-    sw_buf_fini(&line);
+    sw_bytes_add(&line, "\n");
+    sw_cli_lines_raw(sw_bytes_text(&line)); /* in one call, since other threads write too */
+    sw_bytes_fini(&line);
 }
 
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
@@ -86,14 +86,14 @@ void sw_trainer_fini(struct sw_trainer *t)
 {
     sw_job_close(t->job);
     sw_log_free(t->log);
-    sw_buf_fini(&t->messages);
+    sw_bytes_fini(&t->messages);
     sw_report_fini(&t->report);
 }
 
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
 {
     options->display = sw_report_policy(&t->report);
-    sw_buf_clear(&t->messages);
+    sw_bytes_clear(&t->messages);
     return sw_job_open(options, t->log, &t->job, &t->messages, err);
 }
 
@@ -138,20 +138,20 @@ int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *e
 {
     if (t->messages.length == 0 || rc == SW_ERR_CANCELLED)
         return sw_cli_fail(rc, err);
-    sw_cli_tell(sw_buf_text(&t->messages));
+    sw_cli_lines(sw_bytes_text(&t->messages));
     return sw_cli_exit_code(rc);
 }
 
 int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *err)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
     if (!recipe || sw_recipe_diags(recipe)->count == 0)
         return sw_cli_fail(rc, err);
 
     sw_diags_print(sw_recipe_diags(recipe), &text);
-    sw_cli_tell(sw_buf_text(&text));
-    sw_buf_fini(&text);
+    sw_cli_lines(sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 
     return sw_cli_exit_code(rc);
 }
@@ -173,30 +173,30 @@ static int exit_code_of_run(const struct sw_trainer *t, int rc)
 static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
     if (rc != SW_ERR_CANCELLED) {
-        sw_cli_say("%s", err->text);
+        sw_cli_message("%s", err->text);
         return;
     }
     if (t->report.style == SW_REPORT_QUIET)
         return;
 
     if (!sw_job_resumable(t->job))
-        sw_cli_say("%s; there is no checkpoint to resume from", err->text);
+        sw_cli_message("%s; there is no checkpoint to resume from", err->text);
     else if (t->report.run_id)
-        sw_cli_say("%s; `singa-ws resume %lld` continues the run", err->text,
-                   (long long)t->report.run_id);
+        sw_cli_message("%s; `singa-ws resume %lld` continues the run", err->text,
+                       (long long)t->report.run_id);
     else
-        sw_cli_say("%s", err->text);
+        sw_cli_message("%s", err->text);
 }
 
 static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
 {
     signalled_job = NULL;
-    sw_buf_clear(&t->messages);
+    sw_bytes_clear(&t->messages);
 
     int rc = sw_job_next(&t->job, &t->messages, err);
     signalled_job = t->job;
     if (rc != SW_OK) {
-        sw_cli_tell(sw_buf_text(&t->messages));
+        sw_cli_lines(sw_bytes_text(&t->messages));
         return rc;
     }
 
@@ -221,7 +221,7 @@ int sw_trainer_run(struct sw_trainer *t)
         print_end(t, rc, &err);
 
     if (stuck) {
-        sw_cli_say("some threads of the job did not stop; exiting");
+        sw_cli_message("some threads of the job did not stop; exiting");
         _exit(SW_EXIT_FAILED);
     }
 

@@ -14,7 +14,7 @@ struct sw_trainer {
     struct sw_report report;
     struct sw_log *log; /* owned */
     struct sw_job *job; /* owned; NULL until opened */
-    struct sw_buf messages;
+    struct sw_bytes messages;
 };
 
 /* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */
@@ -30,8 +30,8 @@ int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
 /* Job options from the common options of a verb and its first argument, the recipe. The texts are
  * borrowed. */
 struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common);
-/* As sw_trainer_open, for a verb that uses weights: finds the weights that --weights names, and
- * opens the stage that they belong to. */
+/* sw_trainer_open for a verb that uses weights: finds the weights that --weights names, and opens
+ * the stage that they belong to. */
 int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
                          const struct sw_cli_common *common, struct sw_weights *w,
                          struct sw_err *err) SW_MUST_CHECK;

@@ -126,8 +126,8 @@ static int assign_positions(struct csv_state *s, const struct csv_conf *conf, st
 
     if (s->features == 0)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "no column is left for the image: all %d of %d have another use",
-                          s->columns, s->columns);
+                          "no column is left for the image: all %d columns have another use",
+                          s->columns);
 
     for (int t = 0; t < conf->target.count; t++) {
         int i = 0;

@@ -128,7 +128,8 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
     f->header_bytes = 4 + 4 * (uint64_t)h.ndim;
     r->count += f->count;
 
-    return sw_blob_settle(&f->images, f->header_bytes, sw_field_bytes(&r->field[0]), h.dim[0], err);
+    return sw_blob_check_size(&f->images, f->header_bytes, sw_field_bytes(&r->field[0]), h.dim[0],
+                              err);
 }
 
 static int open_labels(struct sw_records *r, struct idx_file *f, const char *path,
@@ -147,7 +148,7 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
             (unsigned long long)h.dim[0], (long long)f->count, f->images.path);
 
     if (!rc)
-        rc = sw_blob_settle(&f->labels, HEADER_LABELS, 1, h.dim[0], err);
+        rc = sw_blob_check_size(&f->labels, HEADER_LABELS, 1, h.dim[0], err);
     if (!rc)
         rc = sw_blob_load(&f->labels, err);
 

@@ -320,7 +320,7 @@ out:
 
 /* Appends ", 12 files skipped (not JPEG or PNG): 10 .gif, 2 .webp", or nothing if there are none.
  */
-static int describe_skipped(const struct sw_lexicon *skipped, struct sw_buf *out,
+static int describe_skipped(const struct sw_lexicon *skipped, struct sw_bytes *out,
                             struct sw_err *err)
 {
     int32_t *order = sw_calloc((size_t)skipped->count + 1, sizeof *order);
@@ -333,18 +333,18 @@ static int describe_skipped(const struct sw_lexicon *skipped, struct sw_buf *out
         files += sw_lexicon_times(skipped, i);
 
     if (files)
-        sw_buf_printf(out, ", %lld file%s skipped (not JPEG or PNG):", (long long)files,
-                      files == 1 ? "" : "s");
+        sw_bytes_printf(out, ", %lld file%s skipped (not JPEG or PNG):", (long long)files,
+                        files == 1 ? "" : "s");
 
     sw_lexicon_rank(skipped, SW_LEXICON_BY_TIMES, order);
 
     for (int32_t k = 0; k < skipped->count && k < MAX_SUFFIXES; k++)
-        sw_buf_printf(out, "%s %lld %s", k ? "," : "",
-                      (long long)sw_lexicon_times(skipped, order[k]),
-                      sw_lexicon_word(skipped, order[k], NULL));
+        sw_bytes_printf(out, "%s %lld %s", k ? "," : "",
+                        (long long)sw_lexicon_times(skipped, order[k]),
+                        sw_lexicon_word(skipped, order[k], NULL));
 
     if (skipped->count > MAX_SUFFIXES)
-        sw_buf_add(out, ", ...");
+        sw_bytes_add(out, ", ...");
     sw_free(order);
 
     return SW_OK;
@@ -354,17 +354,17 @@ static int describe_skipped(const struct sw_lexicon *skipped, struct sw_buf *out
 static int set_where(struct sw_records *r, const struct sw_files *paths, struct sw_err *err)
 {
     const struct folder_state *s = r->state;
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
 
-    sw_buf_add(&text, paths->path[0]);
+    sw_bytes_add(&text, paths->path[0]);
     if (paths->count > 1)
-        sw_buf_printf(&text, " (%d folders)", paths->count);
+        sw_bytes_printf(&text, " (%d folders)", paths->count);
 
     int rc = describe_skipped(&s->skipped, &text, err);
-    r->where = rc ? NULL : sw_strdup(sw_buf_text(&text));
+    r->where = rc ? NULL : sw_strdup(sw_bytes_text(&text));
     if (!rc && (text.failed || !r->where))
         rc = sw_err_nomem(err, "the name of a folder", 0);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 
     return rc;
 }

@@ -249,7 +249,7 @@ static void lmdb_close(struct sw_records *r)
     struct lmdb_state *s = r->state;
 
     for (int i = 0; i < s->count; i++) {
-        sw_mapped_forget(s->file[i].mapped);
+        sw_mapped_unwatch(s->file[i].mapped);
         if (s->file[i].txn)
             mdb_txn_abort(s->file[i].txn);
         if (s->file[i].env)
@@ -312,11 +312,11 @@ static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_dat
     return whole ? sw_err_set(err, whole, "%s", why.text) : rc;
 }
 
-static void lmdb_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+static void lmdb_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
     const struct lmdb_state *s = r->state;
     const struct lmdb_file *f = file_of(s, record);
-    sw_buf_printf(out, "record %lld of %s", (long long)(record - f->first), f->path);
+    sw_bytes_printf(out, "record %lld of %s", (long long)(record - f->first), f->path);
 }
 
 static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,

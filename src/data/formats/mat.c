@@ -45,22 +45,22 @@ struct layout {
 
 /* ---- fields ---- */
 
-static void list_variables(const struct sw_mat *m, struct sw_buf *out)
+static void list_variables(const struct sw_mat *m, struct sw_bytes *out)
 {
     for (int i = 0; i < m->count && i < 20; i++) {
         const struct sw_mat_variable *v = &m->variable[i];
-        sw_buf_printf(out, "%s%s (%s", i ? ", " : "", v->name, v->class_name);
+        sw_bytes_printf(out, "%s%s (%s", i ? ", " : "", v->name, v->class_name);
         for (int k = 0; k < v->ndim; k++)
-            sw_buf_printf(out, "%s%lld", k ? "x" : " ", (long long)v->dim[k]);
-        sw_buf_add(out, ")");
+            sw_bytes_printf(out, "%s%lld", k ? "x" : " ", (long long)v->dim[k]);
+        sw_bytes_add(out, ")");
     }
 
-    sw_buf_add(out, m->count > 20 ? ", ..." : "");
+    sw_bytes_add(out, m->count > 20 ? ", ..." : "");
 }
 
 static int no_fields(const struct sw_mat *m, struct sw_err *err)
 {
-    struct sw_buf list = {0};
+    struct sw_bytes list = {0};
 
     list_variables(m, &list);
 
@@ -68,21 +68,21 @@ static int no_fields(const struct sw_mat *m, struct sw_err *err)
         sw_err_set(err, SW_ERR_INVALID,
                    "fields is not set; list the variables to use, for example fields = image:%s; "
                    "%s has %s",
-                   m->count ? m->variable[0].name : "X", m->what, sw_buf_text(&list));
-    sw_buf_fini(&list);
+                   m->count ? m->variable[0].name : "X", m->what, sw_bytes_text(&list));
+    sw_bytes_fini(&list);
 
     return rc;
 }
 
 static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *err)
 {
-    struct sw_buf list = {0};
+    struct sw_bytes list = {0};
 
     list_variables(m, &list);
 
     int rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s: no variable %s; the file has %s", m->what, name,
-                        sw_buf_text(&list));
-    sw_buf_fini(&list);
+                        sw_bytes_text(&list));
+    sw_bytes_fini(&list);
 
     return rc;
 }

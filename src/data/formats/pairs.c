@@ -532,14 +532,14 @@ static int pairs_fetch(const struct sw_records *r, int64_t record, int f, void *
     return SW_OK;
 }
 
-static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
     const struct pairs_state *s = r->state;
 
     if (s->kind[0] == IMAGE)
         sw_picture_files_locate(r, record, out);
     else
-        sw_buf_add(out, r->where);
+        sw_bytes_add(out, r->where);
 }
 
 #define OPT(kind, member, ...) SW_OPT(kind, struct pairs_conf, member, __VA_ARGS__)

@@ -190,10 +190,10 @@ static int shard_check(const struct sw_records *r, struct sw_err *err)
     return SW_OK;
 }
 
-static void shard_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
+static void shard_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
     const struct shard_file *file = file_of(r, record);
-    sw_buf_printf(out, "record %lld of %s", (long long)(record - file->first), file->shard.path);
+    sw_bytes_printf(out, "record %lld of %s", (long long)(record - file->first), file->shard.path);
 }
 
 static const struct sw_opt shard_opts[] = {

@@ -318,7 +318,7 @@ const struct sw_format sw_format_synthetic = {
         SW_TYPE("synthetic",
                 "synthetic images, sequences and pairs of any size, deterministic and learnable",
                 struct synthetic_conf, synthetic_opts),
-    .made_by_code = true,
+    .generated = true,
     .state_bytes = sizeof(struct synthetic_state),
     .open = synthetic_open,
     .close = synthetic_close,

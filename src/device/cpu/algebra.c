@@ -60,10 +60,10 @@ static int eigen(double *a, int n, double *values, struct sw_err *err)
     if (!work || !iwork)
         rc = sw_err_nomem(err, "eigenvectors", (size_t)work_count * sizeof *work);
 
-    const int team = sw_blas_stay_alone();
+    const int team = sw_blas_use_one_thread();
     if (!rc)
         info = sw_blas()->eigen(n, a, values, work, lwork, iwork, liwork);
-    sw_blas_be_team(team);
+    sw_blas_restore_team(team);
 
     if (!rc && info)
         rc = sw_err_set(err, SW_ERR_LIBRARY,
@@ -79,9 +79,9 @@ static void square(const double *a, int64_t n, double *out)
 {
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE) {
-        int team = sw_blas_stay_alone();
+        int team = sw_blas_use_one_thread();
         sw_blas()->dgemm(min_int(TILE, n - i), (int)n, (int)n, a + i, a, out + i * n);
-        sw_blas_be_team(team);
+        sw_blas_restore_team(team);
     }
 }
 

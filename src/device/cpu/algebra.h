@@ -15,6 +15,6 @@ int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out,
                     struct sw_err *err) SW_MUST_CHECK;
 
 /* a [n, n], symmetric and positive semidefinite up to rounding, becomes (a + epsilon I)^(-1/2) by
- * an eigendecomposition. n is 1 to SW_ALGEBRA_MAX, epsilon above 0. Errors: the same, SW_ERR_NOMEM,
- * SW_ERR_LIBRARY when LAPACK does not converge. */
+ * an eigendecomposition. n is 1 to SW_ALGEBRA_MAX, epsilon above 0. Errors: those of sw_blas_hold,
+ * SW_ERR_NOMEM, SW_ERR_LIBRARY when LAPACK does not converge. */
 int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err) SW_MUST_CHECK;

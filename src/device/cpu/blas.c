@@ -90,9 +90,9 @@ static int fill_pool(int count, struct sw_err *err)
     int rc = sw_cpu_need_room("a buffer of OpenBLAS for each thread",
                               (size_t)(count - made) * BUFFER_BYTES, err);
     for (int i = 0; i < count && rc == SW_OK; i++)
-        buffer[i] = table->take_buffer();
+        buffer[i] = table->acquire_buffer();
     for (int i = 0; i < count && rc == SW_OK; i++)
-        table->give_buffer(buffer[i]);
+        table->release_buffer(buffer[i]);
     sw_free(buffer);
     if (rc == SW_OK)
         made = count;
@@ -157,7 +157,7 @@ int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_blas_stay_alone(void)
+int sw_blas_use_one_thread(void)
 {
     int team = omp_in_parallel() ? 1 : omp_get_max_threads();
     if (team > 1)
@@ -165,7 +165,7 @@ int sw_blas_stay_alone(void)
     return team;
 }
 
-void sw_blas_be_team(int team)
+void sw_blas_restore_team(int team)
 {
     if (team > 1)
         omp_set_num_threads(team);
@@ -173,14 +173,14 @@ void sw_blas_be_team(int team)
 
 void sw_cpu_sgemm(struct sw_product p)
 {
-    int team = sw_blas_stay_alone();
+    int team = sw_blas_use_one_thread();
     sw_blas()->sgemm(&p);
-    sw_blas_be_team(team);
+    sw_blas_restore_team(team);
 }
 
 void sw_cpu_multiply(const struct sw_product *p)
 {
-    int team = sw_blas_stay_alone();
+    int team = sw_blas_use_one_thread();
 
 #ifdef SW_HAVE_ONEDNN
     sw_cpu_dnnl_sgemm(p);
@@ -189,5 +189,5 @@ void sw_cpu_multiply(const struct sw_product *p)
     sw_blas()->sgemm(p);
 
 #endif
-    sw_blas_be_team(team);
+    sw_blas_restore_team(team);
 }

@@ -15,10 +15,11 @@ void sw_blas_release(int threads);
  */
 int sw_blas_hold_stream(struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
 
-/* sw_blas returns the table, to be used only while OpenBLAS is held and between sw_blas_stay_alone
- * and sw_blas_be_team, which make libraries compute on the calling thread only: outside of a
- * parallel region OpenBLAS and oneDNN use the whole OpenMP team, and OpenBLAS keeps a buffer per
- * thread. sw_blas_stay_alone returns the team size that sw_blas_be_team restores. */
-int sw_blas_stay_alone(void);
-void sw_blas_be_team(int team);
+/* sw_blas returns the table, to be used only while OpenBLAS is held and between
+ * sw_blas_use_one_thread and sw_blas_restore_team, which make libraries compute on the calling
+ * thread only: outside of a parallel region OpenBLAS and oneDNN use the whole OpenMP team, and
+ * OpenBLAS keeps a buffer per thread. sw_blas_use_one_thread returns the team size that
+ * sw_blas_restore_team restores. */
+int sw_blas_use_one_thread(void);
+void sw_blas_restore_team(int team);
 const struct sw_blas_module *sw_blas(void);

@@ -24,7 +24,7 @@ static const char *config(void)
     return openblas_get_config();
 }
 
-static void *take_buffer(void)
+static void *acquire_buffer(void)
 {
     return blas_memory_alloc(0);
 }
@@ -59,8 +59,8 @@ const struct sw_blas_module sw_blas_module = {
     .head = {.abi = SW_BLAS_ABI, .table_bytes = SW_BLAS_TABLE_BYTES},
     .one_thread = one_thread,
     .config = config,
-    .take_buffer = take_buffer,
-    .give_buffer = blas_memory_free,
+    .acquire_buffer = acquire_buffer,
+    .release_buffer = blas_memory_free,
     .sgemm = sgemm,
     .dgemm = dgemm,
     .eigen = eigen,

@@ -17,8 +17,8 @@ struct sw_blas_module {
     const char *(*config)(void); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
     /* Takes a buffer from OpenBLAS's pool, which allocates a new one if none is free and retries
      * forever without memory. */
-    void *(*take_buffer)(void);
-    void (*give_buffer)(void *buffer);
+    void *(*acquire_buffer)(void);
+    void (*release_buffer)(void *buffer);
     void (*sgemm)(const struct sw_product *p);
     /* c [m, n] = a^T b for a [k, m] with a row pitch of n, and b [k, n]; row-major. */
     void (*dgemm)(int m, int n, int k, const double *a, const double *b, double *c);

@@ -133,7 +133,7 @@ struct sw_dnnl_weighted {
     const struct sw_desc *weight_layout; /* given by the caller, or NULL */
     bool as_given;                       /* use no primitive that needs another weight layout */
     /* Writes the shape to the key of measured algorithms. */
-    void (*append_key)(const struct sw_plan_request *q, struct sw_buf *key);
+    void (*append_key)(const struct sw_plan_request *q, struct sw_bytes *key);
     dnnl_alg_kind_t algorithm; /* algorithm that describe requests; convolutions only */
     const void *shape;         /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,

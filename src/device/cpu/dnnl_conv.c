@@ -45,11 +45,11 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
-static void append_key(const struct sw_plan_request *q, struct sw_buf *key)
+static void append_key(const struct sw_plan_request *q, struct sw_bytes *key)
 {
     sw_tune_key_conv(key, q->shape.conv);
     if (q->stream->dev->avoid_winograd)
-        sw_buf_printf(key, " without Winograd");
+        sw_bytes_printf(key, " without Winograd");
 }
 
 static int make(const struct sw_plan_request *q, dnnl_data_type_t operand_type,

@@ -22,11 +22,11 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
     }
 }
 
-static void append_key(const struct sw_plan_request *q, struct sw_buf *key)
+static void append_key(const struct sw_plan_request *q, struct sw_bytes *key)
 {
     const struct sw_ip_shape *c = q->shape.ip;
-    sw_buf_printf(key, "%lld%s%s%s", (long long)c->outputs, c->bias ? " bias" : "",
-                  c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
+    sw_bytes_printf(key, "%lld%s%s%s", (long long)c->outputs, c->bias ? " bias" : "",
+                    c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
 }
 
 static int make(const struct sw_plan_request *q, dnnl_data_type_t operand_type,

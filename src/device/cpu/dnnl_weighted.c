@@ -372,16 +372,16 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 /* Skips oneDNN's reference implementations, which are always slow, unless one is the default. */
 static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 {
-    struct sw_tune_ways *candidates = user;
+    struct sw_tune_candidates *candidates = user;
     const char *name = sw_dnnl_impl(pd);
 
     if (candidates->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
-        sw_tune_add_way(candidates, name);
+        sw_tune_add_candidate(candidates, name);
     return false;
 }
 
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                            struct sw_tune_ways *out)
+                            struct sw_tune_candidates *out)
 {
     const struct sw_dnnl_weighted *w = user;
     const dnnl_prop_kind_t kinds[] = {dnnl_forward_training, dnnl_backward_data,
@@ -405,19 +405,19 @@ int sw_dnnl_weighted_new(const struct sw_dnnl_weighted *w, struct sw_plan **out,
     if (!q->stream->dev->tune)
         return make_plan(&user, &rule, q->passes, out, err);
 
-    struct sw_buf key = {0};
+    struct sw_bytes key = {0};
     char text[128];
-    sw_buf_printf(&key, "%s of %s to ", w->name, sw_desc_text(q->src, text));
+    sw_bytes_printf(&key, "%s of %s to ", w->name, sw_desc_text(q->src, text));
     w->append_key(q, &key);
-    sw_buf_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
-                  w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
-                  (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(q->stream));
+    sw_bytes_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
+                    w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
+                    (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(q->stream));
 
     const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = &user, .make = make_plan, .list = list_candidates};
+        .key = sw_bytes_text(&key), .user = &user, .make = make_plan, .list = list_candidates};
     int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
                         : sw_tune_plan(q->stream, q->passes, &maker, out, err);
-    sw_buf_fini(&key);
+    sw_bytes_fini(&key);
 
     return rc;
 }

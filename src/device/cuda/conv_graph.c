@@ -284,8 +284,9 @@ struct search {
     cudnnHandle_t handle;
     cudnnBackendHeurMode_t mode;
     bool tf32, avoid_winograd;
-    const char *wanted;              /* the name of an engine; "": the first suitable one */
-    struct sw_tune_ways *candidates; /* not NULL: collects the names of all suitable engines */
+    const char *wanted; /* the name of an engine; "": the first suitable one */
+    struct sw_tune_candidates
+        *candidates; /* not NULL: collects the names of all suitable engines */
 };
 
 /* Checks one engine: true if it is the one to use. */
@@ -302,9 +303,9 @@ static bool try_candidate(const struct search *q, cudnnBackendDescriptor_t confi
     if (!q->candidates)
         return try_engine(config, q->tf32, q->avoid_winograd, q->handle, g);
 
-    if (q->candidates->count < SW_TUNE_WAYS &&
+    if (q->candidates->count < SW_TUNE_CANDIDATES &&
         try_engine(config, q->tf32, q->avoid_winograd, q->handle, &tried)) {
-        sw_tune_add_way(q->candidates, name);
+        sw_tune_add_candidate(q->candidates, name);
         drop(tried.plan);
     }
 
@@ -343,7 +344,7 @@ static bool choose(cudnnBackendDescriptor_t graph, const struct search *q,
 /* Searches the engines of the heuristics and then the fallback list: with candidates NULL stores
  * the chosen one in *g, else lists names. */
 static bool search_engines(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
-                           bool writes_halves, struct sw_tune_ways *candidates,
+                           bool writes_halves, struct sw_tune_candidates *candidates,
                            struct sw_cuda_conv_graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
@@ -378,7 +379,7 @@ bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune
 }
 
 void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
-                             bool writes_halves, struct sw_tune_ways *out)
+                             bool writes_halves, struct sw_tune_candidates *out)
 {
     struct sw_cuda_conv_graph none = {0};
     (void)search_engines(q, pass, writes_halves, out, &none);

@@ -32,7 +32,7 @@ bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune
                              bool writes_halves, struct sw_cuda_conv_graph *g);
 /* Adds the names of all suitable engines. */
 void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
-                             bool writes_halves, struct sw_tune_ways *out);
+                             bool writes_halves, struct sw_tune_candidates *out);
 void sw_cuda_conv_graph_drop(struct sw_cuda_conv_graph *g);
 /* Runs the pass on image, filter and result, of which it writes one. */
 struct sw_cuda_conv_arrays {

@@ -87,8 +87,8 @@ int sw_cuda_check(struct sw_cuda_device *d, int status, const char *what,
 int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until query(handle), an enum cudaError, is no longer cudaErrorNotReady; gives up some time
  * after the device was cancelled. */
-int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handle, const char *what,
-                 struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_poll(struct sw_cuda_device *d, int (*query)(void *handle), void *handle,
+                 const char *what, struct sw_err *err) SW_MUST_CHECK;
 
 /* A host function that is queued on a stream. */
 struct sw_cuda_call {

@@ -91,13 +91,13 @@ int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err)
     case SW_FOUND_NOTHING:
         return SW_OK;
     case SW_FOUND_LABEL:
-        rc = sw_labels_say_bad(who, t->row, (int64_t)t->value, t->limit, err);
+        rc = sw_labels_report_bad(who, t->row, (int64_t)t->value, t->limit, err);
         break;
     case SW_FOUND_TARGET:
-        rc = sw_row_loss_say_bad((enum sw_loss)t->limit, who, t->row, t->column, t->value, err);
+        rc = sw_row_loss_report_bad((enum sw_loss)t->limit, who, t->row, t->column, t->value, err);
         break;
     case SW_FOUND_TOKEN:
-        rc = sw_tokens_say_bad(t->row, t->column, (int64_t)t->value, t->limit, err);
+        rc = sw_tokens_report_bad(t->row, t->column, (int64_t)t->value, t->limit, err);
         break;
     }
 

@@ -207,7 +207,7 @@ static int identify(const char *options, const char *const *bus, int count,
 {
     const struct sw_cuda_module *m;
     const struct sw_nccl_module *nccl;
-    struct sw_buf list = {0};
+    struct sw_bytes list = {0};
     char driver[64], library[64] = "no NCCL";
     struct sw_err ignored;
     int rc = sw_cuda_load(&m, err);
@@ -219,11 +219,11 @@ static int identify(const char *options, const char *const *bus, int count,
         rc = find_gpu(m, bus[i], &number, &gpu, err);
         if (rc == SW_OK)
             out->device[i] = sw_format("%s at %s", gpu.uuid, bus[i]);
-        sw_buf_printf(&list, "%s%s", i ? "," : "", bus[i]);
+        sw_bytes_printf(&list, "%s%s", i ? "," : "", bus[i]);
     }
 
     if (rc != SW_OK) {
-        sw_buf_fini(&list);
+        sw_bytes_fini(&list);
         return rc;
     }
 
@@ -231,7 +231,7 @@ static int identify(const char *options, const char *const *bus, int count,
         nccl->collectives->name(library, sizeof library);
     read_driver(driver, sizeof driver);
     out->common = sw_format("driver %s, %s, %s", driver, m->libraries, library);
-    out->options = sw_buf_take(&list);
+    out->options = sw_bytes_take(&list);
 
     return SW_OK;
 }

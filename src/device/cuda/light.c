@@ -157,8 +157,8 @@ static void name_of(const cublasLtMatmulAlgo_t *algorithm, int index, char name[
 /* Chooses an algorithm; false if there is none, or none of that name. */
 static bool choose(struct sw_cuda_light *l, const char *wanted)
 {
-    cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
-    int count = get_suggestions(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
+    cublasLtMatmulHeuristicResult_t found[SW_TUNE_CANDIDATES];
+    int count = get_suggestions(l, wanted[0] ? SW_TUNE_CANDIDATES : 1, found);
 
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
@@ -238,17 +238,18 @@ int sw_cuda_light_new(struct sw_stream *s, const struct sw_cuda_light_args *args
 }
 
 void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,
-                        struct sw_tune_ways *out)
+                        struct sw_tune_candidates *out)
 {
-    cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
+    cublasLtMatmulHeuristicResult_t found[SW_TUNE_CANDIDATES];
     struct sw_cuda_light *l = NULL;
     struct sw_err ignored; /* on error no candidates are listed */
-    int count = begin(s, args, &l, &ignored) == SW_OK ? get_suggestions(l, SW_TUNE_WAYS, found) : 0;
+    int count =
+        begin(s, args, &l, &ignored) == SW_OK ? get_suggestions(l, SW_TUNE_CANDIDATES, found) : 0;
 
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
         name_of(&found[i].algo, i, name);
-        sw_tune_add_way(out, name);
+        sw_tune_add_candidate(out, name);
     }
 
     sw_cuda_light_free(l);

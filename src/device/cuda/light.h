@@ -26,7 +26,7 @@ void sw_cuda_light_free(struct sw_cuda_light *p); /* NULL is accepted */
 /* Adds the names of all algorithms in order: "2/66-20-1-0", the index in the list and the
  * configuration. Adds none if the heuristics fail. */
 void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,
-                        struct sw_tune_ways *out);
+                        struct sw_tune_candidates *out);
 /* c = relu(op(a) op(b) + bias), bias and relu optional; all arrays are aligned to 64 bytes. */
 int sw_cuda_light_run(struct sw_cuda_light *p, const void *a, const void *b, const float *bias,
                       float *c, struct sw_err *err) SW_MUST_CHECK;

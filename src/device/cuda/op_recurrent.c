@@ -16,7 +16,7 @@ static struct widths widths_of(const struct sw_recurrent *r)
 {
     return (struct widths){.gates = sw_cell_gates(r->kind) * r->hidden,
                            .biases = sw_cell_biases(r->kind) * r->hidden,
-                           .kept = sw_cell_kept(r->kind) * r->hidden};
+                           .kept = sw_cell_saved(r->kind) * r->hidden};
 }
 
 static int check(struct sw_stream *s, int status, struct sw_err *err)

@@ -4,7 +4,8 @@
 
 #include "device/cuda/cuda_private.h"
 
-/* Errors: those of the device and the libraries. */
+/* Operations that consist of several kernels and library calls. Errors: those of the device and the
+ * libraries. */
 int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args,
                                struct sw_err *err) SW_MUST_CHECK;

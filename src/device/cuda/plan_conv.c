@@ -331,7 +331,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 
 /* Lists the engines for the default form; other forms would give different results. */
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                            struct sw_tune_ways *out)
+                            struct sw_tune_candidates *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
@@ -350,20 +350,22 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
 
 static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_buf what = {0};
+    struct sw_bytes what = {0};
     char text[128], library[48];
 
     snprintf(library, sizeof library, "cuDNN %zu", cudnnGetVersion());
-    sw_buf_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
+    sw_bytes_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
     sw_tune_key_conv(&what, q->shape.conv);
     if (q->stream->dev->avoid_winograd)
-        sw_buf_printf(&what, " without Winograd");
+        sw_bytes_printf(&what, " without Winograd");
 
-    const struct sw_cuda_tuned tuned = {
-        .what = sw_buf_text(&what), .library = library, .make = make_plan, .list = list_candidates};
+    const struct sw_cuda_tuned tuned = {.what = sw_bytes_text(&what),
+                                        .library = library,
+                                        .make = make_plan,
+                                        .list = list_candidates};
     int rc = what.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
                          : sw_cuda_tuned_plan(q, &tuned, out, err);
-    sw_buf_fini(&what);
+    sw_bytes_fini(&what);
 
     return rc;
 }

@@ -289,7 +289,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 
 /* Lists the algorithms of a pass, the default first. */
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                            struct sw_tune_ways *out)
+                            struct sw_tune_candidates *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
@@ -299,9 +299,9 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
 
     const struct sw_cuda_light_args lt = lt_args_of(c, pass, "");
     if (pass != SW_TUNE_FORWARD)
-        sw_tune_add_way(out, by_cublas);
+        sw_tune_add_candidate(out, by_cublas);
     sw_cuda_light_list(c->base.stream, &lt, out);
-    sw_tune_add_way(out, by_cublas);
+    sw_tune_add_candidate(out, by_cublas);
     free_plan(&c->base);
 }
 

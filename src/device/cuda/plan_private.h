@@ -77,7 +77,7 @@ struct sw_cuda_tuned {
     int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err);
     void (*list)(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
-                 struct sw_tune_ways *out);
+                 struct sw_tune_candidates *out);
 };
 int sw_cuda_tuned_plan(const struct sw_plan_request *q, const struct sw_cuda_tuned *t,
                        struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;

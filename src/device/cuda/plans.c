@@ -177,18 +177,18 @@ int sw_cuda_tuned_plan(const struct sw_plan_request *q, const struct sw_cuda_tun
 {
     struct sw_cuda_device *d = sw_cuda_device_of(q->stream->dev);
     struct sw_plan_request user = *q;
-    struct sw_buf key = {0};
+    struct sw_bytes key = {0};
     char model[SW_TUNE_KEY / 4];
 
     name_model(d, model, sizeof model);
-    sw_buf_printf(&key, "%s with factors of %s on %s, %s", t->what, sw_precision_name(d->precision),
-                  model, t->library);
+    sw_bytes_printf(&key, "%s with factors of %s on %s, %s", t->what,
+                    sw_precision_name(d->precision), model, t->library);
 
     const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = &user, .make = t->make, .list = t->list};
+        .key = sw_bytes_text(&key), .user = &user, .make = t->make, .list = t->list};
     int rc = key.failed ? sw_err_nomem(err, "key of measured algorithms", SW_TUNE_KEY)
                         : sw_tune_plan(q->stream, q->passes, &maker, out, err);
-    sw_buf_fini(&key);
+    sw_bytes_fini(&key);
 
     return rc;
 }

@@ -33,7 +33,7 @@ static struct shape shape_of(const struct sw_recurrent *r, enum sw_precision pre
                           .precision = precision,
                           .gates = sw_cell_gates(r->kind) * r->hidden,
                           .biases = sw_cell_biases(r->kind) * r->hidden,
-                          .kept = sw_cell_kept(r->kind) * r->hidden,
+                          .kept = sw_cell_saved(r->kind) * r->hidden,
                           .tiles = tiles_of(r->hidden, UNIT_TILE)};
 }
 

@@ -62,7 +62,7 @@ static int barrier(struct sw_sim_collective *c, struct sw_sim_stream *s, struct 
     if (last)
         sw_sim_event_happen(c->gate, number, NULL);
 
-    return sw_sim_event_stand(s, c->gate, number, err);
+    return sw_sim_event_block(s, c->gate, number, err);
 }
 
 /* Simulates the transfer from every other member; returns when it is complete. */

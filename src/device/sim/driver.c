@@ -34,15 +34,15 @@ static void format(int count, char *out, size_t bytes)
     snprintf(out, bytes, "sim:gpus=%d", count);
 }
 
-static int open_one(const struct sw_sim_conf *conf, int index, struct sw_device *beside,
+static int open_one(const struct sw_sim_conf *conf, int index, struct sw_device *sibling,
                     struct sw_device **out, struct sw_err *err)
 {
     int rc = sw_sim_open(conf, index, out, err);
     if (rc != SW_OK)
         return rc;
 
-    if (beside)
-        sw_sim_join(*out, beside);
+    if (sibling)
+        sw_sim_join(*out, sibling);
     return SW_OK;
 }
 
@@ -56,7 +56,7 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
         return rc;
 
     conf.precision = args->precision;
-    return open_one(&conf, args->index, args->beside, out, err);
+    return open_one(&conf, args->index, args->sibling, out, err);
 }
 
 /* ---- Links ---- */

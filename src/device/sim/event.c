@@ -79,7 +79,7 @@ static void set_waiting(struct sw_sim_stream *s, struct sw_sim_event *e)
 
 /* Cancelling sets the flag and then wakes the waiter under the lock of the event, so no wake-up is
  * missed. */
-int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
+int sw_sim_event_block(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
                        struct sw_err *err)
 {
     int rc = SW_OK;

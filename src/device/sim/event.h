@@ -29,8 +29,8 @@ int sw_sim_event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *er
 int sw_sim_event_host_wait(struct sw_event *e, struct sw_err *err);
 void sw_sim_event_wake(struct sw_sim_event *e);
 /* For events that no stream records: sw_sim_event_happen completes record `number` and all before
- * it, with an error if `why` is set; sw_sim_event_stand waits for that on a stream's thread, or
+ * it, with an error if `why` is set; sw_sim_event_block waits for that on a stream's thread, or
  * until the stream is cancelled. */
 void sw_sim_event_happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why);
-int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
+int sw_sim_event_block(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
                        struct sw_err *err) SW_MUST_CHECK;

@@ -190,8 +190,8 @@ static int block_before(const struct sw_sim_device *d, size_t offset)
     return low;
 }
 
-int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
-                     struct sw_err *err)
+int sw_sim_free(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
+                struct sw_err *err)
 {
     size_t offset = (size_t)((const char *)p - d->user_base);
     int i = block_before(d, offset);

@@ -12,8 +12,8 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
                  struct sw_err *err);
 /* d->lock is held. Frees an allocation. Errors: SW_ERR_INVALID if an operation may still use it;
  * *lane is the lane of that operation. */
-int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
-                     struct sw_err *err) SW_MUST_CHECK;
+int sw_sim_free(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
+                struct sw_err *err) SW_MUST_CHECK;
 int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err);
 void sw_sim_host_free(struct sw_device *dev, void *p, size_t bytes);

@@ -45,7 +45,7 @@ static void free_memory(struct sw_device *dev, void *p, size_t bytes)
     struct sw_err err;
 
     sw_mutex_lock(&d->lock);
-    if (sw_sim_give_back(d, p, &lane, &err) != SW_OK)
+    if (sw_sim_free(d, p, &lane, &err) != SW_OK)
         fail_stream(d, lane, &err);
     sw_mutex_unlock(&d->lock);
 }
@@ -76,7 +76,7 @@ static const struct sw_device_ops ops = {
     .stream_name = sw_sim_stream_name,
     .stream_free = sw_sim_stream_free,
     .stream_wait = sw_sim_stream_wait,
-    .run_lanes = sw_stream_share_in_turn,
+    .run_lanes = sw_stream_run_lanes_in_turn,
     .event_new = sw_sim_event_new,
     .event_free = sw_sim_event_free,
     .event_record = sw_sim_event_record,

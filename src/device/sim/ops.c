@@ -185,7 +185,7 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_e
 
 static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    int rc = sw_sim_event_stand(s, op->u.event.event, op->u.event.number, err);
+    int rc = sw_sim_event_block(s, op->u.event.event, op->u.event.number, err);
     release_event(op);
     return rc;
 }

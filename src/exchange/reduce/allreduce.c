@@ -6,12 +6,12 @@
 
 #include "base/os.h"
 
-static const struct sw_allreduce_way *backend_of(const struct sw_collective *library)
+static const struct sw_allreduce_backend *backend_of(const struct sw_collective *library)
 {
     return library ? &sw_allreduce_library : &sw_allreduce_copies;
 }
 
-static int64_t bytes_of(const struct sw_allreduce_way *backend, const int64_t *elements,
+static int64_t bytes_of(const struct sw_allreduce_backend *backend, const int64_t *elements,
                         int buckets, int ranks)
 {
     int64_t all = backend->stage(elements, buckets, ranks);
@@ -22,7 +22,7 @@ static int64_t bytes_of(const struct sw_allreduce_way *backend, const int64_t *e
 
 size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library)
 {
-    const struct sw_allreduce_way *backend =
+    const struct sw_allreduce_backend *backend =
         by_library ? &sw_allreduce_library : &sw_allreduce_copies;
     return (size_t)bytes_of(backend, elements, buckets, ranks);
 }
@@ -108,11 +108,12 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err)
 {
-    const struct sw_allreduce_way *backend = backend_of(args->library);
+    const struct sw_allreduce_backend *backend = backend_of(args->library);
     if (args->ranks < backend->min_ranks || args->ranks > SW_ALLREDUCE_RANKS)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "all-reduce over %d devices is not possible: it takes %d to %d",
-                          args->ranks, backend->min_ranks, SW_ALLREDUCE_RANKS);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "all-reduce over %d devices is not possible: the limit is %d to %d devices",
+            args->ranks, backend->min_ranks, SW_ALLREDUCE_RANKS);
 
     struct sw_allreduce *a = sw_calloc(1, sizeof *a);
     if (!a)
@@ -193,13 +194,13 @@ static int queue_complete(void *allreduce, int pushed, struct sw_err *err)
     }
 }
 
-int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
+int sw_allreduce_push(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
                       struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, a->rank[rank].at[bucket].made, err);
     if (rc != SW_OK)
         return rc;
-    return sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err);
+    return sw_rounds_arrive(&a->rounds, bucket, round, queue_complete, a, err);
 }
 
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int timeout_ms)
@@ -227,8 +228,8 @@ int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
     int64_t elements = 0, first, theirs, own;
 
     for (int b = 0; b < a->buckets && from != to; b++) {
-        sw_allreduce_share(a->bucket[b].elements, a->ranks, to, &first, &theirs);
-        sw_allreduce_share(a->bucket[b].elements, a->ranks, from, &first, &own);
+        sw_allreduce_shard(a->bucket[b].elements, a->ranks, to, &first, &theirs);
+        sw_allreduce_shard(a->bucket[b].elements, a->ranks, from, &first, &own);
         elements += theirs + own; /* scatter, then gather */
     }
 

@@ -1,6 +1,6 @@
 /* All-reduce: replaces the arrays of several ranks, each on a device of its own, by their sum on
  * every one. The arrays are buckets (exchange/reduce/buckets.h) in memory that belongs to the
- * all-reduce. A rank calls sw_allreduce_give once the work that makes a bucket is queued, and
+ * all-reduce. A rank calls sw_allreduce_push once the work that makes a bucket is queued, and
  * sw_allreduce_take before it queues work that reads the bucket; in between it computes. Every rank
  * does both once per bucket and round, in this order.
  *
@@ -34,9 +34,9 @@ struct sw_allreduce_args {
 /* Device memory of one rank: its buckets and, without a library, the stage for shards of other
  * ranks. */
 size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library);
-/* Errors: SW_ERR_INVALID (ranks); SW_ERR_NOMEM; SW_ERR_LIBRARY: no first sum in time, and the
- * devices are cancelled (library->hanging is set if a thread still hangs in the library); those of
- * the devices. */
+/* Makes an all-reduce and, with a library, its first sum. Errors: SW_ERR_INVALID (ranks);
+ * SW_ERR_NOMEM; SW_ERR_LIBRARY: no first sum in time, and the devices are cancelled
+ * (library->hanging is set if a thread still hangs in the library); those of the devices. */
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Call before the devices are closed, when no queued work reads a bucket any more. */
@@ -47,7 +47,7 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket);
 
 /* The work queued on the stream so far completes the rank's bucket for round `round` (1, 2, ...).
  * Errors: SW_ERR_CANCELLED, those of the devices. */
-int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
+int sw_allreduce_push(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
                       struct sw_stream *compute, struct sw_err *err) SW_MUST_CHECK;
 /* Waits, at most timeout_ms, until all ranks have pushed the bucket. SW_OK, SW_ERR_BUSY (timeout),
  * SW_ERR_CANCELLED. */

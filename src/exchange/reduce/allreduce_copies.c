@@ -8,7 +8,7 @@
 #include "exchange/reduce/allreduce_private.h"
 #include "kernels/ops/fold.h"
 
-void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
+void sw_allreduce_shard(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
 {
     int64_t lines, from;
 
@@ -24,7 +24,7 @@ static int64_t largest_shard(const int64_t *elements, int buckets, int ranks)
     int64_t most = 0, first, count;
 
     for (int b = 0; b < buckets; b++) {
-        sw_allreduce_share(elements[b], ranks, 0, &first, &count);
+        sw_allreduce_shard(elements[b], ranks, 0, &first, &count);
         most = count > most ? count : most;
     }
 
@@ -51,7 +51,7 @@ static int sum_shard(struct sw_allreduce *a, int r, int b, struct sw_err *err)
     int64_t first, count;
     int rc = SW_OK;
 
-    sw_allreduce_share(a->bucket[b].elements, a->ranks, r, &first, &count);
+    sw_allreduce_shard(a->bucket[b].elements, a->ranks, r, &first, &count);
 
     struct sw_fold_args sum = {.count = a->ranks, .n = count, .y = stage + r * a->shard_elements};
     for (int q = 0; q < a->ranks; q++) {
@@ -93,7 +93,7 @@ static int gather_shards(struct sw_allreduce *a, int r, int b, struct sw_err *er
     int64_t first, count;
 
     for (int q = 0; q < a->ranks; q++) {
-        sw_allreduce_share(a->bucket[b].elements, a->ranks, q, &first, &count);
+        sw_allreduce_shard(a->bucket[b].elements, a->ranks, q, &first, &count);
 
         int rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
         if (rc != SW_OK)
@@ -127,5 +127,5 @@ static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
     return SW_OK;
 }
 
-const struct sw_allreduce_way sw_allreduce_copies = {
+const struct sw_allreduce_backend sw_allreduce_copies = {
     .min_ranks = 2, .stage = stage, .queue = queue, .reads_others = true};

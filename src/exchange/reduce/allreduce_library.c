@@ -112,5 +112,5 @@ static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
     return rc;
 }
 
-const struct sw_allreduce_way sw_allreduce_library = {
+const struct sw_allreduce_backend sw_allreduce_library = {
     .min_ranks = 1, .stage = stage, .queue = queue, .prepare = prepare};

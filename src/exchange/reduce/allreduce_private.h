@@ -17,7 +17,7 @@
 
 enum { SW_ALLREDUCE_ALIGN = 16 }; /* elements: 64 bytes */
 
-struct sw_allreduce_way {
+struct sw_allreduce_backend {
     int min_ranks;
     /* Elements of the stage that a rank needs in addition to its buckets. */
     int64_t (*stage)(const int64_t *elements, int buckets, int ranks);
@@ -29,7 +29,7 @@ struct sw_allreduce_way {
     /* Can others still read a rank's bucket after its own `done`? */
     bool reads_others;
 };
-extern const struct sw_allreduce_way sw_allreduce_copies, sw_allreduce_library;
+extern const struct sw_allreduce_backend sw_allreduce_copies, sw_allreduce_library;
 
 struct sw_allreduce_passage {
     struct sw_event *made, *summed, *done; /* owned */
@@ -47,7 +47,7 @@ struct sw_allreduce_bucket {
 };
 
 struct sw_allreduce {
-    const struct sw_allreduce_way *backend;
+    const struct sw_allreduce_backend *backend;
     struct sw_collective *library;  /* borrowed; NULL: copies */
     struct sw_allreduce_rank *rank; /* owned [ranks] */
     int ranks;
@@ -81,4 +81,4 @@ static inline int64_t sw_allreduce_aligned(int64_t elements)
 }
 
 /* allreduce_copies.c: the rank's shard of a bucket: whole lines, so that copies stay aligned. */
-void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);
+void sw_allreduce_shard(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);

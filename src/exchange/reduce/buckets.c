@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-int sw_buckets_cut(const struct sw_bucket_item *items, int count, int64_t bytes,
-                   struct sw_bucket *out)
+int sw_buckets_split(const struct sw_bucket_item *items, int count, int64_t bytes,
+                     struct sw_bucket *out)
 {
     int n = 0;
     bool open = false;

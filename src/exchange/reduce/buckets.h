@@ -26,8 +26,8 @@ struct sw_bucket {
 
 /* Partitions items into buckets, each of at least `bytes` except the last; an item is never split.
  * `out` has room for `count` buckets; returns their number. */
-int sw_buckets_cut(const struct sw_bucket_item *items, int count, int64_t bytes,
-                   struct sw_bucket *out);
+int sw_buckets_split(const struct sw_bucket_item *items, int count, int64_t bytes,
+                     struct sw_bucket *out);
 /* Sets order[i] to the i-th bucket to be reduced. */
 void sw_buckets_order(const struct sw_bucket *buckets, int count, double link_bytes_per_s,
                       int *order);

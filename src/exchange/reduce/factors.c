@@ -247,13 +247,13 @@ static int gather_complete(void *factors, int i, struct sw_err *err)
 
 /* ---- What ranks do ---- */
 
-int sw_factors_give(struct sw_factors *f, int rank, int layer, uint64_t round,
+int sw_factors_push(struct sw_factors *f, int rank, int layer, uint64_t round,
                     struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, f->rank[rank].at[layer].made, err);
     if (rc != SW_OK)
         return rc;
-    return sw_rounds_give(&f->rounds, layer, round, gather_complete, f, err);
+    return sw_rounds_arrive(&f->rounds, layer, round, gather_complete, f, err);
 }
 
 int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)

@@ -1,7 +1,7 @@
 /* Exchange of gradient factors between devices (sufficient factor broadcasting: Xie et al. 2015;
  * Poseidon 4.3.1). For a layer with x [rows, inputs] and dy [rows, outputs], every rank, on a
  * device of its own, computes its own rows and receives those of all others. The arrays belong to
- * this object. A rank calls sw_factors_give once the work that makes its rows is queued, and
+ * this object. A rank calls sw_factors_push once the work that makes its rows is queued, and
  * sw_factors_take before it queues work that reads all rows; in between it computes. Every rank
  * does both once per layer and round, in this order.
  *
@@ -30,8 +30,8 @@ struct sw_factors_args {
 
 /* Device memory of one rank. */
 size_t sw_factors_bytes(const struct sw_factors_layer *layers, int count, int64_t batch_rows);
-/* Call sw_factors_set_rows for every rank afterwards. Errors: SW_ERR_NOMEM, those of the devices.
- */
+/* Makes the exchange. Call sw_factors_set_rows for every rank afterwards. Errors: SW_ERR_NOMEM,
+ * those of the devices. */
 int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Call before the devices are closed, when no queued work reads the arrays any more. */
@@ -46,7 +46,7 @@ float *sw_factors_dy(const struct sw_factors *f, int rank, int layer);
 /* The work queued on the stream so far completes the rank's rows for round `round` (1, 2, ...), and
  * is the last that reads the rows of the previous round. Errors: SW_ERR_CANCELLED, those of the
  * devices. */
-int sw_factors_give(struct sw_factors *f, int rank, int layer, uint64_t round,
+int sw_factors_push(struct sw_factors *f, int rank, int layer, uint64_t round,
                     struct sw_stream *compute, struct sw_err *err) SW_MUST_CHECK;
 /* Waits, at most timeout_ms, until all ranks have pushed the layer. SW_OK, SW_ERR_BUSY (timeout),
  * SW_ERR_CANCELLED. */

@@ -23,9 +23,9 @@ void sw_rounds_fini(struct sw_rounds *r)
     sw_mutex_fini(&r->lock);
 }
 
-int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
-                   int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
-                   struct sw_err *err)
+int sw_rounds_arrive(struct sw_rounds *r, int item, uint64_t round,
+                     int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
+                     struct sw_err *err)
 {
     int rc;
 

@@ -31,9 +31,9 @@ void sw_rounds_fini(struct sw_rounds *r);
 /* A rank contributes its part of an item to that round (1, 2, ...). queue is called under the lock,
  * whether or not the item is complete. Errors: SW_ERR_CANCELLED when closed, SW_ERR_INVALID for a
  * round that is not the next, and those of queue. */
-int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
-                   int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
-                   struct sw_err *err) SW_MUST_CHECK;
+int sw_rounds_arrive(struct sw_rounds *r, int item, uint64_t round,
+                     int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Have all ranks contributed? Called from queue. */
 static inline bool sw_rounds_complete(const struct sw_rounds *r, int item)
 {

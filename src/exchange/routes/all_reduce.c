@@ -52,7 +52,7 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
         return SW_OK;
 
     bucket->pushed = 0;
-    return sw_allreduce_give(a->sums->all_reduce, a->rank, b, sw_exchange_round(p->x, version),
+    return sw_allreduce_push(a->sums->all_reduce, a->rank, b, sw_exchange_round(p->x, version),
                              a->stream, err);
 }
 

@@ -66,7 +66,7 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
 
     if (p != p->lead)
         return SW_OK;
-    return sw_factors_give(a->factors, a->rank, layer_of(p)->number,
+    return sw_factors_push(a->factors, a->rank, layer_of(p)->number,
                            sw_exchange_round(p->x, version), a->stream, err);
 }
 

@@ -137,7 +137,7 @@ static void bind(const struct sw_port *p, struct sw_exchange_binding *out)
 
 /* Runs on a thread of the device when a piece has reached the host; the last one completes the
  * factors. The caller that met a failed copy reports its error to the worker. */
-static void on_sent(void *user, int rc)
+static void on_pushed(void *user, int rc)
 {
     struct sw_port *p = user;
     const struct sw_exchange_args *a = &p->x->args;
@@ -152,7 +152,7 @@ static void on_sent(void *user, int rc)
     if (rc == SW_OK && f->bias >= 0 && !sw_table_param(a->table, f->bias)->frozen)
         rc = sw_table_update(a->table, a->worker, f->bias, p->sending, &err);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
-        sw_fault_set(a->fault, a->unit, &err);
+        sw_fault_set(a->fault, a->role, &err);
 }
 
 /* Copies `columns` columns of the worker's rows, which are `width` values wide. */
@@ -170,7 +170,7 @@ static int push_piece(struct sw_port *p, float *dst, const float *src, int64_t w
                               .priority = p->priority,
                               .after = p->made,
                               .then = p->sent,
-                              .done = on_sent,
+                              .done = on_pushed,
                               .user = p};
 
     if (columns == width) {

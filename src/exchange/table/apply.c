@@ -6,12 +6,12 @@
 /* Lists the partial sums of every contributor. A parameter with one owner per worker group has one
  * sum for each of them. */
 float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
+                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
 {
     const struct sw_param *p = &t->params[param];
     int first = group * t->update_group_size, base = -1;
 
-    *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
+    *sum = (struct sw_fold_inputs){.in = in, .ends = p->owner < 0 ? t->partial_end : NULL};
     if (p->factors >= 0) {
         in[sum->count++] = sw_factor_gradient(t, param, group) + from;
         sum->ends = NULL;
@@ -19,8 +19,8 @@ float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from
     }
 
     for (int w = first; w < first + t->update_group_size; w++)
-        for (int i = t->first_term[w];
-             i < t->first_term[w + 1] && sw_table_contributes(t, param, w); i++) {
+        for (int i = t->first_partial[w];
+             i < t->first_partial[w + 1] && sw_table_contributes(t, param, w); i++) {
             base = base < 0 ? i : base;
             in[sum->count++] = p->gradient[i] + from;
         }
@@ -28,7 +28,8 @@ float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from
     return p->gradient[base] + from;
 }
 
-int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, struct sw_err *err)
+int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_DIVERGED,
                       "step %llu: the gradient or new value of %s is not finite (NaN or Inf)%s",
@@ -38,8 +39,8 @@ int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, stru
                           : "");
 }
 
-void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
-                           struct sw_update_args *a)
+void sw_table_update_partials(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_update_args *a)
 {
     const struct sw_param *p = &t->params[param];
 
@@ -53,7 +54,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
 /* In two phases (d) the first gradient array already has the sum. */
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
                                        int group, uint64_t version,
-                                       const struct sw_table_decision *d,
+                                       const struct sw_table_control *d,
                                        const float *in[SW_TREE_LEAVES])
 {
     const struct sw_param *p = &t->params[s->param];
@@ -62,7 +63,7 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         .count = s->count,
     };
 
-    sw_table_update_terms(t, s->param, version, &a);
+    sw_table_update_partials(t, s->param, version, &a);
     a.step = s->version - s->dropped; /* counts the updates of all update groups */
 
     if (d) {
@@ -85,7 +86,7 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
 }
 
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
-                          const struct sw_table_decision *d, struct sw_err *err)
+                          const struct sw_table_control *d, struct sw_err *err)
 {
     const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
@@ -98,7 +99,7 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     a.shared = !t->args.rule->update;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
     if (non_finite && t->args.bad != SW_BAD_TELLS)
-        return sw_table_say_bad(t, s->param, version, err);
+        return sw_table_report_nonfinite(t, s->param, version, err);
 
     /* Workers read it after they have seen all parameters at this version. */
     if (non_finite)
@@ -106,7 +107,7 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     return SW_OK;
 }
 
-int sw_table_torn(const struct sw_table *t)
+int sw_table_nonfinite_param(const struct sw_table *t)
 {
     return __atomic_load_n(&t->nonfinite_param, __ATOMIC_RELAXED);
 }

@@ -58,19 +58,20 @@ bool sw_table_contributes(const struct sw_table *t, int param, int worker)
     return !p->frozen && (p->owner < 0 || p->owner == worker % t->group_workers);
 }
 
-int sw_table_terms(const struct sw_table *t, int worker)
+int sw_table_partials(const struct sw_table *t, int worker)
 {
-    return t->first_term[worker + 1] - t->first_term[worker];
+    return t->first_partial[worker + 1] - t->first_partial[worker];
 }
 
-struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term)
+struct sw_table_partial sw_table_partial(const struct sw_table *t, int worker, int param,
+                                         int partial)
 {
-    int n = t->first_term[worker] + term;
-    int in_group = n % t->first_term[t->update_group_size], first, count;
+    int n = t->first_partial[worker] + partial;
+    int in_group = n % t->first_partial[t->update_group_size], first, count;
 
     sw_table_leaves(t, worker, &first, &count);
-    return (struct sw_table_term){
-        .from = term == 0 ? first : t->term_end[in_group - 1],
-        .to = t->term_end[in_group],
+    return (struct sw_table_partial){
+        .from = partial == 0 ? first : t->partial_end[in_group - 1],
+        .to = t->partial_end[in_group],
         .gradient = t->params[param].factors < 0 ? t->params[param].gradient[n] : NULL};
 }

@@ -82,7 +82,7 @@ int sw_factor_slices(const struct sw_table *t, const struct sw_param *p)
     return p->frozen ? 0 : (int)pieces;
 }
 
-void sw_factor_cut(struct sw_table *t, int param)
+void sw_factor_make_slices(struct sw_table *t, int param)
 {
     struct sw_param *p = &t->params[param];
     const struct sw_table_factors *f = &t->factors[p->factors];
@@ -230,7 +230,7 @@ float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factor
 
 float *sw_factor_gradient(const struct sw_table *t, int param, int group)
 {
-    return t->params[param].gradient[t->first_term[group * t->update_group_size]];
+    return t->params[param].gradient[t->first_partial[group * t->update_group_size]];
 }
 
 void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out)

@@ -6,7 +6,7 @@
 
 /* Number of slices of a parameter with factors; partitions the parameter into them. */
 int sw_factor_slices(const struct sw_table *t, const struct sw_param *p);
-void sw_factor_cut(struct sw_table *t, int param);
+void sw_factor_make_slices(struct sw_table *t, int param);
 /* The server of a slice: slices of the same outputs have the same one; -1: any. */
 int sw_factor_server(const struct sw_table *t, const struct sw_slice *s);
 /* Bytes of all factors; sets their addresses; binds their pages to NUMA nodes. After the slices

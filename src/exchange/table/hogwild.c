@@ -7,7 +7,7 @@
 #include "base/os.h"
 
 static int update_slice(struct sw_table *t, int group, int slice, uint64_t version,
-                        const struct sw_table_decision *d, struct sw_err *err)
+                        const struct sw_table_control *d, struct sw_err *err)
 {
     struct sw_slice *shared = &t->slices[slice];
     bool dropped = d && d->dropped;
@@ -34,7 +34,7 @@ static int update_slice(struct sw_table *t, int group, int slice, uint64_t versi
 
 /* Applies an update group's update of a parameter, then publishes the version. */
 static int update(struct sw_table *t, int group, int param, uint64_t version,
-                  const struct sw_table_decision *d, struct sw_err *err)
+                  const struct sw_table_control *d, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
     int rc = SW_OK;
@@ -48,8 +48,8 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
     __atomic_add_fetch(&p->view[group].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
 
-    /* Of several groups that reach a step at once, the first request counts. */
-    rc = sw_sync_ask(t, group * t->update_group_size, param, sw_table_slowest(t, param));
+    /* If several groups reach a step at the same time, the first request counts. */
+    rc = sw_sync_request(t, group * t->update_group_size, param, sw_table_slowest(t, param));
     if (rc != SW_OK)
         return sw_err_set(err, rc, "the job is ending");
 
@@ -57,7 +57,7 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
 }
 
 /* The lowest layers first, which the next forward pass needs first. */
-int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decision *d,
+int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_control *d,
                       struct sw_err *err)
 {
     int rc = SW_OK;
@@ -76,7 +76,7 @@ int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decis
 static int gather(struct sw_table *t, int group, int param, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
-    struct sw_table_decision d;
+    struct sw_table_control d;
 
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
         int rc = sw_table_gather(t, group, &t->slices[i], err);

@@ -24,7 +24,7 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     struct sw_param_runs runs = sw_param_runs(p);
     int64_t n = sw_desc_count(&p->layout);
     float *room = p->frozen ? sw_calloc((size_t)n + 1, sizeof *room) : NULL;
-    float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : t->first_term[p->owner]];
+    float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : t->first_partial[p->owner]];
     if (!plain)
         return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
 

@@ -16,8 +16,8 @@ static int gradients_of(const struct sw_table *t, int param)
 
     return p->frozen         ? 0
            : p->factors >= 0 ? t->update_groups
-           : p->owner < 0    ? t->first_term[t->args.workers]
-                             : t->args.groups * sw_table_terms(t, p->owner);
+           : p->owner < 0    ? t->first_partial[t->args.workers]
+                             : t->args.groups * sw_table_partials(t, p->owner);
 }
 
 /* Do update groups read copies of their own? A frozen parameter needs none: it never changes. */
@@ -41,9 +41,9 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
 }
 
 /* Is there an array for partial sum g of a contributor? */
-static bool has_term(const struct sw_table *t, int param, int g)
+static bool has_partial(const struct sw_table *t, int param, int g)
 {
-    bool first = g % t->first_term[t->update_group_size] == 0;
+    bool first = g % t->first_partial[t->update_group_size] == 0;
     return t->params[param].factors < 0 || first;
 }
 
@@ -59,9 +59,9 @@ static void point_into(struct sw_table *t)
         value += bytes;
 
         for (int w = 0; w < t->args.workers; w++)
-            for (int g = t->first_term[w];
-                 g < t->first_term[w + 1] && sw_table_contributes(t, i, w); g++)
-                if (has_term(t, i, g)) {
+            for (int g = t->first_partial[w];
+                 g < t->first_partial[w + 1] && sw_table_contributes(t, i, w); g++)
+                if (has_partial(t, i, g)) {
                     p->gradient[g] = (float *)(void *)other;
                     other += bytes;
                 }
@@ -107,7 +107,7 @@ static void place(struct sw_table *t)
 
         for (int w = 0; w < a->workers && p->factors < 0 && t->state_bytes >= SW_DEVICE_PAGES_BYTES;
              w++)
-            for (int g = t->first_term[w]; g < t->first_term[w + 1] && p->gradient[g]; g++)
+            for (int g = t->first_partial[w]; g < t->first_partial[w + 1] && p->gradient[g]; g++)
                 sw_device_place(a->device, p->gradient[g], sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
 

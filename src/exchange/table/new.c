@@ -6,29 +6,29 @@
 #include "base/str.h"
 
 /* Groups every worker's leaves into tree nodes that are as large as possible. */
-static int make_terms(struct sw_table *t, struct sw_err *err)
+static int make_partials(struct sw_table *t, struct sw_err *err)
 {
-    int workers = t->args.workers, terms = 0;
+    int workers = t->args.workers, partials = 0;
 
-    t->first_term = sw_calloc((size_t)workers + 1, sizeof *t->first_term);
-    t->term_end = sw_calloc((size_t)t->leaves, sizeof *t->term_end);
-    if (!t->first_term || !t->term_end)
-        return sw_err_nomem(err, "the parameter table", (size_t)workers * sizeof *t->first_term);
+    t->first_partial = sw_calloc((size_t)workers + 1, sizeof *t->first_partial);
+    t->partial_end = sw_calloc((size_t)t->leaves, sizeof *t->partial_end);
+    if (!t->first_partial || !t->partial_end)
+        return sw_err_nomem(err, "the parameter table", (size_t)workers * sizeof *t->first_partial);
 
     for (int w = 0; w < workers; w++) {
         int at, count;
 
         sw_table_leaves(t, w, &at, &count);
 
-        t->first_term[w] = terms;
-        for (int end = at + count; at < end; terms++) {
+        t->first_partial[w] = partials;
+        for (int end = at + count; at < end; partials++) {
             at = sw_tree_node_end(t->leaves, at, end);
             if (w < t->update_group_size)
-                t->term_end[terms] = at;
+                t->partial_end[partials] = at;
         }
     }
 
-    t->first_term[workers] = terms;
+    t->first_partial[workers] = partials;
     return SW_OK;
 }
 
@@ -37,7 +37,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "%d workers and %d microbatches: a sum of gradients has at most %d leaves",
+            "%d workers and %d microbatches: at most %d gradients can be summed in one update",
             args->workers, args->leaves, SW_TREE_LEAVES);
 
     struct sw_table *t = sw_calloc(1, sizeof *t);
@@ -65,7 +65,7 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
                                        (size_t)args->servers * sizeof *t->servers);
     if (rc != SW_OK)
         goto out;
-    rc = make_terms(t, err);
+    rc = make_partials(t, err);
     if (rc != SW_OK)
         goto out;
 
@@ -107,8 +107,8 @@ void sw_table_free(struct sw_table *t)
     sw_factor_free(t);
     sw_cond_fini(&t->changed);
     sw_mutex_fini(&t->lock);
-    sw_free(t->first_term);
-    sw_free(t->term_end);
+    sw_free(t->first_partial);
+    sw_free(t->partial_end);
     sw_free(t->servers);
     sw_free(t->params);
     sw_free(t->slices);
@@ -154,7 +154,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
     p->name = sw_strdup(spec->name);
-    p->gradient = sw_calloc((size_t)t->first_term[t->args.workers], sizeof *p->gradient);
+    p->gradient = sw_calloc((size_t)t->first_partial[t->args.workers], sizeof *p->gradient);
 
     p->view = sw_calloc((size_t)t->update_groups, sizeof *p->view);
     if (!p->name || !p->gradient || !p->view) {

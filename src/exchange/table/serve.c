@@ -43,7 +43,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
 }
 
 /* Tells the servers that update control is done: each applies or drops the update. */
-static int send_decision(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
+static int send_control(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
 {
     struct sw_message m = {
         .kind = SW_MSG_APPLY, .from = t->args.workers, .param = group, .version = version};
@@ -57,10 +57,10 @@ static int send_decision(struct sw_table *t, int group, uint64_t version, struct
     return ending(rc, err);
 }
 
-int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
+int sw_table_report_loss(struct sw_table *t, int worker, bool fine, struct sw_err *err)
 {
     int group = sw_table_update_group(t, worker);
-    struct sw_table_decision d;
+    struct sw_table_control d;
 
     if (!t->phases || t->args.bad == SW_BAD_STOPS)
         return SW_OK;
@@ -70,7 +70,7 @@ int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *e
     if (!sw_table_complete(t, group, 1, &d))
         return SW_OK;
 
-    return t->args.rule->update ? send_decision(t, group, d.version, err)
+    return t->args.rule->update ? send_control(t, group, d.version, err)
                                 : sw_table_race_all(t, group, &d, err);
 }
 
@@ -82,7 +82,7 @@ static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t versio
 
     least = version < least ? version : least;
     for (int s = 0; s < t->args.servers && t->sync; s++) {
-        uint64_t contributed = sw_sync_heard(t, s, param);
+        uint64_t contributed = sw_sync_steps_of_others(t, s, param);
         if (sw_table_has_slices(t, s, param) && contributed < least)
             least = contributed;
     }
@@ -131,7 +131,7 @@ static int64_t width_for(const struct sw_table *t, const struct sw_table_factors
     return outputs ? f->steps * (f->inputs + outputs) : 0;
 }
 
-int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
+int64_t sw_table_pushed_bytes(const struct sw_table *t, int worker, int64_t rows, int server)
 {
     int64_t elements = 0;
 
@@ -139,7 +139,7 @@ int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows,
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
         if (t->params[s->param].factors < 0 && sw_table_contributes(t, s->param, worker) &&
             sw_table_reduction(t, s->param) == SW_REDUCTION_SERVERS)
-            elements += s->count * sw_table_terms(t, worker);
+            elements += s->count * sw_table_partials(t, worker);
     }
 
     for (int i = 0; i < t->factor_count; i++)
@@ -167,7 +167,7 @@ static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int gr
 {
     const float *in[SW_TREE_LEAVES];
     float *out = t->params[s->param].sum + s->from;
-    struct sw_terms sum;
+    struct sw_fold_inputs sum;
 
     if (t->params[s->param].factors >= 0) {
         sw_factor_rebuild(t, s, group, out);
@@ -180,7 +180,7 @@ static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int gr
 
 /* Advances a complete slice to its next version, with the update or without. */
 static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int group,
-                       uint64_t version, const struct sw_table_decision *d, struct sw_err *err)
+                       uint64_t version, const struct sw_table_control *d, struct sw_err *err)
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
@@ -232,7 +232,7 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
     }
 
     uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
-    uint64_t contributed = sw_sync_heard(t, (int)(s - t->servers), param);
+    uint64_t contributed = sw_sync_steps_of_others(t, (int)(s - t->servers), param);
     least = contributed < least ? contributed : least;
     turn->staleness = (int)(turn->done - least);
 
@@ -259,7 +259,7 @@ static void answer_all(struct sw_table *t, const struct sw_server_state *s, int 
 
 /* Applies an update group's update to all slices of a parameter that the server owns. */
 static int apply(struct sw_table *t, int server, int param, int group,
-                 const struct sw_table_decision *d, struct sw_err *err)
+                 const struct sw_table_control *d, struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
     struct sw_turn *turn = turn_of(t, s, param, group);
@@ -287,7 +287,7 @@ static int apply(struct sw_table *t, int server, int param, int group,
 static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int group,
                   struct sw_err *err)
 {
-    struct sw_table_decision d;
+    struct sw_table_control d;
 
     for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         int rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
@@ -296,7 +296,7 @@ static int gather(struct sw_table *t, const struct sw_server_state *s, int param
     }
 
     return sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
-               ? send_decision(t, group, d.version, err)
+               ? send_control(t, group, d.version, err)
                : SW_OK;
 }
 
@@ -388,13 +388,13 @@ static int counted_update(struct sw_table *t, int server, const struct sw_messag
 
 /* The second phase: all slices of the server, the lowest layers first, which the next forward pass
  * needs first. */
-static int apply_decision(struct sw_table *t, int server, const struct sw_message *m,
-                          struct sw_err *err)
+static int apply_control(struct sw_table *t, int server, const struct sw_message *m,
+                         struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
-    struct sw_table_decision d;
+    struct sw_table_control d;
     int group = m->param;
-    if (!sw_table_decision(t, group, m->version, &d))
+    if (!sw_table_control(t, group, m->version, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %llu has no result of update control",
                           (unsigned long long)m->version);
 
@@ -456,7 +456,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     if (is_sync(m))
         rc = ending(sw_sync_handle(t, server, m), err);
     else
-        rc = m->kind == SW_MSG_APPLY ? apply_decision(t, server, m, err)
+        rc = m->kind == SW_MSG_APPLY ? apply_control(t, server, m, err)
                                      : t->args.rule->update(t, server, m, err);
 
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);

@@ -17,13 +17,13 @@ static int count_slices(const struct sw_table *t, const struct sw_param *p)
 
 /* Partitions a parameter into slices of nearly equal size, each except the last a multiple of 64
  * bytes, or of the blocks of a norm. */
-static void cut(struct sw_table *t, int index)
+static void split(struct sw_table *t, int index)
 {
     struct sw_param *p = &t->params[index];
     int64_t n = sw_desc_storage(&p->layout), pieces = count_slices(t, p);
 
     if (p->factors >= 0) {
-        sw_factor_cut(t, index);
+        sw_factor_make_slices(t, index);
         return;
     }
 
@@ -114,7 +114,7 @@ int sw_table_freeze(struct sw_table *t, struct sw_err *err)
     }
 
     for (int i = 0; i < t->param_count; i++)
-        cut(t, i);
+        split(t, i);
     deal(t, load);
     sw_free(load);
 

@@ -11,7 +11,7 @@
  * `merged` is the number of steps of each origin in a table's values, from which the staleness
  * towards other server groups follows. A staleness bound holds within one server group only, so no
  * worker ever waits for a delta. All groups get the same values when the workers have stopped, no
- * message is in flight (sw_sync_is_quiet), and one thread merges the rest (sw_sync_settle). */
+ * message is in flight (sw_sync_is_quiet), and one thread merges the rest (sw_sync_merge_all). */
 #include "exchange/table/sync.h"
 
 #include "base/os.h"
@@ -300,7 +300,7 @@ int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done)
     return exchange(t, server, param, done);
 }
 
-int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done)
+int sw_sync_request(struct sw_table *t, int worker, int param, uint64_t done)
 {
     struct sw_message m = {.kind = SW_MSG_SYNC, .from = worker, .param = param, .version = done};
     int rc = SW_OK;
@@ -378,7 +378,7 @@ bool sw_sync_is_quiet(const struct sw_sync *s)
     return __atomic_load_n(&s->in_flight, __ATOMIC_SEQ_CST) == 0;
 }
 
-uint64_t sw_sync_heard(const struct sw_table *t, int server, int param)
+uint64_t sw_sync_steps_of_others(const struct sw_table *t, int server, int param)
 {
     uint64_t least = UINT64_MAX;
 
@@ -420,7 +420,7 @@ static void mark_merged(struct sw_sync *s, uint64_t step)
         s->merged[i] = step > s->after ? step : s->after;
 }
 
-void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state)
+void sw_sync_broadcast(struct sw_sync *s, uint64_t step, bool state)
 {
     mark_merged(s, step);
 
@@ -448,7 +448,7 @@ static void count_all(struct sw_sync *s)
                         elements(s->tables[0], j, p) * (int64_t)sizeof(float);
 }
 
-void sw_sync_settle(struct sw_sync *s, uint64_t step)
+void sw_sync_merge_all(struct sw_sync *s, uint64_t step)
 {
     mark_merged(s, step);
 

@@ -33,11 +33,11 @@ void sw_sync_free(struct sw_sync *s); /* NULL is accepted */
 
 /* Copies the values of the first table, as of a step, to all others; with `state` also the updater
  * state. */
-void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state);
+void sw_sync_broadcast(struct sw_sync *s, uint64_t step, bool state);
 /* Is no delta in flight? Remains true while no worker pushes gradients. Any thread. */
 bool sw_sync_is_quiet(const struct sw_sync *s);
 /* Merges everything at once: afterwards all tables have the same values, with all updates up to
  * that step. Call only when idle. */
-void sw_sync_settle(struct sw_sync *s, uint64_t step);
+void sw_sync_merge_all(struct sw_sync *s, uint64_t step);
 /* Bytes that server `server` of one table has sent to another table so far. Any thread. */
 int64_t sw_sync_sent(const struct sw_sync *s, int from, int to, int server);

@@ -31,7 +31,7 @@ struct sw_param_runs sw_param_runs(const struct sw_param *p)
                                   .step = p->part_whole * inner};
 }
 
-void sw_table_set_watch(struct sw_table *t, sw_table_watch *observer, void *user)
+void sw_table_set_on_update(struct sw_table *t, sw_table_on_update *observer, void *user)
 {
     t->observer = observer;
     t->observer_user = user;

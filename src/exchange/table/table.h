@@ -19,8 +19,8 @@
  * its updates and need no count of their own. An early contribution is kept until its turn.
  *
  * A slice is updated alone as soon as its gradients are complete, unless update control needs all
- * gradients (decide.c). Each element is computed independently and gradients are summed in one
- * order, so the result depends neither on the number of slices and servers nor on threads.
+ * gradients (update_control.c). Each element is computed independently and gradients are summed in
+ * one order, so the result depends neither on the number of slices and servers nor on threads.
  *
  * Under BSP the one update group reads the values in place. Otherwise every update group reads a
  * buffer of its own, into which a server copies a slice right after the update group's update of
@@ -31,12 +31,12 @@
  * updater itself while others read and write (Recht et al. 2011), and the worker that reads checks
  * the bound.
  *
- * Where a layer's gradients have factors (base/comm_way.h), workers write these instead. A server
- * makes the gradient of a slice, a range of whole outputs, when all rows of an update group have
- * arrived: for the weight from its outputs' dy and all of x, for the bias from the same outputs. In
- * shared memory an update group has its factors once; for devices every server has a copy of what
- * it needs. A worker writes factors only after it has pulled the previous version, so nobody reads
- * what it overwrites.
+ * Where a layer's gradients have factors (base/exchange_mode.h), workers write these instead. A
+ * server makes the gradient of a slice, a range of whole outputs, when all rows of an update group
+ * have arrived: for the weight from its outputs' dy and all of x, for the bias from the same
+ * outputs. In shared memory an update group has its factors once; for devices every server has a
+ * copy of what it needs. A worker writes factors only after it has pulled the previous version, so
+ * nobody reads what it overwrites.
  *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; the waiting loop around it, in a thread of its own or in a worker
@@ -68,7 +68,7 @@ struct sw_param {
     bool frozen; /* no gradient, updater state or slice; every version is available at once */
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
-    float *slot[SW_UPDATER_SLOTS]; /* likewise */
+    float *slot[SW_UPDATER_SLOTS]; /* updater state, written by the same servers */
     float *sum; /* sum of the update group's gradients, where workers make the updates: written by
                    the servers that own its slices; else NULL */
     float **gradient; /* owned array [partial sums of all workers, in their order]; each written by
@@ -91,7 +91,7 @@ struct sw_slice {
     int param, server;
     int64_t from, count;
     uint64_t version;    /* updates of all update groups; atomic under Hogwild */
-    uint64_t dropped;    /* how many of them were not applied; likewise */
+    uint64_t dropped;    /* how many of these updates were not applied; atomic under Hogwild */
     int64_t first_block; /* in two phases: of its sums of squares */
 };
 
@@ -126,20 +126,20 @@ extern const struct sw_table_rule sw_table_bsp;
 /* Asynchronous or, with a bound, stale synchronous: a slice changes when the workers of one group
  * have contributed. */
 extern const struct sw_table_rule sw_table_async;
-/* Lock-free: groups update shared memory themselves. Some updates of an element may be lost where
- * two groups meet in it. */
+/* Lock-free: groups update shared memory themselves. Some updates of an element may be lost when
+ * two groups write it at the same time. */
 extern const struct sw_table_rule sw_table_hogwild;
 
 /* What happens to a gradient, or a value after its update, that is not finite. Dropping an update
- * takes two phases, and verdicts of all workers (sw_table_verdict). */
+ * takes two phases, and verdicts of all workers (sw_table_report_loss). */
 enum sw_table_bad {
     SW_BAD_STOPS, /* both are errors */
     SW_BAD_DROPS, /* a gradient drops the update of all parameters; a value is an error */
-    SW_BAD_TELLS, /* a gradient drops the update; sw_table_torn reports a value */
+    SW_BAD_TELLS, /* a gradient drops the update; sw_table_nonfinite_param reports a value */
 };
 
 /* The result of update control for an update group's update of all parameters. */
-struct sw_table_decision {
+struct sw_table_control {
     uint64_t version;
     double grad_norm;  /* of all its gradients together, clipped by value but not by norm */
     float scale;       /* factor of all gradients, from clipping by norm and the loss scale */
@@ -211,8 +211,8 @@ struct sw_param_spec {
 };
 
 /* Called by a server after it applied an update, for a trace or a test. */
-typedef void sw_table_watch(void *user, int server, int param, uint64_t version, int64_t begin_ns,
-                            int64_t end_ns);
+typedef void sw_table_on_update(void *user, int server, int param, uint64_t version,
+                                int64_t begin_ns, int64_t end_ns);
 
 /* Makes a table without parameters; args are copied, what they point to is borrowed. Errors:
  * SW_ERR_INVALID, SW_ERR_NOMEM. */
@@ -239,7 +239,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
 int sw_table_allocate(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 /* Fills the values from the initializers (version 0). */
 int sw_table_init_values(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
-void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user);
+void sw_table_set_on_update(struct sw_table *t, sw_table_on_update *on_update, void *user);
 
 int sw_table_count(const struct sw_table *t);
 int64_t sw_table_elements(const struct sw_table *t); /* logical, over all parameters */
@@ -265,14 +265,15 @@ int sw_table_contributors(const struct sw_table *t, int param);
 /* A worker's part of the sum over its update group: its reduction leaves, and the number of its
  * partial sums, which are the nodes of the tree that cover these leaves. */
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count);
-int sw_table_terms(const struct sw_table *t, int worker);
+int sw_table_partials(const struct sw_table *t, int worker);
 /* A partial sum: its leaves [from, to), and the array that it is written to; NULL when the worker
  * contributes no gradient of the parameter. */
-struct sw_table_term {
+struct sw_table_partial {
     int from, to;
     float *gradient;
 };
-struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term);
+struct sw_table_partial sw_table_partial(const struct sw_table *t, int worker, int param,
+                                         int partial);
 int sw_table_factor_count(const struct sw_table *t);
 const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i);
 /* The factors that make a parameter's gradients; NULL: none. */
@@ -328,22 +329,22 @@ uint64_t sw_table_dropped(const struct sw_table *t);
 
 /* Sets the error that a gradient or value of update `version` is not finite: SW_ERR_DIVERGED,
  * naming the parameter. */
-int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
-                     struct sw_err *err) SW_MUST_CHECK;
+int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_err *err) SW_MUST_CHECK;
 /* Does update control run before updates are applied? And does it run on the workers' devices? */
 bool sw_table_has_phases(const struct sw_table *t);
-bool sw_table_is_decided_on_device(const struct sw_table *t);
+bool sw_table_is_controlled_on_device(const struct sw_table *t);
 /* With update control on devices: stores its result for update `version`. Called by any or all of
  * the workers, one after the other; the first call counts, and the others have the same result. All
  * getters of results return it afterwards. Errors: SW_ERR_DIVERGED where a non-finite gradient ends
  * the run. */
-int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
-                    struct sw_err *err) SW_MUST_CHECK;
+int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *control,
+                    uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Fills *out with the result of update control for the update group's update `version`; false if it
  * is not decided yet, or not one of the last few. A worker that has seen a parameter at that
  * version also sees the result. */
-bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
-                       struct sw_table_decision *out);
+bool sw_table_control(const struct sw_table *t, int group, uint64_t version,
+                      struct sw_table_control *out);
 /* Are gradients multiplied by a loss scale that update control adjusts? */
 bool sw_table_scales(const struct sw_table *t);
 /* The factor of the update group's gradients of the next update: 1 without scaling. For a worker of
@@ -354,7 +355,7 @@ struct sw_loss_scale sw_table_scale(const struct sw_table *t, int group);
 void sw_table_put_scale(struct sw_table *t, int group, struct sw_loss_scale scale);
 /* A parameter with a value that is not finite, or -1. Covers a version once all parameters have
  * been seen at it. Only with SW_BAD_TELLS. */
-int sw_table_torn(const struct sw_table *t);
+int sw_table_nonfinite_param(const struct sw_table *t);
 
 /* --- worker side --- */
 
@@ -366,7 +367,8 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Where non-finite gradients drop updates, every worker reports once per step whether its loss is
  * finite: update control of its update group waits for it. Errors: those of sw_table_update. */
-int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err) SW_MUST_CHECK;
+int sw_table_report_loss(struct sw_table *t, int worker, bool fine,
+                         struct sw_err *err) SW_MUST_CHECK;
 enum { SW_TABLE_ALL = -1 }; /* in place of an update group */
 
 /* Can the update group read values that contain its update `version` and, where staleness is
@@ -396,7 +398,7 @@ bool sw_table_has_slices(const struct sw_table *t, int server, int param);
 /* Bytes per step of values that a server sends to a worker; and of gradients, or of factors of its
  * `rows` rows of the batch, that the worker pushes to the server. */
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server);
-int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows, int server);
+int64_t sw_table_pushed_bytes(const struct sw_table *t, int worker, int64_t rows, int server);
 /* Nanoseconds that a server has spent in sw_table_serve. Any thread. */
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */

@@ -172,8 +172,8 @@ int sw_table_check_entry(const struct sw_table_source *to, const char *name,
     sw_shape_text(ndim, shape, needs, sizeof needs);
 
     bool renamed = strcmp(name, p->name) != 0;
-    return sw_err_set(err, SW_ERR_INVALID, "%s: %s is %s %s there%s, but %s%sF32 %s in this net",
-                      path, name, sw_st_dtype_name(e->dtype), has,
-                      to->transposed ? ", to be transposed" : "", renamed ? p->name : "",
-                      renamed ? " is " : "", needs);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: %s is %s %s in the file%s, but %s%sF32 %s in this net", path, name,
+                      sw_st_dtype_name(e->dtype), has, to->transposed ? ", to be transposed" : "",
+                      renamed ? p->name : "", renamed ? " is " : "", needs);
 }

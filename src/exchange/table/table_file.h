@@ -27,7 +27,8 @@ int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
 int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path,
                           struct sw_err *err) SW_MUST_CHECK;
-/* The same check for a tensor's entry; e NULL: the file does not have the tensor. */
+/* sw_table_check_tensor for the tensor's entry in the file; e NULL: the file does not have the
+ * tensor. */
 int sw_table_check_entry(const struct sw_table_source *to, const char *name,
                          const struct sw_st_entry *e, const char *path,
                          struct sw_err *err) SW_MUST_CHECK;

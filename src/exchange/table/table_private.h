@@ -1,7 +1,7 @@
 /* Shared by the files of a table. Each calls only those before it: table.c (settings) and
  * versions.c; factors.c (gradients from factors); contributors.c; apply.c (an update of a slice);
- * decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates without servers);
- * serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
+ * update_control.c (updates in two phases); sync.c (server groups); hogwild.c (updates without
+ * servers); serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
 #pragma once
 
 #include "exchange/table/sync.h"
@@ -35,22 +35,24 @@ struct sw_server_state {
 };
 
 enum {
-    SW_DECISIONS = 4
+    SW_UPDATE_CONTROLS = 4
 }; /* results that are kept: workers are at most one step ahead of each other */
 
-/* State of an update group's updates in two phases (decide.c). */
+/* State of an update group's updates in two phases (update_control.c). */
 struct sw_phases {
-    double *sums; /* owned [params]: sums of squares, by the thread that decides */
+    double
+        *sums; /* owned [params]: sums of squares, written by the thread that runs update control */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
                                         server; the latter only where the updater needs norms */
-    struct sw_norms *norms; /* owned [params]: likewise, written by the thread that decides */
+    struct sw_norms
+        *norms;  /* owned [params]: norms, written by the thread that runs update control */
     int missing; /* atomic: slices to be summed and verdicts to be reported before the decision */
     int vetoes;  /* atomic: verdicts that were negative */
     uint64_t version; /* atomic: the next update; all before it are decided */
     struct sw_loss_scale
         scale; /* of the next update; changed by the thread that decides, before version */
-    struct sw_table_decision
-        ring[SW_DECISIONS]; /* written by the thread that decides, before version */
+    struct sw_table_control
+        ring[SW_UPDATE_CONTROLS]; /* written by the thread that decides, before version */
 };
 struct sw_norms {
     double value, gradient; /* of a whole parameter */
@@ -67,10 +69,11 @@ struct sw_table {
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
     int update_groups, update_group_size; /* number of update groups, and workers of each */
-    int group_workers; /* workers of a worker group; an update group is one worker group, or all */
-    int leaves;        /* reduction leaves of an update group */
-    int *first_term;   /* owned [workers + 1] */
-    int *term_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree */
+    int group_workers;  /* workers of a worker group; an update group is one worker group, or all */
+    int leaves;         /* reduction leaves of an update group */
+    int *first_partial; /* owned [workers + 1] */
+    int *partial_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree
+                       */
     void *values, *state; /* owned device memory; state includes the update groups' buffers */
     size_t value_bytes, state_bytes;
     bool two_phases;
@@ -80,7 +83,7 @@ struct sw_table {
     int group_index;          /* index of this server group */
     uint64_t dropped;         /* atomic: updates that were not applied */
     uint64_t before;          /* versions of earlier stages, which are no updates of this one */
-    sw_table_watch *observer;
+    sw_table_on_update *observer;
     void *observer_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */
     struct sw_cond changed;
@@ -109,24 +112,25 @@ int sw_table_threshold(const struct sw_table *t, int param);
 /* apply.c: lists in `in` the partial sums of an update group's gradient, from element `from` on.
  * Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
+                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum);
 /* Fills the arguments of update `version` of a parameter except for arrays, where it is updated
  * alone. */
-void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
-                           struct sw_update_args *a);
+void sw_table_update_partials(const struct sw_table *t, int param, uint64_t version,
+                              struct sw_update_args *a);
 /* Runs the updater over a slice, for the update group's update `version`. d: the result of update
  * control, or NULL. Errors: SW_ERR_DIVERGED. */
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
-                          const struct sw_table_decision *d, struct sw_err *err) SW_MUST_CHECK;
+                          const struct sw_table_control *d, struct sw_err *err) SW_MUST_CHECK;
 
 /* sync.c, by the table's servers: exchanges deltas if one is due now that all update groups have
  * done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
-/* The same by a worker, where servers see no updates: notifies the servers that own slices. */
-int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
+/* sync.c, by a worker of a rule whose updates do not pass through servers (Hogwild): asks the
+ * servers that own slices of the parameter to exchange deltas if that is due. */
+int sw_sync_request(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
 /* The number of steps of every other server group that a parameter's slices on a server contain at
  * least; UINT64_MAX when there is no other group. Any thread. */
-uint64_t sw_sync_heard(const struct sw_table *t, int server, int param);
+uint64_t sw_sync_steps_of_others(const struct sw_table *t, int server, int param);
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 
@@ -135,10 +139,10 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) S
  * result of update control. */
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
                   struct sw_err *err) SW_MUST_CHECK;
-int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decision *d,
+int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_control *d,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* decide.c: allocates room for norms, after the slices are known. */
+/* update_control.c: allocates room for norms, after the slices are known. */
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
 /* Sums and measures a complete slice. Errors: SW_ERR_DIVERGED where a non-finite gradient ends the
@@ -149,4 +153,4 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
  * nothing is missing any more, *d is the result of update control, and the caller carries it out.
  */
 bool sw_table_complete(struct sw_table *t, int group, int count,
-                       struct sw_table_decision *d) SW_MUST_CHECK;
+                       struct sw_table_control *d) SW_MUST_CHECK;

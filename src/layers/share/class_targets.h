@@ -20,8 +20,8 @@ struct sw_class_targets {
     struct sw_plain scores, targets; /* targets: only without labels */
 };
 
-/* For setup. ignore_label is the value of the key. Errors: SW_ERR_INVALID if source 2 is neither
- * labels nor targets, or if ignore_label is set without labels; those of sw_plain_init. */
+/* Call in setup. ignore_label is the value of the key. Errors: SW_ERR_INVALID if source 2 is
+ * neither labels nor targets, or if ignore_label is set without labels; those of sw_plain_init. */
 int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
                           const struct sw_layer_setup *s, int64_t ignore_label,
                           struct sw_err *err) SW_MUST_CHECK;

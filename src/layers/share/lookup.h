@@ -21,8 +21,8 @@ struct sw_lookup {
     int64_t outputs;
 };
 
-/* For setup, with st->lists filled: adds the weight, sets the cost and what backward reads, and
- * st->outputs, the number of elements of every vector in this worker's shard. */
+/* Call in setup, with st->lists filled: adds the weight, and sets the cost, what backward reads,
+ * and st->outputs, the number of elements of every vector in this worker's shard. */
 void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c,
                     const struct sw_layer_setup *s);
 /* Callbacks of the layer types; their conf begins with a struct sw_lookup_conf. */

@@ -14,7 +14,7 @@ int64_t sw_output_columns(const struct sw_layer *l, int k)
     return sw_desc_features(&l->src[k]->desc);
 }
 
-void sw_output_settle(struct sw_layer *l)
+void sw_output_finish_setup(struct sw_layer *l)
 {
     l->dst.desc = sw_desc_plain(SW_F32, 1, l->src[0]->desc.dim);
 }

@@ -17,6 +17,6 @@ char *sw_output_path(const char *folder, const char *path);
 int64_t sw_output_columns(const struct sw_layer *l, int k);
 
 /* The end of setup, and forward: the layer has no output and computes nothing. */
-void sw_output_settle(struct sw_layer *l);
+void sw_output_finish_setup(struct sw_layer *l);
 int sw_output_forward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;

@@ -93,7 +93,7 @@ float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l)
     return wanted && p->to_source ? sw_layer_at(l->scratch, p->gradient_at) : wanted;
 }
 
-int sw_plain_give(const struct sw_plain *p, const struct sw_layer *l, struct sw_err *err)
+int sw_plain_write(const struct sw_plain *p, const struct sw_layer *l, struct sw_err *err)
 {
     if (!p->to_source || !l->src_grad[p->src])
         return SW_OK;

@@ -18,12 +18,12 @@ struct sw_plain {
     size_t value_at, gradient_at, plan_at; /* offsets in the layer's scratch */
 };
 
-/* For setup, once per source: creates the reorders and reserves scratch memory. The source is f32
- * in any layout, or plain i32. Errors: SW_ERR_INVALID for another source; those of the device's
+/* Call in setup, once per source: creates the reorders and reserves scratch memory. The source is
+ * f32 in any layout, or plain i32. Errors: SW_ERR_INVALID for another source; those of the device's
  * reorder. */
 int sw_plain_init(struct sw_plain *p, struct sw_layer *l, int src, const struct sw_layer_setup *s,
                   struct sw_err *err) SW_MUST_CHECK;
-/* The same with the layout `desc` instead of the plain one; the source is f32. */
+/* Like sw_plain_init, but reads an f32 source in the layout `desc` instead of the plain one. */
 int sw_plain_init_as(struct sw_plain *p, struct sw_layer *l, int src, const struct sw_desc *desc,
                      const struct sw_layer_setup *s, struct sw_err *err) SW_MUST_CHECK;
 
@@ -35,5 +35,5 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
  * no gradient. */
 float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l);
 /* Reorders that gradient into l->src_grad, if it is not there already. */
-int sw_plain_give(const struct sw_plain *p, const struct sw_layer *l,
-                  struct sw_err *err) SW_MUST_CHECK;
+int sw_plain_write(const struct sw_plain *p, const struct sw_layer *l,
+                   struct sw_err *err) SW_MUST_CHECK;

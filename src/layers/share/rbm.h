@@ -42,8 +42,8 @@ enum { SW_RBM_WEIGHT, SW_RBM_BIAS, SW_RBM_VISIBLE_BIAS };
                    "kind of units of the hidden layer", .def = "bernoulli",                        \
                    .choices = sw_hidden_units)
 
-/* For setup: adds the parameters, reserves scratch, and sets a plain output of one number per row.
- * Errors: SW_ERR_INVALID. */
+/* Call in setup: adds the parameters, reserves scratch, and sets a plain output of one number per
+ * row. Errors: SW_ERR_INVALID. */
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
                  struct sw_err *err) SW_MUST_CHECK;
 

@@ -34,7 +34,7 @@ _Static_assert(sizeof sw_stack_params / sizeof *sw_stack_params == PARAMS * SW_S
 
 static const char *const state_names_h[] = {"h", "h2", "h3", "h4"};
 static const char *const state_names_c[] = {"c", "c2", "c3", "c4"};
-_Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_CARRIES, "room for all recurrent state");
+_Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_RECURRENT_STATES, "room for all recurrent state");
 
 static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cell)
 {
@@ -70,14 +70,14 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
     cell->r.pitch = (top ? st->states : 1) * st->directions * like->hidden;
     cell->r.inputs = layer == 0 ? like->inputs : st->directions * like->hidden;
     cell->gates_at = sw_layer_reserve(
-        &st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
+        &st->kept_bytes, sw_op_floats(places * sw_cell_saved(like->kind) * like->hidden));
     cell->before_at = sw_layer_reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
     add_params(l, &cell->r, 2 * layer + direction);
 
     if (st->keeps_state) {
-        cell->kept_h = sw_layer_add_carry(l, state_names_h[layer], like->hidden);
+        cell->kept_h = sw_layer_add_recurrent_state(l, state_names_h[layer], like->hidden);
         if (like->kind == SW_CELL_LSTM)
-            cell->kept_c = sw_layer_add_carry(l, state_names_c[layer], like->hidden);
+            cell->kept_c = sw_layer_add_recurrent_state(l, state_names_c[layer], like->hidden);
     }
 
     st->cells++;
@@ -198,7 +198,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
     if (rc != SW_OK)
         return rc;
 
-    st->keeps_state = c->stateful || s->carry;
+    st->keeps_state = c->stateful || s->keep_state;
     st->states = s->unrolled && l->type->hands_on(c) ? (int)(l->type->hands_on(c) / c->hidden) : 1;
 
     rc = check_step(s, c, alone, st->states, err);
@@ -253,7 +253,7 @@ static void *kept(const struct sw_layer *l, const struct sw_stack *st)
 
 static float *kept_state(const struct sw_layer *l, int i)
 {
-    return i < 0 ? NULL : l->carry[i].value;
+    return i < 0 ? NULL : l->recurrent[i].value;
 }
 
 /* Layout of the state that steps pass on, [rows, states, hidden], or with at = ALONE of a single
@@ -481,5 +481,5 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
         dy = dx;
     }
 
-    return sw_plain_give(&st->in, l, err);
+    return sw_plain_write(&st->in, l, err);
 }

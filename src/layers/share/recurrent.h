@@ -71,7 +71,7 @@ struct sw_stack {
     size_t dbetween_at[2];              /* scratch: gradients of the outputs between layers */
 };
 
-/* For setup of a layer whose conf is c. Errors: SW_ERR_INVALID. */
+/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. */
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind,
                    struct sw_err *err) SW_MUST_CHECK;

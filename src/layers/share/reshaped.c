@@ -1,5 +1,5 @@
-/* The same values with other dimensions: a view if the source is plain, else a reorder of the
- * values and another one of the gradient. */
+/* Layers that give their source other dimensions and keep its values: a view if the source is
+ * plain, otherwise a reorder of the values in forward and of the gradient in backward. */
 #include "layers/share/reshaped.h"
 
 int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int ndim,

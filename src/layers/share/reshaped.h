@@ -9,8 +9,8 @@ struct sw_reshaped {
     struct sw_plan *from_source, *to_source; /* owned by the layer; NULL for a view */
 };
 
-/* For setup. dim: the output's dimensions, with as many elements as the source. Errors: those of
- * the device's reorder. */
+/* The setup of such a layer. dim: the output's dimensions, with as many elements as the source.
+ * Errors: those of the device's reorder. */
 int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int ndim,
                       const int64_t *dim, struct sw_err *err) SW_MUST_CHECK;
 /* Callbacks of the layer types. */

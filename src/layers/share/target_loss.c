@@ -94,7 +94,7 @@ static int row_gradient(const struct sw_target_loss *t, const struct sw_plain *p
     if (rc != SW_OK)
         return rc;
 
-    return sw_plain_give(p, l, err);
+    return sw_plain_write(p, l, err);
 }
 
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

@@ -24,8 +24,8 @@ struct sw_target_loss {
     struct sw_plain value, target;
 };
 
-/* For setup: the output is plain and has the shape of source 1. Errors: SW_ERR_INVALID naming both
- * shapes, and those of sw_plain_init. */
+/* The setup of such a layer: the output is plain and has the shape of source 1. Errors:
+ * SW_ERR_INVALID naming both shapes, and those of sw_plain_init. */
 int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enum sw_loss kind,
                          double weight, struct sw_err *err) SW_MUST_CHECK;
 /* Callbacks of the layer types. */
@@ -34,7 +34,7 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r,
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r,
                             struct sw_err *err) SW_MUST_CHECK;
 
-/* For setup: checks that sources a and b have the same number of rows and of values per row.
+/* Call in setup: checks that sources a and b have the same number of rows and of values per row.
  * Errors: SW_ERR_INVALID. */
 int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b,
                             struct sw_err *err) SW_MUST_CHECK;

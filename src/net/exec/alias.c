@@ -71,7 +71,7 @@ static void find_remote_gradients(struct sw_net_aliases *a)
             continue;
 
         const struct sw_net_alias *source = &a->node[a->graph->node[i].src[0]];
-        a->node[i].grad_handed = sw_bridge_can_look_there(&shape->layer) &&
+        a->node[i].grad_handed = sw_bridge_can_read_in_place(&shape->layer) &&
                                  source->first_writer == i && is_only_writer(a, i) &&
                                  !source->grad_in_place;
         a->is_handed = a->is_handed || a->node[i].grad_handed;

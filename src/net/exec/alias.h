@@ -39,7 +39,7 @@ struct sw_net_aliases {
     struct sw_net_alias *node; /* owned [graph->count] */
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Finds which outputs and gradients share memory. Errors: SW_ERR_NOMEM. */
 int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *graph,
                         const struct sw_net_shapes *shapes, bool host_memory,
                         struct sw_err *err) SW_MUST_CHECK;

@@ -24,7 +24,7 @@ void sw_branch_order_free(struct sw_branch_order *o)
 
 /* ---- Accesses of a pass ---- */
 
-enum what { FEATURE, GRADIENT, PARAMETER };
+enum what { ACTIVATION, GRADIENT, PARAMETER };
 
 struct use {
     enum what what;
@@ -46,9 +46,9 @@ static int uses_of_forward(const struct sw_net_aliases *a, int i, struct use *ou
     const struct sw_net_graph_node *node = &a->graph->node[i];
     int n = 0;
 
-    out[n++] = (struct use){FEATURE, a->node[i].root, true};
+    out[n++] = (struct use){ACTIVATION, a->node[i].root, true};
     for (int k = 0; k < node->src_count; k++)
-        out[n++] = (struct use){FEATURE, a->node[node->src[k]].root, false};
+        out[n++] = (struct use){ACTIVATION, a->node[node->src[k]].root, false};
 
     return n;
 }

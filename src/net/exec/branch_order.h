@@ -15,7 +15,7 @@ struct sw_branch_order {
     int *from, *until; /* owned [ops]: first and last op that may run concurrently with this op */
 
     /* While passes run. */
-    bool begun; /* a direction is under way */
+    bool begun; /* a direction is in progress */
     struct sw_branch_state {
         bool begun; /* its stream has waited for the start of this direction */
         bool ahead; /* the control stream has not yet waited for all of its work */

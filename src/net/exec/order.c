@@ -13,17 +13,18 @@ bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
 
     for (int i = root; i >= 0; i = a->node[i].next_in_place) {
         const struct sw_layer *l = &a->shapes->node[i].layer;
-        if (!sw_layer_can_repeat(l) || l->type == &sw_net_bridge_dst)
+        if (!sw_layer_can_recompute(l) || l->type == &sw_net_bridge_dst)
             return false; /* recomputing would repeat the exchange between workers */
     }
 
     return true;
 }
 
-bool sw_net_can_offload(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates)
+bool sw_net_can_offload(const struct sw_net_aliases *a, int root,
+                        const struct sw_device_throughput *throughput)
 {
     const struct sw_net_shape *shape = &a->shapes->node[root];
-    return !sw_net_takes_turns(a->shapes, root) && rates->link_bytes_per_s > 0 &&
+    return !sw_net_takes_turns(a->shapes, root) && throughput->link_bytes_per_s > 0 &&
            shape->layer.type->role == SW_ROLE_NEURON;
 }
 
@@ -83,14 +84,14 @@ double sw_net_recompute_bytes(const struct sw_net_aliases *a, int root)
 }
 
 /* Arithmetic and memory overlap: the slower one counts. */
-static double seconds_of(double flops, double bytes, const struct sw_net_rates *r)
+static double seconds_of(double flops, double bytes, const struct sw_device_throughput *r)
 {
     double compute = flops / r->flops_per_s, memory = bytes / r->bytes_per_s;
     return compute > memory ? compute : memory;
 }
 
 static double seconds_of_op(const struct sw_net_aliases *a, const struct sw_exec_op *op,
-                            const struct sw_net_rates *r)
+                            const struct sw_device_throughput *r)
 {
     const struct sw_layer *l = &a->shapes->node[op->node].layer;
 
@@ -111,7 +112,7 @@ static double seconds_of_op(const struct sw_net_aliases *a, const struct sw_exec
 }
 
 static double seconds_of_copy(const struct sw_net_aliases *a, int root,
-                              const struct sw_net_rates *r)
+                              const struct sw_device_throughput *r)
 {
     return (double)sw_desc_bytes(&a->shapes->node[root].layer.dst.desc) / r->link_bytes_per_s;
 }
@@ -139,13 +140,13 @@ int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *ali
                                 .forward_at = sw_calloc(n, sizeof *s->forward_at),
                                 .backward_at = sw_calloc(n, sizeof *s->backward_at),
                                 .back_at = sw_calloc(n, sizeof *s->back_at),
-                                .away_until = sw_calloc(n, sizeof *s->away_until),
+                                .offloaded_until = sw_calloc(n, sizeof *s->offloaded_until),
                                 .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
                                 .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
                                 .needed = sw_calloc(n, sizeof *s->needed),
                                 .in_before = sw_calloc(n, sizeof *s->in_before)};
     if (s->residency && s->ops && s->more && s->begin_s && s->pass && s->forward_at &&
-        s->backward_at && s->back_at && s->away_until && s->done_out_s && s->done_in_s &&
+        s->backward_at && s->back_at && s->offloaded_until && s->done_out_s && s->done_in_s &&
         s->needed && s->in_before)
         return SW_OK;
 
@@ -155,9 +156,9 @@ int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *ali
 
 void sw_exec_order_fini(struct sw_exec_order *s)
 {
-    void *const owned[] = {s->ops,         s->more,    s->begin_s,    s->pass,
-                           s->forward_at,  s->back_at, s->away_until, s->done_out_s,
-                           s->backward_at, s->needed,  s->in_before,  s->done_in_s,
+    void *const owned[] = {s->ops,         s->more,    s->begin_s,         s->pass,
+                           s->forward_at,  s->back_at, s->offloaded_until, s->done_out_s,
+                           s->backward_at, s->needed,  s->in_before,       s->done_in_s,
                            s->residency};
 
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
@@ -172,8 +173,8 @@ static void emit(struct sw_exec_order *s, enum sw_exec_op_kind kind, int node)
     s->ops[s->count++] = (struct sw_exec_op){kind, node};
 }
 
-/* Brings a feature back, if it is away, and first what that takes. in_before stays that of the
- * first one that wants it. */
+/* Restores an activation that is not in memory, after what its restoration needs. in_before keeps
+ * the position of the first op that needs it. */
 static void need(struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = s->aliases;
@@ -203,10 +204,10 @@ static void need_for_backward(struct sw_exec_order *s, int i)
     const struct sw_layer *l = &a->shapes->node[i].layer;
     int root = a->node[i].root;
 
-    /* Its saved data is discarded with the activation, unless the activation is recomputed from it.
-     */
+    /* The layer's saved data is discarded with its activation, unless the activation is recomputed
+     * from it. */
     if (l->backward_reads_dst ||
-        (l->saved_bytes && !l->repeats_from_saved && s->residency[root] == SW_RECOMPUTED))
+        (l->saved_bytes && !l->recomputes_from_saved && s->residency[root] == SW_RECOMPUTED))
         need(s, root);
 
     for (int k = 0; k < l->src_count; k++)
@@ -243,7 +244,7 @@ static void emit_passes(struct sw_exec_order *s)
 
 /* ---- Start of copies back ---- */
 
-static void find_begins(struct sw_exec_order *s, const struct sw_net_rates *r)
+static void find_begins(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double now = 0;
 
@@ -260,7 +261,7 @@ static int turn_of(const struct sw_exec_order *s)
 
 /* From the last needed one to the first: each copy starts early enough to end before the next one
  * starts and before it is needed, but not before backward begins. */
-static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *r)
+static void place_copies_in(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double link_free = 1e300;
 
@@ -306,7 +307,7 @@ static void insert_copies_in(struct sw_exec_order *s)
 static void number_ops(struct sw_exec_order *s)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
-        s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->away_until[i] = -1;
+        s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->offloaded_until[i] = -1;
 
     for (int a = 0; a < s->count; a++) {
         const struct sw_exec_op *op = &s->ops[a];
@@ -320,8 +321,8 @@ static void number_ops(struct sw_exec_order *s)
     }
 }
 
-/* Sets away_until: the last op that overlaps with each copy out. */
-static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rates *r)
+/* Sets offloaded_until: the last op that overlaps with each copy out. */
+static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_device_throughput *r)
 {
     double link_free = 0;
 
@@ -336,24 +337,24 @@ static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rat
                s->begin_s[until + 1] < link_free)
             until++;
 
-        s->away_until[root] = until;
+        s->offloaded_until[root] = until;
     }
 }
 
-void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rates)
+void sw_exec_order_make(struct sw_exec_order *s, const struct sw_device_throughput *throughput)
 {
     emit_passes(s);
 
-    if (rates->link_bytes_per_s > 0) {
-        find_begins(s, rates);
-        place_copies_in(s, rates);
+    if (throughput->link_bytes_per_s > 0) {
+        find_begins(s, throughput);
+        place_copies_in(s, throughput);
         insert_copies_in(s);
-        find_begins(s, rates);
+        find_begins(s, throughput);
     }
 
     number_ops(s);
-    if (rates->link_bytes_per_s > 0)
-        find_ends_of_copies(s, rates);
+    if (throughput->link_bytes_per_s > 0)
+        find_ends_of_copies(s, throughput);
 }
 
 /* ---- Time ---- */
@@ -361,7 +362,7 @@ void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rate
 /* The op before which the copy out of an activation must be complete. */
 static int end_of_first_memory(const struct sw_exec_order *s, int root)
 {
-    int last = s->aliases->node[root].last_reader, until = s->away_until[root];
+    int last = s->aliases->node[root].last_reader, until = s->offloaded_until[root];
     return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
 }
 
@@ -370,7 +371,7 @@ static void mark_ends_of_copies(struct sw_exec_order *s)
 {
     memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
     for (int i = 0; i < s->aliases->graph->count; i++)
-        if (s->away_until[i] >= 0)
+        if (s->offloaded_until[i] >= 0)
             s->begin_s[end_of_first_memory(s, i)] = 1;
 }
 
@@ -378,12 +379,12 @@ static void mark_ends_of_copies(struct sw_exec_order *s)
 static double wait_for_copies_out(const struct sw_exec_order *s, int a, double now)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
-        if (s->away_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
+        if (s->offloaded_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
             now = s->done_out_s[i];
     return now;
 }
 
-double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates *rates)
+double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_device_throughput *throughput)
 {
     double now = 0, out = 0, in = 0;
 
@@ -397,13 +398,13 @@ double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates 
 
         switch (s->ops[a].kind) {
         case SW_EXEC_OFFLOAD:
-            out = (out > now ? out : now) + seconds_of_copy(s->aliases, i, rates);
+            out = (out > now ? out : now) + seconds_of_copy(s->aliases, i, throughput);
             s->done_out_s[i] = out;
             break;
         case SW_EXEC_RELOAD:
             in = in > now ? in : now;
             in = (in > s->done_out_s[i] ? in : s->done_out_s[i]) +
-                 seconds_of_copy(s->aliases, i, rates);
+                 seconds_of_copy(s->aliases, i, throughput);
             s->done_in_s[i] = in;
             break;
         case SW_EXEC_WAIT_OFFLOAD:
@@ -413,7 +414,7 @@ double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates 
             now = s->done_in_s[i] > now ? s->done_in_s[i] : now;
             break;
         default:
-            now += seconds_of_op(s->aliases, &s->ops[a], rates);
+            now += seconds_of_op(s->aliases, &s->ops[a], throughput);
             break;
         }
     }

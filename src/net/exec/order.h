@@ -49,10 +49,11 @@ struct sw_exec_order {
                   of layer 2 n - 1 - p; none where the layer has no backward */
     /* Owned [n]: index of the op; -1: none. */
     int *forward_at, *backward_at;
-    int *back_at;    /* of a root: RECOMPUTE or RELOAD */
-    int *away_until; /* of an offloaded root: the last op before which its first memory should not
-                        be reused, so that nothing waits for the copy out */
-    /* Owned work arrays. */
+    int *back_at;         /* of a root: RECOMPUTE or RELOAD */
+    int *offloaded_until; /* of an offloaded root: the last op before which its first memory should
+                        not be reused, so that nothing waits for the copy out */
+    /* Owned work arrays of the planning: times at which an op begins and at which its copies to and
+     * from the host end; uses and copies of each output. */
     double *begin_s, *done_out_s, *done_in_s;
     int *needed, *in_before;
     struct sw_exec_op *more;
@@ -66,17 +67,19 @@ void sw_exec_order_fini(struct sw_exec_order *s); /* a zeroed one is accepted */
 /* Rebuilds the order for s->residency, without WAIT_OFFLOAD ops: their positions follow from the
  * memory plan. Copies back start early enough that, by the given throughput, nothing waits for
  * them. */
-void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rates);
+void sw_exec_order_make(struct sw_exec_order *s, const struct sw_device_throughput *throughput);
 /* Predicted duration of a step in seconds. Copies in one direction run one after another. */
-double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_net_rates *rates);
-/* Puts WAIT_OFFLOAD of `root` before op before[root]; -1: none. Afterwards away_until is not valid;
- * the waits replace it. */
+double sw_exec_order_seconds(struct sw_exec_order *s,
+                             const struct sw_device_throughput *throughput);
+/* Puts WAIT_OFFLOAD of `root` before op before[root]; -1: none. Afterwards offloaded_until is not
+ * valid; the waits replace it. */
 void sw_exec_order_add_waits(struct sw_exec_order *s, const int *before);
 
 /* Can forward of the activation's layers run twice? Can it be copied to the host, given this link
  * throughput? */
 bool sw_net_can_recompute(const struct sw_net_aliases *a, int root);
-bool sw_net_can_offload(const struct sw_net_aliases *a, int root, const struct sw_net_rates *rates);
+bool sw_net_can_offload(const struct sw_net_aliases *a, int root,
+                        const struct sw_device_throughput *throughput);
 /* Does any backward pass read this root's activation? */
 bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root);
 /* Cost of recomputing an activation: floating-point operations, and bytes read and written. */

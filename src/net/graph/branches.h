@@ -15,7 +15,8 @@
  * users (struct sw_branch_order).
  *
  * Some nets run on one stream: all nets on the CPU, nets with connections between workers, Gibbs
- * chains or output layers, several nets of one worker (net/parts.h), and nets with a memory budget.
+ * chains or output layers, several nets of one worker (net/microbatches.h), and nets with a memory
+ * budget.
  *
  * The net's own stream is the control stream: what others queue there (values that arrive, batches,
  * gradients that leave, updates) stays ordered with the passes, because

@@ -121,5 +121,5 @@ int sw_net_find_chains(struct sw_net_graph *g, const struct sw_net_args *args, s
 
     for (int i = 0; i < g->count; i++)
         check_machine(g, i);
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }

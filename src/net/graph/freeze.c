@@ -19,7 +19,7 @@ bool sw_net_pattern_fits(const char *pattern, const char *layer, const char *par
 bool sw_net_is_frozen_param(const struct sw_net_graph *g, const struct sw_net_graph_node *node,
                             const char *param)
 {
-    const struct sw_net_share *share = sw_net_share_of(node, param);
+    const struct sw_net_tie *share = sw_net_tie_of(node, param);
     const char *layer = share ? g->node[share->root].home : node->home;
 
     for (int i = 0; g->freeze && i < g->freeze->count; i++)

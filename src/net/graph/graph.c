@@ -16,7 +16,7 @@ int sw_net_graph_init(struct sw_net_graph *g, const struct sw_net_args *args, st
         rc = sw_net_unroll(g, layers, count, args, err);
     sw_free(layers);
     if (rc == SW_OK)
-        rc = sw_net_find_shares(g, err);
+        rc = sw_net_find_ties(g, err);
 
     return rc == SW_OK ? sw_net_find_chains(g, args, err) : rc;
 }

@@ -8,7 +8,7 @@
 #include "net/net.h"
 
 /* A parameter that is tied to one of an earlier layer. */
-struct sw_net_share {
+struct sw_net_tie {
     const char *param; /* its name in this layer */
     int root;          /* node, earlier than this one */
     const char *root_param;
@@ -31,11 +31,11 @@ struct sw_net_graph_node {
     const char *of;   /* of a node that takes a step: name of the layer that it reads */
     int64_t width;    /* width of the previous step that the first step reads, [rows, width]; of a
                          `front`: width of its output */
-    bool carries;     /* of a `begin`: it may start from the state of the previous batch */
+    bool keeps_state; /* of a `begin`: it may start from the state of the previous batch */
     bool joins_joins; /* of a `join`: its sources are joins too */
 
-    struct sw_net_share share[SW_LAYER_PARAMS];
-    int share_count;
+    struct sw_net_tie tie[SW_LAYER_PARAMS];
+    int tie_count;
     bool is_shared; /* one of its parameters is tied */
     bool chain;     /* one side of a trained Boltzmann machine */
 };
@@ -64,7 +64,7 @@ void sw_net_graph_reorder(struct sw_net_graph *g, const int *place,
 /* Counts the readers. */
 void sw_net_graph_link(struct sw_net_graph *g);
 /* The tie of the node's parameter, or NULL. */
-const struct sw_net_share *sw_net_share_of(const struct sw_net_graph_node *node, const char *param);
+const struct sw_net_tie *sw_net_tie_of(const struct sw_net_graph_node *node, const char *param);
 
 /* Is the node a later time step of an unrolled layer? Errors in its keys are reported by the first
  * step. */

@@ -24,8 +24,8 @@ void sw_net_graph_reorder(struct sw_net_graph *g, const int *place, struct sw_ne
         *node = g->node[i];
         for (int k = 0; k < node->src_count; k++)
             node->src[k] = place[node->src[k]];
-        for (int k = 0; k < node->share_count; k++)
-            node->share[k].root = place[node->share[k].root];
+        for (int k = 0; k < node->tie_count; k++)
+            node->tie[k].root = place[node->tie[k].root];
     }
 
     sw_free(g->node);
@@ -42,11 +42,11 @@ void sw_net_graph_link(struct sw_net_graph *g)
             g->node[g->node[i].src[k]].readers++;
 }
 
-const struct sw_net_share *sw_net_share_of(const struct sw_net_graph_node *node, const char *param)
+const struct sw_net_tie *sw_net_tie_of(const struct sw_net_graph_node *node, const char *param)
 {
-    for (int s = 0; s < node->share_count; s++)
-        if (sw_str_eq(node->share[s].param, param))
-            return &node->share[s];
+    for (int s = 0; s < node->tie_count; s++)
+        if (sw_str_eq(node->tie[s].param, param))
+            return &node->tie[s];
     return NULL;
 }
 

@@ -75,7 +75,7 @@ static int find(const struct graph *g, const char *name)
     return -1;
 }
 
-static void say_dangling(struct graph *g, const struct sw_section *s, int item, const char *name)
+static void report_dangling(struct graph *g, const struct sw_section *s, int item, const char *name)
 {
     const struct sw_section *other = sw_recipe_find(g->recipe, "layer", name);
     if (other && !other->type[0])
@@ -264,7 +264,7 @@ static void link_sources(struct graph *g, int i)
     for (int k = 0; k < src->count; k++) {
         g->layer[i].src[k] = find(g, src->items[k]);
         if (g->layer[i].src[k] < 0)
-            say_dangling(g, s, k, src->items[k]);
+            report_dangling(g, s, k, src->items[k]);
         else if (g->layer[i].src[k] == i && !is_delayed(g->layer[i].how[k]))
             sw_recipe_error_item(g->recipe, s, "src", k, "the layer reads itself");
         else if (type_of(g->layer[g->layer[i].src[k]].section)->role == SW_ROLE_METRIC)
@@ -289,14 +289,14 @@ static int stuck_source(const struct graph *g, const bool *placed, int i)
 }
 
 /* Adds "b reads a on worker 1" to the description of a cycle. */
-static void add_link(struct sw_buf *text, const struct graph *g, int reader, int source)
+static void add_link(struct sw_bytes *text, const struct graph *g, int reader, int source)
 {
-    sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
-                  g->names[source]);
+    sw_bytes_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
+                    g->names[source]);
 
     if (sw_section_is_set(g->layer[source].section, "location"))
-        sw_buf_printf(text, " on worker %lld",
-                      (long long)conf_of(g->layer[source].section)->location);
+        sw_bytes_printf(text, " on worker %lld",
+                        (long long)conf_of(g->layer[source].section)->location);
 }
 
 /* Follows sources from a layer that is not placed, which leads into a cycle; returns the cycle's
@@ -317,9 +317,9 @@ static int find_cycle(const struct graph *g, const bool *placed)
     return first;
 }
 
-static void say_cycle(struct graph *g, const bool *placed)
+static void report_cycle(struct graph *g, const bool *placed)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     int first = find_cycle(g, placed), i = first;
 
     do {
@@ -331,10 +331,10 @@ static void say_cycle(struct graph *g, const bool *placed)
     sw_recipe_error(
         g->recipe, g->layer[first].section, "src",
         "the layer depends on its own output (cycle: %s); change the src of one of these layers",
-        sw_buf_text(&text));
+        sw_bytes_text(&text));
     if (conf_of(g->layer[first].section)->unroll)
         sw_recipe_hint(g->recipe, "use connections = previous to read the previous step");
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }
 
 /* Kahn's algorithm, taking the first ready layer in file order each time. */
@@ -358,7 +358,7 @@ static void sort(struct graph *g, bool *placed)
     }
 
     if (n < g->count)
-        say_cycle(g, placed);
+        report_cycle(g, placed);
 }
 
 /* Copies the layers in topological order. */
@@ -508,7 +508,7 @@ static int keep_until(struct graph *g, const char *until, struct sw_err *err)
     int rc = kept && place ? SW_OK : sw_err_nomem(err, "the layer graph", (size_t)g->count);
     if (rc == SW_OK) {
         mark(g, last, kept);
-        rc = sw_recipe_verdict(g->recipe, err);
+        rc = sw_recipe_status(g->recipe, err);
     }
 
     if (rc == SW_OK)
@@ -534,12 +534,12 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 
     for (int i = 0; i < g->count && !until; i++)
         link_sources(g, i);
-    rc = sw_recipe_verdict(g->recipe, err);
+    rc = sw_recipe_status(g->recipe, err);
     for (int i = 0; i < g->count && rc == SW_OK; i++)
         check_connections(g, i);
     if (training && !until)
         check_loss(g);
-    rc = sw_recipe_verdict(g->recipe, err);
+    rc = sw_recipe_status(g->recipe, err);
     if (rc != SW_OK)
         return rc;
     placed = sw_calloc((size_t)g->count + 1, sizeof *placed);
@@ -548,7 +548,7 @@ static int read_graph(struct graph *g, bool training, const char *until, struct 
 
     sort(g, placed);
     sw_free(placed);
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }
 
 int sw_net_read_layers(const struct sw_net_args *args, struct sw_net_graph_layer **layers,

@@ -23,8 +23,8 @@ int sw_net_unroll(struct sw_net_graph *g, const struct sw_net_graph_layer *layer
 /* Number of sources of time step `step`; use step 0 for a layer that is not unrolled. */
 int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step);
 
-/* share.c: finds tied parameters. */
-int sw_net_find_shares(struct sw_net_graph *g, struct sw_err *err) SW_MUST_CHECK;
+/* ties.c: finds tied parameters. */
+int sw_net_find_ties(struct sw_net_graph *g, struct sw_err *err) SW_MUST_CHECK;
 
 /* chains.c: finds the trained Boltzmann machines. */
 int sw_net_find_chains(struct sw_net_graph *g, const struct sw_net_args *args,

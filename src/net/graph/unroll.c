@@ -1,5 +1,5 @@
 /* Makes the nodes of a net. A layer is one node, or with `unroll` one per time step, all with the
- * parameters of the first (share.c): the cycle of a recurrent layer becomes a path through its
+ * parameters of the first (ties.c): the cycle of a recurrent layer becomes a path through its
  * steps, as in SINGA (TOMM, section 4.1.1 and Figures 5b, 9). Extra nodes connect steps with layers
  * that are not unrolled (steps.c): `tokens@3` takes a step out of a sequence, `h` joins the steps
  * h@0, h@1, ... into one, `h@begin` is the previous step of the first step, and `h@end` saves the
@@ -23,7 +23,8 @@ enum { NONE = -1 };
 
 struct unrolling {
     struct sw_net_graph *graph; /* receives the nodes */
-    bool carry; /* recurrent layers keep their state from pass to pass, whatever their keys say */
+    bool keep_state; /* recurrent layers keep their state from pass to pass, whatever their keys say
+                      */
     const struct sw_net_graph_layer *layers;
     int count;
     int64_t capacity;
@@ -125,7 +126,7 @@ static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int
         if (!sw_net_is_later_step(node))
             sw_recipe_error(u->graph->recipe, node->section, "unroll",
                             "%s has no weight that its steps could share", type->name);
-        return sw_recipe_verdict(u->graph->recipe, u->err);
+        return sw_recipe_status(u->graph->recipe, u->err);
     }
 
     node->owned_conf = sw_calloc(1, type->conf_bytes);
@@ -309,8 +310,8 @@ static int64_t width_of(const struct unrolling *u, int i, bool *seen)
 }
 
 /* Adds the `begin` node: the previous step that the first step reads; with an `end` node that saves
- * it between batches if carries is set. */
-static int begin(struct unrolling *u, int i, bool carries)
+ * it between batches if keeps_state is set. */
+static int begin(struct unrolling *u, int i, bool keeps_state)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
 
@@ -334,11 +335,11 @@ static int begin(struct unrolling *u, int i, bool carries)
                         "features: add an inner_product");
 
     u->graph->node[at].width = width > 0 ? width : 1;
-    u->graph->node[at].carries = carries;
+    u->graph->node[at].keeps_state = keeps_state;
     for (int64_t t = 0; t < l->steps; t++)
         u->graph->node[u->first[i] + t].width = u->graph->node[at].width;
     u->begins[i] = at;
-    if (!carries)
+    if (!keeps_state)
         return at;
 
     int end = add_node(u, l->section, &sw_net_end, sw_format("%s@end", l->section->name));
@@ -351,9 +352,9 @@ static int begin(struct unrolling *u, int i, bool carries)
 }
 
 /* The node that the first step of layer `reader` reads as the previous step of layer i. */
-static int read_begin(struct unrolling *u, int reader, int i, bool carries)
+static int read_begin(struct unrolling *u, int reader, int i, bool keeps_state)
 {
-    int at = begin(u, i, carries);
+    int at = begin(u, i, keeps_state);
     if (at == NONE || reader == i || handed_on(&u->layers[i]) == 0)
         return at;
 
@@ -382,7 +383,7 @@ static int source_of(struct unrolling *u, int i, int k, int64_t t)
     case SW_PREVIOUS:
     case SW_STATEFUL:
         if (t == 0)
-            return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->carry);
+            return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->keep_state);
         return i == j ? u->first[j] + (int)t - 1 : output_of(u, j, t - 1);
     }
 
@@ -433,7 +434,7 @@ static int choose(const struct unrolling *u, const int *place, const int *own_fi
     return best;
 }
 
-static void say_cycle(struct unrolling *u, const int *place)
+static void report_cycle(struct unrolling *u, const int *place)
 {
     int i = 0;
 
@@ -468,8 +469,8 @@ static int order(struct unrolling *u)
             continue;
         }
 
-        say_cycle(u, place);
-        rc = sw_recipe_verdict(g->recipe, u->err);
+        report_cycle(u, place);
+        rc = sw_recipe_status(g->recipe, u->err);
     }
 
     if (rc == SW_OK) {
@@ -509,7 +510,7 @@ static int make(struct unrolling *u, const char *until)
             rc = SW_ERR_NOMEM;
 
     if (rc == SW_OK)
-        rc = sw_recipe_verdict(u->graph->recipe, u->err);
+        rc = sw_recipe_status(u->graph->recipe, u->err);
     return rc == SW_OK ? order(u) : rc;
 }
 
@@ -518,7 +519,7 @@ int sw_net_unroll(struct sw_net_graph *g, const struct sw_net_graph_layer *layer
 {
     size_t n = (size_t)count + 1;
     struct unrolling u = {.graph = g,
-                          .carry = args->carry,
+                          .keep_state = args->keep_state,
                           .layers = layers,
                           .count = count,
                           .first = sw_calloc(n, sizeof(int)),

@@ -5,7 +5,7 @@
  * src to dst, gradients from dst to src.
  *
  * In shared host memory nothing is packed: the sender publishes the address of its shard, and the
- * receiver copies from there, or adds terms of a sum, or reads the data in place if all of it is
+ * receiver copies from there, or adds partial sums, or reads the data in place if all of it is
  * contiguous there. The sender overwrites that memory only after all receivers have released it.
  * Between devices pieces go through staging memory (net/transfer.h), packed on a separate stream
  * and ordered by events; the sender does not wait. A receiver whose data has not arrived first
@@ -25,18 +25,18 @@
 
 /* The first half of laps is for pieces that this end sends, the second for pieces that it receives.
  */
-static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
+static int make_stamps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
 {
-    size_t laps = 2 * (size_t)st->workers;
+    size_t stamps = 2 * (size_t)st->workers;
 
-    st->laps = sw_calloc(laps, sizeof *st->laps);
-    if (!st->laps)
-        return sw_err_nomem(err, "a connection", laps * sizeof *st->laps);
+    st->stamps = sw_calloc(stamps, sizeof *st->stamps);
+    if (!st->stamps)
+        return sw_err_nomem(err, "a connection", stamps * sizeof *st->stamps);
 
     for (int k = 0; k < st->workers; k++) {
-        st->laps[k] = (struct sw_bridge_lap){st, {st->c.index, st->worker, k, sends_backward}};
-        st->laps[st->workers + k] =
-            (struct sw_bridge_lap){st, {st->c.index, k, st->worker, !sends_backward}};
+        st->stamps[k] = (struct sw_bridge_stamp){st, {st->c.index, st->worker, k, sends_backward}};
+        st->stamps[st->workers + k] =
+            (struct sw_bridge_stamp){st, {st->c.index, k, st->worker, !sends_backward}};
     }
 
     return SW_OK;
@@ -73,7 +73,7 @@ static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, str
                : rc;
 }
 
-/* Finds the owner (struct sw_bridge); there is none if terms are added. */
+/* Finds the owner (struct sw_bridge); there is none if partial sums are added. */
 static int find_owner(const struct sw_bridge *st, bool backward)
 {
     const struct sw_rect *whole = backward ? &st->mine : &st->theirs;
@@ -82,7 +82,7 @@ static int find_owner(const struct sw_bridge *st, bool backward)
         return -1;
 
     for (int j = 0; j < st->workers; j++) {
-        struct sw_rect p = sw_bridge_part(st, backward, j),
+        struct sw_rect p = sw_bridge_shard(st, backward, j),
                        r = sw_bridge_piece(st, backward, j, st->worker);
         if (!sw_rect_is_empty(&r) && r.rows == whole->rows && r.columns == whole->columns &&
             r.columns == p.columns && sw_bridge_offset(st, &p, &r) % SW_BRIDGE_LINE == 0)
@@ -133,8 +133,8 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
                           "the %lld columns of its source cannot be divided into %lld equal groups",
                           (long long)c->columns, (long long)c->to.groups);
 
-    st->mine = sw_spread_rect(c->from, c->rows, c->columns, st->workers, st->worker);
-    st->theirs = sw_spread_rect(c->to, c->rows, c->columns, st->workers, st->worker);
+    st->mine = sw_distribution_rect(c->from, c->rows, c->columns, st->workers, st->worker);
+    st->theirs = sw_distribution_rect(c->to, c->rows, c->columns, st->workers, st->worker);
     st->plain_bytes = sw_desc_bytes(&st->plain);
     st->misses = misses_some(st);
     l->dst.desc = st->plain;
@@ -147,12 +147,12 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     if (!st->to_plain && !(st->host && a->borrowed))
         l->in_place = l->view = true;
 
-    /* Scratch for the plain gradient, and for one term of a sum. */
+    /* Scratch for the plain gradient, and for one partial sum. */
     bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
     l->scratch_bytes =
         (size_t)((st->from_plain != NULL) + adds) * (st->plain_bytes + SW_BRIDGE_LINE);
 
-    return make_laps(st, false, err);
+    return make_stamps(st, false, err);
 }
 
 static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw_err *err)
@@ -175,7 +175,7 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     if (sw_movement_adds(st->c.from, st->c.to, false))
         l->scratch_bytes = sw_desc_bytes(&l->dst.desc) + SW_BRIDGE_LINE;
 
-    return make_laps(st, true, err);
+    return make_stamps(st, true, err);
 }
 
 int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
@@ -188,7 +188,7 @@ int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
 static void teardown(struct sw_layer *l)
 {
     struct sw_bridge *st = l->state;
-    sw_free(st->laps);
+    sw_free(st->stamps);
 }
 
 /* ---- Passes ---- */
@@ -212,20 +212,20 @@ static int forward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     else if (l->dst.data != l->src[0]->data)
         rc = sw_copy(r->stream, l->dst.data, l->src[0]->data, st->plain_bytes, err);
 
-    return rc == SW_OK ? sw_bridge_hand_out(st, l->dst.data, err) : rc;
+    return rc == SW_OK ? sw_bridge_send(st, l->dst.data, err) : rc;
 }
 
 static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_bridge *st = l->state;
-    const struct sw_bridge_take t = {
+    const struct sw_bridge_receive_args t = {
         .place = &st->theirs, .to = l->dst.data, .own = l->src[0]->data, .room = room_of(st, l)};
     void *at;
 
     if (st->owner < 0)
-        return sw_bridge_take_all(st, &t, err);
+        return sw_bridge_receive(st, &t, err);
 
-    int rc = sw_bridge_look_there(st, t.own, &at, err);
+    int rc = sw_bridge_wait_in_place(st, t.own, &at, err);
     if (rc == SW_OK)
         l->dst.data = at;
 
@@ -234,13 +234,13 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
 
 static int backward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    return sw_bridge_hand_out(l->state, (char *)l->dst.grad, err);
+    return sw_bridge_send(l->state, (char *)l->dst.grad, err);
 }
 
 static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_bridge *st = l->state;
-    const struct sw_bridge_take t = {
+    const struct sw_bridge_receive_args t = {
         .place = &st->mine,
         .to = st->from_plain ? l->scratch : (char *)l->src_grad[0],
         .own = sw_transfer_part(st->exchange, st->c.index, st->worker, true),
@@ -249,10 +249,10 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;
 
     if (rc == SW_OK)
-        rc = st->takes_there ? sw_bridge_look_there(st, t.own, &at, err)
-                             : sw_bridge_take_all(st, &t, err);
+        rc = st->reads_gradient_in_place ? sw_bridge_wait_in_place(st, t.own, &at, err)
+                                         : sw_bridge_receive(st, &t, err);
 
-    if (rc == SW_OK && st->takes_there)
+    if (rc == SW_OK && st->reads_gradient_in_place)
         l->src[0]->grad = at;
     if (rc != SW_OK || !st->from_plain || sw_rect_is_empty(&st->mine))
         return rc;

@@ -11,13 +11,13 @@ enum { SW_BRIDGE_LINE = 64 }; /* bytes */
 
 struct sw_net_connection {
     int index; /* among the net's connections */
-    struct sw_spread from, to;
+    struct sw_distribution from, to;
     int64_t rows, columns;
     size_t column_bytes;
 };
 
 /* A time stamp after the copy of a piece in the stream, used to measure the copy. */
-struct sw_bridge_lap {
+struct sw_bridge_stamp {
     struct sw_bridge *of;
     struct sw_piece piece; /* from equals to: start of a measurement */
 };
@@ -36,11 +36,11 @@ struct sw_bridge {
     /* The worker whose shard contains everything that this end receives in one contiguous block, so
      * that it can be read in place: the output for dst, the gradient for src; -1: none. */
     int owner;
-    bool takes_there;           /* of src: its source's gradient is read in the owner's memory */
-    bool misses;                /* of src: some elements of its shard receive no gradient */
-    uint64_t sent, taken;       /* passes so far */
-    struct sw_bridge_lap *laps; /* owned [2: sent, received][workers] */
-    int64_t lap_ns[2];          /* time of the newest stamp; each is written by one stream only */
+    bool reads_gradient_in_place; /* of src: its source's gradient is read in the owner's memory */
+    bool misses;                  /* of src: some elements of its shard receive no gradient */
+    uint64_t sent, taken;         /* passes so far */
+    struct sw_bridge_stamp *stamps; /* owned [2: sent, received][workers] */
+    int64_t stamp_ns[2]; /* time of the newest stamp; each is written by one stream only */
 };
 
 /* Bytes that worker `from` sends to worker `to` of an output, or of its gradient. */
@@ -60,15 +60,15 @@ static inline const struct sw_net_connection *sw_bridge_connection(const struct 
 }
 
 /* Can the data that it receives be read in place? */
-static inline bool sw_bridge_can_look_there(const struct sw_layer *l)
+static inline bool sw_bridge_can_read_in_place(const struct sw_layer *l)
 {
     return ((const struct sw_bridge *)l->state)->owner >= 0;
 }
 
 /* Makes a bridge_src read its source's gradient in the owner's memory. */
-static inline void sw_bridge_take_there(struct sw_layer *l)
+static inline void sw_bridge_read_gradient_in_place(struct sw_layer *l)
 {
-    ((struct sw_bridge *)l->state)->takes_there = true;
+    ((struct sw_bridge *)l->state)->reads_gradient_in_place = true;
 }
 
 /* Arguments of a bridge's setup besides those of any layer. */
@@ -77,18 +77,18 @@ struct sw_bridge_args {
     struct sw_stream *stream;     /* borrowed for the life of the layer: the net's */
     int index;                    /* of the connection connections */
     int workers, worker;
-    struct sw_spread from, to;
+    struct sw_distribution from, to;
     int64_t group_rows;
     bool borrowed; /* the source's output is in memory whose lifetime the net does not control */
 };
-/* Errors as for layer setup. */
+/* The setup of either end of a connection. Errors: those of a layer's setup. */
 int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
                     const struct sw_layer_setup *setup, struct sw_err *err) SW_MUST_CHECK;
 /* In host memory: waits until other workers no longer use what this bridge has sent, so that the
  * memory may be overwritten. */
 int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err) SW_MUST_CHECK;
 /* Marks everything that this bridge has received as no longer used. */
-void sw_bridge_let_go(struct sw_layer *l);
+void sw_bridge_release(struct sw_layer *l);
 
 /* ---- Between bridge.c and bridge_move.c ---- */
 
@@ -101,10 +101,10 @@ static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool ba
 }
 
 /* Worker j's shard before the exchange. */
-static inline struct sw_rect sw_bridge_part(const struct sw_bridge *st, bool backward, int j)
+static inline struct sw_rect sw_bridge_shard(const struct sw_bridge *st, bool backward, int j)
 {
     const struct sw_net_connection *c = &st->c;
-    return sw_spread_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
+    return sw_distribution_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
 }
 
 /* Byte offset of a rectangle in a shard that covers `place` of the whole output. */
@@ -117,19 +117,19 @@ static inline size_t sw_bridge_offset(const struct sw_bridge *st, const struct s
 
 /* Sends this worker's shard: in host memory by publishing its address, otherwise packed into
  * staging memory. */
-int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err) SW_MUST_CHECK;
+int sw_bridge_send(struct sw_bridge *st, char *part, struct sw_err *err) SW_MUST_CHECK;
 
 /* Destination of received pieces, and this worker's own shard, part of which may stay here. */
-struct sw_bridge_take {
+struct sw_bridge_receive_args {
     const struct sw_rect *place; /* of `to` in the whole output */
     char *to, *own;
-    char *room; /* temporary memory for one term of a sum */
+    char *room; /* temporary memory for one partial sum */
 };
-/* Receives all pieces. Terms of a sum are added in worker order; other pieces are taken as they
+/* Receives all pieces. Partial sums are added in worker order; other pieces are taken as they
  * arrive. */
-int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t,
-                       struct sw_err *err) SW_MUST_CHECK;
+int sw_bridge_receive(struct sw_bridge *st, const struct sw_bridge_receive_args *t,
+                      struct sw_err *err) SW_MUST_CHECK;
 /* If there is an owner: waits for its data and returns the address in *at, which may be in this
  * worker's own shard. */
-int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at,
-                         struct sw_err *err) SW_MUST_CHECK;
+int sw_bridge_wait_in_place(struct sw_bridge *st, char *own, void **at,
+                            struct sw_err *err) SW_MUST_CHECK;

@@ -9,13 +9,13 @@
 /* ---- Measuring ---- */
 
 /* Callback of the stream, on a thread of the device. */
-static void stamp(void *user)
+static void record_stamp(void *user)
 {
-    const struct sw_bridge_lap *lap = user;
-    struct sw_bridge *st = lap->of;
-    bool takes = lap - st->laps >= st->workers;
-    int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
-    const struct sw_piece *p = &lap->piece;
+    const struct sw_bridge_stamp *stamp = user;
+    struct sw_bridge *st = stamp->of;
+    bool takes = stamp - st->stamps >= st->workers;
+    int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->stamp_ns[takes];
+    const struct sw_piece *p = &stamp->piece;
 
     if (p->from != p->to)
         sw_transfer_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
@@ -24,10 +24,10 @@ static void stamp(void *user)
 
 /* Queues a time stamp: the time since the previous one counts for the piece sent to or received
  * from worker k; it is discarded if k is this worker. */
-static int take_lap(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
+static int take_stamp(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
 {
     struct sw_stream *s = takes ? st->stream : st->exchange->senders[st->worker];
-    return sw_stream_call(s, stamp, &st->laps[takes * st->workers + k], err);
+    return sw_stream_call(s, record_stamp, &st->stamps[takes * st->workers + k], err);
 }
 
 /* ---- Sending ---- */
@@ -39,12 +39,12 @@ static int cancelled(int rc, struct sw_err *err)
 
 static const struct sw_piece *piece_to(const struct sw_bridge *st, int k)
 {
-    return &st->laps[k].piece;
+    return &st->stamps[k].piece;
 }
 
 static const struct sw_piece *piece_from(const struct sw_bridge *st, int j)
 {
-    return &st->laps[st->workers + j].piece;
+    return &st->stamps[st->workers + j].piece;
 }
 
 /* Is the piece not empty, and between two workers? */
@@ -69,10 +69,11 @@ static void mark(const struct sw_bridge *st, bool taken)
     }
 
     if (any)
-        st->exchange->waits.tell(st->exchange->waits.user);
+        st->exchange->waits.notify(st->exchange->waits.user);
 }
 
-/* The same as stream callbacks, on a thread of the device. */
+/* Stream callbacks, which run on a thread of the device: they mark the pieces as sent, or as taken.
+ */
 static void mark_sent(void *state)
 {
     mark(state, false);
@@ -98,7 +99,7 @@ static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint
 static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw_piece *p,
                 const char *part, struct sw_err *err)
 {
-    struct sw_rect place = sw_bridge_part(st, p->backward, p->from),
+    struct sw_rect place = sw_bridge_shard(st, p->backward, p->from),
                    r = sw_bridge_piece(st, p->backward, p->from, p->to);
     size_t width = (size_t)r.columns * st->c.column_bytes;
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
@@ -123,7 +124,7 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     if (rc != SW_OK)
         return rc;
 
-    return take_lap(st, false, p->to, err);
+    return take_stamp(st, false, p->to, err);
 }
 
 /* Packs all pieces after the shard is computed, concurrently with later computing. */
@@ -141,7 +142,7 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = take_lap(st, false, st->worker, err);
+    rc = take_stamp(st, false, st->worker, err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = pack(st, s, piece_to(st, k), part, err);
@@ -156,7 +157,7 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     return sw_stream_call(s, mark_sent, st, err);
 }
 
-int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
+int sw_bridge_send(struct sw_bridge *st, char *part, struct sw_err *err)
 {
     int rc = SW_OK;
 
@@ -186,11 +187,11 @@ int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
 /* ---- Receiving ---- */
 
 /* The address of piece r of worker j's shard, and the pitch of its rows. */
-static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
-                              const struct sw_rect *r, size_t *pitch)
+static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t,
+                              int j, const struct sw_rect *r, size_t *pitch)
 {
     const struct sw_piece *p = piece_from(st, j);
-    struct sw_rect place = sw_bridge_part(st, p->backward, j);
+    struct sw_rect place = sw_bridge_shard(st, p->backward, j);
     const char *part = j == st->worker ? t->own
                        : st->host      ? sw_transfer_part(st->exchange, st->c.index, j, p->backward)
                                        : NULL;
@@ -215,10 +216,10 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
                : rc;
 }
 
-/* Adds a term of a sum, which covers this worker's whole shard. It is copied to temporary memory
+/* Adds a partial sum, which covers this worker's whole shard. It is copied to temporary memory
  * first, unless it is contiguous and accessible. */
-static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
-                    const struct sw_rect *r, struct sw_err *err)
+static int add_partial(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
+                       const struct sw_rect *r, struct sw_err *err)
 {
     struct sw_stream *s = st->stream;
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
@@ -236,7 +237,7 @@ static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, 
                      r->rows * r->columns * (int64_t)(st->c.column_bytes / sizeof(float)), err);
 }
 
-static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                       const struct sw_rect *r, struct sw_err *err)
 {
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
@@ -250,7 +251,7 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
 }
 
 /* Receives worker j's piece: copies it, or adds it to the terms before. */
-static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
+static int take_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                       struct sw_err *err)
 {
     bool backward = piece_from(st, j)->backward, other = j != st->worker;
@@ -262,17 +263,18 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
 
     /* Do not count the wait as copy time. */
     if (rc == SW_OK && other)
-        rc = take_lap(st, true, st->worker, err);
+        rc = take_stamp(st, true, st->worker, err);
 
     if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
-        rc = add_term(st, t, j, &r, err);
+        rc = add_partial(st, t, j, &r, err);
     else if (rc == SW_OK)
         rc = copy_piece(st, t, j, &r, err);
 
-    return rc == SW_OK && other ? take_lap(st, true, j, err) : rc;
+    return rc == SW_OK && other ? take_stamp(st, true, j, err) : rc;
 }
 
-int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, struct sw_err *err)
+int sw_bridge_receive(struct sw_bridge *st, const struct sw_bridge_receive_args *t,
+                      struct sw_err *err)
 {
     bool backward = piece_from(st, 0)->backward, done[SW_TREE_LEAVES] = {false};
     bool adds = sw_movement_adds(st->c.from, st->c.to, backward);
@@ -308,16 +310,16 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     return rc;
 }
 
-void sw_bridge_let_go(struct sw_layer *l)
+void sw_bridge_release(struct sw_layer *l)
 {
     mark(l->state, true);
 }
 
-int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
+int sw_bridge_wait_in_place(struct sw_bridge *st, char *own, void **at, struct sw_err *err)
 {
     int j = st->owner;
     bool backward = piece_from(st, j)->backward;
-    struct sw_rect place = sw_bridge_part(st, backward, j),
+    struct sw_rect place = sw_bridge_shard(st, backward, j),
                    r = sw_bridge_piece(st, backward, j, st->worker);
 
     int rc = j == st->worker ? SW_OK : wait_piece(st, j, err);

@@ -67,6 +67,6 @@ int sw_transfer_wait_taken(const struct sw_transfer *e, const struct sw_piece *p
 bool sw_transfer_is_sent(const struct sw_transfer *e, const struct sw_piece *p, uint64_t times);
 bool sw_transfer_is_taken(const struct sw_transfer *e, const struct sw_piece *p, uint64_t times);
 /* Counts the piece as sent or taken once more. The caller then wakes the waiting workers with
- * waits.tell. Any thread. */
+ * waits.notify. Any thread. */
 void sw_transfer_mark(const struct sw_transfer *e, const struct sw_piece *p, bool taken);
 void sw_transfer_add_ns(const struct sw_transfer *e, int from, int to, int64_t ns);

@@ -77,7 +77,8 @@ static int step_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
-/* As with slices, the first writer sets the rest of the gradient to zero. */
+/* The first layer that writes the gradient of a sequence sets its other steps to zero, as with
+ * slices. */
 static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -204,14 +205,15 @@ const struct sw_layer_type sw_net_join = {
 static void begin_setup(const struct sw_net_graph_node *node, struct sw_layer *l, int64_t rows)
 {
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
-    if (node->carries)
-        sw_layer_add_carry(l, "output", node->width);
+    if (node->keeps_state)
+        sw_layer_add_recurrent_state(l, "output", node->width);
 }
 
 static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_initial_state_args a = {.n = sw_desc_count(&l->dst.desc),
-                                            .from = l->carry_count ? l->carry[0].value : NULL,
+                                            .from =
+                                                l->recurrent_count ? l->recurrent[0].value : NULL,
                                             .step = r->step,
                                             .to = l->dst.data};
     return sw_op_run(r->stream, &sw_op_initial_state, &a, err);

@@ -31,14 +31,14 @@ int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
                    const struct sw_branch_order *order, bool separate_scratch, struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count;
-    size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, lives = n + 1;
+    size_t most = n * (10 + SW_LAYER_SRCS + SW_LAYER_PARAMS) + 3, roots = n + 1;
 
     *b = (struct sw_blocks){.aliases = aliases,
                             .order = order,
                             .separate_scratch = separate_scratch,
                             .block = sw_calloc(most, sizeof *b->block),
-                            .last_forward = sw_calloc(lives, sizeof *b->last_forward),
-                            .last_backward = sw_calloc(lives, sizeof *b->last_backward)};
+                            .last_forward = sw_calloc(roots, sizeof *b->last_forward),
+                            .last_backward = sw_calloc(roots, sizeof *b->last_backward)};
     if (b->block && b->last_forward && b->last_backward)
         return SW_OK;
 
@@ -165,7 +165,7 @@ static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct 
          */
         int first = input || alias->published ? 0 : from(b, s->forward_at[i]);
         int last = b->last_forward[i], back = s->back_at[i];
-        raise(&last, s->away_until[i]);
+        raise(&last, s->offloaded_until[i]);
         if (back < 0)
             raise(&last, b->last_backward[i]);
         places->last_use = last;
@@ -250,16 +250,17 @@ static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct
     int last = until(b, shape->has_backward ? s->backward_at[i] : now);
     int again = s->residency[root] == SW_RECOMPUTED ? s->back_at[root] : -1;
 
-    if (again >= 0 && l->repeats_from_saved)
+    if (again >= 0 && l->recomputes_from_saved)
         raise(&last, again);
 
-    bool twice = again >= 0 && !l->repeats_from_saved;
+    bool twice = again >= 0 && !l->recomputes_from_saved;
     add_block(b, l->saved_bytes, from(b, now), twice ? now : last, &m->node[i].saved);
     raise(&last, again);
     add_block(b, twice ? l->saved_bytes : 0, again, last, &m->node[i].saved_again);
 }
 
-/* One for all layers of a feature, which are recomputed one after the other. */
+/* One scratch block for all layers that share an activation, which are recomputed one after the
+ * other. */
 static void add_recompute_scratch(struct sw_blocks *b, const struct sw_exec_order *s,
                                   struct sw_net_memory *m, int root)
 {
@@ -361,10 +362,10 @@ static int64_t lowest_place(const struct sw_blocks *p, int b)
         moved = false;
         for (int i = 0; i < b; i++) {
             const struct sw_block *o = &p->block[i];
-            bool meet =
+            bool overlap =
                 o->first <= new->last &&new->first <= o->last && o->in_scratch == new->in_scratch;
 
-            if (meet && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
+            if (overlap && at < o->at + (int64_t)o->bytes && o->at < at + (int64_t) new->bytes) {
                 at = o->at + (int64_t)o->bytes;
                 moved = true;
             }

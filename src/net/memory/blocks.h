@@ -22,7 +22,7 @@ struct sw_blocks {
     int *last_forward, *last_backward; /* owned work arrays */
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Allocates the blocks, without lifetimes. Errors: SW_ERR_NOMEM. */
 int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
                    const struct sw_branch_order *order, bool separate_scratch,
                    struct sw_err *err) SW_MUST_CHECK;

@@ -24,7 +24,7 @@ struct move {
 
 struct search {
     const struct sw_net_aliases *aliases;
-    const struct sw_net_rates *rates;
+    const struct sw_device_throughput *throughput;
     struct sw_exec_order exec;   /* of the current choice */
     struct sw_net_memory memory; /* offsets for the current choice */
     struct sw_blocks blocks;
@@ -39,7 +39,7 @@ struct search {
     double excess, seconds;
 };
 
-enum { MOVES_PER_FEATURE = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
+enum { MOVES_PER_ACTIVATION = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
 
 /* Cost of copies that nothing waits for, as a fraction of their time. */
 #define COPY_COST 0.05
@@ -51,10 +51,10 @@ static double copy_seconds(const struct search *x)
     double bytes = 0;
 
     for (int i = 0; i < x->aliases->graph->count; i++)
-        if (x->exec.away_until[i] >= 0)
+        if (x->exec.offloaded_until[i] >= 0)
             bytes += 2 * (double)sw_desc_bytes(&x->aliases->shapes->node[i].layer.dst.desc);
 
-    return bytes > 0 ? bytes / x->rates->link_bytes_per_s : 0;
+    return bytes > 0 ? bytes / x->throughput->link_bytes_per_s : 0;
 }
 
 static void judge(struct search *x)
@@ -62,7 +62,7 @@ static void judge(struct search *x)
     const struct sw_exec_order *s = &x->exec;
     double live = 0;
 
-    sw_exec_order_make(&x->exec, x->rates);
+    sw_exec_order_make(&x->exec, x->throughput);
     sw_blocks_find(&x->blocks, s, &x->memory);
     memset(x->live, 0, (size_t)(s->count + 1) * sizeof *x->live);
 
@@ -89,7 +89,7 @@ static void judge(struct search *x)
             x->excess += live - (double)x->aim;
     }
 
-    x->seconds = sw_exec_order_seconds(&x->exec, x->rates) + COPY_COST * copy_seconds(x);
+    x->seconds = sw_exec_order_seconds(&x->exec, x->throughput) + COPY_COST * copy_seconds(x);
 }
 
 /* ---- Moves ---- */
@@ -152,7 +152,7 @@ static void list_moves(struct search *x)
             add_move(x, i, SW_RECOMPUTED, true);
         }
 
-        if (sw_net_can_offload(a, i, x->rates)) {
+        if (sw_net_can_offload(a, i, x->throughput)) {
             add_move(x, i, SW_OFFLOADED, false);
             add_move(x, i, SW_OFFLOADED_LATE, false);
         }
@@ -274,7 +274,7 @@ static size_t place(struct search *x)
 }
 
 /* Finds a choice that meets the budget; lowers the target while blocks do not pack well enough. */
-static bool meet(struct search *x, size_t budget)
+static bool find_fit(struct search *x, size_t budget)
 {
     keep_all(x);
 
@@ -342,16 +342,16 @@ static void fini(struct search *x)
 
 /* The execution order, the blocks and the memory of the search come from the caller's aliases. */
 static int init(struct search *x, const struct sw_net_aliases *aliases,
-                const struct sw_net_rates *rates, struct sw_err *err)
+                const struct sw_device_throughput *throughput, struct sw_err *err)
 {
     size_t n = (size_t)aliases->graph->count + 1;
 
     *x = (struct search){.aliases = aliases,
-                         .rates = rates,
+                         .throughput = throughput,
                          .live = sw_calloc(8 * n, sizeof *x->live),
                          .before = sw_calloc(n, sizeof *x->before),
                          .best = sw_calloc(n, sizeof *x->best),
-                         .moves = sw_calloc(MOVES_PER_FEATURE * n, sizeof *x->moves)};
+                         .moves = sw_calloc(MOVES_PER_ACTIVATION * n, sizeof *x->moves)};
     if (!x->live || !x->before || !x->best || !x->moves)
         return sw_err_nomem(err, "the memory plan", 8 * n * sizeof *x->live);
 
@@ -379,11 +379,11 @@ static void find_tightest(const struct search *x, struct sw_net_fit *fit)
 
 int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order *order,
                           bool separate_scratch, size_t budget_bytes,
-                          const struct sw_net_rates *rates, struct sw_net_fit *fit,
+                          const struct sw_device_throughput *throughput, struct sw_net_fit *fit,
                           struct sw_err *err)
 {
     struct search x;
-    int rc = init(&x, s->aliases, rates, err);
+    int rc = init(&x, s->aliases, throughput, err);
 
     if (rc == SW_OK)
         rc = sw_blocks_init(&x.blocks, s->aliases, order, separate_scratch, err);
@@ -392,7 +392,7 @@ int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order 
         return rc;
     }
 
-    *fit = (struct sw_net_fit){.fits = meet(&x, budget_bytes)};
+    *fit = (struct sw_net_fit){.fits = find_fit(&x, budget_bytes)};
     if (!fit->fits) {
         fit->least_bytes = find_least(&x);
         find_tightest(&x, fit);

@@ -36,9 +36,9 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
 
     for (int i = 0; i < b->count && mine; i++) {
         const struct sw_block *o = &b->block[i];
-        bool meet = *mine->offset < *o->offset + (int64_t)o->bytes &&
-                    *o->offset < *mine->offset + (int64_t)mine->bytes;
-        if (meet && o->first > mine->last && (first < 0 || o->first < first))
+        bool overlap = *mine->offset < *o->offset + (int64_t)o->bytes &&
+                       *o->offset < *mine->offset + (int64_t)mine->bytes;
+        if (overlap && o->first > mine->last && (first < 0 || o->first < first))
             first = o->first;
     }
 
@@ -50,13 +50,14 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
 static void place_copies(struct sw_net_memory *m, const struct sw_exec_order *s,
                          const struct sw_blocks *b)
 {
-    m->swap_bytes = 0;
+    m->offload_bytes = 0;
     for (int i = 0; i < s->aliases->graph->count; i++) {
         struct sw_net_places *places = &m->node[i];
-        bool offloaded = s->away_until[i] >= 0;
+        bool offloaded = s->offloaded_until[i] >= 0;
         m->written_at[i] = offloaded ? first_write_over(b, places) : -1;
-        places->host_at = offloaded ? (int64_t)m->swap_bytes : SW_NO_OFFSET;
-        m->swap_bytes += offloaded ? sw_block_bytes(s->aliases->shapes->node[i].output_bytes) : 0;
+        places->host_at = offloaded ? (int64_t)m->offload_bytes : SW_NO_OFFSET;
+        m->offload_bytes +=
+            offloaded ? sw_block_bytes(s->aliases->shapes->node[i].output_bytes) : 0;
     }
 }
 

@@ -25,12 +25,12 @@ struct sw_net_places {
 struct sw_net_memory {
     struct sw_net_places *node; /* owned */
     int64_t pairs_at, step_at;  /* offsets of the results' pairs and of the step scalars */
-    size_t arena_bytes, scratch_bytes, swap_bytes;
+    size_t arena_bytes, scratch_bytes, offload_bytes;
     int *written_at; /* owned: of an offloaded root the first op that overwrites its first memory;
                         -1: none */
 };
 
-/* Errors: SW_ERR_NOMEM. */
+/* Allocates the plan of a net with that many nodes. Errors: SW_ERR_NOMEM. */
 int sw_net_memory_init(struct sw_net_memory *m, int nodes, struct sw_err *err) SW_MUST_CHECK;
 void sw_net_memory_fini(struct sw_net_memory *m); /* a zeroed one is accepted */
 

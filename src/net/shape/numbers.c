@@ -5,10 +5,10 @@
 
 static int owner_of(const struct sw_net_sharding *sharding, int i)
 {
-    const struct sw_spread *spread = &sharding->node[i].spread;
-    return spread->dist == SW_DIST_ROWS  ? -1
-           : spread->dist == SW_DIST_ONE ? spread->at
-                                         : sharding->worker;
+    const struct sw_distribution *distribution = &sharding->node[i].distribution;
+    return distribution->dist == SW_DIST_ROWS  ? -1
+           : distribution->dist == SW_DIST_ONE ? distribution->at
+                                               : sharding->worker;
 }
 
 static int number_params(struct sw_net_shapes *s, struct sw_err *err)
@@ -117,7 +117,7 @@ static int number_states(struct sw_net_shapes *s, struct sw_err *err)
                 return sw_err_nomem(err, "a buffer's name", 0);
 
             s->states[s->state_count++] =
-                (struct sw_net_state){.layer = i, .index = k, .name = name};
+                (struct sw_net_buffer){.layer = i, .index = k, .name = name};
         }
     }
 

@@ -15,8 +15,8 @@ struct setup {
     const struct sw_net_args *args;
     const struct sw_net_shapes *sharing;
     struct sw_net_shapes *s;
-    struct sw_buf others; /* owned: names collected by sw_net_find_comm */
-    int at;               /* the node being set up */
+    struct sw_bytes others; /* owned: names collected by sw_net_find_exchange_mode */
+    int at;                 /* the node being set up */
 };
 
 static const struct sw_desc *find_field(void *user, const char *field)
@@ -30,7 +30,7 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     const struct setup *u = user;
     const struct sw_net_shapes *sharing = u->sharing;
 
-    if (sw_net_share_of(&u->g->node[u->at], param))
+    if (sw_net_tie_of(&u->g->node[u->at], param))
         return sw_net_shared_layout(u->s, u->at, param);
 
     int i = sharing ? sw_net_shapes_find(sharing, l->name) : -1;
@@ -168,7 +168,7 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
 {
     const struct sw_net_shape *shape = &u->s->node[i];
     const struct sw_layer *l = &shape->layer;
-    if (u->args->training && shape->trains && l->param_count > u->g->node[i].share_count &&
+    if (u->args->training && shape->trains && l->param_count > u->g->node[i].tie_count &&
         !shape->leads_to_loss)
         return sw_err_set(
             err, SW_ERR_INVALID,
@@ -197,7 +197,7 @@ static int64_t whole_columns(const struct setup *u, int i)
     const struct sw_net_shard *shard = &u->sharding->node[i];
     const struct sw_layer *l = &u->s->node[i].layer;
 
-    if (shard->spread.dist != SW_DIST_COLUMNS)
+    if (shard->distribution.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
     if (sw_net_is_bridge(&u->g->node[i]))
         return sw_bridge_connection(l)->columns;
@@ -213,18 +213,19 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
 {
     const struct sw_net_sharding *sharding = u->sharding;
     const struct sw_net_graph_node *node = &u->g->node[i];
-    const struct sw_spread *spread = &sharding->node[i].spread;
+    const struct sw_distribution *distribution = &sharding->node[i].distribution;
 
     setup->parts = 1;
-    setup->whole_batch = spread->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
+    setup->whole_batch =
+        distribution->dist != SW_DIST_ROWS && u->args->group_rows == u->args->batch_rows;
     if (node->src_count == 0)
         return;
 
-    const struct sw_spread *source = &sharding->node[node->src[0]].spread;
-    setup->sums = spread->dist == SW_DIST_SUMS;
-    setup->first_term = sharding->worker == 0;
+    const struct sw_distribution *source = &sharding->node[node->src[0]].distribution;
+    setup->sums = distribution->dist == SW_DIST_SUMS;
+    setup->first_partial = sharding->worker == 0;
 
-    if (spread->dist == SW_DIST_COLUMNS && node->type->split == SW_SPLIT_OUTPUTS) {
+    if (distribution->dist == SW_DIST_COLUMNS && node->type->split == SW_SPLIT_OUTPUTS) {
         setup->part = sharding->worker;
         setup->parts = sharding->workers;
     }
@@ -232,7 +233,8 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
     if (source->dist == SW_DIST_COLUMNS) {
         setup->channels = u->s->node[node->src[0]].columns;
         setup->first_channel =
-            sw_spread_rect(*source, 1, setup->channels, sharding->workers, sharding->worker).column;
+            sw_distribution_rect(*source, 1, setup->channels, sharding->workers, sharding->worker)
+                .column;
     }
 }
 
@@ -273,11 +275,11 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
                                    .training = u->args->training && shape->leads_to_loss,
                                    .wants_grad = wants,
                                    .frozen = !sw_net_may_train(u->g, node),
-                                   .factors = shape->comm != SW_COMM_PS && shape->leads_to_loss,
+                                   .factors = shape->comm != SW_EXCHANGE_PS && shape->leads_to_loss,
                                    .batch_rows = u->args->batch_rows,
                                    .energy = u->args->algorithm == SW_ALGORITHM_CD,
                                    .chain = node->chain,
-                                   .carry = u->args->carry && node->step < 0,
+                                   .keep_state = u->args->keep_state && node->step < 0,
                                    .unrolled = node->step >= 0,
                                    .fuse_relu = shape->fuse_relu,
                                    .fused = shape->fused,
@@ -322,7 +324,7 @@ static int setup_bridge(struct setup *u, int i, const struct sw_layer_setup *set
         return rc;
 
     u->s->connections += !upper;
-    shape->handed = upper && sw_bridge_can_look_there(&shape->layer);
+    shape->handed = upper && sw_bridge_can_read_in_place(&shape->layer);
     return SW_OK;
 }
 
@@ -350,7 +352,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
 /* A layer that another worker runs is set up only for its shape. */
 static void drop_absent(struct sw_layer *l)
 {
-    l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;
+    l->param_count = l->keep_count = l->recurrent_count = l->sum_count = 0;
     l->saved_bytes = l->scratch_bytes = 0;
     l->flops_forward = l->flops_backward = 0;
 }
@@ -364,7 +366,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     uint32_t wants = wanted_gradients(u, i);
 
     u->at = i;
-    shape->comm = sw_net_find_comm(u->s, u->args, i, &u->others);
+    shape->comm = sw_net_find_exchange_mode(u->s, u->args, i, &u->others);
 
     const struct sw_layer_setup setup = setup_for(u, i, wants);
     int rc = run_setup(u, i, &setup, err);
@@ -377,7 +379,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     shape->absent = elsewhere && !sw_net_is_bridge(node);
     rc = check_backward(u, i, err);
     if (rc == SW_OK && !shape->absent)
-        rc = sw_net_check_shares(u->s, i, err);
+        rc = sw_net_check_ties(u->s, i, err);
     if (rc == SW_OK)
         rc = check_shared(u, l, err);
     if (rc != SW_OK)
@@ -404,7 +406,7 @@ static int report(const struct sw_net_graph *g, int i, int rc, struct sw_err *er
     else
         sw_recipe_error(g->recipe, node->section, NULL, "%s", err->text);
 
-    return sw_recipe_verdict(g->recipe, err);
+    return sw_recipe_status(g->recipe, err);
 }
 
 static int setup_nodes(struct setup *u, struct sw_err *err)
@@ -421,8 +423,8 @@ static int setup_nodes(struct setup *u, struct sw_err *err)
             rc = report(u->g, i, rc, err);
     }
 
-    sw_net_end_comm(u->s, &u->others);
-    return rc == SW_OK ? sw_recipe_verdict(u->g->recipe, err) : rc;
+    sw_net_end_exchange_modes(u->s, &u->others);
+    return rc == SW_OK ? sw_recipe_status(u->g->recipe, err) : rc;
 }
 
 /* ---- Life ---- */
@@ -488,7 +490,7 @@ void sw_net_shapes_fini(struct sw_net_shapes *s)
     sw_free(s->params);
     sw_free(s->states);
     sw_free(s->results);
-    sw_buf_fini(&s->comm_notes);
+    sw_bytes_fini(&s->comm_notes);
     sw_free(s->node);
     *s = (struct sw_net_shapes){0};
 }

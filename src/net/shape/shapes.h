@@ -28,7 +28,7 @@ struct sw_net_shape {
     bool adds_param[SW_LAYER_PARAMS]; /* backward cannot add to its gradient: it writes to temporary
                                          memory, then the net adds */
     bool gradient_written[SW_LAYER_PARAMS]; /* some layer's backward writes it */
-    enum sw_comm_way comm;                  /* exchange mode; never AUTO */
+    enum sw_exchange_mode comm;             /* exchange mode; never AUTO */
 
     int result, first_pair; /* index of the net's result that it belongs to, or -1; index of its
                                first pair */
@@ -41,13 +41,13 @@ struct sw_net_shapes {
     int connections;
     struct sw_net_param *params; /* owned, with names */
     int param_count;
-    struct sw_net_state *states; /* owned, with names */
+    struct sw_net_buffer *states; /* owned, with names */
     int state_count;
     int sum_count;                 /* largest number of sums of a layer */
     struct sw_net_result *results; /* owned: the nodes that are losses or metrics */
     int result_count;
     int pair_count, shown_pairs; /* the pairs of later time steps come after the shown ones */
-    struct sw_buf comm_notes; /* layers that do not use the net-wide exchange mode, a line each */
+    struct sw_bytes comm_notes; /* layers that do not use the net-wide exchange mode, a line each */
 };
 
 /* Runs the whole stage. branches: may be NULL; sharing: the shapes of args->sharing, or NULL.
@@ -89,21 +89,22 @@ static inline bool sw_net_is_loss(const struct sw_net_graph_node *node)
     return node->type->role == SW_ROLE_LOSS || node->type->penalty || node->chain;
 }
 
-/* comm.c: chooses the exchange mode of node i, whose sources are set up. Errors go to the recipe,
- * notes to the shapes; others collects the names of layers whose types have no factors. */
-enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_args *args, int i,
-                                  struct sw_buf *others);
+/* exchange_modes.c: chooses the exchange mode of node i, whose sources are set up. Errors go to the
+ * recipe, notes to the shapes; others collects the names of layers whose types have no factors. */
+enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
+                                                const struct sw_net_args *args, int i,
+                                                struct sw_bytes *others);
 /* After all nodes are set up: completes the notes. */
-void sw_net_end_comm(struct sw_net_shapes *s, struct sw_buf *others);
+void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others);
 /* The mode that the layer's key or the net-wide setting requests; *own: it is the layer's key. */
-enum sw_comm_way sw_net_wanted_comm(const struct sw_net_graph_node *node,
-                                    const struct sw_net_args *args, bool *own);
+enum sw_exchange_mode sw_net_key_exchange_mode(const struct sw_net_graph_node *node,
+                                               const struct sw_net_args *args, bool *own);
 
-/* shared.c: the layout that a tied parameter takes from its root, or NULL. */
+/* tied.c: the layout that a tied parameter takes from its root, or NULL. */
 const struct sw_desc *sw_net_shared_layout(const struct sw_net_shapes *s, int i, const char *param);
 /* After setup: checks that both layers have the parameter, with one shape. Errors: SW_ERR_INVALID.
  */
-int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err) SW_MUST_CHECK;
+int sw_net_check_ties(const struct sw_net_shapes *s, int i, struct sw_err *err) SW_MUST_CHECK;
 /* Index of the parameter that the node's parameter is tied to, or -1: not tied. */
 int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param);
 /* Determines which layer writes a tied gradient and which layers add to it. */

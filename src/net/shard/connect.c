@@ -15,62 +15,62 @@ struct insertion {
     const struct sw_net_sharding *s;
     struct sw_net_graph_node *nodes; /* the new arrays */
     struct sw_net_shard *shards;
-    int *moved;            /* new index of each old node */
-    struct sw_spread *way; /* owned: all distributions that readers need, rows first */
-    int ways;
-    bool *needed;    /* [old nodes][ways] */
-    int *connection; /* [old nodes][ways]: new index of its connection */
+    int *moved;                     /* new index of each old node */
+    struct sw_distribution *target; /* owned: all distributions that readers need, rows first */
+    int targets;
+    bool *needed;    /* [old nodes][targets] */
+    int *connection; /* [old nodes][targets]: new index of its connection */
     int count;
 };
 
-static int way_of(const struct insertion *in, struct sw_spread s)
+static int target_index(const struct insertion *in, struct sw_distribution s)
 {
-    int way = 0;
-    while (!sw_spread_equal(in->way[way], s))
-        way++;
-    return way;
+    int target = 0;
+    while (!sw_distribution_equal(in->target[target], s))
+        target++;
+    return target;
 }
 
-static void add_way(struct insertion *in, struct sw_spread s)
+static void add_target(struct insertion *in, struct sw_distribution s)
 {
-    in->way[in->ways] = s; /* sentinel of the search */
-    if (way_of(in, s) == in->ways)
-        in->ways++;
+    in->target[in->targets] = s; /* sentinel of the search */
+    if (target_index(in, s) == in->targets)
+        in->targets++;
 }
 
 /* The distribution from which a connection converts node i's output: rows if there is no direct
  * conversion. */
-static struct sw_spread start_of(const struct insertion *in, int i, struct sw_spread to)
+static struct sw_distribution start_of(const struct insertion *in, int i, struct sw_distribution to)
 {
-    struct sw_spread from = in->s->node[i].spread;
-    return sw_movement_cell(from, to) ? from : (struct sw_spread){.dist = SW_DIST_ROWS};
+    struct sw_distribution from = in->s->node[i].distribution;
+    return sw_movement_cell(from, to) ? from : (struct sw_distribution){.dist = SW_DIST_ROWS};
 }
 
-static void need(struct insertion *in, int i, struct sw_spread to)
+static void need(struct insertion *in, int i, struct sw_distribution to)
 {
-    struct sw_spread from = in->s->node[i].spread;
-    if (sw_spread_equal(from, to))
+    struct sw_distribution from = in->s->node[i].distribution;
+    if (sw_distribution_equal(from, to))
         return;
 
-    in->needed[i * in->ways + way_of(in, to)] = true;
-    if (!sw_spread_equal(start_of(in, i, to), from))
+    in->needed[i * in->targets + target_index(in, to)] = true;
+    if (!sw_distribution_equal(start_of(in, i, to), from))
         need(in, i, start_of(in, i, to));
 }
 
 /* Lists distributions in the order of the movement table: rows come first, because other
  * connections may start from them. */
-static void find_ways(struct insertion *in)
+static void find_targets(struct insertion *in)
 {
     const struct sw_net_graph *g = in->g;
 
     for (int d = 0; d < SW_DIST_ONE; d++)
-        add_way(in, (struct sw_spread){.dist = (enum sw_dist)d});
+        add_target(in, (struct sw_distribution){.dist = (enum sw_dist)d});
     for (int w = 0; w < in->s->workers; w++)
-        add_way(in, (struct sw_spread){.dist = SW_DIST_ONE, .at = w});
+        add_target(in, (struct sw_distribution){.dist = SW_DIST_ONE, .at = w});
 
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
-            add_way(in, sw_net_source_spread(in->s, g, i, k));
+            add_target(in, sw_net_source_distribution(in->s, g, i, k));
 }
 
 static int count_connections(struct insertion *in)
@@ -80,26 +80,26 @@ static int count_connections(struct insertion *in)
 
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->node[i].src_count; k++)
-            need(in, g->node[i].src[k], sw_net_source_spread(in->s, g, i, k));
+            need(in, g->node[i].src[k], sw_net_source_distribution(in->s, g, i, k));
 
-    for (int i = 0; i < g->count * in->ways; i++)
+    for (int i = 0; i < g->count * in->targets; i++)
         count += in->needed[i];
     return count;
 }
 
 /* The node with node i's output in that distribution. */
-static int place_of(const struct insertion *in, int i, struct sw_spread want)
+static int place_of(const struct insertion *in, int i, struct sw_distribution want)
 {
-    return sw_spread_equal(in->s->node[i].spread, want)
+    return sw_distribution_equal(in->s->node[i].distribution, want)
                ? in->moved[i]
-               : in->connection[i * in->ways + way_of(in, want)];
+               : in->connection[i * in->targets + target_index(in, want)];
 }
 
 /* Adds one end of the connection that converts node i's output to this distribution. */
-static int add_end(struct insertion *in, int i, int way, bool dst, struct sw_err *err)
+static int add_end(struct insertion *in, int i, int target, bool dst, struct sw_err *err)
 {
     const struct sw_net_graph_node *old = &in->g->node[i];
-    struct sw_spread to = in->way[way], from = start_of(in, i, to);
+    struct sw_distribution to = in->target[target], from = start_of(in, i, to);
     char number[48] = "";
 
     if (to.at > 0)
@@ -124,16 +124,16 @@ static int add_end(struct insertion *in, int i, int way, bool dst, struct sw_err
                                    .step = old->step,
                                    .steps = old->steps};
     in->shards[in->count] =
-        (struct sw_net_shard){.spread = dst ? to : from, .from = from, .to = to};
-    in->connection[i * in->ways + way] = in->count++;
+        (struct sw_net_shard){.distribution = dst ? to : from, .from = from, .to = to};
+    in->connection[i * in->targets + target] = in->count++;
 
     return SW_OK;
 }
 
-static int add_connection(struct insertion *in, int i, int way, struct sw_err *err)
+static int add_connection(struct insertion *in, int i, int target, struct sw_err *err)
 {
-    int rc = add_end(in, i, way, false, err);
-    return rc == SW_OK ? add_end(in, i, way, true, err) : rc;
+    int rc = add_end(in, i, target, false, err);
+    return rc == SW_OK ? add_end(in, i, target, true, err) : rc;
 }
 
 /* Copies the nodes in order, each followed by both ends of its connections. */
@@ -149,15 +149,15 @@ static int rebuild(struct insertion *in, struct sw_err *err)
         in->shards[in->count] = in->s->node[i];
         for (int k = 0; k < node->src_count; k++)
             node->src[k] =
-                place_of(in, in->g->node[i].src[k], sw_net_source_spread(in->s, in->g, i, k));
+                place_of(in, in->g->node[i].src[k], sw_net_source_distribution(in->s, in->g, i, k));
 
-        for (int k = 0; k < node->share_count; k++)
-            node->share[k].root = in->moved[node->share[k].root];
+        for (int k = 0; k < node->tie_count; k++)
+            node->tie[k].root = in->moved[node->tie[k].root];
 
         in->moved[i] = in->count++;
-        for (int way = 0; way < in->ways && rc == SW_OK; way++)
-            if (in->needed[i * in->ways + way])
-                rc = add_connection(in, i, way, err);
+        for (int target = 0; target < in->targets && rc == SW_OK; target++)
+            if (in->needed[i * in->targets + target])
+                rc = add_connection(in, i, target, err);
     }
 
     return rc;
@@ -199,8 +199,8 @@ static void find_levels(struct order *o)
         const struct sw_net_graph_node *node = &o->g->node[i];
         for (int k = 0; k < node->src_count; k++)
             raise_level(o, i, o->level[node->src[k]] + is_dst(node));
-        for (int k = 0; k < node->share_count; k++)
-            raise_level(o, i, o->level[node->share[k].root]);
+        for (int k = 0; k < node->tie_count; k++)
+            raise_level(o, i, o->level[node->tie[k].root]);
     }
 }
 
@@ -329,20 +329,20 @@ static int insert(struct insertion *in, struct sw_net_sharding *s, struct sw_net
 
 int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_err *err)
 {
-    size_t n = (size_t)g->count + 1, ways = SW_DISTS + (size_t)s->workers + 1;
+    size_t n = (size_t)g->count + 1, targets = SW_DISTS + (size_t)s->workers + 1;
 
     for (int i = 0; i < g->count; i++)
-        ways += (size_t)g->node[i].src_count;
+        targets += (size_t)g->node[i].src_count;
 
-    struct insertion in = {.g = g, .s = s, .way = sw_calloc(ways, sizeof *in.way)};
-    if (!in.way)
-        return sw_err_nomem(err, "connections", ways * sizeof *in.way);
+    struct insertion in = {.g = g, .s = s, .target = sw_calloc(targets, sizeof *in.target)};
+    if (!in.target)
+        return sw_err_nomem(err, "connections", targets * sizeof *in.target);
 
-    find_ways(&in);
-    ways = (size_t)in.ways;
-    in.needed = sw_calloc(n * ways, sizeof(bool));
+    find_targets(&in);
+    targets = (size_t)in.targets;
+    in.needed = sw_calloc(n * targets, sizeof(bool));
     in.moved = sw_calloc(n, sizeof(int));
-    in.connection = sw_calloc(n * ways, sizeof(int));
+    in.connection = sw_calloc(n * targets, sizeof(int));
 
     int rc = in.needed && in.moved && in.connection ? SW_OK : sw_err_nomem(err, "connections", n);
     int more = rc == SW_OK ? count_connections(&in) : 0;
@@ -350,7 +350,7 @@ int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_
         rc = insert(&in, s, g, more, err);
     if (rc == SW_OK && more > 0)
         sw_net_graph_link(g);
-    sw_free(in.way);
+    sw_free(in.target);
     sw_free(in.needed);
     sw_free(in.moved);
     sw_free(in.connection);

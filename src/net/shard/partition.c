@@ -40,19 +40,21 @@ const char *sw_dist_name(enum sw_dist d)
     return names[d];
 }
 
-bool sw_spread_equal(struct sw_spread a, struct sw_spread b)
+bool sw_distribution_equal(struct sw_distribution a, struct sw_distribution b)
 {
     return a.dist == b.dist && a.at == b.at && a.groups == b.groups && a.first == b.first &&
            a.whole == b.whole;
 }
 
-const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to)
+const struct sw_movement_cell *sw_movement_cell(struct sw_distribution from,
+                                                struct sw_distribution to)
 {
     const struct sw_movement_cell *cell = &cells[from.dist][to.dist];
 
     if (from.dist == SW_DIST_ONE && to.dist == SW_DIST_ONE && from.at != to.at)
         return &bridge;
-    if (from.dist == SW_DIST_COLUMNS && to.dist == SW_DIST_COLUMNS && !sw_spread_equal(from, to))
+    if (from.dist == SW_DIST_COLUMNS && to.dist == SW_DIST_COLUMNS &&
+        !sw_distribution_equal(from, to))
         return &shift;
 
     return cell->forward ? cell : NULL;
@@ -63,28 +65,28 @@ bool sw_rect_is_empty(const struct sw_rect *r)
     return r->rows <= 0 || r->columns <= 0;
 }
 
-static void meet(int64_t a, int64_t a_count, int64_t b, int64_t b_count, int64_t *first,
-                 int64_t *count)
+static void intersect_ranges(int64_t a, int64_t a_count, int64_t b, int64_t b_count, int64_t *first,
+                             int64_t *count)
 {
     int64_t end = a + a_count < b + b_count ? a + a_count : b + b_count;
     *first = a > b ? a : b;
     *count = end > *first ? end - *first : 0;
 }
 
-struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b)
+struct sw_rect sw_rect_intersect(const struct sw_rect *a, const struct sw_rect *b)
 {
     struct sw_rect r;
-    meet(a->row, a->rows, b->row, b->rows, &r.row, &r.rows);
-    meet(a->column, a->columns, b->column, b->columns, &r.column, &r.columns);
+    intersect_ranges(a->row, a->rows, b->row, b->rows, &r.row, &r.rows);
+    intersect_ranges(a->column, a->columns, b->column, b->columns, &r.column, &r.columns);
     return r;
 }
 
-static void part_of_others(int64_t columns, const struct sw_spread *s, int workers, int i,
+static void part_of_others(int64_t columns, const struct sw_distribution *s, int workers, int i,
                            struct sw_rect *r)
 {
     int64_t at, count;
     sw_part(s->whole, workers, i, &at, &count);
-    meet(0, columns, at - s->first, count, &r->column, &r->columns);
+    intersect_ranges(0, columns, at - s->first, count, &r->column, &r->columns);
 }
 
 static void part_of_groups(int64_t columns, int64_t groups, int workers, int i, struct sw_rect *r)
@@ -94,7 +96,8 @@ static void part_of_groups(int64_t columns, int64_t groups, int workers, int i, 
     r->columns *= columns / groups;
 }
 
-struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns, int workers, int i)
+struct sw_rect sw_distribution_rect(struct sw_distribution s, int64_t rows, int64_t columns,
+                                    int workers, int i)
 {
     struct sw_rect r = {.rows = rows, .columns = columns};
 
@@ -112,15 +115,15 @@ struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns,
     return r;
 }
 
-struct sw_rect sw_movement(struct sw_spread a, struct sw_spread b, bool backward, int64_t rows,
-                           int64_t columns, int workers, int from, int to)
+struct sw_rect sw_movement(struct sw_distribution a, struct sw_distribution b, bool backward,
+                           int64_t rows, int64_t columns, int workers, int from, int to)
 {
-    struct sw_rect has = sw_spread_rect(backward ? b : a, rows, columns, workers, from);
-    struct sw_rect wants = sw_spread_rect(backward ? a : b, rows, columns, workers, to);
-    return sw_rect_meet(&has, &wants);
+    struct sw_rect has = sw_distribution_rect(backward ? b : a, rows, columns, workers, from);
+    struct sw_rect wants = sw_distribution_rect(backward ? a : b, rows, columns, workers, to);
+    return sw_rect_intersect(&has, &wants);
 }
 
-bool sw_movement_adds(struct sw_spread a, struct sw_spread b, bool backward)
+bool sw_movement_adds(struct sw_distribution a, struct sw_distribution b, bool backward)
 {
     return backward ? b.dist == SW_DIST_FULL : a.dist == SW_DIST_SUMS;
 }

@@ -20,6 +20,6 @@ int sw_net_sharding_init(struct sw_net_sharding *s, struct sw_net_graph *g,
 void sw_net_sharding_fini(struct sw_net_sharding *s)
 {
     sw_free(s->node);
-    sw_buf_fini(&s->notes);
+    sw_bytes_fini(&s->notes);
     *s = (struct sw_net_sharding){0};
 }

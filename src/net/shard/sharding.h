@@ -6,17 +6,17 @@
  * A layer that is split by columns reads: if element-wise, the same columns of its source; with
  * SW_SPLIT_OUTPUTS, the full source; if its output is in sums, its columns of the source. Channels
  * in groups are split by whole groups if the number of groups is not a multiple of the workers
- * (struct sw_spread, groups). A concat or slice reads from each source the part that belongs to its
- * own columns, which may be empty (whole, first). Layers with tied parameters are in rows, or whole
- * on the same worker. Training and evaluation nets are split alike. */
+ * (struct sw_distribution, groups). A concat or slice reads from each source the part that belongs
+ * to its own columns, which may be empty (whole, first). Layers with tied parameters are in rows,
+ * or whole on the same worker. Training and evaluation nets are split alike. */
 #pragma once
 
 #include "net/graph/graph.h"
 #include "net/partition.h"
 
 struct sw_net_shard {
-    struct sw_spread spread; /* distribution of the output */
-    struct sw_spread from,
+    struct sw_distribution distribution; /* distribution of the output */
+    struct sw_distribution from,
         to;                /* of a bridge: distribution of its source, and the one it produces */
     int64_t known_columns; /* of the whole output, if known before setup; else 0 */
     bool joins;            /* its columns do not correspond one to one to those of its sources */
@@ -26,7 +26,7 @@ struct sw_net_shard {
 struct sw_net_sharding {
     int workers, worker;       /* size of the group and rank in it */
     struct sw_net_shard *node; /* owned, one per node of the graph */
-    struct sw_buf notes;       /* layers that do not follow the net-wide setting, a line each */
+    struct sw_bytes notes;     /* layers that do not follow the net-wide setting, a line each */
 };
 
 /* Runs the whole stage. alone: no group was requested, so locations are ignored. Errors as
@@ -39,23 +39,23 @@ void sw_net_sharding_fini(struct sw_net_sharding *s); /* a zeroed one is accepte
 /* Is node i's output split by rows? */
 static inline bool sw_net_shard_is_in_rows(const struct sw_net_sharding *s, int i)
 {
-    return s->node[i].spread.dist == SW_DIST_ROWS;
+    return s->node[i].distribution.dist == SW_DIST_ROWS;
 }
 
 /* Is the whole output on another worker? */
 static inline bool sw_net_shard_is_elsewhere(const struct sw_net_sharding *s, int i)
 {
-    return s->node[i].spread.dist == SW_DIST_ONE && s->node[i].spread.at != s->worker;
+    return s->node[i].distribution.dist == SW_DIST_ONE && s->node[i].distribution.at != s->worker;
 }
 
 /* ---- Within net/shard/ ---- */
 
-/* spread.c: chooses the distributions, without connections. Errors as sw_net_new. */
+/* distribution.c: chooses the distributions, without connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struct sw_net_args *args,
                   bool alone, struct sw_err *err) SW_MUST_CHECK;
 /* The distribution in which node i reads a source. */
-struct sw_spread sw_net_source_spread(const struct sw_net_sharding *s, const struct sw_net_graph *g,
-                                      int i, int source);
+struct sw_distribution sw_net_source_distribution(const struct sw_net_sharding *s,
+                                                  const struct sw_net_graph *g, int i, int source);
 /* connect.c: inserts connections and reorders the nodes for them. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g,
                    struct sw_err *err) SW_MUST_CHECK;

@@ -32,7 +32,7 @@ static void refused(const char *text, size_t bytes, const char *why)
 
 static void writer_nests_and_separates(void **state)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &b);
     sw_json_open_object(&w, NULL);
@@ -47,29 +47,29 @@ static void writer_nests_and_separates(void **state)
     sw_json_string(&w, "none", NULL);
     sw_json_real(&w, "bad", NAN);
     sw_json_close_object(&w);
-    assert_string_equal(sw_buf_text(&b), "{\"type\":\"display\",\"step\":-9223372036854775808,"
-                                         "\"list\":[true,{},0.5],\"none\":null,\"bad\":null}");
+    assert_string_equal(sw_bytes_text(&b), "{\"type\":\"display\",\"step\":-9223372036854775808,"
+                                           "\"list\":[true,{},0.5],\"none\":null,\"bad\":null}");
     assert_false(b.failed);
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
 }
 
 static void writer_escapes_any_bytes(void **state)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &b);
     sw_json_string(&w, NULL, "a\"b\\c\n\x01\x7F\xC3\xA9\xFFz\xE2\x82");
-    assert_string_equal(sw_buf_text(&b), "\"a\\\"b\\\\c\\n\\u0001\\u007f\xC3\xA9\xEF\xBF\xBDz"
-                                         "\xEF\xBF\xBD\xEF\xBF\xBD\"");
-    struct sw_json *v = parse(sw_buf_text(&b));
+    assert_string_equal(sw_bytes_text(&b), "\"a\\\"b\\\\c\\n\\u0001\\u007f\xC3\xA9\xEF\xBF\xBDz"
+                                           "\xEF\xBF\xBD\xEF\xBF\xBD\"");
+    struct sw_json *v = parse(sw_bytes_text(&b));
     assert_int_equal(v->type, SW_JSON_STRING);
     sw_json_free(v);
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
 }
 
 static void writer_refuses_wrong_nesting(void **state)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &b);
     for (int i = 0; i < 63; i++)
@@ -77,31 +77,31 @@ static void writer_refuses_wrong_nesting(void **state)
     assert_false(b.failed);
     sw_json_open_array(&w, NULL);
     assert_true(b.failed);
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
     sw_json_begin(&w, &b);
     sw_json_close_object(&w);
     assert_true(b.failed);
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
     sw_json_begin(&w, &b);
     sw_json_int(&w, NULL, 1);
     assert_false(b.failed);
     sw_json_int(&w, NULL, 2);
     assert_true(b.failed);
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
 }
 
 static void reals_round_trip_exactly(void **state)
 {
     const double values[] = {0.1, 1.0 / 3, -0.0, 5e-324, DBL_MAX, 1e22, 123456789.125, FLT_MIN};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        struct sw_buf b = {0};
+        struct sw_bytes b = {0};
         struct sw_json_writer w;
         sw_json_begin(&w, &b);
         sw_json_real(&w, NULL, values[i]);
-        struct sw_json *v = parse(sw_buf_text(&b));
+        struct sw_json *v = parse(sw_bytes_text(&b));
         assert_memory_equal(&v->number, &values[i], sizeof values[i]);
         sw_json_free(v);
-        sw_buf_fini(&b);
+        sw_bytes_fini(&b);
     }
 }
 

@@ -12,12 +12,12 @@
 
 static void keep(void *user, enum sw_log_level level, const char *source, const char *text)
 {
-    sw_buf_printf(user, "%s/%s/%s;", sw_log_level_name(level), source, text);
+    sw_bytes_printf(user, "%s/%s/%s;", sw_log_level_name(level), source, text);
 }
 
 static void sinks_get_their_level_and_above(void **state)
 {
-    struct sw_buf all = {0}, bad = {0};
+    struct sw_bytes all = {0}, bad = {0};
     struct sw_log *log = sw_log_new();
     assert_int_equal(sw_log_add_sink(log, SW_LOG_DEBUG, keep, &all, NULL), SW_OK);
     assert_int_equal(sw_log_add_sink(log, SW_LOG_WARN, keep, &bad, NULL), SW_OK);
@@ -25,23 +25,23 @@ static void sinks_get_their_level_and_above(void **state)
     sw_log_write(log, SW_LOG_ERROR, "b", "y");
     sw_log_remove_sink(log, &bad);
     sw_log_write(log, SW_LOG_ERROR, "c", "z");
-    assert_string_equal(sw_buf_text(&all), "info/a/x = 1;error/b/y;error/c/z;");
-    assert_string_equal(sw_buf_text(&bad), "error/b/y;");
+    assert_string_equal(sw_bytes_text(&all), "info/a/x = 1;error/b/y;error/c/z;");
+    assert_string_equal(sw_bytes_text(&bad), "error/b/y;");
     sw_log_free(log);
-    sw_buf_fini(&all);
-    sw_buf_fini(&bad);
+    sw_bytes_fini(&all);
+    sw_bytes_fini(&bad);
 }
 
 static void multiline_message_is_split_into_lines(void **state)
 {
-    struct sw_buf all = {0};
+    struct sw_bytes all = {0};
     struct sw_log *log = sw_log_new();
     assert_int_equal(sw_log_add_sink(log, SW_LOG_DEBUG, keep, &all, NULL), SW_OK);
     sw_log_write(log, SW_LOG_INFO, "a", "one\ntwo\n");
     sw_log_write(log, SW_LOG_INFO, "a", "%s", "");
-    assert_string_equal(sw_buf_text(&all), "info/a/one;info/a/two;info/a/;");
+    assert_string_equal(sw_bytes_text(&all), "info/a/one;info/a/two;info/a/;");
     sw_log_free(log);
-    sw_buf_fini(&all);
+    sw_bytes_fini(&all);
 }
 
 static void null_log_is_accepted(void **state)
@@ -52,7 +52,7 @@ static void null_log_is_accepted(void **state)
 
 static void too_many_sinks_are_refused(void **state)
 {
-    struct sw_buf all = {0};
+    struct sw_bytes all = {0};
     struct sw_err err = {0};
     struct sw_log *log = sw_log_new();
     int added = 0;

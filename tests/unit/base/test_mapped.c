@@ -67,7 +67,7 @@ static void truncated_page_reads_as_zeros_and_is_reported(void **state)
     assert_int_equal(ftruncate(fd, (off_t)bytes), 0); /* the old size again, but the page is lost */
     assert_int_equal(sw_mapped_check(m, fd, bytes, path, &err), SW_ERR_FORMAT);
     assert_non_null(strstr(err.text, "a page could not be read"));
-    sw_mapped_forget(m);
+    sw_mapped_unwatch(m);
     munmap(map, bytes);
     close(fd);
 }
@@ -86,7 +86,7 @@ static void mapping_is_found_by_an_inner_address(void **state)
     assert_int_equal(at(map, 0), 0);
     assert_int_equal(at(map, bytes - 1), 0);
     assert_true(sw_mapped_lost(m));
-    sw_mapped_forget(m);
+    sw_mapped_unwatch(m);
     munmap(map, bytes);
     assert_int_equal(sw_mapped_watch_around(&m, map, &err), SW_ERR_NOTFOUND);
     close(fd);
@@ -103,7 +103,7 @@ static void faults_outside_mappings_kill_the_process(void **state)
     assert_true(map != MAP_FAILED);
     signal(SIGBUS, SIG_DFL); /* cmocka's own */
     assert_int_equal(sw_mapped_watch(&m, map, bytes, &err), SW_OK);
-    sw_mapped_forget(m);
+    sw_mapped_unwatch(m);
     assert_int_equal(ftruncate(fd, 0), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -131,11 +131,11 @@ static void table_is_limited_and_entries_are_reused(void **state)
         count++;
     assert_int_equal(count, LIMIT);
     assert_int_equal(err.code, SW_ERR_NOMEM);
-    sw_mapped_forget(m[7]);
+    sw_mapped_unwatch(m[7]);
     assert_int_equal(sw_mapped_watch(&m[7], m, 1, &err), SW_OK);
     while (count > 0)
-        sw_mapped_forget(m[--count]);
-    sw_mapped_forget(NULL);
+        sw_mapped_unwatch(m[--count]);
+    sw_mapped_unwatch(NULL);
 }
 
 int main(void)

@@ -10,36 +10,36 @@
 
 static void buffer_grows_and_stays_terminated(void **state)
 {
-    struct sw_buf b = {0};
-    assert_string_equal(sw_buf_text(&b), "");
+    struct sw_bytes b = {0};
+    assert_string_equal(sw_bytes_text(&b), "");
     for (int i = 0; i < 1000; i++) {
-        sw_buf_printf(&b, "%d,", i);
+        sw_bytes_printf(&b, "%d,", i);
         assert_int_equal(strlen(b.text), b.length);
     }
     assert_int_equal(b.length, 10 * 2 + 90 * 3 + 900 * 4);
-    sw_buf_clear(&b);
-    assert_string_equal(sw_buf_text(&b), "");
-    sw_buf_add(&b, "x");
-    sw_buf_add_bytes(&b, "yz", 2);
-    char *text = sw_buf_take(&b);
+    sw_bytes_clear(&b);
+    assert_string_equal(sw_bytes_text(&b), "");
+    sw_bytes_add(&b, "x");
+    sw_bytes_append(&b, "yz", 2);
+    char *text = sw_bytes_take(&b);
     assert_string_equal(text, "xyz");
     assert_null(b.text);
     sw_free(text);
-    text = sw_buf_take(&b);
+    text = sw_bytes_take(&b);
     assert_string_equal(text, "");
     sw_free(text);
 }
 
 static void failed_allocation_is_sticky(void **state)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 2});
-    sw_buf_add(&b, "short");
+    sw_bytes_add(&b, "short");
     assert_false(b.failed);
     for (int i = 0; i < 100; i++)
-        sw_buf_add(&b, "and then it grows");
+        sw_bytes_add(&b, "and then it grows");
     assert_true(b.failed);
-    assert_null(sw_buf_take(&b));
+    assert_null(sw_bytes_take(&b));
     assert_int_equal(faulty.live_allocations, 0);
     faulty_end();
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 1});
@@ -135,15 +135,15 @@ static void nearest_equals_exhaustive_search(void **state)
 
 static void long_text_is_formatted_completely(void **state)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     char long_text[500];
     memset(long_text, 'x', sizeof long_text - 1);
     long_text[sizeof long_text - 1] = '\0';
     for (int i = 0; i < 20; i++)
-        sw_buf_printf(&b, "%.*s|", 25 * i, long_text);
+        sw_bytes_printf(&b, "%.*s|", 25 * i, long_text);
     assert_int_equal(b.length, 25 * 190 + 20);
-    assert_int_equal(strlen(sw_buf_text(&b)), b.length);
-    sw_buf_fini(&b);
+    assert_int_equal(strlen(sw_bytes_text(&b)), b.length);
+    sw_bytes_fini(&b);
 }
 
 static void int_accepts_only_decimal_integers(void **state)

@@ -12,11 +12,11 @@
 
 static void assert_shown(const char *text, const char *expected)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     sw_text_add(&out, text);
-    assert_string_equal(sw_buf_text(&out), expected);
-    assert_int_equal(sw_text_columns(text), sw_text_columns(sw_buf_text(&out)));
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), expected);
+    assert_int_equal(sw_text_columns(text), sw_text_columns(sw_bytes_text(&out)));
+    sw_bytes_fini(&out);
 }
 
 static void ordinary_text_is_unchanged(void **state)
@@ -57,10 +57,10 @@ static void invalid_utf8_becomes_escapes(void **state)
 
 static void add_lines_keeps_only_breaks_and_tabs(void **state)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     sw_text_add_lines(&out, "a\n\tb\r\0c\n", 8);
-    assert_string_equal(sw_buf_text(&out), "a\n\tb\\x0d\\x00c\n");
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), "a\n\tb\\x0d\\x00c\n");
+    sw_bytes_fini(&out);
 }
 
 /* The output for every text of two bytes and for every character is safe. */
@@ -68,13 +68,13 @@ static void output_has_no_unsafe_character(void **state)
 {
     for (unsigned i = 0; i < 0x10000; i++) {
         const char text[3] = {(char)(i >> 8), (char)i, 0};
-        struct sw_buf out = {0};
+        struct sw_bytes out = {0};
         sw_text_add(&out, text);
-        const char *at = sw_buf_text(&out);
+        const char *at = sw_bytes_text(&out);
         for (size_t left = out.length; left;)
             assert_false(sw_rune_is_unsafe(sw_utf8_next(&at, &left)));
-        assert_int_equal(sw_text_columns(text), sw_text_columns(sw_buf_text(&out)));
-        sw_buf_fini(&out);
+        assert_int_equal(sw_text_columns(text), sw_text_columns(sw_bytes_text(&out)));
+        sw_bytes_fini(&out);
     }
 }
 
@@ -112,18 +112,18 @@ static void copy_is_truncated_between_characters(void **state)
 static void json_escapes_unsafe_characters(void **state)
 {
     const char *text = "\033 \xc2\x9b \xe2\x80\xae \xf3\xa0\x81\x81 \x7f caf\xc3\xa9";
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_json_writer w;
     struct sw_json *root;
     struct sw_err err;
     sw_json_begin(&w, &out);
     sw_json_string(&w, NULL, text);
-    assert_string_equal(sw_buf_text(&out), "\"\\u001b \\u009b \\u202e \\udb40\\udc41 \\u007f "
-                                           "caf\xc3\xa9\"");
+    assert_string_equal(sw_bytes_text(&out), "\"\\u001b \\u009b \\u202e \\udb40\\udc41 \\u007f "
+                                             "caf\xc3\xa9\"");
     assert_int_equal(sw_json_parse(out.text, out.length, &root, &err), SW_OK);
     assert_string_equal(root->string, text);
     sw_json_free(root);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 int main(void)

@@ -10,42 +10,42 @@ static struct support_conf conf;
 
 static void make_csv(void)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     for (int i = 0; i < FIELD_RECORDS; i++)
-        sw_buf_printf(&b, "%d,%d,%d,c%d\n", i, 2 * i, 3 * i, i % 3);
+        sw_bytes_printf(&b, "%d,%d,%d,c%d\n", i, 2 * i, 3 * i, i % 3);
     support_init(&conf, "csv");
     support_strings(&conf, "paths", 0, support_gzip("t.gz", b.text, b.length), NULL);
     support_strings(&conf, "target", 1, "1", NULL);
     support_text(&conf, "label", "last");
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
 }
 
 static void make_text(void)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     const int words = 2;
     for (int i = 0; i < 9 * FIELD_RECORDS; i++)
-        sw_buf_printf(&b, "w%d ", i * i % 97);
+        sw_bytes_printf(&b, "w%d ", i * i % 97);
     support_init(&conf, "text");
     support_set(&conf, "unit", &words, sizeof words);
     support_int(&conf, "length", 8);
     support_strings(&conf, "paths", 0, support_write("t.txt", b.text, b.length), NULL);
-    sw_buf_fini(&b);
+    sw_bytes_fini(&b);
 }
 
 static void make_pairs(void)
 {
     static float image[FIELD_RECORDS][3];
     static double text[FIELD_RECORDS][5];
-    struct sw_buf tags = {0}, labels = {0};
+    struct sw_bytes tags = {0}, labels = {0};
     const bool sets = true;
     for (int i = 0; i < FIELD_RECORDS; i++) {
         for (int k = 0; k < 3; k++)
             image[i][k] = (float)(i * 3 + k);
         for (int k = 0; k < 5; k++)
             text[i][k] = i * 5 + k;
-        sw_buf_printf(&tags, "t%d t%d\n", i % 7, i % 11);
-        sw_buf_printf(&labels, i % 4 ? "%d\n" : "%d 9\n", i % 5);
+        sw_bytes_printf(&tags, "t%d t%d\n", i % 7, i % 11);
+        sw_bytes_printf(&labels, i % 4 ? "%d\n" : "%d 9\n", i % 5);
     }
     support_init(&conf, "pairs");
     support_set(&conf, "label_sets", &sets, sizeof sets);
@@ -53,8 +53,8 @@ static void make_pairs(void)
     support_strings(&conf, "text", 1, npy_write("y", "<f8", "(50, 5)", text, sizeof text), NULL);
     support_strings(&conf, "tags", 2, support_write("g", tags.text, tags.length), NULL);
     support_strings(&conf, "labels", 3, support_write("l", labels.text, labels.length), NULL);
-    sw_buf_fini(&tags);
-    sw_buf_fini(&labels);
+    sw_bytes_fini(&tags);
+    sw_bytes_fini(&labels);
 }
 
 static void make_synthetic(void)

@@ -1,4 +1,4 @@
-/* Folders of images that tests make: every image has one color, which says what it is. */
+/* Folders of images that tests make: every image has one color, which identifies it. */
 #pragma once
 
 #include "picture_support.h"

@@ -310,7 +310,7 @@ static void random_tables_are_read_as_they_were_written(void **state)
     struct sw_err err = {0};
     uint64_t word = 1;
     for (int round = 0; round < 200; round++) {
-        struct sw_buf text = {0};
+        struct sw_bytes text = {0};
         struct sw_records r;
         const int rows = 1 + round % 7, columns = 2 + round % 5;
         static const char *const ends[] = {"\n", "\r\n", "\n\n"};
@@ -318,13 +318,13 @@ static void random_tables_are_read_as_they_were_written(void **state)
             for (int k = 0; k < columns; k++) {
                 word = word * 6364136223846793005u + 1442695040888963407u;
                 const bool quoted = word >> 62 == 0;
-                sw_buf_printf(&text, "%s%s%d%s", k ? "," : "", quoted ? "\"" : "",
-                              i * 31 + k * 7 - (k < columns - 1 ? 20 : 0), quoted ? "\"" : "");
+                sw_bytes_printf(&text, "%s%s%d%s", k ? "," : "", quoted ? "\"" : "",
+                                i * 31 + k * 7 - (k < columns - 1 ? 20 : 0), quoted ? "\"" : "");
             }
-            sw_buf_add(&text, i + 1 < rows || round % 2 ? ends[word % 3] : "");
+            sw_bytes_add(&text, i + 1 < rows || round % 2 ? ends[word % 3] : "");
         }
         begin();
-        ASSERT_OK(open_paths(table(sw_buf_text(&text)), NULL, &r, &err));
+        ASSERT_OK(open_paths(table(sw_bytes_text(&text)), NULL, &r, &err));
         assert_int_equal(r.count, rows);
         for (int i = 0; i < rows; i++) {
             for (int k = 0; k < columns - 1; k++)
@@ -332,7 +332,7 @@ static void random_tables_are_read_as_they_were_written(void **state)
             assert_int_equal(label(&r, i), i * 31 + (columns - 1) * 7);
         }
         sw_records_close(&r);
-        sw_buf_fini(&text);
+        sw_bytes_fini(&text);
     }
 }
 

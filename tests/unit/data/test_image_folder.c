@@ -100,7 +100,7 @@ static void classes_and_records_are_in_name_order(void **state)
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    struct sw_buf line = {0};
+    struct sw_bytes line = {0};
     make_folders();
     ASSERT_OK(open_folder(support_path("one"), support_path("two"), NULL, &conf, false, false, NULL,
                           NULL, &s, &err));
@@ -108,10 +108,10 @@ static void classes_and_records_are_in_name_order(void **state)
     assert_levels(s, 7, (const int[]){80, 90, 10, 20, 60, 50, 30},
                   (const int[]){0, 0, 1, 1, 2, 2, 1});
     sw_data_describe(s, &line);
-    ASSERT_CONTAINS(sw_buf_text(&line),
+    ASSERT_CONTAINS(sw_bytes_text(&line),
                     "image_folder, 7 records of 3x any size cropped to 16x16, 3 "
                     "classes, ");
-    sw_buf_fini(&line);
+    sw_bytes_fini(&line);
     sw_source_close(s);
 
     /* Numbers by a file of names, which may hold more. */
@@ -156,7 +156,7 @@ static void skipped_files_are_counted_and_reported(void **state)
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     support_mkdir("mixed");
     support_mkdir("mixed/a");
     support_mkdir("mixed/a/deeper");
@@ -168,10 +168,10 @@ static void skipped_files_are_counted_and_reported(void **state)
     ASSERT_OK(
         open_folder(support_path("mixed"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err));
     sw_data_describe(s, &text);
-    ASSERT_CONTAINS(sw_buf_text(&text),
+    ASSERT_CONTAINS(sw_bytes_text(&text),
                     "mixed, 4 files skipped (not JPEG or PNG): 2 .gif, 1 .webp, "
                     "1 no suffix");
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
     sw_source_close(s);
     support_remove_all(state);
     support_setup(state);

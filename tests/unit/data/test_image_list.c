@@ -55,7 +55,7 @@ static void lines_are_paths_and_labels(void **state)
                                "deep er/../b.jpg.. 1"; /* no: see below */
     struct sw_records r;
     struct sw_err err = {0};
-    struct sw_buf where = {0};
+    struct sw_bytes where = {0};
     support_mkdir("deep er");
     support_level("a.jpg", 8, 9, 1);
     support_level("deep er/b 1.png", 3, 4, 2);
@@ -67,9 +67,9 @@ static void lines_are_paths_and_labels(void **state)
     assert_image(&r, 0, 8, 9);
     assert_image(&r, 1, 3, 4);
     sw_records_locate(&r, 1, &where);
-    ASSERT_CONTAINS(sw_buf_text(&where), "record 1 (");
-    ASSERT_CONTAINS(sw_buf_text(&where), "/deep er/b 1.png)");
-    sw_buf_fini(&where);
+    ASSERT_CONTAINS(sw_bytes_text(&where), "record 1 (");
+    ASSERT_CONTAINS(sw_bytes_text(&where), "/deep er/b 1.png)");
+    sw_bytes_fini(&where);
     sw_records_close(&r);
     /* Another root, and more classes than labels. */
     ASSERT_OK(open_list("b 1.png 0", 9, support_path("deep er"), 10, &r, &err));

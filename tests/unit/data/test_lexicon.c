@@ -1,4 +1,4 @@
-/* Sets of words, vocabularies, and texts cut into tokens. */
+/* Word lists, vocabularies, and splitting of texts into tokens. */
 #include "data/vocabulary.h"
 #include "data_support.h"
 
@@ -66,16 +66,16 @@ static void expect_tokens(enum sw_text_unit unit, const char *line_end, const ch
                         .end = text + strlen(text),
                         .unit = unit,
                         .line_end = line_end};
-    struct sw_buf all = {0};
+    struct sw_bytes all = {0};
     struct sw_err err = {0};
     for (size_t n = 1; n;) {
         const char *token = NULL;
         ASSERT_OK(sw_text_next(&t, &token, &n, &err));
-        sw_buf_add_bytes(&all, token, n);
-        sw_buf_add(&all, "|");
+        sw_bytes_append(&all, token, n);
+        sw_bytes_add(&all, "|");
     }
-    assert_string_equal(sw_buf_text(&all), joined);
-    sw_buf_fini(&all);
+    assert_string_equal(sw_bytes_text(&all), joined);
+    sw_bytes_fini(&all);
 }
 
 static void texts_are_split_into_bytes_characters_and_words(void **state)
@@ -98,16 +98,16 @@ static void texts_are_split_into_bytes_characters_and_words(void **state)
 
 static void expect_vocabulary(const struct sw_vocabulary *v, const char *joined)
 {
-    struct sw_buf all = {0};
+    struct sw_bytes all = {0};
     for (int32_t i = 0; i < sw_vocabulary_count(v); i++) {
         size_t n = 0;
         const char *token = sw_vocabulary_token(v, i, &n);
         assert_int_equal(sw_vocabulary_find(v, token, n), i);
-        sw_buf_add_bytes(&all, token, n);
-        sw_buf_add(&all, "|");
+        sw_bytes_append(&all, token, n);
+        sw_bytes_add(&all, "|");
     }
-    assert_string_equal(sw_buf_text(&all), joined);
-    sw_buf_fini(&all);
+    assert_string_equal(sw_bytes_text(&all), joined);
+    sw_bytes_fini(&all);
 }
 
 static void vocabularies_are_ranked_by_frequency_and_truncated(void **state)

@@ -46,11 +46,11 @@ static void lmdb_returns_pixels_and_labels_in_key_order(void **state)
         ASSERT_OK(r.format->fetch(&r, i, 1, scratch, &out, &err));
         assert_int_equal(*(const int32_t *)out, i % 4);
     }
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     sw_records_locate(&r, 25, &text);
-    ASSERT_CONTAINS(sw_buf_text(&text), "record 5 of ");
-    ASSERT_CONTAINS(sw_buf_text(&text), "b.mdb");
-    sw_buf_fini(&text);
+    ASSERT_CONTAINS(sw_bytes_text(&text), "record 5 of ");
+    ASSERT_CONTAINS(sw_bytes_text(&text), "b.mdb");
+    sw_bytes_fini(&text);
     sw_records_close(&r);
 }
 

@@ -1,5 +1,5 @@
-/* The mat format: matrices of every type, compressed or not, in the order that records want; and
- * files that are damaged, cut short or lie. */
+/* The mat format: matrices of every type, compressed or not, in record order; and files that are
+ * damaged, truncated or inconsistent. */
 #include "data/mat.h"
 #include "data_support.h"
 #include <math.h>

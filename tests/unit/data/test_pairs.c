@@ -73,7 +73,7 @@ static void lists_name_images_tags_and_labels(void **state)
     struct sw_records r;
     struct sw_room room = {0};
     struct sw_picture picture;
-    struct sw_buf where = {0};
+    struct sw_bytes where = {0};
     struct sw_err err = {0};
     begin(true);
     text("one.jpg", "first bytes");
@@ -102,8 +102,8 @@ static void lists_name_images_tags_and_labels(void **state)
     assert_memory_equal(picture.data, "first bytes", 11);
     assert_int_equal(r.format->fetch_picture(&r, 1, &room, &picture, &err), SW_ERR_NOTFOUND);
     sw_records_locate(&r, 1, &where);
-    ASSERT_CONTAINS(sw_buf_text(&where), "two.jpg");
-    sw_buf_fini(&where);
+    ASSERT_CONTAINS(sw_bytes_text(&where), "two.jpg");
+    sw_bytes_fini(&where);
     sw_room_fini(&room);
     sw_records_close(&r);
 }

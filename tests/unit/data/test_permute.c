@@ -1,5 +1,5 @@
-/* The keyed permutation behind `shuffle`: one to one, different by epoch and seed, without pattern.
- */
+/* The keyed permutation of `shuffle`: it is a bijection, differs by epoch and seed, and shows no
+ * pattern. */
 #include "data/permute.h"
 #include "data_support.h"
 

@@ -1,5 +1,5 @@
-/* Decoding images: windows, scaling and channels against the whole image as libjpeg and libpng
- * give it, and files that are damaged, cut short or lying. */
+/* Decoding images: windows, scaling and channels, compared with the whole image as libjpeg and
+ * libpng decode it, and files that are damaged, truncated or inconsistent. */
 #include "picture_support.h"
 
 #include "data/picture.h"

@@ -1,6 +1,6 @@
 /* ctest-timeout: 120
- * The file of shards: what goes in comes out, and nothing that is damaged, cut short or lying gets
- * by, wherever it is changed. Files of the format, and round trips of others, are in
+ * Shard files: every value round-trips, and damage, truncation and contradictions are detected
+ * wherever they are. Files of the format, and round trips of other formats, are in
  * test_shard_format.c. */
 #include "base/hash.h"
 #include "data/shard.h"

@@ -1,6 +1,6 @@
 /* ctest-timeout: 120
- * The shard format and the import: what any format has comes out of shards bit for bit, several
- * files are one set, and an import that fails leaves complete files only. */
+ * The shard format and the import: records of every format round-trip bit for bit, several files
+ * form one data set, and an import that fails leaves complete files only. */
 #include "base/hash.h"
 #include "data/import.h"
 #include "data/shard.h"
@@ -253,10 +253,10 @@ static void files_of_limited_size_form_one_set(void **state)
     assert_int_equal(back.count, 500);
     for (int64_t i = 499; i >= 0; i--)
         assert_same_record(&from, &back, i, i);
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     sw_records_locate(&back, 499, &text);
-    ASSERT_CONTAINS(sw_buf_text(&text), result.last);
-    sw_buf_fini(&text);
+    ASSERT_CONTAINS(sw_bytes_text(&text), result.last);
+    sw_bytes_fini(&text);
     sw_records_close(&back);
     sw_import_result_fini(&result);
 

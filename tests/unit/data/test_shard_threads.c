@@ -1,6 +1,6 @@
 /* ctest-labels: threads
- * Several threads read one shard at once: rows are those that one thread reads, and damage that
- * they meet together is told, not missed. */
+ * Several threads read one shard at the same time: they get the rows that one thread reads, and
+ * damage that they encounter together is reported. */
 #include "data/import.h"
 #include "data/prefetch.h"
 #include "data_support.h"

@@ -209,7 +209,7 @@ static void a_missing_file_is_named_and_its_fallback_has_its_sizes(void **state)
     struct support_conf idx, synthetic;
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    struct sw_buf line = {0};
+    struct sw_bytes line = {0};
     support_init(&idx, "idx");
     support_strings(&idx, "paths", 0, support_path("nothing-here"), support_path("nor-*"));
     support_strings(&idx, "labels", 1, support_path("nothing-here"), NULL);
@@ -230,9 +230,9 @@ static void a_missing_file_is_named_and_its_fallback_has_its_sizes(void **state)
     assert_int_equal(s->field[0].dim[2], 28);
     assert_int_equal(s->classes, 10);
     sw_data_describe(s, &line);
-    assert_string_equal(sw_buf_text(&line),
+    assert_string_equal(sw_bytes_text(&line),
                         "synthetic, 10000 records of 1x28x28, 10 classes, generated data");
-    sw_buf_fini(&line);
+    sw_bytes_fini(&line);
     sw_source_close(s);
 }
 

@@ -126,10 +126,10 @@ static void sources_return_each_record_of_their_part_once(void **state)
             assert_true(training || record == 30 + i);
             seen[record] = true;
         }
-        struct sw_buf text = {0};
+        struct sw_bytes text = {0};
         sw_data_describe(s, &text);
-        ASSERT_CONTAINS(sw_buf_text(&text), "idx, 20 of 60 records of 1x4x4, 10 classes, ");
-        sw_buf_fini(&text);
+        ASSERT_CONTAINS(sw_bytes_text(&text), "idx, 20 of 60 records of 1x4x4, 10 classes, ");
+        sw_bytes_fini(&text);
         sw_reader_fini(&r);
         sw_source_close(s);
     }

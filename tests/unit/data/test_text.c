@@ -64,10 +64,10 @@ static void large_vocabularies_keep_all_ids(void **state)
 {
     struct sw_err err = {0};
     for (int words = 200; words <= 80000; words *= 20) {
-        struct sw_buf b = {0};
+        struct sw_bytes b = {0};
         struct sw_records r;
         for (int i = 0; i < words; i++)
-            sw_buf_printf(&b, "%06d ", i);
+            sw_bytes_printf(&b, "%06d ", i);
         begin(WORDS, 10);
         support_strings(&conf, "paths", 0, support_gzip("g.gz", b.text, b.length), NULL);
         ASSERT_OK(open_it(&r, &err));
@@ -76,7 +76,7 @@ static void large_vocabularies_keep_all_ids(void **state)
             for (int k = 0; k < 10; k++)
                 assert_int_equal(get(&r, i, 1)[k], i * 10 + k + 1);
         sw_records_close(&r);
-        sw_buf_fini(&b);
+        sw_bytes_fini(&b);
     }
 }
 

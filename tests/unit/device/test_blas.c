@@ -92,9 +92,9 @@ static void take_what_is_held(void)
 {
     void *buffer[4];
     for (int i = 0; i < 4; i++)
-        buffer[i] = sw_blas()->take_buffer();
+        buffer[i] = sw_blas()->acquire_buffer();
     for (int i = 0; i < 4; i++)
-        sw_blas()->give_buffer(buffer[i]);
+        sw_blas()->release_buffer(buffer[i]);
 }
 
 static void holders_need_no_more_memory(void **state)

@@ -124,14 +124,14 @@ static void lanes_run_once_each_on_one_thread(void **state)
             struct lanes l = {.fails_from = 100};
             struct sw_err err;
             sw_stream_attach(f.stream);
-            ASSERT_OK(sw_stream_share(f.stream, lanes, note_lane, &l, &err));
+            ASSERT_OK(sw_stream_run_lanes(f.stream, lanes, note_lane, &l, &err));
             for (int i = 0; i < 9; i++)
                 assert_int_equal(l.calls[i], i < lanes);
             for (int i = 0; i < lanes; i++)
                 assert_int_equal(l.threads[i], 1);
             assert_int_equal(ask_openmp("omp_get_max_threads"), threads); /* as before */
             l.fails_from = lanes / 2;
-            assert_int_equal(sw_stream_share(f.stream, lanes, note_lane, &l, &err),
+            assert_int_equal(sw_stream_run_lanes(f.stream, lanes, note_lane, &l, &err),
                              SW_ERR_DIVERGED);
             char first[32];
             snprintf(first, sizeof first, "lane %d", lanes / 2);
@@ -153,11 +153,11 @@ static float add_tree(float *const *x, int from, int to, int64_t i)
 /* The result replaces the first array, for every count and team size. */
 static void fold_adds_arrays_in_tree_order(void **state)
 {
-    float *x[SW_FOLD_TERMS];
+    float *x[SW_FOLD_INPUTS];
     struct rng r = rng_of(8);
-    for (int i = 0; i < SW_FOLD_TERMS; i++)
+    for (int i = 0; i < SW_FOLD_INPUTS; i++)
         x[i] = random_floats(&r, MANY, -1, 1);
-    for (int count = 1; count <= SW_FOLD_TERMS; count += 3)
+    for (int count = 1; count <= SW_FOLD_INPUTS; count += 3)
         for (int threads = 1; threads <= 3; threads++) {
             struct fixture f = open_cpu(true, threads);
             struct sw_fold_args a = {.count = count, .n = MANY, .y = get_floats(MANY)};
@@ -173,7 +173,7 @@ static void fold_adds_arrays_in_tree_order(void **state)
             free(a.y);
             close_cpu(&f);
         }
-    for (int i = 0; i < SW_FOLD_TERMS; i++)
+    for (int i = 0; i < SW_FOLD_INPUTS; i++)
         free(x[i]);
 }
 

@@ -49,10 +49,10 @@ static void failed_allocation_names_the_memory(void **state)
 {
     void *p = NULL;
     struct sw_err err = {0};
-    assert_int_equal(sw_device_alloc(dev, (size_t)1 << 46, "conv1 (feature)", &p, &err),
+    assert_int_equal(sw_device_alloc(dev, (size_t)1 << 46, "conv1 (activation)", &p, &err),
                      SW_ERR_NOMEM);
     assert_says(&err, dev->name);
-    assert_says(&err, "conv1 (feature)");
+    assert_says(&err, "conv1 (activation)");
     assert_says(&err, "70368744177664");
     assert_null(p);
     sw_device_free(dev, device_bytes(dev, 1000), 1000); /* and the device continues to work */

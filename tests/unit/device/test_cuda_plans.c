@@ -182,7 +182,7 @@ static void arrays_of_2_to_the_31_are_refused(void **state)
     struct sw_plan *plan;
     struct sw_err err = {0};
     assert_int_equal(make_there(&p, 0, &plan, &err), SW_ERR_UNSUPPORTED);
-    assert_says(&err, "3000 rows has arrays of 2764800000 numbers");
+    assert_says(&err, "3000 rows has arrays of 2764800000 elements");
     assert_says(&err, "at most 2330 rows per worker");
 }
 

@@ -30,7 +30,7 @@ static struct pair open_pair(void)
     p.arena = p.weight = arena;
     p.feature = p.weight + FLOATS;
     sw_device_name(p.dev, p.weight, BYTES, "fc1.weight (value)");
-    sw_device_name(p.dev, p.feature, BYTES, "fc1 (feature)");
+    sw_device_name(p.dev, p.feature, BYTES, "fc1 (activation)");
     return p;
 }
 
@@ -75,7 +75,7 @@ static void missing_wait_before_a_copy_is_reported(void **state)
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     let_it_run(p.dev, 1);
     assert_int_equal(sw_copy(p.copy, p.host, p.feature, BYTES, &err), SW_ERR_INVALID);
-    assert_says(&err, "copy of stream copy reads fc1 (feature) while add of stream compute may "
+    assert_says(&err, "copy of stream copy reads fc1 (activation) while add of stream compute may "
                       "still write it");
     /* A write must wait for earlier readers, too. */
     assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
@@ -137,14 +137,15 @@ static void copies_between_devices_are_ordered_too(void **state)
     struct sw_err err;
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     assert_int_equal(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err), SW_ERR_INVALID);
-    assert_says(&err, "sim:1: copy_peer of stream sim:1/0 reads fc1 (feature) while add of stream "
-                      "compute of sim:0 may still write it");
+    assert_says(&err,
+                "sim:1: copy_peer of stream sim:1/0 reads fc1 (activation) while add of stream "
+                "compute of sim:0 may still write it");
     ASSERT_OK(sw_event_record(p.compute, p.event, &err));
     ASSERT_OK(sw_event_wait(s, p.event, &err));
     ASSERT_OK(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err));
     /* The peer still reads it. */
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
-    assert_says(&err, "writes fc1 (feature) while copy_peer of stream sim:1/0 of sim:1 may "
+    assert_says(&err, "writes fc1 (activation) while copy_peer of stream sim:1/0 of sim:1 may "
                       "still read it");
     ASSERT_OK(sw_stream_wait(s, &err));
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
@@ -252,7 +253,7 @@ static void memory_with_two_names_reports_both(void **state)
     sw_device_name(p.dev, p.feature, BYTES, "fc2 (gradient)");
     ASSERT_OK(sw_copy(p.copy, p.feature, p.host, BYTES, &err));
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
-    assert_says(&err, "writes fc1 (feature) or fc2 (gradient) while");
+    assert_says(&err, "writes fc1 (activation) or fc2 (gradient) while");
     ASSERT_OK(sw_stream_wait(p.copy, &err));
     close_pair(&p);
 }

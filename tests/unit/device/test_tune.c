@@ -40,7 +40,7 @@ static int restore_clock(void **state)
 enum { WAYS = 4 };
 
 struct planted {
-    const char *ways[WAYS];
+    const char *candidates[WAYS];
     int64_t ns[SW_TUNE_PASSES][WAYS];
     const char *fails, *elsewhere; /* cannot be run; has another output layout */
     const char *gone;              /* cannot be made */
@@ -51,18 +51,18 @@ struct planted {
 struct planted_plan {
     struct sw_plan base;
     struct planted *from;
-    int way[SW_TUNE_PASSES];
+    int candidate[SW_TUNE_PASSES];
     bool loaded;
 };
 
 static int pass_time(struct sw_plan *p, enum sw_tune_pass pass, struct sw_err *err)
 {
     struct planted_plan *q = (struct planted_plan *)(void *)p;
-    const char *name = q->from->ways[q->way[pass]];
+    const char *name = q->from->candidates[q->candidate[pass]];
     q->from->runs++;
     if (q->from->fails && strcmp(name, q->from->fails) == 0)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s does not work", name);
-    now_ns += q->from->ns[pass][q->way[pass]] + (q->loaded ? 0 : q->from->load_ns);
+    now_ns += q->from->ns[pass][q->candidate[pass]] + (q->loaded ? 0 : q->from->load_ns);
     q->loaded = true;
     return SW_OK;
 }
@@ -103,26 +103,27 @@ static int make(void *user, const struct sw_tune_choice *choice, struct sw_plan_
                                .from = p};
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++) {
         const char *name = choice->name[pass];
-        while (name[0] && q->way[pass] < WAYS && strcmp(p->ways[q->way[pass]], name) != 0)
-            q->way[pass]++;
-        if (q->way[pass] == WAYS || (p->gone && strcmp(name, p->gone) == 0)) {
+        while (name[0] && q->candidate[pass] < WAYS &&
+               strcmp(p->candidates[q->candidate[pass]], name) != 0)
+            q->candidate[pass]++;
+        if (q->candidate[pass] == WAYS || (p->gone && strcmp(name, p->gone) == 0)) {
             free(q);
             return sw_err_set(err, SW_ERR_UNSUPPORTED, "no %s", name);
         }
     }
-    if (p->elsewhere && strcmp(p->ways[q->way[0]], p->elsewhere) == 0)
+    if (p->elsewhere && strcmp(p->candidates[q->candidate[0]], p->elsewhere) == 0)
         q->base.dst = sw_desc_blocked(SW_F32, 4, dim, 1, 16);
     *out = &q->base;
     return SW_OK;
 }
 
 static void list(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                 struct sw_tune_ways *out)
+                 struct sw_tune_candidates *out)
 {
     struct planted *p = user;
     p->listed++;
     for (int i = 0; i < WAYS; i++)
-        sw_tune_add_way(out, p->ways[i]);
+        sw_tune_add_candidate(out, p->candidates[i]);
 }
 
 /* The implementations that a plan with all passes uses, as digits: 10^pass times the index. */
@@ -133,21 +134,21 @@ static int take(struct planted *p, const char *key)
     struct sw_err err;
     ASSERT_OK(sw_tune_plan(stream, (struct sw_plan_passes){true, true, true}, &m, &plan, &err));
     struct planted_plan *q = (struct planted_plan *)(void *)plan;
-    int all = q->way[0] + 10 * q->way[1] + 100 * q->way[2];
+    int all = q->candidate[0] + 10 * q->candidate[1] + 100 * q->candidate[2];
     sw_plan_free(plan);
     return all;
 }
 
-static struct planted four_ways(void)
+static struct planted four_candidates(void)
 {
-    return (struct planted){.ways = {"rule", "second", "third", "fourth"},
+    return (struct planted){.candidates = {"rule", "second", "third", "fourth"},
                             .ns = {{1000, 400, 900, 2000}, {50, 60, 70, 80}, {9, 8, 7, 1}}};
 }
 
 static void each_pass_uses_its_fastest_implementation(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
@@ -174,7 +175,7 @@ static void each_pass_uses_its_fastest_implementation(void **state)
 static void implementations_that_cannot_be_compared_are_skipped(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
@@ -200,7 +201,7 @@ static void implementations_that_cannot_be_compared_are_skipped(void **state)
 static void much_slower_implementations_run_once(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     int runs[2];
     stream = f.stream;
@@ -222,7 +223,7 @@ static void much_slower_implementations_run_once(void **state)
 static void first_run_on_a_queueing_device_is_not_timed(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     p.load_ns = 50000;
@@ -241,7 +242,7 @@ static void first_run_on_a_queueing_device_is_not_timed(void **state)
 static void slow_implementations_run_few_times(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
+    struct planted p = four_candidates();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
@@ -259,7 +260,7 @@ static void slow_implementations_run_few_times(void **state)
     close_cpu(&f);
 }
 
-static void text_of(struct sw_tune *t, struct sw_buf *out)
+static void text_of(struct sw_tune *t, struct sw_bytes *out)
 {
     struct sw_json_writer w;
     sw_json_begin(&w, out);
@@ -268,10 +269,10 @@ static void text_of(struct sw_tune *t, struct sw_buf *out)
     sw_json_close_array(&w);
 }
 
-static int read_text(struct sw_tune *t, const struct sw_buf *text, struct sw_err *err)
+static int read_text(struct sw_tune *t, const struct sw_bytes *text, struct sw_err *err)
 {
     struct sw_json *list = NULL;
-    const char *json = sw_buf_text(text);
+    const char *json = sw_bytes_text(text);
     int rc = sw_json_parse(json, strlen(json), &list, err);
     if (rc == SW_OK)
         rc = sw_tune_read(t, list, SW_TUNE_KEPT, err);
@@ -283,8 +284,8 @@ static int read_text(struct sw_tune *t, const struct sw_buf *text, struct sw_err
 static void saved_choices_are_used_by_the_next_table(void **state)
 {
     struct fixture f = open_cpu(true, 1);
-    struct planted p = four_ways();
-    struct sw_buf text = {0};
+    struct planted p = four_candidates();
+    struct sw_bytes text = {0};
     struct sw_tune t, later;
     struct sw_err err;
     stream = f.stream;
@@ -295,7 +296,7 @@ static void saved_choices_are_used_by_the_next_table(void **state)
     sw_tune_fini(&t);
 
     for (int measures = 0; measures < 2; measures++) {
-        struct sw_buf again = {0};
+        struct sw_bytes again = {0};
         sw_tune_init(&later, measures);
         ASSERT_OK(read_text(&later, &text, &err));
         ASSERT_OK(sw_tune_put(&later, "forward x", "fourth", SW_TUNE_CACHED, &err));
@@ -304,17 +305,17 @@ static void saved_choices_are_used_by_the_next_table(void **state)
         p.ns[0][1] = 5000;
         p.runs = 0;
         text_of(&later, &again); /* before and after use, without entries that are not used */
-        assert_string_equal(sw_buf_text(&again), sw_buf_text(&text));
+        assert_string_equal(sw_bytes_text(&again), sw_bytes_text(&text));
         assert_int_equal(take(&p, "x"), 301);
         assert_int_equal(p.runs, 0);
         assert_int_equal(take(&p, "z"), measures ? 302 : 2);
         p.gone = "second"; /* another version of the library */
         assert_int_equal(take(&p, "x"), 0);
         p.gone = NULL;
-        sw_buf_fini(&again);
+        sw_bytes_fini(&again);
         sw_tune_fini(&later);
     }
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
     close_cpu(&f);
 }
 

@@ -39,7 +39,7 @@ static inline void hand_over(struct stand *s, uint64_t version, bool fine)
     for (int w = 0; w < s->table->args.workers; w++) {
         for (int p = 0; p < TABLE_PARAMS; p++)
             ASSERT_OK(deliver(s, w, p, version, &err));
-        ASSERT_OK(sw_table_verdict(s->table, w, fine || w != 0, &err));
+        ASSERT_OK(sw_table_report_loss(s->table, w, fine || w != 0, &err));
     }
     ASSERT_OK(pump(s, &err));
     for (int p = 0; p < TABLE_PARAMS; p++)

@@ -1,7 +1,7 @@
 /* A few ranks that exchange gradients without nets or jobs: a table of small parameters, a device
- * and an end of the exchange for every rank, servers of their own or hosted by the ranks. Values,
- * gradients and factors are small whole numbers and the rate is 1, so that every sum is exact in
- * every order, and what each version has to be can be said beforehand. */
+ * and an exchange for every rank, and servers with threads or run by the ranks. Values, gradients
+ * and factors are small integers and the learning rate is 1, so that every sum is exact in every
+ * order and the values of each version are known. */
 #pragma once
 
 #include "unit/device/sim_support.h"
@@ -151,7 +151,7 @@ static inline double share_of(const struct crowd *c, int64_t t, int rank, int p,
                                : (double)dy_of(t, r, i);
         return sum;
     }
-    for (int k = 0; k < sw_table_terms(c->stand.table, rank); k++)
+    for (int k = 0; k < sw_table_partials(c->stand.table, rank); k++)
         sum += (double)gradient_at(t, rank, p, k, i);
     return sum;
 }
@@ -212,7 +212,7 @@ static inline void note_waiting(void *user, int param, uint64_t version, const c
 static inline int finish_device(void *user, bool loss, struct sw_err *err)
 {
     struct rank *r = user;
-    int rc = sw_exchange_ask(r->x, err);
+    int rc = sw_exchange_queue_report(r->x, err);
     return rc == SW_OK ? sw_stream_wait(r->stream, err) : rc;
 }
 

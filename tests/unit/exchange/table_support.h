@@ -1,12 +1,12 @@
-/* A parameter table of a few parameters of different layouts, with sgd at rate 1 unless said
- * otherwise. */
+/* A parameter table with a few parameters of different layouts, with sgd and a learning rate of 1
+ * unless a test sets another. */
 #pragma once
 
 #include "unit/device/device_support.h"
 
 #include "base/os.h"
-#include "exchange/table/table_private.h"
 #include "optim/schedule.h"
+#include "unit/exchange/inspect.h"
 
 enum { TABLE_PARAMS = 5 };
 

@@ -1,26 +1,26 @@
 /* ctest-labels: threads
- * Buckets and their sums over devices: how gradients are cut and in which order they go; the bits
- * of the tree's sum on every device, whoever gives when, and the same bits on every device where a
- * library adds; a link that is counted to the byte; waits that are missing are found; a fault ends
- * all waits, also those of a member that never comes; so does the time limit of the first sums. */
+ * Buckets and all-reduce over devices: how gradients are divided into buckets and ordered; sums
+ * with the bits of the reduction tree on every device, in any order of arrival, and equal bits on
+ * every device with a library; traffic that is counted exactly; detection of missing waits; and the
+ * end of all waits after a fault, a missing member, or the time limit of the first sum. */
 #include "unit/device/sim_support.h"
 
 #include "base/os.h"
 #include "base/tree.h"
 #include "device/collective.h"
 #include "device/copy_queue.h"
-#include "exchange/reduce/allreduce_private.h"
 #include "exchange/reduce/buckets.h"
+#include "unit/exchange/inspect.h"
 #include <math.h>
 
 /* ---- Buckets ---- */
 
-static void gradients_are_cut_when_they_are_large_enough(void **state)
+static void buckets_have_at_least_the_requested_bytes(void **state)
 {
     const struct sw_bucket_item items[] = {{10, 7, 0.1}, {90, 7, 0.1}, {300, 5, 0.2},
                                            {1, 5, 0.3},  {99, 3, 0.4}, {5, 1, 0.5}};
     struct sw_bucket b[6];
-    assert_int_equal(sw_buckets_cut(items, 6, 400, b), 4);
+    assert_int_equal(sw_buckets_split(items, 6, 400, b), 4);
     const struct sw_bucket want[] = {
         {0, 2, 100, 7, 0.1}, {2, 1, 300, 5, 0.2}, {3, 2, 100, 3, 0.4}, {5, 1, 5, 1, 0.5}};
     for (int i = 0; i < 4; i++) {
@@ -30,13 +30,13 @@ static void gradients_are_cut_when_they_are_large_enough(void **state)
         assert_int_equal(b[i].layer, want[i].layer);
         assert_true(b[i].ready_s == want[i].ready_s);
     }
-    assert_int_equal(sw_buckets_cut(items, 6, 1, b), 6);
-    assert_int_equal(sw_buckets_cut(items, 6, 1 << 20, b), 1);
-    assert_int_equal(sw_buckets_cut(items, 0, 1, b), 0);
+    assert_int_equal(sw_buckets_split(items, 6, 1, b), 6);
+    assert_int_equal(sw_buckets_split(items, 6, 1 << 20, b), 1);
+    assert_int_equal(sw_buckets_split(items, 0, 1, b), 0);
 }
 
 /* A quick link takes them as they come; one that is behind takes the lowest layer there is. */
-static void the_lowest_layer_goes_first_where_the_link_is_behind(void **state)
+static void lowest_layer_is_reduced_first_on_a_slow_link(void **state)
 {
     const struct sw_bucket b[] = {
         {0, 1, 1000, 4, 1}, {1, 1, 1000, 3, 2}, {2, 1, 1000, 2, 3}, {3, 1, 1000, 1, 4}};
@@ -197,7 +197,7 @@ static void run_round(struct ring *g, uint64_t round, struct rng *rng)
             r = (r + 1) % g->ranks;
         int b = given[r]++;
         ASSERT_OK(fill(g, r, b, round, &err));
-        ASSERT_OK(sw_allreduce_give(g->a, r, b, round, g->compute[r], &err));
+        ASSERT_OK(sw_allreduce_push(g->a, r, b, round, g->compute[r], &err));
     }
     for (int b = BUCKETS - 1; b >= 0; b--) {
         assert_int_equal(sw_allreduce_wait(g->a, b, round, 1000), SW_OK);
@@ -253,22 +253,22 @@ static void turns_come_in_the_order_of_buckets(enum way way)
     for (int r = 0; r < 2; r++)
         for (int b = 1; b < 3; b++) {
             ASSERT_OK(fill(&g, r, b, 1, &err));
-            ASSERT_OK(sw_allreduce_give(g.a, r, b, 1, g.compute[r], &err));
+            ASSERT_OK(sw_allreduce_push(g.a, r, b, 1, g.compute[r], &err));
         }
     assert_int_equal(sw_allreduce_wait(g.a, 2, 1, 1), SW_ERR_BUSY);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(sw_allreduce_wait(g.a, 2, 1, 1), SW_ERR_BUSY);
         ASSERT_OK(fill(&g, r, 0, 1, &err));
-        ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));
+        ASSERT_OK(sw_allreduce_push(g.a, r, 0, 1, g.compute[r], &err));
     }
     for (int b = 0; b < 3; b++)
         assert_int_equal(sw_allreduce_wait(g.a, b, 1, 1), SW_OK);
     assert_int_equal(sw_allreduce_wait(g.a, 0, 2, 1), SW_ERR_BUSY);
-    assert_int_equal(sw_allreduce_give(g.a, 0, 3, 2, g.compute[0], &err), SW_ERR_INVALID);
+    assert_int_equal(sw_allreduce_push(g.a, 0, 3, 2, g.compute[0], &err), SW_ERR_INVALID);
     ring_close(&g);
 }
 
-static void a_bucket_whose_turn_has_not_come_waits(void **state)
+static void bucket_waits_for_its_turn(void **state)
 {
     turns_come_in_the_order_of_buckets(DIRECT);
     turns_come_in_the_order_of_buckets(LIBRARY);
@@ -296,7 +296,7 @@ static void a_bucket_is_not_taken(enum way way)
     struct ring g = ring_open_with(3, way, conf);
     for (int r = 0; r < 3; r++) {
         ASSERT_OK(fill(&g, r, 0, 1, &err));
-        ASSERT_OK(sw_allreduce_give(g.a, r, 0, 1, g.compute[r], &err));
+        ASSERT_OK(sw_allreduce_push(g.a, r, 0, 1, g.compute[r], &err));
     }
     assert_int_equal(sw_allreduce_wait(g.a, 0, 1, 1000), SW_OK);
     assert_int_equal(fill(&g, 1, 0, 2, &err), SW_ERR_INVALID);
@@ -305,7 +305,7 @@ static void a_bucket_is_not_taken(enum way way)
     ring_close(&g);
 }
 
-static void giving_a_bucket_before_taking_it_is_a_race(void **state)
+static void pushing_a_bucket_before_its_sum_is_taken_is_a_race(void **state)
 {
     a_bucket_is_not_taken(DIRECT);
     a_bucket_is_not_taken(LIBRARY);
@@ -353,7 +353,7 @@ static int give_all(struct ring *g, int b, struct sw_err *why)
     int rc = SW_OK;
     for (int r = 0; r < g->ranks && rc == SW_OK; r++) {
         ASSERT_OK(fill(g, r, b, 1, &err));
-        rc = sw_allreduce_give(g->a, r, b, 1, g->compute[r], why);
+        rc = sw_allreduce_push(g->a, r, b, 1, g->compute[r], why);
     }
     for (int r = 0; r < g->ranks && rc == SW_OK; r++)
         rc = sw_allreduce_take(g->a, r, b, g->compute[r], why);
@@ -486,7 +486,7 @@ static void closing_ends_all_waits(void **state)
     sw_allreduce_close_v(g.a);
     sw_thread_join(&thread);
     assert_int_equal(w.rc, SW_ERR_CANCELLED);
-    assert_int_equal(sw_allreduce_give(g.a, 0, 0, 1, g.compute[0], &err), SW_ERR_CANCELLED);
+    assert_int_equal(sw_allreduce_push(g.a, 0, 0, 1, g.compute[0], &err), SW_ERR_CANCELLED);
     ring_close(&g);
 }
 
@@ -532,11 +532,11 @@ static void gradients_are_copied_on_high_priority_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_cut_when_they_are_large_enough),
-        cmocka_unit_test(the_lowest_layer_goes_first_where_the_link_is_behind),
+        cmocka_unit_test(buckets_have_at_least_the_requested_bytes),
+        cmocka_unit_test(lowest_layer_is_reduced_first_on_a_slow_link),
         cmocka_unit_test(every_device_has_the_same_sums),
-        cmocka_unit_test(a_bucket_whose_turn_has_not_come_waits),
-        cmocka_unit_test(giving_a_bucket_before_taking_it_is_a_race),
+        cmocka_unit_test(bucket_waits_for_its_turn),
+        cmocka_unit_test(pushing_a_bucket_before_its_sum_is_taken_is_a_race),
         cmocka_unit_test(a_library_sums_over_one_rank),
         cmocka_unit_test(members_with_different_sums_are_detected),
         cmocka_unit_test(one_device_cannot_be_two_members),

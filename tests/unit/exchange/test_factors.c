@@ -170,7 +170,7 @@ static void servers_own_runs_of_outputs(void **state)
             assert_true(outputs == 0 || first == next);
             assert_true(outputs <= (OUTPUTS + servers - 1) / servers);
             assert_int_equal(sw_table_has_slices(l.stand.table, s, l.bias), outputs > 0);
-            assert_int_equal(sw_table_given_bytes(l.stand.table, 0, 3, s),
+            assert_int_equal(sw_table_pushed_bytes(l.stand.table, 0, 3, s),
                              outputs ? 3 * (INPUTS + outputs) * 4 : 0);
             next += outputs;
         }

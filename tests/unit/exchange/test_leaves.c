@@ -15,18 +15,18 @@ static float *leaf_gradient(const struct sw_param *param, int p, int leaf, uint6
 }
 
 /* Writes a worker's partial sums: each is the sum of its own leaves. */
-static void write_terms(const struct stand *s, int worker, int p, uint64_t v)
+static void write_partials(const struct stand *s, int worker, int p, uint64_t v)
 {
     const struct sw_param *param = sw_table_param(s->table, p);
-    for (int i = 0; i < sw_table_terms(s->table, worker); i++) {
-        struct sw_table_term term = sw_table_term(s->table, worker, p, i);
+    for (int i = 0; i < sw_table_partials(s->table, worker); i++) {
+        struct sw_table_partial partial = sw_table_partial(s->table, worker, p, i);
         float *in[LEAVES];
         const float *of[LEAVES];
-        int count = term.to - term.from;
+        int count = partial.to - partial.from;
         for (int k = 0; k < count; k++)
-            of[k] = in[k] = leaf_gradient(param, p, term.from + k, v);
-        const struct sw_terms sum = {.in = of, .count = count};
-        sw_kernel_fold(2, &sum, term.gradient, sw_desc_storage(&param->layout));
+            of[k] = in[k] = leaf_gradient(param, p, partial.from + k, v);
+        const struct sw_fold_inputs sum = {.in = of, .count = count};
+        sw_kernel_fold(2, &sum, partial.gradient, sw_desc_storage(&param->layout));
         for (int k = 0; k < count; k++)
             free(in[k]);
     }
@@ -39,7 +39,7 @@ static void train(struct stand *s)
     for (uint64_t v = 1; v <= STEPS; v++) {
         for (int p = 0; p < TABLE_PARAMS; p++)
             for (int w = workers - 1; w >= 0; w--) {
-                write_terms(s, w, p, v);
+                write_partials(s, w, p, v);
                 ASSERT_OK(deliver(s, w, p, v, &err));
             }
         ASSERT_OK(pump(s, &err));
@@ -63,7 +63,7 @@ static void run_all(struct plan_of_table plan)
     plan.leaves = LEAVES;
     plan.workers = plan.servers = 1;
     stand_new(&one, &plan);
-    assert_int_equal(sw_table_terms(one.table, 0), 1); /* all of the sum */
+    assert_int_equal(sw_table_partials(one.table, 0), 1); /* all of the sum */
     train(&one);
     for (int workers = 2; workers <= LEAVES; workers++) {
         plan.workers = workers;
@@ -95,11 +95,11 @@ static void partial_sums_are_the_tree_nodes_of_a_worker(void **state)
     stand_new(&s, &(struct plan_of_table){
                       .workers = 3, .servers = 1, .slice_elements = 512, .leaves = 8});
     const int want[3][3] = {{0, 2, 3}, {3, 4, 6}, {6, 8, 8}};
-    const int terms[3] = {2, 2, 1};
+    const int partials[3] = {2, 2, 1};
     for (int w = 0; w < 3; w++) {
-        assert_int_equal(sw_table_terms(s.table, w), terms[w]);
-        for (int i = 0; i < terms[w]; i++) {
-            struct sw_table_term t = sw_table_term(s.table, w, 1, i);
+        assert_int_equal(sw_table_partials(s.table, w), partials[w]);
+        for (int i = 0; i < partials[w]; i++) {
+            struct sw_table_partial t = sw_table_partial(s.table, w, 1, i);
             assert_int_equal(t.from, want[w][i]);
             assert_int_equal(t.to, want[w][i + 1]);
             assert_non_null(t.gradient);

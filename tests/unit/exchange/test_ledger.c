@@ -66,7 +66,7 @@ static void work(void *arg)
             r->wrong_reads += r->rc == SW_OK && wrong_element(r->stand, p, v - 1) >= 0;
         }
         if (r->rc == SW_OK)
-            r->rc = sw_table_verdict(r->stand->table, r->index, true, &err);
+            r->rc = sw_table_report_loss(r->stand->table, r->index, true, &err);
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
             write_entries(r->stand, p, r->index, v, 0, storage_of(r->stand, p));
             r->rc = sw_table_update(r->stand->table, r->index, p, v, &err);
@@ -228,7 +228,7 @@ static void assert_readiness(const struct stand *s)
     }
 }
 
-static void updates_may_come_in_any_order(void **state)
+static void updates_may_arrive_in_any_order(void **state)
 {
     struct rng r = rng_of(17);
     for (int round = 0; round < 150; round++) {
@@ -241,7 +241,7 @@ static void updates_may_come_in_any_order(void **state)
                                               .servers = SHUFFLED_SERVERS,
                                               .slice_elements = 700,
                                               .init = SW_INIT_CONSTANT});
-        sw_table_set_watch(s.table, rewrite, &rewriter);
+        sw_table_set_on_update(s.table, rewrite, &rewriter);
         for (int p = 0; p < TABLE_PARAMS; p++)
             for (int w = 0; w < SHUFFLED_WORKERS; w++)
                 write_entries(&s, p, w, 1, 0, storage_of(&s, p));
@@ -264,7 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_counts_exactly_once_under_threads),
         cmocka_unit_test(every_gradient_counts_exactly_once_in_two_phases),
-        cmocka_unit_test(updates_may_come_in_any_order),
+        cmocka_unit_test(updates_may_arrive_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

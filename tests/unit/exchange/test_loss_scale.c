@@ -25,10 +25,10 @@ static void scaled_gradients(struct stand *s, uint64_t v)
     multiply_gradients(s, sw_table_loss_scale(s->table, 0));
 }
 
-static struct sw_table_decision decision_of(const struct stand *s, int group, uint64_t version)
+static struct sw_table_control control_of(const struct stand *s, int group, uint64_t version)
 {
-    struct sw_table_decision d;
-    assert_true(sw_table_decision(s->table, group, version, &d));
+    struct sw_table_control d;
+    assert_true(sw_table_control(s->table, group, version, &d));
     return d;
 }
 
@@ -63,10 +63,10 @@ static void a_loss_scale_changes_no_bits(void **state)
                 scaled_gradients(&scaled, v);
                 hand_over(&plain, v, true);
                 hand_over(&scaled, v, true);
-                assert_true(decision_of(&plain, 0, v).grad_norm ==
-                            decision_of(&scaled, 0, v).grad_norm);
-                assert_true(decision_of(&plain, 0, v).loss_scale == 1);
-                assert_true(decision_of(&scaled, 0, v).loss_scale == ldexp(1024, (int)(v - 1) / 2));
+                assert_true(control_of(&plain, 0, v).grad_norm ==
+                            control_of(&scaled, 0, v).grad_norm);
+                assert_true(control_of(&plain, 0, v).loss_scale == 1);
+                assert_true(control_of(&scaled, 0, v).loss_scale == ldexp(1024, (int)(v - 1) / 2));
             }
             assert_same_values(&plain, &scaled, "a loss scale");
             stand_free(&plain), stand_free(&scaled);
@@ -93,7 +93,7 @@ static void an_overflow_drops_the_update_and_halves_the_scale(void **state)
                 if (v == 2) /* at the last worker: the others hear of it by the decision */
                     s.table->params[2].gradient[workers - 1][1234] = INFINITY;
                 hand_over(&s, v, true);
-                struct sw_table_decision d = decision_of(&s, 0, v);
+                struct sw_table_control d = control_of(&s, 0, v);
                 assert_true(d.overflow == (v == 2) && d.dropped == (v == 2));
                 assert_true(d.loss_scale == (v <= 2 ? 16 : 8));
             }
@@ -127,7 +127,7 @@ static void at_scale_1_an_overflow_is_an_error(void **state)
         s.table->params[2].gradient[0][3000] = NAN; /* sums lie in its place */
         if (drops) {
             hand_over(&s, 2, true);
-            struct sw_table_decision d = decision_of(&s, 0, 2);
+            struct sw_table_control d = control_of(&s, 0, 2);
             assert_true(d.dropped && !d.overflow && d.bad_param == 2);
             assert_true(sw_table_loss_scale(s.table, 0) == 1);
         } else {
@@ -151,7 +151,7 @@ static void a_nonfinite_loss_keeps_the_scale(void **state)
                                           .loss_scale = 64});
     fill_gradients(&s, NAN);
     hand_over(&s, 1, false);
-    struct sw_table_decision d = decision_of(&s, 0, 1);
+    struct sw_table_control d = control_of(&s, 0, 1);
     assert_true(d.dropped && !d.overflow && sw_table_loss_scale(s.table, 0) == 64);
     stand_free(&s);
 }
@@ -193,7 +193,7 @@ static void every_update_group_has_its_own_scale(void **state)
             for (int w = 0; w < 2; w++)
                 ASSERT_OK(sw_table_update(s.table, w, p, 1, &err));
         ASSERT_OK(pump(&s, &err));
-        assert_true(!decision_of(&s, 0, 1).dropped && decision_of(&s, 1, 1).overflow);
+        assert_true(!control_of(&s, 0, 1).dropped && control_of(&s, 1, 1).overflow);
         assert_true(sw_table_loss_scale(s.table, 0) == 32 && sw_table_loss_scale(s.table, 1) == 16);
         sw_table_put_scale(s.table, 1, (struct sw_loss_scale){4, 7});
         assert_true(sw_table_loss_scale(s.table, 1) == 4 && sw_table_scale(s.table, 1).good == 7);

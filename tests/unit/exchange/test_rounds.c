@@ -36,7 +36,7 @@ static void open_owner(struct owner *o)
 
 static int give(struct owner *o, int item, uint64_t round, struct sw_err *err)
 {
-    return sw_rounds_give(&o->rounds, item, round, queue, o, err);
+    return sw_rounds_arrive(&o->rounds, item, round, queue, o, err);
 }
 
 static void the_last_rank_queues_and_items_advance_independently(void **state)

@@ -152,7 +152,7 @@ static void make_rank(struct crowd *c, int i)
                                           .own_memory = s->sim,
                                           .overlap = !has(s, LATE),
                                           .worker = i,
-                                          .unit = "rank",
+                                          .role = "rank",
                                           .params = r->params,
                                           .count = r->count,
                                           .sums = &c->sums,
@@ -257,8 +257,9 @@ static int write_gradient(struct rank *r, int p, int64_t t, struct sw_err *err)
 static int queue_own(struct rank *r, struct sw_err *err)
 {
     int rc = sw_exchange_queue_push(r->x, (struct sw_param_list){r->pushes, r->push_count}, err);
-    return rc == SW_OK && sw_exchange_queues_decision(r->x) ? sw_exchange_queue_decision(r->x, err)
-                                                            : rc;
+    return rc == SW_OK && sw_exchange_queues_update_control(r->x)
+               ? sw_exchange_queue_update_control(r->x, err)
+               : rc;
 }
 
 /* Captured in the third step, and launched from then on. */
@@ -285,7 +286,7 @@ static int finish_step(struct rank *r, int64_t t, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_exchange_check_finite(r->x, err);
     if (rc == SW_OK)
-        rc = sw_exchange_learn(r->x, (uint64_t)t, err);
+        rc = sw_exchange_finish(r->x, (uint64_t)t, err);
     return rc == SW_OK && (s->drops || s->vetoes) ? sw_exchange_wait_own(r->x, (uint64_t)t, err)
                                                   : rc;
 }
@@ -591,7 +592,7 @@ static void one_rank_runs_alone(void **state)
 }
 
 /* Leaves of the tree are dealt out to the ranks: three to two, two and one. */
-static void sums_do_not_depend_on_who_has_the_leaves(void **state)
+static void sums_do_not_depend_on_the_distribution_of_microbatches(void **state)
 {
     for (int w = 0; w < WAYS; w++) {
         struct setup s = ways[w];
@@ -661,7 +662,7 @@ static void layers_may_share_a_parameter(void **state)
     run_all(SHARED, 0);
 }
 
-static void a_resumed_run_goes_on_from_its_version(void **state)
+static void resumed_run_continues_from_its_version(void **state)
 {
     run_all(0, 40);
     run_all(MEETS | CAPTURED, 41);
@@ -731,13 +732,13 @@ int main(void)
         cmocka_unit_test(every_route_is_complete),
         cmocka_unit_test(one_rank_runs_alone),
         cmocka_unit_test(every_version_is_the_sum_of_all_gradients),
-        cmocka_unit_test(sums_do_not_depend_on_who_has_the_leaves),
+        cmocka_unit_test(sums_do_not_depend_on_the_distribution_of_microbatches),
         cmocka_unit_test(two_phase_updates_have_the_same_bits),
         cmocka_unit_test(a_nonfinite_update_is_dropped_by_all),
         cmocka_unit_test(asynchronous_groups_lose_no_updates),
         cmocka_unit_test(pushes_may_follow_the_last_backward),
         cmocka_unit_test(layers_may_share_a_parameter),
-        cmocka_unit_test(a_resumed_run_goes_on_from_its_version),
+        cmocka_unit_test(resumed_run_continues_from_its_version),
         cmocka_unit_test(all_read_the_same_values_after_a_merge),
         cmocka_unit_test(rows_may_move_between_steps),
         cmocka_unit_test(a_push_may_be_captured_in_a_graph),

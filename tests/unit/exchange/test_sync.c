@@ -72,7 +72,7 @@ static void world_new(struct world *w, const struct setting *x)
                 write_gradient(w, i, p, m);
     }
     ASSERT_OK(make_sync(w, x->pairs, &err));
-    sw_sync_spread(w->sync, 0, true);
+    sw_sync_broadcast(w->sync, 0, true);
     for (int i = 0; i < x->tables; i++)
         sw_table_refresh(w->stand[i].table, 0);
 }
@@ -239,10 +239,10 @@ static void every_delta_arrives_exactly_once(void **state)
         world_new(&w, &settings[i]);
         int seen = run_threads(&w);
         assert_true(settings[i].hogwild || settings[i].period > VERSIONS || seen > 0);
-        sw_sync_settle(w.sync, VERSIONS);
+        sw_sync_merge_all(w.sync, VERSIONS);
         assert_all_have_all(&w);
         /* Nothing is left to be said. */
-        sw_sync_settle(w.sync, VERSIONS);
+        sw_sync_merge_all(w.sync, VERSIONS);
         assert_all_have_all(&w);
         world_free(&w);
     }
@@ -326,7 +326,7 @@ static void staleness_counts_other_server_groups(void **state)
     step(&w, 0, 4);
     assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 2);
     ASSERT_OK(pump(&w.stand[1], &err));
-    sw_sync_settle(w.sync, 4);
+    sw_sync_merge_all(w.sync, 4);
     sw_table_refresh(w.stand[0].table, 0);
     assert_int_equal(sw_table_staleness(w.stand[0].table, 0, 0, 4), 0);
     step(&w, 0, 5);
@@ -351,7 +351,7 @@ static void nothing_is_exchanged_before_all_have_begun(void **state)
     world_free(&w);
 }
 
-static void a_delta_that_comes_twice_is_refused(void **state)
+static void delta_that_arrives_twice_is_refused(void **state)
 {
     static const struct setting x = {2, 1, 1, 1, false, ALL2, false, 0};
     struct world w;
@@ -388,7 +388,7 @@ int main(void)
         cmocka_unit_test(forwarded_deltas_are_not_lost_when_slow),
         cmocka_unit_test(staleness_counts_other_server_groups),
         cmocka_unit_test(nothing_is_exchanged_before_all_have_begun),
-        cmocka_unit_test(a_delta_that_comes_twice_is_refused),
+        cmocka_unit_test(delta_that_arrives_twice_is_refused),
         cmocka_unit_test(a_group_that_no_delta_reaches_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,7 +155,7 @@ static void work(void *arg)
         }
         dawdle(&rng);
         if (r->rc == SW_OK)
-            r->rc = sw_table_verdict(t, r->index, !is_dropped(r->setting, group, (int)v), &err);
+            r->rc = sw_table_report_loss(t, r->index, !is_dropped(r->setting, group, (int)v), &err);
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
             if (r->setting->phases) /* the sum was left in it */
                 write_gradient(r->stand, p, r->index, r->setting->members);
@@ -359,7 +359,7 @@ static void a_group_clips_by_its_own_norm(void **state)
 {
     for (int hogwild = 0; hogwild < 2; hogwild++) {
         struct stand s;
-        struct sw_table_decision d;
+        struct sw_table_control d;
         struct sw_err err;
         int64_t n = 0;
         groups_new(&s, &(struct setting){.groups = 2,
@@ -377,7 +377,7 @@ static void a_group_clips_by_its_own_norm(void **state)
         ASSERT_OK(pump(&s, &err));
         ASSERT_OK(pump(&s, &err)); /* what a later server decided */
         for (int g = 0; g < 2; g++) {
-            assert_true(sw_table_decision(s.table, g, 1, &d));
+            assert_true(sw_table_control(s.table, g, 1, &d));
             assert_float_equal(d.grad_norm, 2 * weights[g] * sqrt((double)n), 1e-3);
         }
         assert_float_equal(sw_table_param(s.table, 2)->value[0], -2 - 4, 1e-4);

@@ -93,21 +93,21 @@ static void recipe_with_checkpoint_is_found_by_hash(void **state)
 
 static int add_checkpoint(void *user, const struct sw_run_checkpoint *c)
 {
-    sw_buf_printf(user, "%lld:%s:%d ", (long long)c->step, c->path, c->is_best);
+    sw_bytes_printf(user, "%lld:%s:%d ", (long long)c->step, c->path, c->is_best);
     return 0;
 }
 
 static int add_metric(void *user, const struct sw_run_metric *m)
 {
-    sw_buf_printf(user, "%s.%s:%lld:%g:%g:%g ", m->split, m->name, (long long)m->last_step, m->last,
-                  m->min, m->max);
+    sw_bytes_printf(user, "%s.%s:%lld:%g:%g:%g ", m->split, m->name, (long long)m->last_step,
+                    m->last, m->min, m->max);
     return 0;
 }
 
 static int add_time(void *user, const char *part, double total_ms, double share)
 {
     if (total_ms > 0)
-        sw_buf_printf(user, "%s:%g:%g ", part, total_ms, share);
+        sw_bytes_printf(user, "%s:%g:%g ", part, total_ms, share);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static void rows_of_a_run_are_iterated(void **state)
 {
     struct sw_err err;
     struct sw_run run;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_history *h = begin("walk");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss"), accuracy = series(h, "test", "accuracy");
@@ -137,15 +137,16 @@ static void rows_of_a_run_are_iterated(void **state)
     finish(begin("empty"), SW_RUN_FAILED);
     struct sw_history_reader *r = open_reader();
     ok(sw_history_each_checkpoint(r, 1, add_checkpoint, &out, &err), &err);
-    assert_string_equal(sw_buf_text(&out), "10:/c10:0 5:/c5:1 ");
-    sw_buf_clear(&out);
+    assert_string_equal(sw_bytes_text(&out), "10:/c10:0 5:/c5:1 ");
+    sw_bytes_clear(&out);
     ok(sw_history_each_metric(r, 1, add_metric, &out, &err), &err);
-    assert_string_equal(sw_buf_text(&out), "train.loss:10:2:0:3 train.samples_per_s:10:800:800:800 "
-                                           "test.accuracy:10:0.5:0.5:0.5 ");
-    sw_buf_clear(&out);
+    assert_string_equal(sw_bytes_text(&out),
+                        "train.loss:10:2:0:3 train.samples_per_s:10:800:800:800 "
+                        "test.accuracy:10:0.5:0.5:0.5 ");
+    sw_bytes_clear(&out);
     ok(sw_history_each_time(r, 1, add_time, &out, &err), &err);
-    assert_string_equal(sw_buf_text(&out), "forward:3:0.75 wait:1:0.25 ");
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), "forward:3:0.75 wait:1:0.25 ");
+    sw_bytes_fini(&out);
     ok(sw_history_find(r, "walk", &run, &err), &err);
     assert_int_equal(run.last_step, 10);
     assert_true(run.loss == 2 && run.accuracy == 0.5 && run.samples_per_s == 800);
@@ -163,26 +164,26 @@ static void rows_of_a_run_are_iterated(void **state)
 
 static int add_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
-    sw_buf_printf(user, "%lld", (long long)row);
+    sw_bytes_printf(user, "%lld", (long long)row);
     for (int i = 0; i < columns; i++)
-        sw_buf_printf(user, " %s%s", cells[i].text ? cells[i].text : "NULL",
-                      cells[i].is_number ? "#" : "");
-    sw_buf_add(user, "\n");
+        sw_bytes_printf(user, " %s%s", cells[i].text ? cells[i].text : "NULL",
+                        cells[i].is_number ? "#" : "");
+    sw_bytes_add(user, "\n");
     return 0;
 }
 
 static void sql_returns_names_and_rows(void **state)
 {
     struct sw_err err;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     finish(begin("one"), SW_RUN_DONE);
     finish(begin(NULL), SW_RUN_DONE);
     struct sw_history_reader *r = open_reader();
     ok(sw_history_sql(r, "SELECT id, name, 2.5 AS x FROM runs ORDER BY id; -- that is all", add_row,
                       &out, &err),
        &err);
-    assert_string_equal(sw_buf_text(&out), "-1 id name x\n0 1# one 2.5#\n1 2# NULL 2.5#\n");
-    sw_buf_clear(&out);
+    assert_string_equal(sw_bytes_text(&out), "-1 id name x\n0 1# one 2.5#\n1 2# NULL 2.5#\n");
+    sw_bytes_clear(&out);
     ok(sw_history_sql(
            r,
            "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
@@ -194,14 +195,14 @@ static void sql_returns_names_and_rows(void **state)
     ok(sw_history_sql(r, "EXPLAIN QUERY PLAN SELECT * FROM metrics WHERE run_id = 1", add_row, &out,
                       &err),
        &err);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_history_reader_close(r);
 }
 
 static void sql_that_writes_is_refused(void **state)
 {
     struct sw_err err;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct stat st;
     char attach[600], vacuum[600];
     finish(begin("safe"), SW_RUN_DONE);
@@ -240,10 +241,10 @@ static void sql_that_writes_is_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (sw_history_sql(r, bad[i], add_row, &out, &err) != SW_ERR_INVALID)
             fail_msg("accepted: %s", bad[i]);
-    sw_buf_clear(&out);
+    sw_bytes_clear(&out);
     ok(sw_history_sql(r, "SELECT name FROM runs", add_row, &out, &err), &err);
-    assert_string_equal(sw_buf_text(&out), "-1 name\n0 safe\n");
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), "-1 name\n0 safe\n");
+    sw_bytes_fini(&out);
     sw_history_reader_close(r);
     assert_int_not_equal(stat(in_home("attached.db"), &st), 0);
     assert_int_not_equal(stat(in_home("vacuumed.db"), &st), 0);

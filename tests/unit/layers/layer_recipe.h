@@ -37,6 +37,6 @@ static inline struct sw_recipe *load_layers(const char *text)
 {
     struct sw_recipe *recipe = load_layers_with_faults(text);
     struct sw_err err;
-    ASSERT_OK(sw_recipe_verdict(recipe, &err));
+    ASSERT_OK(sw_recipe_status(recipe, &err));
     return recipe;
 }

@@ -33,7 +33,7 @@ struct rig {
     struct how how;
     struct sw_recipe *recipe; /* owned */
     struct sw_layer layer;
-    struct sw_feature src[RIG_SRCS];
+    struct sw_layer_tensor src[RIG_SRCS];
     bool data_in_place, grad_in_place;
     struct sw_step step;
     struct sw_result result[RIG_PAIRS];
@@ -46,8 +46,8 @@ struct values {
     float *src[RIG_SRCS], *param[SW_LAYER_PARAMS], *dst_grad;
     int32_t *label[RIG_SRCS];
     float *dst, *src_grad[RIG_SRCS], *param_grad[SW_LAYER_PARAMS];
-    float *keeps[SW_LAYER_STATES]; /* buffers after forward */
-    int64_t keeps_n[SW_LAYER_STATES];
+    float *keeps[SW_LAYER_BUFFERS]; /* buffers after forward */
+    int64_t keeps_n[SW_LAYER_BUFFERS];
     int keep_count;
     struct sw_result result; /* the first pair */
     struct sw_result pairs[RIG_PAIRS];

@@ -378,11 +378,11 @@ static void check_second_forward(const struct sw_layer_type *type,
     struct values v = values_new(&g, ex, 1);
     rig_forward(&g, &v);
     size_t bytes = sw_desc_bytes(&l->dst.desc);
-    if (sw_layer_can_repeat(l)) {
+    if (sw_layer_can_recompute(l)) {
         char *dst = copy_of(l->dst.data, bytes), *saved = copy_of(l->saved, l->saved_bytes);
         poison(l->dst.data, bytes);
         poison(l->scratch, l->scratch_bytes);
-        if (!l->repeats_from_saved)
+        if (!l->recomputes_from_saved)
             poison(l->saved, l->saved_bytes);
         const struct sw_pass pass = {
             .stream = f->stream, .step = &g.step, .training = true, .again = true};

@@ -314,7 +314,7 @@ static void without_cgroups_nothing_limits(void **state)
     assert_true(quota() == 0);
 }
 
-static void the_smallest_quota_on_the_way_up_limits(void **state)
+static void smallest_quota_of_the_cgroup_ancestors_limits(void **state)
 {
     put("proc/self/cgroup", "0::/user.slice/job/step\n");
     put("sys/fs/cgroup/cpu.max", "max 100000\n");
@@ -374,7 +374,7 @@ int main(void)
         cmocka_unit_test(this_machine_has_the_allowed_cores),
         cmocka_unit_test(taskset_is_respected),
         WITH_ROOT(without_cgroups_nothing_limits),
-        WITH_ROOT(the_smallest_quota_on_the_way_up_limits),
+        WITH_ROOT(smallest_quota_of_the_cgroup_ancestors_limits),
         WITH_ROOT(a_container_sees_its_limit_at_the_root),
         WITH_ROOT(version_1_quotas_limit),
         cmocka_unit_test(a_quota_limits_computing_threads),

@@ -1,5 +1,5 @@
-/* The watchdog's judgement on a played run: a clock of our own, slots and threads written by hand,
- * and a table of who waits for whom. The last one of the units is a thread that is no unit's. */
+/* The watchdog on a simulated run: the test provides clock, slots and threads, and a table of who
+ * waits for whom. The last role stands for threads that belong to no role. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "monitor/watchdog.h"
 #include <string.h>
 
-enum { UNITS = 5, OTHER = UNITS - 1, LOOK_MS = 200 };
+enum { UNITS = 5, OTHER = UNITS - 1, CHECK_MS = 200 };
 
 struct play {
     struct sw_watchdog *dog;
@@ -21,17 +21,17 @@ struct play {
     struct sw_stall stall; /* of the newest news */
 };
 
-static int blocker(void *user, const struct sw_slot_state *slots, int unit)
+static int blocker(void *user, const struct sw_slot_state *slots, int role)
 {
     const struct play *p = user;
-    return p->blocker[unit];
+    return p->blocker[role];
 }
 
 static void begin(struct play *p, double stall_s, enum sw_on_stall on_stall)
 {
     struct sw_err err;
     *p = (struct play){.now_ms = 1000};
-    struct sw_watchdog_args args = {.units = UNITS,
+    struct sw_watchdog_args args = {.role_count = UNITS,
                                     .workers = 2,
                                     .others = 1,
                                     .stall_ns = (int64_t)(stall_s * 1e9),
@@ -69,7 +69,7 @@ static enum sw_stall_news look_after(struct play *p, int64_t ms)
     for (int u = 0; u < UNITS; u++)
         if (p->threads[u].activity >= SW_THREAD_STOPPED)
             p->threads[u].for_ns += ms * 1000000;
-    return sw_watchdog_look(p->dog, p->slots, p->threads, p->now_ms * 1000000, &p->stall);
+    return sw_watchdog_check(p->dog, p->slots, p->threads, p->now_ms * 1000000, &p->stall);
 }
 
 /* Looks until there is news, for `ms` at most. */
@@ -77,7 +77,7 @@ static enum sw_stall_news run(struct play *p, int64_t ms)
 {
     enum sw_stall_news news = SW_STALL_NONE;
     for (int64_t end = p->now_ms + ms; p->now_ms < end && news == SW_STALL_NONE;)
-        news = look_after(p, LOOK_MS);
+        news = look_after(p, CHECK_MS);
     return news;
 }
 
@@ -98,7 +98,7 @@ static void silence_is_a_stall_after_four_seconds_and_is_reported_once(void **st
     assert_false(p.stall.stop);
     assert_int_equal(run(&p, 1000000), SW_STALL_NONE);
     works(&p, 2, SW_PHASE_BACKWARD);
-    assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_ENDS);
+    assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_ENDS);
     assert_int_equal(p.stall.culprit, 2);
     sw_watchdog_free(p.dog);
 }
@@ -158,7 +158,7 @@ static void limit_is_four_times_the_longest_silence(void **state)
     assert_int_equal(run(&p, 11000), SW_STALL_NONE);
     assert_stalls(&p, 2000, 0, 0);
     works(&p, 0, SW_PHASE_FORWARD);
-    assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_ENDS);
+    assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_ENDS);
     assert_stalls(&p, 4600, 0, 0);
     sw_watchdog_free(p.dog);
 }
@@ -227,7 +227,7 @@ static void time_between_checks_is_limited(void **state)
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
     works(&p, 0, SW_PHASE_FORWARD);
-    assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_NONE);
+    assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_NONE);
     assert_int_equal(look_after(&p, 3600000), SW_STALL_NONE);
     works(&p, 0, SW_PHASE_BACKWARD);
     assert_int_equal(run(&p, 4000), SW_STALL_NONE);
@@ -387,7 +387,7 @@ static void resumed_thread_ends_the_stall(void **state)
     assert_stalls(&p, 3000, 1, 1);
     assert_int_equal(run(&p, 60000), SW_STALL_NONE);
     thread_is(&p, 1, SW_THREAD_ASLEEP);
-    assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_ENDS);
+    assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_ENDS);
     assert_int_equal(p.stall.culprit, 1);
     assert_int_equal(run(&p, 7800), SW_STALL_NONE);
     sw_watchdog_free(p.dog);
@@ -418,7 +418,7 @@ static void stopped_thread_that_blocks_no_role_does_not_end_the_run(void **state
     assert_false(p.stall.stop);
     for (int i = 0; i < 100; i++) {
         works(&p, 0, SW_PHASE_FORWARD);
-        assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_NONE);
+        assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_NONE);
     }
     /* One that then waits for it in vain. */
     assert_int_equal(run(&p, 5000), SW_STALL_LASTS);
@@ -441,7 +441,7 @@ static void idle_server_that_is_waited_for_is_blamed_late(void **state)
     assert_true(p.stall.quiet_ns >= 8 * (int64_t)1000000000);
     assert_int_equal(run(&p, 60000), SW_STALL_NONE);
     works(&p, 0, SW_PHASE_FORWARD);
-    assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_ENDS);
+    assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_ENDS);
     /* A worker that is waited for before it has begun is no such one. */
     waits(&p, 0, 1);
     works(&p, 1, SW_PHASE_IDLE);
@@ -459,7 +459,7 @@ static void second_stall_is_reported_after_the_first_is_over(void **state)
     works(&p, 1, SW_PHASE_FORWARD);
     assert_stalls(&p, 2000, 0, 0);
     works(&p, 0, SW_PHASE_IDLE);
-    assert_int_equal(look_after(&p, LOOK_MS), SW_STALL_ENDS);
+    assert_int_equal(look_after(&p, CHECK_MS), SW_STALL_ENDS);
     assert_stalls(&p, 2000, 1, 1);
     sw_watchdog_free(p.dog);
 }

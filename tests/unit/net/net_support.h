@@ -1,6 +1,6 @@
-/* A net with everything a worker gives it: device, batch, parameters, arena. Parameter values are
- * drawn by name in plain order, so that nets that share names compute the same function, whatever
- * their layouts. The arena starts full of NaN. */
+/* A net with everything that a worker provides: device, batch, parameters, arena. Parameter values
+ * are drawn by name in plain order, so that nets with the same names compute the same function with
+ * any layouts. The arena is initially full of NaN. */
 #pragma once
 
 #include "unit/layers/layer_recipe.h"
@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "net/net_private.h"
+#include "unit/net/inspect.h"
 
 enum { WORLD_PARAMS = 1024 };
 
@@ -109,10 +109,10 @@ static inline void bind_params(struct world *w)
 
 static inline void bind_states(struct world *w)
 {
-    assert_true(sw_net_state_count(w->net) <= WORLD_PARAMS);
-    for (int s = 0; s < sw_net_state_count(w->net); s++) {
-        const struct sw_net_state *ns = sw_net_state(w->net, s);
-        const struct sw_layer_state *ls = &sw_net_layer(w->net, ns->layer)->keeps[ns->index];
+    assert_true(sw_net_buffer_count(w->net) <= WORLD_PARAMS);
+    for (int s = 0; s < sw_net_buffer_count(w->net); s++) {
+        const struct sw_net_buffer *ns = sw_net_buffer(w->net, s);
+        const struct sw_layer_buffer *ls = &sw_net_layer(w->net, ns->layer)->keeps[ns->index];
         int64_t n = sw_desc_count(&ls->layout);
         if (w->plan.shares) {
             w->kept[s] = w->plan.shares->kept[s];
@@ -121,7 +121,7 @@ static inline void bind_states(struct world *w)
             for (int64_t i = 0; i < n; i++)
                 w->kept[s][i] = (float)ls->natural;
         }
-        sw_net_bind_state(w->net, s, w->kept[s], w->plan.evaluation ? NULL : w->kept[s]);
+        sw_net_bind_buffer(w->net, s, w->kept[s], w->plan.evaluation ? NULL : w->kept[s]);
     }
 }
 
@@ -185,7 +185,7 @@ static inline void world_free(struct world *w)
             free(w->value[p]);
         free(w->grad[p]);
     }
-    for (int s = 0; s < sw_net_state_count(w->net); s++)
+    for (int s = 0; s < sw_net_buffer_count(w->net); s++)
         if (!w->plan.shares)
             free(w->kept[s]);
     sw_net_free(w->net);

@@ -1,10 +1,8 @@
-/* Recipes of random nets: branches that part and meet again, outputs with several readers, views,
- * chains that can run in place, several losses, layers that lead nowhere; sections in random order.
- *
- * Those that are to be trained in several ways and compared (`trains`) have more types of layers,
- * and nothing that makes much of a rounding: statistics are over all workers, no initial value is
- * zero where its gradient may be, and there are no products of features, whose scale nothing
- * bounds. */
+/* Recipes of random nets: branches that split and join, outputs with several readers, views, chains
+ * that can run in place, several losses, layers that lead nowhere; sections in random order. Nets
+ * that are trained in several configurations and compared (`trains`) have more layer types and
+ * nothing that amplifies rounding: statistics are over all workers, no initial value is zero where
+ * its gradient may be, and there are no products of activations, whose scale is unbounded. */
 #pragma once
 
 #include "unit/device/device_support.h"
@@ -308,13 +306,13 @@ static inline void add_layer(struct random_net *n)
 /* All sections, in random order; owned by the caller (sw_free). */
 static inline char *shuffle_sections(struct random_net *n)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     while (n->count) {
         int i = pick(n, 0, n->count - 1);
-        sw_buf_add(&b, n->text[i]);
+        sw_bytes_add(&b, n->text[i]);
         memmove(n->text[i], n->text[--n->count], RANDOM_TEXT);
     }
-    return sw_buf_take(&b);
+    return sw_bytes_take(&b);
 }
 
 /* The layers of net number `seed`; owned by the caller (sw_free). */

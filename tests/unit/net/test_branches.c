@@ -4,7 +4,6 @@
  * memory that another stream may still use. */
 #include "unit/device/sim_support.h"
 
-#include "net/net_private.h"
 #include "net_support.h"
 #include "random_net.h"
 
@@ -28,7 +27,7 @@ static size_t param_bytes(const struct on_gpu *g, int p)
 
 static size_t state_bytes(const struct on_gpu *g, int s)
 {
-    const struct sw_net_state *ns = sw_net_state(g->net, s);
+    const struct sw_net_buffer *ns = sw_net_buffer(g->net, s);
     return sw_desc_bytes(&sw_net_layer(g->net, ns->layer)->keeps[ns->index].layout);
 }
 
@@ -45,9 +44,9 @@ static void bind(struct on_gpu *g)
         g->grad[p] = root >= 0 ? g->grad[root] : device_bytes(g->dev, bytes);
         sw_net_bind_param(g->net, p, g->value[p], g->grad[p]);
     }
-    for (int s = 0; s < sw_net_state_count(g->net); s++) {
+    for (int s = 0; s < sw_net_buffer_count(g->net); s++) {
         g->kept[s] = to_device(g->stream, w->kept[s], state_bytes(g, s));
-        sw_net_bind_state(g->net, s, g->kept[s], g->kept[s]);
+        sw_net_bind_buffer(g->net, s, g->kept[s], g->kept[s]);
     }
 }
 
@@ -87,7 +86,7 @@ static void gpu_close(struct on_gpu *g)
         sw_device_free(g->dev, g->value[p], param_bytes(g, p));
         sw_device_free(g->dev, g->grad[p], param_bytes(g, p));
     }
-    for (int s = 0; s < sw_net_state_count(g->net); s++)
+    for (int s = 0; s < sw_net_buffer_count(g->net); s++)
         sw_device_free(g->dev, g->kept[s], state_bytes(g, s));
     sw_device_free(g->dev, g->arena, sw_net_arena_bytes(g->net) + 64);
     sw_net_free(g->net);

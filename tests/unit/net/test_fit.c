@@ -10,9 +10,9 @@
 
 enum { NETS = 90, STEPS = 3, BUDGETS = 5 };
 
-static const struct sw_net_rates without_link = {1e11, 1e10, 0};
-static const struct sw_net_rates fast_link = {1e11, 1e10, 5e9};
-static const struct sw_net_rates slow_link = {1e11, 1e10, 1e8};
+static const struct sw_device_throughput without_link = {1e11, 1e10, 0};
+static const struct sw_device_throughput fast_link = {1e11, 1e10, 5e9};
+static const struct sw_device_throughput slow_link = {1e11, 1e10, 1e8};
 
 static struct plan_of_world plan_for(uint64_t seed)
 {
@@ -41,15 +41,16 @@ static void assert_same_step(const char *text, struct world *a, struct world *b)
     for (int p = 0; p < sw_net_param_count(a->net); p++)
         if (memcmp(a->grad[p], b->grad[p], sw_desc_bytes(&world_layer_param(a, p)->layout)) != 0)
             fail_msg("the gradient of %s differs\n%s", sw_net_param(a->net, p)->name, text);
-    for (int s = 0; s < sw_net_state_count(a->net); s++) {
-        const struct sw_net_state *ns = sw_net_state(a->net, s);
+    for (int s = 0; s < sw_net_buffer_count(a->net); s++) {
+        const struct sw_net_buffer *ns = sw_net_buffer(a->net, s);
         int64_t n = sw_desc_count(&sw_net_layer(a->net, ns->layer)->keeps[ns->index].layout);
         if (memcmp(a->kept[s], b->kept[s], (size_t)n * sizeof(float)) != 0)
             fail_msg("%s differs\n%s", ns->name, text);
     }
 }
 
-static struct sw_net_fit fit_world(struct world *w, size_t budget, const struct sw_net_rates *rates)
+static struct sw_net_fit fit_world(struct world *w, size_t budget,
+                                   const struct sw_device_throughput *rates)
 {
     struct sw_net_fit fit;
     struct sw_err err;
@@ -59,7 +60,7 @@ static struct sw_net_fit fit_world(struct world *w, size_t budget, const struct 
 
 /* The least arena that there is. */
 static size_t least_of(const char *text, const struct plan_of_world *plan,
-                       const struct sw_net_rates *rates)
+                       const struct sw_device_throughput *rates)
 {
     struct world w = world_open(text, plan);
     struct sw_net_fit fit = fit_world(&w, 1, rates);
@@ -71,16 +72,16 @@ static size_t least_of(const char *text, const struct plan_of_world *plan,
 }
 
 static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_world *plan,
-                                         size_t budget, const struct sw_net_rates *rates)
+                                         size_t budget, const struct sw_device_throughput *rates)
 {
     struct world fitted = world_open(text, plan), kept = world_new(text, plan);
     assert_true(fit_world(&fitted, budget, rates).fits);
     assert_true(sw_net_arena_bytes(fitted.net) <= budget);
     struct sw_net_cost cost = sw_net_cost(fitted.net);
-    char *host = get_bytes(cost.swap_bytes + 1);
-    poison(host, cost.swap_bytes);
+    char *host = get_bytes(cost.offload_bytes + 1);
+    poison(host, cost.offload_bytes);
     world_bind(&fitted);
-    sw_net_bind_swap(fitted.net, host);
+    sw_net_bind_offload(fitted.net, host);
     for (uint64_t t = 0; t < STEPS; t++) {
         fitted.step.step = kept.step.step = t;
         give_batch(&fitted);
@@ -88,7 +89,7 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
         assert_same_step(text, &fitted, &kept);
         /* Nothing of a step is alive at its end. */
         poison(fitted.arena, sw_net_arena_bytes(fitted.net));
-        poison(host, cost.swap_bytes);
+        poison(host, cost.offload_bytes);
     }
     world_free(&fitted);
     world_free(&kept);
@@ -98,13 +99,13 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
 
 static void net_with_budget_is_bit_identical(void **state)
 {
-    int repeated = 0, swapped = 0;
+    int recomputed = 0, offloaded = 0;
     for (uint64_t seed = 0; seed < NETS; seed++) {
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
-        const struct sw_net_rates *rates = seed % 3   ? &without_link
-                                           : seed % 2 ? &fast_link
-                                                      : &slow_link;
+        const struct sw_device_throughput *rates = seed % 3   ? &without_link
+                                                   : seed % 2 ? &fast_link
+                                                              : &slow_link;
         struct world w = world_open(text, &plan);
         size_t kept = sw_net_arena_bytes(w.net), least = least_of(text, &plan, rates);
         assert_true(least <= kept);
@@ -112,16 +113,16 @@ static void net_with_budget_is_bit_identical(void **state)
             struct sw_net_cost cost =
                 compare_fitted(text, &plan, least + (kept - least) * b / (BUDGETS - 1), rates);
             assert_int_equal(cost.kept_bytes, kept);
-            repeated += cost.repeated;
-            swapped += cost.swapped;
+            recomputed += cost.recomputed;
+            offloaded += cost.offloaded;
             if (b == BUDGETS - 1)
-                assert_int_equal(cost.repeated + cost.swapped, 0);
+                assert_int_equal(cost.recomputed + cost.offloaded, 0);
         }
         world_free(&w);
         sw_free(text);
     }
-    print_message("%d features repeated, %d swapped\n", repeated, swapped);
-    assert_true(repeated > NETS / 2 && swapped > NETS / 6);
+    print_message("%d features repeated, %d swapped\n", recomputed, offloaded);
+    assert_true(recomputed > NETS / 2 && offloaded > NETS / 6);
 }
 
 /* ---- Copies beside passes ---- */
@@ -143,7 +144,7 @@ static bool is_overlapped(const struct sw_exec_order *s, int root)
 
 static void copies_over_a_fast_link_add_no_time(void **state)
 {
-    const struct sw_net_rates rates = {1e9, 1e10, 1e12};
+    const struct sw_device_throughput rates = {1e9, 1e10, 1e12};
     const char *text = WORLD_INPUTS CONV("a", "image") CONV("b", "a") CONV("c", "b") CONV("d", "c")
         CONV("e", "d") CONV("f", "e") "[layer fc]\ntype = inner_product\noutputs = 6\nsrc = f\n"
                                       "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
@@ -153,8 +154,8 @@ static void copies_over_a_fast_link_add_no_time(void **state)
     const size_t bytes = sw_net_arena_bytes(kept.net);
     assert_true(fit_world(&w, bytes - bytes / 5, &rates).fits);
     const struct sw_net_cost cost = sw_net_cost(w.net);
-    assert_true(cost.swapped > 0);
-    assert_int_equal(cost.repeated, 0);
+    assert_true(cost.offloaded > 0);
+    assert_int_equal(cost.recomputed, 0);
     for (int i = 0; i < w.net->graph.count; i++)
         if (w.net->memory.node[i].host_at != SW_NO_OFFSET)
             assert_true(is_overlapped(&w.net->exec, i));
@@ -173,7 +174,7 @@ enum { MOST_FEATURES = 6 };
 /* Every feature's life in turn, like the digits of a number. */
 struct choices {
     const struct sw_net_aliases *aliases;
-    const struct sw_net_rates *rates;
+    const struct sw_device_throughput *rates;
     struct sw_exec_order exec;
     struct sw_net_memory memory;
     struct sw_blocks blocks;
@@ -215,7 +216,7 @@ static size_t arena_of(struct choices *c, double *seconds)
 /* The least seconds within the budget, over all choices; INFINITY: none meets it. *least: the
  * smallest arena of all. */
 static double try_all(const char *text, const struct plan_of_world *plan,
-                      const struct sw_net_rates *rates, size_t budget, size_t *least)
+                      const struct sw_device_throughput *rates, size_t budget, size_t *least)
 {
     struct world w = world_open(text, plan);
     struct sw_err err;
@@ -252,7 +253,8 @@ struct tally {
 };
 
 static void compare_with_all(const char *text, const struct plan_of_world *plan,
-                             const struct sw_net_rates *rates, size_t budget, struct tally *t)
+                             const struct sw_device_throughput *rates, size_t budget,
+                             struct tally *t)
 {
     size_t ignored;
     double want = try_all(text, plan, rates, budget, &ignored);
@@ -275,7 +277,7 @@ static void choice_is_near_the_best_of_all_choices(void **state)
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
         plan.rows *= 16; /* features are more than a page */
-        const struct sw_net_rates *rates = seed % 2 ? &without_link : &slow_link;
+        const struct sw_device_throughput *rates = seed % 2 ? &without_link : &slow_link;
         struct world w = world_open(text, &plan);
         size_t kept = sw_net_arena_bytes(w.net), least;
         (void)try_all(text, &plan, rates, 0, &least);
@@ -298,7 +300,7 @@ static void choice_is_near_the_best_of_all_choices(void **state)
 /* A budget that takes swaps, with the at-th allocation failing; 0: none. */
 static int faulty_fit(int at, struct sw_err *err)
 {
-    const struct sw_net_rates rates = {1e9, 1e10, 1e12};
+    const struct sw_device_throughput rates = {1e9, 1e10, 1e12};
     const char *text = WORLD_INPUTS CONV("a", "image") CONV("b", "a") CONV("c", "b") CONV("d", "c")
         CONV("e", "d") "[layer fc]\ntype = inner_product\noutputs = 6\nsrc = e\n"
                        "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";

@@ -25,15 +25,15 @@ static const struct plan_of_world small_eval = {.rows = 4,
 
 static void assert_order(const struct world *w, const char *names)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     for (int i = 0; i < sw_net_layer_count(w->net); i++) {
         const struct sw_layer *l = sw_net_layer(w->net, i);
-        sw_buf_printf(&b, "%s%s", i ? " " : "", l->name);
+        sw_bytes_printf(&b, "%s%s", i ? " " : "", l->name);
         assert_int_equal(sw_net_find(w->net, l->name), i);
         assert_string_equal(sw_net_section(w->net, i)->name, l->name);
     }
-    assert_string_equal(sw_buf_text(&b), names);
-    sw_buf_fini(&b);
+    assert_string_equal(sw_bytes_text(&b), names);
+    sw_bytes_fini(&b);
 }
 
 static void layers_come_after_their_sources_ties_in_file_order(void **state)
@@ -143,7 +143,7 @@ static char *messages_of(const char *text, const struct plan_of_world *plan,
 {
     struct world w = {.plan = *plan, .f = open_cpu(true, 1)};
     struct sw_err err;
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     w.plan.shares = shares;
     w.recipe = load_layers_with_faults(text);
     int rc = try_net(&w, &err);
@@ -152,7 +152,7 @@ static char *messages_of(const char *text, const struct plan_of_world *plan,
     sw_diags_print(sw_recipe_diags(w.recipe), &b);
     sw_recipe_free(w.recipe);
     close_cpu(&w.f);
-    return sw_buf_take(&b);
+    return sw_bytes_take(&b);
 }
 
 /* says: parts of the messages, ending with NULL. */

@@ -13,16 +13,16 @@
 enum { MOST_WORKERS = 5, SIDE = 60 };
 
 /* Nothing starts from full: an output is computed once. */
-static const struct sw_spread starts[] = {{.dist = SW_DIST_ROWS, .at = 0},
-                                          {.dist = SW_DIST_COLUMNS, .at = 0},
-                                          {.dist = SW_DIST_SUMS, .at = 0},
-                                          {.dist = SW_DIST_ONE, .at = 0},
-                                          {.dist = SW_DIST_ONE, .at = 2}};
-static const struct sw_spread ends[] = {{.dist = SW_DIST_ROWS, .at = 0},
-                                        {.dist = SW_DIST_COLUMNS, .at = 0},
-                                        {.dist = SW_DIST_FULL, .at = 0},
-                                        {.dist = SW_DIST_ONE, .at = 0},
-                                        {.dist = SW_DIST_ONE, .at = 1}};
+static const struct sw_distribution starts[] = {{.dist = SW_DIST_ROWS, .at = 0},
+                                                {.dist = SW_DIST_COLUMNS, .at = 0},
+                                                {.dist = SW_DIST_SUMS, .at = 0},
+                                                {.dist = SW_DIST_ONE, .at = 0},
+                                                {.dist = SW_DIST_ONE, .at = 2}};
+static const struct sw_distribution ends[] = {{.dist = SW_DIST_ROWS, .at = 0},
+                                              {.dist = SW_DIST_COLUMNS, .at = 0},
+                                              {.dist = SW_DIST_FULL, .at = 0},
+                                              {.dist = SW_DIST_ONE, .at = 0},
+                                              {.dist = SW_DIST_ONE, .at = 1}};
 enum { STARTS = sizeof starts / sizeof *starts, ENDS = sizeof ends / sizeof *ends };
 
 /* 60 divides by 1 to 5; the others do not, or have fewer rows or columns than workers. */
@@ -31,7 +31,7 @@ static const struct {
 } sizes[] = {{60, 60}, {50, 3}, {7, 11}, {3, 60}, {1, 1}, {13, 2}, {60, 1}};
 
 struct change {
-    struct sw_spread from, to;
+    struct sw_distribution from, to;
     bool backward;
     int64_t rows, columns;
     int workers;
@@ -117,7 +117,7 @@ static void check_cover(const struct change *c)
     for (int k = 0; k < c->workers; k++) {
         int cells[SIDE][SIDE] = {{0}};
         struct sw_rect want =
-            sw_spread_rect(c->backward ? c->from : c->to, c->rows, c->columns, c->workers, k);
+            sw_distribution_rect(c->backward ? c->from : c->to, c->rows, c->columns, c->workers, k);
         for (int j = 0; j < c->workers; j++) {
             struct sw_rect piece = piece_of(c, j, k);
             if (!sw_rect_is_empty(&piece))
@@ -139,9 +139,9 @@ static void check_senders(const struct change *c)
 {
     for (int j = 0; j < c->workers; j++) {
         struct sw_rect has =
-            sw_spread_rect(c->backward ? c->to : c->from, c->rows, c->columns, c->workers, j);
+            sw_distribution_rect(c->backward ? c->to : c->from, c->rows, c->columns, c->workers, j);
         for (int k = 0; k < c->workers; k++) {
-            struct sw_rect piece = piece_of(c, j, k), both = sw_rect_meet(&piece, &has);
+            struct sw_rect piece = piece_of(c, j, k), both = sw_rect_intersect(&piece, &has);
             if (!sw_rect_is_empty(&piece))
                 assert_memory_equal(&piece, &both, sizeof piece);
         }
@@ -181,7 +181,7 @@ static void shards_cover_the_whole_output(void **state)
                 int cells[SIDE][SIDE] = {{0}};
                 for (int i = 0; i < workers; i++) {
                     struct sw_rect r =
-                        sw_spread_rect(ends[d], sizes[s].rows, sizes[s].columns, workers, i);
+                        sw_distribution_rect(ends[d], sizes[s].rows, sizes[s].columns, workers, i);
                     if (!sw_rect_is_empty(&r))
                         count_cells(cells, &r);
                 }
@@ -256,7 +256,7 @@ static void backward_operations_are_transposes(void **state)
             if (ends[b].dist != SW_DIST_FULL && starts[a].dist != SW_DIST_SUMS)
                 assert_string_equal(cell->backward, sw_movement_cell(ends[b], starts[a])->forward);
             assert_int_equal(strcmp(cell->forward, "none") == 0,
-                             sw_spread_equal(starts[a], ends[b]));
+                             sw_distribution_equal(starts[a], ends[b]));
         }
 }
 
@@ -264,7 +264,7 @@ static void backward_operations_are_transposes(void **state)
 /* Columns that are cut otherwise: whole groups, or as part of others, before and behind them. */
 static void columns_partitioned_differently_move_once(void **state)
 {
-    static const struct sw_spread cuts[] = {
+    static const struct sw_distribution cuts[] = {
         {.dist = SW_DIST_COLUMNS},
         {.dist = SW_DIST_COLUMNS, .groups = 6},
         {.dist = SW_DIST_COLUMNS, .first = 0, .whole = 31},
@@ -276,7 +276,7 @@ static void columns_partitioned_differently_move_once(void **state)
         for (int b = 0; b < CUTS; b++)
             for (int workers = 1; workers <= MOST_WORKERS; workers++) {
                 int taken[COLUMNS] = {0};
-                assert_int_equal(sw_spread_equal(cuts[a], cuts[b]), a == b);
+                assert_int_equal(sw_distribution_equal(cuts[a], cuts[b]), a == b);
                 for (int j = 0; j < workers; j++)
                     for (int k = 0; k < workers; k++) {
                         struct sw_rect r =
@@ -292,14 +292,14 @@ static void columns_partitioned_differently_move_once(void **state)
     /* 18 columns in 6 groups of 3 over 4 workers: 2, 2, 1 and 1 of them. */
     static const int64_t groups[] = {6, 6, 3, 3};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(sw_spread_rect(cuts[1], 2, COLUMNS, 4, i).columns, groups[i]);
+        assert_int_equal(sw_distribution_rect(cuts[1], 2, COLUMNS, 4, i).columns, groups[i]);
     assert_string_equal(sw_movement_cell(cuts[0], cuts[2])->forward, "all-to-all");
     assert_string_equal(sw_movement_cell(cuts[2], cuts[2])->forward, "none");
 }
 
 static void every_distribution_converts_to_rows(void **state)
 {
-    const struct sw_spread rows = {.dist = SW_DIST_ROWS, .at = 0};
+    const struct sw_distribution rows = {.dist = SW_DIST_ROWS, .at = 0};
     for (int a = 0; a < STARTS; a++)
         assert_non_null(sw_movement_cell(starts[a], rows));
     for (int b = 0; b < ENDS; b++)

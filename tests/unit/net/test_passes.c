@@ -130,10 +130,11 @@ static void gradients_of_joining_branches_match_differences(void **state)
 static void check_fusion(const char *layer, const struct plan_of_world *plan)
 {
     const char *tail = RELU("relu", "x") FC("fc", "relu") LOSS("loss", "fc");
-    struct sw_buf lone = {0}, beside = {0};
-    sw_buf_printf(&lone, "%s%s%s", WORLD_INPUTS, layer, tail);
-    sw_buf_printf(&beside, "%s%s", sw_buf_text(&lone), TANH("reader", "x"));
-    struct world a = world_new(sw_buf_text(&lone), plan), b = world_new(sw_buf_text(&beside), plan);
+    struct sw_bytes lone = {0}, beside = {0};
+    sw_bytes_printf(&lone, "%s%s%s", WORLD_INPUTS, layer, tail);
+    sw_bytes_printf(&beside, "%s%s", sw_bytes_text(&lone), TANH("reader", "x"));
+    struct world a = world_new(sw_bytes_text(&lone), plan),
+                 b = world_new(sw_bytes_text(&beside), plan);
     assert_true(sw_net_is_fused(a.net, sw_net_find(a.net, "relu")));
     assert_false(sw_net_is_fused(b.net, sw_net_find(b.net, "relu")));
     world_forward(&a);
@@ -155,8 +156,8 @@ static void check_fusion(const char *layer, const struct plan_of_world *plan)
     }
     world_free(&a);
     world_free(&b);
-    sw_buf_fini(&lone);
-    sw_buf_fini(&beside);
+    sw_bytes_fini(&lone);
+    sw_bytes_fini(&beside);
 }
 
 static void fused_relu_matches_separate_relu(void **state)
@@ -179,12 +180,12 @@ static void fused_relu_matches_separate_relu(void **state)
 /* The text with dropout at ratio 0, which in training keeps everything. */
 static char *without_dropout(const char *text)
 {
-    struct sw_buf b = {0};
+    struct sw_bytes b = {0};
     for (const char *next; (next = strstr(text, "ratio = 0.3"));
          text = next + strlen("ratio = 0.3"))
-        sw_buf_printf(&b, "%.*sratio = 0", (int)(next - text), text);
-    sw_buf_add(&b, text);
-    return sw_buf_take(&b);
+        sw_bytes_printf(&b, "%.*sratio = 0", (int)(next - text), text);
+    sw_bytes_add(&b, text);
+    return sw_bytes_take(&b);
 }
 
 /* Batch normalisation has statistics of its own in evaluation, so nets with it are passed over. */

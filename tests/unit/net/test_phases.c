@@ -89,14 +89,14 @@ static void layer_receives_sums_of_the_group(void **state)
 static void training_updates_buffers_and_evaluation_reads_them(void **state)
 {
     struct world train = run(&shape, NULL);
-    assert_int_equal(sw_net_state_count(train.net), 6);
-    assert_string_equal(sw_net_state(train.net, 0)->name, "bn1.mean");
-    assert_string_equal(sw_net_state(train.net, 5)->name, "bn3.variance");
+    assert_int_equal(sw_net_buffer_count(train.net), 6);
+    assert_string_equal(sw_net_buffer(train.net, 0)->name, "bn1.mean");
+    assert_string_equal(sw_net_buffer(train.net, 5)->name, "bn3.variance");
     struct plan_of_world plan = shape;
     plan.evaluation = true;
     plan.shares = &train;
     struct world eval = world_new(text, &plan);
-    assert_int_equal(sw_net_state_count(eval.net), 6);
+    assert_int_equal(sw_net_buffer_count(eval.net), 6);
     assert_int_equal(sw_net_sum_count(eval.net), 0);
     float kept = train.kept[0][0];
     world_forward(&eval);

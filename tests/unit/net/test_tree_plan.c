@@ -1,5 +1,5 @@
-/* Plans of sums: followed step by step they give the tree's sums and never overwrite what is still
- * wanted; with few buffers. */
+/* Plans of partial sums: executed step by step, they compute the sums of the reduction tree, never
+ * overwrite a value that is still needed, and use few buffers. */
 #include "net/tree_plan.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ struct holds {
 /* A worker that follows the plan: buffers of its terms and of every lane's pool. */
 struct walk {
     const struct sw_tree_plan *p;
-    struct holds term[MOST], pool[MOST][MOST];
+    struct holds partial[MOST], pool[MOST][MOST];
 };
 
 static int lane_of(const struct sw_tree_plan *p, int part)
@@ -34,7 +34,7 @@ static int lane_of(const struct sw_tree_plan *p, int part)
 static struct holds *buffer_of(struct walk *w, int part)
 {
     int slot = w->p->slot[part];
-    return slot < 0 ? &w->term[w->p->term[part]] : &w->pool[lane_of(w->p, part)][slot];
+    return slot < 0 ? &w->partial[w->p->partial[part]] : &w->pool[lane_of(w->p, part)][slot];
 }
 
 static void follow_merge(struct walk *w, const struct sw_tree_merge *m)
@@ -71,17 +71,17 @@ static void follow(const struct sw_tree_plan *p)
 {
     struct walk w = {.p = p};
     for (int i = 0; i < MOST; i++) {
-        w.term[i] = (struct holds){NOWHERE, NOWHERE};
+        w.partial[i] = (struct holds){NOWHERE, NOWHERE};
         for (int j = 0; j < MOST; j++)
             w.pool[i][j] = (struct holds){NOWHERE, NOWHERE};
     }
     for (int part = 0; part <= p->count; part++)
         follow_part(&w, part);
     int at = p->first;
-    for (int t = 0; t < p->terms; t++) {
-        assert_int_equal(w.term[t].from, at);
+    for (int t = 0; t < p->partials; t++) {
+        assert_int_equal(w.partial[t].from, at);
         at = sw_tree_node_end(p->leaves, at, p->first + p->count);
-        assert_int_equal(w.term[t].to, at);
+        assert_int_equal(w.partial[t].to, at);
     }
     assert_int_equal(at, p->first + p->count);
 }

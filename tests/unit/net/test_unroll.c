@@ -164,9 +164,9 @@ static const struct part same[] = {SAME("weight"),  SAME("recurrent"),  SAME("bi
                                    SAME("weight3"), SAME("recurrent3"), SAME("bias3")};
 
 /* A cell of `layers` layers, over whole sequences or one node for every step. */
-static void print_cell(struct sw_buf *to, const char *type, int layers, bool unrolled)
+static void print_cell(struct sw_bytes *to, const char *type, int layers, bool unrolled)
 {
-    sw_buf_printf(
+    sw_bytes_printf(
         to, SEQUENCE "[layer h]\ntype = %s\nhidden = 4\nlayers = %d\n%s" END, type, layers,
         unrolled ? "src = x, h\n" UNROLL "connections = one-to-one, previous\n" : "src = x\n");
 }
@@ -178,26 +178,26 @@ static void unrolled_recurrent_steps_match_recurrent_layers(void **state)
 {
     for (int i = 0; i < 9; i++) {
         const int layers = i / 3 + 1;
-        struct sw_buf fused = {0}, steps = {0};
+        struct sw_bytes fused = {0}, steps = {0};
         struct part parts[sizeof same / sizeof *same + 1] = {0};
         memcpy(parts, same, (size_t)(3 * layers) * sizeof *same);
         print_cell(&fused, types[i % 3], layers, false);
         print_cell(&steps, types[i % 3], layers, true);
-        compare(sw_buf_text(&fused), sw_buf_text(&steps), parts);
-        sw_buf_fini(&fused);
-        sw_buf_fini(&steps);
+        compare(sw_bytes_text(&fused), sw_bytes_text(&steps), parts);
+        sw_bytes_fini(&fused);
+        sw_bytes_fini(&steps);
     }
 }
 
 static void gradients_of_steps_with_extra_state_match_differences(void **state)
 {
     for (int i = 0; i < 3; i++) {
-        struct sw_buf steps = {0};
+        struct sw_bytes steps = {0};
         print_cell(&steps, types[i], 2, true);
-        struct world w = world_new(sw_buf_text(&steps), &sequences);
+        struct world w = world_new(sw_bytes_text(&steps), &sequences);
         check_world_gradients(&w);
         world_free(&w);
-        sw_buf_fini(&steps);
+        sw_bytes_fini(&steps);
     }
 }
 
@@ -317,17 +317,18 @@ static void long_sequences_are_joined_in_order(void **state)
     static const int64_t lengths[] = {1, 16, 17, 256, 300};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct plan_of_world plan = sequences;
-        struct sw_buf text = {0};
+        struct sw_bytes text = {0};
         plan.channels = lengths[i] * 2;
-        sw_buf_printf(&text,
-                      WORLD_INPUTS "[layer x]\ntype = reshape\nsrc = image\nshape = %lld, 2\n"
-                                   "[layer h]\ntype = activation\nfunction = tanh\nsrc = x\n"
-                                   "unroll = %lld\n"
-                                   "[layer flat]\ntype = flatten\nsrc = h\n"
-                                   "[layer scores]\ntype = inner_product\nsrc = flat\noutputs = 6\n"
-                                   "[layer loss]\ntype = softmax_loss\nsrc = scores, label\n",
-                      (long long)lengths[i], (long long)lengths[i]);
-        struct world w = world_new(sw_buf_text(&text), &plan);
+        sw_bytes_printf(&text,
+                        WORLD_INPUTS
+                        "[layer x]\ntype = reshape\nsrc = image\nshape = %lld, 2\n"
+                        "[layer h]\ntype = activation\nfunction = tanh\nsrc = x\n"
+                        "unroll = %lld\n"
+                        "[layer flat]\ntype = flatten\nsrc = h\n"
+                        "[layer scores]\ntype = inner_product\nsrc = flat\noutputs = 6\n"
+                        "[layer loss]\ntype = softmax_loss\nsrc = scores, label\n",
+                        (long long)lengths[i], (long long)lengths[i]);
+        struct world w = world_new(sw_bytes_text(&text), &plan);
         int64_t n;
         world_forward(&w);
         float *joined = plain_output(&w, "flat", &n), *want = get_floats(n);
@@ -338,7 +339,7 @@ static void long_sequences_are_joined_in_order(void **state)
         free(joined);
         free(want);
         world_free(&w);
-        sw_buf_fini(&text);
+        sw_bytes_fini(&text);
     }
 }
 
@@ -348,24 +349,24 @@ static void long_sequences_are_joined_in_order(void **state)
 static void check_state(const char *cell, size_t states)
 {
     struct plan_of_world twice = sequences;
-    struct sw_buf text = {0}, whole_text = {0};
-    sw_buf_printf(&text,
-                  SEQUENCE "[layer h]\nsrc = x, h\nhidden = 4\n%s" UNROLL
-                           "connections = one-to-one, stateful\n" END,
-                  cell);
-    sw_buf_printf(&whole_text,
-                  WORLD_INPUTS "[layer x]\ntype = reshape\nsrc = image\nshape = 10, 6\n"
-                               "[layer h]\nsrc = x\nhidden = 4\n%s" END,
-                  cell);
-    struct world half = world_new(sw_buf_text(&text), &sequences);
+    struct sw_bytes text = {0}, whole_text = {0};
+    sw_bytes_printf(&text,
+                    SEQUENCE "[layer h]\nsrc = x, h\nhidden = 4\n%s" UNROLL
+                             "connections = one-to-one, stateful\n" END,
+                    cell);
+    sw_bytes_printf(&whole_text,
+                    WORLD_INPUTS "[layer x]\ntype = reshape\nsrc = image\nshape = 10, 6\n"
+                                 "[layer h]\nsrc = x\nhidden = 4\n%s" END,
+                    cell);
+    struct world half = world_new(sw_bytes_text(&text), &sequences);
     twice.channels *= 2;
-    struct world whole = world_new(sw_buf_text(&whole_text), &twice);
-    sw_buf_fini(&text);
-    sw_buf_fini(&whole_text);
+    struct world whole = world_new(sw_bytes_text(&whole_text), &twice);
+    sw_bytes_fini(&text);
+    sw_bytes_fini(&whole_text);
     int64_t each = STEPS * INPUTS, n;
-    float *memory = get_floats((int64_t)(sw_net_carry_bytes(half.net) / sizeof(float)));
-    assert_true(sw_net_carry_bytes(half.net) >= ROWS * HIDDEN * states * sizeof(float));
-    sw_net_bind_carries(half.net, memory);
+    float *memory = get_floats((int64_t)(sw_net_recurrent_state_bytes(half.net) / sizeof(float)));
+    assert_true(sw_net_recurrent_state_bytes(half.net) >= ROWS * HIDDEN * states * sizeof(float));
+    sw_net_bind_recurrent_state(half.net, memory);
     world_forward(&whole);
     float *all = plain_output(&whole, "h", &n);
     /* The third one begins again. */

@@ -40,17 +40,17 @@ static void drop(struct plan *plan)
     sw_machine_free(plan->m);
 }
 
-static void check_row(const struct sw_placement_row *row, const char *unit, int numa,
+static void check_row(const struct sw_placement_row *row, const char *role, int numa,
                       const char *cores, int threads, const char *reason_part)
 {
     char text[256];
-    assert_string_equal(row->unit, unit);
+    assert_string_equal(row->role, role);
     assert_string_equal(row->device, "cpu");
     assert_int_equal(row->numa, numa);
     assert_string_equal(sw_core_set_text(&row->cores, text, sizeof text), cores);
     assert_int_equal(row->threads, threads);
     if (!strstr(row->reason, reason_part))
-        fail_msg("%s: reason '%s' does not say '%s'", unit, row->reason, reason_part);
+        fail_msg("%s: reason '%s' does not say '%s'", role, row->reason, reason_part);
 }
 
 static void helper_threads_get_spare_cores(void **state)
@@ -93,11 +93,11 @@ static void a_worker_for_every_node_gets_its_cores(void **state)
     struct plan a = make("numa:4 core:6 pu:2", 0, 4, 4, true, false);
     static const char *const cores[] = {"0-5", "6-11", "12-17", "18-23"};
     for (int i = 0; i < 4; i++) {
-        char unit[24];
-        snprintf(unit, sizeof unit, "worker0.%d", i);
-        check_row(sw_placement_worker(a.p, i), unit, i, cores[i], 6, "all 6 cores");
-        snprintf(unit, sizeof unit, "server0.%d", i);
-        check_row(sw_placement_server(a.p, i), unit, i, cores[i], 6, "(bound to it)");
+        char role[24];
+        snprintf(role, sizeof role, "worker0.%d", i);
+        check_row(sw_placement_worker(a.p, i), role, i, cores[i], 6, "all 6 cores");
+        snprintf(role, sizeof role, "server0.%d", i);
+        check_row(sw_placement_server(a.p, i), role, i, cores[i], 6, "(bound to it)");
     }
     drop(&a);
 }
@@ -108,7 +108,7 @@ static void unbound_servers_get_spare_cores(void **state)
     static const char *const cores[] = {"4-5", "10-11", "16-17", "22-23"};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(sw_placement_server(a.p, i)->numa, i);
-        check_row(sw_placement_server(a.p, i), a.p->rows[16 + i].unit, i, cores[i], 2,
+        check_row(sw_placement_server(a.p, i), a.p->rows[16 + i].role, i, cores[i], 2,
                   "not used by a worker");
     }
     drop(&a);
@@ -118,7 +118,7 @@ static void server_without_a_spare_core_shares_and_says_so(void **state)
 {
     struct plan a = make("numa:2 core:2 pu:1", 0, 2, 3, false, false);
     for (int i = 0; i < 3; i++)
-        check_row(sw_placement_server(a.p, i), a.p->rows[2 + i].unit, i % 2, i % 2 ? "2-3" : "0-1",
+        check_row(sw_placement_server(a.p, i), a.p->rows[2 + i].role, i % 2, i % 2 ? "2-3" : "0-1",
                   2, "(no spare core)");
     drop(&a);
 

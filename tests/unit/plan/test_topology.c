@@ -37,7 +37,7 @@ static struct sw_topology *make(const struct wish *w)
                                          .sync_period = 10,
                                          .warmup_steps = w->warmup_steps};
     struct sw_cluster_shape shape = {0};
-    struct sw_cluster_terms terms = {0};
+    struct sw_cluster_sync sync = {0};
     struct sw_machine *m;
     struct sw_topology *t = NULL;
     struct sw_err err = {0};
@@ -46,13 +46,13 @@ static struct sw_topology *make(const struct wish *w)
 
     assert_int_equal(sw_machine_from(two_nodes, &m, &err), SW_OK);
     if (sw_cluster_shape(&conf, m, &shape, &framework, reason, sizeof reason, &key, &err) ||
-        sw_cluster_terms(&conf, &terms, &key, &err))
+        sw_cluster_sync(&conf, &sync, &key, &err))
         fail_msg("%s: %s", key, err.text);
     shape.driver = w->devices ? sw_driver_on_bus() : NULL;
     shape.device_workers = w->device_workers;
     assert_int_equal(
         sw_topology_new(&(struct sw_topology_args){.shape = &shape,
-                                                   .terms = &terms,
+                                                   .sync = &sync,
                                                    .batch = {w->batch ? w->batch : 64,
                                                              w->eval_batch ? w->eval_batch : 32},
                                                    .virtual_workers = w->virtual_workers,
@@ -199,21 +199,21 @@ static void a_lone_group_can_be_asynchronous(void **state)
     assert_int_equal(t->update_groups, 1);
     assert_int_equal(t->staleness, 3);
     assert_int_equal(t->warmup_steps, 0);
-    assert_false(sw_topology_rests(t, 0, 1));
+    assert_false(sw_topology_sleeps(t, 0, 1));
     sw_topology_free(t);
 }
 
 /* The first group makes the warmup's steps alone; behind them a step is a batch of each. */
-static void others_rest_while_the_first_group_warms_up(void **state)
+static void other_groups_sleep_while_the_first_group_warms_up(void **state)
 {
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_DOWNPOUR,
                                                 .worker_groups = 3,
                                                 .workers_per_group = 1,
                                                 .warmup_steps = 4});
 
-    assert_false(sw_topology_rests(t, 0, 4));
-    assert_true(sw_topology_rests(t, 1, 4));
-    assert_false(sw_topology_rests(t, 1, 5));
+    assert_false(sw_topology_sleeps(t, 0, 4));
+    assert_true(sw_topology_sleeps(t, 1, 4));
+    assert_false(sw_topology_sleeps(t, 1, 5));
     assert_int_equal(sw_topology_group_steps(t, 0, 6), 6);
     assert_int_equal(sw_topology_group_steps(t, 2, 6), 2);
     assert_int_equal(sw_topology_group_steps(t, 2, 3), 0);
@@ -308,8 +308,8 @@ static void missing_memory_leaves_nothing_behind(void **state)
 {
     struct sw_cluster_shape shape = {
         .worker_groups = 1, .workers_per_group = 2, .server_groups = 1, .servers_per_group = 1};
-    struct sw_cluster_terms terms = {.consistency = SW_CONSISTENCY_BSP};
-    struct sw_topology_args args = {.shape = &shape, .terms = &terms, .batch = {8, 8}};
+    struct sw_cluster_sync sync = {.consistency = SW_CONSISTENCY_BSP};
+    struct sw_topology_args args = {.shape = &shape, .sync = &sync, .batch = {8, 8}};
     struct sw_topology *t;
     struct sw_err err = {0};
     int rc = SW_ERR_NOMEM;
@@ -338,7 +338,7 @@ int main(void)
         cmocka_unit_test(groups_that_split_layers_share_the_batch),
         cmocka_unit_test(asynchronous_groups_have_parameter_replicas),
         cmocka_unit_test(a_lone_group_can_be_asynchronous),
-        cmocka_unit_test(others_rest_while_the_first_group_warms_up),
+        cmocka_unit_test(other_groups_sleep_while_the_first_group_warms_up),
         cmocka_unit_test(microbatches_are_distributed_over_workers),
         cmocka_unit_test(rebalancing_moves_rows_of_both_batches),
         cmocka_unit_test(devices_belong_to_the_first_workers),

@@ -47,7 +47,7 @@ static bool has_key(const struct sw_schema_kind *k, int slot, const struct sw_ty
 {
     const struct sw_opt *row = sw_opts_find(type->opts, key);
     if (!row || !value || row->type != SW_OPT_ENUM)
-        return sw_type_knows(k, slot, type, key);
+        return sw_type_has_key(k, slot, type, key);
     for (const char *const *choice = row->choices; *choice; choice++)
         if (strcmp(*choice, value) == 0)
             return true;
@@ -55,43 +55,43 @@ static bool has_key(const struct sw_schema_kind *k, int slot, const struct sw_ty
 }
 
 /* Writes the header of a section, and the type or policy that has the key with that value. */
-static void begin(struct sw_buf *out, const struct sw_schema_kind *k, const char *key,
+static void begin(struct sw_bytes *out, const struct sw_schema_kind *k, const char *key,
                   const char *value)
 {
-    sw_buf_printf(out, "[%s%s]\n", k->kind, k->form == SW_SECTION_NAMED ? " x" : "");
+    sw_bytes_printf(out, "[%s%s]\n", k->kind, k->form == SW_SECTION_NAMED ? " x" : "");
     for (int slot = 0; slot < SW_SECTION_TYPES; slot++)
         for (const struct sw_type *const *t = k->types[slot]; t && *t; t++) {
             bool any = slot == 0 && (!key || sw_opts_find(k->opts, key));
             if (!any && !(key && has_key(k, slot, *t, key, value)))
                 continue;
-            sw_buf_printf(out, "%s = %s\n", k->type_key[slot], (*t)->name);
+            sw_bytes_printf(out, "%s = %s\n", k->type_key[slot], (*t)->name);
             break;
         }
 }
 
-static void assert_hint(struct sw_buf *recipe, const char *message, const char *hint)
+static void assert_hint(struct sw_bytes *recipe, const char *message, const char *hint)
 {
-    struct sw_recipe *r = load(sw_buf_text(recipe));
+    struct sw_recipe *r = load(sw_bytes_text(recipe));
     const struct sw_diag *d = find(r, message);
     if (!d || !d->hint || strcmp(d->hint, hint) != 0)
-        print_error("%sno message '%s' with the hint '%s'; the hint is '%s'\n", sw_buf_text(recipe),
-                    message, hint, d && d->hint ? d->hint : "none");
+        print_error("%sno message '%s' with the hint '%s'; the hint is '%s'\n",
+                    sw_bytes_text(recipe), message, hint, d && d->hint ? d->hint : "none");
     assert_non_null(d);
     assert_non_null(d->hint);
     assert_string_equal(d->hint, hint);
     sw_recipe_free(r);
-    sw_buf_fini(recipe);
+    sw_bytes_fini(recipe);
 }
 
 static void check_key(const struct sw_alias *a)
 {
     const struct sw_schema_kind *k = kind_of(a->section);
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     char message[100], hint[300];
-    if (a->kind == SW_ALIAS_KEY && !sw_kind_knows(k, a->key))
+    if (a->kind == SW_ALIAS_KEY && !sw_kind_has_key(k, a->key))
         fail_msg("%s: [%s] has no key %s", a->name, a->section, a->key);
     begin(&text, k, a->key, NULL);
-    sw_buf_printf(&text, "%s = 1\n", a->name);
+    sw_bytes_printf(&text, "%s = 1\n", a->name);
     snprintf(message, sizeof message, "unknown key '%s'", a->name);
     if (a->kind == SW_ALIAS_KEY)
         snprintf(hint, sizeof hint, "'%s' is from %s; use '%s'", a->name, a->system, a->key);
@@ -101,7 +101,7 @@ static void check_key(const struct sw_alias *a)
 }
 
 /* The key of the value, as the recipe writes it: `init` is a key of parameters. */
-static void write_value(struct sw_buf *out, const struct sw_schema_kind *k, const char *key,
+static void write_value(struct sw_bytes *out, const struct sw_schema_kind *k, const char *key,
                         const char *counterpart, const char *value)
 {
     char of_weight[100];
@@ -112,22 +112,22 @@ static void write_value(struct sw_buf *out, const struct sw_schema_kind *k, cons
         key = sw_opts_find(k->param_opts, key) ? of_weight : key;
         begin(out, k, key, counterpart);
     }
-    sw_buf_printf(out, "%s = %s\n", key, value);
+    sw_bytes_printf(out, "%s = %s\n", key, value);
 }
 
 static void check_value(const struct sw_alias *a)
 {
     const struct sw_schema_kind *k = kind_of(a->section);
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     char message[100], hint[300];
     write_value(&text, k, a->key, a->value, a->value);
     if (a->extra)
-        sw_buf_printf(&text, "%s\n", a->extra);
-    struct sw_recipe *r = load(sw_buf_text(&text));
+        sw_bytes_printf(&text, "%s\n", a->extra);
+    struct sw_recipe *r = load(sw_bytes_text(&text));
     if (find(r, "unknown") || find(r, ": must be"))
-        fail_msg("%s: the counterpart is not accepted:\n%s", a->name, sw_buf_text(&text));
+        fail_msg("%s: the counterpart is not accepted:\n%s", a->name, sw_bytes_text(&text));
     sw_recipe_free(r);
-    sw_buf_clear(&text);
+    sw_bytes_clear(&text);
     write_value(&text, k, a->key, a->value, a->name);
     snprintf(message, sizeof message, "%s = %s: ", a->key, a->name);
     snprintf(hint, sizeof hint, "'%s' is from %s; use '%s'%s%s", a->name, a->system, a->value,
@@ -138,9 +138,9 @@ static void check_value(const struct sw_alias *a)
 static void check_section(const struct sw_alias *a)
 {
     const struct sw_schema_kind *k = kind_of(a->section);
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     char message[100], hint[300];
-    sw_buf_printf(&text, "[%s]\n", a->name);
+    sw_bytes_printf(&text, "[%s]\n", a->name);
     snprintf(message, sizeof message, "unknown section [%s]", a->name);
     snprintf(hint, sizeof hint, "'%s' is from %s; use [%s%s]", a->name, a->system, k->kind,
              k->form == SW_SECTION_NAMED ? " NAME" : "");
@@ -165,8 +165,8 @@ static void every_alias_has_a_counterpart_and_gives_its_hint(void **state)
 
 static void assert_hint_of(const char *recipe, const char *message, const char *hint)
 {
-    struct sw_buf text = {0};
-    sw_buf_add(&text, recipe);
+    struct sw_bytes text = {0};
+    sw_bytes_add(&text, recipe);
     assert_hint(&text, message, hint);
 }
 

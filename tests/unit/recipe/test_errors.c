@@ -127,7 +127,7 @@ static const struct broken cases[] = {
 };
 
 /* Puts the case's line into the sound recipe; returns the number of the line it has there. */
-static int compose(const struct broken *b, struct sw_buf *out)
+static int compose(const struct broken *b, struct sw_bytes *out)
 {
     int line = 1;
     size_t at = 0;
@@ -138,10 +138,10 @@ static int compose(const struct broken *b, struct sw_buf *out)
     }
     for (size_t i = 0; i < at; i++)
         line += sound[i] == '\n';
-    sw_buf_add_bytes(out, sound, at);
-    sw_buf_add(out, b->line);
-    sw_buf_add(out, "\n");
-    sw_buf_add(out, sound + at);
+    sw_bytes_append(out, sound, at);
+    sw_bytes_add(out, b->line);
+    sw_bytes_add(out, "\n");
+    sw_bytes_add(out, sound + at);
     return line;
 }
 
@@ -157,11 +157,11 @@ static void errors_name_place_reason_and_hint(void **state)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct broken *b = &cases[i];
-        struct sw_buf text = {0};
+        struct sw_bytes text = {0};
         struct sw_recipe *r;
         char where[32];
         place(b->where, compose(b, &text), where);
-        assert_int_equal(toy_load(sw_buf_text(&text), NULL, &r), SW_ERR_INVALID);
+        assert_int_equal(toy_load(sw_bytes_text(&text), NULL, &r), SW_ERR_INVALID);
         const struct sw_diag *found = NULL;
         for (int d = 0; d < sw_recipe_diags(r)->count; d++)
             if (strcmp(sw_recipe_diags(r)->items[d].text, b->text) == 0)
@@ -173,7 +173,7 @@ static void errors_name_place_reason_and_hint(void **state)
         assert_string_equal(found->where, where);
         assert_string_equal(found->hint ? found->hint : "none", b->hint ? b->hint : "none");
         sw_recipe_free(r);
-        sw_buf_fini(&text);
+        sw_bytes_fini(&text);
     }
 }
 
@@ -181,10 +181,10 @@ static void errors_name_place_reason_and_hint(void **state)
 static void one_mistake_gives_one_message(void **state)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct sw_buf text = {0};
+        struct sw_bytes text = {0};
         struct sw_recipe *r;
         compose(&cases[i], &text);
-        assert_int_equal(toy_load(sw_buf_text(&text), NULL, &r), SW_ERR_INVALID);
+        assert_int_equal(toy_load(sw_bytes_text(&text), NULL, &r), SW_ERR_INVALID);
         /* A header in the middle of a section takes the rest of that section with it, and an
          * unclosed one has no type. */
         bool header = cases[i].line[0] == '[';
@@ -193,14 +193,14 @@ static void one_mistake_gives_one_message(void **state)
             print_error("case %zu: %s: %d messages\n", i, cases[i].line, count);
         assert_true(header ? count <= 3 : count == 1);
         sw_recipe_free(r);
-        sw_buf_fini(&text);
+        sw_bytes_fini(&text);
     }
 }
 
 static void all_errors_of_a_recipe_are_reported_together(void **state)
 {
     struct sw_recipe *r;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     const char *const sets[] = {"job.seed=x", NULL};
     assert_int_equal(toy_load("[job]\nbatch = 0\nsteps = many\n"
                               "[layr a]\n"
@@ -209,7 +209,7 @@ static void all_errors_of_a_recipe_are_reported_together(void **state)
                               sets, &r),
                      SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    assert_string_equal(sw_buf_text(&out),
+    assert_string_equal(sw_bytes_text(&out),
                         "x.ini:2:9: job: batch = 0: must be from 1 to 16777216\n"
                         "    batch = 0\n"
                         "            ^\n"
@@ -234,19 +234,19 @@ static void all_errors_of_a_recipe_are_reported_together(void **state)
                         "--set job.seed=x: job: seed = x: must be a whole number\n"
                         "    --set job.seed=x\n"
                         "                   ^\n");
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
 }
 
 static void errors_name_missing_sections(void **state)
 {
     struct sw_recipe *r;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     assert_int_equal(toy_load("", NULL, &r), SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    assert_string_equal(sw_buf_text(&out), "x.ini: the recipe has no [job]\n"
-                                           "x.ini: the recipe has no [layer NAME]\n");
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), "x.ini: the recipe has no [job]\n"
+                                             "x.ini: the recipe has no [layer NAME]\n");
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
     assert_int_equal(toy_load("\x7f\x45LF", NULL, &r), SW_ERR_INVALID);
     assert_int_equal(sw_recipe_diags(r)->count, 1);

@@ -20,38 +20,38 @@ static const char text[] =
 static void write_down(void *user, const struct sw_explained *e)
 {
     struct sw_explained below = *e;
-    struct sw_buf *out = user;
-    sw_buf_printf(out, "%s%s%s.%s=%s ", e->kind, e->name ? "." : "", e->name ? e->name : "", e->key,
-                  e->value ? e->value : "-");
+    struct sw_bytes *out = user;
+    sw_bytes_printf(out, "%s%s%s.%s=%s ", e->kind, e->name ? "." : "", e->name ? e->name : "",
+                    e->key, e->value ? e->value : "-");
     sw_explained_from(e, out);
-    while (sw_explained_below(&below)) {
-        sw_buf_printf(out, " < %s ", below.value);
+    while (sw_explained_replaced(&below)) {
+        sw_bytes_printf(out, " < %s ", below.value);
         sw_explained_from(&below, out);
     }
-    sw_buf_add(out, ";\n");
+    sw_bytes_add(out, ";\n");
 }
 
-static void explain(struct sw_buf *out, const char *const *sets)
+static void explain(struct sw_bytes *out, const char *const *sets)
 {
     struct sw_recipe *r;
     struct sw_err err;
     const struct sw_job_conf *job;
     assert_int_equal(toy_load(text, sets, &r), SW_OK);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     assert_int_equal(sw_recipe_explain(r, write_down, out, &err), SW_OK);
     sw_recipe_free(r);
 }
 
-static void has(const struct sw_buf *out, const char *line)
+static void has(const struct sw_bytes *out, const char *line)
 {
-    if (!strstr(sw_buf_text(out), line))
-        fail_msg("no '%s' in\n%s", line, sw_buf_text(out));
+    if (!strstr(sw_bytes_text(out), line))
+        fail_msg("no '%s' in\n%s", line, sw_bytes_text(out));
 }
 
 static void explain_visits_every_row_with_its_origin(void **state)
 {
     const char *const sets[] = {"layer.fc1.outputs=7", "layer.fc1.outputs=8", "vars.n=6", NULL};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     explain(&out, sets);
     has(&out, "vars.n=6 --set vars.n=6;\n");
     has(&out, "job.batch=10 x.ini:4;\n");
@@ -70,7 +70,7 @@ static void explain_visits_every_row_with_its_origin(void **state)
     has(&out, "layer.fc1.weight.init=constant default;\n");
     has(&out, "layer.p.method=max default;\n");
     has(&out, "layer.p.kernel_x=- default;\n"); /* outside its range: not given */
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 static void explain_every_allocation_may_fail(void **state)
@@ -79,11 +79,11 @@ static void explain_every_allocation_may_fail(void **state)
     struct sw_err err;
     assert_int_equal(toy_load(text, NULL, &r), SW_OK);
     for (int at = 1;; at++) {
-        struct sw_buf out = {0};
+        struct sw_bytes out = {0};
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
         int rc = sw_recipe_explain(r, write_down, &out, &err);
         bool lost = out.failed;
-        sw_buf_fini(&out);
+        sw_bytes_fini(&out);
         if (faulty_end() < at) {
             assert_int_equal(rc, SW_OK);
             assert_false(lost);
@@ -110,11 +110,11 @@ static void values_are_written_as_they_are_read(void **state)
         union sw_opt_field field;
         struct sw_opt_problem problem;
         struct sw_pool pool = {0};
-        struct sw_buf out = {0};
+        struct sw_bytes out = {0};
         assert_true(sw_opt_read(&row, values[i].text, &pool, &field, &problem));
         assert_true(sw_opt_write(&row, &field, &out));
-        assert_string_equal(sw_buf_text(&out), values[i].text);
-        sw_buf_fini(&out);
+        assert_string_equal(sw_bytes_text(&out), values[i].text);
+        sw_bytes_fini(&out);
         sw_pool_fini(&pool);
     }
 }

@@ -44,10 +44,10 @@ static int64_t steps_of(struct sw_recipe *r)
 
 static void expect_announcement(struct sw_recipe *r, const char *expected)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     sw_recipe_announce_fallback(r, &out);
-    assert_string_equal(sw_buf_text(&out), expected);
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), expected);
+    sw_bytes_fini(&out);
 }
 
 static void fallback_is_not_used_while_a_file_exists(void **state)
@@ -184,11 +184,11 @@ static void fallback_checks_patterns_for_matches(void **state)
 static void expect_errors(const char *recipe, const char *files, const char *printed)
 {
     struct sw_recipe *r;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     assert_int_equal(load_with(recipe, files, NULL, NULL, &r), SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    assert_string_equal(sw_buf_text(&out), printed);
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), printed);
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
 }
 

@@ -14,7 +14,7 @@
 struct case_ {
     char folder[256];
     struct sw_recipe *r;
-    struct sw_buf printed;
+    struct sw_bytes printed;
     int rc;
 };
 
@@ -44,7 +44,7 @@ static void load_sets(struct case_ *c, const char *name, const char *const *sets
     while (sets && sets[s.set_count])
         s.set_count++;
     sw_recipe_free(c->r);
-    sw_buf_clear(&c->printed);
+    sw_bytes_clear(&c->printed);
     c->rc = sw_recipe_load(&s, &toy_schema, &c->r, &err);
     if (c->r)
         sw_diags_print(sw_recipe_diags(c->r), &c->printed);
@@ -67,13 +67,13 @@ static void expect(struct case_ *c, const char *printed)
             want[at++] = *p;
     }
     want[at] = '\0';
-    assert_string_equal(sw_buf_text(&c->printed), want);
+    assert_string_equal(sw_bytes_text(&c->printed), want);
 }
 
 static void end(struct case_ *c)
 {
     sw_recipe_free(c->r);
-    sw_buf_fini(&c->printed);
+    sw_bytes_fini(&c->printed);
     scratch_clear();
 }
 
@@ -155,7 +155,7 @@ static void include_chooses_between_steps_and_epochs_by_file(void **state)
     put(&c, "x.ini", "include = b.ini\n[job]\nseed = 3\n");
     load(&c, "x.ini");
     assert_int_equal(c.rc, SW_OK);
-    assert_int_equal(sw_job_settle(c.r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(c.r, &job, &err), SW_OK);
     assert_int_equal(job->steps, 0);
     assert_true(job->epochs == 3);
     end(&c);
@@ -228,10 +228,10 @@ static void include_of_a_missing_file_or_a_cycle_is_an_error(void **state)
                "    include =\n    ^~~~~~~\n");
     put(&c, "x.ini", "include = .\n" TOY_JOB TOY_LAYER);
     load(&c, "x.ini");
-    assert_true(strstr(sw_buf_text(&c.printed), "include = .: not a regular file") != NULL);
+    assert_true(strstr(sw_bytes_text(&c.printed), "include = .: not a regular file") != NULL);
     put(&c, "x.ini", TOY_JOB "include = a.ini\n" TOY_LAYER);
     load(&c, "x.ini");
-    assert_true(strstr(sw_buf_text(&c.printed),
+    assert_true(strstr(sw_bytes_text(&c.printed),
                        "hint: put include = FILE before the first section") != NULL);
     end(&c);
 }
@@ -249,7 +249,7 @@ static void include_has_a_limited_depth(void **state)
     put(&c, "12.ini", TOY_JOB TOY_LAYER);
     load(&c, "0.ini");
     assert_int_equal(c.rc, SW_ERR_INVALID);
-    assert_true(strstr(sw_buf_text(&c.printed),
+    assert_true(strstr(sw_bytes_text(&c.printed),
                        "8.ini:1:11: include = 9.ini: includes are nested more than 8 deep") !=
                 NULL);
     load(&c, "4.ini");
@@ -271,7 +271,7 @@ static void include_has_a_limited_number_of_files(void **state)
     put(&c, "7.ini", TOY_JOB TOY_LAYER);
     load(&c, "0.ini");
     assert_int_equal(c.rc, SW_ERR_INVALID);
-    assert_true(strstr(sw_buf_text(&c.printed), "the recipe has more than 64 files") != NULL);
+    assert_true(strstr(sw_bytes_text(&c.printed), "the recipe has more than 64 files") != NULL);
     end(&c);
 }
 
@@ -291,7 +291,7 @@ static void load_text(struct case_ *c, const char *name, const char *text)
         .path = path, .text = text, .text_bytes = strlen(text), .env = toy_env};
     snprintf(path, sizeof path, "%s/%s", c->folder, name);
     sw_recipe_free(c->r);
-    sw_buf_clear(&c->printed);
+    sw_bytes_clear(&c->printed);
     c->rc = sw_recipe_load(&s, &toy_schema, &c->r, &err);
     assert_non_null(c->r);
     sw_diags_print(sw_recipe_diags(c->r), &c->printed);
@@ -344,10 +344,10 @@ static void modified_stored_text_is_an_error(void **state)
     assert_int_equal(c.rc, SW_ERR_INVALID);
     assert_true(
         strstr(
-            sw_buf_text(&c.printed),
+            sw_bytes_text(&c.printed),
             "x.ini:2:1: the embedded text of b.ini does not have the stated number of lines\n") !=
         NULL);
-    assert_true(strstr(sw_buf_text(&c.printed),
+    assert_true(strstr(sw_bytes_text(&c.printed),
                        "hint: a line ';| end of b.ini' must follow the text\n") != NULL);
     load_text(&c, "x.ini", "include = b.ini\n;| the next 99 lines are b.ini\n[job]\n");
     assert_int_equal(c.rc, SW_ERR_INVALID);

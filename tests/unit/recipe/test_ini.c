@@ -16,7 +16,7 @@ struct parsed {
     struct sw_pool pool;
     struct sw_diags diags;
     struct sw_ini ini;
-    struct sw_buf printed;
+    struct sw_bytes printed;
 };
 
 static void parse_bytes(struct parsed *p, const char *text, size_t bytes)
@@ -35,7 +35,7 @@ static void parse(struct parsed *p, const char *text)
 
 static void fini(struct parsed *p)
 {
-    sw_buf_fini(&p->printed);
+    sw_bytes_fini(&p->printed);
     sw_diags_fini(&p->diags);
     sw_pool_fini(&p->pool);
 }
@@ -45,7 +45,7 @@ static void expect(const char *text, const char *printed)
 {
     struct parsed p;
     parse(&p, text);
-    assert_string_equal(sw_buf_text(&p.printed), printed);
+    assert_string_equal(sw_bytes_text(&p.printed), printed);
     fini(&p);
 }
 
@@ -201,12 +201,12 @@ static void ini_reports_one_error_for_a_binary_file(void **state)
     struct parsed p;
     parse_bytes(&p, "\x7f\x45LF\0\0\xff[x\n=\n", 12);
     assert_string_equal(
-        sw_buf_text(&p.printed),
+        sw_bytes_text(&p.printed),
         "x.ini: not a text file: byte 4 is zero\n"
         "    hint: a recipe is a text file of sections and key = value lines; see recipes/\n");
     fini(&p);
     parse_bytes(&p, "\xff\xfe[\0j\0", 6);
-    assert_non_null(strstr(sw_buf_text(&p.printed), "UTF-16"));
+    assert_non_null(strstr(sw_bytes_text(&p.printed), "UTF-16"));
     fini(&p);
 }
 
@@ -276,16 +276,16 @@ static void diags_keep_a_hundred_messages_and_count_the_rest(void **state)
     parse(&p, text);
     assert_int_equal(p.diags.count, SW_DIAG_KEPT);
     assert_int_equal(p.diags.beyond, 500 - SW_DIAG_KEPT);
-    assert_non_null(strstr(sw_buf_text(&p.printed), "x.ini:101:1: "));
-    assert_null(strstr(sw_buf_text(&p.printed), "x.ini:102:1: "));
-    assert_non_null(strstr(sw_buf_text(&p.printed), "\n400 more errors\n"));
+    assert_non_null(strstr(sw_bytes_text(&p.printed), "x.ini:101:1: "));
+    assert_null(strstr(sw_bytes_text(&p.printed), "x.ini:102:1: "));
+    assert_non_null(strstr(sw_bytes_text(&p.printed), "\n400 more errors\n"));
     fini(&p);
 }
 
 static void diags_are_sorted_by_position(void **state)
 {
     struct sw_diags d = {0};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
     struct sw_place at[] = {
         {.origin = "x.ini"},
@@ -295,22 +295,22 @@ static void diags_are_sorted_by_position(void **state)
         {.origin = "x.ini", .line = 2, .column = 7},
         {.origin = "x.ini", .line = 2, .column = 3},
     };
-    assert_int_equal(sw_diags_verdict(&d, &err), SW_OK);
+    assert_int_equal(sw_diags_status(&d, &err), SW_OK);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(sw_diags_add(&d, at[i], "m%d", i), SW_ERR_INVALID);
         sw_diags_hint(&d, "h%d", i);
         sw_diags_hint(&d, "second");
     }
     sw_diags_print(&d, &out);
-    assert_string_equal(sw_buf_text(&out), "x.ini:2:3: m5\n    hint: h5\n"
-                                           "x.ini:2:7: m4\n    hint: h4\n"
-                                           "x.ini:9:1: m2\n    hint: h2\n"
-                                           "x.ini: m0\n    hint: h0\n"
-                                           "--set a: m3\n    hint: h3\n"
-                                           "--set b: m1\n    hint: h1\n");
-    assert_int_equal(sw_diags_verdict(&d, &err), SW_ERR_INVALID);
+    assert_string_equal(sw_bytes_text(&out), "x.ini:2:3: m5\n    hint: h5\n"
+                                             "x.ini:2:7: m4\n    hint: h4\n"
+                                             "x.ini:9:1: m2\n    hint: h2\n"
+                                             "x.ini: m0\n    hint: h0\n"
+                                             "--set a: m3\n    hint: h3\n"
+                                             "--set b: m1\n    hint: h1\n");
+    assert_int_equal(sw_diags_status(&d, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "x.ini:2:3: m5 (and 5 more)");
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_diags_fini(&d);
 }
 

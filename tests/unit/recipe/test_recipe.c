@@ -151,11 +151,11 @@ static void recipe_returns_the_position_of_a_key(void **state)
 static void recipe_accepts_errors_of_later_checks(void **state)
 {
     struct sw_err err;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_recipe *r = load("[job]\nbatch = 1\nsteps = 1\n"
                                "[layer a]\ntype = input\n"
                                "[layer b]\ntype = dropout\nsrc = a, lable\n");
-    assert_int_equal(sw_recipe_verdict(r, &err), SW_OK);
+    assert_int_equal(sw_recipe_status(r, &err), SW_OK);
     const struct sw_section *b = sw_recipe_find(r, "layer", "b");
     static const char *const names[] = {"a", "label"};
     assert_int_equal(sw_recipe_error(r, b, "ratio", "%d is odd", 3), SW_ERR_INVALID);
@@ -165,9 +165,9 @@ static void recipe_accepts_errors_of_later_checks(void **state)
                      SW_ERR_INVALID);
     sw_recipe_hint_near(r, "lable", names, 2, "layers");
     assert_int_equal(b->errors, 3);
-    assert_int_equal(sw_recipe_verdict(r, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_recipe_status(r, &err), SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    assert_string_equal(sw_buf_text(&out),
+    assert_string_equal(sw_bytes_text(&out),
                         "x.ini:6:2: layer b: 3 is odd\n"
                         "    [layer b]\n"
                         "     ^~~~~~~\n"
@@ -179,7 +179,7 @@ static void recipe_accepts_errors_of_later_checks(void **state)
                         "             ^~~~~\n"
                         "    hint: did you mean 'label'?\n"
                         "x.ini: no loss layer\n");
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
 }
 
@@ -211,14 +211,14 @@ static void vars_expand_in_order_then_environment(void **state)
 
 static void vars_unknown_and_broken_are_errors(void **state)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_recipe *r;
     assert_int_equal(toy_load("[vars]\nabc = ${later}\nlater = 1\nx-y = 1\nuse = ${abc}\n" TOY_JOB
                               "name = a ${ab} c\n[layer a]\ntype = input\nsrc = x, ${a b}, ${c\n",
                               NULL, &r),
                      SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    assert_string_equal(sw_buf_text(&out),
+    assert_string_equal(sw_bytes_text(&out),
                         "x.ini:2:7: vars: abc: unknown variable 'later'\n"
                         "    abc = ${later}\n"
                         "          ^~~~~~~~\n"
@@ -235,22 +235,22 @@ static void vars_unknown_and_broken_are_errors(void **state)
                         "and _\n"
                         "    src = x, ${a b}, ${c\n"
                         "             ^~~~~~\n");
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
 }
 
 static void vars_expansion_is_limited_in_size(void **state)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     struct sw_recipe *r;
-    sw_buf_add(&text, TOY_JOB TOY_LAYER "[vars]\nv0 = 0123456789\n");
+    sw_bytes_add(&text, TOY_JOB TOY_LAYER "[vars]\nv0 = 0123456789\n");
     for (int i = 1; i < 40; i++)
-        sw_buf_printf(&text, "v%d = ${v%d}${v%d}\n", i, i - 1, i - 1);
-    assert_int_equal(toy_load(sw_buf_text(&text), NULL, &r), SW_ERR_INVALID);
+        sw_bytes_printf(&text, "v%d = ${v%d}${v%d}\n", i, i - 1, i - 1);
+    assert_int_equal(toy_load(sw_bytes_text(&text), NULL, &r), SW_ERR_INVALID);
     assert_int_equal(sw_recipe_diags(r)->count, 1);
     assert_non_null(strstr(sw_recipe_diags(r)->items[0].text, "64 KiB"));
     sw_recipe_free(r);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
 }
 
 static const char *env_without_data(void *user, const char *name)
@@ -345,7 +345,7 @@ static void job_resolves_defaults_and_length(void **state)
     struct sw_recipe_source s = toy_source(TOY_JOB TOY_LAYER, NULL);
     s.path = "recipes/mnist-mlp.ini";
     assert_int_equal(sw_recipe_load(&s, &toy_schema, &r, &err), SW_OK);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     assert_string_equal(job->name, "mnist-mlp");
     assert_int_equal(job->seed, 1);
     assert_int_equal(job->steps, 100);
@@ -358,7 +358,7 @@ static void job_resolves_defaults_and_length(void **state)
     /* What has precedence decides between steps and epochs. */
     static const char *const sets[] = {"job.epochs=2.5", NULL};
     assert_int_equal(toy_load(TOY_JOB TOY_LAYER, sets, &r), SW_OK);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     assert_int_equal(job->steps, 0);
     assert_true(job->epochs == 2.5);
     sw_recipe_free(r);
@@ -369,11 +369,11 @@ static void job_requires_steps_or_epochs(void **state)
     struct sw_err err;
     struct sw_recipe *r = load("[job]\nbatch = 1\n" TOY_LAYER);
     const struct sw_job_conf *job;
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "x.ini:1:2: job: steps is missing");
     sw_recipe_free(r);
     r = load(TOY_JOB "epochs = 2\n" TOY_LAYER);
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "x.ini:4:10: job: epochs = 2: conflicts with steps");
     sw_recipe_free(r);
 }
@@ -443,7 +443,7 @@ static int load_with_faults(const char *text, const char *const *sets, int expec
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
         int rc = sw_recipe_load(&s, &toy_schema, &r, &err);
         if (r)
-            (void)!sw_job_settle(r, &job, &err);
+            (void)!sw_job_apply_rules(r, &job, &err);
         sw_recipe_free(r);
         int calls = faulty_end();
         assert_int_equal(faulty.live_allocations, 0);
@@ -476,35 +476,35 @@ static void recipe_every_allocation_may_fail(void **state)
 
 static void reference_prints_columns_of_a_page(void **state)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     sw_print_type(&out, &toy_conv_type, toy_layer_opts, toy_param_opts);
-    const char *text = sw_buf_text(&out);
+    const char *text = sw_bytes_text(&out);
     assert_non_null(strstr(text, "convolution\n  filters slid over an image\n"));
     assert_non_null(strstr(text, "\n  outputs  int >=1      required  feature maps to make\n"));
     assert_non_null(strstr(text, "\n  kernel   int 1..1000  required\n"));
     assert_non_null(strstr(text, "\n  bias     yes|no       yes\n"));
     assert_non_null(strstr(text, "as in weight.init (weight, bias)"));
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
     sw_print_opts(&out, "[job]", sw_job_opts);
-    for (const char *p = sw_buf_text(&out); *p; p += strcspn(p, "\n") + 1)
+    for (const char *p = sw_bytes_text(&out); *p; p += strcspn(p, "\n") + 1)
         assert_true(strcspn(p, "\n") <= 80);
-    const char *row = strstr(sw_buf_text(&out), "\n  partition ");
+    const char *row = strstr(sw_bytes_text(&out), "\n  partition ");
     assert_non_null(row);
     row += strlen("\n  partition ");
     row += strspn(row, " ");
     assert_memory_equal(row, "0|1|1in|none ", strlen("0|1|1in|none "));
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 static void reference_writes_json(void **state)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_json_writer w;
     struct sw_json *root;
     struct sw_err err;
     sw_json_begin(&w, &out);
     sw_json_type(&w, NULL, &toy_pool_type, toy_layer_opts, toy_param_opts);
-    assert_int_equal(sw_json_parse(sw_buf_text(&out), out.length, &root, &err), SW_OK);
+    assert_int_equal(sw_json_parse(sw_bytes_text(&out), out.length, &root, &err), SW_OK);
     assert_string_equal(sw_json_get(root, "name")->string, "pooling");
     const struct sw_json *method = sw_json_get(root, "keys")->first;
     assert_string_equal(sw_json_get(method, "key")->string, "method");
@@ -517,7 +517,7 @@ static void reference_writes_json(void **state)
     assert_string_equal(sw_json_get(sw_json_get(root, "common")->first, "key")->string, "src");
     assert_null(sw_json_get(root, "params")->first);
     sw_json_free(root);
-    sw_buf_fini(&out);
+    sw_bytes_fini(&out);
 }
 
 int main(void)

@@ -23,12 +23,12 @@ static struct sw_recipe *load_set(const char *set)
 static void expect(const char *set, const char *printed)
 {
     const char *const sets[] = {set, NULL};
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_recipe *r;
     assert_int_equal(toy_load(text, sets, &r), SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    assert_string_equal(sw_buf_text(&out), printed);
-    sw_buf_fini(&out);
+    assert_string_equal(sw_bytes_text(&out), printed);
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
 }
 
@@ -214,7 +214,7 @@ static void set_errors_come_after_those_of_the_file(void **state)
     assert_string_equal(d->items[0].where, "x.ini:7:1");
     assert_string_equal(d->items[1].where, "--set job.batch=x");
     assert_string_equal(d->items[2].where, "--set layer.fc1.outputs=0");
-    assert_int_equal(sw_recipe_verdict(r, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_recipe_status(r, &err), SW_ERR_INVALID);
     sw_recipe_free(r);
 }
 

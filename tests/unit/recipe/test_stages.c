@@ -36,7 +36,7 @@ static const struct sw_job_conf *job_of(struct sw_recipe *r)
 {
     const struct sw_job_conf *job;
     struct sw_err err;
-    assert_int_equal(sw_job_settle(r, &job, &err), SW_OK);
+    assert_int_equal(sw_job_apply_rules(r, &job, &err), SW_OK);
     return job;
 }
 
@@ -131,12 +131,12 @@ static void set_overrides_a_stage_and_set_of_the_stage_overrides_both(void **sta
 
 static void fallback_sets_keys_of_stages(void **state)
 {
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_recipe *r = load("b", "", NULL);
     assert_int_equal(job_of(r)->steps, 7);
     sw_recipe_announce_fallback(r, &out);
-    assert_non_null(strstr(sw_buf_text(&out), "[fallback] sets job.steps = 7\n"));
-    sw_buf_fini(&out);
+    assert_non_null(strstr(sw_bytes_text(&out), "[fallback] sets job.steps = 7\n"));
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
     r = load("c.d", "", NULL);
     assert_int_equal(job_of(r)->batch, 4);
@@ -175,17 +175,17 @@ static void expect_error(const char *recipe, const char *const *sets, const char
 {
     struct sw_recipe *r = NULL;
     const struct sw_job_conf *job;
-    struct sw_buf out = {0};
+    struct sw_bytes out = {0};
     struct sw_err err;
     int rc = toy_load(recipe, sets, &r);
     assert_non_null(r);
     if (rc == SW_OK)
-        rc = sw_job_settle(r, &job, &err);
+        rc = sw_job_apply_rules(r, &job, &err);
     assert_int_equal(rc, SW_ERR_INVALID);
     sw_diags_print(sw_recipe_diags(r), &out);
-    if (!strstr(sw_buf_text(&out), message))
-        fail_msg("no '%s' in:\n%s", message, sw_buf_text(&out));
-    sw_buf_fini(&out);
+    if (!strstr(sw_bytes_text(&out), message))
+        fail_msg("no '%s' in:\n%s", message, sw_bytes_text(&out));
+    sw_bytes_fini(&out);
     sw_recipe_free(r);
 }
 

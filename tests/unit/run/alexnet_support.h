@@ -16,7 +16,7 @@ struct alexnet {
 /* The recipe's layers behind a job and data of our own; owned by the caller (sw_free). */
 static inline char *alexnet_recipe(const struct alexnet *a)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     size_t size = 1 << 16;
     char *file = sw_calloc(1, size);
     FILE *f = fopen(SW_SOURCE_DIR "/recipes/alexnet.ini", "r");
@@ -26,17 +26,17 @@ static inline char *alexnet_recipe(const struct alexnet *a)
     fclose(f);
     const char *layers = strstr(file, "\n[layer ");
     assert_non_null(layers);
-    sw_buf_printf(&text,
-                  "[job]\nsteps = %d\nbatch = %d\neval_batch = %d\nkeep_checkpoints = 1\n"
-                  "[data train]\nformat = synthetic\nclasses = 10\nrecords = 64\nheight = %d\n"
-                  "width = %d\nchannels = 3\nmean = 127\nstd = 64\ncrop = %d\nmirror = yes\n"
-                  "[data test]\nformat = synthetic\nclasses = 10\nrecords = 8\nheight = %d\n"
-                  "width = %d\nchannels = 3\nmean = 127\nstd = 64\n"
-                  "[updater]\ntype = sgd\nlr = 0.001\nmomentum = 0.9\nweight_decay = 0.0005\n%s",
-                  a->steps, a->batch, a->batch, a->side + 5, a->side + 5, a->side, a->side, a->side,
-                  layers);
+    sw_bytes_printf(&text,
+                    "[job]\nsteps = %d\nbatch = %d\neval_batch = %d\nkeep_checkpoints = 1\n"
+                    "[data train]\nformat = synthetic\nclasses = 10\nrecords = 64\nheight = %d\n"
+                    "width = %d\nchannels = 3\nmean = 127\nstd = 64\ncrop = %d\nmirror = yes\n"
+                    "[data test]\nformat = synthetic\nclasses = 10\nrecords = 8\nheight = %d\n"
+                    "width = %d\nchannels = 3\nmean = 127\nstd = 64\n"
+                    "[updater]\ntype = sgd\nlr = 0.001\nmomentum = 0.9\nweight_decay = 0.0005\n%s",
+                    a->steps, a->batch, a->batch, a->side + 5, a->side + 5, a->side, a->side,
+                    a->side, layers);
     sw_free(file);
-    return sw_buf_take(&text);
+    return sw_bytes_take(&text);
 }
 
 /* Trains it in one way; sets: further ones, up to NULL. */

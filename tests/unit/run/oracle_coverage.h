@@ -1,5 +1,5 @@
-/* What the cases of the oracle cover: words of their recipes and settings, and how many there are
- * of each kind; and the claim that all of it is there. */
+/* Coverage of the oracle's cases: words of their recipes and settings and their counts, and the
+ * check that every one occurs. */
 #pragma once
 
 #include "oracle_draw.h"

@@ -1,12 +1,12 @@
-/* What the oracle of parallel training draws from a number: a recipe (a random net of pictures,
- * sequences or Boltzmann machines, with its data, updater and precision) and one or two ways to
- * train it: who computes, on which devices, and how what they compute comes together. With two the
- * second goes on from a checkpoint of the first.
- *
- * Rounding must not decide: a function with a kink (relu, a maximum) that two runs enter from
- * different sides makes their gradients differ. So most nets are smooth, and the others train for a
- * few steps only; so do machines, whose units are drawn by comparing. Updaters that divide by a
- * gradient's size have a bound for small ones, which may be nothing but rounding. */
+/* Random cases of the oracle of parallel training. From a number it draws a recipe (a net over
+ * images, sequences or Boltzmann machines, with its data, updater and precision) and one or two
+ * configurations to train it: workers, devices, and how gradients are exchanged. With two
+ * configurations the second one resumes from a checkpoint of the first. Rounding must not change a
+ * result much: if a function has a kink (relu, a maximum) and two runs reach it from different
+ * sides, their gradients differ. Therefore most nets are smooth and the others train for a few
+ * steps only, as do Boltzmann machines, whose units are sampled by comparison. Updaters that divide
+ * by the magnitude of a gradient have a lower bound for magnitudes that may be rounding errors
+ * only. */
 #pragma once
 
 #include "unit/net/random_machines.h"
@@ -130,15 +130,15 @@ static inline char *oracle_net(const struct oracle_case *c, int length, int word
     }
 }
 
-static inline void oracle_add_sequences(struct sw_buf *b, const char *split, int records,
+static inline void oracle_add_sequences(struct sw_bytes *b, const char *split, int records,
                                         int length, int words, int streams)
 {
-    sw_buf_printf(b,
-                  "[data %s]\nformat = synthetic\nkind = sequences\nclasses = %d\nrecords = %d\n"
-                  "length = %d\n",
-                  split, words, records, length);
+    sw_bytes_printf(b,
+                    "[data %s]\nformat = synthetic\nkind = sequences\nclasses = %d\nrecords = %d\n"
+                    "length = %d\n",
+                    split, words, records, length);
     if (streams)
-        sw_buf_printf(b, "streams = %d\n", streams);
+        sw_bytes_printf(b, "streams = %d\n", streams);
 }
 
 /* A layer with parameters that stays as it is, where another one learns; "" where there is none. */
@@ -159,42 +159,42 @@ static inline void oracle_draw_frozen(char name[16], const char *net, struct rng
 }
 
 /* Steps, and where there are stages what is another's in the second one. */
-static inline void oracle_add_steps(struct sw_buf *job, struct sw_buf *stages,
+static inline void oracle_add_steps(struct sw_bytes *job, struct sw_bytes *stages,
                                     const struct oracle_case *c)
 {
     if (c->cut == 0) {
-        sw_buf_printf(job, "steps = %d\n", ORACLE_MOST_STEPS);
+        sw_bytes_printf(job, "steps = %d\n", ORACLE_MOST_STEPS);
         return;
     }
-    sw_buf_printf(stages, "[stage first]\nsteps = %d\n[stage second]\nsteps = %d\n", c->cut,
-                  ORACLE_MOST_STEPS - c->cut);
-    sw_buf_add(stages, "updater.lr = 0.001\n");
+    sw_bytes_printf(stages, "[stage first]\nsteps = %d\n[stage second]\nsteps = %d\n", c->cut,
+                    ORACLE_MOST_STEPS - c->cut);
+    sw_bytes_add(stages, "updater.lr = 0.001\n");
     if (c->cooled[0])
-        sw_buf_printf(stages, "freeze = %s.*\n", c->cooled);
+        sw_bytes_printf(stages, "freeze = %s.*\n", c->cooled);
 }
 
-static inline void oracle_add_job(struct sw_buf *b, struct sw_buf *stages,
+static inline void oracle_add_job(struct sw_bytes *b, struct sw_bytes *stages,
                                   const struct oracle_case *c)
 {
-    sw_buf_add(b, "[job]\n");
+    sw_bytes_add(b, "[job]\n");
     oracle_add_steps(b, stages, c);
-    sw_buf_printf(b, "batch = %d\neval_batch = %d\neval_every = %d\nseed = %d\n", c->batch,
-                  c->eval_batch, c->seed % 4 ? 0 : 3, 1 + (int)c->seed);
+    sw_bytes_printf(b, "batch = %d\neval_batch = %d\neval_every = %d\nseed = %d\n", c->batch,
+                    c->eval_batch, c->seed % 4 ? 0 : 3, 1 + (int)c->seed);
     if (c->kind == ORACLE_MACHINES)
-        sw_buf_add(b, "algorithm = cd\n");
+        sw_bytes_add(b, "algorithm = cd\n");
     if (c->clip)
-        sw_buf_printf(b, "grad_clip = %s\n", c->clip);
+        sw_bytes_printf(b, "grad_clip = %s\n", c->clip);
     if (c->precision)
-        sw_buf_printf(b, "precision = %s\n", c->precision);
+        sw_bytes_printf(b, "precision = %s\n", c->precision);
     if (c->on_nan)
-        sw_buf_printf(b, "on_nan = %s\n", c->on_nan);
+        sw_bytes_printf(b, "on_nan = %s\n", c->on_nan);
     if (c->frozen[0])
-        sw_buf_printf(b, "freeze = %s.*\n", c->frozen);
+        sw_bytes_printf(b, "freeze = %s.*\n", c->frozen);
 }
 
 static inline char *oracle_recipe(struct oracle_case *c, struct rng *r)
 {
-    struct sw_buf b = {0}, stages = {0};
+    struct sw_bytes b = {0}, stages = {0};
     struct rng more = rng_of(81000 + c->seed);
     bool streams;
     int length = (int)rng_int(r, 2, 6), words = (int)rng_int(r, 5, 11);
@@ -216,12 +216,12 @@ static inline char *oracle_recipe(struct oracle_case *c, struct rng *r)
         oracle_add_sequences(&b, "test", 3 * c->eval_batch, length, words,
                              streams ? c->eval_batch : 0);
     } else {
-        sw_buf_add(&b, c->kind == ORACLE_MACHINES ? ORACLE_MACHINE_DATA : ORACLE_PICTURE_DATA);
+        sw_bytes_add(&b, c->kind == ORACLE_MACHINES ? ORACLE_MACHINE_DATA : ORACLE_PICTURE_DATA);
     }
-    sw_buf_printf(&b, "[updater]\n%s%s%s", c->updater, net, sw_buf_text(&stages));
-    sw_buf_fini(&stages);
+    sw_bytes_printf(&b, "[updater]\n%s%s%s", c->updater, net, sw_bytes_text(&stages));
+    sw_bytes_fini(&stages);
     sw_free(net);
-    return sw_buf_take(&b);
+    return sw_bytes_take(&b);
 }
 
 /* ---- ways ---- */

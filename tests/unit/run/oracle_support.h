@@ -1,8 +1,8 @@
-/* The oracle of parallel training: whatever workers, servers, groups, devices and copies a
- * synchronous job is made of, after k steps it has the parameters that one worker has, and a second
- * run has the same bits. Cases are drawn from a number (oracle_draw.h). Every run has to prove that
- * it was what was asked for. A case that fails prints its number, its recipe and settings, and the
- * first step and tensor that differ. Include once per program. */
+/* The oracle of parallel training: with any workers, servers, groups, devices and copy mode, a
+ * synchronous job has after k steps the parameters of one worker, and a second run has the same
+ * bits. Cases are drawn from a number (oracle_draw.h). Every run must prove that it had the
+ * requested configuration. A failing case prints its number, its recipe and settings, and the first
+ * step and tensor that differ. Include once per program. */
 #pragma once
 
 #include "oracle_coverage.h"
@@ -51,7 +51,7 @@ static inline void oracle_add_factors(struct oracle_bytes *b, const struct sw_jo
     int64_t servers = job->topology->servers_per_group,
             workers = job->place.placement->worker_count;
     servers = servers < f->outputs ? servers : f->outputs;
-    if (oracle_has_device(w) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
+    if (oracle_has_device(w) && sw_net_exchange_mode(w->train, layer) == SW_EXCHANGE_SFB)
         b->exchanged += (workers - 1) * f->rows * (f->inputs + f->outputs) * 4;
     else
         b->factors[oracle_has_device(w)] += f->rows * (servers * f->inputs + f->outputs) * 4;
@@ -63,7 +63,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
 {
     const struct sw_net_param *param = sw_net_param(w->train, p);
     const struct sw_layer *l = sw_net_layer(w->train, param->layer);
-    enum sw_comm_way way = sw_net_comm_way(w->train, param->layer);
+    enum sw_exchange_mode way = sw_net_exchange_mode(w->train, param->layer);
     bool device = oracle_has_device(w);
     /* Devices that add up by themselves have each parameter at a place of so many bytes. */
     int64_t place = sw_reduces(&job->exchange) ? 64 : 1;
@@ -75,11 +75,11 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     bool owns = param->owner < 0 || param->owner == w->rank->rank;
     if (param->root >= 0 || param->frozen || !moves || !owns)
         return;
-    if (way != SW_COMM_PS && param->index == 0)
+    if (way != SW_EXCHANGE_PS && param->index == 0)
         oracle_add_factors(b, job, w, param->layer);
-    if (way == SW_COMM_SFB && device)
+    if (way == SW_EXCHANGE_SFB && device)
         return;
-    b->gradients[device] += way == SW_COMM_PS ? bytes : 0;
+    b->gradients[device] += way == SW_EXCHANGE_PS ? bytes : 0;
     b->values += device ? bytes : 0;
 }
 
@@ -165,7 +165,7 @@ static inline bool oracle_check_units(struct oracle_leg *leg, const struct sw_jo
         leg->launches += (int64_t)stats.launches;
     }
     leg->streams = sw_job_plan(job)->streams;
-    leg->away = sw_job_plan(job)->fit.repeated + sw_job_plan(job)->fit.swapped;
+    leg->away = sw_job_plan(job)->fit.recomputed + sw_job_plan(job)->fit.offloaded;
     right = right && (strcmp(way->graphs, "yes") == 0 || oracle_same(v, "graphs", graphs, 0));
     right = right && oracle_same(v, "more streams than asked for", leg->streams > way->streams, 0);
     const char *precision = leg->c->precision ? leg->c->precision : "fp32";
@@ -259,7 +259,7 @@ static inline long long oracle_budget(struct trial t, struct oracle_verdict *v)
     trial_open(&t);
     const char *says = strstr(t.err.text, "budget is memory = fit:");
     if (t.rc != SW_ERR_NOMEM || !says || sscanf(says, "budget is memory = fit:%lld", &least) != 1)
-        oracle_reject(v, "a budget of 1: %s%s", sw_buf_text(&t.messages), t.err.text);
+        oracle_reject(v, "a budget of 1: %s%s", sw_bytes_text(&t.messages), t.err.text);
     trial_close(&t);
     return least + least / 64;
 }
@@ -313,7 +313,7 @@ static inline bool oracle_run_leg(struct oracle_leg *leg, const char *more,
               (!way->fits || oracle_check_budget(t.job, budget, v));
         bytes = oracle_expect(t.job, oracle_keeps(way));
     } else if (!v->text[0]) {
-        oracle_reject(v, "%s: %s%s", leg->name, sw_buf_text(&t.messages), t.err.text);
+        oracle_reject(v, "%s: %s%s", leg->name, sw_bytes_text(&t.messages), t.err.text);
     }
     trial_close(&t);
     return ran && oracle_check_record(leg, bytes, v);

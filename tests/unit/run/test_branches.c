@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Nets that branch and meet again, as residual nets and inceptions do, with everything that looks
- * at a whole row or a whole batch: several workers under any partition, on cpu and on sim, train to
- * what one worker trains. */
+ * Nets whose branches split and join, like residual nets and inception, with layers that need whole
+ * rows or the whole batch: several workers under any partition, on cpu and on sim, train what one
+ * worker trains. */
 #include "workers_support.h"
 
 enum { STEPS = 8 };

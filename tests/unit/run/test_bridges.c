@@ -132,7 +132,7 @@ static void mdnn_has_a_path_on_each_worker(void **state)
 
 /* ---- memory that is handed over ---- */
 
-static void a_feature_on_the_cpu_is_read_where_it_lies(void **state)
+static void activation_on_the_cpu_is_read_in_place(void **state)
 {
     struct trial t = {.recipe = mdnn,
                       .steps = 2,
@@ -226,15 +226,15 @@ static const char stack[] =
 /* The recipe with every layer of the stack on a worker of its letter; owned by the caller. */
 static char *stack_on(int a, int b)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     for (const char *s = stack, *next; *s; s = next) {
         next = strchr(s, '\n') + 1;
-        sw_buf_printf(&text, "%.*s", (int)(next - s), s);
+        sw_bytes_printf(&text, "%.*s", (int)(next - s), s);
         bool of_stack = strncmp(s, "[layer a", 8) == 0 || strncmp(s, "[layer b", 8) == 0;
         if (of_stack)
-            sw_buf_printf(&text, "location = %d\n", s[7] == 'a' ? a : b);
+            sw_bytes_printf(&text, "location = %d\n", s[7] == 'a' ? a : b);
     }
-    return sw_buf_take(&text);
+    return sw_bytes_take(&text);
 }
 
 static int place_of(const struct trial *t, const char *name)
@@ -302,10 +302,10 @@ static void layers_that_share_a_parameter_are_in_one_place(void **state)
                       .oversubscribe = true,
                       .sets = {workers_set[2], "layer.ax0.location=1", "layer.ax2.location=0"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages),
+    if (!strstr(sw_bytes_text(&t.messages),
                 "it shares weight with layer ax0, which is on another worker: give both the same "
                 "location, or split both by rows"))
-        fail_msg("%s", sw_buf_text(&t.messages));
+        fail_msg("%s", sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
@@ -315,7 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(mdnn_has_a_path_on_each_worker),
-        FRESH(a_feature_on_the_cpu_is_read_where_it_lies),
+        FRESH(activation_on_the_cpu_is_read_in_place),
         FRESH(slow_readers_change_no_bit),
         FRESH(a_stack_on_two_workers_works_on_two_parts_at_a_time),
         FRESH(a_gradient_that_lies_elsewhere_is_not_added_to),

@@ -1,8 +1,9 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Boltzmann machines on several workers and devices: whoever has the rows, chains have the same
- * bits; persistent ones also through checkpoints, and asynchronous groups have their own. */
-#include "worker/carries.h"
+ * Boltzmann machines on several workers and devices: Gibbs chains have the same bits for any
+ * distribution of rows; persistent chains survive checkpoints, and asynchronous groups have
+ * separate chains. */
+#include "worker/recurrent_state.h"
 #include "workers_support.h"
 
 /* 25 rows; 8 x 8 pictures as chances. */
@@ -98,7 +99,7 @@ static void hidden_units_may_be_split(void **state)
     assert_equal_runs("one1", "half", 12);
 }
 
-static void persistent_chains_go_on_after_a_resume(void **state)
+static void persistent_chains_continue_after_resume(void **state)
 {
     train(.recipe = kept_chains, .name = "whole");
     train(.recipe = kept_chains, .name = "half", .steps = 5);
@@ -140,7 +141,7 @@ static void read_chains(const char *run, int64_t step, int64_t groups, float *ou
     sw_st_close(f);
 }
 
-static void groups_that_are_apart_have_chains_of_their_own(void **state)
+static void asynchronous_groups_have_separate_chains(void **state)
 {
     enum { EACH = 25 * 30 };
     static float whole[2 * EACH], again[2 * EACH], part[2 * EACH];
@@ -181,12 +182,13 @@ static void check_heirs(int groups, const char *set)
     struct sw_err err;
     read_chains("two", 2, 2, before);
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_int_equal(sw_carries_allocate(&t.job->state.carries, t.job->place.host, &err), SW_OK);
+    assert_int_equal(sw_recurrent_state_allocate(&t.job->state.recurrent, t.job->place.host, &err),
+                     SW_OK);
     struct sw_st_file *f = open_tensors(checkpoint_path("two", 2));
-    assert_int_equal(sw_carries_read(t.job->workers, f, &err), SW_OK);
+    assert_int_equal(sw_recurrent_state_read(t.job->workers, f, &err), SW_OK);
     sw_st_close(f);
     for (int g = 0; g < groups; g++)
-        assert_memory_equal(t.job->state.carries.items[0].value + g * EACH, before + g % 2 * EACH,
+        assert_memory_equal(t.job->state.recurrent.items[0].value + g * EACH, before + g % 2 * EACH,
                             EACH * sizeof *before);
     trial_close(&t);
 }
@@ -203,7 +205,7 @@ static void another_number_of_groups_takes_the_chains_up(void **state)
           .sets = {ALLREDUCE, "cluster.worker_groups=1", workers_set[2]});
 }
 
-static void machines_that_cannot_be_are_told(void **state)
+static void unsupported_boltzmann_machines_are_refused(void **state)
 {
     static const struct {
         const char *set[3], *text;
@@ -215,9 +217,10 @@ static void machines_that_cannot_be_are_told(void **state)
         {{"layer.rbm.partition=1", "cluster.workers_per_group=2"},
          "a reconstruction or a metric needs its whole weight"},
         {{"layer.vis.partition=1", "cluster.workers_per_group=2"}, "rbm_visible does not support"},
-        {{"layer.ll.chains=21"}, "but a batch of the evaluation has 20 rows"},
-        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity is a mean activation"},
-        {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
+        {{"layer.ll.chains=21"}, "but an evaluation batch has 20 rows"},
+        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"},
+         "sparsity requires units = bernoulli"},
+        {{"layer.vis.units=gaussian"}, "binary = yes requires units = bernoulli"},
         {{"job.algorithm=bp"}, "no loss layer"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -226,8 +229,8 @@ static void machines_that_cannot_be_are_told(void **state)
             t.sets[k] = bad[i].set[k];
         if (trial_open(&t) == SW_OK)
             fail_msg("%s: nobody says so", bad[i].text);
-        if (!strstr(sw_buf_text(&t.messages), bad[i].text) && !strstr(t.err.text, bad[i].text))
-            fail_msg("%s: %s%s", bad[i].text, sw_buf_text(&t.messages), t.err.text);
+        if (!strstr(sw_bytes_text(&t.messages), bad[i].text) && !strstr(t.err.text, bad[i].text))
+            fail_msg("%s: %s%s", bad[i].text, sw_bytes_text(&t.messages), t.err.text);
         trial_close(&t);
     }
 }
@@ -239,11 +242,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(chains_do_not_depend_on_workers),
         FRESH(hidden_units_may_be_split),
-        FRESH(persistent_chains_go_on_after_a_resume),
+        FRESH(persistent_chains_continue_after_resume),
         FRESH(exact_runs_have_the_same_bits),
-        FRESH(groups_that_are_apart_have_chains_of_their_own),
+        FRESH(asynchronous_groups_have_separate_chains),
         FRESH(another_number_of_groups_takes_the_chains_up),
-        FRESH(machines_that_cannot_be_are_told),
+        FRESH(unsupported_boltzmann_machines_are_refused),
     };
     return cmocka_run_group_tests_name("cd_workers", tests, NULL, NULL);
 }

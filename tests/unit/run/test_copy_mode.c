@@ -23,7 +23,7 @@ struct job {
     bool mixed, is_async, repeat_exact;
     bool unbound; /* servers are not those of workers */
     enum sw_on_nan on_nan;
-    enum sw_comm_way comm;
+    enum sw_exchange_mode comm;
 };
 
 static enum sw_copy_mode mode(struct job job)
@@ -57,15 +57,15 @@ static void gpus_make_the_updates(void **state)
 static void servers_do_not_matter_with_one_gpu(void **state)
 {
     assert_mode(SW_COPY_NONE, "updates its parameters", .driver = &gpu, .workers = 1,
-                .unbound = true, .repeat_exact = true, .comm = SW_COMM_ADAM);
+                .unbound = true, .repeat_exact = true, .comm = SW_EXCHANGE_ADAM);
     assert_mode(SW_COPY_ASYNC, "servers that are not bound", .driver = &gpu, .workers = 2,
                 .unbound = true);
     assert_mode(SW_COPY_ASYNC, "in one order", .driver = &gpu, .workers = 2, .repeat_exact = true);
-    assert_mode(SW_COPY_ASYNC, "factors", .driver = &gpu, .workers = 2, .comm = SW_COMM_ADAM);
+    assert_mode(SW_COPY_ASYNC, "factors", .driver = &gpu, .workers = 2, .comm = SW_EXCHANGE_ADAM);
     assert_mode(SW_COPY_ASYNC, "more than 16", .driver = &gpu, .workers = 17);
 }
 
-static void what_the_host_needs_is_copied(void **state)
+static void values_that_the_host_needs_are_copied(void **state)
 {
     assert_mode(SW_COPY_ASYNC, "rollback", .driver = &gpu, .workers = 1,
                 .on_nan = SW_ON_NAN_ROLLBACK);
@@ -102,7 +102,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_make_the_updates),
         cmocka_unit_test(servers_do_not_matter_with_one_gpu),
-        cmocka_unit_test(what_the_host_needs_is_copied),
+        cmocka_unit_test(values_that_the_host_needs_are_copied),
         cmocka_unit_test(only_gpus_make_updates),
     };
     return cmocka_run_group_tests_name("copy mode", tests, load, unload);

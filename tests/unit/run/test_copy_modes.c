@@ -120,7 +120,7 @@ static void updates_in_two_phases_are_not_waited_for_too_early(void **state)
     }
 }
 
-static void what_the_device_updates_goes_on_from_a_checkpoint(void **state)
+static void device_updates_continue_from_a_checkpoint(void **state)
 {
     modes(.name = "whole", .device = sims[1], .sets = {NONE, "job.checkpoint_every=4"});
     grouped(.name = "half", .device = sims[1], .steps = 5, .sets = {NONE});
@@ -135,7 +135,7 @@ static void what_the_device_updates_goes_on_from_a_checkpoint(void **state)
 
 /* How many updates there have been is part of what is saved: whoever goes on, on the host or on a
  * device, corrects adam's bias by it. A stage begins to count anew. */
-static void updates_are_counted_for_whoever_goes_on(void **state)
+static void update_count_is_saved_for_resume(void **state)
 {
     static const char stages[] =
         "[job]\nseed = 7\nbatch = 32\neval_batch = 20\n"
@@ -167,7 +167,7 @@ static void run_and_ask(struct trial *t)
     t->steps = t->steps ? t->steps : STEPS;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     memset(travelled, 0, sizeof travelled);
     for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
         for (int w = 0; w < t->job->place.placement->worker_count; w++)
@@ -246,7 +246,7 @@ static void assert_recorded_is_what_travels(struct trial *t)
                              travelled[d].bytes - before[d]);
 }
 
-static void what_is_recorded_is_what_travels(void **state)
+static void recorded_traffic_equals_copied_bytes(void **state)
 {
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
     static const char *const modes[] = {ASYNC, SYNC, NONE};
@@ -263,7 +263,7 @@ static void what_is_recorded_is_what_travels(void **state)
 }
 
 /* What was hidden behind computing is waited for. */
-static void the_ledger_shows_what_is_waited_for(void **state)
+static void time_breakdown_shows_waits_for_copies(void **state)
 {
     modes(.name = "sync", .device = "sim:gpus=1,mem=64MiB,latency=1ms", .sets = {SYNC});
     double parameters = 8, both_ways_ms = 2;
@@ -280,12 +280,12 @@ static void refused(const char *device, const char *set, const char *more, const
                       .oversubscribe = true,
                       .sets = {NONE, set, more}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
-static void what_needs_the_host_cannot_stay_on_the_device(void **state)
+static void settings_that_need_the_host_refuse_copy_none(void **state)
 {
     refused(sims[2], "cluster.framework=downpour", "cluster.worker_groups=2",
             "all groups update the same values on the host, so devices cannot keep private copies: "
@@ -309,11 +309,11 @@ static void a_gradient_that_is_not_finite_is_named(void **state)
 /* ---- When ---- */
 
 static const struct sw_trace_event *find(const struct sw_trace *t, enum sw_trace_what what,
-                                         int64_t step, int unit, int index)
+                                         int64_t step, int role, int index)
 {
     for (size_t i = 0; i < t->count; i++)
         if (t->events[i].what == what && t->events[i].step == step && t->events[i].index == index &&
-            (unit < 0 || t->events[i].unit == unit))
+            (role < 0 || t->events[i].role == role))
             return &t->events[i];
     fail_msg("no event %d of step %d", (int)what, (int)step);
     return NULL;
@@ -330,7 +330,7 @@ static int count_early(struct trial *t, int *of)
     t->trace_capacity = CAPACITY;
     t->oversubscribe = true;
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
-        fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
+        fail_msg("%s / %s", t->err.text, sw_bytes_text(&t->messages));
     const struct sw_worker *w = &t->job->workers[0];
     const struct sw_trace *trace = sw_job_trace(t->job);
     int top, bottom = sw_net_find(w->train, "conv1"), early = 0;
@@ -357,7 +357,7 @@ static void assert_counts(struct trial *t, bool all)
     assert_int_equal(early, all ? of : 0);
 }
 
-static void overlap_is_what_the_trace_shows(void **state)
+static void recorded_overlap_equals_the_trace(void **state)
 {
     assert_early(.name = "with");
     assert_late(.name = "without", .sets = {NO_OVERLAP});
@@ -367,7 +367,7 @@ static void overlap_is_what_the_trace_shows(void **state)
 
 /* An update of several workers waits for the slowest. One that waits for it, too, is never below;
  * else it is up to the moment, but before its gradients are handed over it cannot be. */
-static void overlap_of_several_workers_is_what_the_trace_shows(void **state)
+static void recorded_overlap_of_several_workers_equals_the_trace(void **state)
 {
     for (int workers = 2; workers <= 3; workers++) {
         const char *sim = workers == 2 ? sims[2] : "sim:gpus=3,mem=64MiB";
@@ -397,7 +397,7 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
 }
 
 /* A gradient, or a piece of factors, that could not be pushed is not on its way. */
-static void a_gradient_that_is_not_pushed_is_not_under_way(void **state)
+static void unpushed_gradient_is_not_in_flight(void **state)
 {
     static const char *const comms[] = {"cluster.comm=ps", "cluster.comm=adam"};
     for (int i = 0; i < 2; i++) {
@@ -412,7 +412,7 @@ static void a_gradient_that_is_not_pushed_is_not_under_way(void **state)
         assert_int_equal(trial_run(&t), SW_ERR_BUSY);
         atomic_store(&refuses, false);
         for (int w = 0; w < 2; w++)
-            assert_int_equal(sw_exchange_under_way(t.job->workers[w].exchange), 0);
+            assert_int_equal(sw_exchange_copies_in_flight(t.job->workers[w].exchange), 0);
         trial_close(&t);
     }
 }
@@ -427,16 +427,16 @@ int main(void)
         FRESH(several_devices_that_update_have_the_same_bits),
         FRESH(groups_wait_for_their_own_updates),
         FRESH(updates_in_two_phases_are_not_waited_for_too_early),
-        FRESH(what_the_device_updates_goes_on_from_a_checkpoint),
-        FRESH(updates_are_counted_for_whoever_goes_on),
+        FRESH(device_updates_continue_from_a_checkpoint),
+        FRESH(update_count_is_saved_for_resume),
         FRESH(nothing_travels_where_the_device_updates),
-        FRESH(what_is_recorded_is_what_travels),
-        FRESH(the_ledger_shows_what_is_waited_for),
-        FRESH(what_needs_the_host_cannot_stay_on_the_device),
+        FRESH(recorded_traffic_equals_copied_bytes),
+        FRESH(time_breakdown_shows_waits_for_copies),
+        FRESH(settings_that_need_the_host_refuse_copy_none),
         FRESH(a_gradient_that_is_not_finite_is_named),
-        FRESH(a_gradient_that_is_not_pushed_is_not_under_way),
-        FRESH(overlap_is_what_the_trace_shows),
-        FRESH(overlap_of_several_workers_is_what_the_trace_shows),
+        FRESH(unpushed_gradient_is_not_in_flight),
+        FRESH(recorded_overlap_equals_the_trace),
+        FRESH(recorded_overlap_of_several_workers_equals_the_trace),
     };
     return cmocka_run_group_tests_name("copy modes", tests, NULL, NULL);
 }

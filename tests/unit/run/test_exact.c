@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 240
- * repeat_exact: the same bits of parameters, updater state, running statistics and recorded numbers
- * for every number of workers, servers and math threads, on the CPU and on simulated devices, and
- * when a run goes on with other workers than it began with. */
+ * repeat_exact: parameters, updater state, running statistics and recorded numbers have the same
+ * bits for every number of workers, servers and math threads, on the CPU and on simulated devices,
+ * and after a resume with other workers. */
 #include "workers_support.h"
 
 enum { STEPS = 6 };
@@ -118,7 +118,7 @@ static void every_set_up_has_the_same_bits(void **state)
 }
 
 /* The tree over five has a root on the right; norms of all gradients come in. */
-static void so_it_is_in_two_phases_and_with_fewer_parts(void **state)
+static void repeat_exact_holds_in_two_phases_and_with_fewer_microbatches(void **state)
 {
     compare_all("job.virtual_workers=12", "job.grad_clip=norm:0.5");
     run_as(&one, "job.virtual_workers=5", "job.grad_clip=norm:0.5");
@@ -128,13 +128,13 @@ static void so_it_is_in_two_phases_and_with_fewer_parts(void **state)
     }
 }
 
-static void so_it_is_with_norms_of_layers(void **state)
+static void repeat_exact_holds_with_norms_of_layers(void **state)
 {
     compare_all("updater.type=lars", "job.on_nan=skip");
 }
 
 /* And it is the same training as without, to rounding. */
-static void the_parts_train_what_the_whole_trains(void **state)
+static void microbatches_train_what_the_whole_batch_trains(void **state)
 {
     static const char smooth[] = "layer.pool2.method=avg", tanh[] = "layer.relu1.function=tanh";
     run_as(&one, smooth, tanh);
@@ -166,7 +166,7 @@ static void simulated_devices_have_the_same_bits(void **state)
     }
 }
 
-static void resuming_with_other_workers_goes_on_to_the_same_bits(void **state)
+static void resume_with_other_workers_is_bit_identical(void **state)
 {
     static const char *const workers[] = {"cluster.workers_per_group=2",
                                           "cluster.workers_per_group=4",
@@ -191,15 +191,15 @@ static void assert_refused(const char *a, const char *b, const char *why)
 {
     struct trial t = {.recipe = recipe, .oversubscribe = true, .sets = {a, b}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("%s is not in: %s", why, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("%s is not in: %s", why, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
-static void what_cannot_repeat_is_refused_with_a_way_out(void **state)
+static void settings_that_repeat_exact_excludes_are_refused_with_advice(void **state)
 {
     assert_refused("layer.fc4.partition=1", NULL, "layer fc4: partition = 1: with repeat_exact");
-    assert_refused("job.partition=none", NULL, "say 0, or leave it out");
+    assert_refused("job.partition=none", NULL, "set it to 0, or remove the key");
     assert_refused("cluster.framework=downpour", "cluster.worker_groups=2",
                    "use sandblaster or allreduce");
     assert_refused("job.virtual_workers=3", "cluster.workers_per_group=4",
@@ -212,12 +212,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(every_set_up_has_the_same_bits),
-        FRESH(so_it_is_in_two_phases_and_with_fewer_parts),
-        FRESH(so_it_is_with_norms_of_layers),
-        FRESH(the_parts_train_what_the_whole_trains),
+        FRESH(repeat_exact_holds_in_two_phases_and_with_fewer_microbatches),
+        FRESH(repeat_exact_holds_with_norms_of_layers),
+        FRESH(microbatches_train_what_the_whole_batch_trains),
         FRESH(simulated_devices_have_the_same_bits),
-        FRESH(resuming_with_other_workers_goes_on_to_the_same_bits),
-        FRESH(what_cannot_repeat_is_refused_with_a_way_out),
+        FRESH(resume_with_other_workers_is_bit_identical),
+        FRESH(settings_that_repeat_exact_excludes_are_refused_with_advice),
     };
     return cmocka_run_group_tests_name("repeat_exact", tests, NULL, NULL);
 }

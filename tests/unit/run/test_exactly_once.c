@@ -1,13 +1,13 @@
 /* ctest-labels: threads
  * ctest-timeout: 180
- * The ledger of whole jobs: every gradient is replaced by an integer of its own when a worker hands
- * it over, and sgd has rate 1, so the last checkpoint says which gradients have arrived: each once,
- * with groups that are synchronous, asynchronous, bounded, or merged along any topology, and with
- * workers and messages that are late at random. All sums stay below 2^24, so floats are exact.
- * Without locks values may lose updates by nature; there the updates that were made are counted. */
+ * Every gradient of a job is counted exactly once: each gradient is replaced by a distinct integer
+ * when a worker pushes it, and sgd has a learning rate of 1, so the last checkpoint shows which
+ * gradients have arrived: with groups that are synchronous, asynchronous, bounded, or merged along
+ * any topology, and with random delays of workers and messages. All sums stay below 2^24, so floats
+ * are exact. Without locks, updates may be lost by nature; there the updates that were made are
+ * counted. */
 #include "workers_support.h"
 
-#include "exchange/table/table_private.h"
 #include <dlfcn.h>
 
 enum { STEPS = 12, MOST_TABLES = 4, MOST_SEATS = 8, MOST_DELAY_US = 200 };
@@ -37,8 +37,8 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     int (*real)(struct sw_table *, int, int, uint64_t, struct sw_err *);
     *(void **)&real = dlsym(RTLD_NEXT, "sw_table_update");
     const struct sw_param *p = sw_table_param(t, param);
-    assert_int_equal(sw_table_terms(t, worker), 1);
-    float *gradient = sw_table_term(t, worker, param, 0).gradient;
+    assert_int_equal(sw_table_partials(t, worker), 1);
+    float *gradient = sw_table_partial(t, worker, param, 0).gradient;
     for (int64_t e = 0; e < sw_desc_storage(&p->layout); e++)
         gradient[e] = (float)entry(t->group_index, worker, version);
     dawdle();
@@ -324,7 +324,7 @@ static void run_setting(const struct setting *s)
                       .device = s->device};
     memcpy(t.sets, s->sets, sizeof s->sets);
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
-        fail_msg("%s: %s%s", s->name, t.err.text, sw_buf_text(&t.messages));
+        fail_msg("%s: %s%s", s->name, t.err.text, sw_bytes_text(&t.messages));
     assert_int_equal(t.job->place.placement->worker_count, s->groups * s->members);
     assert_int_equal(t.job->topology->server_groups, s->tables);
     assert_int_equal(t.job->topology->is_async, s->is_async);

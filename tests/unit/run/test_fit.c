@@ -1,6 +1,7 @@
 /* ctest-labels: threads
- * Training within a budget of memory: the bits of a run without one, on the CPU and on devices,
- * alone and in groups; a peak that is what the plan says; refusals that name what would do. */
+ * Training within a memory budget: it has the bits of a run without a budget, on the CPU and on
+ * devices, with one worker and in groups; the peak is that of the plan; refusals name a sufficient
+ * budget. */
 #include "run/memory.h"
 #include "workers_support.h"
 
@@ -56,10 +57,10 @@ static void compare_budgets(const char *device, int workers, const char *more)
     long long least = least_budget(like);
     assert_true(least < all);
     struct sw_job_fit fit = run_within(like, "least", least);
-    assert_true(fit.repeated + fit.swapped > 0);
+    assert_true(fit.recomputed + fit.offloaded > 0);
     assert_true(fit.saved_bytes > 0);
     if (!device)
-        assert_int_equal(fit.swapped, 0);
+        assert_int_equal(fit.offloaded, 0);
     run_within(like, "middle", (least + all) / 2);
     assert_same_tensors(checkpoint_path("kept", STEPS), checkpoint_path("least", STEPS));
     assert_same_tensors(checkpoint_path("kept", STEPS), checkpoint_path("middle", STEPS));
@@ -85,13 +86,13 @@ static void a_run_on_devices_keeps_its_bits_within_a_budget(void **state)
 }
 
 /* Copies are cheap here and repeating is dear, or the other way round. */
-static void the_rate_of_the_link_decides_what_is_swapped(void **state)
+static void link_throughput_selects_the_offloaded_activations(void **state)
 {
     struct trial like = {.recipe = budget_recipe, .steps = 2, .device = "sim:gpus=1,pcie=500GB/s"};
     long long least = least_budget(like);
-    assert_true(run_within(like, "fast", least + least / 8).swapped > 0);
+    assert_true(run_within(like, "fast", least + least / 8).offloaded > 0);
     like.device = "sim:gpus=1,pcie=1MB/s,mem=64MiB";
-    assert_int_equal(run_within(like, "slow", least + least / 8).swapped, 0);
+    assert_int_equal(run_within(like, "slow", least + least / 8).offloaded, 0);
 }
 
 /* The peak is one of the whole process, so it is looked at in one of its own. */
@@ -142,7 +143,7 @@ static void the_plan_is_the_peak_to_the_byte(void **state)
 }
 
 /* Without a budget, too; on a device's own account. */
-static void what_a_device_cannot_hold_is_refused_before_the_start(void **state)
+static void job_that_exceeds_device_memory_is_refused_before_the_start(void **state)
 {
     struct trial t = {.recipe = budget_recipe, .device = "sim:mem=256KiB"};
     assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
@@ -164,13 +165,13 @@ static void assert_refused(const char *device, const char *set, const char *memo
 {
     struct trial t = {.recipe = budget_recipe, .device = device, .sets = {memory, set}};
     assert_int_equal(trial_open(&t), code);
-    if (!strstr(code == SW_ERR_INVALID ? sw_buf_text(&t.messages) : t.err.text, says))
-        fail_msg("%s %s", t.err.text, sw_buf_text(&t.messages));
+    if (!strstr(code == SW_ERR_INVALID ? sw_bytes_text(&t.messages) : t.err.text, says))
+        fail_msg("%s %s", t.err.text, sw_bytes_text(&t.messages));
     assert_false(exists(in_home("run")));
     trial_close(&t);
 }
 
-static void what_cannot_fit_is_refused_before_the_start(void **state)
+static void budget_that_is_too_small_is_refused_before_the_start(void **state)
 {
     struct trial like = {.recipe = budget_recipe};
     char set[64];
@@ -193,9 +194,9 @@ int main(void)
         FRESH(the_plan_is_the_peak_to_the_byte),
         FRESH(a_run_on_the_cpu_keeps_its_bits_within_a_budget),
         FRESH(a_run_on_devices_keeps_its_bits_within_a_budget),
-        FRESH(the_rate_of_the_link_decides_what_is_swapped),
-        FRESH(what_cannot_fit_is_refused_before_the_start),
-        FRESH(what_a_device_cannot_hold_is_refused_before_the_start),
+        FRESH(link_throughput_selects_the_offloaded_activations),
+        FRESH(budget_that_is_too_small_is_refused_before_the_start),
+        FRESH(job_that_exceeds_device_memory_is_refused_before_the_start),
     };
     return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
 }

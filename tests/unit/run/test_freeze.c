@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * job.freeze: frozen parameters keep their values, all others train to the same bits as if the
- * frozen ones had rate 0, and backward leaves out what nobody needs. */
+ * job.freeze: frozen parameters keep their values, all others train to the same bits as with a
+ * learning rate of 0 for the frozen ones, and backward omits gradients that are not needed. */
 #include "workers_support.h"
 
 /* A normalisation and a shared parameter among the usual layers. */
@@ -69,7 +69,7 @@ static const char *with_rate_zero(int c)
     return text;
 }
 
-static void others_train_as_if_the_rate_were_zero(void **state)
+static void freezing_equals_a_learning_rate_of_zero(void **state)
 {
     for (int c = 0; c < CASES; c++) {
         char zero[16], frozen[32];
@@ -123,7 +123,7 @@ static void check_work(const char *set, double conv1, double conv2, double fc1)
     trial_close(&t);
 }
 
-static void backward_leaves_out_what_nobody_needs(void **state)
+static void backward_omits_gradients_of_frozen_layers(void **state)
 {
     check_work(NULL, 1, 2, 2); /* the picture needs no gradient */
     check_work("job.freeze=conv1", 0, 1, 2);
@@ -169,7 +169,7 @@ static void workers_and_devices_make_no_difference(void **state)
     }
 }
 
-static void a_resume_goes_on_to_the_same_bits(void **state)
+static void resume_is_bit_identical(void **state)
 {
     train(.name = "whole", .recipe = recipe, .sets = {freeze_set(4)});
     train(.name = "part", .recipe = recipe, .sets = {freeze_set(4)}, .steps = 7);
@@ -181,8 +181,8 @@ static void check_refused(const char *set, const char *why)
 {
     struct trial t = {.recipe = recipe, .sets = {set}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("'%s' does not say '%s'", sw_buf_text(&t.messages), why);
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("'%s' does not say '%s'", sw_bytes_text(&t.messages), why);
     trial_close(&t);
 }
 
@@ -196,11 +196,11 @@ static void patterns_without_a_match_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(others_train_as_if_the_rate_were_zero),
-        cmocka_unit_test(backward_leaves_out_what_nobody_needs),
+        cmocka_unit_test(freezing_equals_a_learning_rate_of_zero),
+        cmocka_unit_test(backward_omits_gradients_of_frozen_layers),
         cmocka_unit_test(frozen_layers_allocate_less),
         cmocka_unit_test(workers_and_devices_make_no_difference),
-        cmocka_unit_test(a_resume_goes_on_to_the_same_bits),
+        cmocka_unit_test(resume_is_bit_identical),
         cmocka_unit_test(patterns_without_a_match_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);

@@ -185,7 +185,7 @@ static void without_sync_every_worker_has_a_batch_of_its_own(void **state)
     assert_same_tensors(checkpoint_path("alone", 20), checkpoint_path("alone-synced", 20));
 }
 
-static void resuming_goes_on_with_the_running_statistics(void **state)
+static void resume_continues_with_the_running_statistics(void **state)
 {
     static const char two[] = "cluster.workers_per_group=2";
     norm(.name = "whole", .sets = {two});
@@ -204,14 +204,14 @@ static int evaluate(const char *weights, struct sw_job_event *e, struct sw_err *
 {
     char recipe[512];
     struct sw_job *job = NULL;
-    struct sw_buf messages = {0};
+    struct sw_bytes messages = {0};
     snprintf(recipe, sizeof recipe, "%s", write_recipe("recipe.ini", norm_recipe));
     struct sw_job_options o = {.recipe_path = recipe, .one_worker = true};
     int rc = sw_job_open(&o, NULL, &job, &messages, err);
     if (rc == SW_OK)
         rc = sw_job_evaluate(job, weights, NULL, e, err);
     sw_job_close(job);
-    sw_buf_fini(&messages);
+    sw_bytes_fini(&messages);
     return rc;
 }
 
@@ -385,7 +385,7 @@ static void take_turns(void *chain)
         c->rc = sw_group_wait(c->group, c->worker, has_come, &mine);
         if (c->rc == SW_OK)
             __atomic_add_fetch(c->turn, 1, __ATOMIC_RELEASE);
-        sw_group_tell(c->group);
+        sw_group_notify(c->group);
     }
 }
 
@@ -422,7 +422,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_workers_give_the_same_bits, home_begin, home_end),
         cmocka_unit_test_setup_teardown(without_sync_every_worker_has_a_batch_of_its_own,
                                         home_begin, home_end),
-        cmocka_unit_test_setup_teardown(resuming_goes_on_with_the_running_statistics, home_begin,
+        cmocka_unit_test_setup_teardown(resume_continues_with_the_running_statistics, home_begin,
                                         home_end),
         cmocka_unit_test_setup_teardown(evaluation_reads_the_running_statistics, home_begin,
                                         home_end),

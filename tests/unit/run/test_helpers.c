@@ -1,6 +1,6 @@
 /* ctest-labels: threads
- * Threads that compute nothing run where placement says: the main thread for as long as the run
- * lasts, and the history's writer. */
+ * Threads that compute nothing run on the cores of their placement: the main thread during the run,
+ * and the history writer. */
 #include "machine/bind.h"
 #include "workers_support.h"
 
@@ -44,8 +44,8 @@ static void leave_a_core(struct trial *t)
     sw_core_set_add(&one, job->place.machine->cores[0].number);
     sw_core_set_add(&other, job->place.machine->cores[1].number);
     for (int i = 0; i < job->place.placement->row_count; i++) {
-        bool unit = i < job->place.placement->worker_count + job->place.placement->server_count;
-        job->place.placement->rows[i].cores = unit ? one : other;
+        bool role = i < job->place.placement->worker_count + job->place.placement->server_count;
+        job->place.placement->rows[i].cores = role ? one : other;
         job->place.placement->rows[i].threads = 1;
     }
     job->place.placement->spare = other;
@@ -105,7 +105,7 @@ static void threads_of_a_device_run_with_its_worker(void **state)
     trial_close(&t);
 }
 
-static void the_history_says_where(void **state)
+static void placement_of_helpers_is_in_the_history(void **state)
 {
     train(.name = "said", .steps = 2);
     assert_int_equal((int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit IN "
@@ -119,7 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(helpers_run_on_the_cores_that_are_left),
         cmocka_unit_test(threads_of_a_device_run_with_its_worker),
-        cmocka_unit_test(the_history_says_where),
+        cmocka_unit_test(placement_of_helpers_is_in_the_history),
     };
     return cmocka_run_group_tests_name("helpers", tests, home_begin, home_end);
 }

@@ -92,7 +92,7 @@ static void a_location_is_in_every_group(void **state)
     assert_equal_runs("one", "hybrid", STEPS);
 }
 
-static void devices_of_their_own_make_no_difference(void **state)
+static void separate_devices_train_the_same_values(void **state)
 {
     train(.name = "one", .recipe = sums_recipe, .steps = STEPS);
     for (int s = 0; s < SPLITS; s++)
@@ -123,7 +123,7 @@ static void a_hybrid_repeats_itself_and_resumes(void **state)
 }
 
 /* Features move inside groups only. */
-static void what_moves_stays_in_the_group(void **state)
+static void activations_move_only_within_the_group(void **state)
 {
     grouped(.name = "moves", .steps = STEPS, .sets = {HYBRID});
     int id = run_id("moves");
@@ -143,10 +143,10 @@ int main(void)
         FRESH(split_nets_of_several_groups_equal_one_worker),
         FRESH(sums_are_over_the_whole_batch),
         FRESH(a_location_is_in_every_group),
-        FRESH(devices_of_their_own_make_no_difference),
+        FRESH(separate_devices_train_the_same_values),
         FRESH(norms_are_those_of_whole_parameters),
         FRESH(a_hybrid_repeats_itself_and_resumes),
-        FRESH(what_moves_stays_in_the_group),
+        FRESH(activations_move_only_within_the_group),
     };
     return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
 }

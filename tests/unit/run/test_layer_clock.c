@@ -1,7 +1,7 @@
 /* ctest-labels: threads
- * What layers cost on a device of its own, whose operations are queued and whose steps are graphs:
- * the layer in which the device stands is the slowest, and no time is told where layers run at the
- * same time. */
+ * Times of layers on a device with its own memory, whose operations are queued and whose steps are
+ * graphs: a layer that is delayed is the slowest, and no times are recorded for layers that run at
+ * the same time. */
 #include "kernels/cpu/kernels.h"
 #include "worker/segments.h"
 #include "workers_support.h"

@@ -66,7 +66,8 @@ static void check_cuts(struct trial *t)
     for (const struct cut *c = expected; c->name; c++)
         for (int w = 0; w < workers_expected; w++) {
             const struct sw_net *net = t->job->workers[w].train;
-            assert_string_equal(sw_net_spread_name(net, sw_net_find(net, c->name)), "columns");
+            assert_string_equal(sw_net_distribution_name(net, sw_net_find(net, c->name)),
+                                "columns");
             if (params_of(net, c->name) != c->params[w])
                 fail_msg("worker %d has %lld parameters of %s, not %lld", w,
                          (long long)params_of(net, c->name), c->name, (long long)c->params[w]);
@@ -142,7 +143,7 @@ static void means_of_vectors_are_split_by_columns(void **state)
                       .sets = {workers_set[2], "layer.words.partition=1"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     assert_non_null(strstr(
-        sw_buf_text(&t.messages),
+        sw_bytes_text(&t.messages),
         "embedding does not support this partition: its columns are the steps of a sequence"));
     trial_close(&t);
 }

@@ -1,6 +1,7 @@
 /* ctest-labels: threads
- * Where the time of a step went: the parts sum to it on the host, on devices, with several workers,
- * and each part is there where its cause is. Links of a simulated GPU take their time by a rate. */
+ * The time breakdown of a step: its parts sum to the time of the step on the host, on devices and
+ * with several workers, and each cause shows in its part. Links of a simulated GPU have a
+ * configured bandwidth. */
 #include "workers_support.h"
 
 enum { STEPS = 8, RATE_BYTES_PER_S = 1000000 };
@@ -54,7 +55,7 @@ static void apart(struct trial *t)
     assert_true(give_server_a_core(t->job));
 }
 
-static void server_thread_works_beside(void **state)
+static void server_thread_overlaps_with_the_worker(void **state)
 {
     struct sw_machine *m = NULL;
     struct sw_err err;
@@ -94,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_sum_with_several_workers_and_servers),
         cmocka_unit_test(meetings_are_waits),
-        cmocka_unit_test(server_thread_works_beside),
+        cmocka_unit_test(server_thread_overlaps_with_the_worker),
         cmocka_unit_test(copies_take_their_time),
     };
     return cmocka_run_group_tests_name("ledger", tests, home_begin, home_end);

@@ -219,8 +219,8 @@ static void parameters_that_are_only_targets_are_refused(void **state)
                  "[layer soft]\ntype = softmax_loss\nsrc = student, taught\n";
     struct trial t = {.recipe = recipe};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    assert_non_null(strstr(sw_buf_text(&t.messages), "layer taught: no loss depends on it"));
-    assert_non_null(strstr(sw_buf_text(&t.messages), "targets of a loss get no gradient"));
+    assert_non_null(strstr(sw_bytes_text(&t.messages), "layer taught: no loss depends on it"));
+    assert_non_null(strstr(sw_bytes_text(&t.messages), "targets of a loss get no gradient"));
     trial_close(&t);
 }
 
@@ -256,7 +256,7 @@ static void layers_of_one_net_count_only_there(void **state)
 /* ---- Labels left out ---- */
 
 /* The mean of an evaluation is over all labels that count, wherever they are. */
-static void labels_left_out_are_no_part_of_the_mean(void **state)
+static void ignored_labels_do_not_count_in_the_mean(void **state)
 {
     static const char recipe[] =
         LOSS_JOB "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
@@ -281,8 +281,8 @@ static void assert_refused(const char *recipe, const char *says)
 {
     struct trial t = {.recipe = recipe};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%s", sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%s", sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
@@ -299,13 +299,13 @@ static void duplicate_metric_names_are_refused(void **state)
 
 static void too_many_metric_values_are_refused(void **state)
 {
-    struct sw_buf text = {0};
-    sw_buf_add(&text, LOSS_JOB "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
-                               "[layer class]\ntype = softmax_loss\nsrc = scores, label\n");
+    struct sw_bytes text = {0};
+    sw_bytes_add(&text, LOSS_JOB "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
+                                 "[layer class]\ntype = softmax_loss\nsrc = scores, label\n");
     for (int i = 0; i < SW_JOB_METRICS; i++)
-        sw_buf_printf(&text, "[layer a%d]\ntype = accuracy\nsrc = scores, label\n", i);
-    assert_refused(sw_buf_text(&text), "more than 32 values of losses and metrics");
-    sw_buf_fini(&text);
+        sw_bytes_printf(&text, "[layer a%d]\ntype = accuracy\nsrc = scores, label\n", i);
+    assert_refused(sw_bytes_text(&text), "more than 32 values of losses and metrics");
+    sw_bytes_fini(&text);
 }
 
 int main(void)
@@ -319,7 +319,7 @@ int main(void)
         cmocka_unit_test(targets_get_no_gradient),
         cmocka_unit_test(parameters_that_are_only_targets_are_refused),
         cmocka_unit_test(layers_of_one_net_count_only_there),
-        cmocka_unit_test(labels_left_out_are_no_part_of_the_mean),
+        cmocka_unit_test(ignored_labels_do_not_count_in_the_mean),
         cmocka_unit_test(duplicate_metric_names_are_refused),
         cmocka_unit_test(too_many_metric_values_are_refused),
     };

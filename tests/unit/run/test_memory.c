@@ -1,4 +1,4 @@
-/* Memory of a run: what the plan says is the peak, steps allocate nothing, and a long run does not
+/* Memory of a run: the peak is that of the plan, steps allocate nothing, and a long run does not
  * grow. Start-up and speed are measured in bench/. */
 #include "thread_role.h"
 #include "train_support.h"
@@ -19,7 +19,7 @@ static double peak_over_plan(const char *const *sets)
     assert_int_equal(sw_job_plan(t.job)->bytes.peak,
                      sw_job_plan(t.job)->bytes.params + sw_job_plan(t.job)->bytes.state +
                          sw_job_plan(t.job)->bytes.arena + sw_job_plan(t.job)->bytes.batches +
-                         sw_job_plan(t.job)->bytes.exchange + sw_job_plan(t.job)->bytes.swapped);
+                         sw_job_plan(t.job)->bytes.exchange + sw_job_plan(t.job)->bytes.offloaded);
     if (trial_run(&t) != SW_OK)
         fail_msg("%s", t.err.text);
     double peak = (double)sw_cpu_bytes_peak();

@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Workers on devices beside workers on CPUs: the bits of workers that are all on CPUs, whoever adds
- * up and however groups split the net; evaluations shared by both; asynchronous groups; resumes
- * with others; rows by speed; a device that fails; what both cannot do together. */
+ * Workers on devices together with workers on CPUs: they have the bits of workers that are all on
+ * CPUs, for every reducer and every split of the net; shared evaluations; asynchronous groups;
+ * resume with other workers; rows by speed; a failing device; and refused combinations. */
 #include "workers_support.h"
 
 enum { STEPS = 12 };
@@ -143,7 +143,7 @@ static void a_resume_may_be_on_others(void **state)
 }
 
 /* A device and the CPU beside it, whichever is slow. */
-static void rows_go_by_speed(void **state)
+static void rows_are_distributed_by_speed(void **state)
 {
     struct trial t = {
         .recipe = workers_recipe,
@@ -177,8 +177,8 @@ static void refused(const char *set, const char *says)
     struct trial t = {
         .recipe = workers_recipe, .device = MIXED_2, .oversubscribe = true, .sets = {set}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
@@ -191,7 +191,7 @@ static void unsupported_mixed_jobs_are_refused(void **state)
                       .oversubscribe = true,
                       .sets = {"cluster.copy=none"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    assert_null(strstr(sw_buf_text(&t.messages), "hint"));
+    assert_null(strstr(sw_bytes_text(&t.messages), "hint"));
     trial_close(&t);
     refused("job.memory=fit:32MB", "this job uses both: remove memory = fit");
     refused("cluster.comm=sfb", "gradients are summed on the host");
@@ -208,7 +208,7 @@ int main(void)
         FRESH(without_a_number_cores_have_one_worker),
         FRESH(asynchronous_groups_run_on_both),
         FRESH(a_resume_may_be_on_others),
-        FRESH(rows_go_by_speed),
+        FRESH(rows_are_distributed_by_speed),
         FRESH(a_device_that_fails_ends_the_run_for_both),
         FRESH(unsupported_mixed_jobs_are_refused),
     };

@@ -45,7 +45,7 @@ static struct sw_device *open_cpu(void)
 }
 
 static int try_model(struct sw_device *device, const char *recipe, struct sw_model **m,
-                     struct sw_buf *messages, struct sw_err *err)
+                     struct sw_bytes *messages, struct sw_err *err)
 {
     const struct sw_net_field fields[] = {
         {.name = "x", .desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){ROWS, INPUTS})},
@@ -186,12 +186,12 @@ static void a_wrong_recipe_is_explained(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct sw_model *m;
-        struct sw_buf messages = {0};
+        struct sw_bytes messages = {0};
         struct sw_err err;
         assert_int_equal(try_model(device, wrong[i][0], &m, &messages, &err), SW_ERR_INVALID);
-        if (!strstr(sw_buf_text(&messages), wrong[i][1]))
-            fail_msg("'%s' is not in: %s", wrong[i][1], sw_buf_text(&messages));
-        sw_buf_fini(&messages);
+        if (!strstr(sw_bytes_text(&messages), wrong[i][1]))
+            fail_msg("'%s' is not in: %s", wrong[i][1], sw_bytes_text(&messages));
+        sw_bytes_fini(&messages);
     }
     sw_device_close(device);
 }

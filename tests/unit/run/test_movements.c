@@ -1,7 +1,8 @@
 /* ctest-timeout: 300
  * The movement table (parallel training, section 4), cell by cell: between two layers that are
- * spread over simulated GPUs without peers exactly so many bytes leave them, forward and back, as
- * the table says; and a layer that is split over K workers takes the K-th part of memory. */
+ * distributed over simulated GPUs without peer access, exactly the bytes of the table leave the
+ * GPUs in forward and in backward; and a layer that is split over K workers takes a K-th of the
+ * memory. */
 #include "workers_support.h"
 
 #include "device/sim/stream.h"
@@ -160,7 +161,7 @@ static void check_cell(int from, int to, int workers)
               expected_floats(from, to, workers));
 }
 
-static void every_cell_moves_what_the_table_says(void **state)
+static void every_movement_moves_the_elements_of_the_table(void **state)
 {
     for (int workers = 2; workers <= 4; workers++)
         for (int from = 0; from < FROMS; from++)
@@ -282,7 +283,7 @@ static void a_split_layer_takes_its_share_of_a_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FRESH(every_cell_moves_what_the_table_says),
+        FRESH(every_movement_moves_the_elements_of_the_table),
         FRESH(columns_of_others_move_where_they_belong),
         FRESH(a_split_layer_takes_its_share_of_a_device),
     };

@@ -79,7 +79,7 @@ static bool several_nodes_here(void)
     return several;
 }
 
-static void a_role_has_its_memory_on_its_node(void **state)
+static void memory_of_a_role_is_on_its_numa_node(void **state)
 {
     static const uint64_t os_nodes[2] = {1 << 0, 1 << 3};
     struct trial t = on_two_nodes;
@@ -155,7 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_one_node_no_memory_is_bound),
-        cmocka_unit_test(a_role_has_its_memory_on_its_node),
+        cmocka_unit_test(memory_of_a_role_is_on_its_numa_node),
         cmocka_unit_test(a_refused_binding_is_logged_and_the_run_continues),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);

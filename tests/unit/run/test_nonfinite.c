@@ -1,9 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * job.on_nan: one batch of every epoch holds a value that overflows. Skipping its update is as if
- * the batch had never been; rolling back brings the newest checkpoint's values; stopping stops; and
- * no checkpoint ever holds what is not finite. */
-#include "device/sim/sim_private.h"
+ * job.on_nan: one batch of every epoch contains a value that overflows. Skipping its update equals
+ * a run without the batch, rollback restores the newest checkpoint's values, stop ends the run, and
+ * no checkpoint ever contains a value that is not finite. */
 #include "workers_support.h"
 
 enum { RECORDS = 40, BATCH = 8, BAD = 17 /* in the third of five batches */, COLUMNS = 6 };
@@ -83,7 +82,7 @@ static void stop_names_the_step(void **state)
     assert_int_equal(count_files("stop", ".safetensors"), 1); /* that of step 0 */
 }
 
-static void a_skipped_update_is_as_if_its_batch_had_not_been(void **state)
+static void skipped_update_equals_a_run_without_its_batch(void **state)
 {
     static const char *const updaters[] = {SGD, ADAM};
     write_tables();
@@ -183,7 +182,7 @@ static void devices_that_update_skip_the_same_updates(void **state)
 }
 
 /* What was dropped before a checkpoint still counts after a resume. */
-static void a_resume_remembers_what_was_skipped(void **state)
+static void resume_continues_with_the_count_of_skipped_updates(void **state)
 {
     write_tables();
     train(.name = "through", .recipe = recipe_with(ADAM), .sets = {"job.on_nan=skip"});
@@ -193,7 +192,7 @@ static void a_resume_remembers_what_was_skipped(void **state)
 }
 
 /* With a checkpoint after every step there is nothing to lose but the bad update. */
-static void a_rollback_brings_the_newest_checkpoint(void **state)
+static void rollback_restores_the_newest_checkpoint(void **state)
 {
     write_tables();
     train_clean("undisturbed", ADAM);
@@ -325,12 +324,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_names_the_step),
-        cmocka_unit_test(a_skipped_update_is_as_if_its_batch_had_not_been),
+        cmocka_unit_test(skipped_update_equals_a_run_without_its_batch),
         cmocka_unit_test(overflowing_statistics_are_detected),
         cmocka_unit_test(skipping_is_the_same_for_workers_servers_and_devices),
         cmocka_unit_test(devices_that_update_skip_the_same_updates),
-        cmocka_unit_test(a_resume_remembers_what_was_skipped),
-        cmocka_unit_test(a_rollback_brings_the_newest_checkpoint),
+        cmocka_unit_test(resume_continues_with_the_count_of_skipped_updates),
+        cmocka_unit_test(rollback_restores_the_newest_checkpoint),
         cmocka_unit_test(rollbacks_to_one_checkpoint_are_limited),
         cmocka_unit_test(rolling_back_is_the_same_for_workers_and_devices),
         cmocka_unit_test(statistics_are_not_changed_while_a_device_reads_them),

@@ -1,7 +1,7 @@
 /* ctest-labels: long
  * ctest-timeout: 3600
- * test_oracle.c over many more cases. With arguments: the cases from the first number on, as many
- * as the second says, or that one. */
+ * test_oracle.c with many more cases. Arguments: the number of the first case, and how many cases
+ * to run (default: that one). */
 #include "oracle_support.h"
 
 enum { FIRST = 1000, CASES = 3000 };

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Output layers write every sample of an evaluation once, in the order of the data, whatever the
- * workers and devices; a file is there whole or not at all. */
+ * Output layers write every sample of an evaluation once, in data order, with any workers and
+ * devices; a file exists completely or not at all. */
 #include "workers_support.h"
 
 #include "data/shard.h"

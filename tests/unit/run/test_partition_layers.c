@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 600
- * Layers that are split in ways of their own: statistics that go with the channels, groups of
- * channels, columns of several sources, and paths that are on different workers. */
+ * Layers with special rules of partition: statistics that are split with the channels, groups of
+ * channels, columns of several sources, and paths on different workers. */
 #include "partition_support.h"
 
 #include "net/transfer.h"
@@ -220,7 +220,7 @@ static void check_uneven_groups(struct trial *t)
     }
 }
 
-static void indivisible_channel_groups_go_whole_to_workers(void **state)
+static void indivisible_channel_groups_stay_whole_on_a_worker(void **state)
 {
     static const char *const more[][2] = {
         {NULL}, {"layer.conv3.groups=2", "layer.conv3.partition=0"}, {"layer.act2.partition=0"}};
@@ -271,7 +271,7 @@ static void check_joins(struct trial *t)
             const struct sw_net *net = net_of(t, w);
             int64_t first, count;
             sw_part(joins[i].columns, workers, w, &first, &count);
-            assert_string_equal(sw_net_spread_name(net, sw_net_find(net, joins[i].name)),
+            assert_string_equal(sw_net_distribution_name(net, sw_net_find(net, joins[i].name)),
                                 "columns");
             assert_int_equal(figures_of(net, joins[i].name).channels, count);
         }
@@ -287,7 +287,7 @@ static void check_joins(struct trial *t)
     assert_int_equal(m.moved[1], BATCH * 4);
 }
 
-static void concat_and_slice_go_by_columns(void **state)
+static void concat_and_slice_are_split_by_columns(void **state)
 {
     train(.recipe = joins_recipe, .name = "joins", .steps = STEPS);
     for (int i = 0; i < 6; i++) {
@@ -404,8 +404,8 @@ int main(void)
         cmocka_unit_test(statistics_are_split_with_the_channels),
         cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
         cmocka_unit_test(aligned_channel_groups_move_nothing),
-        cmocka_unit_test(indivisible_channel_groups_go_whole_to_workers),
-        cmocka_unit_test(concat_and_slice_go_by_columns),
+        cmocka_unit_test(indivisible_channel_groups_stay_whole_on_a_worker),
+        cmocka_unit_test(concat_and_slice_are_split_by_columns),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
         cmocka_unit_test(paths_move_activations_of_other_workers),
     };

@@ -122,7 +122,7 @@ static void assert_parts(const struct sw_job *job, const struct mixture *m)
             double share = way == ROWS  ? share_of(BATCH, m->workers, w)
                            : way == ONE ? w == at
                                         : share_of(cut->channels, m->workers, w);
-            assert_string_equal(sw_net_spread_name(net, index), spreads[way]);
+            assert_string_equal(sw_net_distribution_name(net, index), spreads[way]);
             assert_int_equal(sw_net_is_absent(net, index), way == ONE && w != at);
             assert_figure(name, "params", (double)f.params, params_of(m, i, w, share));
             assert_figure(name, "flops forward", f.forward, whole[i].forward * share);
@@ -208,11 +208,11 @@ static void assert_traffic(const struct mixture *m, const char *run)
 
 /* ---- runs ---- */
 
-static const struct mixture *under_way;
+static const struct mixture *in_flight;
 
 static void check_parts(struct trial *t)
 {
-    assert_parts(t->job, under_way);
+    assert_parts(t->job, in_flight);
 }
 
 /* The settings of a mixture as --set texts. */
@@ -259,7 +259,7 @@ static void run_mixture(const struct mixture *m, const char *name, const char *d
                       .before = check_parts};
     struct mixture_sets sets;
     put_sets(m, &sets, &t);
-    under_way = m;
+    in_flight = m;
     char where[256] = "";
     if (trial_go(&t) != SW_OK) {
         print_mixture(m);
@@ -420,7 +420,7 @@ static void impossible_per_layer_keys_are_errors(void **state)
          2},
         {{"layer.image.location=0"}, "input cannot be on one worker: every worker reads its", 2},
         {{"layer.norm1.partition=1"},
-         "lrn does not support this partition: it normalises across channels",
+         "lrn does not support this partition: it normalizes across channels",
          2},
         {{"layer.loss.partition=1"},
          "softmax_loss does not support this partition: a row's loss needs all its scores",
@@ -453,8 +453,8 @@ static void impossible_per_layer_keys_are_errors(void **state)
                                    cases[i].sets[1], cases[i].sets[2]}};
         if (trial_open(&t) != SW_ERR_INVALID)
             fail_msg("case %zu: %d %s", i, t.rc, t.err.text);
-        if (!strstr(sw_buf_text(&t.messages), cases[i].says))
-            fail_msg("\"%s\" has not \"%s\"", sw_buf_text(&t.messages), cases[i].says);
+        if (!strstr(sw_bytes_text(&t.messages), cases[i].says))
+            fail_msg("\"%s\" has not \"%s\"", sw_bytes_text(&t.messages), cases[i].says);
         trial_close(&t);
     }
 }

@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 180
- * Jobs whose products round their factors: they learn what fp32 learns; and with fp16 gradients
- * that overflow: the same updates are skipped with any workers, on devices and under groups, and a
- * resume across that goes on to the same bits. */
+ * Jobs whose products round their factors: they learn what fp32 learns. With fp16, gradients that
+ * overflow: the same updates are skipped with any workers, on devices and with groups, and resume
+ * during that is bit-identical. */
 #include "workers_support.h"
 
 enum { STEPS = 20 };
@@ -146,7 +146,7 @@ static void on_nan_does_not_count_overflows(void **state)
     }
 }
 
-static void a_resume_goes_on_with_the_scale(void **state)
+static void resume_continues_with_the_loss_scale(void **state)
 {
     char a[128], b[128];
     for (int workers = 1; workers <= 2; workers++) {
@@ -173,8 +173,8 @@ static void assert_refused(const char *a, const char *b, const char *c, const ch
 {
     struct trial t = {.sets = {a, b, c}, .device = device};
     int rc = trial_open(&t);
-    if (rc != SW_ERR_INVALID || !strstr(sw_buf_text(&t.messages), says))
-        fail_msg("%d, not: %s\n%s", rc, says, sw_buf_text(&t.messages));
+    if (rc != SW_ERR_INVALID || !strstr(sw_bytes_text(&t.messages), says))
+        fail_msg("%d, not: %s\n%s", rc, says, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
@@ -221,7 +221,7 @@ int main(void)
         cmocka_unit_test(all_workers_skip_the_same_updates),
         cmocka_unit_test(asynchronous_groups_skip_their_own_updates),
         cmocka_unit_test(on_nan_does_not_count_overflows),
-        cmocka_unit_test(a_resume_goes_on_with_the_scale),
+        cmocka_unit_test(resume_continues_with_the_loss_scale),
         cmocka_unit_test(unsupported_precision_settings_are_refused),
         cmocka_unit_test(activations_beyond_the_range_end_the_run),
     };

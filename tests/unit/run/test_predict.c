@@ -98,7 +98,7 @@ static void write_arrays(void)
     write_array("b.npy", 6, 3, b_rows);
 }
 
-static void predict_runs_what_leads_to_the_layer(void **state)
+static void predict_runs_only_ancestors_of_the_layer(void **state)
 {
     struct rows r;
     char a[256], b[256];
@@ -124,7 +124,7 @@ static void predict_runs_what_leads_to_the_layer(void **state)
 }
 
 /* A layer that uses another's parameter brings that layer's net along: it is at home there. */
-static void predict_keeps_the_home_of_shared_parameters(void **state)
+static void predict_includes_the_owner_of_shared_parameters(void **state)
 {
     struct rows r;
     char a[256], b[256];
@@ -174,8 +174,8 @@ static void fields_are_those_that_lead_to_the_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(predict_runs_what_leads_to_the_layer),
-        cmocka_unit_test(predict_keeps_the_home_of_shared_parameters),
+        cmocka_unit_test(predict_runs_only_ancestors_of_the_layer),
+        cmocka_unit_test(predict_includes_the_owner_of_shared_parameters),
         cmocka_unit_test(predict_refuses_arrays_that_do_not_fit),
         cmocka_unit_test(fields_are_those_that_lead_to_the_layer),
     };

@@ -10,7 +10,7 @@
 static void check_shares(int64_t total, int count, const double *shares, const int64_t *want)
 {
     int64_t got[8], sum = 0;
-    sw_rows_share(total, count, shares, got);
+    sw_rows_distribute(total, count, shares, got);
     for (int i = 0; i < count; i++) {
         assert_int_equal(got[i], want[i]);
         sum += got[i];
@@ -134,7 +134,7 @@ static void note_rows(struct trial *t)
         rows[i] = sw_worker_rows(&t->job->workers[i], SW_SPLIT_TRAIN);
 }
 
-static void a_resume_goes_on_with_the_rows(void **state)
+static void resume_continues_with_the_rebalanced_rows(void **state)
 {
     int64_t rows[2], taken[2], eval;
     balanced(.name = "half", .device = TWO, .steps = 15, .before = plant_speeds,
@@ -220,7 +220,7 @@ static const char streams[] =
     "[layer fc]\ntype = inner_product\nsrc = h\noutputs = 4\n"
     "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
 
-static void what_rows_carry_on_moves_with_them(void **state)
+static void recurrent_state_moves_with_its_rows(void **state)
 {
     const char *const recipes[] = {chains, streams};
     int64_t rows[2];
@@ -244,12 +244,12 @@ static void assert_refused(const char *a, const char *b, const char *why)
                       .sets = {"cluster.rebalance=yes", "cluster.workers_per_group=2",
                                "data.train.shuffle=no", a, b}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("%s is not in: %s", why, sw_buf_text(&t.messages));
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("%s is not in: %s", why, sw_bytes_text(&t.messages));
     trial_close(&t);
 }
 
-static void what_does_not_go_together_is_refused(void **state)
+static void settings_that_exclude_rebalance_are_refused(void **state)
 {
     assert_refused(NULL, NULL, "set job.eval_every");
     assert_refused("job.eval_every=5", "job.repeat_exact=yes", "remove one of them");
@@ -265,11 +265,11 @@ int main(void)
         cmocka_unit_test(rows_follow_speed_if_the_gain_is_large_enough),
         FRESH(a_slower_worker_gets_fewer_rows),
         FRESH(speed_is_measured),
-        FRESH(a_resume_goes_on_with_the_rows),
+        FRESH(resume_continues_with_the_rebalanced_rows),
         FRESH(a_device_without_room_keeps_its_rows),
         FRESH(workers_on_the_cpu_may_be_balanced),
-        FRESH(what_rows_carry_on_moves_with_them),
-        FRESH(what_does_not_go_together_is_refused),
+        FRESH(recurrent_state_moves_with_its_rows),
+        FRESH(settings_that_exclude_rebalance_are_refused),
     };
     return cmocka_run_group_tests_name("rebalance", tests, NULL, NULL);
 }

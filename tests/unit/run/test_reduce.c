@@ -1,14 +1,13 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Devices that all-reduce gradients: by copies, the bits of servers on the host, for
- * every size of buckets and every link; by their library, what one worker computes, the same bits
- * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
+ * Devices that all-reduce gradients: copies have the bits of servers on the host for every bucket
+ * size and every link; the library computes what one worker computes, with the same bits every
+ * time; memory is that of the plan; resume; failing devices; detection of missing waits. */
 #include "workers_support.h"
 
 #include "device/sim/stream.h"
-#include "exchange/reduce/allreduce_private.h"
 #include "plan/choices.h"
-#include "plan/ways.h"
+#include "plan/peer_links.h"
 #include "run/memory.h"
 #include "worker/input.h"
 #include <dlfcn.h>
@@ -42,7 +41,7 @@ static void assert_memory_as_planned(const struct trial *t, int workers)
         const struct sw_worker *worker = &t->job->workers[w];
         assert_int_equal(sw_device_bytes_of(worker->device).peak,
                          worker->arena.bytes + sw_worker_param_bytes(worker) +
-                             sw_states_device_bytes(worker) + sw_input_bytes(worker));
+                             sw_buffers_device_bytes(worker) + sw_input_bytes(worker));
     }
 }
 
@@ -75,10 +74,10 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
 }
 
 /* Against one worker, whose sums have one term; and again, for the bits. */
-static void a_library_adds_what_one_worker_computes(void **state)
+static void library_all_reduce_equals_one_worker(void **state)
 {
-    static const char *const ways[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
-                                       "cluster.bucket_size=1GiB", "cluster.overlap=no"};
+    static const char *const peer_links[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
+                                             "cluster.bucket_size=1GiB", "cluster.overlap=no"};
     struct trial one = {.recipe = workers_recipe, .name = "one", .steps = STEPS};
     char where[256] = "";
     home_begin(NULL);
@@ -86,7 +85,7 @@ static void a_library_adds_what_one_worker_computes(void **state)
     for (int workers = 1; workers <= 4; workers++)
         for (int i = 0; i < 4; i++) {
             struct trial t = devices(workers, "devices", LIBRARY);
-            t.sets[2] = ways[i];
+            t.sets[2] = peer_links[i];
             assert_int_equal(trial_open(&t), SW_OK);
             assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_LIBRARY);
             assert_non_null(strstr(sw_job_plan(t.job)->sums, "in its own summation order"));
@@ -97,17 +96,17 @@ static void a_library_adds_what_one_worker_computes(void **state)
             double d = difference_of_files(checkpoint_path("one", STEPS),
                                            checkpoint_path("devices", STEPS), true, where);
             if (!(d <= 1e-4))
-                fail_msg("%d workers, %s: %s differs by %.2g", workers, ways[i], where, d);
+                fail_msg("%d workers, %s: %s differs by %.2g", workers, peer_links[i], where, d);
         }
     struct trial again = devices(4, "again", LIBRARY);
-    again.sets[2] = ways[3];
+    again.sets[2] = peer_links[3];
     trial_ok(&again);
     assert_same_tensors(checkpoint_path("devices", STEPS), checkpoint_path("again", STEPS));
     home_end(NULL);
 }
 
 /* Who asks for a library where none can be used is told why; who does not gets the other way. */
-static void a_library_that_cannot_be_used_says_why(void **state)
+static void unusable_library_is_refused_with_a_reason(void **state)
 {
     struct trial cpu = {.recipe = workers_recipe,
                         .oversubscribe = true,
@@ -126,7 +125,7 @@ static void a_library_that_cannot_be_used_says_why(void **state)
 
 /* Ways that were found to be bad are not taken: the same bits by way of the host, and no library.
  */
-static void bad_ways_between_devices_are_avoided(void **state)
+static void faulty_peer_links_are_avoided(void **state)
 {
     static const char *const peers[] = {"corrupt", "hang", "no"};
     struct trial host = devices(2, "host", "cluster.copy=async");
@@ -134,21 +133,21 @@ static void bad_ways_between_devices_are_avoided(void **state)
     for (int i = 0; i < 3; i++) {
         struct trial t = devices(2, peers[i], NULL);
         struct sw_err err = {0};
-        struct sw_ways *w;
+        struct sw_peer_links *w;
         char device[64];
         snprintf(device, sizeof device, "sim:gpus=2,mem=64MiB,peer=%s", peers[i]);
         t.device = device;
         /* Patience is shorter here than a run's. */
-        const struct sw_ways_args args = {.driver = sw_driver_find(device),
-                                          .options = device + strlen("sim:"),
-                                          .count = 2,
-                                          .timeout_ms = PATIENCE_MS};
-        assert_int_equal(sw_ways_find(&args, &w, &err), SW_OK);
-        sw_ways_free(w);
+        const struct sw_peer_links_args args = {.driver = sw_driver_find(device),
+                                                .options = device + strlen("sim:"),
+                                                .count = 2,
+                                                .timeout_ms = PATIENCE_MS};
+        assert_int_equal(sw_peer_links_find(&args, &w, &err), SW_OK);
+        sw_peer_links_free(w);
         assert_int_equal(trial_open(&t), SW_OK);
         assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_COPIES);
         assert_non_null(strstr(sw_job_plan(t.job)->sums, "through the host"));
-        assert_int_equal(sw_ways_reach(t.job->exchange.ways, 0, 1), false);
+        assert_int_equal(sw_peer_links_reach(t.job->exchange.peer_links, 0, 1), false);
         if (trial_run(&t) != SW_OK)
             fail_msg("%s", t.err.text);
         trial_close(&t);
@@ -164,7 +163,7 @@ static void bad_ways_between_devices_are_avoided(void **state)
 }
 
 /* Where not even copies by way of the host arrive as they were sent, the servers add up. */
-static void without_any_sound_way_servers_add_up(void **state)
+static void without_sound_links_servers_reduce(void **state)
 {
     static const char script[] =
         "#!/bin/sh\necho ready\nshift\nfor t; do echo damaged planted; done\n";
@@ -174,9 +173,9 @@ static void without_any_sound_way_servers_add_up(void **state)
     trial_ok(&host);
     write_file(path, script, strlen(script));
     assert_int_equal(chmod(path, 0700), 0);
-    setenv("SINGA_TRIAL", path, 1);
+    setenv("SINGA_PROBE", path, 1);
     int rc = trial_open(&t);
-    unsetenv("SINGA_TRIAL");
+    unsetenv("SINGA_PROBE");
     assert_int_equal(rc, SW_OK);
     assert_false(sw_reduces(&t.job->exchange));
     assert_non_null(
@@ -187,11 +186,12 @@ static void without_any_sound_way_servers_add_up(void **state)
     assert_same_as_host("servers");
 }
 
-static void others_leave_sums_to_servers(void **state)
+static void jobs_without_direct_all_reduce_use_servers(void **state)
 {
-    static const char *const ways[] = {"cluster.framework=sandblaster", "job.repeat_exact=yes"};
+    static const char *const peer_links[] = {"cluster.framework=sandblaster",
+                                             "job.repeat_exact=yes"};
     for (int i = 0; i < 2; i++) {
-        struct trial t = devices(2, "other", ways[i]);
+        struct trial t = devices(2, "other", peer_links[i]);
         assert_int_equal(trial_open(&t), SW_OK);
         assert_false(sw_reduces(&t.job->exchange));
         trial_close(&t);
@@ -202,7 +202,7 @@ static void others_leave_sums_to_servers(void **state)
     trial_close(&alone);
 }
 
-static void a_run_goes_on_from_a_checkpoint(void **state)
+static void run_continues_from_a_checkpoint(void **state)
 {
     struct trial whole = devices(2, "host", "job.checkpoint_every=3");
     trial_ok(&whole);
@@ -221,9 +221,9 @@ static void a_run_goes_on_from_a_checkpoint(void **state)
 
 static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 {
-    static const char *const ways[] = {NULL, LIBRARY};
+    static const char *const peer_links[] = {NULL, LIBRARY};
     for (int i = 0; i < 2; i++) {
-        struct trial t = devices(3, "lost", ways[i]);
+        struct trial t = devices(3, "lost", peer_links[i]);
         t.device = "sim:gpus=3,mem=64MiB,fault=lost@400";
         assert_int_equal(trial_go(&t), SW_ERR_LIBRARY);
         assert_non_null(strstr(t.err.text, "sim:2"));
@@ -265,7 +265,7 @@ static int open_stubborn(struct sw_device *const *devices, int ranks, int timeou
 }
 
 /* A thread that hangs in the library keeps its memory: the program is to leave. */
-static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **state)
+static void library_that_hangs_in_its_first_sum_ends_the_run(void **state)
 {
     struct trial t = devices(2, "stubborn", LIBRARY);
     assert_int_equal(trial_open(&t), SW_OK);
@@ -325,9 +325,9 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 
 static void sums_that_do_not_wait_for_gradients_are_found(void **state)
 {
-    static const char *const ways[] = {NULL, LIBRARY};
+    static const char *const peer_links[] = {NULL, LIBRARY};
     for (int i = 0; i < 2; i++) {
-        struct trial t = devices(2, "planted", ways[i]);
+        struct trial t = devices(2, "planted", peer_links[i]);
         planted = true;
         int rc = trial_go(&t);
         planted = false;
@@ -344,15 +344,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_devices_have_the_bits_of_servers),
-        cmocka_unit_test(a_library_adds_what_one_worker_computes),
-        FRESH(a_library_that_cannot_be_used_says_why),
-        FRESH(bad_ways_between_devices_are_avoided),
-        FRESH(without_any_sound_way_servers_add_up),
-        FRESH(others_leave_sums_to_servers),
-        FRESH(a_run_goes_on_from_a_checkpoint),
+        cmocka_unit_test(library_all_reduce_equals_one_worker),
+        FRESH(unusable_library_is_refused_with_a_reason),
+        FRESH(faulty_peer_links_are_avoided),
+        FRESH(without_sound_links_servers_reduce),
+        FRESH(jobs_without_direct_all_reduce_use_servers),
+        FRESH(run_continues_from_a_checkpoint),
         FRESH(a_device_that_is_lost_ends_the_run_for_all),
         FRESH(a_device_that_hangs_ends_sums_of_all),
-        FRESH(a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck),
+        FRESH(library_that_hangs_in_its_first_sum_ends_the_run),
         FRESH(sums_that_do_not_wait_for_gradients_are_found),
     };
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);

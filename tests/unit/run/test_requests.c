@@ -90,7 +90,7 @@ static void stay_for_a_while(struct trial *t, int64_t step)
     assert_non_null(strstr(ask_job(t, "pauze"), "error: unknown request 'pauze'; use pause,"));
 }
 
-static void paused_run_goes_on_to_the_same_bits(void **state)
+static void pause_does_not_change_the_bits(void **state)
 {
     for (int workers = 1; workers <= 3; workers++) {
         char name[32];
@@ -157,7 +157,7 @@ static void stop_in_evaluation(struct trial *t, const struct sw_job_event *e)
     assert_memory_equal(ask_job(t, "stop"), "ok: ", 4);
 }
 
-static void stop_leaves_an_evaluation(void **state)
+static void stop_ends_an_evaluation(void **state)
 {
     for (int workers = 1; workers <= 3; workers++) {
         char name[32];
@@ -283,10 +283,10 @@ static void the_socket_is_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paused_run_goes_on_to_the_same_bits),
+        cmocka_unit_test(pause_does_not_change_the_bits),
         cmocka_unit_test(checkpoint_is_written_in_a_pause),
         cmocka_unit_test(stop_ends_a_pause_at_its_step),
-        cmocka_unit_test(stop_leaves_an_evaluation),
+        cmocka_unit_test(stop_ends_an_evaluation),
         cmocka_unit_test(abort_ends_a_pause),
         cmocka_unit_test(split_net_pauses_and_ends),
         cmocka_unit_test(groups_pause_at_the_same_step),

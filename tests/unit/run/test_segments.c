@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Steps as graphs: the same bits as operation by operation, whatever changes from step to step, and
- * whatever happens between steps; how a step is cut; what cannot be captured is said and goes on.
- */
+ * Steps as graphs: they have the bits of single operations, with scalars that change from step to
+ * step and with evaluations and checkpoints between steps; how a step is divided into segments; and
+ * what happens to operations that cannot be captured. */
 #include "device/sim/stream.h"
 #include "worker/segments.h"
 #include "workers_support.h"
@@ -26,7 +26,7 @@ static void run(struct trial t)
     t.steps = t.steps ? t.steps : STEPS;
     t.oversubscribe = true;
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
-        fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
+        fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     workers = t.job->place.placement->worker_count;
     segments = sw_segments_count(t.job->workers[0].segments);
     for (int w = 0; w < workers; w++)
@@ -68,7 +68,7 @@ static void assert_whole_steps(void)
 
 /* Rates, bias corrections, momentum, dropout: nothing of a step may be left over from the capture.
  */
-static void what_changes_from_step_to_step_changes_in_a_graph(void **state)
+static void graph_reads_new_step_scalars(void **state)
 {
     static const char *const recipes[] = {
         workers_recipe, WITH("type = sgd\nlr = 0.1\npolicy = cosine\nwarmup = 4\n"),
@@ -85,7 +85,7 @@ static void what_changes_from_step_to_step_changes_in_a_graph(void **state)
 }
 
 /* Evaluations use the same memory, checkpoints fetch values, frozen layers have no gradient. */
-static void what_happens_between_steps_does_not_disturb_graphs(void **state)
+static void evaluations_and_checkpoints_do_not_disturb_graphs(void **state)
 {
     compare((struct trial){
         .recipe = workers_recipe,
@@ -99,7 +99,7 @@ static void what_happens_between_steps_does_not_disturb_graphs(void **state)
 
 /* Normalisation keeps statistics; memory = fit repeats layers and swaps features beside the
  * computing, on streams that come into the graph. */
-static void features_that_are_away_come_back_in_a_graph(void **state)
+static void offloaded_activations_are_restored_in_a_graph(void **state)
 {
     char fit[64];
     struct trial like = {.recipe = budget_recipe, .device = SIM, .sets = {NONE}};
@@ -120,7 +120,7 @@ static void features_that_are_away_come_back_in_a_graph(void **state)
 }
 
 /* Recurrent state continues from batch to batch, and is reset sometimes. */
-static void recurrent_nets_go_on_in_a_graph(void **state)
+static void recurrent_state_continues_in_a_graph(void **state)
 {
     static const char recipe[] =
         "[job]\nsteps = 20\nbatch = 6\n[data train]\nformat = synthetic\nkind = sequences\n"
@@ -204,7 +204,7 @@ static void the_host_waits_for_losses_alone_and_sends_batches_ahead(void **state
 /* ---- Where the host has something to do in a step ---- */
 
 /* Between two collects, or two gradients that are handed over: one segment each. */
-static void a_step_is_cut_where_the_host_has_something_to_do(void **state)
+static void step_is_split_into_segments_where_the_host_acts(void **state)
 {
     static const char *const ways[] = {"cluster.copy=async", "cluster.copy=sync",
                                        "cluster.overlap=no"};
@@ -251,20 +251,20 @@ static void rows_that_move_make_new_graphs(void **state)
 /* ---- What cannot be captured ---- */
 
 /* Layers on more streams than a graph of sim can have. */
-static void what_cannot_be_captured_is_said_once_and_goes_on(void **state)
+static void uncaptured_operations_are_reported_once_and_run(void **state)
 {
-    struct sw_buf recipe = {0};
-    sw_buf_add(&recipe, WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
-               "[layer image]\ntype = input\nfield = image\n"
-               "[layer label]\ntype = input\nfield = label\n");
+    struct sw_bytes recipe = {0};
+    sw_bytes_add(&recipe, WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
+                 "[layer image]\ntype = input\nfield = image\n"
+                 "[layer label]\ntype = input\nfield = label\n");
     for (int i = 0; i < 10; i++)
-        sw_buf_printf(&recipe,
-                      "[layer fc%d]\ntype = inner_product\nsrc = image\noutputs = 4\n"
-                      "[layer loss%d]\ntype = softmax_loss\nsrc = fc%d, label\nweight = 0.1\n",
-                      i, i, i);
+        sw_bytes_printf(&recipe,
+                        "[layer fc%d]\ntype = inner_product\nsrc = image\noutputs = 4\n"
+                        "[layer loss%d]\ntype = softmax_loss\nsrc = fc%d, label\nweight = 0.1\n",
+                        i, i, i);
     compare((struct trial){
-        .recipe = sw_buf_text(&recipe), .device = SIM, .sets = {NONE, "job.streams=16"}});
-    sw_buf_fini(&recipe);
+        .recipe = sw_bytes_text(&recipe), .device = SIM, .sets = {NONE, "job.streams=16"}});
+    sw_bytes_fini(&recipe);
     const char *line = strstr(said, "not as a graph: sim:0");
     assert_non_null(line);
     assert_non_null(strstr(said, "are queued operation by operation"));
@@ -291,15 +291,15 @@ static void a_fault_in_a_graph_ends_the_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FRESH(what_changes_from_step_to_step_changes_in_a_graph),
-        FRESH(what_happens_between_steps_does_not_disturb_graphs),
-        FRESH(features_that_are_away_come_back_in_a_graph),
-        FRESH(recurrent_nets_go_on_in_a_graph),
+        FRESH(graph_reads_new_step_scalars),
+        FRESH(evaluations_and_checkpoints_do_not_disturb_graphs),
+        FRESH(offloaded_activations_are_restored_in_a_graph),
+        FRESH(recurrent_state_continues_in_a_graph),
         FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
-        FRESH(a_step_is_cut_where_the_host_has_something_to_do),
+        FRESH(step_is_split_into_segments_where_the_host_acts),
         FRESH(several_workers_have_graphs_between_waits),
         FRESH(rows_that_move_make_new_graphs),
-        FRESH(what_cannot_be_captured_is_said_once_and_goes_on),
+        FRESH(uncaptured_operations_are_reported_once_and_run),
         FRESH(a_fault_in_a_graph_ends_the_run),
     };
     return cmocka_run_group_tests_name("segments", tests, NULL, NULL);

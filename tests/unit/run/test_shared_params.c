@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * A parameter that two layers use is one parameter all the way: one tensor in checkpoints, one
- * update a step, whatever the workers, servers and devices; resuming goes on with it. */
+ * A parameter that two layers share is one tensor in checkpoints and gets one update per step, with
+ * any workers, servers and devices, and after a resume. */
 #include "workers_support.h"
 
 enum { STEPS = 20 };
@@ -53,10 +53,10 @@ static void workers_servers_and_devices_make_no_difference(void **state)
 static void other_layers_may_exchange_factors(void **state)
 {
     static const char between[] = "layer.dec.src=mid";
-    struct sw_buf recipe = {0};
-    sw_buf_printf(&recipe, "%s%s", tied_recipe,
-                  "[layer mid]\ntype = inner_product\nsrc = code\noutputs = 20\nbias = no\n");
-    const char *text = sw_buf_text(&recipe);
+    struct sw_bytes recipe = {0};
+    sw_bytes_printf(&recipe, "%s%s", tied_recipe,
+                    "[layer mid]\ntype = inner_product\nsrc = code\noutputs = 20\nbias = no\n");
+    const char *text = sw_bytes_text(&recipe);
     train(.recipe = text, .name = "whole", .steps = 5, .sets = {between});
     for (int i = 0; i < 2; i++) {
         train(.recipe = text, .name = "factors", .steps = 5, .oversubscribe = true,
@@ -64,7 +64,7 @@ static void other_layers_may_exchange_factors(void **state)
               .sets = {between, ALLREDUCE, "cluster.workers_per_group=2", "cluster.comm=sfb"});
         assert_equal_runs("whole", "factors", 5);
     }
-    sw_buf_fini(&recipe);
+    sw_bytes_fini(&recipe);
 }
 
 /* All gradients are needed before the first update, and the norm counts the shared one once. */

@@ -1,6 +1,6 @@
 /* ctest-labels: threads
- * A trainer in which one wait is left out, or memory given back too early, ends with the names of
- * the blob, of both operations and of their streams, and does so each time. */
+ * A trainer in which one wait is omitted, or memory is freed too early, ends with the names of the
+ * memory, of both operations and of their streams, every time. */
 #include "workers_support.h"
 
 #include "device/sim/stream.h"
@@ -141,7 +141,7 @@ static void a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient(void **s
           "of stream compute may still write it");
 }
 
-static void a_gradient_is_written_anew_while_it_is_copied(void **state)
+static void overwriting_a_gradient_during_its_copy_is_detected(void **state)
 {
     finds((struct plant){.stream = "compute", .for_stream = "copy out", .left_out = every},
           "backward_weights of stream compute writes fc2.weight (gradient) while",
@@ -224,7 +224,7 @@ static void offloading_without_waits_is_detected(void **state)
     snprintf(budget, sizeof budget, "job.memory=fit:%lld", least_budget(t) * 9 / 8);
     t.sets[0] = budget;
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_true(sw_job_plan(t.job)->fit.swapped > 0);
+    assert_true(sw_job_plan(t.job)->fit.offloaded > 0);
     assert_int_equal(trial_run(&t), SW_OK);
     trial_close(&t);
     finds_within(budget, (struct plant){.stream = "swap out", .left_out = every},
@@ -249,7 +249,7 @@ int main(void)
         FRESH(a_kernel_does_not_wait_for_its_parameter),
         FRESH(a_batch_does_not_wait_for_its_place),
         FRESH(a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient),
-        FRESH(a_gradient_is_written_anew_while_it_is_copied),
+        FRESH(overwriting_a_gradient_during_its_copy_is_detected),
         FRESH(moving_activations_without_waits_is_detected),
         FRESH(the_arena_is_freed_while_it_is_used),
         FRESH(offloading_without_waits_is_detected),

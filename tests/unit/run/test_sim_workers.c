@@ -164,7 +164,7 @@ static void evaluations_and_checkpoints_disturb_nothing(void **state)
         assert_same_tensors(checkpoint_path("cpu-busy", step), checkpoint_path("busy", step));
 }
 
-static void runs_go_on_between_sim_and_cpu(void **state)
+static void resume_works_between_sim_and_cpu(void **state)
 {
     on_sim(.recipe = norm_recipe, .name = "whole", .device = sims[2]);
     train(.recipe = norm_recipe, .name = "half", .device = sims[2], .oversubscribe = true,
@@ -211,10 +211,10 @@ static void every_worker_needs_a_device(void **state)
                          .oversubscribe = true,
                          .sets = {workers_set[3]}};
     assert_int_equal(trial_open(&many), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&many.messages),
+    if (!strstr(sw_bytes_text(&many.messages),
                 "3 workers need a device each, but there are 2: use at "
                 "most 2 workers, or device = sim:gpus=3"))
-        fail_msg("%s / %s", many.err.text, sw_buf_text(&many.messages));
+        fail_msg("%s / %s", many.err.text, sw_bytes_text(&many.messages));
     trial_close(&many);
 }
 
@@ -227,7 +227,7 @@ int main(void)
         FRESH(workers_on_sim_have_the_bits_of_workers_on_cpu),
         FRESH(batch_norm_on_sim_equals_cpu),
         FRESH(evaluations_and_checkpoints_disturb_nothing),
-        FRESH(runs_go_on_between_sim_and_cpu),
+        FRESH(resume_works_between_sim_and_cpu),
         FRESH(slow_copies_change_no_bit),
         FRESH(every_worker_needs_a_device),
     };

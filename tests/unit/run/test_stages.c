@@ -63,7 +63,7 @@ static void statistics_of_a_new_stage_are_those_of_the_file(void **state)
     assert_null(differing_tensor(kept, checkpoint_path("stats", 6), "fc1."));
 }
 
-static void several_workers_give_one_workers_numbers(void **state)
+static void several_workers_equal_one_worker(void **state)
 {
     static const char *const workers[] = {"cluster.workers_per_group=2",
                                           "cluster.workers_per_group=3"};
@@ -160,7 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_statistics_go_from_stage_to_stage),
         cmocka_unit_test(statistics_of_a_new_stage_are_those_of_the_file),
-        cmocka_unit_test(several_workers_give_one_workers_numbers),
+        cmocka_unit_test(several_workers_equal_one_worker),
         cmocka_unit_test(a_run_closed_between_two_stages_can_be_resumed),
         cmocka_unit_test(a_request_between_two_stages_reaches_the_next),
         cmocka_unit_test(a_stage_that_cannot_begin_keeps_the_run_resumable),

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * job.stop_at: a run ends, as done, at the first step at which a condition holds, the same step
- * whatever the workers; with an evaluation, a checkpoint and an event that says so. */
+ * job.stop_at: a run ends, as done, at the first step at which a condition holds, at the same step
+ * with any workers, with an evaluation, a checkpoint and an event. */
 #include "workers_support.h"
 
 static double metric_at(const char *run, const char *split, const char *name, int64_t step)
@@ -103,7 +103,7 @@ static void conditions_that_do_not_hold_change_nothing(void **state)
                      0);
 }
 
-static void a_run_that_stopped_can_go_on(void **state)
+static void stopped_run_can_be_resumed(void **state)
 {
     struct trial t = {.resume = "eval1", .resume_step = 5, .oversubscribe = true};
     t.recipe = workers_recipe;
@@ -115,8 +115,8 @@ static void check_refused(const char *set, const char *why)
 {
     struct trial t = {.name = "refused", .recipe = workers_recipe, .sets = {set}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), why))
-        fail_msg("'%s' does not say '%s'", sw_buf_text(&t.messages), why);
+    if (!strstr(sw_bytes_text(&t.messages), why))
+        fail_msg("'%s' does not say '%s'", sw_bytes_text(&t.messages), why);
     trial_close(&t);
 }
 
@@ -140,7 +140,7 @@ int main(void)
         cmocka_unit_test(the_norm_of_gradients_ends_the_run),
         cmocka_unit_test(a_metric_of_evaluation_ends_the_run),
         cmocka_unit_test(conditions_that_do_not_hold_change_nothing),
-        cmocka_unit_test(a_run_that_stopped_can_go_on),
+        cmocka_unit_test(stopped_run_can_be_resumed),
         cmocka_unit_test(invalid_conditions_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);

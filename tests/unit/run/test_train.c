@@ -56,7 +56,7 @@ static void resume_at_step_30_is_bit_identical_to_60_steps(void **state)
     assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'half'"), "done");
 }
 
-static void resume_goes_on_from_every_step(void **state)
+static void resume_works_from_every_step(void **state)
 {
     enum { STEPS = 15 };
     train(.name = "each", .steps = STEPS, .sets = {"job.checkpoint_every=1", "job.eval_every=4"});
@@ -88,7 +88,7 @@ static void resume_refuses_what_does_not_fit(void **state)
     train(.name = "fits", .steps = 2);
     struct trial t = {.resume = "fits", .resume_step = 2, .sets = {"layer.fc1.outputs=25"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID); /* before anything is written */
-    assert_non_null(strstr(t.err.text, "fc1.weight is F32 24x288 there, but F32 25x288"));
+    assert_non_null(strstr(t.err.text, "fc1.weight is F32 24x288 in the file, but F32 25x288"));
     trial_close(&t);
     assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'fits'"), "done");
     struct trial missing = {.resume = "fits", .resume_step = 1};
@@ -385,7 +385,7 @@ static void ask_at_step(struct trial *t, const struct sw_job_event *e)
     atomic_store(&r->hold.over, true);
 }
 
-static void stop_ends_with_a_checkpoint_to_go_on_from(void **state)
+static void stop_writes_a_checkpoint_to_resume_from(void **state)
 {
     train(.name = "unstopped", .steps = 400);
     struct request r = {.at = 7, .kind = SW_JOB_STOP};
@@ -426,7 +426,7 @@ static void stop_before_the_first_step_stops(void **state)
     assert_int_equal(done.last[SW_JOB_SUMMARY].status, SW_RUN_DONE);
 }
 
-static void checkpoint_now_saves_and_goes_on(void **state)
+static void checkpoint_request_saves_and_training_continues(void **state)
 {
     struct request r = {.at = 5, .kind = SW_JOB_CHECKPOINT_NOW};
     struct trial t = {.name = "now",
@@ -557,7 +557,7 @@ int main(void)
         cmocka_unit_test(same_seed_gives_the_same_bits),
         cmocka_unit_test(every_random_operation_takes_part),
         cmocka_unit_test(resume_at_step_30_is_bit_identical_to_60_steps),
-        cmocka_unit_test(resume_goes_on_from_every_step),
+        cmocka_unit_test(resume_works_from_every_step),
         cmocka_unit_test(evaluations_and_checkpoints_change_no_bits),
         cmocka_unit_test(resume_refuses_what_does_not_fit),
         cmocka_unit_test(loss_falls),
@@ -570,9 +570,9 @@ int main(void)
         cmocka_unit_test(training_data_alone_are_enough),
         cmocka_unit_test(two_metrics_of_a_type_have_their_own_names),
         cmocka_unit_test(checkpoints_are_written_when_due),
-        cmocka_unit_test(stop_ends_with_a_checkpoint_to_go_on_from),
+        cmocka_unit_test(stop_writes_a_checkpoint_to_resume_from),
         cmocka_unit_test(stop_before_the_first_step_stops),
-        cmocka_unit_test(checkpoint_now_saves_and_goes_on),
+        cmocka_unit_test(checkpoint_request_saves_and_training_continues),
         cmocka_unit_test(abort_ends_at_once_without_a_checkpoint),
         cmocka_unit_test(displays_follow_the_policy),
         cmocka_unit_test(history_has_the_series_of_training),

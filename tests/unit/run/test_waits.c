@@ -4,11 +4,11 @@
 #include "worker/server.h"
 #include "workers_support.h"
 
-enum { MOST_UNITS = 32 };
+enum { MOST_ROLES = 32 };
 
 struct play {
     struct trial t;
-    struct sw_slot_state slots[MOST_UNITS];
+    struct sw_slot_state slots[MOST_ROLES];
     char why[128];
 };
 
@@ -22,10 +22,10 @@ static void begin(struct play *p, const char *const *sets)
     for (int i = 0; sets[i]; i++)
         p->t.sets[2 + i] = sets[i];
     if (trial_open(&p->t) != SW_OK)
-        fail_msg("%s", sw_buf_text(&p->t.messages));
+        fail_msg("%s", sw_bytes_text(&p->t.messages));
     assert_int_equal(sw_servers_settle(&p->t.job->workers[0].shared, p->t.job->topology, &err),
                      SW_OK);
-    for (int u = 0; u < MOST_UNITS; u++)
+    for (int u = 0; u < MOST_ROLES; u++)
         p->slots[u] = (struct sw_slot_state){.phase = SW_PHASE_IDLE, .layer = -1, .step = -1};
 }
 
@@ -67,11 +67,11 @@ static void rests(struct play *p, int worker)
                                               .wait = {.kind = SW_WAIT_TURN}};
 }
 
-static void assert_waits_on(struct play *p, int unit, int whom, const char *why)
+static void assert_waits_on(struct play *p, int role, int whom, const char *why)
 {
     const struct sw_job *job = p->t.job;
     const struct sw_roles roles = {job->topology, job->workers, job->servers};
-    assert_int_equal(sw_waits_on(&roles, p->slots, unit, p->why, sizeof p->why), whom);
+    assert_int_equal(sw_waits_on(&roles, p->slots, role, p->why, sizeof p->why), whom);
     assert_non_null(strstr(p->why, why));
 }
 
@@ -91,7 +91,7 @@ static void the_own_group_is_blamed_first(void **state)
 }
 
 /* Then those who are further behind than the bound allows, the longest silent of them. */
-static void groups_are_blamed_for_what_the_bound_demands(void **state)
+static void group_behind_the_staleness_bound_is_the_culprit(void **state)
 {
     struct play p;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=2"));
@@ -107,7 +107,7 @@ static void groups_are_blamed_for_what_the_bound_demands(void **state)
     end(&p);
 }
 
-static void without_a_bound_groups_wait_for_each_other_only_where_they_meet(void **state)
+static void without_a_bound_groups_wait_only_at_barriers(void **state)
 {
     static const char *const frameworks[] = {"cluster.framework=downpour",
                                              "cluster.framework=hogwild"};
@@ -153,7 +153,7 @@ static void server_groups_do_not_wait_for_each_other(void **state)
 }
 
 /* Nobody waits for those who rest, nor do they for anybody. */
-static void who_rests_is_not_blamed(void **state)
+static void sleeping_worker_is_not_the_culprit(void **state)
 {
     struct play p;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=1", "cluster.warmup_steps=20"));
@@ -200,11 +200,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(the_own_group_is_blamed_first),
-        FRESH(groups_are_blamed_for_what_the_bound_demands),
-        FRESH(without_a_bound_groups_wait_for_each_other_only_where_they_meet),
+        FRESH(group_behind_the_staleness_bound_is_the_culprit),
+        FRESH(without_a_bound_groups_wait_only_at_barriers),
         FRESH(a_meeting_blames_the_own_group_and_then_others),
         FRESH(server_groups_do_not_wait_for_each_other),
-        FRESH(who_rests_is_not_blamed),
+        FRESH(sleeping_worker_is_not_the_culprit),
         FRESH(in_a_hybrid_every_worker_may_be_late),
     };
     return cmocka_run_group_tests_name("waits", tests, NULL, NULL);

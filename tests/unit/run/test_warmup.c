@@ -139,7 +139,7 @@ static void the_first_group_alone_has_the_bits_of_a_synchronous_job(void **state
     }
 }
 
-static void batches_follow_one_order_in_both_parts(void **state)
+static void warmup_and_training_share_one_batch_order(void **state)
 {
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
     for (int i = 0; i < SETUPS; i++) {
@@ -187,7 +187,7 @@ static void the_others_start_from_the_values_of_the_first(void **state)
     }
 }
 
-static void resuming_inside_and_behind_goes_on_with_the_next_batches(void **state)
+static void resume_during_and_after_warmup_continues_with_the_next_batches(void **state)
 {
     static const int at[] = {3, WARM, 9};
     for (int i = 0; i < SETUPS; i++) {
@@ -233,7 +233,7 @@ static void ask_at(struct trial *t, const struct sw_job_event *e)
         sw_job_request(t->job, SW_JOB_CONTINUE);
 }
 
-static void all_stop_and_pause_together_in_both_parts(void **state)
+static void warmup_and_training_stop_and_pause_together(void **state)
 {
     static const int64_t at[] = {2, WARM + 3};
     for (int i = 0; i < SETUPS; i++)
@@ -255,7 +255,7 @@ static void all_stop_and_pause_together_in_both_parts(void **state)
         }
 }
 
-static void a_fault_wakes_those_who_rest(void **state)
+static void fault_wakes_sleeping_workers(void **state)
 {
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = warm(i, "bad", "updater.lr=1e30", NOTHING);
@@ -266,7 +266,7 @@ static void a_fault_wakes_those_who_rest(void **state)
 }
 
 /* Epochs count the samples that were read: alone first, then of all groups. */
-static void epochs_know_that_the_others_rest(void **state)
+static void epochs_count_the_warmup_of_one_group(void **state)
 {
     static const char recipe[] =
         "[job]\nepochs = 3\nbatch = 25\neval_batch = 10\n" DATA_SECTIONS UPDATER_SECTIONS
@@ -296,7 +296,7 @@ static void bsp_has_no_warm_up(void **state)
                           .sets = {WARMUP, sets[i][0], sets[i][1], sets[i][2]}};
         trial_open(&t);
         assert_int_equal(t.rc, SW_ERR_INVALID);
-        assert_non_null(strstr(sw_buf_text(&t.messages), "no group can train alone first"));
+        assert_non_null(strstr(sw_bytes_text(&t.messages), "no group can train alone first"));
         trial_close(&t);
     }
 }
@@ -307,13 +307,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(the_first_group_alone_has_the_bits_of_a_synchronous_job),
-        FRESH(batches_follow_one_order_in_both_parts),
+        FRESH(warmup_and_training_share_one_batch_order),
         FRESH(the_others_start_from_the_values_of_the_first),
-        FRESH(resuming_inside_and_behind_goes_on_with_the_next_batches),
+        FRESH(resume_during_and_after_warmup_continues_with_the_next_batches),
         FRESH(evaluations_and_checkpoints_find_all_groups),
-        FRESH(all_stop_and_pause_together_in_both_parts),
-        FRESH(a_fault_wakes_those_who_rest),
-        FRESH(epochs_know_that_the_others_rest),
+        FRESH(warmup_and_training_stop_and_pause_together),
+        FRESH(fault_wakes_sleeping_workers),
+        FRESH(epochs_count_the_warmup_of_one_group),
         FRESH(bsp_has_no_warm_up),
     };
     return cmocka_run_group_tests_name("warm-up", tests, NULL, NULL);

@@ -1,8 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Several worker groups: synchronous over all they train to what one worker trains; asynchronous,
- * each has batches and updates of its own, and what they read together is read, evaluated and
- * saved. */
+ * Several worker groups: synchronous ones train what one worker trains; asynchronous ones have
+ * separate batches and updates, and evaluations and checkpoints use the common values. */
 #include "workers_support.h"
 
 enum { STEPS = 20, RECORDS = 53 };
@@ -123,7 +122,7 @@ static void the_history_has_every_worker_and_its_staleness(void **state)
     }
 }
 
-static void resuming_goes_on_with_the_next_batches(void **state)
+static void resume_continues_with_the_next_batches(void **state)
 {
     for (int i = 0; i < ASYNCHRONOUS; i++) {
         const struct setup *s = &asynchronous[i];
@@ -232,7 +231,7 @@ static double largest(const char *path, const char *name)
 
 /* With a rate of nothing a step does no more than shrink the momentum of a server group, once for
  * each of its worker groups. */
-static void every_server_group_goes_on_with_its_own_state(void **state)
+static void every_server_group_resumes_with_its_own_state(void **state)
 {
     static const struct {
         const char *groups;
@@ -268,7 +267,7 @@ static void every_server_group_goes_on_with_its_own_state(void **state)
     }
 }
 
-static void what_cannot_be_is_refused_with_a_reason(void **state)
+static void unsupported_group_settings_are_refused_with_a_reason(void **state)
 {
     static const struct {
         const char *sets[6], *says;
@@ -295,8 +294,8 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
         struct trial t = {.recipe = workers_recipe, .oversubscribe = true};
         memcpy(t.sets, wrong[i].sets, sizeof wrong[i].sets);
         trial_open(&t);
-        if (t.rc != SW_ERR_INVALID || !strstr(sw_buf_text(&t.messages), wrong[i].says))
-            fail_msg("%s: %d: %s", wrong[i].says, t.rc, sw_buf_text(&t.messages));
+        if (t.rc != SW_ERR_INVALID || !strstr(sw_bytes_text(&t.messages), wrong[i].says))
+            fail_msg("%s: %d: %s", wrong[i].says, t.rc, sw_bytes_text(&t.messages));
         trial_close(&t);
     }
 }
@@ -311,13 +310,13 @@ int main(void)
         FRESH(groups_take_turns_in_one_order_of_batches),
         FRESH(evaluations_count_every_record_once),
         FRESH(the_history_has_every_worker_and_its_staleness),
-        FRESH(resuming_goes_on_with_the_next_batches),
+        FRESH(resume_continues_with_the_next_batches),
         FRESH(all_groups_stop_at_the_same_step),
         FRESH(a_loss_that_is_not_finite_ends_all_groups),
         FRESH(groups_on_devices_of_their_own_train_too),
         FRESH(server_groups_exchange_on_the_record),
-        FRESH(every_server_group_goes_on_with_its_own_state),
-        FRESH(what_cannot_be_is_refused_with_a_reason),
+        FRESH(every_server_group_resumes_with_its_own_state),
+        FRESH(unsupported_group_settings_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("worker groups", tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static void resuming_with_the_same_workers_gives_the_same_bits(void **state)
     }
 }
 
-static void resuming_with_other_workers_goes_on_with_the_same_curve(void **state)
+static void resume_with_other_workers_continues_the_curve(void **state)
 {
     static const int pairs[][2] = {{1, 3}, {2, 3}, {3, 2}, {3, 1}};
     grouped(.name = "whole");
@@ -191,7 +191,7 @@ static void assert_refused(struct trial *t, const char *reason, const char *advi
     if (trial_open(t) == SW_OK)
         fail_msg("nobody refused: %s", reason);
     assert_int_equal(t->rc, SW_ERR_INVALID);
-    const char *told = sw_buf_text(&t->messages);
+    const char *told = sw_bytes_text(&t->messages);
     if (!strstr(told, reason) && !strstr(t->err.text, reason))
         fail_msg("\"%s\" or \"%s\" has not \"%s\"", told, t->err.text, reason);
     if (!strstr(told, advice) && !strstr(t->err.text, advice))
@@ -275,7 +275,7 @@ int main(void)
         FRESH(servers_do_not_change_the_bits),
         FRESH(evaluation_counts_every_record_once),
         FRESH(resuming_with_the_same_workers_gives_the_same_bits),
-        FRESH(resuming_with_other_workers_goes_on_with_the_same_curve),
+        FRESH(resume_with_other_workers_continues_the_curve),
         FRESH(a_stop_ends_all_workers_after_the_same_step),
         FRESH(more_workers_than_rows_are_refused),
         FRESH(allreduce_with_other_numbers_of_servers_is_refused),

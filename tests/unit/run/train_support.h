@@ -13,9 +13,9 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/reader.h"
-#include "run/job_private.h"
 #include "tensor/safetensors.h"
 #include "unit/home.h"
+#include "unit/run/inspect.h"
 #include "worker/worker.h"
 #include <glob.h>
 #include <math.h>
@@ -115,7 +115,7 @@ struct trial {
     int rc;
     bool opened, stuck;
     struct sw_err err;
-    struct sw_buf messages;
+    struct sw_bytes messages;
     double took_s;                /* of sw_job_run */
     int told[SW_JOB_SUMMARY + 1]; /* events by type */
     int64_t displayed[TRIAL_STEPS];
@@ -225,7 +225,7 @@ static inline void trial_close(struct trial *t)
 {
     sw_job_close(t->job);
     t->job = NULL;
-    sw_buf_fini(&t->messages);
+    sw_bytes_fini(&t->messages);
 }
 
 /* No update behind that step is made before it is over: what a case does when it hears of the step
@@ -247,7 +247,7 @@ static inline void hold_update(void *hold, int server, int param, uint64_t versi
 static inline void hold_updates(struct trial *t, struct hold *h)
 {
     for (int i = 0; i < t->job->topology->server_groups; i++)
-        sw_table_set_watch(t->job->params.copies[i].table, hold_update, h);
+        sw_table_set_on_update(t->job->params.copies[i].table, hold_update, h);
 }
 
 /* All three; the answer is the first error's. */

@@ -54,7 +54,7 @@ static void headers_of_all_versions_and_types_are_read(void **state)
             assert_int_equal(h.count, 24);
             assert_int_equal(h.data_offset, 128);
             assert_int_equal(sw_npy_rows(&h), 2);
-            assert_int_equal(sw_npy_row_count(&h), 12);
+            assert_int_equal(sw_npy_row_elements(&h), 12);
         }
     }
     assert_int_equal(parse(1, "{\"shape\":(),'fortran_order':True,'descr':'<f8'}", &h, &err),

@@ -199,7 +199,7 @@ static void inconsistent_headers_are_rejected(void **state)
          2, SW_ERR_FORMAT, "overlaps"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
          "\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
-         0, SW_ERR_FORMAT, "twice"},
+         0, SW_ERR_FORMAT, "duplicate key"},
         {"{\"__metadata__\":[]}", 0, SW_ERR_FORMAT, "not an object"},
         {"{\"__metadata__\":{\"k\":1}}", 0, SW_ERR_FORMAT, "metadata k is not a string"},
         {"{\"sw.checksum\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[0,16]}}", 16,

@@ -27,7 +27,7 @@ if [ -z "$SINGA_SANITIZE" ]; then # an installed copy is not built with sanitize
     grep -q '/bin/singa-ws NEEDED' "$temporary/seen-installed"
     cat "$temporary/seen-installed" >>"$temporary/seen"
 fi
-for product in singa-ws singa_trial singa_blas.so libsinga.so; do
+for product in singa-ws singa_probe singa_blas.so libsinga.so; do
     grep -q "^$SW_BINARY_DIR/$product.* NEEDED" "$temporary/seen" || {
         echo "$product is not among the files that were read" >&2
         exit 1
@@ -74,7 +74,7 @@ sed -n 's/.* NEEDED //p' "$temporary/seen" | sort -u | while read -r name; do
 done
 [ -f libsqlite3.so.0 ]
 "$SW" --version >/dev/null
-"$SW_BINARY_DIR/singa_trial" >/dev/null 2>&1 || true # it has no device to try
+"$SW_BINARY_DIR/singa_probe" >/dev/null 2>&1 || true # it has no device to try
 if [ -e planted-code-ran ]; then
     echo "a library in the current directory was loaded" >&2
     exit 1

@@ -102,10 +102,10 @@ static struct sw_canvas canvas_of(int w, int h, bool utf8)
 
 static void assert_screen(struct sw_canvas *c, const char *expected)
 {
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     sw_canvas_to_text(c, &text);
-    assert_string_equal(sw_buf_text(&text), expected);
-    sw_buf_fini(&text);
+    assert_string_equal(sw_bytes_text(&text), expected);
+    sw_bytes_fini(&text);
     sw_canvas_fini(c);
 }
 

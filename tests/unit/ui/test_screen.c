@@ -15,7 +15,7 @@ static void golden_path(char *out, size_t bytes, const char *name)
 
 /* Appends the attributes of every cell below the text, one letter each: the only distinction on a
  * terminal without colors. */
-static void add_attributes(const struct sw_canvas *c, struct sw_buf *out)
+static void add_attributes(const struct sw_canvas *c, struct sw_bytes *out)
 {
     const struct sw_theme *t = sw_theme_find(NULL);
     static const char letters[16] = " bdBrRxXuUvVwWyY";
@@ -28,12 +28,12 @@ static void add_attributes(const struct sw_canvas *c, struct sw_buf *out)
             line[x] = cell->rune == ' ' ? ' ' : letters[a & 15];
             last = line[x] == ' ' ? last : x;
         }
-        sw_buf_add_bytes(out, line, (size_t)(last + 1));
-        sw_buf_add(out, "\n");
+        sw_bytes_append(out, line, (size_t)(last + 1));
+        sw_bytes_add(out, "\n");
     }
 }
 
-static void check(const char *name, const struct sw_buf *frame)
+static void check(const char *name, const struct sw_bytes *frame)
 {
     char path[512], *expected = NULL;
     size_t bytes;
@@ -41,14 +41,14 @@ static void check(const char *name, const struct sw_buf *frame)
     golden_path(path, sizeof path, name);
     const char *write = getenv("SW_GOLDEN");
     if (write && strcmp(write, "write") == 0) {
-        assert_int_equal(sw_os_replace_file(path, sw_buf_text(frame), frame->length, 0644, &err),
+        assert_int_equal(sw_os_replace_file(path, sw_bytes_text(frame), frame->length, 0644, &err),
                          SW_OK);
         return;
     }
     if (sw_os_read_file(path, 1 << 20, &expected, &bytes, &err) != SW_OK)
         fail_msg("%s", err.text);
-    if (strcmp(expected, sw_buf_text(frame)) != 0)
-        fail_msg("%s differs; now it is\n%s", path, sw_buf_text(frame));
+    if (strcmp(expected, sw_bytes_text(frame)) != 0)
+        fail_msg("%s differs; now it is\n%s", path, sw_bytes_text(frame));
     sw_free(expected);
 }
 
@@ -67,14 +67,14 @@ static void golden(const char *name, const struct sw_ui_model *m, const struct s
                    int h, struct sw_ui_caps caps)
 {
     struct sw_canvas c;
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     draw(&c, m, v, w, h, caps);
     sw_canvas_to_text(&c, &text);
     if (caps.colours == 0)
         add_attributes(&c, &text);
     assert_false(text.failed);
     check(name, &text);
-    sw_buf_fini(&text);
+    sw_bytes_fini(&text);
     sw_canvas_fini(&c);
 }
 
@@ -142,11 +142,11 @@ static bool shows(const struct sw_ui_model *m, const struct sw_ui_view *v, int w
                   const char *what)
 {
     struct sw_canvas c;
-    struct sw_buf text = {0};
+    struct sw_bytes text = {0};
     draw(&c, m, v, w, h, utf8);
     sw_canvas_to_text(&c, &text);
-    bool found = strstr(sw_buf_text(&text), what) != NULL;
-    sw_buf_fini(&text);
+    bool found = strstr(sw_bytes_text(&text), what) != NULL;
+    sw_bytes_fini(&text);
     sw_canvas_fini(&c);
     return found;
 }

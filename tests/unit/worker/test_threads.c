@@ -138,7 +138,7 @@ static struct sw_threads *look(const struct row *r, int lists)
     };
     assert_int_equal(sw_threads_new(3, &t, &err), SW_OK);
     for (int i = 0; i < lists; i++)
-        sw_threads_look(t, owners, tasks, list(r, i, tasks), MAIN, second_ns);
+        sw_threads_check(t, owners, tasks, list(r, i, tasks), MAIN, second_ns);
     return t;
 }
 

@@ -1,0 +1,385 @@
+/* Exchange modes of fully-connected layers: checks the setting of [cluster], resolves `auto`, and
+ * allocates the exchange of factors.
+ *
+ * In shared memory sfb and adam are the same: workers write the factors of their rows into arrays
+ * of their update group, and servers compute the gradients of their slices from these. Between
+ * devices adam copies factors to every server that needs them; with sfb the devices exchange all
+ * factors (exchange/reduce/factors.h), and each computes gradients and updates of its replica, as
+ * with `copy = none`. */
+#include "base/os.h"
+#include "base/str.h"
+#include "device/driver.h"
+#include "exchange/reduce/factors.h"
+#include "plan/choices.h"
+#include "plan/job_exchange.h"
+#include "plan/saved_choices.h"
+#include "thread/fault.h"
+#include <math.h>
+#include <string.h>
+
+/* Number of workers whose rows make one update. */
+static int update_group_size(const struct sw_exchange_plan *p)
+{
+    return p->args.topology->update_group_size;
+}
+
+/* Why no layer can use the mode; NULL: layers with factors can. */
+static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mode mode)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    if (mode == SW_EXCHANGE_PS)
+        return NULL;
+    if (p->args.conf->repeat_exact)
+        return "repeat_exact reduces over microbatches for any number of workers, and products "
+               "over all rows round differently";
+    if (p->args.request->mixed)
+        return "where devices and CPUs train together, gradients are summed on the host";
+    if (mode == SW_EXCHANGE_ADAM)
+        return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
+                               "no server, and copy = async uses them)"
+                             : NULL;
+    if (t->devices > 0 && t->is_async)
+        return "asynchronous groups update values on the host, so devices cannot keep private "
+               "copies (adam sends factors to the host)";
+    if (t->devices > 0 && p->args.controls_updates)
+        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
+               "before any update (adam computes them on the host)";
+
+    return NULL;
+}
+
+int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
+{
+    enum sw_exchange_mode mode = (enum sw_exchange_mode)p->cluster->comm;
+    const char *refused = mode == SW_EXCHANGE_AUTO ? NULL : why_not(p, mode);
+
+    if (refused && update_group_size(p) > 1)
+        sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
+                        "%s is not possible: %s; use ps, or remove the key",
+                        sw_exchange_mode_names[mode], refused);
+
+    int rc = sw_recipe_status(p->args.recipe, err);
+    return rc == SW_OK ? sw_saved_choices_read(path, &p->comm.kept, err) : rc;
+}
+
+/* ---- Resolving `auto` ---- */
+
+static const struct sw_exchange_choice *find_choice(const struct sw_exchange_modes *p,
+                                                    const char *layer)
+{
+    for (int i = 0; i < p->count; i++)
+        if (sw_str_eq(p->choices[i].layer.name, layer))
+            return &p->choices[i];
+    return NULL;
+}
+
+static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l,
+                    const struct sw_exchange_link *link, struct sw_exchange_price *out)
+{
+    const struct sw_exchange_plan_args *a = &p->args;
+    const struct sw_throughputs *throughputs = a->throughputs(a->user);
+
+    /* Backward and the next forward of the layers below overlap with the exchange. */
+    double flops = l->forward_flops_below;
+
+    if (p->overlap == SW_OVERLAP_YES)
+        flops += l->backward_flops_below;
+
+    const struct sw_exchange_cost_args t = {
+        .workers = update_group_size(p),
+        .servers = a->topology->servers_per_group,
+        .rows = (double)(a->conf->batch * l->steps),
+        .inputs = (double)l->inputs,
+        .outputs = (double)l->outputs,
+        .devices = a->topology->devices > 0,
+        .reduces = sw_reduces(p),
+        .peers = a->request->peers,
+        .flops_per_s = throughputs->worker_flops_per_s,
+        .server_flops_per_s = throughputs->server_flops_per_s,
+        .memory_bytes_per_s = throughputs->memory_bytes_per_s,
+        .link_bytes_per_s = throughputs->link_bytes_per_s,
+        .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / throughputs->worker_flops_per_s,
+        .link = *link,
+        .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
+    sw_exchange_cost(&t, out);
+}
+
+/* Use of the link by all choices so far, predicted or from a checkpoint. */
+static struct sw_exchange_link link_with_choices(const struct sw_exchange_plan *p)
+{
+    struct sw_exchange_link link = {.busy_s = 0};
+    struct sw_exchange_price price;
+
+    for (int i = 0; i < p->comm.count; i++) {
+        predict(p, &p->comm.choices[i].layer, &link, &price);
+        link = price.link[p->comm.choices[i].mode];
+    }
+
+    return link;
+}
+
+/* Chooses the possible mode with the least predicted time. */
+static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_choice *c)
+{
+    const struct sw_exchange_link link = link_with_choices(p);
+    struct sw_exchange_price price;
+
+    predict(p, &c->layer, &link, &price);
+
+    c->mode = SW_EXCHANGE_PS;
+    for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO; mode++) {
+        if (why_not(p, mode))
+            continue;
+
+        c->ms[mode] = price.ms[mode];
+        if (c->ms[mode] < c->ms[c->mode])
+            c->mode = mode;
+    }
+}
+
+/* Callback of the nets: the first call for a layer decides, later nets get the same mode. */
+static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_layer *l)
+{
+    struct sw_exchange_plan *plan = user;
+    struct sw_exchange_modes *p = &plan->comm;
+    const struct sw_exchange_choice *known = find_choice(p, l->name);
+    if (known)
+        return known->mode;
+
+    struct sw_exchange_choice *more =
+        p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
+    p->failed = !more;
+    if (!more)
+        return SW_EXCHANGE_PS; /* the default for all workers; sw_exchange_modes_check reports the
+                                  error */
+
+    p->choices = more;
+
+    const enum sw_exchange_mode kept = sw_saved_choices_exchange_mode(p->kept, l->name);
+    struct sw_exchange_choice c = {.layer = *l,
+                                   .mode = kept,
+                                   .taken_up = kept != SW_EXCHANGE_AUTO && !why_not(plan, kept),
+                                   .ms = {(double)NAN, (double)NAN, (double)NAN}};
+    if (!c.taken_up)
+        choose_least(plan, &c);
+
+    p->choices[p->count++] = c;
+
+    return c.mode;
+}
+
+int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err)
+{
+    size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
+    return p->failed ? sw_err_nomem(err, "the exchange modes", bytes) : SW_OK;
+}
+
+void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out)
+{
+    *out = (struct sw_net_exchange){.mode = (enum sw_exchange_mode)p->cluster->comm,
+                                    .workers = update_group_size(p),
+                                    .choose = choose,
+                                    .user = p};
+    for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO && out->workers > 1;
+         mode++)
+        out->refuses[mode] = why_not(p, mode);
+}
+
+void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_net *net,
+                             struct sw_json_writer *w)
+{
+    sw_json_open_array(w, "exchange");
+
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const char *layer = sw_net_layer(net, i)->name;
+        enum sw_exchange_mode mode = sw_net_exchange_mode(net, i);
+        if (mode == SW_EXCHANGE_PS && !find_choice(&p->comm, layer))
+            continue;
+
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "layer", layer);
+        sw_json_string(w, "mode", sw_exchange_mode_names[mode]);
+        sw_json_close_object(w);
+    }
+
+    sw_json_close_array(w);
+}
+
+/* ---- Reporting ---- */
+
+bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
+{
+    bool requested = p->cluster->comm != SW_EXCHANGE_PS;
+
+    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !requested;
+         s = sw_section_next(s))
+        requested = sw_section_is_set(s, "comm");
+
+    return requested;
+}
+
+/* Stored elements of a layer's trained parameters, and of its weight. If devices reduce, each
+ * parameter is aligned to a line. */
+static int64_t values_of(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                         int64_t *weight)
+{
+    enum { LINE = 16 };
+
+    int first, count = sw_net_layer_params(net, i, &first);
+    int64_t values = 0, line = sw_reduces(p) ? LINE : 1;
+
+    *weight = 0;
+
+    for (int q = first; q < first + count; q++) {
+        const struct sw_net_param *np = sw_net_param(net, q);
+        const struct sw_desc *layout = &sw_net_layer(net, i)->param[np->index].layout;
+
+        if (np->frozen || np->root >= 0 || np->owner >= 0)
+            continue;
+
+        values += (sw_desc_storage(layout) + line - 1) / line * line;
+        *weight = *weight ? *weight : sw_desc_count(layout);
+    }
+
+    return values;
+}
+
+/* Servers that own outputs of a layer. */
+static int servers_of(const struct sw_table *t, const struct sw_table_factors *f)
+{
+    int servers = 0;
+
+    for (int s = 0; s < sw_table_servers(t); s++) {
+        int64_t first, outputs;
+        sw_table_factor_range(t, f, s, &first, &outputs);
+        servers += outputs > 0;
+    }
+
+    return servers;
+}
+
+void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct sw_net *net,
+                                const int *params, int i, struct sw_job_exchange *out)
+{
+    enum sw_exchange_mode mode = sw_net_exchange_mode(net, i);
+    const struct sw_exchange_choice *c = find_choice(&p->comm, sw_net_layer(net, i)->name);
+    int64_t weight, values = values_of(p, net, i, &weight);
+    int first;
+
+    *out = (struct sw_job_exchange){.mode = NULL};
+    if (values == 0 || update_group_size(p) < 2)
+        return;
+
+    struct sw_exchange_cost_args t = {.workers = update_group_size(p),
+                                      .inputs = (double)weight,
+                                      .outputs = 1,
+                                      .devices = p->args.topology->devices > 0,
+                                      .reduces = sw_reduces(p)};
+
+    if (mode != SW_EXCHANGE_PS) {
+        sw_net_layer_params(net, i, &first);
+
+        const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
+        t.rows = (double)f->rows;
+        t.inputs = (double)f->inputs;
+        t.outputs = (double)f->outputs;
+        t.servers = servers_of(p->table, f);
+    }
+
+    /* Asynchronous groups make separate updates. */
+    int groups = p->args.topology->update_groups;
+    struct sw_exchange_count n = sw_exchange_count(mode, &t, values);
+
+    out->mode = sw_exchange_mode_names[mode];
+    out->requested = sw_exchange_mode_names[sw_net_requested_exchange_mode(net, i)];
+    out->moved = groups * n.moved;
+    out->counted = groups * n.counted;
+    out->predicted = c && !c->taken_up;
+    for (int k = 0; k < SW_EXCHANGE_MODES && c; k++)
+        out->ms[k] = c->ms[k];
+}
+
+/* ---- Factors of layers ---- */
+
+bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
+                               int64_t rows, struct sw_table_factors *out)
+{
+    const struct sw_layer_factors *l = &sw_net_layer(net, i)->factors;
+    enum sw_exchange_mode mode = sw_net_exchange_mode(net, i);
+    if (mode == SW_EXCHANGE_PS)
+        return false;
+
+    int64_t steps = l->rows / rows;
+    *out = (struct sw_table_factors){.rows = p->args.conf->batch * steps,
+                                     .steps = steps,
+                                     .inputs = l->inputs,
+                                     .outputs = l->outputs,
+                                     .home = p->args.topology->devices == 0 ? SW_FACTORS_SHARED
+                                             : mode == SW_EXCHANGE_ADAM     ? SW_FACTORS_BY_SERVER
+                                                                            : SW_FACTORS_EXCHANGED};
+
+    return true;
+}
+
+/* ---- Between devices ---- */
+
+/* Lists the layers whose factors devices exchange, in the table's order; returns their number. */
+static int list_layers(const struct sw_table *t, struct sw_factors_layer *out)
+{
+    int count = 0;
+
+    for (int i = 0; i < sw_table_factor_count(t); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(t, i);
+        if (f->home == SW_FACTORS_EXCHANGED)
+            out[count++] = (struct sw_factors_layer){f->steps, f->inputs, f->outputs};
+    }
+
+    return count;
+}
+
+size_t sw_exchange_modes_bytes(const struct sw_exchange_plan *p)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < sw_table_factor_count(p->table); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(p->table, i);
+        const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
+        if (f->home == SW_FACTORS_EXCHANGED)
+            bytes += sw_factors_bytes(&l, 1, p->args.conf->batch);
+    }
+
+    return bytes;
+}
+
+void sw_exchange_modes_set_rows(struct sw_exchange_plan *p, const struct sw_row_split *rows)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    for (int i = 0; i < t->workers && p->comm.factors; i++)
+        sw_factors_set_rows(p->comm.factors, i,
+                            sw_row_split_first(rows, &t->rank[i], SW_SPLIT_TRAIN),
+                            sw_row_split_count(rows, &t->rank[i], SW_SPLIT_TRAIN));
+}
+
+int sw_exchange_modes_make(struct sw_exchange_plan *p, const struct sw_row_split *rows,
+                           struct sw_err *err)
+{
+    size_t most = (size_t)sw_table_factor_count(p->table) + 1;
+    struct sw_factors_layer *layers = sw_calloc(most, sizeof *layers);
+    if (!layers)
+        return sw_err_nomem(err, "factors of gradients", most * sizeof *layers);
+
+    const struct sw_factors_args args = {.devices = p->devices,
+                                         .ranks = p->args.topology->workers,
+                                         .batch_rows = p->args.conf->batch,
+                                         .layers = layers,
+                                         .count = list_layers(p->table, layers)};
+    int rc = args.count > 0 ? sw_factors_new(&args, &p->comm.factors, err) : SW_OK;
+    sw_free(layers);
+    if (rc != SW_OK || !p->comm.factors)
+        return rc;
+
+    sw_exchange_modes_set_rows(p, rows);
+    return sw_fault_attach(p->args.fault, sw_factors_close_v, p->comm.factors, err);
+}

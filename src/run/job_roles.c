@@ -1,0 +1,507 @@
+/* The hardware and roles of a job: the machine, its devices, the number of workers and servers, and
+ * their placement. */
+#include "run/job_roles.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "device/driver.h"
+#include "machine/bind.h"
+#include "machine/driver.h"
+#include "optim/updater.h"
+#include "run/job_hooks.h"
+#include "run/job_private.h"
+#include "run/microbatches.h"
+#include "worker/server.h"
+#include "worker/worker.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Applies OMP_NUM_THREADS as an upper limit of math threads. */
+static void cap_threads(struct sw_placement *p)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    int64_t cap;
+    if (!text || !sw_parse_int(text, &cap) || cap < 1)
+        return;
+
+    for (int i = 0; i < p->worker_count + p->server_count; i++)
+        if (p->rows[i].threads > cap)
+            p->rows[i].threads = (int)cap;
+}
+
+static bool has_devices(const struct sw_job *job)
+{
+    return !job->place.devices.driver->caps.host_memory;
+}
+
+/* Number of workers that can have a device of their own; -1: all share the CPU. */
+static int count_devices(const struct sw_job *job)
+{
+    if (!has_devices(job))
+        return -1;
+    return job->place.devices.count ? job->place.devices.count : job->place.machine->gpu_count;
+}
+
+/* The settings of [cluster] while topology and placement are made from them. */
+struct setup {
+    struct sw_job *job;
+    struct sw_cluster_conf conf;
+    const struct sw_section *section;
+    struct sw_cluster_shape shape;
+    struct sw_cluster_sync sync;
+    bool oversubscribe;
+};
+
+static int64_t fewest_rows(const struct sw_topology *t)
+{
+    return t->batch[SW_SPLIT_TRAIN] < t->batch[SW_SPLIT_EVAL] ? t->batch[SW_SPLIT_TRAIN]
+                                                              : t->batch[SW_SPLIT_EVAL];
+}
+
+/* The largest number of workers that would be accepted. */
+static int most_workers(const struct setup *s)
+{
+    const struct sw_job *job = s->job;
+    int64_t most = job->topology->leaves > 0 ? job->topology->leaves : fewest_rows(job->topology);
+    int threads = sw_machine_threads(job->place.machine), devices = count_devices(job);
+
+    if (!s->oversubscribe && threads < most)
+        most = threads;
+    if (devices > 0 && devices < most && !job->place.devices.mixed)
+        most = devices;
+
+    return (int)most;
+}
+
+static int check_rows(const struct setup *s)
+{
+    const struct sw_topology *t = s->job->topology;
+    int64_t rows = fewest_rows(t);
+
+    if (t->update_group_size <= rows)
+        return SW_OK;
+
+    return sw_recipe_error(
+        s->job->recipe, s->section, "workers_per_group",
+        "%d workers cannot share a batch of %lld rows%s: use at most %lld", t->update_group_size,
+        (long long)rows, rows < t->batch[SW_SPLIT_TRAIN] ? " in evaluations" : "", (long long)rows);
+}
+
+/* Checks the number of requested devices; whether they exist is checked by the placement. */
+static int check_devices(const struct setup *s)
+{
+    const struct sw_device_request *r = &s->job->place.devices;
+    int workers = s->job->topology->workers;
+    char more[64], mixed[64];
+
+    if (!r->driver->format || workers <= r->count || r->mixed)
+        return SW_OK;
+
+    r->driver->format(workers, more, sizeof more);
+    r->driver->format(r->count, mixed, sizeof mixed);
+    return sw_recipe_error(s->job->recipe, s->section, "workers_per_group",
+                           "%d workers need a device each, but there are %d: use at most %d "
+                           "workers, or device = %s, or device = %s+%s",
+                           workers, r->count, r->count, more, mixed, sw_driver_host()->name);
+}
+
+/* Checks what a job with workers on devices and CPUs does not support. */
+static int check_mixed(const struct setup *s)
+{
+    const struct sw_job *job = s->job;
+    int devices = count_devices(job), size = job->topology->group_size;
+
+    if (!job->place.devices.mixed)
+        return SW_OK;
+    if (job->exchange.copy == SW_COPY_NONE)
+        return sw_recipe_error(job->recipe, s->section, "copy",
+                               "with workers on devices and on CPUs the parameters are updated on "
+                               "the host: use copy = async");
+
+    if (sw_job_splits_layers(job) && devices % size != 0 && devices < job->topology->workers)
+        return sw_recipe_error(job->recipe, s->section, "workers_per_group",
+                               "a group with %d workers on devices and %d on CPUs cannot split "
+                               "layers, because activations move either between devices or in "
+                               "host memory: split by rows, or use groups of one kind",
+                               devices % size, size - devices % size);
+
+    if (job->conf->memory_bytes > 0)
+        return sw_recipe_error(
+            job->recipe, sw_recipe_find(job->recipe, "job", NULL), "memory",
+            "a budget applies either to devices or to the host, and this job uses "
+            "both: remove memory = fit");
+
+    return SW_OK;
+}
+
+static int make_topology(struct setup *s, struct sw_err *err)
+{
+    struct sw_job *job = s->job;
+    const struct sw_job_conf *c = job->conf;
+    int workers = s->shape.worker_groups * s->shape.workers_per_group;
+
+    s->shape.driver = has_devices(job) ? job->place.devices.driver : NULL;
+    if (job->place.devices.mixed && count_devices(job) < workers)
+        s->shape.device_workers = count_devices(job);
+    s->shape.gpu_count = job->place.devices.count;
+    memcpy(s->shape.gpus, job->place.devices.index, sizeof s->shape.gpus);
+
+    return sw_topology_new(
+        &(struct sw_topology_args){.shape = &s->shape,
+                                   .sync = &s->sync,
+                                   .batch = {c->batch, c->eval_batch},
+                                   .virtual_workers = c->repeat_exact ? c->virtual_workers : 0,
+                                   .splits_layers = sw_job_splits_layers(job)},
+        &job->topology, err);
+}
+
+static int make_shape(struct setup *s, struct sw_err *err)
+{
+    struct sw_job *job = s->job;
+    const char *key = NULL;
+    char advice[128];
+
+    job->exchange.copy = (enum sw_copy_mode)s->conf.copy;
+    job->exchange.overlap = (enum sw_overlap)s->conf.overlap;
+    job->speed.rebalances = s->conf.rebalance;
+
+    int rc = sw_cluster_shape(&s->conf, job->place.machine, &s->shape, &job->report.framework,
+                              job->report.framework_reason, sizeof job->report.framework_reason,
+                              &key, err);
+    if (rc == SW_OK)
+        rc = sw_cluster_sync(&s->conf, &s->sync, &key, err);
+    if (rc == SW_ERR_INVALID)
+        sw_recipe_error(job->recipe, s->section, key, "%s", err->text);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = make_topology(s, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = check_rows(s);
+    if (rc == SW_OK)
+        rc = check_devices(s);
+
+    if (rc == SW_ERR_INVALID)
+        sw_recipe_hint(
+            job->recipe, "%s",
+            sw_cluster_advice(&s->conf, &s->shape, most_workers(s), advice, sizeof advice));
+
+    if (rc != SW_OK)
+        return rc;
+
+    return check_mixed(s);
+}
+
+static int choose_shape(struct setup *s, struct sw_err *err)
+{
+    int rc = make_shape(s, err);
+    if (rc == SW_OK)
+        rc = sw_microbatches_check(s->job, s->section, err);
+    return rc == SW_ERR_INVALID ? sw_recipe_status(s->job->recipe, err) : rc;
+}
+
+/* Reads [cluster]; one worker per GPU, unless it sets their number. */
+static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_worker)
+{
+    struct sw_cluster_conf c = {.workers_per_group = 1, .staleness = -1, .copy = SW_COPY_ASYNC};
+
+    if (!one_worker)
+        c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    if (count_devices(job) > 0)
+        c.devices = count_devices(job) + job->place.devices.mixed;
+
+    return c;
+}
+
+/* A worker that waits for the others runs the servers that it hosts, because the others may depend
+ * on them. user: the first worker of the group that waits. */
+static int serve_while_waiting(void *user, int worker)
+{
+    struct sw_worker *workers = user;
+    struct sw_err ignored; /* it is already the fault of the job */
+    return sw_server_poll(&workers[worker], &ignored);
+}
+
+/* Runs the servers of a worker that waits for the workers of the same rank in other groups. */
+static int serve_while_peers_wait(void *user, int group)
+{
+    struct sw_worker *first = user;
+    return serve_while_waiting(first, group * first->topology->group_size);
+}
+
+static void make_group(struct sw_group *g, struct sw_worker *workers, int count, int leaves)
+{
+    sw_group_init(g, count, leaves);
+    g->serve = serve_while_waiting;
+    g->serve_user = workers;
+}
+
+static int make_peers(struct sw_job *job, struct sw_err *err)
+{
+    if (!job->topology->splits_layers)
+        return SW_OK;
+
+    job->groups.peers = sw_calloc((size_t)job->topology->group_size, sizeof *job->groups.peers);
+    if (!job->groups.peers)
+        return sw_err_nomem(err, "worker groups",
+                            (size_t)job->topology->group_size * sizeof *job->groups.peers);
+
+    for (int i = 0; i < job->topology->group_size; i++) {
+        make_group(&job->groups.peers[i], &job->workers[i], job->topology->worker_groups,
+                   job->topology->worker_groups);
+        job->groups.peers[i].serve = serve_while_peers_wait;
+    }
+
+    return SW_OK;
+}
+
+static int make_groups(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_topology *t = job->topology;
+
+    job->groups.each = sw_calloc((size_t)t->worker_groups, sizeof *job->groups.each);
+    if (!job->groups.each)
+        return sw_err_nomem(err, "worker groups",
+                            (size_t)t->worker_groups * sizeof *job->groups.each);
+
+    for (int i = 0; i < t->workers; i++)
+        job->workers[i].group = &job->groups.each[t->rank[i].group];
+
+    for (int g = 0; g < t->worker_groups; g++)
+        make_group(&job->groups.each[g], &job->workers[g * t->group_size], t->group_size,
+                   t->microbatches);
+
+    make_group(&job->groups.all, job->workers, t->workers, t->worker_groups * t->microbatches);
+    sw_group_init(&job->groups.leaders, t->update_groups, t->update_groups);
+
+    bool warms_up = t->warmup_steps > 0;
+    sw_group_set_warmup(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);
+    sw_group_set_warmup(&job->groups.leaders, warms_up ? 1 : t->update_groups, t->warmup_steps);
+
+    return make_peers(job, err);
+}
+
+static struct sw_worker_shared shared_by_workers(struct sw_job *job)
+{
+    return (struct sw_worker_shared){.recipe = job->recipe,
+                                     .conf = job->conf,
+                                     .place = &job->place,
+                                     .span = &job->span,
+                                     .data = &job->data,
+                                     .display = &job->options.display,
+                                     .workers = job->workers,
+                                     .servers = job->servers,
+                                     .groups = &job->groups,
+                                     .params = &job->params,
+                                     .exchange_plan = &job->exchange,
+                                     .state = &job->state,
+                                     .outputs = &job->outputs,
+                                     .metrics = &job->metrics,
+                                     .stops = &job->stops,
+                                     .nonfinite = &job->nonfinite,
+                                     .requests = &job->requests,
+                                     .events = &job->events,
+                                     .fault = &job->fault,
+                                     .hooks = &sw_job_hooks,
+                                     .run = job,
+                                     .one_worker = job->one_worker,
+                                     .rebalances = job->speed.rebalances};
+}
+
+static int make_units(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_topology *t = job->topology;
+
+    job->workers = sw_calloc((size_t)t->workers, sizeof *job->workers);
+    job->servers = sw_calloc((size_t)t->servers, sizeof *job->servers);
+
+    job->params.copies = sw_calloc((size_t)t->server_groups, sizeof *job->params.copies);
+    if (!job->workers || !job->servers || !job->params.copies)
+        return sw_err_nomem(err, "workers and servers", (size_t)t->workers * sizeof *job->workers);
+
+    const struct sw_worker_shared shared = shared_by_workers(job);
+    for (int i = 0; i < t->workers; i++)
+        job->workers[i] = (struct sw_worker){
+            .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
+
+    job->events.step = &job->workers[0].step;
+    for (int i = 0; i < t->server_groups; i++)
+        job->params.copies[i] =
+            (struct sw_server_group){.hardware = &job->place, .place = &t->server_group[i]};
+
+    int rc = make_groups(job, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_microbatches_split(job, err);
+}
+
+/* Does an option need all gradients before any update is made? */
+static bool controls_updates(const struct sw_job *job)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
+    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf);
+}
+
+static const struct sw_throughputs *throughputs_of(void *user)
+{
+    struct sw_job *job = user;
+    return sw_throughputs_of(&job->speed.throughputs, job->workers);
+}
+
+static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_exchange_plan_args args = {.recipe = job->recipe,
+                                               .conf = job->conf,
+                                               .topology = job->topology,
+                                               .request = &job->place.devices,
+                                               .machine = job->place.machine,
+                                               .log = job->events.log,
+                                               .fault = &job->fault,
+                                               .controls_updates = controls_updates(job),
+                                               .throughputs = throughputs_of,
+                                               .user = job};
+    return sw_exchange_plan_init(&job->exchange, &args, err);
+}
+
+/* The driver whose devices are GPUs of the machine map, or NULL. */
+static const struct sw_driver *driver_on_bus(const struct sw_job *job)
+{
+    return job->place.devices.driver->caps.on_bus ? job->place.devices.driver : NULL;
+}
+
+/* Reads the machine map; if GPUs are used, with those that the driver knows. */
+static int map_machine(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    if (o->machine)
+        return sw_machine_from(o->machine, &job->place.machine, err);
+    if (o->before && o->before->place.machine && driver_on_bus(o->before) == driver_on_bus(job)) {
+        job->place.machine = sw_machine_share(o->before->place.machine);
+        return SW_OK;
+    }
+
+    int rc = sw_bind_check_environment(err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_machine_here(&job->place.machine, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
+    if (driver_on_bus(job) && !o->only_placement)
+        rc = sw_machine_ask_driver(job->place.machine, job->place.devices.driver, err);
+
+    return rc;
+}
+
+/* Places the roles; an error advises how to request fewer. */
+static int place_units(const struct setup *s, struct sw_err *err)
+{
+    struct sw_job *job = s->job;
+    char advice[128];
+    struct sw_err why;
+    int most = most_workers(s);
+
+    int rc = sw_placement_new(job->place.machine, &s->shape, s->oversubscribe,
+                              &job->place.placement, &why);
+    if (rc == SW_OK)
+        return rc;
+    if (rc != SW_ERR_INVALID || job->topology->workers <= most)
+        return sw_err_set(err, rc, "%s", why.text);
+
+    return sw_err_set(err, rc, "%s; try %s", why.text,
+                      sw_cluster_advice(&s->conf, &s->shape, most, advice, sizeof advice));
+}
+
+int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = map_machine(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+
+    struct setup s = {.job = job,
+                      .conf = read_cluster(job, o->one_worker),
+                      .section = sw_recipe_find(job->recipe, "cluster", NULL),
+                      .oversubscribe = o->oversubscribe};
+    rc = choose_shape(&s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = place_units(&s, err);
+    if (rc != SW_OK)
+        return rc;
+
+    if (job->place.machine->here)
+        cap_threads(job->place.placement);
+    rc = make_units(job, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return begin_exchange_plan(job, err);
+}
+
+/* ---- devices ---- */
+
+int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_device_request_parse(job->conf->device, &job->place.devices, err);
+    if (rc == SW_ERR_INVALID) {
+        sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
+                        err->text);
+        return sw_recipe_status(job->recipe, err);
+    }
+
+    if (rc != SW_OK)
+        return rc;
+
+    const struct sw_device_args host = {.precision = (enum sw_precision)job->conf->precision};
+    rc = sw_driver_host()->open(&host, &job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+
+    job->place.host->avoid_winograd = !job->conf->winograd;
+    return SW_OK;
+}
+
+static int open_own(const struct sw_job *job, int worker, struct sw_device **out,
+                    struct sw_err *err)
+{
+    const int gpu = job->place.placement->rows[worker].gpu;
+    const struct sw_device_args args = {
+        .options = job->place.devices.options,
+        .index = gpu < 0 ? worker : gpu,
+        .bus = gpu < 0 ? NULL : sw_machine_gpu(job->place.machine, gpu)->bus,
+        .precision = (enum sw_precision)job->conf->precision,
+        .sibling = worker > 0 ? job->workers[0].device : NULL};
+
+    int rc = job->place.devices.driver->open(&args, out, err);
+    if (rc != SW_OK)
+        return rc;
+
+    (*out)->avoid_winograd = !job->conf->winograd;
+    return SW_OK;
+}
+
+/* Opens a device for every worker, according to its placement. */
+int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
+{
+    int workers = job->topology->workers, rc = SW_OK;
+
+    for (int i = 0; i < workers; i++) {
+        struct sw_worker *w = &job->workers[i];
+
+        if (w->rank->device < 0)
+            w->device = job->place.host;
+        else
+            rc = open_own(job, i, &w->device, err);
+
+        job->exchange.devices[i] = w->device;
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}

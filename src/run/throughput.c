@@ -1,0 +1,343 @@
+/* The throughput of this machine: matrix products on a core and on a device, memory, and a device's
+ * link. `singa-ws doctor` stores such figures in doctor.json of the state directory; missing ones
+ * are measured here, in some tenths of a second, and stored in rates.json, so that choices based on
+ * them stay the same from run to run. The figures are used for choices only. */
+#include "run/throughput.h"
+#include "base/json.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "device/driver.h"
+#include "device/throughput.h"
+#include "device/tune.h"
+#include "run/job_roles.h"
+#include "worker/events.h"
+#include "worker/worker.h"
+#include <string.h>
+
+enum {
+    FILE_BYTES = 1 << 20,
+    ARRAY_BYTES = 64 << 20,
+    COPY_BYTES = 1 << 20,
+};
+
+/* Figures per core or device; 0: unknown. */
+struct figures {
+    double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
+};
+
+/* ---- Stored figures ---- */
+
+static double number_of(const struct sw_json *object, const char *key)
+{
+    const struct sw_json *v = object ? sw_json_get(object, key) : NULL;
+    return v && v->type == SW_JSON_NUMBER && v->number > 0 ? v->number : 0;
+}
+
+static bool says(const struct sw_json *object, const char *key, const char *text)
+{
+    const struct sw_json *v = sw_json_get(object, key);
+    return v && v->type == SW_JSON_STRING && sw_str_eq(v->string, text);
+}
+
+static const struct sw_json *find_by(const struct sw_json *array, const char *key, const char *text)
+{
+    const struct sw_json *item = array ? array->first : NULL;
+    while (item && !says(item, key, text))
+        item = item->next;
+    return item;
+}
+
+struct sw_json *sw_state_file_read(const char *host, const char *name)
+{
+    struct sw_err ignored;
+    struct sw_json *root = NULL;
+    char *state = NULL, *path = NULL, *text = NULL;
+    size_t bytes;
+
+    if (sw_history_state_dir(&state, &ignored) == SW_OK &&
+        (path = sw_format("%s/%s", state, name)) != NULL &&
+        sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
+        sw_json_parse(text, bytes, &root, &ignored) == SW_OK && !says(root, "host", host)) {
+        sw_json_free(root);
+        root = NULL;
+    }
+
+    sw_free(text);
+    sw_free(path);
+    sw_free(state);
+
+    return root;
+}
+
+/* Reads the figures of the slowest NUMA node, and of the slower direction of a device's link. */
+static void read_doctor(const struct sw_worker *w, struct figures *f)
+{
+    const struct sw_job_place *place = w->shared.place;
+    struct sw_json *root = sw_state_file_read(place->machine->host, "doctor.json");
+    const char *device = w->device->name;
+    const struct sw_json *measured = root ? sw_json_get(root, "measured") : NULL;
+    const struct sw_json *nodes = measured ? sw_json_get(measured, "nodes") : NULL;
+
+    for (const struct sw_json *n = nodes ? nodes->first : NULL; n; n = n->next) {
+        double cores = number_of(n, "cores");
+        double gflops = cores > 0 ? number_of(n, "gemm_gflops") / cores : 0;
+        double memory = number_of(n, "memory_gb_per_s");
+
+        f->core_gflops = n == nodes->first || gflops < f->core_gflops ? gflops : f->core_gflops;
+        f->memory_gb_per_s =
+            n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
+    }
+
+    /* A simulated device of another job may have other settings. */
+    if (measured && place->devices.driver->caps.own_processor) {
+        f->device_gflops =
+            number_of(find_by(sw_json_get(measured, "devices"), "device", device), "gemm_gflops");
+
+        const struct sw_json *copies = sw_json_get(measured, "copies");
+        double there = number_of(find_by(copies, "to", device), "gb_per_s");
+        double back = number_of(find_by(copies, "from", device), "gb_per_s");
+        f->link_gb_per_s = there < back ? there : back;
+    }
+
+    sw_json_free(root);
+}
+
+static void fill_from(const struct sw_json *object, const char *key, double *figure)
+{
+    *figure = *figure > 0 ? *figure : number_of(object, key);
+}
+
+static void read_throughputs(const struct sw_job_place *place, struct figures *f)
+{
+    struct sw_json *root = sw_state_file_read(place->machine->host, "rates.json");
+    const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
+    const struct sw_json *own = find_by(devices, "device", place->devices.text);
+
+    fill_from(root, "core_gflops", &f->core_gflops);
+    fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
+    fill_from(own, "gemm_gflops", &f->device_gflops);
+    fill_from(own, "memory_gb_per_s", &f->device_gb_per_s);
+    fill_from(own, "link_gb_per_s", &f->link_gb_per_s);
+    sw_json_free(root);
+}
+
+/* ---- Measuring ---- */
+
+struct copy {
+    void *to, *from;
+};
+
+static int copy(struct sw_stream *s, void *args, struct sw_err *err)
+{
+    const struct copy *c = args;
+    return sw_copy(s, c->to, c->from, COPY_BYTES, err);
+}
+
+static double measure_product(struct sw_stream *s, int side)
+{
+    size_t n = (size_t)side * (size_t)side;
+    struct sw_throughput gflops = {0};
+    struct sw_err ignored;
+    float *m = sw_tune_allocate(s->dev, 3 * n * sizeof(float));
+    if (!m)
+        return 0;
+
+    float *const abc[3] = {m, m + n, m + 2 * n};
+    if (sw_throughput_product(s, abc, side, 0, &gflops, &ignored) != SW_OK)
+        gflops.median = 0;
+    sw_tune_free_memory(s->dev, m, 3 * n * sizeof(float));
+
+    return gflops.median;
+}
+
+static double measure_memory(struct sw_stream *s)
+{
+    int64_t n = ARRAY_BYTES / (int64_t)sizeof(float);
+    struct sw_throughput gb_per_s = {0};
+    struct sw_err ignored;
+    float *m = sw_tune_allocate(s->dev, 2 * ARRAY_BYTES);
+    if (!m)
+        return 0;
+
+    if (sw_throughput_memory(s, m, m + n, &n, 0, &gb_per_s, &ignored) != SW_OK)
+        gb_per_s.median = 0;
+    sw_tune_free_memory(s->dev, m, 2 * ARRAY_BYTES);
+
+    return gb_per_s.median;
+}
+
+static double measure_link(struct sw_stream *s)
+{
+    struct copy c = {.to = sw_tune_allocate(s->dev, COPY_BYTES)};
+    struct sw_throughput gb_per_s = {0};
+    struct sw_err ignored;
+    int rc = sw_device_host_alloc(s->dev, COPY_BYTES, "copies to measure", &c.from, &ignored);
+
+    if (!c.to || rc != SW_OK ||
+        sw_throughput_of(s, COPY_BYTES, copy, &c, 0, &gb_per_s, &ignored) != SW_OK)
+        gb_per_s.median = 0;
+
+    sw_tune_free_memory(s->dev, c.to, COPY_BYTES);
+    if (rc == SW_OK)
+        sw_device_host_free(s->dev, c.from, COPY_BYTES);
+
+    return gb_per_s.median;
+}
+
+static void measure_core(struct sw_device *host, struct figures *f)
+{
+    struct sw_err ignored;
+    struct sw_stream *s = NULL;
+    if (sw_stream_new(host, 1, &s, &ignored) != SW_OK)
+        return;
+
+    if (f->core_gflops <= 0)
+        f->core_gflops = measure_product(s, sw_driver_host()->gemm_side);
+    if (f->memory_gb_per_s <= 0)
+        f->memory_gb_per_s = measure_memory(s);
+    sw_stream_free(s);
+}
+
+/* Measures the missing figures. A simulated link has a configured throughput. */
+static bool measure(const struct sw_worker *w, struct figures *f)
+{
+    const struct sw_job_place *place = w->shared.place;
+    const struct sw_driver *driver = place->devices.driver;
+    bool measured = false, devices = w->topology->devices > 0;
+
+    if (place->devices.link_bytes_per_s > 0)
+        f->link_gb_per_s = (double)place->devices.link_bytes_per_s * 1e-9;
+
+    if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
+        measure_core(place->host, f);
+        measured = true;
+    }
+
+    if (devices && f->device_gflops <= 0) {
+        f->device_gflops = measure_product(w->stream, driver->gemm_side);
+        measured = true;
+    }
+
+    if (driver->caps.own_processor && f->device_gb_per_s <= 0) {
+        f->device_gb_per_s = measure_memory(w->stream);
+        measured = true;
+    }
+
+    if (devices && f->link_gb_per_s <= 0) {
+        f->link_gb_per_s = measure_link(w->stream);
+        measured = true;
+    }
+
+    sw_stream_attach(w->stream); /* restores its threads for the plans to come */
+    return measured;
+}
+
+static double at_least(double figure, double usual)
+{
+    return figure > 0 ? figure : usual;
+}
+
+const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r, const struct sw_worker *w)
+{
+    const struct sw_job_place *place = w->shared.place;
+    struct figures f = {0};
+
+    if (r->known)
+        return r;
+
+    read_doctor(w, &f);
+    read_throughputs(place, &f);
+
+    bool measured = measure(w, &f);
+    const struct sw_placement_row *worker = sw_placement_worker(place->placement, 0),
+                                  *server = sw_placement_server(place->placement, 0);
+    double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
+    *r = (struct sw_throughputs){.known = true,
+                                 .measured = measured,
+                                 .worker_flops_per_s =
+                                     w->topology->devices > 0 ? device : core * worker->threads,
+                                 .server_flops_per_s = core * server->threads,
+                                 .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
+                                 .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
+                                 .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9};
+
+    return r;
+}
+
+/* Copies the stored figures of other devices. */
+static void write_others(struct sw_json_writer *w, const struct sw_json *root, const char *device)
+{
+    const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
+
+    for (const struct sw_json *d = devices ? devices->first : NULL; d; d = d->next) {
+        const struct sw_json *name = sw_json_get(d, "device");
+        if (!name || !name->string || sw_str_eq(name->string, device))
+            continue;
+
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "device", name->string);
+        sw_json_real(w, "gemm_gflops", number_of(d, "gemm_gflops"));
+        sw_json_real(w, "memory_gb_per_s", number_of(d, "memory_gb_per_s"));
+        sw_json_real(w, "link_gb_per_s", number_of(d, "link_gb_per_s"));
+        sw_json_close_object(w);
+    }
+}
+
+static void write_throughputs(const struct sw_throughputs *r, const struct sw_worker *first,
+                              const struct sw_json *root, struct sw_bytes *out)
+{
+    const struct sw_job_place *place = first->shared.place;
+    const struct sw_placement_row *server = sw_placement_server(place->placement, 0);
+    struct sw_json_writer w;
+
+    sw_json_begin(&w, out);
+    sw_json_open_object(&w, NULL);
+    sw_json_string(&w, "host", place->machine->host);
+    sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
+    sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
+    sw_json_open_array(&w, "devices");
+    write_others(&w, root, place->devices.text);
+
+    if (first->topology->devices > 0) {
+        sw_json_open_object(&w, NULL);
+        sw_json_string(&w, "device", place->devices.text);
+        sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
+        sw_json_real(&w, "memory_gb_per_s", r->device_memory_bytes_per_s * 1e-9);
+        sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);
+        sw_json_close_object(&w);
+    }
+
+    sw_json_close_array(&w);
+    sw_json_close_object(&w);
+    sw_bytes_add(out, "\n");
+}
+
+void sw_state_file_write(struct sw_events *events, const char *name, struct sw_bytes *text)
+{
+    struct sw_err err;
+    char *state = NULL, *path = NULL;
+
+    if (sw_history_state_dir(&state, &err) == SW_OK &&
+        (path = sw_format("%s/%s", state, name)) != NULL &&
+        (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
+         sw_os_replace_file(path, sw_bytes_text(text), text->length, 0600, &err) != SW_OK))
+        sw_events_report(events, SW_LOG_WARN, "rates",
+                         "cannot store the measurements of this machine: %s", err.text);
+
+    sw_free(path);
+    sw_free(state);
+}
+
+void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker *w)
+{
+    struct sw_bytes text = {0};
+
+    if (!r->measured)
+        return;
+
+    struct sw_json *root = sw_state_file_read(w->shared.place->machine->host, "rates.json");
+    write_throughputs(r, w, root, &text);
+    sw_state_file_write(w->shared.events, "rates.json", &text);
+    sw_json_free(root);
+    sw_bytes_fini(&text);
+}

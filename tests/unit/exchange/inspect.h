@@ -1,0 +1,7 @@
+/* The private structs of the exchange that tests of this room look at: the parameter table and its
+ * servers, and the all-reduce over devices. Tests include no other private header of
+ * src/exchange. */
+#pragma once
+
+#include "exchange/reduce/allreduce_private.h"
+#include "exchange/table/table_private.h"
