@@ -13,8 +13,6 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vmath.h"
 
-enum { LINE_FLOATS = 16 };
-
 /* y = f(x) with up to two constants a and b; and dx = f'(v) dy, where v is x or y. */
 typedef void forward_fn(float a, float b, const float *x, float *y, int64_t n);
 typedef void backward_fn(float a, float b, const float *v, const float *dy, float *dx, int64_t n);
@@ -131,17 +129,31 @@ static const struct function {
     [SW_ACT_GELU] = {gelu, gelu_backward},
 };
 
-/* Sets the two constants of a function. */
-static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
+/* Sets dx = dy f'(v), or f(v) if dy is NULL. */
+static int apply(const struct sw_host_launch *l, const struct sw_activation_gradient_args *k,
+                 const float *v)
 {
-    *a = f == SW_ACT_TANH ? 1 : f == SW_ACT_STANH ? SW_STANH_A : alpha;
-    *b = f == SW_ACT_TANH ? 1 : SW_STANH_B;
-}
+    int team = sw_team_size(l->threads, k->n);
+    float a, b;
 
-static int unknown_activation(enum sw_activation f, struct sw_err *err)
-{
-    return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "activation function %d is not implemented on the CPU", (int)f);
+    if ((unsigned)k->function >= SW_ACT_COUNT)
+        return sw_err_set(l->err, SW_ERR_UNSUPPORTED,
+                          "activation function %d is not implemented on the CPU", (int)k->function);
+
+    sw_activation_constants(k->function, k->alpha, &a, &b);
+
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(k->n, SW_LINE_FLOATS);
+        const struct function *f = &functions[k->function];
+
+        if (k->dy)
+            f->backward(a, b, v + r.from, k->dy + r.from, k->dx + r.from, r.to - r.from);
+        else
+            f->forward(a, b, v + r.from, k->dx + r.from, r.to - r.from);
+    }
+
+    return SW_OK;
 }
 
 static void activation_arrays(const void *args, struct sw_op_arrays *out)
@@ -153,22 +165,10 @@ static void activation_arrays(const void *args, struct sw_op_arrays *out)
 
 int sw_cpu_activation(const struct sw_host_launch *l, const void *args)
 {
-    const struct sw_activation_args *k = args;
-    int team = sw_team_size(l->threads, k->n);
-    float a, b;
-
-    if ((unsigned)k->function >= SW_ACT_COUNT)
-        return unknown_activation(k->function, l->err);
-
-    constants_of(k->function, k->alpha, &a, &b);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
-        functions[k->function].forward(a, b, k->x + r.from, k->y + r.from, r.to - r.from);
-    }
-
-    return SW_OK;
+    const struct sw_activation_args *a = args;
+    const struct sw_activation_gradient_args k = {
+        .function = a->function, .alpha = a->alpha, .n = a->n, .dx = a->y};
+    return apply(l, &k, a->x);
 }
 
 const struct sw_op sw_op_activate = {"activation", sizeof(struct sw_activation_args),
@@ -189,23 +189,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_activation_gradient_args *k = args;
-    const float *v = k->function == SW_ACT_GELU ? k->x : k->y;
-    int team = sw_team_size(l->threads, k->n);
-    float a, b;
-
-    if ((unsigned)k->function >= SW_ACT_COUNT)
-        return unknown_activation(k->function, l->err);
-
-    constants_of(k->function, k->alpha, &a, &b);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
-        functions[k->function].backward(a, b, v + r.from, k->dy + r.from, k->dx + r.from,
-                                        r.to - r.from);
-    }
-
-    return SW_OK;
+    return apply(l, k, k->function == SW_ACT_GELU ? k->x : k->y);
 }
 
 const struct sw_op sw_op_activation_gradient = {"activation_backward",

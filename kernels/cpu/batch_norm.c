@@ -7,20 +7,16 @@
 
 /* ---- Element by element ---- */
 
-struct elements {
-    const float *x, *mean, *a, *b, *c, *dy;
-    const struct sw_kernel_relu *relu; /* or NULL */
-    float *out;
-    double *sum, *square;
-};
-typedef void visit_fn(const struct elements *e, int64_t channel, int64_t at);
+typedef void visit_fn(const struct sw_kernel_norm *e, double *sums, int64_t channels, int64_t c,
+                      int64_t at);
 
-static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e)
+static void visit(const struct sw_desc *d, visit_fn *f, const struct sw_kernel_norm *e,
+                  double *sums)
 {
     int64_t index[SW_MAX_DIMS] = {0};
 
     for (int64_t n = sw_desc_count(d); n > 0; n--) {
-        f(e, index[1], sw_desc_offset(d, index));
+        f(e, sums, d->dim[1], index[1], sw_desc_offset(d, index));
 
         for (int i = d->ndim - 1; i >= 0; i--) {
             if (++index[i] < d->dim[i])
@@ -30,43 +26,36 @@ static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e
     }
 }
 
-/* Sets padding that no loop visits to zero. */
-static void clear(int threads, const struct sw_desc *d, const float *from, float *to)
+static float normalized(const struct sw_kernel_norm *e, int64_t c, int64_t at)
 {
-    if (from != to && sw_desc_storage(d) != sw_desc_count(d))
-        sw_kernel_zero(threads, to, (int64_t)sw_desc_bytes(d));
-}
-
-static void add_element(const struct elements *e, int64_t c, int64_t at)
-{
-    e->sum[c] += (double)e->x[at];
-    e->square[c] += (double)e->x[at] * (double)e->x[at];
+    return e->factor[c] * (e->x[at] - e->mean[c]) + e->bias[c];
 }
 
 /* Returns the gradient that the relu passes. */
-static float passed(const struct elements *e, int64_t c, int64_t at)
+static float passed(const struct sw_kernel_norm *e, int64_t c, int64_t at)
 {
-    const struct sw_kernel_relu *r = e->relu;
-    bool passes = !r || r->factor[c] * (e->x[at] - e->mean[c]) + r->bias[c] > 0;
-    return passes ? e->dy[at] : 0;
+    return !e->relu || normalized(e, c, at) > 0 ? e->dy[at] : 0;
 }
 
-static void add_gradient(const struct elements *e, int64_t c, int64_t at)
+static void add_element(const struct sw_kernel_norm *e, double *sums, int64_t channels, int64_t c,
+                        int64_t at)
 {
-    double g = (double)passed(e, c, at);
-    e->sum[c] += g;
-    e->square[c] += g * ((double)e->x[at] - (double)e->mean[c]) * (double)e->a[c];
+    double v = e->dy ? (double)passed(e, c, at) : (double)e->x[at];
+
+    sums[c] += v;
+    sums[channels + c] +=
+        e->dy ? v * ((double)e->x[at] - (double)e->mean[c]) * (double)e->inv_std[c] : v * v;
 }
 
-static void normalize_element(const struct elements *e, int64_t c, int64_t at)
+static void apply_element(const struct sw_kernel_norm *e, double *sums, int64_t channels, int64_t c,
+                          int64_t at)
 {
-    float y = e->a[c] * (e->x[at] - e->mean[c]) + e->b[c];
-    e->out[at] = e->relu && 0 > y ? 0 : y;
-}
-
-static void backward_element(const struct elements *e, int64_t c, int64_t at)
-{
-    e->out[at] = e->a[c] * passed(e, c, at) - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
+    if (e->dy) {
+        e->out[at] = e->a[c] * passed(e, c, at) - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
+    } else {
+        float y = normalized(e, c, at);
+        e->out[at] = e->relu && 0 > y ? 0 : y;
+    }
 }
 
 /* ---- The operations ---- */
@@ -76,34 +65,42 @@ static int64_t channels_of(const struct sw_batch_norm *b)
     return b->desc.dim[1];
 }
 
-static double elements_per_channel(const struct sw_desc *d)
+/* Computes the two sums per channel and the number of their elements. */
+static void sum(int threads, const struct sw_batch_norm *b, const struct sw_kernel_norm *e)
 {
-    return (double)d->dim[0] * (double)sw_desc_pixels(d);
+    struct sw_channels k;
+
+    if (sw_channels_of(&b->desc, &k)) {
+        sw_kernel_channel_sums(threads, &k, e, b->scratch, b->sums);
+    } else {
+        for (int64_t c = 0; c < 2 * channels_of(b); c++)
+            b->sums[c] = 0;
+        visit(&b->desc, add_element, e, b->sums);
+    }
+
+    b->sums[2 * channels_of(b)] = (double)b->desc.dim[0] * (double)sw_desc_pixels(&b->desc);
 }
 
-static void zero_sums(const struct sw_batch_norm *b)
+/* Computes y or dx, and sets padding that no loop visits to zero. */
+static void apply(int threads, const struct sw_batch_norm *b, const struct sw_kernel_norm *e)
 {
-    for (int64_t c = 0; c < 2 * channels_of(b); c++)
-        b->sums[c] = 0;
+    const float *from = e->dy ? e->dy : e->x;
+    struct sw_channels k;
+
+    if (sw_channels_of(&b->desc, &k)) {
+        sw_kernel_channel_apply(threads, &k, e);
+        return;
+    }
+
+    if (from != e->out && sw_desc_storage(&b->desc) != sw_desc_count(&b->desc))
+        sw_kernel_zero(threads, e->out, (int64_t)sw_desc_bytes(&b->desc));
+    visit(&b->desc, apply_element, e, NULL);
 }
 
 static int sums_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
-    const struct sw_batch_norm *b = &a->b;
-    const float *x = a->x;
-    struct sw_channels k;
-    int64_t channels = channels_of(b);
-
-    if (sw_channels_of(&b->desc, &k)) {
-        sw_kernel_channel_sums(l->threads, &k, x, b->scratch, b->sums);
-    } else {
-        zero_sums(b);
-        visit(&b->desc, add_element,
-              &(struct elements){.x = x, .sum = b->sums, .square = b->sums + channels});
-    }
-
-    b->sums[2 * channels] = elements_per_channel(&b->desc);
+    sum(l->threads, &a->b, &(struct sw_kernel_norm){.x = a->x});
     return SW_OK;
 }
 
@@ -116,25 +113,18 @@ static void update_running(const struct sw_batch_norm *b, int64_t c, double mean
     b->update_variance[c] = (float)(m * (double)b->update_variance[c] + (1 - m) * unbiased);
 }
 
-/* y = factor (x - mean) + bias. */
-static void apply(int threads, const struct sw_batch_norm *b, const float *x, const float *mean,
-                  const float *factor, float *y)
+/* Sets y = factor (x - mean) + bias. */
+static int normalize(const struct sw_host_launch *l, const struct sw_batch_norm_args *a,
+                     const float *mean, const float *factor)
 {
-    const struct sw_kernel_relu relu = {factor, b->bias};
-    struct sw_channels k;
-
-    if (sw_channels_of(&b->desc, &k)) {
-        sw_kernel_channel_normalise(threads, &k, b->relu, x, mean, factor, b->bias, y);
-    } else {
-        clear(threads, &b->desc, x, y);
-        visit(&b->desc, normalize_element,
-              &(struct elements){.x = x,
-                                 .mean = mean,
-                                 .a = factor,
-                                 .b = b->bias,
-                                 .relu = b->relu ? &relu : NULL,
-                                 .out = y});
-    }
+    apply(l->threads, &a->b,
+          &(struct sw_kernel_norm){.x = a->x,
+                                   .mean = mean,
+                                   .relu = a->b.relu,
+                                   .factor = factor,
+                                   .bias = a->b.bias,
+                                   .out = a->y});
+    return SW_OK;
 }
 
 /* The factors of y = factor (x - mean) + bias. Backward must compute the same bits to know what the
@@ -149,12 +139,8 @@ static void find_factors(const struct sw_batch_norm *b, float *factor)
 static int recompute_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
-    const struct sw_batch_norm *b = &a->b;
-    float *factor = b->scratch;
-
-    find_factors(b, factor);
-    apply(l->threads, b, a->x, b->mean, factor, a->y);
-    return SW_OK;
+    find_factors(&a->b, a->b.scratch);
+    return normalize(l, a, a->b.mean, a->b.scratch);
 }
 
 static int normalize_cpu(const struct sw_host_launch *l, const void *args)
@@ -190,47 +176,38 @@ static int running_cpu(const struct sw_host_launch *l, const void *args)
         factor[c] =
             (float)((double)b->scale[c] / sqrt((double)b->running_variance[c] + (double)b->eps));
 
-    apply(l->threads, b, a->x, b->running_mean, factor, a->y);
-    return SW_OK;
+    return normalize(l, a, b->running_mean, factor);
 }
 
-/* Returns the relu for the backward passes; its factors are in scratch after the partial sums. */
-static struct sw_kernel_relu relu_of(const struct sw_batch_norm *b)
+/* Returns the arrays of the gradient's passes; its factors are in scratch after the partial
+ * sums. */
+static struct sw_kernel_norm gradient_of(const struct sw_batch_norm_args *a)
 {
+    const struct sw_batch_norm *b = &a->b;
     float *factor = (float *)(void *)((char *)b->scratch + sw_channel_parts_bytes(&b->desc));
+
     find_factors(b, factor);
-    return (struct sw_kernel_relu){factor, b->bias};
+    return (struct sw_kernel_norm){.x = a->x,
+                                   .mean = b->mean,
+                                   .inv_std = b->inv_std,
+                                   .relu = b->relu,
+                                   .factor = factor,
+                                   .bias = b->bias,
+                                   .dy = a->dy,
+                                   .out = a->dx};
 }
 
 static int sums_backward_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
-    const struct sw_batch_norm *b = &a->b;
-    const float *x = a->x, *dy = a->dy;
-    struct sw_channels k;
-    int64_t channels = channels_of(b);
-    const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
+    const struct sw_kernel_norm e = gradient_of(a);
+    int64_t channels = channels_of(&a->b);
 
-    if (sw_channels_of(&b->desc, &k)) {
-        sw_kernel_channel_sums_backward(l->threads, &k, relu, x, b->mean, b->inv_std, dy,
-                                        b->scratch, b->sums);
-    } else {
-        zero_sums(b);
-        visit(&b->desc, add_gradient,
-              &(struct elements){.x = x,
-                                 .mean = b->mean,
-                                 .a = b->inv_std,
-                                 .dy = dy,
-                                 .relu = relu,
-                                 .sum = b->sums,
-                                 .square = b->sums + channels});
-    }
-
-    b->sums[2 * channels] = elements_per_channel(&b->desc);
+    sum(l->threads, &a->b, &e);
 
     for (int64_t c = 0; c < channels; c++) {
-        a->dbias[c] = (float)b->sums[c];
-        a->dscale[c] = (float)b->sums[channels + c];
+        a->dbias[c] = (float)a->b.sums[c];
+        a->dscale[c] = (float)a->b.sums[channels + c];
     }
 
     return SW_OK;
@@ -241,13 +218,10 @@ static int backward_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
-    const float *x = a->x, *dy = a->dy;
-    float *dx = a->dx;
-    struct sw_channels k;
     int64_t channels = channels_of(b);
     double count = b->sums[2 * channels];
     float *of_dy = b->scratch, *constant = of_dy + channels, *of_x = constant + channels;
-    const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
+    struct sw_kernel_norm e = gradient_of(a);
 
     for (int64_t c = 0; c < channels; c++) {
         double inv_std = (double)b->inv_std[c], factor = (double)b->scale[c] * inv_std;
@@ -256,20 +230,10 @@ static int backward_cpu(const struct sw_host_launch *l, const void *args)
         of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
     }
 
-    if (sw_channels_of(&b->desc, &k)) {
-        sw_kernel_channel_backward(l->threads, &k, relu, x, b->mean, of_dy, constant, of_x, dy, dx);
-    } else {
-        clear(l->threads, &b->desc, dy, dx);
-        visit(&b->desc, backward_element,
-              &(struct elements){.x = x,
-                                 .mean = b->mean,
-                                 .a = of_dy,
-                                 .b = constant,
-                                 .c = of_x,
-                                 .dy = dy,
-                                 .relu = relu,
-                                 .out = dx});
-    }
+    e.a = of_dy;
+    e.b = constant;
+    e.c = of_x;
+    apply(l->threads, b, &e);
 
     return SW_OK;
 }

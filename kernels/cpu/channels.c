@@ -43,37 +43,29 @@ static struct unit unit_of(const struct sw_channels *k, int64_t group, int64_t f
     return u;
 }
 
-/* ---- Sums ---- */
+/* Runs CALL(width, relu) for the lanes of a unit; the compiler specializes the common widths. */
+#define SWITCH_LANES(u, relu, CALL)                                                                \
+    if ((u)->width == 16 && (relu))                                                                \
+        CALL(16, true);                                                                            \
+    else if ((u)->width == 16)                                                                     \
+        CALL(16, false);                                                                           \
+    else if ((u)->width == 8)                                                                      \
+        CALL(8, relu);                                                                             \
+    else                                                                                           \
+        CALL((u)->width, relu)
 
-/* Sums one channel, whose pixels are adjacent: lanes are pixels. */
-SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit *u, const float *x,
-                                 double *sum, double *square)
+/* The coefficients of a group of channels; those of padding are zero, so that padding stays
+ * zero. */
+struct lanes {
+    float v[LANES];
+};
+
+SW_KERNEL_INLINE struct lanes take(const struct unit *u, const float *from)
 {
-    double s[LANES] = {0}, q[LANES] = {0};
-    int64_t whole = k->pixels / LANES * LANES;
-
-    for (int64_t r = u->from; r < u->to; r++) {
-        const float *v = x + u->at + r * k->row_stride;
-
-        for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-            for (int j = 0; j < LANES; j++) {
-                s[j] += (double)v[i + j];
-                q[j] += (double)v[i + j] * (double)v[i + j];
-            }
-        }
-
-        for (int64_t i = whole; i < k->pixels; i++) {
-            s[i - whole] += (double)v[i];
-            q[i - whole] += (double)v[i] * (double)v[i];
-        }
-    }
-
-    *sum = *square = 0;
-    for (int j = 0; j < LANES; j++) {
-        *sum += s[j];
-        *square += q[j];
-    }
+    struct lanes l = {{0}};
+    for (int j = 0; j < u->valid; j++)
+        l.v[j] = from[u->channel + j];
+    return l;
 }
 
 /* Returns the part of dy that a relu passes; all of it without a relu. */
@@ -82,30 +74,39 @@ SW_KERNEL_INLINE float passed(bool relu, float x, float mean, float factor, floa
     return !relu || factor * (x - mean) + bias > 0.0f ? dy : 0.0f;
 }
 
-SW_KERNEL_INLINE void sum_planes_masked(const struct sw_channels *k, const struct unit *u,
-                                        bool relu, const float *x, float mean, float factor,
-                                        float bias, const float *dy, double *sum, double *product)
+/* ---- Sums; back: of the gradient ---- */
+
+SW_KERNEL_INLINE void add(bool back, float x, float mean, float g, double *sum, double *product)
 {
+    double v = back ? (double)g : (double)x;
+    *sum += v;
+    *product += v * (back ? (double)x - (double)mean : v);
+}
+
+/* Sums one channel, whose pixels are adjacent: lanes are pixels. */
+SW_KERNEL_INLINE void sum_planes(const struct sw_channels *k, const struct unit *u,
+                                 const struct sw_kernel_norm *a, bool back, bool relu, double *sum,
+                                 double *product)
+{
+    const float mean = back ? a->mean[u->channel] : 0, factor = relu ? a->factor[u->channel] : 0;
+    const float bias = relu ? a->bias[u->channel] : 0;
     double s[LANES] = {0}, q[LANES] = {0};
     int64_t whole = k->pixels / LANES * LANES;
 
     for (int64_t r = u->from; r < u->to; r++) {
-        const float *v = x + u->at + r * k->row_stride, *d = dy + u->at + r * k->row_stride;
+        const float *x = a->x + u->at + r * k->row_stride;
+        const float *dy = back ? a->dy + u->at + r * k->row_stride : x;
 
         for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
-            for (int j = 0; j < LANES; j++) {
-                double g = (double)passed(relu, v[i + j], mean, factor, bias, d[i + j]);
-                s[j] += g;
-                q[j] += g * ((double)v[i + j] - (double)mean);
-            }
+            for (int j = 0; j < LANES; j++)
+                add(back, x[i + j], mean, passed(relu, x[i + j], mean, factor, bias, dy[i + j]),
+                    &s[j], &q[j]);
         }
 
-        for (int64_t i = whole; i < k->pixels; i++) {
-            double g = (double)passed(relu, v[i], mean, factor, bias, d[i]);
-            s[i - whole] += g;
-            q[i - whole] += g * ((double)v[i] - (double)mean);
-        }
+        for (int64_t i = whole; i < k->pixels; i++)
+            add(back, x[i], mean, passed(relu, x[i], mean, factor, bias, dy[i]), &s[i - whole],
+                &q[i - whole]);
     }
 
     *sum = *product = 0;
@@ -115,79 +116,24 @@ SW_KERNEL_INLINE void sum_planes_masked(const struct sw_channels *k, const struc
     }
 }
 
-SW_KERNEL static void sum_planes_backward(const struct sw_channels *k, const struct unit *u,
-                                          const struct sw_kernel_relu *relu, const float *x,
-                                          float mean, const float *dy, double *sum, double *product)
-{
-    int64_t c = u->channel;
-
-    if (relu)
-        sum_planes_masked(k, u, true, x, mean, relu->factor[c], relu->bias[c], dy, sum, product);
-    else
-        sum_planes_masked(k, u, false, x, mean, 0, 0, dy, sum, product);
-}
-
-/* The coefficients of a group of channels; those of padding are zero, so that padding stays
- * zero. */
-struct lanes {
-    float v[LANES];
-};
-
-SW_KERNEL_INLINE struct lanes take(const float *from, int valid)
-{
-    struct lanes l = {{0}};
-    for (int j = 0; j < valid; j++)
-        l.v[j] = from[j];
-    return l;
-}
-
 /* Sums a group of adjacent channels: lanes are channels. */
 SW_KERNEL_INLINE void sum_lanes(const struct sw_channels *k, const struct unit *u, int width,
-                                const float *x, double *sum, double *square)
+                                const struct sw_kernel_norm *a, bool back, bool relu, double *sum,
+                                double *product)
 {
+    const struct lanes none = {{0}}, m = back ? take(u, a->mean) : none;
+    const struct lanes f = relu ? take(u, a->factor) : none, b = relu ? take(u, a->bias) : none;
     double s[LANES] = {0}, q[LANES] = {0};
-
-    for (int64_t r = u->from; r < u->to; r++)
-        for (int64_t p = 0; p < k->pixels; p++) {
-            const float *v = x + u->at + r * k->row_stride + p * k->pixel_stride;
-
-#pragma omp simd
-            for (int j = 0; j < width; j++) {
-                s[j] += (double)v[j];
-                q[j] += (double)v[j] * (double)v[j];
-            }
-        }
-
-    for (int j = 0; j < u->valid; j++) {
-        sum[j] = s[j];
-        square[j] = q[j];
-    }
-}
-
-SW_KERNEL_INLINE void sum_lanes_backward(const struct sw_channels *k, const struct unit *u,
-                                         int width, const struct sw_kernel_relu *relu,
-                                         const float *x, const float *mean, const float *dy,
-                                         double *sum, double *product)
-{
-    double s[LANES] = {0}, q[LANES] = {0};
-    struct lanes m = take(mean, u->valid), f = {{0}}, b = {{0}};
-
-    if (relu) {
-        f = take(relu->factor + u->channel, u->valid);
-        b = take(relu->bias + u->channel, u->valid);
-    }
 
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
             int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
-            const float *v = x + at, *d = dy + at;
+            const float *x = a->x + at, *dy = back ? a->dy + at : x;
 
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                double g = (double)passed(relu, v[j], m.v[j], f.v[j], b.v[j], d[j]);
-                s[j] += g;
-                q[j] += g * ((double)v[j] - (double)m.v[j]);
-            }
+            for (int j = 0; j < width; j++)
+                add(back, x[j], m.v[j], passed(relu, x[j], m.v[j], f.v[j], b.v[j], dy[j]), &s[j],
+                    &q[j]);
         }
 
     for (int j = 0; j < u->valid; j++) {
@@ -196,41 +142,34 @@ SW_KERNEL_INLINE void sum_lanes_backward(const struct sw_channels *k, const stru
     }
 }
 
-SW_KERNEL static void sum_group(const struct sw_channels *k, const struct unit *u, const float *x,
-                                double *sum, double *square)
+SW_KERNEL static void sum_forward(const struct sw_channels *k, const struct unit *u,
+                                  const struct sw_kernel_norm *a, double *sum, double *product)
 {
-    if (u->width == 16)
-        sum_lanes(k, u, 16, x, sum, square);
-    else if (u->width == 8)
-        sum_lanes(k, u, 8, x, sum, square);
+#define CALL(width, relu) sum_lanes(k, u, width, a, false, false, sum, product)
+    if (k->lanes == 1)
+        sum_planes(k, u, a, false, false, sum, product);
     else
-        sum_lanes(k, u, u->width, x, sum, square);
+        SWITCH_LANES(u, false, CALL);
+#undef CALL
 }
 
-SW_KERNEL static void sum_group_backward(const struct sw_channels *k, const struct unit *u,
-                                         const struct sw_kernel_relu *relu, const float *x,
-                                         const float *mean, const float *dy, double *sum,
-                                         double *product)
+SW_KERNEL static void sum_backward(const struct sw_channels *k, const struct unit *u,
+                                   const struct sw_kernel_norm *a, double *sum, double *product)
 {
-    if (u->width == 16 && relu)
-        sum_lanes_backward(k, u, 16, relu, x, mean, dy, sum, product);
-    else if (u->width == 16)
-        sum_lanes_backward(k, u, 16, NULL, x, mean, dy, sum, product);
-    else if (u->width == 8)
-        sum_lanes_backward(k, u, 8, relu, x, mean, dy, sum, product);
+#define CALL(width, relu) sum_lanes(k, u, width, a, true, relu, sum, product)
+    if (k->lanes == 1 && a->relu)
+        sum_planes(k, u, a, true, true, sum, product);
+    else if (k->lanes == 1)
+        sum_planes(k, u, a, true, false, sum, product);
     else
-        sum_lanes_backward(k, u, u->width, relu, x, mean, dy, sum, product);
+        SWITCH_LANES(u, a->relu, CALL);
+#undef CALL
 }
 
 /* The two sums of every part are stored one after the other: [parts][2][channels]. */
-static int64_t parts_of(const struct sw_channels *k)
+static void add_parts(const struct sw_channels *k, int64_t count, const double *parts, double *sums)
 {
-    return k->rows < PARTS ? k->rows : PARTS;
-}
-
-static void add_parts(const struct sw_channels *k, const double *parts, double *sums)
-{
-    int64_t n = 2 * k->channels, count = parts_of(k);
+    int64_t n = 2 * k->channels;
 
     for (int64_t i = 0; i < n; i++)
         sums[i] = 0;
@@ -245,11 +184,11 @@ static int team_of(const struct sw_channels *k, int threads)
     return sw_team_size(threads, k->rows * k->channels * k->pixels);
 }
 
-void sw_kernel_channel_sums(int threads, const struct sw_channels *k, const float *x, double *parts,
-                            double *sums)
+void sw_kernel_channel_sums(int threads, const struct sw_channels *k,
+                            const struct sw_kernel_norm *a, double *parts, double *sums)
 {
     int team = team_of(k, threads);
-    int64_t groups = groups_of(k), count = parts_of(k);
+    int64_t groups = groups_of(k), count = k->rows < PARTS ? k->rows : PARTS;
 
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < count * groups; i++) {
@@ -258,40 +197,12 @@ void sw_kernel_channel_sums(int threads, const struct sw_channels *k, const floa
             unit_of(k, i % groups, k->rows * part / count, k->rows * (part + 1) / count);
         double *sum = parts + part * 2 * k->channels + u.channel;
 
-        if (k->lanes == 1)
-            sum_planes(k, &u, x, sum, sum + k->channels);
-        else
-            sum_group(k, &u, x, sum, sum + k->channels);
+        (a->dy ? sum_backward : sum_forward)(k, &u, a, sum, sum + k->channels);
     }
 
-    add_parts(k, parts, sums);
-}
-
-void sw_kernel_channel_sums_backward(int threads, const struct sw_channels *k,
-                                     const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *inv_std, const float *dy,
-                                     double *parts, double *sums)
-{
-    int team = team_of(k, threads);
-    int64_t groups = groups_of(k), count = parts_of(k);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < count * groups; i++) {
-        int64_t part = i / groups;
-        struct unit u =
-            unit_of(k, i % groups, k->rows * part / count, k->rows * (part + 1) / count);
-        double *sum = parts + part * 2 * k->channels + u.channel;
-        const float *m = mean + u.channel;
-
-        if (k->lanes == 1)
-            sum_planes_backward(k, &u, relu, x, *m, dy, sum, sum + k->channels);
-        else
-            sum_group_backward(k, &u, relu, x, m, dy, sum, sum + k->channels);
-    }
-
-    add_parts(k, parts, sums);
-    for (int64_t c = 0; c < k->channels; c++)
-        sums[k->channels + c] *= (double)inv_std[c];
+    add_parts(k, count, parts, sums);
+    for (int64_t c = 0; c < k->channels && a->dy; c++)
+        sums[k->channels + c] *= (double)a->inv_std[c];
 }
 
 /* ---- Element by element ---- */
@@ -301,45 +212,27 @@ SW_KERNEL_INLINE float above_zero(float v)
     return 0.0f > v ? 0.0f : v; /* NaN passes */
 }
 
-SW_KERNEL static void normalize_plane(int64_t n, bool relu, const float *x, float mean,
-                                      float factor, float bias, float *y)
+SW_KERNEL_INLINE void normalize_plane(const struct sw_channels *k, const struct unit *u,
+                                      const struct sw_kernel_norm *a, bool relu)
 {
-    if (relu) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] = above_zero(factor * (x[i] - mean) + bias);
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] = factor * (x[i] - mean) + bias;
-    }
-}
+    const float mean = a->mean[u->channel], factor = a->factor[u->channel];
+    const float bias = a->bias[u->channel];
+    const float *x = a->x + u->at + u->from * k->row_stride;
+    float *y = a->out + u->at + u->from * k->row_stride;
 
-/* The coefficients of one channel. */
-struct gradient {
-    float mean, a, b, c, factor, bias;
-};
-
-SW_KERNEL static void backward_plane(int64_t n, bool relu, struct gradient g, const float *x,
-                                     const float *dy, float *dx)
-{
-    if (relu) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = g.a * passed(true, x[i], g.mean, g.factor, g.bias, dy[i]) - g.b -
-                    g.c * (x[i] - g.mean);
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = g.a * dy[i] - g.b - g.c * (x[i] - g.mean);
+    for (int64_t i = 0; i < k->pixels; i++) {
+        float v = factor * (x[i] - mean) + bias;
+        y[i] = relu ? above_zero(v) : v;
     }
 }
 
 SW_KERNEL_INLINE void normalize_lanes(const struct sw_channels *k, const struct unit *u, int width,
-                                      bool relu, const float *x, const float *mean,
-                                      const float *factor, const float *bias, float *y)
+                                      const struct sw_kernel_norm *a, bool relu)
 {
-    struct lanes m = take(mean, u->valid), f = take(factor, u->valid), b = take(bias, u->valid);
+    const struct lanes m = take(u, a->mean), f = take(u, a->factor), b = take(u, a->bias);
+    const float *x = a->x;
+    float *y = a->out;
 
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
@@ -353,18 +246,42 @@ SW_KERNEL_INLINE void normalize_lanes(const struct sw_channels *k, const struct 
         }
 }
 
-SW_KERNEL_INLINE void backward_lanes(const struct sw_channels *k, const struct unit *u, int width,
-                                     const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *a, const float *b,
-                                     const float *c, const float *dy, float *dx)
+SW_KERNEL static void normalize(const struct sw_channels *k, const struct unit *u,
+                                const struct sw_kernel_norm *a)
 {
-    struct lanes m = take(mean, u->valid), la = take(a, u->valid), lb = take(b, u->valid),
-                 lc = take(c, u->valid), rf = {{0}}, rb = {{0}};
+#define CALL(width, relu) normalize_lanes(k, u, width, a, relu)
+    if (k->lanes == 1 && a->relu)
+        normalize_plane(k, u, a, true);
+    else if (k->lanes == 1)
+        normalize_plane(k, u, a, false);
+    else
+        SWITCH_LANES(u, a->relu, CALL);
+#undef CALL
+}
 
-    if (relu) {
-        rf = take(relu->factor + u->channel, u->valid);
-        rb = take(relu->bias + u->channel, u->valid);
-    }
+SW_KERNEL_INLINE void backward_plane(const struct sw_channels *k, const struct unit *u,
+                                     const struct sw_kernel_norm *n, bool relu)
+{
+    const float mean = n->mean[u->channel], factor = relu ? n->factor[u->channel] : 0;
+    const float bias = relu ? n->bias[u->channel] : 0, a = n->a[u->channel];
+    const float b = n->b[u->channel], c = n->c[u->channel];
+    const int64_t at = u->at + u->from * k->row_stride;
+    const float *x = n->x + at, *dy = n->dy + at;
+    float *dx = n->out + at;
+
+#pragma omp simd
+    for (int64_t i = 0; i < k->pixels; i++)
+        dx[i] = a * passed(relu, x[i], mean, factor, bias, dy[i]) - b - c * (x[i] - mean);
+}
+
+SW_KERNEL_INLINE void backward_lanes(const struct sw_channels *k, const struct unit *u, int width,
+                                     const struct sw_kernel_norm *n, bool relu)
+{
+    const struct lanes none = {{0}}, m = take(u, n->mean), a = take(u, n->a), b = take(u, n->b);
+    const struct lanes c = take(u, n->c), rf = relu ? take(u, n->factor) : none;
+    const struct lanes rb = relu ? take(u, n->bias) : none;
+    const float *x = n->x, *dy = n->dy;
+    float *dx = n->out;
 
     for (int64_t r = u->from; r < u->to; r++)
         for (int64_t p = 0; p < k->pixels; p++) {
@@ -374,43 +291,26 @@ SW_KERNEL_INLINE void backward_lanes(const struct sw_channels *k, const struct u
             for (int j = 0; j < width; j++) {
                 float v = x[at + j];
                 float g = passed(relu, v, m.v[j], rf.v[j], rb.v[j], dy[at + j]);
-                dx[at + j] = la.v[j] * g - lb.v[j] - lc.v[j] * (v - m.v[j]);
+                dx[at + j] = a.v[j] * g - b.v[j] - c.v[j] * (v - m.v[j]);
             }
         }
 }
 
-SW_KERNEL static void normalize_group(const struct sw_channels *k, const struct unit *u, bool relu,
-                                      const float *x, const float *mean, const float *factor,
-                                      const float *bias, float *y)
+SW_KERNEL static void backward(const struct sw_channels *k, const struct unit *u,
+                               const struct sw_kernel_norm *a)
 {
-    if (u->width == 16 && relu)
-        normalize_lanes(k, u, 16, true, x, mean, factor, bias, y);
-    else if (u->width == 16)
-        normalize_lanes(k, u, 16, false, x, mean, factor, bias, y);
-    else if (u->width == 8)
-        normalize_lanes(k, u, 8, relu, x, mean, factor, bias, y);
+#define CALL(width, relu) backward_lanes(k, u, width, a, relu)
+    if (k->lanes == 1 && a->relu)
+        backward_plane(k, u, a, true);
+    else if (k->lanes == 1)
+        backward_plane(k, u, a, false);
     else
-        normalize_lanes(k, u, u->width, relu, x, mean, factor, bias, y);
+        SWITCH_LANES(u, a->relu, CALL);
+#undef CALL
 }
 
-SW_KERNEL static void backward_group(const struct sw_channels *k, const struct unit *u,
-                                     const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *a, const float *b,
-                                     const float *c, const float *dy, float *dx)
-{
-    if (u->width == 16 && relu)
-        backward_lanes(k, u, 16, relu, x, mean, a, b, c, dy, dx);
-    else if (u->width == 16)
-        backward_lanes(k, u, 16, NULL, x, mean, a, b, c, dy, dx);
-    else if (u->width == 8)
-        backward_lanes(k, u, 8, relu, x, mean, a, b, c, dy, dx);
-    else
-        backward_lanes(k, u, u->width, relu, x, mean, a, b, c, dy, dx);
-}
-
-void sw_kernel_channel_normalise(int threads, const struct sw_channels *k, bool relu,
-                                 const float *x, const float *mean, const float *factor,
-                                 const float *bias, float *y)
+void sw_kernel_channel_apply(int threads, const struct sw_channels *k,
+                             const struct sw_kernel_norm *a)
 {
     int team = team_of(k, threads);
     int64_t groups = groups_of(k);
@@ -418,37 +318,6 @@ void sw_kernel_channel_normalise(int threads, const struct sw_channels *k, bool 
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < k->rows * groups; i++) {
         struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
-        int64_t c = u.channel, at = u.at + u.from * k->row_stride;
-
-        if (k->lanes == 1)
-            normalize_plane(k->pixels, relu, x + at, mean[c], factor[c], bias[c], y + at);
-        else
-            normalize_group(k, &u, relu, x, mean + c, factor + c, bias + c, y);
-    }
-}
-
-void sw_kernel_channel_backward(int threads, const struct sw_channels *k,
-                                const struct sw_kernel_relu *relu, const float *x,
-                                const float *mean, const float *a, const float *b, const float *c,
-                                const float *dy, float *dx)
-{
-    int team = team_of(k, threads);
-    int64_t groups = groups_of(k);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < k->rows * groups; i++) {
-        struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
-        int64_t n = u.channel, at = u.at + u.from * k->row_stride;
-        struct gradient g = {.mean = mean[n], .a = a[n], .b = b[n], .c = c[n]};
-
-        if (relu) {
-            g.factor = relu->factor[n];
-            g.bias = relu->bias[n];
-        }
-
-        if (k->lanes == 1)
-            backward_plane(k->pixels, relu, g, x + at, dy + at, dx + at);
-        else
-            backward_group(k, &u, relu, x, mean + n, a + n, b + n, c + n, dy, dx);
+        (a->dy ? backward : normalize)(k, &u, a);
     }
 }

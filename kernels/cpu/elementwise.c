@@ -8,7 +8,6 @@
 
 enum {
     LINE_BYTES = 64,
-    LINE_FLOATS = 16,
     CHECK_FLOATS = 8192, /* elements between checks whether a non-finite value was found */
 };
 
@@ -42,8 +41,12 @@ void sw_kernel_zero_rows(int threads, int64_t from, int64_t to, int64_t columns,
         sw_kernel_zero(threads, x + from * columns, (to - from) * columns * (int64_t)sizeof *x);
 }
 
-SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
+SW_KERNEL static void add(const void *args, int64_t from, int64_t n)
 {
+    const struct sw_add_args *a = args;
+    const float *restrict x = a->x + from;
+    float *restrict y = a->y + from;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] += x[i];
@@ -51,13 +54,7 @@ SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
 
 void sw_kernel_add(int threads, float *y, const float *x, int64_t n)
 {
-    int team = sw_team_size(threads, n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(n, LINE_FLOATS);
-        add(y + r.from, x + r.from, r.to - r.from);
-    }
+    sw_team_each(threads, n, add, &(struct sw_add_args){.y = y, .x = x});
 }
 
 SW_KERNEL static bool block_is_finite(const float *x, int64_t n)
@@ -92,7 +89,7 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n)
 
 #pragma omp parallel num_threads(team) if (team > 1) reduction(&& : finite)
     {
-        struct sw_range r = sw_team_range(n, LINE_FLOATS);
+        struct sw_range r = sw_team_range(n, SW_LINE_FLOATS);
         finite = finite && range_is_finite(x + r.from, r.to - r.from);
     }
 
@@ -111,7 +108,7 @@ static void add_arrays(const void *args, struct sw_op_arrays *out)
 static int add_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_add_args *a = args;
-    sw_kernel_add(l->threads, a->y, a->x, a->n);
+    sw_team_each(l->threads, a->n, add, a);
     return SW_OK;
 }
 
@@ -119,8 +116,12 @@ const struct sw_op sw_op_add_to = {"add", sizeof(struct sw_add_args), add_arrays
 
 /* ---- Integers to floats ---- */
 
-SW_KERNEL static void floats(float *restrict y, const int32_t *restrict x, int64_t n)
+SW_KERNEL static void floats(const void *args, int64_t from, int64_t n)
 {
+    const struct sw_floats_args *a = args;
+    const int32_t *restrict x = a->x + from;
+    float *restrict y = a->y + from;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = (float)x[i];
@@ -136,14 +137,7 @@ static void floats_arrays(const void *args, struct sw_op_arrays *out)
 static int floats_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_floats_args *a = args;
-    int team = sw_team_size(l->threads, a->n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
-        floats(a->y + r.from, a->x + r.from, r.to - r.from);
-    }
-
+    sw_team_each(l->threads, a->n, floats, a);
     return SW_OK;
 }
 
@@ -152,20 +146,22 @@ const struct sw_op sw_op_to_floats = {"floats", sizeof(struct sw_floats_args), f
 
 /* ---- y = alpha x + beta y ---- */
 
-SW_KERNEL static void combine(float alpha, const float *restrict x, float beta, float *restrict y,
-                              int64_t n)
+/* y is not read where beta is 0: it may contain anything. */
+SW_KERNEL static void combine(const void *args, int64_t from, int64_t n)
 {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = alpha * x[i] + beta * y[i];
-}
+    const struct sw_combine_args *a = args;
+    const float alpha = a->alpha, beta = a->beta, *restrict x = a->x + from;
+    float *restrict y = a->y + from;
 
-/* y = alpha x without reading y, which may contain anything. */
-SW_KERNEL static void scale(float alpha, const float *x, float *y, int64_t n)
-{
+    if (beta == 0) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = alpha * x[i];
+        for (int64_t i = 0; i < n; i++)
+            y[i] = alpha * x[i];
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[i] = alpha * x[i] + beta * y[i];
+    }
 }
 
 static void combine_arrays(const void *args, struct sw_op_arrays *out)
@@ -178,17 +174,7 @@ static void combine_arrays(const void *args, struct sw_op_arrays *out)
 static int combine_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_combine_args *a = args;
-    int team = sw_team_size(l->threads, a->n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
-        if (a->beta == 0)
-            scale(a->alpha, a->x + r.from, a->y + r.from, r.to - r.from);
-        else
-            combine(a->alpha, a->x + r.from, a->beta, a->y + r.from, r.to - r.from);
-    }
-
+    sw_team_each(l->threads, a->n, combine, a);
     return SW_OK;
 }
 
@@ -197,8 +183,12 @@ const struct sw_op sw_op_combine = {"combine", sizeof(struct sw_combine_args), c
 
 /* ---- y = a b ---- */
 
-SW_KERNEL static void multiply(const float *a, const float *b, float *y, int64_t n)
+SW_KERNEL static void multiply(const void *args, int64_t from, int64_t n)
 {
+    const struct sw_multiply_args *m = args;
+    const float *a = m->a + from, *b = m->b + from;
+    float *y = m->y + from;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = a[i] * b[i];
@@ -215,14 +205,7 @@ static void multiply_arrays(const void *args, struct sw_op_arrays *out)
 static int multiply_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_multiply_args *a = args;
-    int team = sw_team_size(l->threads, a->n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
-        multiply(a->a + r.from, a->b + r.from, a->y + r.from, r.to - r.from);
-    }
-
+    sw_team_each(l->threads, a->n, multiply, a);
     return SW_OK;
 }
 

@@ -10,7 +10,23 @@
 #include "kernels/ops/eltwise.h"
 #include "kernels/cpu/kernel.h"
 
-enum { LINE_FLOATS = 16, PIECE = 1024 };
+enum { PIECE = 1024 };
+
+/* Runs the loop on a team, one piece of the arrays at a time. */
+static int run_pieces(const struct sw_host_launch *l, int64_t n, sw_each_fn *piece,
+                      const void *args)
+{
+    int team = sw_team_size(l->threads, n);
+
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(n, SW_LINE_FLOATS);
+        for (int64_t at = r.from; at < r.to; at += PIECE)
+            piece(args, at, r.to - at < PIECE ? r.to - at : PIECE);
+    }
+
+    return SW_OK;
+}
 
 /* y = a x (op) b z; y may be x or z. */
 typedef void pair_fn(float a, const float *x, float b, const float *z, float *y, int64_t n);
@@ -56,8 +72,9 @@ SW_KERNEL static void relu(float *y, int64_t n)
         y[i] = 0.0f > y[i] ? 0.0f : y[i];
 }
 
-static void forward_piece(const struct sw_eltwise_args *k, int64_t at, int64_t n)
+static void forward_piece(const void *args, int64_t at, int64_t n)
 {
+    const struct sw_eltwise_args *k = args;
     static pair_fn *const pairs[] = {[SW_ELTWISE_SUM] = sum_pair,
                                      [SW_ELTWISE_PRODUCT] = product_pair,
                                      [SW_ELTWISE_MAX] = max_pair};
@@ -84,17 +101,7 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 
 static int forward(const struct sw_host_launch *l, const void *args)
 {
-    const struct sw_eltwise_args *k = args;
-    int team = sw_team_size(l->threads, k->n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
-        for (int64_t at = r.from; at < r.to; at += PIECE)
-            forward_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
-    }
-
-    return SW_OK;
+    return run_pieces(l, ((const struct sw_eltwise_args *)args)->n, forward_piece, args);
 }
 
 const struct sw_op sw_op_eltwise = {"eltwise", sizeof(struct sw_eltwise_args), arrays, forward};
@@ -144,8 +151,9 @@ static void write_gradient(const struct sw_eltwise_sum_gradient_args *k, int i, 
 }
 
 /* One output may be dy itself; it is written last. */
-static void sum_piece(const struct sw_eltwise_sum_gradient_args *k, int64_t at, int64_t n)
+static void sum_piece(const void *args, int64_t at, int64_t n)
 {
+    const struct sw_eltwise_sum_gradient_args *k = args;
     float masked[PIECE];
     const float *g = k->dy + at;
     int in_place = -1;
@@ -181,24 +189,15 @@ static void sum_arrays(const void *args, struct sw_op_arrays *out)
 
 static int sum_gradient(const struct sw_host_launch *l, const void *args)
 {
-    const struct sw_eltwise_sum_gradient_args *k = args;
-    int team = sw_team_size(l->threads, k->n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
-        for (int64_t at = r.from; at < r.to; at += PIECE)
-            sum_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
-    }
-
-    return SW_OK;
+    return run_pieces(l, ((const struct sw_eltwise_sum_gradient_args *)args)->n, sum_piece, args);
 }
 
 const struct sw_op sw_op_eltwise_sum_gradient = {
     "eltwise_sum_backward", sizeof(struct sw_eltwise_sum_gradient_args), sum_arrays, sum_gradient};
 
-static void one_piece(const struct sw_eltwise_gradient_args *k, int64_t at, int64_t n)
+static void one_piece(const void *args, int64_t at, int64_t n)
 {
+    const struct sw_eltwise_gradient_args *k = args;
     float g[PIECE];
 
     if (k->y)
@@ -232,17 +231,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 
 static int gradient(const struct sw_host_launch *l, const void *args)
 {
-    const struct sw_eltwise_gradient_args *k = args;
-    int team = sw_team_size(l->threads, k->n);
-
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
-        for (int64_t at = r.from; at < r.to; at += PIECE)
-            one_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
-    }
-
-    return SW_OK;
+    return run_pieces(l, ((const struct sw_eltwise_gradient_args *)args)->n, one_piece, args);
 }
 
 const struct sw_op sw_op_eltwise_gradient = {

@@ -3,8 +3,6 @@
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
-enum { LINE_FLOATS = 16 };
-
 SW_KERNEL static void round_tf32(const float *x, float *y, int64_t n)
 {
 #pragma omp simd
@@ -42,7 +40,7 @@ void sw_kernel_round_all(int threads, enum sw_precision to, const float *x, floa
 
 #pragma omp parallel num_threads(team) if (team > 1)
     {
-        struct sw_range r = sw_team_range(n, LINE_FLOATS);
+        struct sw_range r = sw_team_range(n, SW_LINE_FLOATS);
         sw_kernel_round(to, x + r.from, y + r.from, r.to - r.from);
     }
 }

@@ -6,7 +6,8 @@
  * machines, and under the thread sanitizer, whose runtime is not initialized yet when ifuncs are
  * resolved.
  *
- * sw_team_size and sw_team_range divide an array among an OpenMP team. */
+ * sw_team_size and sw_team_range divide an array among an OpenMP team; sw_team_each runs an
+ * element-wise loop on it. */
 #pragma once
 
 #include <omp.h>
@@ -55,4 +56,21 @@ static inline struct sw_range sw_team_range(int64_t n, int64_t align)
         r.to = n;
 
     return r;
+}
+
+enum { SW_LINE_FLOATS = 16 };
+
+/* An element-wise loop over n elements from `from` on. */
+typedef void sw_each_fn(const void *args, int64_t from, int64_t n);
+
+/* Divides n elements of the loop among a team, at cache lines. */
+static inline void sw_team_each(int threads, int64_t n, sw_each_fn *each, const void *args)
+{
+    int team = sw_team_size(threads, n);
+
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(n, SW_LINE_FLOATS);
+        each(args, r.from, r.to - r.from);
+    }
 }

@@ -7,6 +7,7 @@
 #include "kernels/channels.h"
 #include "kernels/ops/recurrent.h"
 #include "kernels/ops/units.h"
+#include "kernels/window.h"
 
 /* ---- elementwise.c ---- */
 
@@ -64,11 +65,6 @@ void sw_kernel_cell_back(const struct sw_kernel_cell_back *k);
 
 /* ---- im2col.c: windows of an image as a matrix; on the calling thread ---- */
 
-struct sw_kernel_windows {
-    int64_t in_h, in_w, out_h, out_w; /* pixels */
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-};
-
 /* Sets col [channels kernel_h kernel_w, rows out_w] to the pixels of image [channels, in_h, in_w]
  * in the windows of `rows` output rows from first_row on; padding is zero. */
 void sw_kernel_im2col(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
@@ -97,36 +93,25 @@ void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t 
                         const float *x, float *y, int32_t *index);
 void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
                                  const float *dy, const int32_t *index, float *dx);
-/* The divisor of an average: the size of the window clipped to the padded plane, clipped to the
- * plane, or not clipped. */
-enum sw_kernel_divisor { SW_KERNEL_PADDED, SW_KERNEL_INSIDE, SW_KERNEL_WHOLE };
 void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                        enum sw_kernel_divisor by, const float *x, float *y);
+                        enum sw_pool_divisor by, const float *x, float *y);
 void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                                 enum sw_kernel_divisor by, const float *dy, float *dx);
+                                 enum sw_pool_divisor by, const float *dy, float *dx);
 
-/* ---- lrn.c: across channels of plain [rows, channels, pixels], and within channels ---- */
+/* ---- lrn.c: across channels of plain [planes, channels, height, width]; or within channels, of
+ * planes of height x width x lanes, where lanes are adjacent channels (1: a plain plane), and with
+ * windows of size x size ---- */
 
 struct sw_kernel_lrn {
-    int64_t rows, channels, pixels, size; /* size odd */
+    bool within_channel;
+    int64_t planes, channels, height, width, lanes; /* lanes at most 16 */
+    int64_t size;                                   /* odd; within channels at most 255 */
     float alpha, beta, k;
 };
 
 /* scale, unless NULL, receives k + alpha/size sum x^2. */
 void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, float *y,
                    float *scale);
-/* Within a channel: planes of height x width x lanes, where lanes are adjacent channels (1: a plain
- * plane), and windows of size x size. */
-struct sw_kernel_lrn_within {
-    int64_t planes, height, width, lanes, size; /* size odd, at most 255; lanes at most 16 */
-    float alpha, beta, k;
-};
-void sw_kernel_lrn_within(int threads, const struct sw_kernel_lrn_within *l, const float *x,
-                          float *y, float *scale);
-void sw_kernel_lrn_within_backward(int threads, const struct sw_kernel_lrn_within *l,
-                                   const float *x, const float *scale, const float *dy,
-                                   float *ratio, float *dx);
-
 /* ratio: scratch, as many elements as x. */
 void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
                             const float *scale, const float *dy, float *ratio, float *dx);
@@ -144,28 +129,24 @@ void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels,
 
 /* ---- channels.c: the loops of batch normalization; formulas there ---- */
 
-/* sums[c] = sum of x, sums[channels + c] = sum of x^2. parts: scratch [2 SW_CHANNEL_PARTS
- * channels]. */
-void sw_kernel_channel_sums(int threads, const struct sw_channels *k, const float *x, double *parts,
-                            double *sums);
-/* A fused relu of y = factor (x - mean) + bias. NULL: none. */
-struct sw_kernel_relu {
+/* The arrays of a pass; all but those of elements are [channels]. A pass is of the gradient if dy
+ * is not NULL. */
+struct sw_kernel_norm {
+    const float *x, *mean, *inv_std;
+    /* y = factor (x - mean) + bias, with relu max(0, that). The gradient reads both only to know
+     * what the relu passed. */
+    bool relu;
     const float *factor, *bias;
+    const float *dy, *a, *b, *c; /* dx = a dy - b - c (x - mean) */
+    float *out;                  /* y or dx; may be x or dy */
 };
-/* sums[c] = sum of dy, sums[channels + c] = sum of dy (x - mean) inv_std. */
-void sw_kernel_channel_sums_backward(int threads, const struct sw_channels *k,
-                                     const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *inv_std, const float *dy,
-                                     double *parts, double *sums);
-/* y = factor (x - mean) + bias, with relu max(0, that); y may be x. */
-void sw_kernel_channel_normalise(int threads, const struct sw_channels *k, bool relu,
-                                 const float *x, const float *mean, const float *factor,
-                                 const float *bias, float *y);
-/* dx = a dy - b - c (x - mean); dx may be dy. */
-void sw_kernel_channel_backward(int threads, const struct sw_channels *k,
-                                const struct sw_kernel_relu *relu, const float *x,
-                                const float *mean, const float *a, const float *b, const float *c,
-                                const float *dy, float *dx);
+/* sums[c] = sum of x, sums[channels + c] = sum of x^2; of the gradient: sum of dy, and sum of dy (x
+ * - mean) inv_std. parts: scratch [2 SW_CHANNEL_PARTS channels]. */
+void sw_kernel_channel_sums(int threads, const struct sw_channels *k,
+                            const struct sw_kernel_norm *a, double *parts, double *sums);
+/* Computes y or dx. */
+void sw_kernel_channel_apply(int threads, const struct sw_channels *k,
+                             const struct sw_kernel_norm *a);
 
 /* ---- picture.c: rows of pixels; a packed pixel has 4 bytes, of which the last is ignored ---- */
 

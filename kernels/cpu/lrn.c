@@ -31,129 +31,113 @@ SW_KERNEL_INLINE void negative_power(float *restrict s, float beta, int64_t n)
     }
 }
 
-/* Returns the channels of the window around c. */
-static struct sw_range window_of(const struct sw_kernel_lrn *l, int64_t c)
+/* Returns the elements of a window. */
+static float window(const struct sw_kernel_lrn *l)
 {
-    int64_t half = (l->size - 1) / 2;
-    struct sw_range r = {c - half > 0 ? c - half : 0,
-                         c + half + 1 < l->channels ? c + half + 1 : l->channels};
-    return r;
+    return (float)(l->within_channel ? l->size * l->size : l->size);
+}
+
+/* From the sums of squares s over the windows of n adjacent elements: their outputs, and their
+ * scales unless NULL. Overwrites s. */
+SW_KERNEL_INLINE void outputs(const struct sw_kernel_lrn *l, int64_t n, float *restrict s,
+                              const float *x, float *y, float *scale)
+{
+    float alpha = l->alpha / window(l);
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        s[i] = l->k + alpha * s[i];
+
+    if (scale)
+        for (int64_t i = 0; i < n; i++)
+            scale[i] = s[i];
+
+    negative_power(s, l->beta, n);
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * s[i];
+}
+
+/* Sets dx = dy scale^-beta and ratio = dx x / scale for n <= PIECE adjacent elements. */
+SW_KERNEL_INLINE void ratios(const struct sw_kernel_lrn *l, int64_t n, const float *x,
+                             const float *scale, const float *dy, float *ratio, float *dx)
+{
+    float s[PIECE];
+
+    for (int64_t i = 0; i < n; i++)
+        s[i] = scale[i];
+    negative_power(s, l->beta, n);
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        dx[i] = dy[i] * s[i];
+        ratio[i] = dx[i] * x[i] / scale[i];
+    }
+}
+
+/* ---- Across channels ---- */
+
+static int64_t pixels_of(const struct sw_kernel_lrn *l)
+{
+    return l->height * l->width;
+}
+
+/* Sets sum to the sum of x or of its squares over the channels of the window around c. */
+SW_KERNEL_INLINE void sum_channels(const struct sw_kernel_lrn *l, const float *x, bool squares,
+                                   int64_t c, int64_t n, float *restrict sum)
+{
+    int64_t half = (l->size - 1) / 2, pixels = pixels_of(l), from = c - half > 0 ? c - half : 0;
+    int64_t to = c + half + 1 < l->channels ? c + half + 1 : l->channels;
+
+    for (int64_t p = 0; p < n; p++)
+        sum[p] = 0;
+
+    for (int64_t j = from; j < to; j++) {
+        const float *v = x + j * pixels;
+#pragma omp simd
+        for (int64_t p = 0; p < n; p++)
+            sum[p] += squares ? v[p] * v[p] : v[p];
+    }
 }
 
 /* Computes n pixels of every channel of one row; pointers point to the first of them. */
 SW_KERNEL static void forward_piece(const struct sw_kernel_lrn *l, int64_t n, const float *x,
                                     float *y, float *scale)
 {
-    float alpha = l->alpha / (float)l->size, s[PIECE];
+    float s[PIECE];
 
     for (int64_t c = 0; c < l->channels; c++) {
-        struct sw_range window = window_of(l, c);
-
-        for (int64_t p = 0; p < n; p++)
-            s[p] = 0;
-
-        for (int64_t j = window.from; j < window.to; j++) {
-#pragma omp simd
-            for (int64_t p = 0; p < n; p++)
-                s[p] += x[j * l->pixels + p] * x[j * l->pixels + p];
-        }
-
-#pragma omp simd
-        for (int64_t p = 0; p < n; p++)
-            s[p] = l->k + alpha * s[p];
-
-        if (scale)
-            for (int64_t p = 0; p < n; p++)
-                scale[c * l->pixels + p] = s[p];
-
-        negative_power(s, l->beta, n);
-
-#pragma omp simd
-        for (int64_t p = 0; p < n; p++)
-            y[c * l->pixels + p] = x[c * l->pixels + p] * s[p];
+        int64_t at = c * pixels_of(l);
+        sum_channels(l, x, true, c, n, s);
+        outputs(l, n, s, x + at, y + at, scale ? scale + at : NULL);
     }
 }
 
 SW_KERNEL static void backward_piece(const struct sw_kernel_lrn *l, int64_t n, const float *x,
                                      const float *scale, const float *dy, float *ratio, float *dx)
 {
-    float factor = 2.0f * l->alpha * l->beta / (float)l->size, s[PIECE], sum[PIECE];
+    float factor = 2.0f * l->alpha * l->beta / window(l), sum[PIECE];
+    int64_t pixels = pixels_of(l);
+
+    for (int64_t at = 0; at < l->channels * pixels; at += pixels)
+        ratios(l, n, x + at, scale + at, dy + at, ratio + at, dx + at);
 
     for (int64_t c = 0; c < l->channels; c++) {
-        int64_t at = c * l->pixels;
-
-        for (int64_t p = 0; p < n; p++)
-            s[p] = scale[at + p];
-        negative_power(s, l->beta, n);
-
-#pragma omp simd
-        for (int64_t p = 0; p < n; p++) {
-            dx[at + p] = dy[at + p] * s[p];
-            ratio[at + p] = dx[at + p] * x[at + p] / scale[at + p];
-        }
-    }
-
-    for (int64_t c = 0; c < l->channels; c++) {
-        struct sw_range window = window_of(l, c);
-
-        for (int64_t p = 0; p < n; p++)
-            sum[p] = 0;
-
-        for (int64_t j = window.from; j < window.to; j++) {
-#pragma omp simd
-            for (int64_t p = 0; p < n; p++)
-                sum[p] += ratio[j * l->pixels + p];
-        }
-
+        int64_t at = c * pixels;
+        sum_channels(l, ratio, false, c, n, sum);
 #pragma omp simd
         for (int64_t p = 0; p < n; p++)
-            dx[c * l->pixels + p] -= factor * x[c * l->pixels + p] * sum[p];
+            dx[at + p] -= factor * x[at + p] * sum[p];
     }
 }
 
-static int64_t pieces_of(const struct sw_kernel_lrn *l)
-{
-    return (l->pixels + PIECE - 1) / PIECE;
-}
-
-/* Returns the offset of piece i of all rows, and sets *n to its pixels. */
-static int64_t piece_at(const struct sw_kernel_lrn *l, int64_t i, int64_t *n)
-{
-    int64_t pieces = pieces_of(l), first = i % pieces * PIECE;
-    *n = l->pixels - first < PIECE ? l->pixels - first : PIECE;
-    return i / pieces * l->channels * l->pixels + first;
-}
-
-void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, float *y,
-                   float *scale)
-{
-    int team = sw_team_size(threads, l->rows * l->channels * l->pixels * l->size);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < l->rows * pieces_of(l); i++) {
-        int64_t n, at = piece_at(l, i, &n);
-        forward_piece(l, n, x + at, y + at, scale ? scale + at : NULL);
-    }
-}
-
-void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
-                            const float *scale, const float *dy, float *ratio, float *dx)
-{
-    int team = sw_team_size(threads, l->rows * l->channels * l->pixels * l->size);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < l->rows * pieces_of(l); i++) {
-        int64_t n, at = piece_at(l, i, &n);
-        backward_piece(l, n, x + at, scale + at, dy + at, ratio + at, dx + at);
-    }
-}
-
-/* ---- within channels ---- */
+/* ---- Within channels ---- */
 
 /* Sets sum[i], i < n <= PIECE, to the sum of x or of its squares over the window around element
  * first + i of row h. */
-SW_KERNEL_INLINE void sum_windows(const struct sw_kernel_lrn_within *l, const float *plane,
-                                  bool squares, int64_t h, int64_t first, int64_t n, float *sum)
+SW_KERNEL_INLINE void sum_windows(const struct sw_kernel_lrn *l, const float *plane, bool squares,
+                                  int64_t h, int64_t first, int64_t n, float *sum)
 {
     int64_t half = (l->size - 1) / 2, row = l->width * l->lanes, reach = half * l->lanes;
     int64_t top = h > half ? h - half : 0,
@@ -182,54 +166,30 @@ SW_KERNEL_INLINE void sum_windows(const struct sw_kernel_lrn_within *l, const fl
     }
 }
 
-SW_KERNEL static void within_plane(const struct sw_kernel_lrn_within *l, const float *x, float *y,
+SW_KERNEL static void within_plane(const struct sw_kernel_lrn *l, const float *x, float *y,
                                    float *scale)
 {
     int64_t row = l->width * l->lanes;
-    float alpha = l->alpha / (float)(l->size * l->size), s[PIECE];
+    float s[PIECE];
 
     for (int64_t h = 0; h < l->height; h++)
         for (int64_t first = 0; first < row; first += PIECE) {
             int64_t n = row - first < PIECE ? row - first : PIECE, at = h * row + first;
-
             sum_windows(l, x, true, h, first, n, s);
-
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                s[i] = l->k + alpha * s[i];
-
-            if (scale)
-                for (int64_t i = 0; i < n; i++)
-                    scale[at + i] = s[i];
-
-            negative_power(s, l->beta, n);
-
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[at + i] = x[at + i] * s[i];
+            outputs(l, n, s, x + at, y + at, scale ? scale + at : NULL);
         }
 }
 
-SW_KERNEL static void within_plane_backward(const struct sw_kernel_lrn_within *l, const float *x,
+SW_KERNEL static void within_plane_backward(const struct sw_kernel_lrn *l, const float *x,
                                             const float *scale, const float *dy, float *ratio,
                                             float *dx)
 {
     int64_t row = l->width * l->lanes, all = l->height * row;
-    float factor = 2.0f * l->alpha * l->beta / (float)(l->size * l->size), s[PIECE];
+    float factor = 2.0f * l->alpha * l->beta / window(l), s[PIECE];
 
-    for (int64_t at = 0; at < all; at += PIECE) {
-        int64_t n = all - at < PIECE ? all - at : PIECE;
-
-        for (int64_t i = 0; i < n; i++)
-            s[i] = scale[at + i];
-        negative_power(s, l->beta, n);
-
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            dx[at + i] = dy[at + i] * s[i];
-            ratio[at + i] = dx[at + i] * x[at + i] / scale[at + i];
-        }
-    }
+    for (int64_t at = 0; at < all; at += PIECE)
+        ratios(l, all - at < PIECE ? all - at : PIECE, x + at, scale + at, dy + at, ratio + at,
+               dx + at);
 
     for (int64_t h = 0; h < l->height; h++)
         for (int64_t first = 0; first < row; first += PIECE) {
@@ -241,31 +201,63 @@ SW_KERNEL static void within_plane_backward(const struct sw_kernel_lrn_within *l
         }
 }
 
-static int64_t plane_of(const struct sw_kernel_lrn_within *l)
+/* ---- Whole arrays ---- */
+
+/* The elements of a row, or within channels of a plane. */
+static int64_t plane_of(const struct sw_kernel_lrn *l)
 {
-    return l->height * l->width * l->lanes;
+    return pixels_of(l) * (l->within_channel ? l->lanes : l->channels);
 }
 
-void sw_kernel_lrn_within(int threads, const struct sw_kernel_lrn_within *l, const float *x,
-                          float *y, float *scale)
+static int team_of(int threads, const struct sw_kernel_lrn *l)
 {
-    int64_t plane = plane_of(l);
-    int team = sw_team_size(threads, l->planes * plane * 2 * l->size);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t p = 0; p < l->planes; p++)
-        within_plane(l, x + p * plane, y + p * plane, scale ? scale + p * plane : NULL);
+    int64_t cost = l->within_channel ? 2 * l->size : l->size;
+    return sw_team_size(threads, l->planes * plane_of(l) * cost);
 }
 
-void sw_kernel_lrn_within_backward(int threads, const struct sw_kernel_lrn_within *l,
-                                   const float *x, const float *scale, const float *dy,
-                                   float *ratio, float *dx)
+/* Pieces of pixels per row; a plane is one piece. */
+static int64_t pieces_of(const struct sw_kernel_lrn *l)
 {
-    int64_t plane = plane_of(l);
-    int team = sw_team_size(threads, l->planes * plane * 2 * l->size);
+    return l->within_channel ? 1 : (pixels_of(l) + PIECE - 1) / PIECE;
+}
+
+/* Returns the offset of piece i of all rows, and sets *n to its pixels. */
+static int64_t piece_at(const struct sw_kernel_lrn *l, int64_t i, int64_t *n)
+{
+    int64_t pieces = pieces_of(l), first = i % pieces * PIECE;
+    *n = pixels_of(l) - first < PIECE ? pixels_of(l) - first : PIECE;
+    return i / pieces * plane_of(l) + first;
+}
+
+void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, float *y,
+                   float *scale)
+{
+    int team = team_of(threads, l);
 
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t p = 0; p < l->planes; p++)
-        within_plane_backward(l, x + p * plane, scale + p * plane, dy + p * plane,
-                              ratio + p * plane, dx + p * plane);
+    for (int64_t i = 0; i < l->planes * pieces_of(l); i++) {
+        int64_t n, at = piece_at(l, i, &n);
+        float *kept = scale ? scale + at : NULL;
+
+        if (l->within_channel)
+            within_plane(l, x + at, y + at, kept);
+        else
+            forward_piece(l, n, x + at, y + at, kept);
+    }
+}
+
+void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
+                            const float *scale, const float *dy, float *ratio, float *dx)
+{
+    int team = team_of(threads, l);
+
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t i = 0; i < l->planes * pieces_of(l); i++) {
+        int64_t n, at = piece_at(l, i, &n);
+
+        if (l->within_channel)
+            within_plane_backward(l, x + at, scale + at, dy + at, ratio + at, dx + at);
+        else
+            backward_piece(l, n, x + at, scale + at, dy + at, ratio + at, dx + at);
+    }
 }

@@ -3,55 +3,40 @@
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
-/* ---- Cropped rows ---- */
+/* ---- Cropped rows: loops are compiled for each direction ---- */
 
-SW_KERNEL static void scale_u8(int64_t n, const uint8_t *restrict x, float mean, float gain,
-                               float *restrict y)
+SW_KERNEL_INLINE void scale_u8(int64_t n, const uint8_t *restrict x, float mean, float gain,
+                               bool mirrored, float *restrict y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        y[i] = ((float)x[i] - mean) * gain;
+        y[i] = ((float)x[mirrored ? n - 1 - i : i] - mean) * gain;
 }
 
-SW_KERNEL static void scale_u8_mirrored(int64_t n, const uint8_t *restrict x, float mean,
-                                        float gain, float *restrict y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = ((float)x[n - 1 - i] - mean) * gain;
-}
-
-SW_KERNEL static void scale_f32(int64_t n, const float *restrict x, float mean, float gain,
-                                float *restrict y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (x[i] - mean) * gain;
-}
-
-SW_KERNEL static void scale_f32_mirrored(int64_t n, const float *restrict x, float mean, float gain,
-                                         float *restrict y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (x[n - 1 - i] - mean) * gain;
-}
-
-void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain, bool mirrored,
-                        float *y)
+SW_KERNEL void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain,
+                                  bool mirrored, float *y)
 {
     if (mirrored)
-        scale_u8_mirrored(n, x, mean, gain, y);
+        scale_u8(n, x, mean, gain, true, y);
     else
-        scale_u8(n, x, mean, gain, y);
+        scale_u8(n, x, mean, gain, false, y);
 }
 
-void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored, float *y)
+SW_KERNEL_INLINE void scale_f32(int64_t n, const float *restrict x, float mean, float gain,
+                                bool mirrored, float *restrict y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (x[mirrored ? n - 1 - i : i] - mean) * gain;
+}
+
+SW_KERNEL void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored,
+                                   float *y)
 {
     if (mirrored)
-        scale_f32_mirrored(n, x, mean, gain, y);
+        scale_f32(n, x, mean, gain, true, y);
     else
-        scale_f32(n, x, mean, gain, y);
+        scale_f32(n, x, mean, gain, false, y);
 }
 
 /* A pixel is one word, so that the three planes are shifts of one vector. */
@@ -84,61 +69,37 @@ SW_KERNEL_INLINE void scale_words(int64_t n, const uint8_t *restrict x, const fl
     }
 }
 
-SW_KERNEL static void scale_packed(int64_t n, const uint8_t *x, const float *mean,
-                                   const float *gain, float *y, int64_t plane)
-{
-    scale_words(n, x, mean, gain, false, y, y + plane, y + 2 * plane);
-}
-
-SW_KERNEL static void scale_packed_mirrored(int64_t n, const uint8_t *x, const float *mean,
-                                            const float *gain, float *y, int64_t plane)
-{
-    scale_words(n, x, mean, gain, true, y, y + plane, y + 2 * plane);
-}
-
-void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean, const float *gain,
-                            bool mirrored, float *y, int64_t plane)
+SW_KERNEL void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean,
+                                      const float *gain, bool mirrored, float *y, int64_t plane)
 {
     if (mirrored)
-        scale_packed_mirrored(n, x, mean, gain, y, plane);
+        scale_words(n, x, mean, gain, true, y, y + plane, y + 2 * plane);
     else
-        scale_packed(n, x, mean, gain, y, plane);
+        scale_words(n, x, mean, gain, false, y, y + plane, y + 2 * plane);
 }
 
-SW_KERNEL static void subtract_scale(int64_t n, const float *restrict mean, float gain,
-                                     float *restrict y)
+SW_KERNEL_INLINE void subtract_scale(int64_t n, const float *restrict mean, float gain,
+                                     bool mirrored, float *restrict y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        y[i] = (y[i] - mean[i]) * gain;
+        y[i] = (y[i] - mean[mirrored ? n - 1 - i : i]) * gain;
 }
 
-SW_KERNEL static void subtract_scale_mirrored(int64_t n, const float *restrict mean, float gain,
-                                              float *restrict y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (y[i] - mean[n - 1 - i]) * gain;
-}
-
-void sw_kernel_subtract_scale(int64_t n, const float *mean, float gain, bool mirrored, float *y)
+SW_KERNEL void sw_kernel_subtract_scale(int64_t n, const float *mean, float gain, bool mirrored,
+                                        float *y)
 {
     if (mirrored)
-        subtract_scale_mirrored(n, mean, gain, y);
+        subtract_scale(n, mean, gain, true, y);
     else
-        subtract_scale(n, mean, gain, y);
+        subtract_scale(n, mean, gain, false, y);
 }
 
-SW_KERNEL static void rescale(int64_t n, float mean, float gain, float *y)
+SW_KERNEL void sw_kernel_rescale(int64_t n, float mean, float gain, float *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = (y[i] - mean) * gain;
-}
-
-void sw_kernel_rescale(int64_t n, float mean, float gain, float *y)
-{
-    rescale(n, mean, gain, y);
 }
 
 /* ---- Resampling ---- */
@@ -178,18 +139,11 @@ SW_KERNEL_INLINE void blend_taps_u8(int64_t n, int64_t taps, const uint8_t *x, i
     }
 }
 
-SW_KERNEL static void blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
-                               const float *weight, float *restrict y)
-{
+SW_KERNEL void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
+                                  const float *weight, float *restrict y){
 #define CALL(t) blend_taps_u8(n, t, x, step, weight, y)
     SWITCH_TAPS(taps, CALL)
 #undef CALL
-}
-
-void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
-                        const float *weight, float *y)
-{
-    blend_u8(n, taps, x, step, weight, y);
 }
 
 SW_KERNEL_INLINE void blend_taps_f32(int64_t n, int64_t taps, const float *x, int64_t step,
@@ -204,18 +158,11 @@ SW_KERNEL_INLINE void blend_taps_f32(int64_t n, int64_t taps, const float *x, in
     }
 }
 
-SW_KERNEL static void blend_f32(int64_t n, int64_t taps, const float *x, int64_t step,
-                                const float *weight, float *restrict y)
-{
+SW_KERNEL void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step,
+                                   const float *weight, float *restrict y){
 #define CALL(t) blend_taps_f32(n, t, x, step, weight, y)
     SWITCH_TAPS(taps, CALL)
 #undef CALL
-}
-
-void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, const float *weight,
-                         float *y)
-{
-    blend_f32(n, taps, x, step, weight, y);
 }
 
 SW_KERNEL_INLINE void stretch_taps(int64_t n, int64_t taps, const int32_t *first,
@@ -230,18 +177,12 @@ SW_KERNEL_INLINE void stretch_taps(int64_t n, int64_t taps, const int32_t *first
     }
 }
 
-SW_KERNEL static void stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
-                              const float *restrict x, float *restrict y)
+SW_KERNEL void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
+                                 const float *restrict x, float *restrict y)
 {
 #define CALL(t) stretch_taps(n, t, first, weight, x, y)
     SWITCH_TAPS(taps, CALL)
 #undef CALL
-}
-
-void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
-                       const float *x, float *y)
-{
-    stretch(n, taps, first, weight, x, y);
 }
 
 /* A pixel is one vector. */
@@ -267,19 +208,12 @@ SW_KERNEL_INLINE void stretch_taps_packed(int64_t n, int64_t taps, const int32_t
     }
 }
 
-SW_KERNEL static void stretch_packed(int64_t n, int64_t taps, const int32_t *first,
-                                     const float *weight, const float *restrict x,
-                                     float *restrict y)
-{
+SW_KERNEL void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first,
+                                        const float *weight, const float *restrict x,
+                                        float *restrict y){
 #define CALL(t) stretch_taps_packed(n, t, first, weight, x, y)
     SWITCH_TAPS(taps, CALL)
 #undef CALL
-}
-
-void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
-                              const float *x, float *y)
-{
-    stretch_packed(n, taps, first, weight, x, y);
 }
 
 SW_KERNEL_INLINE void scale_fours(int64_t n, const float *restrict x, const float *mean,
@@ -298,29 +232,17 @@ SW_KERNEL_INLINE void scale_fours(int64_t n, const float *restrict x, const floa
     }
 }
 
-SW_KERNEL static void scale_fours_straight(int64_t n, const float *x, const float *mean,
-                                           const float *gain, float *y, int64_t plane)
-{
-    scale_fours(n, x, mean, gain, false, y, y + plane, y + 2 * plane);
-}
-
-SW_KERNEL static void scale_fours_mirrored(int64_t n, const float *x, const float *mean,
-                                           const float *gain, float *y, int64_t plane)
-{
-    scale_fours(n, x, mean, gain, true, y, y + plane, y + 2 * plane);
-}
-
-void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean, const float *gain,
-                                bool mirrored, float *y, int64_t plane)
+SW_KERNEL void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean,
+                                          const float *gain, bool mirrored, float *y, int64_t plane)
 {
     if (mirrored)
-        scale_fours_mirrored(n, x, mean, gain, y, plane);
+        scale_fours(n, x, mean, gain, true, y, y + plane, y + 2 * plane);
     else
-        scale_fours_straight(n, x, mean, gain, y, plane);
+        scale_fours(n, x, mean, gain, false, y, y + plane, y + 2 * plane);
 }
 
-SW_KERNEL static void matrix_vector(int64_t rows, int64_t columns, const float *a,
-                                    const float *restrict x, float *restrict y)
+SW_KERNEL void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a,
+                                       const float *restrict x, float *restrict y)
 {
     for (int64_t r = 0; r < rows; r++) {
         const float *restrict row = a + r * columns;
@@ -331,10 +253,4 @@ SW_KERNEL static void matrix_vector(int64_t rows, int64_t columns, const float *
             sum += row[i] * x[i];
         y[r] = sum;
     }
-}
-
-void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, const float *x,
-                             float *y)
-{
-    matrix_vector(rows, columns, a, x, y);
 }

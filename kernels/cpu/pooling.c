@@ -5,44 +5,18 @@
 
 enum { PIECE = 64 }; /* output columns per loop */
 
-/* The part of a window along one axis that is inside the input, and its length with padding. */
-struct window {
-    int64_t from, to, padded;
-};
-
-static struct window window_of(int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t in)
-{
-    int64_t start = out * stride - pad, end = start + kernel;
-
-    if (end > in + pad)
-        end = in + pad;
-
-    struct window w = {start > 0 ? start : 0, end < in ? end : in, end - start};
-    return w;
-}
-
-static struct window window_h(const struct sw_kernel_windows *w, int64_t oh)
-{
-    return window_of(oh, w->kernel_h, w->stride_h, w->pad_h, w->in_h);
-}
-
-static struct window window_w(const struct sw_kernel_windows *w, int64_t ow)
-{
-    return window_of(ow, w->kernel_w, w->stride_w, w->pad_w, w->in_w);
-}
-
 /* Maxima and their positions for n <= PIECE columns of one output row. Every column scans its
  * window in row-major order; the loop over columns is vectorized. */
 SW_KERNEL static void max_of_row(const struct sw_kernel_windows *w, const float *plane, int64_t oh,
                                  int64_t first, int64_t n, float *restrict best,
                                  int32_t *restrict at)
 {
-    struct window h = window_h(w, oh);
+    struct sw_window_part h = sw_window_h(w, oh);
     int64_t step = w->stride_w;
 
     for (int64_t i = 0; i < n; i++) {
         best[i] = -__builtin_inff();
-        at[i] = (int32_t)(h.from * w->in_w + window_w(w, first + i).from);
+        at[i] = (int32_t)(h.from * w->in_w + sw_window_w(w, first + i).from);
     }
 
     for (int64_t y = h.from; y < h.to; y++)
@@ -108,25 +82,19 @@ void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w,
     }
 }
 
-/* Returns the length of a window along one axis for the divisor. */
-static int64_t length_of(const struct window *w, int64_t kernel, enum sw_kernel_divisor by)
-{
-    return by == SW_KERNEL_PADDED ? w->padded : by == SW_KERNEL_INSIDE ? w->to - w->from : kernel;
-}
-
 /* Sets the window of output pixel o along both axes, and returns its divisor. */
-static float find_window(const struct sw_kernel_windows *w, int64_t o, enum sw_kernel_divisor by,
-                         struct window *h, struct window *v)
+static float find_window(const struct sw_kernel_windows *k, int64_t o, enum sw_pool_divisor by,
+                         struct sw_window_part *h, struct sw_window_part *w)
 {
-    *h = window_h(w, o / w->out_w);
-    *v = window_w(w, o % w->out_w);
-    return (float)(length_of(h, w->kernel_h, by) * length_of(v, w->kernel_w, by));
+    *h = sw_window_h(k, o / k->out_w);
+    *w = sw_window_w(k, o % k->out_w);
+    return sw_window_divisor(k, h, w, by);
 }
 
 static float average(const struct sw_kernel_windows *k, const float *plane, int64_t o,
-                     enum sw_kernel_divisor by)
+                     enum sw_pool_divisor by)
 {
-    struct window h, w;
+    struct sw_window_part h, w;
     float sum = 0, divisor = find_window(k, o, by, &h, &w);
 
     for (int64_t y = h.from; y < h.to; y++)
@@ -137,7 +105,7 @@ static float average(const struct sw_kernel_windows *k, const float *plane, int6
 }
 
 void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                        enum sw_kernel_divisor by, const float *x, float *y)
+                        enum sw_pool_divisor by, const float *x, float *y)
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);
@@ -149,9 +117,9 @@ void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t 
 }
 
 static void spread(const struct sw_kernel_windows *k, float *plane, int64_t o,
-                   enum sw_kernel_divisor by, float dy)
+                   enum sw_pool_divisor by, float dy)
 {
-    struct window h, w;
+    struct sw_window_part h, w;
     float share = dy / find_window(k, o, by, &h, &w);
 
     for (int64_t y = h.from; y < h.to; y++)
@@ -160,7 +128,7 @@ static void spread(const struct sw_kernel_windows *k, float *plane, int64_t o,
 }
 
 void sw_kernel_avg_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
-                                 enum sw_kernel_divisor by, const float *dy, float *dx)
+                                 enum sw_pool_divisor by, const float *dy, float *dx)
 {
     int64_t in = w->in_h * w->in_w, out = w->out_h * w->out_w;
     int team = team_for(threads, w, planes);

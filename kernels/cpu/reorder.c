@@ -25,8 +25,9 @@ SW_KERNEL static void deinterleave(int64_t valid, int64_t block, int64_t pixels,
             plain[c * pixels + p] = blocked[p * block + c];
 }
 
-void sw_kernel_block_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
-                              int64_t block, const uint32_t *plain, uint32_t *blocked)
+/* Copies plain channels to blocked ones (in), or back. */
+static void convert(int threads, int64_t rows, int64_t channels, int64_t pixels, int64_t block,
+                    uint32_t *plain, uint32_t *blocked, bool in)
 {
     int64_t blocks = (channels + block - 1) / block;
     int team = sw_team_size(threads, rows * channels * pixels);
@@ -34,31 +35,31 @@ void sw_kernel_block_channels(int threads, int64_t rows, int64_t channels, int64
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < rows * blocks; i++) {
         int64_t first = i % blocks * block, left = channels - first;
-        const uint32_t *from = plain + (i / blocks * channels + first) * pixels;
-        uint32_t *to = blocked + i * pixels * block;
+        int64_t valid = left < block ? left : block;
+        uint32_t *a = plain + (i / blocks * channels + first) * pixels;
+        uint32_t *b = blocked + i * pixels * block;
 
-        for (int64_t p = 0; p < pixels; p += PIXELS)
-            interleave(left < block ? left : block, block, pixels,
-                       pixels - p < PIXELS ? pixels - p : PIXELS, from + p, to + p * block);
+        for (int64_t p = 0; p < pixels; p += PIXELS) {
+            int64_t n = pixels - p < PIXELS ? pixels - p : PIXELS;
+
+            if (in)
+                interleave(valid, block, pixels, n, a + p, b + p * block);
+            else
+                deinterleave(valid, block, pixels, n, b + p * block, a + p);
+        }
     }
+}
+
+void sw_kernel_block_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
+                              int64_t block, const uint32_t *plain, uint32_t *blocked)
+{
+    convert(threads, rows, channels, pixels, block, (uint32_t *)(uintptr_t)plain, blocked, true);
 }
 
 void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
                                 int64_t block, const uint32_t *blocked, uint32_t *plain)
 {
-    int64_t blocks = (channels + block - 1) / block;
-    int team = sw_team_size(threads, rows * channels * pixels);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < rows * blocks; i++) {
-        int64_t first = i % blocks * block, left = channels - first;
-        const uint32_t *from = blocked + i * pixels * block;
-        uint32_t *to = plain + (i / blocks * channels + first) * pixels;
-
-        for (int64_t p = 0; p < pixels; p += PIXELS)
-            deinterleave(left < block ? left : block, block, pixels,
-                         pixels - p < PIXELS ? pixels - p : PIXELS, from + p * block, to + p);
-    }
+    convert(threads, rows, channels, pixels, block, plain, (uint32_t *)(uintptr_t)blocked, false);
 }
 
 void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels, int64_t pixels,

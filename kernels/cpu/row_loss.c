@@ -141,14 +141,6 @@ static double poisson_row(const float *x, const float *t, float *y, int64_t n)
 
 /* ---- Hinges ---- */
 
-/* Returns the loss of a margin m and sets *slope to its derivative. NaN stays NaN. */
-SW_KERNEL_INLINE float hinge(bool squared, float m, float *slope)
-{
-    float v = m <= 0 ? 0 : m;
-    *slope = squared ? 2 * v : v > 0 ? 1.0f : v;
-    return squared ? v * v : v;
-}
-
 SW_KERNEL static double hinge_row(const struct sw_row_loss_args *k, const float *x, int64_t label,
                                   float *y, int64_t n)
 {
@@ -156,7 +148,7 @@ SW_KERNEL static double hinge_row(const struct sw_row_loss_args *k, const float 
 
     for (int64_t i = 0; i < n; i++) {
         float s = i == label ? 1.0f : -1.0f, slope;
-        sum += (double)hinge(k->squared, k->margin - s * x[i], &slope);
+        sum += (double)sw_hinge(k->squared, k->margin - s * x[i], &slope);
         y[i] = -s * slope;
     }
 
@@ -174,7 +166,7 @@ SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const floa
         if (i == label)
             continue;
 
-        sum += (double)hinge(k->squared, least + x[i], &y[i]);
+        sum += (double)sw_hinge(k->squared, least + x[i], &y[i]);
         slopes += (double)y[i];
     }
 
@@ -183,22 +175,6 @@ SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const floa
 }
 
 /* ---- Rows ---- */
-
-/* The tolerance above 1: a pixel of 255 times 0.003922 is slightly more and is valid. */
-static const float probability_slack = 1e-3f;
-
-static bool fits(enum sw_loss kind, float t)
-{
-    switch (kind) {
-    case SW_LOSS_SIGMOID:
-        return t >= -probability_slack && t <= 1 + probability_slack;
-    case SW_LOSS_SOFTMAX:
-    case SW_LOSS_POISSON:
-        return t >= 0 && t < INFINITY;
-    default:
-        return true; /* a value that is not finite makes the loss not finite */
-    }
-}
 
 int sw_row_loss_report_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
                            double target, struct sw_err *err)
@@ -213,7 +189,7 @@ int sw_row_loss_report_bad(enum sw_loss kind, const char *who, int64_t row, int6
 static int check_targets(const struct sw_row_loss_args *a, int64_t rows, struct sw_err *err)
 {
     for (int64_t i = 0; i < rows * a->columns; i++)
-        if (!fits(a->kind, a->target[i]))
+        if (!sw_target_fits(a->kind, a->target[i]))
             return sw_row_loss_report_bad(a->kind, a->who, i / a->columns, i % a->columns,
                                           (double)a->target[i], err);
 
@@ -355,7 +331,7 @@ static double triplet_loss(const void *user, int64_t r)
     double m =
         (double)t->margin + dot_of_difference(t->anchor + at, t->match + at, t->other + at, n);
 
-    return (double)hinge(t->squared, (float)m, &t->slope[r]);
+    return (double)sw_hinge(t->squared, (float)m, &t->slope[r]);
 }
 
 static void triplet_arrays(const void *args, struct sw_op_arrays *out)

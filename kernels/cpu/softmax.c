@@ -5,48 +5,16 @@
  * If places is 1 the classes are adjacent and fill the lanes; else the places do. Sums are in fixed
  * lanes or in double, so results do not depend on the number of threads. */
 #include "kernels/ops/softmax.h"
-#include "kernels/cpu/kernel.h"
-#include "kernels/cpu/vmath.h"
+#include "kernels/cpu/softmax.h"
 
-enum {
-    LANES = 16,
-    PIECE = 64,   /* places per loop */
-    EXP_COST = 8, /* light operations per exponential */
-};
+enum { LANES = SW_ROW_LANES, PIECE = 64 /* places per loop */ };
 
 /* ---- Adjacent classes ---- */
 
 SW_KERNEL static void row(int64_t n, const float *x, float *y)
 {
-    float most = x[0], lane[LANES] = {0};
-    double sum = 0;
-
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-
-    int64_t whole = n / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-        for (int64_t j = 0; j < LANES; j++) {
-            y[i + j] = sw_v_exp(x[i + j] - most);
-            lane[j] += y[i + j];
-        }
-    }
-
-    for (int64_t i = whole; i < n; i++) {
-        y[i] = sw_v_exp(x[i] - most);
-        lane[i - whole] += y[i];
-    }
-
-    for (int j = 0; j < LANES; j++)
-        sum += (double)lane[j];
-
-    float scale = (float)(1.0 / sum);
-
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] *= scale;
+    double sum = sw_row_exp(x, sw_row_max(x, n), y, n);
+    sw_row_scale((float)(1.0 / sum), y, n);
 }
 
 SW_KERNEL static void row_backward(int64_t n, const float *y, const float *dy, float *dx)
@@ -135,24 +103,34 @@ static void arrays(const void *args, struct sw_op_arrays *out)
     SW_ARRAY(out, a, y, all);
 }
 
-static int forward(const struct sw_host_launch *l, const void *args)
+/* Calls the loops for all rows; with dy those of the gradient. */
+static int run(const struct sw_host_launch *l, const struct sw_softmax_args *a, const float *dy,
+               int64_t cost)
 {
-    const struct sw_softmax_args *a = args;
     const int64_t classes = a->classes, places = a->places, pieces = (places + PIECE - 1) / PIECE;
-    int team = sw_team_size(l->threads, a->rows * classes * places * EXP_COST);
+    int team = sw_team_size(l->threads, a->rows * classes * places * cost);
 
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < a->rows * pieces; i++) {
         int64_t first = i % pieces * PIECE, at = i / pieces * classes * places + first;
+        int64_t n = places - first < PIECE ? places - first : PIECE;
 
-        if (places == 1)
+        if (places == 1 && dy)
+            row_backward(classes, a->y + at, dy + at, a->dx + at);
+        else if (places == 1)
             row(classes, a->x + at, a->y + at);
+        else if (dy)
+            piece_backward(classes, places, n, a->y + at, dy + at, a->dx + at);
         else
-            piece(classes, places, places - first < PIECE ? places - first : PIECE, a->x + at,
-                  a->y + at);
+            piece(classes, places, n, a->x + at, a->y + at);
     }
 
     return SW_OK;
+}
+
+static int forward(const struct sw_host_launch *l, const void *args)
+{
+    return run(l, args, NULL, SW_EXP_COST);
 }
 
 const struct sw_op sw_op_softmax = {"softmax", sizeof(struct sw_softmax_args), arrays, forward};
@@ -169,22 +147,7 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 
 static int gradient(const struct sw_host_launch *l, const void *args)
 {
-    const struct sw_softmax_args *a = args;
-    const int64_t classes = a->classes, places = a->places, pieces = (places + PIECE - 1) / PIECE;
-    int team = sw_team_size(l->threads, a->rows * classes * places);
-
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < a->rows * pieces; i++) {
-        int64_t first = i % pieces * PIECE, at = i / pieces * classes * places + first;
-
-        if (places == 1)
-            row_backward(classes, a->y + at, a->dy + at, a->dx + at);
-        else
-            piece_backward(classes, places, places - first < PIECE ? places - first : PIECE,
-                           a->y + at, a->dy + at, a->dx + at);
-    }
-
-    return SW_OK;
+    return run(l, args, ((const struct sw_softmax_args *)args)->dy, 1);
 }
 
 const struct sw_op sw_op_softmax_gradient = {"softmax_backward", sizeof(struct sw_softmax_args),

@@ -45,7 +45,8 @@ static int sums_cpu(const struct sw_host_launch *l, const void *args)
 
     if (sw_channels_of(&a->desc, &k)) {
         k.rows = valid.dim[0];
-        sw_kernel_channel_sums(l->threads, &k, a->x, a->scratch, a->sums);
+        sw_kernel_channel_sums(l->threads, &k, &(struct sw_kernel_norm){.x = a->x}, a->scratch,
+                               a->sums);
     } else {
         do {
             a->sums[index[1]] += (double)a->x[sw_desc_offset(&a->desc, index)];
@@ -98,7 +99,10 @@ static int gradient_cpu(const struct sw_host_launch *l, const void *args)
     if (sw_channels_of(&a->desc, &k)) {
         float *zero = (float *)a->scratch;
         memset(zero, 0, (size_t)channels * sizeof *zero);
-        sw_kernel_channel_normalise(l->threads, &k, false, dy, zero, one, add, a->dx);
+        sw_kernel_channel_apply(
+            l->threads, &k,
+            &(struct sw_kernel_norm){
+                .x = dy, .mean = zero, .factor = one, .bias = add, .out = a->dx});
     } else if (sw_desc_count(&a->desc) > 0) {
         do {
             int64_t at = sw_desc_offset(&a->desc, index);

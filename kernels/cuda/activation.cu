@@ -49,55 +49,38 @@ static __device__ __forceinline__ float slope(enum sw_activation f, float a, flo
     return 1.0f;
 }
 
-static __global__ void activate(enum sw_activation f, float a, float b, const float *x, float *y,
-                                int64_t n)
+static __device__ void activate(const struct sw_activation_args &k, int64_t i)
 {
-    for (int64_t i = sw_first(); i < n; i += sw_stride())
-        y[i] = forward(f, a, b, x[i]);
-}
-
-/* Sets the two constants of a function: slope, or the factors of a tanh(b x). */
-static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
-{
-    *a = f == SW_ACT_TANH ? 1.0f : f == SW_ACT_STANH ? SW_STANH_A : alpha;
-    *b = f == SW_ACT_TANH ? 1.0f : SW_STANH_B;
+    float a, b;
+    sw_activation_constants(k.function, k.alpha, &a, &b);
+    k.y[i] = forward(k.function, a, b, k.x[i]);
 }
 
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_activation_args *k = (const struct sw_activation_args *)args;
-    float a, b;
-
-    if (k->function >= SW_ACT_COUNT)
-        return SW_CUDA_NO_KERNEL;
-
-    constants_of(k->function, k->alpha, &a, &b);
-    SW_START(activate, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, k->x, k->y, k->n);
-    return (int)cudaGetLastError();
+    return k->function < SW_ACT_COUNT
+               ? sw_start_each<struct sw_activation_args, activate>(*k, k->n, l)
+               : SW_CUDA_NO_KERNEL;
 }
 
 /* Where a relu is 0 the gradient is 0, even if dy is NaN. */
-static __global__ void gradient(enum sw_activation f, float a, float b, const float *v,
-                               const float *dy, float *dx, int64_t n)
+static __device__ void gradient(const struct sw_activation_gradient_args &k, int64_t i)
 {
-    for (int64_t i = sw_first(); i < n; i += sw_stride())
-        dx[i] = f == SW_ACT_RELU ? (v[i] > 0.0f ? dy[i] : 0.0f) : dy[i] * slope(f, a, b, v[i]);
+    const float v = k.function == SW_ACT_GELU ? k.x[i] : k.y[i];
+    float a, b;
+
+    sw_activation_constants(k.function, k.alpha, &a, &b);
+    k.dx[i] = k.function == SW_ACT_RELU ? (v > 0.0f ? k.dy[i] : 0.0f)
+                                        : k.dy[i] * slope(k.function, a, b, v);
 }
 
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_activation_gradient_args *k = (const struct sw_activation_gradient_args *)args;
-    const float *v = k->function == SW_ACT_GELU ? k->x : k->y;
-    float a, b;
-
-    if (k->function >= SW_ACT_COUNT)
-        return SW_CUDA_NO_KERNEL;
-
-    constants_of(k->function, k->alpha, &a, &b);
-    SW_START(gradient, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, v, k->dy, k->dx,
-             k->n);
-
-    return (int)cudaGetLastError();
+    return k->function < SW_ACT_COUNT
+               ? sw_start_each<struct sw_activation_gradient_args, gradient>(*k, k->n, l)
+               : SW_CUDA_NO_KERNEL;
 }
 
 SW_CUDA_KERNELS(activation) = {{{&sw_op_activate, launch_forward, NULL},

@@ -107,8 +107,7 @@ static unsigned part_blocks(const struct sw_channels *k)
 
 static int add_up(const struct pass *b, const struct sw_step *step, const struct sw_cuda_launch *l)
 {
-    SW_START(add_parts, sw_blocks_for(2 * b->k.channels, l), SW_THREADS, l, *b, step);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(add_parts, sw_blocks_for(2 * b->k.channels, l), SW_THREADS, l, *b, step);
 }
 
 int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const struct sw_step *step,
@@ -200,8 +199,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_moments, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    SW_START(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, (const float *)b.n.b.mean);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, (const float *)b.n.b.mean);
 }
 
 static __global__ void find_running_factors(struct pass b)
@@ -218,8 +216,7 @@ static int launch_running(const struct sw_cuda_launch *l, const void *args)
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_running_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    SW_START(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, b.n.b.running_mean);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, b.n.b.running_mean);
 }
 
 /* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
@@ -255,8 +252,7 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    SW_START(backward, sw_row_grid(&b.k), SW_THREADS, l, b);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward, sw_row_grid(&b.k), SW_THREADS, l, b);
 }
 
 /* ---- Bias ---- */
@@ -282,9 +278,8 @@ static __global__ void add_bias(struct sw_channels k, const float *x, const floa
 int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const float *bias, bool relu,
                          float *y, const struct sw_cuda_launch *l)
 {
-    SW_START(add_bias, sw_row_grid(k), SW_THREADS, l, *k, x, bias, (const struct sw_step *)NULL,
-             relu, y);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(add_bias, sw_row_grid(k), SW_THREADS, l, *k, x, bias,
+                     (const struct sw_step *)NULL, relu, y);
 }
 
 /* ---- Sparsity ---- */
@@ -328,8 +323,7 @@ static int launch_sparsity(const struct sw_cuda_launch *l, const void *args)
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    SW_START(penalty, 1, SW_THREADS, l, *a, k);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(penalty, 1, SW_THREADS, l, *a, k);
 }
 
 static int launch_sparsity_backward(const struct sw_cuda_launch *l, const void *args)
@@ -339,9 +333,8 @@ static int launch_sparsity_backward(const struct sw_cuda_launch *l, const void *
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    SW_START(add_bias, sw_row_grid(&k), SW_THREADS, l, k, a->dy, (const float *)a->slope, a->step,
-             false, a->dx);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(add_bias, sw_row_grid(&k), SW_THREADS, l, k, a->dy, (const float *)a->slope,
+                     a->step, false, a->dx);
 }
 
 SW_CUDA_KERNELS(batch_norm) = {{{&sw_op_batch_norm_sums, launch_sums, NULL},

@@ -53,9 +53,7 @@ static int launch_top_k(const struct sw_cuda_launch *l, const void *args)
 
     SW_START(top_k, blocks, sw_threads_for(a->classes), l, *a,
              (uint64_t)(uintptr_t)sw_op_top_k.name, l->partials, l->trouble);
-    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, 1.0f, a->result);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, 1.0f, a->result);
 }
 
 /* ---- The best positions of a row ---- */
@@ -103,7 +101,7 @@ static __device__ struct place block_best(struct place mine, struct place *room)
 /* Returns the best value of a row that ranks after `last` (position -1: the best of all); called by
  * a whole block. */
 static __device__ struct place best_after(const float *x, int64_t n, struct place last,
-                                           struct place *room)
+                                          struct place *room)
 {
     struct place mine = {0.0f, -1};
 
@@ -197,10 +195,9 @@ static int launch_count(const struct sw_cuda_launch *l, const void *args)
 
     if (a->top_k > 0)
         SW_START(find_last, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, *a, last);
-    SW_START(count_classes, sw_blocks_of(a->classes, 65535), sw_threads_for(a->rows), l, *a,
-             (const struct place *)last, (uint64_t)(uintptr_t) "precision_recall", l->trouble);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(count_classes, sw_blocks_of(a->classes, 65535), sw_threads_for(a->rows), l, *a,
+                     (const struct place *)last, (uint64_t)(uintptr_t) "precision_recall",
+                     l->trouble);
 }
 
 /* ---- Sorting ---- */
@@ -275,14 +272,10 @@ static int launch_argsort(const struct sw_cuda_launch *l, const void *args)
     while (size < a->columns && size < SORTED)
         size *= 2;
 
-    if (a->columns <= SORTED)
-        SW_START(sort_rows, blocks, sw_threads_for(size / 2), l, a->rows, a->columns, a->top_k,
-                 size, a->x, a->place);
-    else
-        SW_START(select_places, blocks, SW_THREADS, l, a->rows, a->columns, a->top_k, a->x,
-                 a->place);
-
-    return (int)cudaGetLastError();
+    return a->columns <= SORTED ? SW_LAUNCH(sort_rows, blocks, sw_threads_for(size / 2), l, a->rows,
+                                            a->columns, a->top_k, size, a->x, a->place)
+                                : SW_LAUNCH(select_places, blocks, SW_THREADS, l, a->rows,
+                                            a->columns, a->top_k, a->x, a->place);
 }
 
 SW_CUDA_KERNELS(classes) = {{{&sw_op_top_k, launch_top_k, NULL},

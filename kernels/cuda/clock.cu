@@ -10,8 +10,7 @@ static __global__ void read_clock(int64_t *ns)
 static int launch_clock(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_clock_args *a = (const struct sw_clock_args *)args;
-    SW_START(read_clock, 1, 1, l, a->ns);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(read_clock, 1, 1, l, a->ns);
 }
 
 SW_CUDA_KERNELS(clock) = {{{&sw_op_clock, launch_clock, NULL}, {}}};

@@ -13,6 +13,9 @@ enum { SW_THREADS = 256 }; /* threads per block, also the maximum for block sums
     kernel<<<blocks, threads, 0, (launch)->stream>>>(__VA_ARGS__)
 #endif
 
+/* Launches a kernel and returns the enum cudaError of the launch. */
+#define SW_LAUNCH(...) (SW_START(__VA_ARGS__), (int)cudaGetLastError())
+
 #ifndef SW_CLOCK
 #define SW_CLOCK(ns) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns))
 #endif
@@ -61,60 +64,67 @@ static __device__ __forceinline__ int64_t sw_stride(void)
     return (int64_t)gridDim.x * blockDim.x;
 }
 
+/* Calls each(args, i) for i < n: one element per thread. */
+template <typename A, void each(const A &, int64_t)>
+static __global__ void sw_each_element(A args, int64_t n)
+{
+    for (int64_t i = sw_first(); i < n; i += sw_stride())
+        each(args, i);
+}
+
+template <typename A, void each(const A &, int64_t)>
+static int sw_start_each(const A &args, int64_t n, const struct sw_cuda_launch *l)
+{
+    return SW_LAUNCH((sw_each_element<A, each>), sw_blocks_for(n, l), SW_THREADS, l, args, n);
+}
+
+/* The launcher of an operation on n elements. */
+template <typename A, void each(const A &, int64_t)>
+static int sw_launch_each(const struct sw_cuda_launch *l, const void *args)
+{
+    const A *a = (const A *)args;
+    return sw_start_each<A, each>(*a, a->n, l);
+}
+
+template <typename T> static __device__ __forceinline__ T sw_add(T a, T b)
+{
+    return a + b;
+}
+
+template <typename T> static __device__ __forceinline__ T sw_larger(T a, T b)
+{
+    return b > a ? b : a;
+}
+
 /* The sum or the maximum over the threads of a block, returned to all of them, in a fixed order.
  * room has SW_THREADS elements and may be reused immediately. The block size is a power of 2. */
+template <typename T, T both(T, T)>
+static __device__ __forceinline__ T sw_block_reduce(T value, T *room)
+{
+    unsigned t = threadIdx.x;
+
+    room[t] = value;
+    __syncthreads();
+
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        if (t < half)
+            room[t] = both(room[t], room[t + half]);
+        __syncthreads();
+    }
+
+    T all = room[0];
+    __syncthreads();
+    return all;
+}
+
 template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, T *room)
 {
-    unsigned t = threadIdx.x;
-
-    room[t] = value;
-    __syncthreads();
-
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-        if (t < half)
-            room[t] += room[t + half];
-        __syncthreads();
-    }
-
-    T sum = room[0];
-    __syncthreads();
-    return sum;
+    return sw_block_reduce<T, sw_add<T>>(value, room);
 }
 
-static __device__ __forceinline__ int sw_block_max_int(int value, int *room)
+template <typename T> static __device__ __forceinline__ T sw_block_max(T value, T *room)
 {
-    unsigned t = threadIdx.x;
-
-    room[t] = value;
-    __syncthreads();
-
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-        if (t < half)
-            room[t] = room[t + half] > room[t] ? room[t + half] : room[t];
-        __syncthreads();
-    }
-
-    int most = room[0];
-    __syncthreads();
-    return most;
-}
-
-static __device__ __forceinline__ float sw_block_max(float value, float *room)
-{
-    unsigned t = threadIdx.x;
-
-    room[t] = value;
-    __syncthreads();
-
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-        if (t < half)
-            room[t] = room[t + half] > room[t] ? room[t + half] : room[t];
-        __syncthreads();
-    }
-
-    float most = room[0];
-    __syncthreads();
-    return most;
+    return sw_block_reduce<T, sw_larger<T>>(value, room);
 }
 
 /* Returns the blocks of a kernel that sums rows: one partial sum per block. */

@@ -77,12 +77,8 @@ static int launch_dropout(const struct sw_cuda_launch *l, const void *args)
     if (answer != cudaSuccess)
         return (int)answer;
 
-    if (is_part)
-        SW_START(part, sw_row_grid(&k), SW_THREADS, l, *a, k);
-    else
-        SW_START(whole, sw_row_grid(&k), SW_THREADS, l, *a, k);
-
-    return (int)cudaGetLastError();
+    return is_part ? SW_LAUNCH(part, sw_row_grid(&k), SW_THREADS, l, *a, k)
+                   : SW_LAUNCH(whole, sw_row_grid(&k), SW_THREADS, l, *a, k);
 }
 
 SW_CUDA_KERNELS(dropout) = {{{&sw_op_dropout, launch_dropout, NULL}, {}}};

@@ -21,19 +21,10 @@ static __device__ __forceinline__ float combined(const struct sw_eltwise_args &e
     return v;
 }
 
-static __global__ void forward(struct sw_eltwise_args e)
+static __device__ void forward(const struct sw_eltwise_args &e, int64_t i)
 {
-    for (int64_t i = sw_first(); i < e.n; i += sw_stride()) {
-        float v = combined(e, i);
-        e.y[i] = e.relu && 0.0f > v ? 0.0f : v;
-    }
-}
-
-static int launch_forward(const struct sw_cuda_launch *l, const void *args)
-{
-    const struct sw_eltwise_args *e = (const struct sw_eltwise_args *)args;
-    SW_START(forward, sw_blocks_for(e->n, l), SW_THREADS, l, *e);
-    return (int)cudaGetLastError();
+    float v = combined(e, i);
+    e.y[i] = e.relu && 0.0f > v ? 0.0f : v;
 }
 
 /* Returns the gradient that a fused relu passes; y NULL: no relu. */
@@ -42,52 +33,35 @@ static __device__ __forceinline__ float passed(const float *y, const float *dy, 
     return y && !(y[i] > 0.0f) ? 0.0f : dy[i];
 }
 
-static __global__ void sum_backward(struct sw_eltwise_sum_gradient_args e)
+static __device__ void sum_backward(const struct sw_eltwise_sum_gradient_args &e, int64_t i)
 {
-    for (int64_t i = sw_first(); i < e.n; i += sw_stride()) {
-        float g = passed(e.y, e.dy, i);
-        for (int k = 0; k < e.count; k++)
-            if (e.dx[k])
-                e.dx[k][i] = e.factor[k] * g + (e.adds >> k & 1 ? e.dx[k][i] : 0.0f);
+    float g = passed(e.y, e.dy, i);
+    for (int k = 0; k < e.count; k++)
+        if (e.dx[k])
+            e.dx[k][i] = e.factor[k] * g + (e.adds >> k & 1 ? e.dx[k][i] : 0.0f);
+}
+
+static __device__ void one_backward(const struct sw_eltwise_gradient_args &e, int64_t i)
+{
+    float g = passed(e.y, e.dy, i);
+
+    for (int k = 0; k < e.count; k++) {
+        if (k == e.of)
+            continue;
+
+        float mine = e.kind == SW_ELTWISE_MAX ? e.x[e.of][i] : 0.0f, other = e.x[k][i];
+        if (e.kind == SW_ELTWISE_PRODUCT)
+            g *= other;
+        else if (!(k > e.of ? mine >= other : mine > other))
+            g = 0.0f;
     }
+
+    e.dx[i] = g + (e.add ? e.dx[i] : 0.0f);
 }
 
-static int launch_sum_backward(const struct sw_cuda_launch *l, const void *args)
-{
-    const struct sw_eltwise_sum_gradient_args *e =
-        (const struct sw_eltwise_sum_gradient_args *)args;
-    SW_START(sum_backward, sw_blocks_for(e->n, l), SW_THREADS, l, *e);
-    return (int)cudaGetLastError();
-}
-
-static __global__ void one_backward(struct sw_eltwise_gradient_args e)
-{
-    for (int64_t i = sw_first(); i < e.n; i += sw_stride()) {
-        float g = passed(e.y, e.dy, i);
-
-        for (int k = 0; k < e.count; k++) {
-            if (k == e.of)
-                continue;
-
-            float mine = e.kind == SW_ELTWISE_MAX ? e.x[e.of][i] : 0.0f, other = e.x[k][i];
-            if (e.kind == SW_ELTWISE_PRODUCT)
-                g *= other;
-            else if (!(k > e.of ? mine >= other : mine > other))
-                g = 0.0f;
-        }
-
-        e.dx[i] = g + (e.add ? e.dx[i] : 0.0f);
-    }
-}
-
-static int launch_one_backward(const struct sw_cuda_launch *l, const void *args)
-{
-    const struct sw_eltwise_gradient_args *e = (const struct sw_eltwise_gradient_args *)args;
-    SW_START(one_backward, sw_blocks_for(e->n, l), SW_THREADS, l, *e);
-    return (int)cudaGetLastError();
-}
-
-SW_CUDA_KERNELS(eltwise) = {{{&sw_op_eltwise, launch_forward, NULL},
-                             {&sw_op_eltwise_sum_gradient, launch_sum_backward, NULL},
-                             {&sw_op_eltwise_gradient, launch_one_backward, NULL},
-                             {}}};
+SW_CUDA_KERNELS(eltwise) = {
+    {{&sw_op_eltwise, sw_launch_each<struct sw_eltwise_args, forward>, NULL},
+     {&sw_op_eltwise_sum_gradient,
+      sw_launch_each<struct sw_eltwise_sum_gradient_args, sum_backward>, NULL},
+     {&sw_op_eltwise_gradient, sw_launch_each<struct sw_eltwise_gradient_args, one_backward>, NULL},
+     {}}};

@@ -60,9 +60,8 @@ static __global__ void forward(struct sw_embedding_args a, struct sw_cuda_troubl
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_embedding_args *a = (const struct sw_embedding_args *)args;
-    SW_START(forward, sw_blocks_for(a->lists.rows * a->lists.per_row * a->width, l), SW_THREADS, l,
-             *a, l->trouble);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(forward, sw_blocks_for(a->lists.rows * a->lists.per_row * a->width, l),
+                     SW_THREADS, l, *a, l->trouble);
 }
 
 /* ---- Gradient ---- */
@@ -81,7 +80,7 @@ static __global__ void link_tokens(struct sw_embedding_gradient_args a, int32_t 
 
         for (int64_t end = i; end > 0 && mine && before == 0; end -= blockDim.x) {
             int64_t j = end - 1 - threadIdx.x;
-            before = sw_block_max_int(j >= 0 && a.token[j] == a.token[i] ? (int)j + 1 : 0, room);
+            before = sw_block_max(j >= 0 && a.token[j] == a.token[i] ? (int)j + 1 : 0, room);
         }
 
         if (threadIdx.x > 0)
@@ -142,10 +141,8 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 
     unsigned blocks = sw_blocks_of(tokens, 65535);
     SW_START(link_tokens, blocks, sw_threads_for(tokens), l, *a, next, first, l->trouble);
-    SW_START(backward, blocks, sw_threads_for(a->width), l, *a, (const int32_t *)next,
-             (const int32_t *)first);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward, blocks, sw_threads_for(a->width), l, *a, (const int32_t *)next,
+                     (const int32_t *)first);
 }
 
 /* ---- One-hot ---- */
@@ -166,8 +163,7 @@ static int launch_onehot(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_onehot_args *a = (const struct sw_onehot_args *)args;
     const int64_t n = a->lists.rows * a->lists.per_row * a->lists.vocabulary;
-    SW_START(onehot, sw_blocks_for(n, l), SW_THREADS, l, *a, l->trouble);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(onehot, sw_blocks_for(n, l), SW_THREADS, l, *a, l->trouble);
 }
 
 SW_CUDA_KERNELS(embedding) = {{{&sw_op_embedding, launch_forward, NULL},

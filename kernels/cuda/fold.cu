@@ -32,9 +32,7 @@ static int launch_fold(const struct sw_cuda_launch *l, const void *args)
 
     for (int t = 0, begin = 0; t < a->count; begin = a->ends[t++])
         p.adds[t] = sw_tree_adds(a->ends[a->count - 1], begin, a->ends[t]);
-    SW_START(fold, sw_blocks_for(a->n, l), SW_THREADS, l, *a, p);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(fold, sw_blocks_for(a->n, l), SW_THREADS, l, *a, p);
 }
 
 SW_CUDA_KERNELS(fold) = {{{&sw_op_fold, launch_fold, NULL}, {}}};

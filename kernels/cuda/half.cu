@@ -4,52 +4,13 @@
 #include "kernels/cuda/layout.cuh"
 #include "kernels/half.h"
 
-struct to_bf16 {
-    typedef float from;
-    typedef uint16_t to;
-    static __device__ uint16_t of(float x)
+/* A conversion of elements. */
+template <typename F, typename T, T convert(F)> struct conversion {
+    typedef F from;
+    typedef T to;
+    static __device__ T of(F x)
     {
-        return sw_bf16_of(x);
-    }
-};
-struct to_fp16 {
-    typedef float from;
-    typedef uint16_t to;
-    static __device__ uint16_t of(float x)
-    {
-        return sw_fp16_of(x);
-    }
-};
-struct from_bf16 {
-    typedef uint16_t from;
-    typedef float to;
-    static __device__ float of(uint16_t h)
-    {
-        return sw_bf16_value(h);
-    }
-};
-struct from_fp16 {
-    typedef uint16_t from;
-    typedef float to;
-    static __device__ float of(uint16_t h)
-    {
-        return sw_fp16_value(h);
-    }
-};
-struct round_bf16 {
-    typedef float from;
-    typedef float to;
-    static __device__ float of(float x)
-    {
-        return sw_round_bf16(x);
-    }
-};
-struct round_fp16 {
-    typedef float from;
-    typedef float to;
-    static __device__ float of(float x)
-    {
-        return sw_round_fp16(x);
+        return convert(x);
     }
 };
 
@@ -117,8 +78,12 @@ static int run(enum sw_cuda_conversion c, const struct sw_cuda_box *b, int64_t n
 {
     static void (*const starts[])(const struct sw_cuda_box *, int64_t, const void *, void *,
                                   const struct sw_cuda_launch *) = {
-        start<to_bf16>,   start<to_fp16>,    start<from_bf16>,
-        start<from_fp16>, start<round_bf16>, start<round_fp16>};
+        start<conversion<float, uint16_t, sw_bf16_of>>,
+        start<conversion<float, uint16_t, sw_fp16_of>>,
+        start<conversion<uint16_t, float, sw_bf16_value>>,
+        start<conversion<uint16_t, float, sw_fp16_value>>,
+        start<conversion<float, float, sw_round_bf16>>,
+        start<conversion<float, float, sw_round_fp16>>};
     if (n == 0)
         return (int)cudaSuccess;
 

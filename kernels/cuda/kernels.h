@@ -116,7 +116,7 @@ struct sw_cuda_cell {
 };
 /* Sets h' of the first step, and c of lstm unless the run continues from the recurrent state. */
 int sw_cuda_cell_begin(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l);
-int sw_cuda_cell(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l);
+int sw_cuda_cell_step(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l);
 
 /* The arrays of one backward step; dh and dc [rows, hidden] as in struct sw_kernel_cell_back. */
 struct sw_cuda_cell_back {
@@ -125,7 +125,7 @@ struct sw_cuda_cell_back {
     const float *gates, *before, *dy; /* dy NULL: zero */
     float *dh, *dc, *dgates;
 };
-int sw_cuda_cell_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l);
+int sw_cuda_cell_step_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l);
 
 /* ---- layout.cu: copies between any layouts ---- */
 
@@ -170,7 +170,7 @@ int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c
 struct sw_cuda_pool {
     struct sw_kernel_windows w;
     struct sw_channels in, out;
-    enum sw_kernel_divisor by;
+    enum sw_pool_divisor by;
     const float *x, *dy;
     float *y, *dx;
     int32_t *index; /* pixel of each maximum, plain [rows, channels, out pixels]; or NULL */

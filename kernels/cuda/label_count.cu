@@ -20,8 +20,7 @@ static __global__ void count_labels(struct sw_label_count_args a)
 static int launch_count(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_label_count_args *a = (const struct sw_label_count_args *)args;
-    SW_START(count_labels, 1, SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(count_labels, 1, SW_THREADS, l, *a);
 }
 
 SW_CUDA_KERNELS(label_count) = {{{&sw_op_label_count, launch_count, NULL}, {}}};

@@ -38,8 +38,7 @@ static __global__ void forward(struct sw_layer_norm_args k)
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_layer_norm_args *k = (const struct sw_layer_norm_args *)args;
-    SW_START(forward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(forward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
 }
 
 static __global__ void columns(struct sw_layer_norm_args k)

@@ -136,8 +136,7 @@ static int launch_zero_padding(const struct sw_cuda_launch *l, const void *args)
     if (n == here)
         return (int)cudaSuccess;
 
-    SW_START(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n, a->x);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n, a->x);
 }
 
 SW_CUDA_KERNELS(layout) = {

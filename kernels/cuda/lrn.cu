@@ -60,8 +60,7 @@ static __global__ void forward(struct sw_cuda_lrn a)
 
 int sw_cuda_lrn(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
 {
-    SW_START(forward, sw_row_grid(&a->k), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(forward, sw_row_grid(&a->k), SW_THREADS, l, *a);
 }
 
 static __global__ void ratios(struct sw_cuda_lrn a)
@@ -90,6 +89,5 @@ static __global__ void backward(struct sw_cuda_lrn a)
 int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
 {
     SW_START(ratios, sw_row_grid(&a->k), SW_THREADS, l, *a);
-    SW_START(backward, sw_row_grid(&a->k), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward, sw_row_grid(&a->k), SW_THREADS, l, *a);
 }

@@ -4,51 +4,11 @@
 #include "kernels/cuda/places.cuh"
 #include <math_constants.h>
 
-/* The part of a window along one axis that is inside the input, and its length with padding. */
-struct window {
-    int64_t from, to, padded;
-};
-
-static __device__ __forceinline__ struct window window_of(int64_t out, int64_t kernel,
-                                                          int64_t stride, int64_t pad, int64_t in)
-{
-    int64_t start = out * stride - pad, end = start + kernel;
-
-    if (end > in + pad)
-        end = in + pad;
-
-    struct window w = {start > 0 ? start : 0, end < in ? end : in, end - start};
-    return w;
-}
-
-static __device__ __forceinline__ struct window window_h(const struct sw_kernel_windows &w,
-                                                         int64_t o)
-{
-    return window_of(o, w.kernel_h, w.stride_h, w.pad_h, w.in_h);
-}
-
-static __device__ __forceinline__ struct window window_w(const struct sw_kernel_windows &w,
-                                                         int64_t o)
-{
-    return window_of(o, w.kernel_w, w.stride_w, w.pad_w, w.in_w);
-}
-
-static __device__ __forceinline__ int64_t length_of(const struct window &w, int64_t kernel,
-                                                    enum sw_kernel_divisor by)
-{
-    return by == SW_KERNEL_PADDED ? w.padded : by == SW_KERNEL_INSIDE ? w.to - w.from : kernel;
-}
-
-static __device__ __forceinline__ float divisor_of(const struct sw_cuda_pool &p,
-                                                   const struct window &h, const struct window &w)
-{
-    return (float)(length_of(h, p.w.kernel_h, p.by) * length_of(w, p.w.kernel_w, p.by));
-}
-
 /* Returns the largest value of a window; NaN is larger than all values, and the first of equal
  * values wins. */
 static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t c,
-                                const struct window &h, const struct window &w, int32_t *pixel)
+                                const struct sw_window_part &h, const struct sw_window_part &w,
+                                int32_t *pixel)
 {
     float best = -CUDART_INF_F;
     int64_t at = h.from * p.w.in_w + w.from;
@@ -67,7 +27,7 @@ static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t
 }
 
 static __device__ float average(const struct sw_cuda_pool &p, int64_t r, int64_t c,
-                                const struct window &h, const struct window &w)
+                                const struct sw_window_part &h, const struct sw_window_part &w)
 {
     float sum = 0.0f;
 
@@ -75,7 +35,7 @@ static __device__ float average(const struct sw_cuda_pool &p, int64_t r, int64_t
         for (int64_t x = w.from; x < w.to; x++)
             sum += p.x[sw_offset(p.in, r, c, y * p.w.in_w + x)];
 
-    return sum / divisor_of(p, h, w);
+    return sum / sw_window_divisor(&p.w, &h, &w, p.by);
 }
 
 template <bool max> static __global__ void forward(struct sw_cuda_pool p)
@@ -89,7 +49,8 @@ template <bool max> static __global__ void forward(struct sw_cuda_pool p)
             sw_element_at(p.out, (uint32_t)i, &c, &o);
 
             if (c < p.out.channels) {
-                struct window h = window_h(p.w, o / p.w.out_w), w = window_w(p.w, o % p.w.out_w);
+                struct sw_window_part h = sw_window_h(&p.w, o / p.w.out_w),
+                                      w = sw_window_w(&p.w, o % p.w.out_w);
                 y = max ? largest(p, r, c, h, w, &pixel) : average(p, r, c, h, w);
             }
 
@@ -101,14 +62,12 @@ template <bool max> static __global__ void forward(struct sw_cuda_pool p)
 
 int sw_cuda_max_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    SW_START(forward<true>, sw_row_grid(&p->out), SW_THREADS, l, *p);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(forward<true>, sw_row_grid(&p->out), SW_THREADS, l, *p);
 }
 
 int sw_cuda_avg_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    SW_START(forward<false>, sw_row_grid(&p->out), SW_THREADS, l, *p);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(forward<false>, sw_row_grid(&p->out), SW_THREADS, l, *p);
 }
 
 /* Sets the range of outputs along one axis whose windows contain input pixel i. */
@@ -140,8 +99,10 @@ template <bool max> static __global__ void backward(struct sw_cuda_pool p)
             for (int64_t y = y0; y < y1 && c < p.in.channels; y++)
                 for (int64_t x = x0; x < x1; x++) {
                     int64_t at = sw_offset(p.out, r, c, y * k.out_w + x);
+                    struct sw_window_part h = sw_window_h(&k, y), w = sw_window_w(&k, x);
+
                     if (!max)
-                        sum += p.dy[at] / divisor_of(p, window_h(k, y), window_w(k, x));
+                        sum += p.dy[at] / sw_window_divisor(&k, &h, &w, p.by);
                     else if (p.index[at] == pixel)
                         sum += p.dy[at];
                 }
@@ -152,12 +113,10 @@ template <bool max> static __global__ void backward(struct sw_cuda_pool p)
 
 int sw_cuda_max_pool_backward(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    SW_START(backward<true>, sw_row_grid(&p->in), SW_THREADS, l, *p);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward<true>, sw_row_grid(&p->in), SW_THREADS, l, *p);
 }
 
 int sw_cuda_avg_pool_backward(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    SW_START(backward<false>, sw_row_grid(&p->in), SW_THREADS, l, *p);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward<false>, sw_row_grid(&p->in), SW_THREADS, l, *p);
 }

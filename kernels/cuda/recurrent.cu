@@ -11,41 +11,31 @@ static __device__ __forceinline__ float sigmoid(float x)
 
 /* ---- Initial state ---- */
 
-static __global__ void initial_state(struct sw_initial_state_args a)
+static __device__ void initial_state(const struct sw_initial_state_args &a, int64_t i)
 {
-    const bool goes_on = a.from && !a.step->sequences_begin;
-    for (int64_t i = sw_first(); i < a.n; i += sw_stride())
-        a.to[i] = goes_on ? a.from[i] : 0.0f;
+    a.to[i] = a.from && !a.step->sequences_begin ? a.from[i] : 0.0f;
 }
 
-static int launch_initial_state(const struct sw_cuda_launch *l, const void *args)
-{
-    const struct sw_initial_state_args *a = (const struct sw_initial_state_args *)args;
-    SW_START(initial_state, sw_blocks_for(a->n, l), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
-}
-
-SW_CUDA_KERNELS(recurrent) = {{{&sw_op_initial_state, launch_initial_state, NULL}, {}}};
+SW_CUDA_KERNELS(recurrent) = {
+    {{&sw_op_initial_state, sw_launch_each<struct sw_initial_state_args, initial_state>, NULL},
+     {}}};
 
 /* Sets h' and c' of the first step: the recurrent state, or h0 and c0, or zero. */
-static __global__ void begin(struct sw_recurrent_args a)
+static __device__ void begin(const struct sw_recurrent_args &a, int64_t i)
 {
     const struct sw_recurrent &r = a.r;
-
     const bool goes_on = a.carried && !a.step->sequences_begin;
+    const int64_t row = i / r.hidden, j = i % r.hidden;
     float *first = a.before + sw_recurrent_step(&r, 0) * r.hidden;
-    for (int64_t i = sw_first(); i < r.rows * r.hidden; i += sw_stride()) {
-        int64_t row = i / r.hidden, j = i % r.hidden;
-        first[row * r.steps * r.hidden + j] = goes_on ? a.h[i] : a.h0 ? a.h0[i] : 0.0f;
-        if (r.kind == SW_CELL_LSTM && !goes_on)
-            a.c[i] = a.c0 ? a.c0[i] : 0.0f;
-    }
+
+    first[row * r.steps * r.hidden + j] = goes_on ? a.h[i] : a.h0 ? a.h0[i] : 0.0f;
+    if (r.kind == SW_CELL_LSTM && !goes_on)
+        a.c[i] = a.c0 ? a.c0[i] : 0.0f;
 }
 
 int sw_cuda_cell_begin(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(begin, sw_blocks_for(a->r.rows * a->r.hidden, l), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return sw_start_each<struct sw_recurrent_args, begin>(*a, a->r.rows * a->r.hidden, l);
 }
 
 /* ---- One step ---- */
@@ -85,31 +75,26 @@ static __device__ float rnn(bool relu, float *a, const float *b)
     return *a = relu ? (0.0f > v ? 0.0f : v) : tanhf(v);
 }
 
-static __global__ void forward(struct sw_cuda_cell k)
+static __device__ void step(const struct sw_cuda_cell &k, int64_t i)
 {
-    int64_t n = k.hidden;
+    int64_t n = k.hidden, r = i / n, j = i % n;
+    float *a = k.gates + r * k.gates_pitch + j;
+    const float *b = k.bias + j;
+    float h = k.kind == SW_CELL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
+              : k.kind == SW_CELL_LSTM ? lstm(a, b, n, k.c + i)
+                                       : rnn(k.kind == SW_CELL_RNN_RELU, a, b);
 
-    for (int64_t i = sw_first(); i < k.rows * n; i += sw_stride()) {
-        int64_t r = i / n, j = i % n;
-        float *a = k.gates + r * k.gates_pitch + j;
-        const float *b = k.bias + j;
-        float h = k.kind == SW_CELL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
-                  : k.kind == SW_CELL_LSTM ? lstm(a, b, n, k.c + i)
-                                           : rnn(k.kind == SW_CELL_RNN_RELU, a, b);
-
-        if (k.next)
-            k.next[r * k.before_pitch + j] = h;
-        if (k.y)
-            k.y[r * k.y_pitch + j] = h;
-        if (k.h)
-            k.h[i] = h;
-    }
+    if (k.next)
+        k.next[r * k.before_pitch + j] = h;
+    if (k.y)
+        k.y[r * k.y_pitch + j] = h;
+    if (k.h)
+        k.h[i] = h;
 }
 
-int sw_cuda_cell(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l)
+int sw_cuda_cell_step(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l)
 {
-    SW_START(forward, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k);
-    return (int)cudaGetLastError();
+    return sw_start_each<struct sw_cuda_cell, step>(*k, k->rows * k->hidden, l);
 }
 
 /* Returns the part of dh that bypasses the gates to the previous step. */
@@ -138,29 +123,24 @@ static __device__ void lstm_back(const float *a, float dh, float *dc, int64_t n,
     *dc = c * f;
 }
 
-static __global__ void backward(struct sw_cuda_cell_back k)
+static __device__ void step_back(const struct sw_cuda_cell_back &k, int64_t i)
 {
-    int64_t n = k.hidden;
+    int64_t n = k.hidden, r = i / n, j = i % n;
+    const float *a = k.gates + r * k.gates_pitch + j;
+    float *d = k.dgates + r * k.dgates_pitch + j;
+    float dh = k.dh[i] + (k.dy ? k.dy[r * k.dy_pitch + j] : 0.0f);
 
-    for (int64_t i = sw_first(); i < k.rows * n; i += sw_stride()) {
-        int64_t r = i / n, j = i % n;
-        const float *a = k.gates + r * k.gates_pitch + j;
-        float *d = k.dgates + r * k.dgates_pitch + j;
-        float dh = k.dh[i] + (k.dy ? k.dy[r * k.dy_pitch + j] : 0.0f);
+    if (k.kind == SW_CELL_GRU)
+        dh = gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
+    else if (k.kind == SW_CELL_LSTM)
+        lstm_back(a, dh, k.dc + i, n, d);
+    else
+        *d = dh * (k.kind == SW_CELL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
 
-        if (k.kind == SW_CELL_GRU)
-            dh = gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
-        else if (k.kind == SW_CELL_LSTM)
-            lstm_back(a, dh, k.dc + i, n, d);
-        else
-            *d = dh * (k.kind == SW_CELL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
-
-        k.dh[i] = dh;
-    }
+    k.dh[i] = dh;
 }
 
-int sw_cuda_cell_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l)
+int sw_cuda_cell_step_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l)
 {
-    SW_START(backward, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k);
-    return (int)cudaGetLastError();
+    return sw_start_each<struct sw_cuda_cell_back, step_back>(*k, k->rows * k->hidden, l);
 }

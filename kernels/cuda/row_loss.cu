@@ -16,14 +16,6 @@ struct room {
     double sum[SW_THREADS];
 };
 
-/* Returns the loss of a margin m and sets *slope to its derivative. NaN stays NaN. */
-static __device__ __forceinline__ float hinge(bool squared, float m, float *slope)
-{
-    float v = m <= 0 ? 0 : m;
-    *slope = squared ? 2 * v : v > 0 ? 1.0f : v;
-    return squared ? v * v : v;
-}
-
 /* ---- Element by element ---- */
 
 static __device__ double elements(bool sigmoid, const struct row &k)
@@ -95,7 +87,7 @@ static __device__ double hinges(const struct sw_row_loss_args &a, const struct r
 
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
         float s = i == k.label ? 1.0f : -1.0f, slope;
-        sum += (double)hinge(a.squared, a.margin - s * k.x[i], &slope);
+        sum += (double)sw_hinge(a.squared, a.margin - s * k.x[i], &slope);
         k.y[i] = -s * slope;
     }
 
@@ -114,7 +106,7 @@ static __device__ double ranking(const struct sw_row_loss_args &a, const struct 
         if (i == k.label)
             continue;
 
-        sum += (double)hinge(a.squared, least + k.x[i], &slope);
+        sum += (double)sw_hinge(a.squared, least + k.x[i], &slope);
         k.y[i] = slope;
         slopes += (double)slope;
     }
@@ -127,17 +119,6 @@ static __device__ double ranking(const struct sw_row_loss_args &a, const struct 
 }
 
 /* ---- Rows ---- */
-
-/* Is a target valid? A pixel of 255 times 0.003922 is slightly above 1 and valid. */
-static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
-{
-    if (kind == SW_LOSS_SIGMOID)
-        return t >= -1e-3f && t <= 1 + 1e-3f;
-    if (kind == SW_LOSS_SOFTMAX || kind == SW_LOSS_POISSON)
-        return t >= 0 && t < CUDART_INF_F;
-
-    return true;
-}
 
 /* Returns each thread's part of the loss of a row; softmax and Poisson return the whole loss in
  * thread 0. */
@@ -176,7 +157,7 @@ static __global__ void forward(struct sw_row_loss_args a, uint64_t who, double *
                               label ? label[r] : 0};
 
         for (int64_t i = threadIdx.x; a.target && i < n; i += blockDim.x)
-            if (!fits(a.kind, k.t[i]))
+            if (!sw_target_fits(a.kind, k.t[i]))
                 sw_report_invalid(trouble, SW_FOUND_TARGET, who, r, i, a.kind, (double)k.t[i]);
 
         bool counts = !label || sw_label_fits(k.label, n, r, who, trouble);
@@ -195,9 +176,8 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 
     SW_START(forward, blocks, sw_threads_for(a->columns), l, *a, (uint64_t)(uintptr_t)a->who,
              l->partials, l->trouble);
-    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight,
+                     a->result);
 }
 
 /* Softmax: targets are divided by their sum, and a row without targets has no gradient. */
@@ -228,8 +208,7 @@ static __global__ void backward(struct sw_row_gradient_args a)
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_row_gradient_args *a = (const struct sw_row_gradient_args *)args;
-    SW_START(backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
 }
 
 /* ---- Triplets ---- */
@@ -247,7 +226,7 @@ static __global__ void triplets(struct sw_triplet_loss_args a, double *part)
             dot += (double)a.anchor[i] * ((double)a.other[i] - (double)a.match[i]);
 
         float slope, m = (float)((double)a.margin + sw_block_sum(dot, room));
-        loss += (double)hinge(a.squared, m, &slope);
+        loss += (double)sw_hinge(a.squared, m, &slope);
         rows++;
         if (threadIdx.x == 0)
             a.slope[r] = slope;
@@ -262,8 +241,8 @@ static int launch_triplets(const struct sw_cuda_launch *l, const void *args)
     unsigned blocks = sw_sum_blocks(a->rows);
 
     SW_START(triplets, blocks, sw_threads_for(a->columns), l, *a, l->partials);
-    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight,
+                     a->result);
 }
 
 static __global__ void triplets_backward(struct sw_triplet_gradient_args a)
@@ -281,8 +260,7 @@ static __global__ void triplets_backward(struct sw_triplet_gradient_args a)
 static int launch_triplets_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_triplet_gradient_args *a = (const struct sw_triplet_gradient_args *)args;
-    SW_START(triplets_backward, sw_blocks_for(a->rows * a->columns, l), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(triplets_backward, sw_blocks_for(a->rows * a->columns, l), SW_THREADS, l, *a);
 }
 
 SW_CUDA_KERNELS(row_loss) = {{{&sw_op_row_loss, launch_forward, NULL},

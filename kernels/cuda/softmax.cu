@@ -1,9 +1,8 @@
 /* Softmax along one dimension of a plain array, viewed as [rows, classes, places]; formulas in
  * kernels/cpu/softmax.c. If classes are adjacent there is one block per row, else one thread per
  * place. */
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/softmax.cuh"
 #include "kernels/ops/softmax.h"
-#include <math_constants.h>
 
 static __global__ void rows_forward(int64_t rows, int64_t n, const float *x, float *y)
 {
@@ -11,21 +10,10 @@ static __global__ void rows_forward(int64_t rows, int64_t n, const float *x, flo
     __shared__ double room[SW_THREADS];
 
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        const float *from = x + r * n;
-        float *to = y + r * n, m = -CUDART_INF_F;
+        float *to = y + r * n, m;
+        double sum = sw_block_exp(x + r * n, n, to, &m, most, room);
 
-        for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-            m = from[i] > m ? from[i] : m;
-        m = sw_block_max(m, most);
-
-        double sum = 0;
-        for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-            float e = expf(from[i] - m);
-            to[i] = e;
-            sum += (double)e;
-        }
-
-        float scale = (float)(1.0 / sw_block_sum(sum, room));
+        float scale = (float)(1.0 / sum);
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             to[i] *= scale;
     }
@@ -90,28 +78,22 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_args *a = (const struct sw_softmax_args *)args;
 
-    if (a->places == 1)
-        SW_START(rows_forward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, a->rows,
-                 a->classes, a->x, a->y);
-    else
-        SW_START(places_forward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l, a->rows,
-                 a->classes, a->places, a->x, a->y);
-
-    return (int)cudaGetLastError();
+    return a->places == 1
+               ? SW_LAUNCH(rows_forward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes),
+                           l, a->rows, a->classes, a->x, a->y)
+               : SW_LAUNCH(places_forward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l,
+                           a->rows, a->classes, a->places, a->x, a->y);
 }
 
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_args *a = (const struct sw_softmax_args *)args;
 
-    if (a->places == 1)
-        SW_START(rows_backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l,
-                 a->rows, a->classes, (const float *)a->y, a->dy, a->dx);
-    else
-        SW_START(places_backward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l, a->rows,
-                 a->classes, a->places, (const float *)a->y, a->dy, a->dx);
-
-    return (int)cudaGetLastError();
+    return a->places == 1
+               ? SW_LAUNCH(rows_backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes),
+                           l, a->rows, a->classes, (const float *)a->y, a->dy, a->dx)
+               : SW_LAUNCH(places_backward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l,
+                           a->rows, a->classes, a->places, (const float *)a->y, a->dy, a->dx);
 }
 
 SW_CUDA_KERNELS(softmax) = {

@@ -1,8 +1,8 @@
 /* Softmax with cross-entropy by a label; formulas in kernels/cpu/softmax_loss.c. One block per
  * row. */
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/softmax.cuh"
 #include "kernels/ops/softmax_loss.h"
-#include <math_constants.h>
 
 /* prob may be x: the score at the label is read before the first element is written. */
 static __global__ void forward(struct sw_softmax_loss_args a, uint64_t who, double *part,
@@ -16,23 +16,12 @@ static __global__ void forward(struct sw_softmax_loss_args a, uint64_t who, doub
     double loss = 0, counted = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         const float *x = a.x + r * n;
-        float *y = a.prob + r * n, m = -CUDART_INF_F;
+        float *y = a.prob + r * n, m;
         int64_t label = a.labels.label[r];
         bool counts = label != ignored && sw_label_fits(label, n, r, who, trouble);
         float at_label = counts ? x[label] : 0.0f;
 
-        for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-            m = x[i] > m ? x[i] : m;
-        m = sw_block_max(m, most);
-
-        double sum = 0;
-        for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-            float e = expf(x[i] - m);
-            y[i] = e;
-            sum += (double)e;
-        }
-
-        sum = sw_block_sum(sum, room);
+        double sum = sw_block_exp(x, n, y, &m, most, room);
 
         float scale = (float)(1.0 / sum);
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
@@ -51,9 +40,8 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 
     SW_START(forward, blocks, sw_threads_for(a->classes), l, *a,
              (uint64_t)(uintptr_t)sw_op_softmax_loss.name, l->partials, l->trouble);
-    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight,
+                     a->result);
 }
 
 static __global__ void backward(struct sw_softmax_gradient_args a)
@@ -72,8 +60,7 @@ static __global__ void backward(struct sw_softmax_gradient_args a)
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_gradient_args *a = (const struct sw_softmax_gradient_args *)args;
-    SW_START(backward, sw_blocks_for(a->rows * a->classes, l), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward, sw_blocks_for(a->rows * a->classes, l), SW_THREADS, l, *a);
 }
 
 SW_CUDA_KERNELS(softmax_loss) = {{{&sw_op_softmax_loss, launch_forward, NULL},

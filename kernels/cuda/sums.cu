@@ -37,8 +37,7 @@ int sw_cuda_sum_rows(int64_t rows, int64_t columns, const float *x, float *sum,
                      const struct sw_cuda_launch *l)
 {
     unsigned blocks = sw_blocks_of((columns + COLUMNS - 1) / COLUMNS, 65535);
-    SW_START(sum_rows, blocks, SW_THREADS, l, rows, columns, x, sum);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(sum_rows, blocks, SW_THREADS, l, rows, columns, x, sum);
 }
 
 static int launch_sum_rows(const struct sw_cuda_launch *l, const void *args)
@@ -74,8 +73,7 @@ static int launch_total(const struct sw_cuda_launch *l, const void *args)
     unsigned parts = sw_sum_blocks((a->n + SW_THREADS - 1) / SW_THREADS);
 
     SW_START(sum_parts, parts, SW_THREADS, l, a->x, a->n, l->partials);
-    SW_START(add_parts, 1, 1, l, l->partials, parts, a->total);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(add_parts, 1, 1, l, l->partials, parts, a->total);
 }
 
 static __global__ void row_sums(int64_t rows, int64_t columns, const float *x, float *sum)
@@ -97,14 +95,13 @@ static __global__ void row_sums(int64_t rows, int64_t columns, const float *x, f
 static int launch_row_sums(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_row_sums_args *a = (const struct sw_row_sums_args *)args;
-    SW_START(row_sums, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, a->rows,
-             a->columns, a->x, a->sum);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(row_sums, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, a->rows,
+                     a->columns, a->x, a->sum);
 }
 
 /* Adjacent threads process adjacent columns. */
 static __global__ void weighted_row_sum(int64_t rows, int64_t first_rows, int64_t columns,
-                                float first_factor, float shift, const float *x, float *sum)
+                                        float first_factor, float shift, const float *x, float *sum)
 {
     for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
         double total = 0;
@@ -117,9 +114,8 @@ static __global__ void weighted_row_sum(int64_t rows, int64_t first_rows, int64_
 static int launch_weighted_row_sum(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_two_sums_args *a = (const struct sw_two_sums_args *)args;
-    SW_START(weighted_row_sum, sw_blocks_for(a->columns, l), SW_THREADS, l, a->rows, a->first_rows,
-             a->columns, a->first_factor, a->shift, a->x, a->sum);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(weighted_row_sum, sw_blocks_for(a->columns, l), SW_THREADS, l, a->rows,
+                     a->first_rows, a->columns, a->first_factor, a->shift, a->x, a->sum);
 }
 
 /* NaN passes a relu, so that divergence is detected. */
@@ -135,8 +131,7 @@ int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, 
                     const struct sw_cuda_launch *l)
 {
     int64_t n = rows * columns;
-    SW_START(add_row, sw_blocks_for(n, l), SW_THREADS, l, n, columns, row, relu, y);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(add_row, sw_blocks_for(n, l), SW_THREADS, l, n, columns, row, relu, y);
 }
 
 static int launch_add_row(const struct sw_cuda_launch *l, const void *args)

@@ -168,9 +168,7 @@ int sw_cuda_units(const struct sw_cuda_launch *l, const void *args)
     const int64_t threads = (u->columns + 3) / 4;
     const dim3 grid(sw_blocks_of((threads + SW_THREADS - 1) / SW_THREADS, 1024),
                     sw_blocks_of(u->rows, 65535), 1);
-    SW_START(units, grid, SW_THREADS, l, *u);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(units, grid, SW_THREADS, l, *u);
 }
 
 /* ---- Energies ---- */
@@ -274,8 +272,7 @@ static int launch_flip(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_flip_args *f = (const struct sw_flip_args *)args;
     SW_START(flip, sw_blocks_of(f->rows, 65535), sw_threads_for(f->hidden), l, *f);
-    SW_START(add_rises, 1, SW_THREADS, l, *f);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(add_rises, 1, SW_THREADS, l, *f);
 }
 
 SW_CUDA_KERNELS(units) = {{{&sw_op_units, sw_cuda_units, NULL},
@@ -307,8 +304,7 @@ static __global__ void begin_annealing(struct sw_ais_args a)
 
 int sw_cuda_ais_begin(const struct sw_ais_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(begin_annealing, 1, SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(begin_annealing, 1, SW_THREADS, l, *a);
 }
 
 static __global__ void anneal(struct sw_kernel_anneal a)
@@ -333,8 +329,7 @@ static __global__ void anneal(struct sw_kernel_anneal a)
 
 int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch *l)
 {
-    SW_START(anneal, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(anneal, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
 }
 
 static __global__ void store_chains(struct sw_ais_args a)
@@ -349,6 +344,5 @@ static __global__ void store_chains(struct sw_ais_args a)
 
 int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(store_chains, sw_blocks_for(a->chains, l), SW_THREADS, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(store_chains, sw_blocks_for(a->chains, l), SW_THREADS, l, *a);
 }

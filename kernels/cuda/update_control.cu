@@ -68,9 +68,8 @@ static int launch_measure(const struct sw_cuda_launch *l, const void *args)
     const struct sw_measure_args *a = (const struct sw_measure_args *)args;
     int64_t sets = (sw_norm_blocks(a->count) + NORM_BLOCKS - 1) / NORM_BLOCKS;
 
-    SW_START(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, a->x, a->count,
-             a->limit, a->known, a->squares);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, a->x,
+                     a->count, a->limit, a->known, a->squares);
 }
 
 /* One thread block per array: each thread sums groups of blocks, and the first thread adds the
@@ -103,9 +102,8 @@ static __global__ void totals(const double *squares, const int64_t *ends, int ar
 static int launch_totals(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_norm_totals_args *a = (const struct sw_norm_totals_args *)args;
-    SW_START(totals, sw_blocks_of(a->arrays, 65535), SW_THREADS, l, a->squares, a->ends, a->arrays,
-             a->totals);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(totals, sw_blocks_of(a->arrays, 65535), SW_THREADS, l, a->squares, a->ends,
+                     a->arrays, a->totals);
 }
 
 static __global__ void control(const double *squares, int params, double clip_norm,
@@ -117,8 +115,7 @@ static __global__ void control(const double *squares, int params, double clip_no
 static int launch_update_control(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_update_control_args *a = (const struct sw_update_control_args *)args;
-    SW_START(control, 1, 1, l, a->squares, a->params, a->clip_norm, a->known, a->control);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(control, 1, 1, l, a->squares, a->params, a->clip_norm, a->known, a->control);
 }
 
 static __global__ void rate(struct sw_rate_args a)
@@ -131,8 +128,7 @@ static __global__ void rate(struct sw_rate_args a)
 static int launch_rate(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_rate_args *a = (const struct sw_rate_args *)args;
-    SW_START(rate, 1, 1, l, *a);
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(rate, 1, 1, l, *a);
 }
 
 SW_CUDA_KERNELS(update_control) = {{{&sw_op_measure, launch_measure, NULL},

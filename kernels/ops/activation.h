@@ -19,6 +19,13 @@ enum sw_activation {
 #define SW_STANH_A 1.7159047f
 #define SW_STANH_B 0.66666667f
 
+/* Sets the two constants of a function: its slope, or the factors of a tanh(b x). */
+SW_BOTH void sw_activation_constants(enum sw_activation f, float alpha, float *a, float *b)
+{
+    *a = f == SW_ACT_TANH ? 1.0f : f == SW_ACT_STANH ? SW_STANH_A : alpha;
+    *b = f == SW_ACT_TANH ? 1.0f : SW_STANH_B;
+}
+
 struct sw_activation_args {
     enum sw_activation function;
     float alpha; /* of leaky_relu */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/labels.h"
+#include <math.h>
 
 enum sw_loss {
     SW_LOSS_EUCLIDEAN,
@@ -15,6 +16,23 @@ enum sw_loss {
     SW_LOSS_HINGE, /* SW_LOSS_HINGE and SW_LOSS_RANKING use labels */
     SW_LOSS_RANKING,
 };
+
+/* Is a target valid? Others that are not finite make the loss not finite. A pixel of 255 times
+ * 0.003922 is slightly above 1 and valid. */
+SW_BOTH bool sw_target_fits(enum sw_loss kind, float t)
+{
+    if (kind == SW_LOSS_SIGMOID)
+        return t >= -1e-3f && t <= 1 + 1e-3f;
+    return (kind != SW_LOSS_SOFTMAX && kind != SW_LOSS_POISSON) || (t >= 0 && t < INFINITY);
+}
+
+/* Returns the loss of a margin m of a hinge and sets *slope to its derivative. NaN stays NaN. */
+SW_BOTH float sw_hinge(bool squared, float m, float *slope)
+{
+    float v = m <= 0 ? 0 : m;
+    *slope = squared ? 2 * v : v > 0 ? 1.0f : v;
+    return squared ? v * v : v;
+}
 
 /* Sets the error of an invalid target; returns SW_ERR_INVALID. */
 int sw_row_loss_report_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,

@@ -204,8 +204,11 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
     rc = sw_stream_call(s, copy_started, &q->started_ns[e.direction], err);
     if (rc != SW_OK)
         goto fail;
-    rc = e.rows > 1 ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)
-                    : sw_copy(s, e.dst, e.src, e.bytes, err);
+    rc = e.rows > 1
+             ? sw_copy_2d(
+                   s, &(struct sw_copy_2d){e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows},
+                   err)
+             : sw_copy(s, e.dst, e.src, e.bytes, err);
     if (rc != SW_OK)
         goto fail;
 

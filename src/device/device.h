@@ -40,8 +40,19 @@ struct sw_device_bytes {
 /* A lane: one of several independent branches of work, each with its own streams. */
 typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
 
+/* A strided copy of `rows` rows of `width` bytes; the pitch is the distance between the starts of
+ * rows. */
+struct sw_copy_2d {
+    void *dst;
+    size_t dst_pitch;
+    const void *src;
+    size_t src_pitch, width;
+    int64_t rows;
+};
+
 /* The functions of a kind of device; the inline functions below describe each. `run` computes an
- * operation of kernels/op.h. */
+ * operation of kernels/op.h. place, pin, name, stream_attach and stream_name are NULL where they
+ * would do nothing. */
 struct sw_device_ops {
     void (*close)(struct sw_device *dev);
     void (*cancel)(struct sw_device *dev);
@@ -74,8 +85,7 @@ struct sw_device_ops {
     int (*copy)(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
     int (*copy_peer)(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
-    int (*copy_2d)(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+    int (*copy_2d)(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err);
     int (*fill_zero)(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
     int (*run)(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
@@ -169,7 +179,8 @@ SW_MUST_CHECK static inline int sw_device_alloc_on(struct sw_device *dev, size_t
  * own pages. */
 static inline void sw_device_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
-    dev->ops->place(dev, p, bytes, nodes);
+    if (dev->ops->place)
+        dev->ops->place(dev, p, bytes, nodes);
 }
 static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
 {
@@ -181,12 +192,12 @@ static inline void sw_device_free(struct sw_device *dev, void *p, size_t bytes)
  * the system is ignored: copies are then slower. Unpin it before it is freed. */
 static inline void sw_device_pin(struct sw_device *dev, void *p, size_t bytes)
 {
-    if (p && bytes >= SW_DEVICE_PAGES_BYTES)
+    if (p && bytes >= SW_DEVICE_PAGES_BYTES && dev->ops->pin)
         dev->ops->pin(dev, p, bytes, true);
 }
 static inline void sw_device_unpin(struct sw_device *dev, void *p, size_t bytes)
 {
-    if (p && bytes >= SW_DEVICE_PAGES_BYTES)
+    if (p && bytes >= SW_DEVICE_PAGES_BYTES && dev->ops->pin)
         dev->ops->pin(dev, p, bytes, false);
 }
 /* Allocates zeroed, page-locked host memory, aligned to 64 bytes, near the calling thread: for
@@ -213,7 +224,7 @@ static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
 static inline void sw_device_name(struct sw_device *dev, const void *p, size_t bytes,
                                   const char *what)
 {
-    if (p && bytes)
+    if (p && bytes && dev->ops->name)
         dev->ops->name(dev, p, bytes, what);
 }
 /* Bytes that sw_device_alloc has allocated on all CPU devices and that are not freed; and their
@@ -239,13 +250,15 @@ SW_MUST_CHECK static inline int sw_stream_new_urgent(struct sw_device *dev, int 
  * one thread and used by another. */
 static inline void sw_stream_attach(struct sw_stream *s)
 {
-    s->dev->ops->stream_attach(s);
+    if (s->dev->ops->stream_attach)
+        s->dev->ops->stream_attach(s);
 }
 /* Names the purpose of the stream ("compute") for messages; call it before anything is queued. The
  * name is copied. */
 static inline void sw_stream_name(struct sw_stream *s, const char *name)
 {
-    s->dev->ops->stream_name(s, name);
+    if (s->dev->ops->stream_name)
+        s->dev->ops->stream_name(s, name);
 }
 static inline void sw_stream_free(struct sw_stream *s)
 {
@@ -345,13 +358,10 @@ SW_MUST_CHECK static inline int sw_device_reach(struct sw_device *dev, struct sw
 {
     return dev->ops->enable_peer_access(dev, peer, err);
 }
-/* Strided copy of `rows` rows of `width` bytes; the pitch is the distance between the starts of
- * rows. */
-SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,
-                                           const void *src, size_t src_pitch, size_t width,
-                                           int64_t rows, struct sw_err *err)
+SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c,
+                                           struct sw_err *err)
 {
-    return s->dev->ops->copy_2d(s, dst, dst_pitch, src, src_pitch, width, rows, err);
+    return s->dev->ops->copy_2d(s, c, err);
 }
 SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, size_t bytes,
                                              struct sw_err *err)

@@ -106,8 +106,8 @@ int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_e
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!module) {
         const char *why = dlerror();
-        return sw_err_set(err, SW_ERR_LIBRARY, "the %s cannot be loaded: %s", k->what,
-                          why ? why : path);
+        return sw_err_set(err, k->optional ? SW_ERR_UNSUPPORTED : SW_ERR_LIBRARY,
+                          "the %s cannot be loaded: %s", k->what, why ? why : path);
     }
 
     const struct sw_module_head *m = dlsym(module, k->table);

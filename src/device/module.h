@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/err.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct sw_module_kind {
     uint32_t abi, table_bytes;   /* that the caller requires */
     const char *what;            /* "CUDA device" */
     const char *without;         /* advice for a build without the module */
+    bool optional; /* a library that it needs may be missing: then SW_ERR_UNSUPPORTED */
 };
 
 /* Finds a file that is installed with libsinga, as described above, and writes its path. Errors:

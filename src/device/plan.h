@@ -12,6 +12,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "kernels/window.h"
 
 struct sw_plan;
 
@@ -67,17 +68,20 @@ struct sw_conv_shape {
  * [N, C, H, W] is the output of that convolution, dst [N, outputs, out_h, out_w] its input, and
  * weights are logically [C, outputs/groups, Kh, Kw], as Caffe stores them. fuse_relu is ignored. */
 
-/* The divisor of an average: the area of the window clipped to the padded input (Caffe), the number
- * of pixels inside the input (cuDNN's EXCLUDE_PADDING), or the area of the kernel
- * (INCLUDE_PADDING). */
-enum sw_pool_divisor { SW_POOL_BY_PADDED, SW_POOL_BY_INSIDE, SW_POOL_BY_KERNEL };
-
 struct sw_pool_shape {
-    bool max; /* else average */
-    enum sw_pool_divisor divisor;
+    bool max;                     /* else average */
+    enum sw_pool_divisor divisor; /* kernels/window.h */
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int64_t out_h, out_w; /* larger than floor rounding: windows are clipped at the border */
 };
+
+static inline struct sw_kernel_windows sw_pool_windows(const struct sw_desc *src,
+                                                       const struct sw_pool_shape *p)
+{
+    return (struct sw_kernel_windows){src->dim[2], src->dim[3], p->out_h,    p->out_w,
+                                      p->kernel_h, p->kernel_w, p->stride_h, p->stride_w,
+                                      p->pad_h,    p->pad_w,    1,           1};
+}
 
 /* y_i = x_i (k + alpha/size sum x_j^2)^-beta over `size` neighbouring channels: Krizhevsky,
  * Sutskever, Hinton 2012, section 3.3, with Caffe's alpha/size. Within a channel the sum is over
@@ -99,28 +103,64 @@ struct sw_ip_shape {
                       algorithm with a reorder of all weights is expected to be faster */
 };
 
-/* Creates a plan for a source with layout src. The caller owns *out (sw_plan_free). Errors:
- * SW_ERR_INVALID (shapes), SW_ERR_UNSUPPORTED, SW_ERR_NOMEM, SW_ERR_LIBRARY. */
-struct sw_plan_makers {
-    int (*convolution)(struct sw_stream *s, const struct sw_desc *src,
-                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                       struct sw_plan **out, struct sw_err *err);
-    int (*deconvolution)(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err);
-    int (*pooling)(struct sw_stream *s, const struct sw_desc *src,
-                   const struct sw_pool_shape *shape, struct sw_plan_passes passes,
-                   struct sw_plan **out, struct sw_err *err);
-    int (*lrn)(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *shape,
-               struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err);
-    int (*inner_product)(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err);
-    /* Copies values from one layout to another of the same logical shape: plan->src to plan->dst.
-     */
-    int (*reorder)(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                   struct sw_plan **out, struct sw_err *err);
+enum sw_plan_kind {
+    SW_PLAN_CONVOLUTION,
+    SW_PLAN_DECONVOLUTION,
+    SW_PLAN_POOLING,
+    SW_PLAN_LRN,
+    SW_PLAN_INNER_PRODUCT,
+    SW_PLAN_REORDER,
+    SW_PLAN_KINDS
 };
+
+/* What a plan is made for: a source with layout src, and the shape of the kind. All borrowed during
+ * the call. */
+struct sw_plan_request {
+    enum sw_plan_kind kind;
+    struct sw_stream *stream;
+    const struct sw_desc *src;
+    struct sw_plan_passes passes;
+    union {
+        const struct sw_conv_shape *conv; /* of deconvolutions, too */
+        const struct sw_pool_shape *pool;
+        const struct sw_lrn_shape *lrn;
+        const struct sw_ip_shape *ip;
+        const struct sw_desc *to; /* copies values to another layout of the same logical shape:
+                                     plan->src to plan->dst */
+    } shape;
+};
+
+/* Makes a plan for a checked request. The caller owns *out (sw_plan_free). */
+typedef int sw_plan_maker(const struct sw_plan_request *q, struct sw_plan **out,
+                          struct sw_err *err);
+struct sw_plan_makers {
+    sw_plan_maker *make[SW_PLAN_KINDS];
+};
+
+/* plan.c. Checks the request and makes a plan, which the caller owns, on the device of the stream.
+ * Errors: SW_ERR_INVALID (shapes: naming value and limit), SW_ERR_UNSUPPORTED, SW_ERR_NOMEM,
+ * SW_ERR_LIBRARY. */
+sw_plan_maker sw_plan_new SW_MUST_CHECK;
+const char *sw_plan_kind_name(enum sw_plan_kind kind); /* "inner_product" */
+
+/* The arrays of a plan in the order of struct sw_plan_args, and their bytes. */
+enum sw_plan_array {
+    SW_PLAN_SRC,
+    SW_PLAN_WEIGHT,
+    SW_PLAN_BIAS,
+    SW_PLAN_DST,
+    SW_PLAN_DIFF_DST,
+    SW_PLAN_DIFF_SRC,
+    SW_PLAN_DIFF_WEIGHT,
+    SW_PLAN_DIFF_BIAS,
+    SW_PLAN_SAVED,
+    SW_PLAN_SCRATCH,
+    SW_PLAN_ARRAYS
+};
+void sw_plan_bytes(const struct sw_plan *p, size_t bytes[SW_PLAN_ARRAYS]);
+/* Lists the arrays of the arguments, and makes arguments of a list. */
+void sw_plan_list(const struct sw_plan_args *a, void *array[SW_PLAN_ARRAYS]);
+struct sw_plan_args sw_plan_args_of(void *const array[SW_PLAN_ARRAYS]);
 
 SW_MUST_CHECK static inline int sw_plan_forward(struct sw_plan *p, const struct sw_plan_args *a,
                                                 struct sw_err *err)
@@ -145,6 +185,8 @@ static inline size_t sw_plan_reserve(struct sw_plan *p, size_t bytes, size_t ali
     p->scratch_bytes = offset + bytes;
     return offset;
 }
+/* Whether the layout is the transpose of a plain matrix, and not plain itself; NULL: no. */
+bool sw_plan_is_transposed(const struct sw_desc *layout);
 static inline void sw_plan_free(struct sw_plan *p)
 {
     if (p)

@@ -54,6 +54,12 @@ static int queue_copy(struct copies *c, struct sw_stream *by, size_t at, size_t 
                         c->device_data[FROM] + at, bytes, err);
 }
 
+static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
+{
+    int rc = sw_copy(s, dst, src, bytes, err);
+    return rc != SW_OK ? rc : sw_stream_wait(s, err);
+}
+
 /* Fills the source with data and the destination with zeros. */
 static int prepare(struct copies *c, size_t bytes, uint64_t seed, struct sw_err *err)
 {
@@ -61,10 +67,7 @@ static int prepare(struct copies *c, size_t bytes, uint64_t seed, struct sw_err 
     memset(c->arrived, 0, bytes);
 
     if (c->end[FROM]) {
-        int rc = sw_copy(c->stream[FROM], c->device_data[FROM], c->sent, bytes, err);
-        if (rc != SW_OK)
-            return rc;
-        rc = sw_stream_wait(c->stream[FROM], err);
+        int rc = copy(c->stream[FROM], c->device_data[FROM], c->sent, bytes, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -81,14 +84,7 @@ static int prepare(struct copies *c, size_t bytes, uint64_t seed, struct sw_err 
 
 static int fetch(struct copies *c, size_t bytes, struct sw_err *err)
 {
-    if (!c->end[TO])
-        return SW_OK;
-
-    int rc = sw_copy(c->stream[TO], c->arrived, c->device_data[TO], bytes, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_stream_wait(c->stream[TO], err);
+    return c->end[TO] ? copy(c->stream[TO], c->arrived, c->device_data[TO], bytes, err) : SW_OK;
 }
 
 static int compare(const struct copies *c, size_t at, size_t bytes, size_t all, struct sw_err *err)
@@ -287,12 +283,8 @@ static int transfer(struct sums *s, int r, bool in, int64_t n, struct sw_err *er
 {
     size_t bytes = (size_t)n * sizeof(float);
 
-    int rc = in ? sw_copy(s->stream[r], s->device_data[r], s->host, bytes, err)
-                : sw_copy(s->stream[r], s->host, s->device_data[r], bytes, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_stream_wait(s->stream[r], err);
+    return in ? copy(s->stream[r], s->device_data[r], s->host, bytes, err)
+              : copy(s->stream[r], s->host, s->device_data[r], bytes, err);
 }
 
 static int check_sums(struct sums *s, int r, int64_t n, struct sw_err *err)

@@ -157,49 +157,32 @@ void sw_tune_free_memory(struct sw_device *dev, void *memory, size_t bytes)
         sw_device_free(dev, memory, bytes);
 }
 
-enum { ARRAYS = 10, LINE_BYTES = 64 };
-
-static size_t round_to_lines(size_t bytes)
-{
-    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-}
+enum { LINE_BYTES = 64 };
 
 /* Lays out all arguments in one block: stores the offset of each and returns the size of the block.
  */
-static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
+static size_t lay_out(const struct sw_plan *p, size_t at[SW_PLAN_ARRAYS])
 {
-    const struct sw_desc *const blobs[] = {&p->src, &p->weight, &p->bias, &p->dst};
-    size_t bytes = LINE_BYTES; /* host memory may start at any address */
+    size_t bytes[SW_PLAN_ARRAYS], end = LINE_BYTES; /* host memory may start at any address */
 
-    for (int i = 0; i < 8; i++) {
-        at[i] = bytes;
-        bytes += blobs[i % 4]->ndim ? round_to_lines(sw_desc_bytes(blobs[i % 4])) : 0;
+    sw_plan_bytes(p, bytes);
+
+    for (int i = 0; i < SW_PLAN_ARRAYS; i++) {
+        at[i] = end;
+        end += sw_aligned(bytes[i], LINE_BYTES);
     }
 
-    at[8] = bytes;
-    bytes += round_to_lines(p->saved_bytes);
-    at[9] = bytes;
-
-    return bytes + round_to_lines(p->scratch_bytes);
+    return end;
 }
 
-static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
+static struct sw_plan_args args_in(void *block, const size_t at[SW_PLAN_ARRAYS])
 {
     char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* aligns to a cache line */
-    void *p[ARRAYS];
+    void *p[SW_PLAN_ARRAYS];
 
-    for (int i = 0; i < ARRAYS; i++)
+    for (int i = 0; i < SW_PLAN_ARRAYS; i++)
         p[i] = base + at[i];
-    return (struct sw_plan_args){.src = p[0],
-                                 .weight = p[1],
-                                 .bias = p[2],
-                                 .dst = p[3],
-                                 .diff_src = p[4],
-                                 .diff_weight = p[5],
-                                 .diff_bias = p[6],
-                                 .diff_dst = p[7],
-                                 .saved = p[8],
-                                 .scratch = p[9]};
+    return sw_plan_args_of(p);
 }
 
 static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_plan_args *a,
@@ -228,7 +211,7 @@ static int64_t runs_per_batch(const struct sw_device *dev, int64_t ns)
 static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
 {
     struct sw_err ignored;
-    size_t at[ARRAYS], bytes = lay_out(p, at);
+    size_t at[SW_PLAN_ARRAYS], bytes = lay_out(p, at);
     void *block = sw_tune_allocate(p->stream->dev, bytes);
     if (!block)
         return 0;

@@ -94,7 +94,6 @@ static void mark_parts(struct sw_layer *l, const struct sw_layer_setup *s,
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct sw_plan_state *st = l->state;
     const struct sw_conv_conf *c = l->conf;
     struct sw_conv_shape shape;
     struct sw_conv_part part;
@@ -108,8 +107,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 
     const struct sw_desc *in = &l->src[0]->desc;
     shape.weight_layout = sw_setup_layout(s, l, "weight");
-    rc = s->stream->dev->ops->plans->deconvolution(s->stream, in, &shape, sw_setup_passes(s),
-                                                   &st->plan, err);
+    rc = sw_layer_make_plan(
+        l, s, (struct sw_plan_request){.kind = SW_PLAN_DECONVOLUTION, .shape.conv = &shape}, err);
     if (rc != SW_OK)
         return rc;
 

@@ -126,7 +126,6 @@ static int setup_factors(struct sw_layer *l, const struct sw_layer_setup *s, str
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct sw_plan_state *st = l->state; /* first member of struct state */
     int64_t first, outputs;
 
     sw_setup_part(s, c->outputs, &first, &outputs);
@@ -167,8 +166,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                 .fuse_relu = s->fuse_relu,
                                 .as_given = s->factors,
                                 .weight_layout = given};
-    rc = s->stream->dev->ops->plans->inner_product(s->stream, in, &shape, sw_setup_passes(s),
-                                                   &st->plan, err);
+    rc = sw_layer_make_plan(
+        l, s,
+        (struct sw_plan_request){.kind = SW_PLAN_INNER_PRODUCT, .src = in, .shape.ip = &shape},
+        err);
     if (rc != SW_OK)
         return rc;
 

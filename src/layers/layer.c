@@ -217,12 +217,24 @@ void sw_layer_own_plan(struct sw_layer *l, struct sw_plan *p)
 int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_desc *from,
                      const struct sw_desc *to, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = s->dev->ops->plans->reorder(s, from, to, out, err);
+    const struct sw_plan_request q = {
+        .kind = SW_PLAN_REORDER, .stream = s, .src = from, .shape.to = to};
+
+    int rc = sw_plan_new(&q, out, err);
     if (rc != SW_OK)
         return rc;
 
     sw_layer_own_plan(l, *out);
     return SW_OK;
+}
+
+int sw_layer_make_plan(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_plan_request q,
+                       struct sw_err *err)
+{
+    q.stream = s->stream;
+    q.src = q.src ? q.src : &l->src[0]->desc;
+    q.passes = sw_setup_passes(s);
+    return sw_plan_new(&q, &((struct sw_plan_state *)l->state)->plan, err);
 }
 
 static struct sw_plan *plan_of(const struct sw_layer *l)

@@ -457,6 +457,10 @@ int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_de
 struct sw_plan_state {
     struct sw_plan *plan; /* owned by the layer */
 };
+/* Makes the plan of a layer whose state begins with struct sw_plan_state, for its first source; q
+ * has the kind and the shape. */
+int sw_layer_make_plan(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_plan_request q,
+                       struct sw_err *err) SW_MUST_CHECK;
 /* Copies the plan's output descriptor, memory needs, backward reads and algorithm to the layer, and
  * adds the parameters of the plan. */
 void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out);

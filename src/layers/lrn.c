@@ -33,7 +33,6 @@ static const struct sw_opt opts[] = {
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct sw_plan_state *st = l->state;
 
     int rc = sw_layer_need_src(l, 0, 4, err);
     if (rc != SW_OK)
@@ -46,8 +45,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                  .alpha = (float)c->alpha,
                                  .beta = (float)c->beta,
                                  .k = (float)c->k};
-    rc = s->stream->dev->ops->plans->lrn(s->stream, &l->src[0]->desc, &shape, sw_setup_passes(s),
-                                         &st->plan, err);
+    rc = sw_layer_make_plan(
+        l, s, (struct sw_plan_request){.kind = SW_PLAN_LRN, .shape.lrn = &shape}, err);
     if (rc != SW_OK)
         return rc;
 

@@ -89,7 +89,6 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct sw_plan_state *st = l->state;
     struct sw_pool_shape shape;
 
     int rc = sw_layer_need_src(l, 0, 4, err);
@@ -98,8 +97,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     rc = find_shape(l, &shape, err);
     if (rc != SW_OK)
         return rc;
-    rc = s->stream->dev->ops->plans->pooling(s->stream, &l->src[0]->desc, &shape,
-                                             sw_setup_passes(s), &st->plan, err);
+    rc = sw_layer_make_plan(
+        l, s, (struct sw_plan_request){.kind = SW_PLAN_POOLING, .shape.pool = &shape}, err);
     if (rc != SW_OK)
         return rc;
 

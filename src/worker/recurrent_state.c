@@ -202,8 +202,10 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
                          pitch = (size_t)c->whole * sizeof(float);
-            int rc = fetch ? sw_copy_2d(w->stream, host, pitch, c->value, width, width, rows, err)
-                           : sw_copy_2d(w->stream, c->value, width, host, pitch, width, rows, err);
+            const struct sw_copy_2d out = {host, pitch, c->value, width, width, rows},
+                                    in = {c->value, width, host, pitch, width, rows};
+
+            int rc = sw_copy_2d(w->stream, fetch ? &out : &in, err);
             if (rc != SW_OK)
                 return rc;
         }

@@ -39,8 +39,8 @@ int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out, struct 
 
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE)
-        sw_cpu_sgemm(true, false, min_int(TILE, n - i), n, rows, 1, x + i, n, x, n, 0, out + i * n,
-                     n);
+        sw_cpu_sgemm(sw_product_of(min_int(TILE, n - i), n, rows, sw_transposed(x + i, n),
+                                   sw_stored(x, n), out + i * n, n));
 
     sw_blas_release(threads);
     return SW_OK;
@@ -80,8 +80,7 @@ static void square(const double *a, int64_t n, double *out)
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE) {
         int team = sw_blas_use_one_thread();
-        sw_blas()->dgemm(min_int(TILE, n - i), (int)n, (int)n, a + i, (int)n, a, (int)n,
-                         out + i * n, (int)n);
+        sw_blas()->dgemm(min_int(TILE, n - i), (int)n, (int)n, a + i, a, out + i * n);
         sw_blas_restore_team(team);
     }
 }

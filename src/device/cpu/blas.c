@@ -27,6 +27,7 @@ static const struct sw_module_kind kind = {
     .table_bytes = SW_BLAS_TABLE_BYTES,
     .what = "OpenBLAS",
     .without = "install the module next to the library",
+    .optional = true, /* usually libopenblas is missing, as the text says */
 };
 
 /* These are global, as are OpenBLAS, its pool and its thread count: the table, which is set once
@@ -54,15 +55,9 @@ static int load(struct sw_err *err)
     int rc = sw_cpu_need_room(
         "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 reduces this to one buffer",
         load_bytes(), err);
-    if (rc == SW_OK)
-        rc = sw_module_load(&kind, &found, err);
-
-    if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */
-        rc = SW_ERR_UNSUPPORTED;
-        if (err)
-            err->code = rc;
-    }
-
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_module_load(&kind, &found, err);
     if (rc != SW_OK)
         return rc;
 
@@ -176,17 +171,14 @@ void sw_blas_restore_team(int team)
         omp_set_num_threads(team);
 }
 
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc)
+void sw_cpu_sgemm(struct sw_product p)
 {
     int team = sw_blas_use_one_thread();
-    sw_blas()->sgemm(
-        &(struct sw_cpu_product){trans_a, trans_b, m, n, k, alpha, beta, a, b, c, lda, ldb, ldc});
+    sw_blas()->sgemm(&p);
     sw_blas_restore_team(team);
 }
 
-void sw_cpu_multiply(const struct sw_cpu_product *p)
+void sw_cpu_multiply(const struct sw_product *p)
 {
     int team = sw_blas_use_one_thread();
 

@@ -29,17 +29,21 @@ static void *acquire_buffer(void)
     return blas_memory_alloc(0);
 }
 
-static void sgemm(const struct sw_cpu_product *p)
+static CBLAS_TRANSPOSE transpose(bool is_transposed)
 {
-    cblas_sgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans,
-                p->trans_b ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, p->alpha,
-                p->a, (int)p->lda, p->b, (int)p->ldb, p->beta, p->c, (int)p->ldc);
+    return is_transposed ? CblasTrans : CblasNoTrans;
 }
 
-static void dgemm(int m, int n, int k, const double *a, int lda, const double *b, int ldb,
-                  double *c, int ldc)
+static void sgemm(const struct sw_product *p)
 {
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+    cblas_sgemm(CblasRowMajor, transpose(p->a.transposed), transpose(p->b.transposed), (int)p->m,
+                (int)p->n, (int)p->k, p->alpha, p->a.at, (int)p->a.pitch, p->b.at, (int)p->b.pitch,
+                p->beta, p->c, (int)p->pitch);
+}
+
+static void dgemm(int m, int n, int k, const double *a, const double *b, double *c)
+{
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, n, b, n, 0, c, n);
 }
 
 static int eigen(int n, double *a, double *values, double *work, int work_count, int *ints,

@@ -48,16 +48,6 @@ static void stream_attach(struct sw_stream *stream)
     omp_set_num_threads(sw_cpu_threads(stream));
 }
 
-/* Operations run immediately, so no message names a stream. */
-static void stream_name(struct sw_stream *stream, const char *name)
-{
-}
-
-/* Copies of this device need no pinned memory. */
-static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
-{
-}
-
 static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err)
 {
@@ -72,10 +62,6 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
     sw_free(p);
-}
-
-static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
-{
 }
 
 static void stream_free(struct sw_stream *stream)
@@ -183,17 +169,16 @@ static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
     return copy(s, dst, src, bytes, err);
 }
 
-static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+static int copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err)
 {
-    if (dst_pitch == width && src_pitch == width) {
-        sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)width * rows);
+    if (c->dst_pitch == c->width && c->src_pitch == c->width) {
+        sw_kernel_copy(sw_cpu_threads(s), c->dst, c->src, (int64_t)c->width * c->rows);
         return SW_OK;
     }
 
-    for (int64_t r = 0; r < rows; r++)
-        memcpy((char *)dst + (size_t)r * dst_pitch, (const char *)src + (size_t)r * src_pitch,
-               width);
+    for (size_t r = 0; r < (size_t)c->rows; r++)
+        memcpy((char *)c->dst + r * c->dst_pitch, (const char *)c->src + r * c->src_pitch,
+               c->width);
 
     return SW_OK;
 }
@@ -264,14 +249,11 @@ static const struct sw_device_ops cpu_ops = {
     .alloc = sw_cpu_alloc,
     .place = sw_cpu_place,
     .free = sw_cpu_free,
-    .pin = pin,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .bytes = sw_cpu_bytes,
-    .name = name_memory,
     .stream_new = stream_new,
     .stream_attach = stream_attach,
-    .stream_name = stream_name,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
     .run_lanes = run_lanes,
@@ -310,8 +292,8 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
 #else
 #endif
     dev->rounded = *dev->exact;
-    dev->rounded.convolution = sw_cpu_rounded_convolution;
-    dev->rounded.inner_product = sw_cpu_rounded_inner_product;
+    dev->rounded.make[SW_PLAN_CONVOLUTION] = dev->rounded.make[SW_PLAN_INNER_PRODUCT] =
+        sw_cpu_rounded_plan;
     dev->ops.plans = dev->precision == SW_PRECISION_FP32 ? dev->exact : &dev->rounded;
 }
 

@@ -1,15 +1,13 @@
 /* Common declarations of the CPU device: the private structs behind sw_device and sw_stream, the
- * two tables of plans, shape checks and pooling windows. Internal to device/cpu. A math library
+ * two tables of plans, and windows. Internal to device/cpu. A math library
  * never chooses its number of threads: the stream determines it.
  *
  * driver.c    the driver: properties known before the device is open
  * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
  * layout.c    conversion of tensors between layouts
- * deconv.c    transposed convolution by the passes of a convolution plan of either kind
- * lrn_within.c  normalisation within channels, for either kind of plans
+ * deconv.c    transposed convolution, by either kind of plans
  * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module
- * shape.c     checks that every maker does first
  * team.c      the threads that compute
  * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
@@ -25,6 +23,7 @@
 #include "device/driver.h"
 #include "device/plan.h"
 #include "kernels/precision.h"
+#include "kernels/product.h"
 
 extern const struct sw_driver sw_driver_cpu;
 
@@ -68,19 +67,6 @@ extern const struct sw_plan_makers sw_cpu_dnnl_plans;
 const struct sw_plan_makers *sw_cpu_dnnl_halves(enum sw_precision precision);
 #endif
 
-/* Shape checks for makers: ndim, positive sizes, divisible groups, windows that see the input,
- * weight layout of the right logical shape. Errors: SW_ERR_INVALID naming value and limit. */
-int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c,
-                  struct sw_err *err) SW_MUST_CHECK;
-int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p,
-                  struct sw_err *err) SW_MUST_CHECK;
-int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l,
-                 struct sw_err *err) SW_MUST_CHECK;
-int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip,
-                struct sw_err *err) SW_MUST_CHECK;
-int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to,
-                     struct sw_err *err) SW_MUST_CHECK;
-
 /* The bottom or right padding that an output size implies: how far the last window extends beyond
  * the input. Negative if the last window ends before the input does. */
 static inline int64_t sw_conv_pad_after(int64_t in, int64_t out, int64_t kernel, int64_t stride,
@@ -101,34 +87,20 @@ int sw_cpu_need_room(const char *what, size_t bytes, struct sw_err *err) SW_MUST
 
 /* "oneDNN 2.6.3"; "" in a build without it. */
 const char *sw_cpu_dnnl_version(void);
-/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row-major with leading dimensions, on the
- * calling thread alone, inside a parallel region or outside; by OpenBLAS, which is held (blas.h).
- */
-void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc);
-/* A matrix product for operations on a stream: computed by oneDNN if the build has it, which
- * supports newer processors. Reference plans use sw_cpu_sgemm, since they must be independent of
- * oneDNN. */
-struct sw_cpu_product {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    float alpha, beta;
-    const float *a, *b;
-    float *c;
-    int64_t lda, ldb, ldc;
-};
-void sw_cpu_multiply(const struct sw_cpu_product *p);
+/* Computes the product on the calling thread alone, inside a parallel region or outside; by
+ * OpenBLAS, which is held (blas.h). */
+void sw_cpu_sgemm(struct sw_product p);
+/* A product for operations on a stream: computed by oneDNN if the build has it, which supports
+ * newer processors. Reference plans use sw_cpu_sgemm, since they must be independent of oneDNN. */
+void sw_cpu_multiply(const struct sw_product *p);
 /* dnnl_gemm.c. Prepares oneDNN before the first product, which cannot report missing memory.
  * Errors: SW_ERR_NOMEM. */
 int sw_cpu_dnnl_prepare(struct sw_err *err) SW_MUST_CHECK;
-void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p);
+void sw_cpu_dnnl_sgemm(const struct sw_product *p);
 
 /* deconv.c. Used by the makers of both tables; image is the layout of the output. */
-int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_desc *image, const struct sw_conv_shape *shape,
-                         struct sw_plan_passes passes, struct sw_plan **out,
-                         struct sw_err *err) SW_MUST_CHECK;
+int sw_cpu_deconvolution(const struct sw_plan_request *q, const struct sw_desc *image,
+                         struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* Reserves `bytes` of a plan's scratch, aligned to a cache line; returns their offset in bytes. */
 static inline size_t sw_cpu_reserve(struct sw_plan *p, size_t bytes)
@@ -141,11 +113,6 @@ static inline size_t sw_cpu_reserve(struct sw_plan *p, size_t bytes)
 size_t sw_cpu_bias_room(const struct sw_desc *dst);
 void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *diff_dst, void *room,
                           float *diff_bias);
-
-/* lrn_within.c. The shape must have been checked and have within_channel. */
-int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
-                      const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
-                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* layout.c. Copies values from one layout to another of the same dtype and logical shape, in any
  * layout; padding of `to` becomes zero. Conversions between blocked channels and plain NCHW are

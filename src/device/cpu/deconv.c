@@ -1,55 +1,22 @@
-/* Transposed convolution by a convolution plan with its passes swapped (Caffe's
- * DeconvolutionLayer):
- *
- *   forward            dst = convolution's backward data of src, + bias
- *   backward data      diff_src = convolution of diff_dst
- *   backward weights   diff_weight = convolution's, of diff_dst as its source and src as its
- * gradient
- *
- * The convolution plan has one layout for its output, which is the source here; a source with
- * another layout is copied. The bias is added by the kernels of batch normalization with mean 0 and
- * factor 1. */
-#include "base/os.h"
+/* What the CPU contributes to transposed convolutions (device/deconv.h). The bias is added by the
+ * kernels of batch normalization with mean 0 and factor 1. */
+#include "device/deconv.h"
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
-#include <stdio.h>
 
-struct deconv {
-    struct sw_plan base;   /* first member */
-    struct sw_plan *conv;  /* owned: from dst to src */
-    bool copied;           /* src and the convolution's output differ in layout */
-    size_t copy_offset;    /* in scratch: the copy of the source */
-    size_t channel_offset; /* in scratch: buffers for the bias */
-    int threads;
-};
-
-static struct deconv *deconv_of(struct sw_plan *p)
+static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                   const struct sw_desc *to, void *dst, struct sw_err *err)
 {
-    return (struct deconv *)(void *)p;
+    sw_cpu_reorder(sw_cpu_threads(p->stream), from, src, to, dst);
+    return SW_OK;
 }
 
-static void *at(const struct sw_plan_args *a, size_t offset)
-{
-    return (char *)a->scratch + offset;
-}
-
-/* Returns the source in the layout of the output of the convolution. */
-static const float *source(const struct deconv *d, const struct sw_plan_args *a)
-{
-    if (!d->copied)
-        return a->src;
-
-    float *copy = at(a, d->copy_offset);
-    sw_cpu_reorder(d->threads, &d->base.src, a->src, &d->conv->dst, copy);
-    return copy;
-}
-
-static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
+static int add_bias(struct sw_plan *p, const struct sw_plan_args *a, void *room, struct sw_err *err)
 {
     struct sw_channels k;
-    int64_t channels = d->base.dst.dim[1];
-    float *zero = at(a, d->channel_offset), *one = zero + channels;
-    bool known = sw_channels_of(&d->base.dst, &k);
+    int64_t channels = p->dst.dim[1];
+    float *zero = room, *one = zero + channels;
+    bool known = sw_channels_of(&p->dst, &k);
 
     (void)known; /* always true for layouts that makers choose */
 
@@ -58,7 +25,11 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
         one[c] = 1;
     }
 
-    sw_kernel_channel_normalise(d->threads, &k, false, a->dst, zero, one, a->bias, a->dst);
+    sw_kernel_channel_apply(
+        sw_cpu_threads(p->stream), &k,
+        &(struct sw_kernel_norm){
+            .x = a->dst, .mean = zero, .factor = one, .bias = a->bias, .out = a->dst});
+    return SW_OK;
 }
 
 size_t sw_cpu_bias_room(const struct sw_desc *dst)
@@ -75,119 +46,22 @@ void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *d
     bool known = sw_channels_of(dst, &k);
 
     (void)known; /* always true for layouts that makers choose */
-    sw_kernel_channel_sums(threads, &k, diff_dst, parts, sums);
+    sw_kernel_channel_sums(threads, &k, &(struct sw_kernel_norm){.x = diff_dst}, parts, sums);
     for (int64_t c = 0; c < channels; c++)
         diff_bias[c] = (float)sums[c];
 }
 
-static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+static int bias_gradient(struct sw_plan *p, const struct sw_plan_args *a, void *room,
+                         struct sw_err *err)
 {
-    struct deconv *d = deconv_of(p);
-    struct sw_plan_args inner = {
-        .diff_dst = source(d, a), .weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
-
-    int rc = sw_plan_backward_data(d->conv, &inner, err);
-    if (rc != SW_OK)
-        return rc;
-
-    if (p->bias.ndim)
-        add_bias(d, a);
+    sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst, room, a->diff_bias);
     return SW_OK;
 }
 
-static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
+int sw_cpu_deconvolution(const struct sw_plan_request *q, const struct sw_desc *image,
+                         struct sw_plan **out, struct sw_err *err)
 {
-    struct deconv *d = deconv_of(p);
-    float *diff = d->copied ? at(a, d->copy_offset) : a->diff_src;
-    struct sw_plan_args inner = {
-        .src = a->diff_dst, .weight = a->weight, .dst = diff, .scratch = a->scratch};
-
-    int rc = sw_plan_forward(d->conv, &inner, err);
-    if (rc != SW_OK)
-        return rc;
-
-    if (d->copied)
-        sw_cpu_reorder(d->threads, &d->conv->dst, diff, &p->src, a->diff_src);
-    return SW_OK;
-}
-
-static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
-{
-    struct deconv *d = deconv_of(p);
-    struct sw_plan_args inner = {.src = a->diff_dst,
-                                 .diff_dst = source(d, a),
-                                 .diff_weight = a->diff_weight,
-                                 .scratch = a->scratch};
-
-    int rc = sw_plan_backward_weights(d->conv, &inner, err);
-    if (rc != SW_OK)
-        return rc;
-
-    if (p->bias.ndim)
-        sw_cpu_bias_gradient(d->threads, &p->dst, a->diff_dst, at(a, d->channel_offset),
-                             a->diff_bias);
-
-    return SW_OK;
-}
-
-static void free_plan(struct sw_plan *p)
-{
-    sw_plan_free(deconv_of(p)->conv);
-    sw_free(p);
-}
-
-static const struct sw_plan_ops ops = {.forward = forward,
-                                       .backward_data = backward_data,
-                                       .backward_weights = backward_weights,
-                                       .free = free_plan};
-
-static void describe(struct deconv *d, const struct sw_conv_shape *shape,
-                     struct sw_plan_passes passes)
-{
-    struct sw_plan *p = &d->base;
-
-    p->weight = d->conv->weight;
-    if (shape->bias)
-        p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);
-    p->dst = d->conv->src;
-    p->backward_reads_src = passes.backward_weights;
-    p->scratch_bytes = d->conv->scratch_bytes;
-    d->copied = !sw_desc_equal(&p->src, &d->conv->dst);
-    if (d->copied)
-        d->copy_offset = sw_cpu_reserve(p, sw_desc_bytes(&d->conv->dst));
-    if (shape->bias)
-        d->channel_offset = sw_cpu_reserve(p, sw_cpu_bias_room(&p->dst));
-    snprintf(p->algorithm, sizeof p->algorithm, "%s", d->conv->algorithm);
-}
-
-int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_desc *image, const struct sw_conv_shape *shape,
-                         struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
-{
-    struct sw_conv_shape inner = *shape;
-    struct sw_plan_passes all = {.backward_data = true,
-                                 .backward_weights = passes.backward_weights,
-                                 .training = passes.training};
-
-    inner.outputs = src->dim[1];
-    inner.out_h = src->dim[2];
-    inner.out_w = src->dim[3];
-    inner.bias = inner.fuse_relu = false;
-
-    struct deconv *d = sw_calloc(1, sizeof *d);
-    if (!d)
-        return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
-
-    d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
-    d->threads = sw_cpu_threads(s);
-
-    int rc = s->dev->ops->plans->convolution(s, image, &inner, all, &d->conv, err);
-    if (rc != SW_OK) {
-        free_plan(&d->base);
-        return rc;
-    }
-
-    describe(d, shape, passes);
-    *out = &d->base;
-    return SW_OK;
+    static const struct sw_deconv_device cpu = {64, reorder, add_bias, bias_gradient};
+    return sw_deconv_new(q, image, &cpu, q->shape.conv->bias ? sw_cpu_bias_room(image) : 0, out,
+                         err);
 }

@@ -10,22 +10,9 @@
 
 #include <dnnl.h>
 
-/* Which member of struct sw_plan_args a port reads or writes. */
-enum sw_dnnl_slot {
-    SW_SLOT_SRC,
-    SW_SLOT_WEIGHT,
-    SW_SLOT_BIAS,
-    SW_SLOT_DST,
-    SW_SLOT_DIFF_DST,
-    SW_SLOT_DIFF_SRC,
-    SW_SLOT_DIFF_WEIGHT,
-    SW_SLOT_DIFF_BIAS,
-    SW_SLOT_SAVED,
-};
-
 struct sw_dnnl_port {
-    int arg; /* DNNL_ARG_* */
-    enum sw_dnnl_slot slot;
+    int arg;                 /* DNNL_ARG_* */
+    enum sw_plan_array slot; /* which array of the plan it reads or writes */
     bool output;
     dnnl_memory_t inner;      /* owned: argument of the primitive */
     dnnl_memory_t outer;      /* owned; NULL without a reorder */
@@ -81,7 +68,7 @@ int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err) SW_
  * if it is the same; view another shape of the bytes of inner for the primitive, or NULL. */
 struct sw_dnnl_port_spec {
     int arg;
-    enum sw_dnnl_slot slot;
+    enum sw_plan_array slot;
     bool output;
     const dnnl_memory_desc_t *inner, *outer, *view;
 };
@@ -111,6 +98,21 @@ extern const struct sw_plan_ops sw_dnnl_weightless_ops; /* without */
 /* Sets scratch_bytes from the ops and algorithm from the forward primitive descriptor. */
 void sw_dnnl_plan_finish(struct sw_dnnl_plan *p, const_dnnl_primitive_desc_t forward);
 
+/* The description of a plan without weights for sw_dnnl_weightless_new. */
+struct sw_dnnl_weightless {
+    dnnl_memory_desc_t src, dst;
+    int from, to; /* DNNL_ARG_* of both */
+    bool backward_reads_src;
+    const void *shape; /* for describe */
+    /* Creates the descriptor of a pass; forward is that of the forward pass. */
+    int (*describe)(const struct sw_dnnl_weightless *w, bool backward, dnnl_engine_t engine,
+                    const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t forward,
+                    dnnl_primitive_desc_t *out, struct sw_err *err);
+};
+int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc *dst,
+                           const struct sw_dnnl_weightless *w, struct sw_plan **out,
+                           struct sw_err *err) SW_MUST_CHECK;
+
 union sw_dnnl_op_desc {
     dnnl_convolution_desc_t convolution;
     dnnl_inner_product_desc_t inner_product;
@@ -118,6 +120,7 @@ union sw_dnnl_op_desc {
 
 /* The description of a convolution or inner product for sw_dnnl_weighted_new. */
 struct sw_dnnl_weighted {
+    const struct sw_plan_request *q;
     const char *name;                          /* for messages */
     dnnl_memory_desc_t src, weight, bias, dst; /* for the primitive; any format or fixed */
     bool has_bias, relu;
@@ -129,9 +132,8 @@ struct sw_dnnl_weighted {
         operand_type; /* type of the operands of products: f32 or bf16; results are f32 */
     const struct sw_desc *weight_layout; /* given by the caller, or NULL */
     bool as_given;                       /* use no primitive that needs another weight layout */
-    const void *request; /* the shape passed to the maker; append_key writes it to the key of
-                            measured algorithms */
-    void (*append_key)(const void *request, struct sw_bytes *key);
+    /* Writes the shape to the key of measured algorithms. */
+    void (*append_key)(const struct sw_plan_request *q, struct sw_bytes *key);
     dnnl_alg_kind_t algorithm; /* algorithm that describe requests; convolutions only */
     const void *shape;         /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
@@ -139,32 +141,10 @@ struct sw_dnnl_weighted {
 };
 /* Everything is borrowed during the call. Errors: SW_ERR_LIBRARY, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM.
  */
-int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_dnnl_weighted_new(const struct sw_dnnl_weighted *w, struct sw_plan **out,
+                         struct sw_err *err) SW_MUST_CHECK;
 
-/* The makers in the table of dnnl_plans.c; arguments and errors as in device/plan.h. */
-int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
-                     const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                     struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-/* As sw_dnnl_conv_new and sw_dnnl_ip_new with operands in bf16. SW_ERR_UNSUPPORTED: not implemented
- * for these shapes. */
-int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src,
-                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                      struct sw_plan **out, struct sw_err *err);
-int sw_dnnl_ip_bf16(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *shape,
-                    struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err);
-int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
-                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                       struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src,
-                     const struct sw_pool_shape *shape, struct sw_plan_passes passes,
-                     struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src,
-                    const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
-                    struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *shape,
-                   struct sw_plan_passes passes, struct sw_plan **out,
-                   struct sw_err *err) SW_MUST_CHECK;
-int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                        struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+/* The makers in the tables of dnnl_plans.c; arguments and errors as in device/plan.h. Those of bf16
+ * return SW_ERR_UNSUPPORTED if a shape is not implemented. */
+sw_plan_maker sw_dnnl_conv_new, sw_dnnl_deconv_new, sw_dnnl_pool_new, sw_dnnl_lrn_new,
+    sw_dnnl_ip_new, sw_dnnl_reorder_new, sw_dnnl_conv_bf16, sw_dnnl_ip_bf16;

@@ -45,43 +45,37 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
-static void append_key(const void *request, struct sw_bytes *key)
+static void append_key(const struct sw_plan_request *q, struct sw_bytes *key)
 {
-    sw_tune_key_conv(key, request);
+    sw_tune_key_conv(key, q->shape.conv);
+    if (q->stream->dev->avoid_winograd)
+        sw_bytes_printf(key, " without Winograd");
 }
 
-static void append_direct_key(const void *request, struct sw_bytes *key)
+static int make(const struct sw_plan_request *q, dnnl_data_type_t operand_type,
+                struct sw_plan **out, struct sw_err *err)
 {
-    append_key(request, key);
-    sw_bytes_printf(key, " without Winograd");
-}
-
-static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
-                dnnl_data_type_t operand_type, struct sw_plan_passes passes, struct sw_plan **out,
-                struct sw_err *err)
-{
-    int rc = sw_conv_check(src, c, err);
-    if (rc != SW_OK)
-        return rc;
-
+    const struct sw_desc *src = q->src;
+    const struct sw_conv_shape *c = q->shape.conv;
     struct geometry g;
     int64_t dst[4] = {src->dim[0], c->outputs, c->out_h, c->out_w};
     int64_t weight[5] = {c->groups, c->outputs / c->groups, src->dim[1] / c->groups, c->kernel_h,
                          c->kernel_w};
     int64_t logical[4] = {c->outputs, weight[2], c->kernel_h, c->kernel_w};
-    struct sw_dnnl_weighted w = {
-        .name = "convolution",
-        .operand_type = operand_type,
-        .has_bias = c->bias,
-        .relu = c->fuse_relu,
-        .groups = c->groups,
-        .weight_plain = sw_desc_plain(SW_F32, 4, logical),
-        .weight_layout = c->weight_layout,
-        .algorithm = s->dev->avoid_winograd ? dnnl_convolution_direct : dnnl_convolution_auto,
-        .request = c,
-        .append_key = s->dev->avoid_winograd ? append_direct_key : append_key,
-        .shape = &g,
-        .describe = describe};
+    struct sw_dnnl_weighted w = {.q = q,
+                                 .name = "convolution",
+                                 .operand_type = operand_type,
+                                 .has_bias = c->bias,
+                                 .relu = c->fuse_relu,
+                                 .groups = c->groups,
+                                 .weight_plain = sw_desc_plain(SW_F32, 4, logical),
+                                 .weight_layout = c->weight_layout,
+                                 .algorithm = q->stream->dev->avoid_winograd
+                                                  ? dnnl_convolution_direct
+                                                  : dnnl_convolution_auto,
+                                 .append_key = append_key,
+                                 .shape = &g,
+                                 .describe = describe};
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
     bool grouped = c->groups > 1;
     find_geometry(src, c, &g);
@@ -90,31 +84,28 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_any(grouped ? 5 : 4, grouped ? weight : weight + 1, &w.weight);
     sw_dnnl_from_desc(&bias, &w.bias);
 
-    return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+    return sw_dnnl_weighted_new(&w, out, err);
 }
 
-int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
-                     struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_dnnl_conv_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return make(s, src, c, dnnl_f32, passes, out, err);
+    return make(q, dnnl_f32, out, err);
 }
 
-int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
-                      struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_dnnl_conv_bf16(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return make(s, src, c, dnnl_bf16, passes, out, err);
+    return make(q, dnnl_bf16, out, err);
 }
 
 /* The output is blocked as the source, since the layers before and after are usually convolutions;
  * it is plain if it has fewer channels than a block. */
-int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
-                       const struct sw_conv_shape *c, struct sw_plan_passes passes,
-                       struct sw_plan **out, struct sw_err *err)
+int sw_dnnl_deconv_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    const int64_t dim[] = {src->dim[0], c->outputs, c->out_h, c->out_w};
-    int block = sw_desc_channel_block(src);
+    const struct sw_conv_shape *c = q->shape.conv;
+    const int64_t dim[] = {q->src->dim[0], c->outputs, c->out_h, c->out_w};
+    int block = sw_desc_channel_block(q->src);
     struct sw_desc image = block && c->outputs >= block ? sw_desc_blocked(SW_F32, 4, dim, 1, block)
                                                         : sw_desc_plain(SW_F32, 4, dim);
 
-    return sw_cpu_deconvolution(s, src, &image, c, passes, out, err);
+    return sw_cpu_deconvolution(q, &image, out, err);
 }

@@ -22,27 +22,25 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
     }
 }
 
-static void append_key(const void *request, struct sw_bytes *key)
+static void append_key(const struct sw_plan_request *q, struct sw_bytes *key)
 {
-    const struct sw_ip_shape *c = request;
+    const struct sw_ip_shape *c = q->shape.ip;
     sw_bytes_printf(key, "%lld%s%s%s", (long long)c->outputs, c->bias ? " bias" : "",
                     c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
 }
 
-static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
-                dnnl_data_type_t operand_type, struct sw_plan_passes passes, struct sw_plan **out,
-                struct sw_err *err)
+static int make(const struct sw_plan_request *q, dnnl_data_type_t operand_type,
+                struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_ip_check(src, c, err);
-    if (rc != SW_OK)
-        return rc;
-
+    const struct sw_desc *src = q->src;
+    const struct sw_ip_shape *c = q->shape.ip;
     int64_t flat[2] = {src->dim[0], sw_desc_features(src)};
     int64_t weight[2] = {c->outputs, flat[1]}, dst[2] = {flat[0], c->outputs};
     struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
     struct sw_desc two = sw_desc_plain(SW_F32, 2, flat), output = sw_desc_plain(SW_F32, 2, dst);
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
-    struct sw_dnnl_weighted w = {.name = "inner product",
+    struct sw_dnnl_weighted w = {.q = q,
+                                 .name = "inner product",
                                  .operand_type = operand_type,
                                  .has_bias = c->bias,
                                  .relu = c->fuse_relu,
@@ -51,7 +49,6 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .weight_plain = sw_desc_plain(SW_F32, 2, weight),
                                  .weight_layout = c->weight_layout,
                                  .as_given = c->as_given,
-                                 .request = c,
                                  .append_key = append_key,
                                  .describe = describe};
     sw_dnnl_from_desc(&plain, &w.src_plain);
@@ -60,17 +57,15 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     sw_dnnl_from_desc(&bias, &w.bias);
     sw_dnnl_any(2, weight, &w.weight);
 
-    return sw_dnnl_weighted_new(s, src, &w, passes, out, err);
+    return sw_dnnl_weighted_new(&w, out, err);
 }
 
-int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
-                   struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_dnnl_ip_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return make(s, src, c, dnnl_f32, passes, out, err);
+    return make(q, dnnl_f32, out, err);
 }
 
-int sw_dnnl_ip_bf16(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
-                    struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_dnnl_ip_bf16(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return make(s, src, c, dnnl_bf16, passes, out, err);
+    return make(q, dnnl_bf16, out, err);
 }

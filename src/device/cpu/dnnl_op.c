@@ -126,11 +126,6 @@ int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err)
     return sw_dnnl_check(st, "preparing attributes", err);
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 int sw_dnnl_need_room(struct sw_err *err)
 {
     return sw_cpu_need_room("code that oneDNN compiles", 48 << 20, err);
@@ -143,6 +138,13 @@ static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const c
     if (rc != SW_OK)
         return rc;
     return sw_dnnl_check(dnnl_primitive_create(out, pd), what, err);
+}
+
+static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl_memory_t *out,
+                       struct sw_err *err)
+{
+    return sw_dnnl_check(dnnl_memory_create(out, md, op->engine, DNNL_MEMORY_NONE),
+                         "creating a memory object", err);
 }
 
 static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
@@ -162,22 +164,14 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
     if (rc != SW_OK)
         goto out;
 
-    rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
-                       "creating a memory object", err);
+    rc = make_memory(op, outer, &port->outer, err);
     port->scratch_offset = op->scratch_bytes;
-    op->scratch_bytes += round_up(dnnl_memory_desc_get_size(inner));
+    op->scratch_bytes += sw_aligned(dnnl_memory_desc_get_size(inner), 64);
 
 out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     return rc;
-}
-
-static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl_memory_t *out,
-                       struct sw_err *err)
-{
-    return sw_dnnl_check(dnnl_memory_create(out, md, op->engine, DNNL_MEMORY_NONE),
-                         "creating a memory object", err);
 }
 
 static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec, struct sw_err *err)
@@ -215,7 +209,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
     const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
     size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
     if (bytes > 0) {
-        op->scratch_bytes = round_up(bytes);
+        op->scratch_bytes = sw_aligned(bytes, 64);
         rc = make_memory(op, md, &op->scratchpad, err);
         if (rc != SW_OK)
             return rc;
@@ -231,47 +225,6 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
     }
 
     return SW_OK;
-}
-
-static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
-{
-    /* Removes const from inputs, since oneDNN has only one kind of memory object. */
-    union {
-        const float *in;
-        void *out;
-    } p = {NULL};
-
-    switch (slot) {
-    case SW_SLOT_SRC:
-        p.in = a->src;
-        break;
-    case SW_SLOT_WEIGHT:
-        p.in = a->weight;
-        break;
-    case SW_SLOT_BIAS:
-        p.in = a->bias;
-        break;
-    case SW_SLOT_DST:
-        p.out = a->dst;
-        break;
-    case SW_SLOT_DIFF_DST:
-        p.in = a->diff_dst;
-        break;
-    case SW_SLOT_DIFF_SRC:
-        p.out = a->diff_src;
-        break;
-    case SW_SLOT_DIFF_WEIGHT:
-        p.out = a->diff_weight;
-        break;
-    case SW_SLOT_DIFF_BIAS:
-        p.out = a->diff_bias;
-        break;
-    case SW_SLOT_SAVED:
-        p.out = a->saved;
-        break;
-    }
-
-    return p.out;
 }
 
 static int set_handle(dnnl_memory_t memory, void **last, void *pointer, struct sw_err *err)
@@ -293,16 +246,15 @@ static int run_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, struct 
                          err);
 }
 
-static int set_port_pointers(struct sw_dnnl_port *port, const struct sw_plan_args *a,
-                             struct sw_err *err)
+static int set_port_pointers(struct sw_dnnl_port *port, void *const *array, struct sw_err *err)
 {
-    void *outer = slot_pointer(a, port->slot), *inner = outer;
+    void *outer = array[port->slot], *inner = outer;
 
     if (port->reorder) {
         int rc = set_handle(port->outer, &port->handle_outer, outer, err);
         if (rc != SW_OK)
             return rc;
-        inner = (char *)a->scratch + port->scratch_offset;
+        inner = (char *)array[SW_PLAN_SCRATCH] + port->scratch_offset;
     }
 
     if (port->view) {
@@ -317,6 +269,7 @@ static int set_port_pointers(struct sw_dnnl_port *port, const struct sw_plan_arg
 int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct sw_err *err)
 {
     dnnl_exec_arg_t args[SW_DNNL_PORTS + 1];
+    void *array[SW_PLAN_ARRAYS];
     int n = 0;
 
     int rc = op->has_run ? SW_OK : sw_dnnl_need_room(err);
@@ -324,10 +277,11 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct s
         return rc;
 
     op->has_run = true;
+    sw_plan_list(a, array);
     for (int i = 0; i < op->port_count; i++) {
         struct sw_dnnl_port *port = &op->port[i];
 
-        rc = set_port_pointers(port, a, err);
+        rc = set_port_pointers(port, array, err);
         if (rc != SW_OK)
             return rc;
 

@@ -180,7 +180,7 @@ static int set_outer_layouts(struct build *b, struct sw_err *err)
 /* The port of the source or its gradient: the layout that the primitive chose, or plain memory that
  * is passed flattened to [N, features]. */
 static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitive_desc_t pd,
-                                            int arg, enum sw_dnnl_slot slot, bool output)
+                                            int arg, enum sw_plan_array slot, bool output)
 {
     const struct sw_dnnl_weighted *w = b->w;
 
@@ -198,11 +198,11 @@ static int init_forward(struct build *b, struct sw_err *err)
 {
     const_dnnl_primitive_desc_t pd = b->forward;
     const struct sw_dnnl_port_spec ports[] = {
-        source_port(b, pd, DNNL_ARG_SRC, SW_SLOT_SRC, false),
-        {DNNL_ARG_WEIGHTS, SW_SLOT_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
+        source_port(b, pd, DNNL_ARG_SRC, SW_PLAN_SRC, false),
+        {DNNL_ARG_WEIGHTS, SW_PLAN_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
          NULL},
-        {DNNL_ARG_BIAS, SW_SLOT_BIAS, false, b->w->has_bias ? &b->w->bias : NULL, NULL, NULL},
-        {DNNL_ARG_DST, SW_SLOT_DST, true, sw_dnnl_md(pd, dnnl_query_dst_md), &b->dst, NULL},
+        {DNNL_ARG_BIAS, SW_PLAN_BIAS, false, b->w->has_bias ? &b->w->bias : NULL, NULL, NULL},
+        {DNNL_ARG_DST, SW_PLAN_DST, true, sw_dnnl_md(pd, dnnl_query_dst_md), &b->dst, NULL},
     };
 
     return sw_dnnl_op_init(&b->plan->forward, b->plan->base.stream, pd, ports,
@@ -226,11 +226,11 @@ static int init_backward_data(struct build *b, struct sw_err *err)
         return rc;
 
     const struct sw_dnnl_port_spec ports[] = {
-        {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
+        {DNNL_ARG_DIFF_DST, SW_PLAN_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
          &b->dst, NULL},
-        {DNNL_ARG_WEIGHTS, SW_SLOT_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
+        {DNNL_ARG_WEIGHTS, SW_PLAN_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
          NULL},
-        source_port(b, pd, DNNL_ARG_DIFF_SRC, SW_SLOT_DIFF_SRC, true),
+        source_port(b, pd, DNNL_ARG_DIFF_SRC, SW_PLAN_DIFF_SRC, true),
     };
     b->winograd[SW_TUNE_DATA] = is_winograd(pd);
     rc = sw_dnnl_op_init(&b->plan->backward_data, b->plan->base.stream, pd, ports,
@@ -249,12 +249,12 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
         return rc;
 
     const struct sw_dnnl_port_spec ports[] = {
-        source_port(b, pd, DNNL_ARG_SRC, SW_SLOT_SRC, false),
-        {DNNL_ARG_DIFF_DST, SW_SLOT_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
+        source_port(b, pd, DNNL_ARG_SRC, SW_PLAN_SRC, false),
+        {DNNL_ARG_DIFF_DST, SW_PLAN_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
          &b->dst, NULL},
-        {DNNL_ARG_DIFF_WEIGHTS, SW_SLOT_DIFF_WEIGHT, true,
+        {DNNL_ARG_DIFF_WEIGHTS, SW_PLAN_DIFF_WEIGHT, true,
          sw_dnnl_md(pd, dnnl_query_diff_weights_md), &b->weight, NULL},
-        {DNNL_ARG_DIFF_BIAS, SW_SLOT_DIFF_BIAS, true, b->w->has_bias ? &b->w->bias : NULL, NULL,
+        {DNNL_ARG_DIFF_BIAS, SW_PLAN_DIFF_BIAS, true, b->w->has_bias ? &b->w->bias : NULL, NULL,
          NULL},
     };
     b->winograd[SW_TUNE_WEIGHTS] = is_winograd(pd);
@@ -337,20 +337,13 @@ static void end_build(struct build *b)
         dnnl_primitive_attr_destroy(b->plain_attr);
 }
 
-/* The arguments of the maker below. */
-struct request {
-    struct sw_stream *stream;
-    const struct sw_desc *src;
-    const struct sw_dnnl_weighted *w;
-};
-
-static struct sw_dnnl_plan *empty_plan(const struct request *q)
+static struct sw_dnnl_plan *empty_plan(const struct sw_dnnl_weighted *w)
 {
     struct sw_dnnl_plan *plan = sw_calloc(1, sizeof *plan);
 
     if (plan)
         plan->base =
-            (struct sw_plan){.ops = &sw_dnnl_plan_ops, .stream = q->stream, .src = *q->src};
+            (struct sw_plan){.ops = &sw_dnnl_plan_ops, .stream = w->q->stream, .src = *w->q->src};
 
     return plan;
 }
@@ -358,10 +351,10 @@ static struct sw_dnnl_plan *empty_plan(const struct request *q)
 static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err)
 {
-    const struct request *q = user;
-    struct build b = {.w = q->w, .choice = choice, .plan = empty_plan(q)};
+    const struct sw_dnnl_weighted *w = user;
+    struct build b = {.w = w, .choice = choice, .plan = empty_plan(w)};
     if (!b.plan)
-        return sw_err_nomem(err, q->w->name, sizeof *b.plan);
+        return sw_err_nomem(err, w->name, sizeof *b.plan);
 
     b.plan->base.backward_reads_src = passes.backward_weights;
 
@@ -390,41 +383,40 @@ static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                             struct sw_tune_candidates *out)
 {
-    const struct request *q = user;
+    const struct sw_dnnl_weighted *w = user;
     const dnnl_prop_kind_t kinds[] = {dnnl_forward_training, dnnl_backward_data,
                                       dnnl_backward_weights};
-    struct build b = {.w = q->w, .choice = chosen, .plan = empty_plan(q)};
+    struct build b = {.w = w, .choice = chosen, .plan = empty_plan(w)};
     struct sw_err ignored;
 
     if (b.plan && begin_plan(&b, &ignored) == SW_OK)
-        (void)each_pd(&b, kinds[pass], &q->w->weight, add_candidate, out);
+        (void)each_pd(&b, kinds[pass], &w->weight, add_candidate, out);
     end_build(&b);
     if (b.plan)
         sw_plan_free(&b.plan->base);
 }
 
-int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err)
+int sw_dnnl_weighted_new(const struct sw_dnnl_weighted *w, struct sw_plan **out, struct sw_err *err)
 {
-    struct request q = {.stream = s, .src = src, .w = w};
+    const struct sw_plan_request *q = w->q;
+    struct sw_dnnl_weighted user = *w;
     const struct sw_tune_choice rule = {0};
 
-    if (!s->dev->tune)
-        return make_plan(&q, &rule, passes, out, err);
+    if (!q->stream->dev->tune)
+        return make_plan(&user, &rule, q->passes, out, err);
 
     struct sw_bytes key = {0};
     char text[128];
-    sw_bytes_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
-    w->append_key(w->request, &key);
+    sw_bytes_printf(&key, "%s of %s to ", w->name, sw_desc_text(q->src, text));
+    w->append_key(q, &key);
     sw_bytes_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
                     w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
-                    (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
+                    (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(q->stream));
 
     const struct sw_tune_maker maker = {
-        .key = sw_bytes_text(&key), .user = &q, .make = make_plan, .list = list_candidates};
+        .key = sw_bytes_text(&key), .user = &user, .make = make_plan, .list = list_candidates};
     int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
-                        : sw_tune_plan(s, passes, &maker, out, err);
+                        : sw_tune_plan(q->stream, q->passes, &maker, out, err);
     sw_bytes_fini(&key);
 
     return rc;

@@ -3,22 +3,20 @@
 #include "base/os.h"
 #include <stdio.h>
 
-struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
-                                    struct sw_stream *s, const struct sw_desc *src,
-                                    const char *algorithm)
+void *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops, const struct sw_plan_request *q,
+                      const char *algorithm)
 {
+    const struct sw_desc *src = q->src;
     struct sw_ref_plan *p = sw_calloc(1, bytes);
     if (!p)
         return NULL;
 
-    p->base.ops = ops;
-    p->base.stream = s;
-    p->base.src = *src;
+    p->base = (struct sw_plan){.ops = ops, .stream = q->stream, .src = *src};
     p->plain = sw_desc_plain(src->dtype, src->ndim, src->dim);
     p->copied = !sw_desc_is_plain(src);
     if (p->copied)
         p->copy_offset = sw_cpu_reserve(&p->base, sw_desc_bytes(&p->plain));
-    p->threads = sw_cpu_threads(s);
+    p->threads = sw_cpu_threads(q->stream);
     snprintf(p->base.algorithm, sizeof p->base.algorithm, "%s", algorithm);
 
     return p;

@@ -15,9 +15,8 @@ struct sw_ref_plan {
 
 /* Allocates a plan of `bytes` bytes for a source on a stream; reserves scratch for the copy if one
  * is needed. NULL: out of memory. */
-struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
-                                    struct sw_stream *s, const struct sw_desc *src,
-                                    const char *algorithm);
+void *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops, const struct sw_plan_request *q,
+                      const char *algorithm);
 void sw_ref_plan_free(struct sw_plan *p);
 
 /* Returns the source in plain order: the source itself, or a copy that it makes. */
@@ -33,22 +32,7 @@ static inline float *sw_ref_scratch(const struct sw_plan_args *a, size_t offset)
 }
 
 /* The makers of the table sw_cpu_ref_plans. */
-int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
-                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                       struct sw_plan **out, struct sw_err *err);
-int sw_ref_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err);
-int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
-                   const struct sw_pool_shape *shape, struct sw_plan_passes passes,
-                   struct sw_plan **out, struct sw_err *err);
-int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *shape,
-               struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err);
-int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err);
-int sw_ref_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                   struct sw_plan **out, struct sw_err *err);
+sw_plan_maker sw_ref_convolution, sw_ref_pooling, sw_ref_lrn, sw_ref_inner_product, sw_ref_reorder;
 
 /* Checks that a given weight layout is plain. Errors: SW_ERR_UNSUPPORTED. */
 int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err) SW_MUST_CHECK;

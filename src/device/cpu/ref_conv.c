@@ -83,8 +83,8 @@ static void forward_piece(const struct conv *c, const float *image, const float 
         sw_kernel_im2col(&c->windows, c->in_channels, first, rows, image, col);
     }
 
-    sw_cpu_sgemm(false, false, c->out_channels, pixels, columns(c), 1.0f, weight, columns(c),
-                 matrix, step, 0.0f, dst + at, out_pixels(c));
+    sw_cpu_sgemm(sw_product_of(c->out_channels, pixels, columns(c), sw_stored(weight, columns(c)),
+                               sw_stored(matrix, step), dst + at, out_pixels(c)));
     sw_kernel_bias_rows(c->out_channels, pixels, out_pixels(c), bias, c->relu, dst + at);
 }
 
@@ -116,8 +116,9 @@ static void backward_data_block(const struct conv *c, const float *diff_dst, con
     for (int64_t first = 0; first < c->windows.out_h; first += c->piece_rows) {
         int64_t rows = min64(c->piece_rows, c->windows.out_h - first);
         int64_t pixels = rows * c->windows.out_w;
-        sw_cpu_sgemm(true, false, columns(c), pixels, c->out_channels, 1.0f, weight, columns(c),
-                     diff_dst + first * c->windows.out_w, out_pixels(c), 0.0f, col, pixels);
+        sw_cpu_sgemm(sw_product_of(
+            columns(c), pixels, c->out_channels, sw_transposed(weight, columns(c)),
+            sw_stored(diff_dst + first * c->windows.out_w, out_pixels(c)), col, pixels));
         sw_kernel_col2im_add(&c->windows, c->in_channels, first, rows, col, diff);
     }
 }
@@ -151,9 +152,11 @@ static void add_weight_slice(const struct conv *c, int64_t channels, const float
         int64_t pixels = rows * c->windows.out_w;
 
         sw_kernel_im2col(&c->windows, channels, first, rows, image, col);
-        sw_cpu_sgemm(false, true, c->out_channels, channels * c->taps, pixels, 1.0f,
-                     diff_dst + first * c->windows.out_w, out_pixels(c), col, pixels,
-                     first_image && first == 0 ? 0.0f : 1.0f, diff_weight, columns(c));
+        sw_cpu_sgemm(sw_product_scaled(
+            sw_product_of(c->out_channels, channels * c->taps, pixels,
+                          sw_stored(diff_dst + first * c->windows.out_w, out_pixels(c)),
+                          sw_transposed(col, pixels), diff_weight, columns(c)),
+            1, first_image && first == 0 ? 0 : 1));
     }
 }
 
@@ -275,21 +278,19 @@ static void reserve_scratch(struct conv *c, bool backward_weights_too)
         c->partial_offset = sw_cpu_reserve(p, (size_t)(c->chunks - 1) * sw_desc_bytes(&p->weight));
 }
 
-int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
-                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                       struct sw_plan **out, struct sw_err *err)
+int sw_ref_convolution(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_conv_check(src, shape, err);
+    const struct sw_desc *src = q->src;
+    const struct sw_conv_shape *shape = q->shape.conv;
+
+    int rc = sw_ref_check_weight_layout(shape->weight_layout, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_ref_check_weight_layout(shape->weight_layout, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_blas_hold_stream(s, err);
+    rc = sw_blas_hold_stream(q->stream, err);
     if (rc != SW_OK)
         return rc;
 
-    struct conv *c = (struct conv *)sw_ref_plan_new(sizeof *c, &ops, s, src, "im2col:openblas");
+    struct conv *c = sw_ref_plan_new(sizeof *c, &ops, q, "im2col:openblas");
     if (!c)
         return sw_err_nomem(err, "convolution plan", sizeof *c);
 
@@ -303,8 +304,8 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 4, dst);
-    p->backward_reads_src = passes.backward_weights;
-    reserve_scratch(c, passes.backward_weights);
+    p->backward_reads_src = q->passes.backward_weights;
+    reserve_scratch(c, q->passes.backward_weights);
     *out = p;
 
     return SW_OK;

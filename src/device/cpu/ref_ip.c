@@ -73,8 +73,10 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
         float *dst = a->dst + t.row * m + t.column;
 
-        sw_cpu_sgemm(false, !c->transposed, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
-                     a->weight + weight_at(c, t.column, 0), weight_step(c), 0.0f, dst, m);
+        sw_cpu_sgemm(sw_product_of(t.rows, t.columns, k, sw_stored(src + t.row * k, k),
+                                   (struct sw_factor_matrix){a->weight + weight_at(c, t.column, 0),
+                                                             weight_step(c), !c->transposed},
+                                   dst, m));
         sw_kernel_bias_columns(t.rows, t.columns, m, c->bias ? a->bias + t.column : NULL, c->relu,
                                dst);
     }
@@ -91,9 +93,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(false, c->transposed, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
-                     a->weight + weight_at(c, 0, t.column), weight_step(c), 0.0f,
-                     diff + t.row * k + t.column, k);
+        sw_cpu_sgemm(sw_product_of(t.rows, t.columns, m, sw_stored(a->diff_dst + t.row * m, m),
+                                   (struct sw_factor_matrix){a->weight + weight_at(c, 0, t.column),
+                                                             weight_step(c), c->transposed},
+                                   diff + t.row * k + t.column, k));
     }
 
     sw_ref_diff_done(&c->ref, a);
@@ -104,15 +107,14 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 static void weight_tile(const struct ip *c, const struct tile *t, const float *src,
                         const float *diff_dst, float *diff_weight)
 {
-    const float *dy = diff_dst + t->row, *x = src + t->column;
+    const struct sw_factor_matrix dy = {diff_dst + t->row, c->outputs, !c->transposed};
+    const struct sw_factor_matrix x = {src + t->column, c->features, c->transposed};
     float *to = diff_weight + weight_at(c, t->row, t->column);
 
     if (c->transposed)
-        sw_cpu_sgemm(true, false, t->columns, t->rows, c->rows, 1.0f, x, c->features, dy,
-                     c->outputs, 0.0f, to, weight_step(c));
+        sw_cpu_sgemm(sw_product_of(t->columns, t->rows, c->rows, x, dy, to, weight_step(c)));
     else
-        sw_cpu_sgemm(true, false, t->rows, t->columns, c->rows, 1.0f, dy, c->outputs, x,
-                     c->features, 0.0f, to, weight_step(c));
+        sw_cpu_sgemm(sw_product_of(t->rows, t->columns, c->rows, dy, x, to, weight_step(c)));
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -145,30 +147,20 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-/* Whether the layout is the transpose of a plain matrix, and not plain itself. */
-static bool is_transposed(const struct sw_desc *layout)
+int sw_ref_inner_product(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    if (!layout || sw_desc_is_plain(layout))
-        return false;
-    struct sw_desc other = sw_desc_transposed(layout, 0, 1);
-    return sw_desc_is_plain(&other);
-}
+    const struct sw_desc *src = q->src;
+    const struct sw_ip_shape *shape = q->shape.ip;
+    bool transposed = sw_plan_is_transposed(shape->weight_layout);
 
-int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                         const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                         struct sw_plan **out, struct sw_err *err)
-{
-    int rc = sw_ip_check(src, shape, err);
-    bool transposed = rc == SW_OK && is_transposed(shape->weight_layout);
-
-    if (rc == SW_OK && !transposed)
-        rc = sw_ref_check_weight_layout(shape->weight_layout, err);
-    if (rc == SW_OK)
-        rc = sw_blas_hold_stream(s, err);
+    int rc = transposed ? SW_OK : sw_ref_check_weight_layout(shape->weight_layout, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_blas_hold_stream(q->stream, err);
     if (rc != SW_OK)
         return rc;
 
-    struct ip *c = (struct ip *)sw_ref_plan_new(sizeof *c, &ops, s, src, "sgemm:openblas");
+    struct ip *c = sw_ref_plan_new(sizeof *c, &ops, q, "sgemm:openblas");
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
 
@@ -185,7 +177,7 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 2, dst);
-    p->backward_reads_src = passes.backward_weights;
+    p->backward_reads_src = q->passes.backward_weights;
     *out = p;
 
     return SW_OK;

@@ -1,4 +1,6 @@
-/* Local response normalization on plain planes; forward saves the scale of every element. */
+/* Local response normalization on plain planes, and within channels also on blocked channels, for
+ * reference and oneDNN plans; sources in other layouts are copied. Forward saves the scale of every
+ * element. Padding channels stay zero. */
 #include "base/os.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
@@ -38,31 +40,39 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-int sw_ref_lrn(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *shape,
-               struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
+int sw_ref_lrn(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_lrn_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
-    if (shape->within_channel)
-        return sw_cpu_lrn_within(s, src, shape, passes, out, err);
-
-    struct lrn *l = (struct lrn *)sw_ref_plan_new(sizeof *l, &ops, s, src, "direct");
+    const struct sw_desc *src = q->src;
+    const struct sw_lrn_shape *shape = q->shape.lrn;
+    const struct sw_plan_passes passes = q->passes;
+    struct lrn *l = sw_ref_plan_new(sizeof *l, &ops, q, "direct");
     if (!l)
         return sw_err_nomem(err, "lrn plan", sizeof *l);
 
     struct sw_plan *p = &l->ref.base;
-    size_t bytes = sw_desc_bytes(&l->ref.plain);
-    l->shape = (struct sw_kernel_lrn){.rows = src->dim[0],
+    int block = shape->within_channel ? sw_desc_channel_block(src) : 0;
+    if (block) {
+        l->ref.copied = false;
+        p->scratch_bytes = 0;
+    }
+
+    p->dst = block ? *src : l->ref.plain;
+    p->backward_reads_src = passes.backward_data;
+    l->shape = (struct sw_kernel_lrn){.within_channel = shape->within_channel,
+                                      .planes = src->dim[0],
                                       .channels = src->dim[1],
-                                      .pixels = src->dim[2] * src->dim[3],
+                                      .height = src->dim[2],
+                                      .width = src->dim[3],
+                                      .lanes = block ? block : 1,
                                       .size = shape->size,
                                       .alpha = shape->alpha,
                                       .beta = shape->beta,
                                       .k = shape->k};
+    if (shape->within_channel)
+        l->shape.planes *= p->dst.padded[1] / l->shape.lanes;
     l->training = passes.training || passes.backward_data;
-    p->dst = l->ref.plain;
-    p->backward_reads_src = passes.backward_data;
+
+    size_t bytes = sw_desc_bytes(&p->dst);
     if (l->training)
         p->saved_bytes = bytes;
     if (passes.backward_data)

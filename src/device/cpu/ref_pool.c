@@ -8,7 +8,7 @@ struct pool {
     struct sw_kernel_windows windows;
     int64_t planes;
     bool max, training;
-    enum sw_kernel_divisor divisor;
+    enum sw_pool_divisor divisor;
 };
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -47,39 +47,25 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
-                   const struct sw_pool_shape *shape, struct sw_plan_passes passes,
-                   struct sw_plan **out, struct sw_err *err)
+int sw_ref_pooling(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_pool_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
+    const struct sw_desc *src = q->src;
+    const struct sw_pool_shape *shape = q->shape.pool;
+    const struct sw_plan_passes passes = q->passes;
+
     if (src->dim[2] * src->dim[3] > INT32_MAX)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "pooling does not support planes of 2^31 pixels or more");
 
-    struct pool *c = (struct pool *)sw_ref_plan_new(sizeof *c, &ops, s, src, "direct");
+    struct pool *c = sw_ref_plan_new(sizeof *c, &ops, q, "direct");
     if (!c)
         return sw_err_nomem(err, "pooling plan", sizeof *c);
 
     const int64_t dst[] = {src->dim[0], src->dim[1], shape->out_h, shape->out_w};
-    c->windows = (struct sw_kernel_windows){.in_h = src->dim[2],
-                                            .in_w = src->dim[3],
-                                            .out_h = shape->out_h,
-                                            .out_w = shape->out_w,
-                                            .kernel_h = shape->kernel_h,
-                                            .kernel_w = shape->kernel_w,
-                                            .stride_h = shape->stride_h,
-                                            .stride_w = shape->stride_w,
-                                            .pad_h = shape->pad_h,
-                                            .pad_w = shape->pad_w,
-                                            .dilation_h = 1,
-                                            .dilation_w = 1};
+    c->windows = sw_pool_windows(src, shape);
     c->planes = src->dim[0] * src->dim[1];
     c->max = shape->max;
-    c->divisor = shape->divisor == SW_POOL_BY_PADDED   ? SW_KERNEL_PADDED
-                 : shape->divisor == SW_POOL_BY_INSIDE ? SW_KERNEL_INSIDE
-                                                       : SW_KERNEL_WHOLE;
+    c->divisor = shape->divisor;
     c->training = passes.training || passes.backward_data;
     c->ref.base.dst = sw_desc_plain(SW_F32, 4, dst);
     if (c->max && c->training)

@@ -25,18 +25,14 @@ static const struct sw_plan_ops ops = {
     .free = free_plan,
 };
 
-int sw_ref_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                   struct sw_plan **out, struct sw_err *err)
+int sw_ref_reorder(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_reorder_check(from, to, err);
-    if (rc != SW_OK)
-        return rc;
-
     struct sw_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "reorder plan", sizeof *p);
 
-    *p = (struct sw_plan){.ops = &ops, .stream = s, .src = *from, .dst = *to, .algorithm = "copy"};
+    *p = (struct sw_plan){
+        .ops = &ops, .stream = q->stream, .src = *q->src, .dst = *q->shape.to, .algorithm = "copy"};
     *out = p;
     return SW_OK;
 }

@@ -17,55 +17,52 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-/* Rounds a block of a stored matrix into a dense one. */
-static void round_block(enum sw_precision precision, const float *x, int64_t pitch, int64_t rows,
-                        int64_t columns, float *out)
+/* Rounds a block of a factor, rows and columns from `row` and `column` on, into a dense matrix that
+ * is stored like the factor. */
+static struct sw_factor_matrix round_block(enum sw_precision precision,
+                                           const struct sw_factor_matrix *x, const int64_t from[2],
+                                           const int64_t size[2], float *out)
 {
-    for (int64_t r = 0; r < rows; r++)
-        sw_kernel_round(precision, x + r * pitch, out + r * columns, columns);
+    const int line = x->transposed ? 1 : 0, along = 1 - line;
+    const float *at = (const float *)x->at + from[line] * x->pitch + from[along];
+
+    for (int64_t r = 0; r < size[line]; r++)
+        sw_kernel_round(precision, at + r * x->pitch, out + r * size[along], size[along]);
+    return (struct sw_factor_matrix){out, size[along], x->transposed};
 }
 
-/* Computes a block c [m, n], m and n at most ROWS and COLUMNS. */
-static void multiply_block(enum sw_precision precision, bool trans_a, bool trans_b, int64_t m,
-                           int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                           const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+/* Computes the block of c from row i and column j on, at most ROWS and COLUMNS. */
+static void multiply_block(enum sw_precision precision, const struct sw_product *p, int64_t i,
+                           int64_t j)
 {
+    const int64_t m = at_most(p->m - i, ROWS), n = at_most(p->n - j, COLUMNS);
     float x[ROWS * DEPTH], y[DEPTH * COLUMNS];
 
-    for (int64_t from = 0; from < k; from += DEPTH) {
-        int64_t depth = at_most(k - from, DEPTH);
+    for (int64_t from = 0; from < p->k; from += DEPTH) {
+        int64_t depth = at_most(p->k - from, DEPTH);
+        struct sw_factor_matrix a =
+            round_block(precision, &p->a, (int64_t[]){i, from}, (int64_t[]){m, depth}, x);
+        struct sw_factor_matrix b =
+            round_block(precision, &p->b, (int64_t[]){from, j}, (int64_t[]){depth, n}, y);
 
-        if (trans_a)
-            round_block(precision, a + from * lda, lda, depth, m, x);
-        else
-            round_block(precision, a + from, lda, m, depth, x);
+        struct sw_product block =
+            sw_product_scaled(sw_product_of(m, n, depth, a, b, p->c + i * p->pitch + j, p->pitch),
+                              p->alpha, from ? 1 : p->beta);
 
-        if (trans_b)
-            round_block(precision, b + from, ldb, n, depth, y);
-        else
-            round_block(precision, b + from * ldb, ldb, depth, n, y);
-
-        sw_cpu_multiply(&(struct sw_cpu_product){trans_a, trans_b, m, n, depth, alpha,
-                                                 from ? 1 : beta, x, y, c, trans_a ? m : depth,
-                                                 trans_b ? depth : n, ldc});
+        sw_cpu_multiply(&block);
     }
 }
 
-void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_t m, int64_t n,
-                 int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
-                 float beta, float *c, int64_t ldc)
+void sw_cpu_gemm(enum sw_precision precision, struct sw_product p)
 {
-    if (precision == SW_PRECISION_FP32 || k == 0) {
-        sw_cpu_multiply(&(struct sw_cpu_product){trans_a, trans_b, m, n, k, alpha, beta, a, b, c,
-                                                 lda, ldb, ldc});
+    if (precision == SW_PRECISION_FP32 || p.k == 0) {
+        sw_cpu_multiply(&p);
         return;
     }
 
-    for (int64_t i = 0; i < m; i += ROWS)
-        for (int64_t j = 0; j < n; j += COLUMNS)
-            multiply_block(precision, trans_a, trans_b, at_most(m - i, ROWS),
-                           at_most(n - j, COLUMNS), k, alpha, a + (trans_a ? i : i * lda), lda,
-                           b + (trans_b ? j * ldb : j), ldb, beta, c + i * ldc + j, ldc);
+    for (int64_t i = 0; i < p.m; i += ROWS)
+        for (int64_t j = 0; j < p.n; j += COLUMNS)
+            multiply_block(precision, &p, i, j);
 }
 
 /* ---- Plans ---- */
@@ -192,32 +189,14 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
     return SW_OK;
 }
 
-int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
-                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                               struct sw_plan **out, struct sw_err *err)
+int sw_cpu_rounded_plan(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    const struct sw_cpu_device *dev = sw_cpu_device_of(s->dev);
+    const struct sw_cpu_device *dev = sw_cpu_device_of(q->stream->dev);
     struct sw_plan *inner = NULL;
-    int rc = dev->halves ? dev->halves->convolution(s, src, shape, passes, &inner, err)
-                         : SW_ERR_UNSUPPORTED;
+    int rc = dev->halves ? dev->halves->make[q->kind](q, &inner, err) : SW_ERR_UNSUPPORTED;
     bool halves = rc == SW_OK;
 
     if (rc == SW_ERR_UNSUPPORTED)
-        rc = dev->exact->convolution(s, src, shape, passes, &inner, err);
-    return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
-}
-
-int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                                 const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                                 struct sw_plan **out, struct sw_err *err)
-{
-    const struct sw_cpu_device *dev = sw_cpu_device_of(s->dev);
-    struct sw_plan *inner = NULL;
-    int rc = dev->halves ? dev->halves->inner_product(s, src, shape, passes, &inner, err)
-                         : SW_ERR_UNSUPPORTED;
-    bool halves = rc == SW_OK;
-
-    if (rc == SW_ERR_UNSUPPORTED)
-        rc = dev->exact->inner_product(s, src, shape, passes, &inner, err);
-    return rc == SW_OK ? wrap(inner, halves, passes, out, err) : rc;
+        rc = dev->exact->make[q->kind](q, &inner, err);
+    return rc == SW_OK ? wrap(inner, halves, q->passes, out, err) : rc;
 }

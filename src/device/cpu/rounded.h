@@ -5,18 +5,12 @@
 
 #include "device/plan.h"
 #include "kernels/precision.h"
+#include "kernels/product.h"
 
-/* c = alpha op(a) op(b) + beta c with a and b rounded to the precision (fp32: not rounded); shapes
- * as for sw_cpu_sgemm. Runs on the calling thread and uses 192 KiB of its stack. */
-void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_t m, int64_t n,
-                 int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
-                 float beta, float *c, int64_t ldc);
+/* The product with both factors rounded to the precision (fp32: not rounded). Runs on the calling
+ * thread and uses 192 KiB of its stack. */
+void sw_cpu_gemm(enum sw_precision precision, struct sw_product p);
 
 /* Makers that round the operands and then use the makers of the stream's device
  * (sw_cpu_device.exact). Transposed convolutions need none, since they use convolution plans. */
-int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
-                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                               struct sw_plan **out, struct sw_err *err);
-int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                                 const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                                 struct sw_plan **out, struct sw_err *err);
+sw_plan_maker sw_cpu_rounded_plan;

@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
-}
-
 /* The index of the array that contains array i: i itself or a larger one (the first of equal ones).
  */
 static int containing_array(const struct sw_cuda_ferry *f, int i)
@@ -49,7 +44,7 @@ int sw_cuda_ferry_out(struct sw_stream *stream, struct sw_cuda_ferry *f, struct 
     size_t bytes = SW_CUDA_ALIGN_BYTES, at = 0;
 
     for (int i = 0; i < f->count; i++)
-        bytes += aligned(f->bytes[i]);
+        bytes += sw_aligned(f->bytes[i], SW_CUDA_ALIGN_BYTES);
 
     int rc = sw_cuda_capture_refuse(s, "an operation that runs on the CPU", err);
     if (rc == SW_OK)
@@ -57,13 +52,13 @@ int sw_cuda_ferry_out(struct sw_stream *stream, struct sw_cuda_ferry *f, struct 
 
     char *buffer = s->bridge;
 
-    buffer += aligned((uintptr_t)buffer) - (uintptr_t)buffer;
+    buffer += sw_aligned((uintptr_t)buffer, SW_CUDA_ALIGN_BYTES) - (uintptr_t)buffer;
     for (int i = 0; i < f->count && rc == SW_OK; i++) {
         if (!f->bytes[i] || containing_array(f, i) != i)
             continue;
 
         f->host[i] = buffer + at;
-        at += aligned(f->bytes[i]);
+        at += sw_aligned(f->bytes[i], SW_CUDA_ALIGN_BYTES);
         rc = sw_cuda_copy(stream, f->host[i], f->device[i], f->bytes[i], err);
     }
 

@@ -394,12 +394,12 @@ void sw_cuda_conv_graph_drop(struct sw_cuda_conv_graph *g)
 /* ---- Running ---- */
 
 int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass pass,
-                           struct sw_stream *stream, const void *image, const void *filter,
-                           const void *result, const void *workspace, struct sw_err *err)
+                           struct sw_stream *stream, const struct sw_cuda_conv_arrays *a,
+                           struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     const int64_t ids[ARRAYS] = {IMAGE, FILTER, RESULT};
-    const void *arrays[ARRAYS] = {image, filter, result};
+    const void *arrays[ARRAYS] = {a->image, a->filter, a->result};
     cudnnBackendDescriptor_t pack = NULL;
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
 
@@ -410,7 +410,7 @@ int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass
     create(&e, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
     set(&e, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ARRAYS, ids);
     set(&e, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, ARRAYS, arrays);
-    set(&e, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    set(&e, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &a->workspace);
     finish(&e, pack);
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendExecute(s->dnn, g->plan, pack);

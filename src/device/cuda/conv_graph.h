@@ -35,7 +35,9 @@ void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, enum sw_tune
                              bool writes_halves, struct sw_tune_candidates *out);
 void sw_cuda_conv_graph_drop(struct sw_cuda_conv_graph *g);
 /* Runs the pass on image, filter and result, of which it writes one. */
+struct sw_cuda_conv_arrays {
+    const void *image, *filter, *result, *workspace;
+};
 int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass pass,
-                           struct sw_stream *s, const void *image, const void *filter,
-                           const void *result, const void *workspace,
+                           struct sw_stream *s, const struct sw_cuda_conv_arrays *a,
                            struct sw_err *err) SW_MUST_CHECK;

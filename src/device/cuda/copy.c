@@ -74,27 +74,28 @@ int sw_cuda_copy_peer(struct sw_stream *stream, struct sw_device *dst_dev, void 
                          "copy_peer", err);
 }
 
-int sw_cuda_copy_2d(struct sw_stream *stream, void *dst, size_t dst_pitch, const void *src,
-                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+int sw_cuda_copy_2d(struct sw_stream *stream, const struct sw_copy_2d *c, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
 
-    if (rows < 0 || (rows > 1 && (dst_pitch < width || src_pitch < width)))
+    if (c->rows < 0 || (c->rows > 1 && (c->dst_pitch < c->width || c->src_pitch < c->width)))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: copy_2d: %lld rows of %zu bytes do not fit pitches of %zu and %zu "
                           "bytes",
-                          stream->dev->name, (long long)rows, width, dst_pitch, src_pitch);
+                          stream->dev->name, (long long)c->rows, c->width, c->dst_pitch,
+                          c->src_pitch);
 
-    if (rows <= 1 || (dst_pitch == width && src_pitch == width))
-        return sw_cuda_copy(stream, dst, src, width * (size_t)rows, err);
+    if (c->rows <= 1 || (c->dst_pitch == c->width && c->src_pitch == c->width))
+        return sw_cuda_copy(stream, c->dst, c->src, c->width * (size_t)c->rows, err);
 
     int rc = sw_cuda_enter(s->device, err);
-    if (rc != SW_OK || width == 0)
+    if (rc != SW_OK || c->width == 0)
         return rc;
 
     return sw_cuda_check(s->device,
-                         (int)cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, (size_t)rows,
-                                                cudaMemcpyDefault, s->stream),
+                         (int)cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch,
+                                                c->width, (size_t)c->rows, cudaMemcpyDefault,
+                                                s->stream),
                          "copy_2d", err);
 }
 

@@ -7,8 +7,6 @@
 /* stream.c */
 int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                        struct sw_err *err);
-void sw_cuda_stream_attach(struct sw_stream *s);
-void sw_cuda_stream_name(struct sw_stream *s, const char *name);
 void sw_cuda_stream_free(struct sw_stream *s);
 int sw_cuda_stream_wait(struct sw_stream *s, struct sw_err *err);
 int sw_cuda_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
@@ -32,6 +30,5 @@ int sw_cuda_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                       struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
 bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer);
 int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
-int sw_cuda_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+int sw_cuda_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err);
 int sw_cuda_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);

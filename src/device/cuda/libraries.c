@@ -141,24 +141,26 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
 
 /* Computes a product with 16-bit operands, with floats that cuBLAS rounds to 16 bits, or in fp32
  * although the handle would round. */
-static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
-                              cublasOperation_t of_a, cublasOperation_t of_b)
+static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_product *p,
+                              enum sw_cuda_factors f, cublasOperation_t of_a,
+                              cublasOperation_t of_b)
 {
     bool bf16 = s->device->precision == SW_PRECISION_BF16;
-    cudaDataType_t type = !p->halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
-    cublasComputeType_t compute = p->halves  ? CUBLAS_COMPUTE_32F
-                                  : p->exact ? CUBLAS_COMPUTE_32F_PEDANTIC
-                                  : bf16     ? CUBLAS_COMPUTE_32F_FAST_16BF
-                                             : CUBLAS_COMPUTE_32F_FAST_16F;
+    bool halves = f == SW_CUDA_HALF_FACTORS;
+    cudaDataType_t type = !halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
+    cublasComputeType_t compute = halves                       ? CUBLAS_COMPUTE_32F
+                                  : f == SW_CUDA_EXACT_FACTORS ? CUBLAS_COMPUTE_32F_PEDANTIC
+                                  : bf16                       ? CUBLAS_COMPUTE_32F_FAST_16BF
+                                                               : CUBLAS_COMPUTE_32F_FAST_16F;
 
-    return cublasGemmEx_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b, type, p->ldb,
-                           p->a, type, p->lda, &p->beta, p->c, CUDA_R_32F, p->ldc, compute,
-                           CUBLAS_GEMM_DEFAULT);
+    return cublasGemmEx_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b.at, type,
+                           p->b.pitch, p->a.at, type, p->a.pitch, &p->beta, p->c, CUDA_R_32F,
+                           p->pitch, compute, CUBLAS_GEMM_DEFAULT);
 }
 
 /* cuBLAS is column-major, so it computes the transpose: c^T = op(b)^T op(a)^T. */
-int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_product *p,
-                              struct sw_err *err)
+int sw_cuda_multiply(struct sw_stream *stream, const struct sw_product *p, enum sw_cuda_factors f,
+                     struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
 
@@ -171,15 +173,15 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
     if (p->m == 0 || p->n == 0)
         return SW_OK;
 
-    cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_a = p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_b = p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     enum sw_precision precision = s->device->precision;
-    bool use_gemm_ex =
-        sw_precision_is_half(precision) || (p->exact && precision == SW_PRECISION_TF32);
-    cublasStatus_t e = use_gemm_ex
-                           ? gemm_ex(s, p, of_a, of_b)
-                           : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
-                                            p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
+    bool use_gemm_ex = sw_precision_is_half(precision) ||
+                       (f == SW_CUDA_EXACT_FACTORS && precision == SW_PRECISION_TF32);
+    cublasStatus_t e =
+        use_gemm_ex ? gemm_ex(s, p, f, of_a, of_b)
+                    : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b.at,
+                                     p->b.pitch, p->a.at, p->a.pitch, &p->beta, p->c, p->pitch);
 
     return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

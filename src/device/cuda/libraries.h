@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/cuda/cuda_private.h"
+#include "kernels/product.h"
 
 /* Creates the handle unless it exists. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
@@ -18,16 +19,8 @@ int sw_cuda_check_blas(struct sw_cuda_stream *s, int status, const char *what,
 int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. a and b
- * are floats, which cuBLAS rounds to the device's precision, or 16-bit values of that precision. */
-struct sw_cuda_product {
-    bool halves; /* a and b have 16-bit elements */
-    bool exact;  /* a and b are floats and not rounded */
-    bool trans_a, trans_b;
-    int64_t m, n, k, lda, ldb, ldc;
-    float alpha, beta;
-    const void *a, *b;
-    float *c;
-};
-int sw_cuda_multiply_matrices(struct sw_stream *s, const struct sw_cuda_product *p,
-                              struct sw_err *err) SW_MUST_CHECK;
+/* The factors of a product: floats, which cuBLAS rounds to the device's precision; floats that it
+ * does not round; or 16-bit values of that precision. */
+enum sw_cuda_factors { SW_CUDA_FLOAT_FACTORS, SW_CUDA_EXACT_FACTORS, SW_CUDA_HALF_FACTORS };
+int sw_cuda_multiply(struct sw_stream *s, const struct sw_product *p, enum sw_cuda_factors f,
+                     struct sw_err *err) SW_MUST_CHECK;

@@ -27,9 +27,9 @@ static cublasLtEpilogue_t epilogue_of(const struct sw_cuda_light_args *args)
     return args->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-static cudaDataType_t type_of(const struct sw_cuda_product *p, enum sw_precision precision)
+static cudaDataType_t type_of(bool halves, enum sw_precision precision)
 {
-    return !p->halves ? CUDA_R_32F : precision == SW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+    return !halves ? CUDA_R_32F : precision == SW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
 /* Describes a row-major matrix [rows, columns], or its transpose if it is stored transposed. */
@@ -43,12 +43,12 @@ static cublasStatus_t lay_out(cudaDataType_t type, bool flipped, int64_t rows, i
 static cublasStatus_t describe_product(struct sw_cuda_light *l,
                                        const struct sw_cuda_light_args *args)
 {
-    const struct sw_cuda_product *p = &args->product;
+    const struct sw_product *p = &args->product;
     cublasComputeType_t compute = l->stream->device->precision == SW_PRECISION_TF32
                                       ? CUBLAS_COMPUTE_32F_FAST_TF32
                                       : CUBLAS_COMPUTE_32F;
-    cublasOperation_t of_a = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t of_b = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_a = p->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t of_b = p->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(args);
 
     /* The heuristics depend on the alignment of the bias. */
@@ -76,16 +76,16 @@ static cublasStatus_t describe_product(struct sw_cuda_light *l,
 
 static cublasStatus_t describe(struct sw_cuda_light *l, const struct sw_cuda_light_args *args)
 {
-    const struct sw_cuda_product *p = &args->product;
-    cudaDataType_t type = type_of(p, l->stream->device->precision);
+    const struct sw_product *p = &args->product;
+    cudaDataType_t type = type_of(args->halves, l->stream->device->precision);
     cublasStatus_t e = describe_product(l, args);
 
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = lay_out(type, p->trans_b, p->k, p->n, p->ldb, &l->a);
+        e = lay_out(type, p->b.transposed, p->k, p->n, p->b.pitch, &l->a);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = lay_out(type, p->trans_a, p->m, p->k, p->lda, &l->b);
+        e = lay_out(type, p->a.transposed, p->m, p->k, p->a.pitch, &l->b);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = lay_out(CUDA_R_32F, false, p->m, p->n, p->ldc, &l->c);
+        e = lay_out(CUDA_R_32F, false, p->m, p->n, p->pitch, &l->c);
 
     return e;
 }

@@ -12,7 +12,8 @@ struct sw_cuda_light;
 /* Arrays of the product are ignored; alpha must be 1 and beta 0. The bias is added to the columns
  * of c. */
 struct sw_cuda_light_args {
-    struct sw_cuda_product product;
+    struct sw_product product;
+    bool halves; /* the factors have 16-bit elements */
     bool bias, relu;
     const char *wanted; /* the name of an algorithm; "": the first */
 };

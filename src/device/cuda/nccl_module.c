@@ -11,19 +11,13 @@ static const struct sw_module_kind kind = {
     .table_bytes = SW_NCCL_TABLE_BYTES,
     .what = "NCCL",
     .without = "configure with -DSINGA_NCCL=ON where CUDA and nccl.h are",
+    .optional = true, /* usually libnccl.so.2 is missing, as the text says */
 };
 
 int sw_nccl_load(const struct sw_nccl_module **out, struct sw_err *err)
 {
     const void *table = NULL;
     int rc = sw_module_load(&kind, &table, err);
-
-    if (rc == SW_ERR_LIBRARY) {
-        rc = SW_ERR_UNSUPPORTED; /* usually libnccl.so.2 is missing, as the text says */
-        if (err)
-            err->code = rc;
-    }
-
     if (rc == SW_OK)
         *out = table;
     return rc;

@@ -54,29 +54,15 @@ static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, s
                                           .x = a->h,
                                           .bias = a->bias,
                                           .log_weight = a->log_weight};
-    const struct sw_cuda_product up = {.trans_b = true,
-                                       .m = a->rows,
-                                       .n = a->hidden,
-                                       .k = a->visible,
-                                       .lda = a->visible,
-                                       .ldb = a->visible,
-                                       .ldc = a->hidden,
-                                       .alpha = 1,
-                                       .a = a->v,
-                                       .b = a->weight,
-                                       .c = a->h},
-                                 down = {.m = a->rows,
-                                         .n = a->visible,
-                                         .k = a->hidden,
-                                         .lda = a->hidden,
-                                         .ldb = a->visible,
-                                         .ldc = a->visible,
-                                         .alpha = step.to,
-                                         .a = a->h,
-                                         .b = a->weight,
-                                         .c = a->v};
+    const struct sw_product up =
+        sw_product_of(a->rows, a->hidden, a->visible, sw_stored(a->v, a->visible),
+                      sw_transposed(a->weight, a->visible), a->h, a->hidden);
+    const struct sw_product down =
+        sw_product_scaled(sw_product_of(a->rows, a->visible, a->hidden, sw_stored(a->h, a->hidden),
+                                        sw_stored(a->weight, a->visible), a->v, a->visible),
+                          step.to, 0);
 
-    int rc = sw_cuda_multiply_matrices(s, &up, err);
+    int rc = sw_cuda_multiply(s, &up, SW_CUDA_FLOAT_FACTORS, err);
     if (rc != SW_OK)
         return rc;
     rc = check(s, sw_cuda_anneal(&step, &l), err);
@@ -85,7 +71,7 @@ static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, s
     rc = draw(s, a, true, k + 1, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_multiply_matrices(s, &down, err);
+    rc = sw_cuda_multiply(s, &down, SW_CUDA_FLOAT_FACTORS, err);
     if (rc != SW_OK)
         return rc;
 

@@ -24,6 +24,11 @@ static int check(struct sw_stream *s, int status, struct sw_err *err)
     return sw_cuda_check(sw_cuda_device_of(s->dev), status, "recurrent", err);
 }
 
+static int multiply(struct sw_stream *s, const struct sw_product *p, struct sw_err *err)
+{
+    return sw_cuda_multiply(s, p, SW_CUDA_FLOAT_FACTORS, err);
+}
+
 /* ---- Forward ---- */
 
 /* Adds h' U^T of one step to the part of the input; gru keeps the two products of the candidate
@@ -33,29 +38,23 @@ static int recur(struct sw_stream *s, const struct sw_recurrent_args *a, const s
 {
     const struct sw_recurrent *r = &a->r;
     bool gru = r->kind == SW_CELL_GRU;
-    struct sw_cuda_product p = {.trans_b = true,
-                                .m = r->rows,
-                                .n = gru ? 2 * r->hidden : w->gates,
-                                .k = r->hidden,
-                                .lda = r->steps * r->hidden,
-                                .ldb = r->hidden,
-                                .ldc = r->steps * w->kept,
-                                .alpha = 1,
-                                .beta = 1,
-                                .a = a->before + t * r->hidden,
-                                .b = a->recurrent,
-                                .c = a->gates + t * w->kept};
+    struct sw_product p =
+        sw_product_scaled(sw_product_of(r->rows, gru ? 2 * r->hidden : w->gates, r->hidden,
+                                        sw_stored(a->before + t * r->hidden, r->steps * r->hidden),
+                                        sw_transposed(a->recurrent, r->hidden),
+                                        a->gates + t * w->kept, r->steps * w->kept),
+                          1, 1);
 
-    int rc = sw_cuda_multiply_matrices(s, &p, err);
+    int rc = multiply(s, &p, err);
     if (rc != SW_OK || !gru)
         return rc;
 
     p.n = r->hidden;
     p.beta = 0;
-    p.b = a->recurrent + 2 * r->hidden * r->hidden;
+    p.b.at = a->recurrent + 2 * r->hidden * r->hidden;
     p.c += 3 * r->hidden;
 
-    return sw_cuda_multiply_matrices(s, &p, err);
+    return multiply(s, &p, err);
 }
 
 static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
@@ -77,7 +76,7 @@ static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
     k->y = out < 0 ? NULL : a->y + out;
     k->h = ends ? a->h : NULL;
 
-    return check(s, sw_cuda_cell(k, &l), err);
+    return check(s, sw_cuda_cell_step(k, &l), err);
 }
 
 int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
@@ -94,19 +93,11 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
                              .before_pitch = r->steps * r->hidden,
                              .c = r->kind == SW_CELL_LSTM ? a->c : NULL,
                              .y_pitch = sw_recurrent_output_pitch(r)};
-    const struct sw_cuda_product inputs = {.trans_b = true,
-                                           .m = r->rows * r->steps,
-                                           .n = w.gates,
-                                           .k = r->inputs,
-                                           .lda = r->inputs,
-                                           .ldb = r->inputs,
-                                           .ldc = w.kept,
-                                           .alpha = 1,
-                                           .a = a->x,
-                                           .b = a->weight,
-                                           .c = a->gates};
+    const struct sw_product inputs =
+        sw_product_of(r->rows * r->steps, w.gates, r->inputs, sw_stored(a->x, r->inputs),
+                      sw_transposed(a->weight, r->inputs), a->gates, w.kept);
 
-    int rc = sw_cuda_multiply_matrices(s, &inputs, err);
+    int rc = multiply(s, &inputs, err);
     if (rc != SW_OK)
         return rc;
     rc = check(s, sw_cuda_cell_begin(a, &l), err);
@@ -130,27 +121,21 @@ static int back_through(struct sw_stream *s, const struct sw_recurrent_gradient_
 {
     const struct sw_recurrent *r = &a->r;
     bool gru = r->kind == SW_CELL_GRU;
-    struct sw_cuda_product p = {.m = r->rows,
-                                .n = r->hidden,
-                                .k = gru ? 2 * r->hidden : w->gates,
-                                .lda = r->steps * w->biases,
-                                .ldb = r->hidden,
-                                .ldc = r->hidden,
-                                .alpha = 1,
-                                .beta = gru ? 1 : 0,
-                                .a = a->dgates + t * w->biases,
-                                .b = a->recurrent,
-                                .c = a->dstate};
+    struct sw_product p =
+        sw_product_scaled(sw_product_of(r->rows, r->hidden, gru ? 2 * r->hidden : w->gates,
+                                        sw_stored(a->dgates + t * w->biases, r->steps * w->biases),
+                                        sw_stored(a->recurrent, r->hidden), a->dstate, r->hidden),
+                          1, gru ? 1 : 0);
 
-    int rc = sw_cuda_multiply_matrices(s, &p, err);
+    int rc = multiply(s, &p, err);
     if (rc != SW_OK || !gru)
         return rc;
 
     p.k = r->hidden;
-    p.a = a->dgates + t * w->biases + 3 * r->hidden;
-    p.b = a->recurrent + 2 * r->hidden * r->hidden;
+    p.a.at = a->dgates + t * w->biases + 3 * r->hidden;
+    p.b.at = a->recurrent + 2 * r->hidden * r->hidden;
 
-    return sw_cuda_multiply_matrices(s, &p, err);
+    return multiply(s, &p, err);
 }
 
 static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
@@ -173,7 +158,7 @@ static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_arg
                                         .dgates = a->dgates + t * w->biases,
                                         .dgates_pitch = r->steps * w->biases};
 
-    return check(s, sw_cuda_cell_back(&k, &l), err);
+    return check(s, sw_cuda_cell_step_back(&k, &l), err);
 }
 
 static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
@@ -205,19 +190,12 @@ static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradie
                            const struct widths *w, struct sw_err *err)
 {
     const struct sw_recurrent *r = &a->r;
-    const struct sw_cuda_product p = {.m = r->rows * r->steps,
-                                      .n = r->inputs,
-                                      .k = w->gates,
-                                      .lda = w->biases,
-                                      .ldb = r->inputs,
-                                      .ldc = r->inputs,
-                                      .alpha = 1,
-                                      .beta = a->adds_dx ? 1 : 0,
-                                      .a = a->dgates,
-                                      .b = a->weight,
-                                      .c = a->dx};
+    const struct sw_product p = sw_product_scaled(
+        sw_product_of(r->rows * r->steps, r->inputs, w->gates, sw_stored(a->dgates, w->biases),
+                      sw_stored(a->weight, r->inputs), a->dx, r->inputs),
+        1, a->adds_dx ? 1 : 0);
 
-    return sw_cuda_multiply_matrices(s, &p, err);
+    return multiply(s, &p, err);
 }
 
 /* dgates^T x and dgates^T h'; gru's candidate has a separate recurrent gradient. */
@@ -228,39 +206,31 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
     bool gru = r->kind == SW_CELL_GRU;
     int64_t all = r->rows * r->steps;
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    struct sw_cuda_product p = {.trans_a = true,
-                                .m = w->gates,
-                                .n = r->inputs,
-                                .k = all,
-                                .lda = w->biases,
-                                .ldb = r->inputs,
-                                .ldc = r->inputs,
-                                .alpha = 1,
-                                .beta = a->adds_dweight ? 1 : 0,
-                                .a = a->dgates,
-                                .b = a->x,
-                                .c = a->dweight};
+    struct sw_product p = sw_product_scaled(
+        sw_product_of(w->gates, r->inputs, all, sw_transposed(a->dgates, w->biases),
+                      sw_stored(a->x, r->inputs), a->dweight, r->inputs),
+        1, a->adds_dweight ? 1 : 0);
 
-    int rc = sw_cuda_multiply_matrices(s, &p, err);
+    int rc = multiply(s, &p, err);
     if (rc != SW_OK)
         return rc;
 
     p.m = gru ? 2 * r->hidden : w->gates;
-    p.n = p.ldb = p.ldc = r->hidden;
+    p.n = p.b.pitch = p.pitch = r->hidden;
     p.beta = a->adds_drecurrent ? 1 : 0;
-    p.b = a->before;
+    p.b.at = a->before;
     p.c = a->drecurrent;
 
-    rc = sw_cuda_multiply_matrices(s, &p, err);
+    rc = multiply(s, &p, err);
     if (rc != SW_OK)
         return rc;
 
     if (gru) {
         p.m = r->hidden;
-        p.a = a->dgates + 3 * r->hidden;
+        p.a.at = a->dgates + 3 * r->hidden;
         p.c += 2 * r->hidden * r->hidden;
 
-        rc = sw_cuda_multiply_matrices(s, &p, err);
+        rc = multiply(s, &p, err);
         if (rc != SW_OK)
             return rc;
     }

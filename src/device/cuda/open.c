@@ -62,10 +62,6 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     return SW_OK;
 }
 
-static void place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
-{
-}
-
 /* cudaFree waits until nothing uses the memory. */
 static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
 {
@@ -125,11 +121,6 @@ static struct sw_device_bytes bytes_of(struct sw_device *dev)
     sw_mutex_unlock(&d->lock);
 
     return b;
-}
-
-/* Messages of the runtime do not name memory, so the name is not stored. */
-static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
-{
 }
 
 /* ---- Life ---- */
@@ -231,16 +222,12 @@ const struct sw_device_ops sw_cuda_ops = {
     .close = close_device,
     .cancel = cancel,
     .alloc = alloc,
-    .place = place,
     .free = free_bytes,
     .pin = pin,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .bytes = bytes_of,
-    .name = name_memory,
     .stream_new = sw_cuda_stream_new,
-    .stream_attach = sw_cuda_stream_attach,
-    .stream_name = sw_cuda_stream_name,
     .stream_free = sw_cuda_stream_free,
     .stream_wait = sw_cuda_stream_wait,
     .run_lanes = sw_stream_run_lanes_in_turn,

@@ -11,22 +11,13 @@
 static int gemm(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_gemm_args *g = args;
-    const struct sw_cuda_product p = {.exact = g->exact,
-                                      .trans_a = g->trans_a,
-                                      .trans_b = g->trans_b,
-                                      .m = g->m,
-                                      .n = g->n,
-                                      .k = g->k,
-                                      .lda = g->trans_a ? g->m : g->k,
-                                      .ldb = g->trans_b ? g->k : g->n,
-                                      .ldc = g->n,
-                                      .alpha = g->alpha,
-                                      .beta = g->beta,
-                                      .a = g->a,
-                                      .b = g->b,
-                                      .c = g->c};
+    const struct sw_product p = sw_product_scaled(
+        sw_product_of(
+            g->m, g->n, g->k, (struct sw_factor_matrix){g->a, g->trans_a ? g->m : g->k, g->trans_a},
+            (struct sw_factor_matrix){g->b, g->trans_b ? g->k : g->n, g->trans_b}, g->c, g->n),
+        g->alpha, g->beta);
 
-    return sw_cuda_multiply_matrices(s, &p, err);
+    return sw_cuda_multiply(s, &p, g->exact ? SW_CUDA_EXACT_FACTORS : SW_CUDA_FLOAT_FACTORS, err);
 }
 
 static const struct composed {

@@ -33,12 +33,14 @@ static struct conv *conv_of(struct sw_plan *p)
 
 /* ---- Passes ---- */
 
-static int execute(struct conv *c, const struct sw_cuda_conv_graph *g, enum sw_tune_pass pass,
-                   const struct sw_plan_args *a, const void *image, const void *filter,
-                   const void *result, struct sw_err *err)
+static int execute(struct conv *c, enum sw_tune_pass pass, const struct sw_plan_args *a,
+                   struct sw_cuda_conv_arrays arrays, struct sw_err *err)
 {
-    const void *workspace = g->workspace_bytes ? sw_cuda_at(a, c->workspace_offset) : NULL;
-    return sw_cuda_conv_graph_run(g, pass, c->base.stream, image, filter, result, workspace, err);
+    const struct sw_cuda_conv_graph *const graphs[] = {&c->forward, &c->data, &c->weights};
+    const struct sw_cuda_conv_graph *g = graphs[pass];
+
+    arrays.workspace = g->workspace_bytes ? sw_cuda_at(a, c->workspace_offset) : NULL;
+    return sw_cuda_conv_graph_run(g, pass, c->base.stream, &arrays, err);
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -53,8 +55,10 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
-                 sw_cuda_product_out(&c->out_dst, a, a->dst), err);
+    rc = execute(c, SW_TUNE_FORWARD, a,
+                 (struct sw_cuda_conv_arrays){src, weight,
+                                              sw_cuda_product_out(&c->out_dst, a, a->dst), NULL},
+                 err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
@@ -80,8 +84,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
-                 weight, diff, err);
+    rc = execute(c, SW_TUNE_DATA, a,
+                 (struct sw_cuda_conv_arrays){sw_cuda_product_out(&c->out_src, a, a->diff_src),
+                                              weight, diff, NULL},
+                 err);
     if (rc != SW_OK)
         return rc;
 
@@ -110,8 +116,10 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
-                 sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
+    rc = execute(c, SW_TUNE_WEIGHTS, a,
+                 (struct sw_cuda_conv_arrays){
+                     src, sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, NULL},
+                 err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
@@ -282,14 +290,7 @@ static bool try_forms(struct conv *c, struct sw_plan_passes passes)
     return try_form(c, SW_CUDA_HALVES, true, passes) || try_form(c, SW_CUDA_ROUNDED, last, passes);
 }
 
-/* The arguments of the maker below. */
-struct request {
-    struct sw_stream *stream;
-    const struct sw_desc *src;
-    const struct sw_conv_shape *shape;
-};
-
-static struct conv *begin(const struct request *q, const struct sw_tune_choice *choice,
+static struct conv *begin(const struct sw_plan_request *q, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes)
 {
     struct conv *c = sw_calloc(1, sizeof *c);
@@ -300,9 +301,9 @@ static struct conv *begin(const struct request *q, const struct sw_tune_choice *
                                .stream = q->stream,
                                .src = *q->src,
                                .backward_reads_src = passes.backward_weights};
-    c->shape = *q->shape;
-    c->bias = q->shape->bias;
-    c->relu = q->shape->fuse_relu;
+    c->shape = *q->shape.conv;
+    c->bias = c->shape.bias;
+    c->relu = c->shape.fuse_relu;
     c->choice = choice;
 
     return c;
@@ -347,34 +348,32 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
     free_plan(&c->base);
 }
 
-static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw_plan **out,
-                      struct sw_err *err)
+static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
     struct sw_bytes what = {0};
     char text[128], library[48];
 
     snprintf(library, sizeof library, "cuDNN %zu", cudnnGetVersion());
     sw_bytes_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
-    sw_tune_key_conv(&what, q->shape);
+    sw_tune_key_conv(&what, q->shape.conv);
     if (q->stream->dev->avoid_winograd)
         sw_bytes_printf(&what, " without Winograd");
 
     const struct sw_cuda_tuned tuned = {.what = sw_bytes_text(&what),
                                         .library = library,
-                                        .user = q,
                                         .make = make_plan,
                                         .list = list_candidates};
     int rc = what.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
-                         : sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
+                         : sw_cuda_tuned_plan(q, &tuned, out, err);
     sw_bytes_fini(&what);
 
     return rc;
 }
 
 /* Engines use 32-bit indices and do not always report an overflow. */
-static int check_size(const struct request *q, struct sw_err *err)
+static int check_size(const struct sw_plan_request *q, struct sw_err *err)
 {
-    const struct sw_conv_shape *c = q->shape;
+    const struct sw_conv_shape *c = q->shape.conv;
     int64_t rows = q->src->dim[0],
             all = larger(sw_desc_storage(q->src), rows * c->outputs * c->out_h * c->out_w);
     if (all <= INT32_MAX)
@@ -387,18 +386,13 @@ static int check_size(const struct request *q, struct sw_err *err)
                       (long long)(INT32_MAX / ((all + rows - 1) / rows)));
 }
 
-int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
-                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                        struct sw_plan **out, struct sw_err *err)
+int sw_cuda_convolution(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_cuda_stream *stream = sw_cuda_stream_of(s);
-    struct request q = {.stream = s, .src = src, .shape = shape};
+    struct sw_cuda_stream *stream = sw_cuda_stream_of(q->stream);
+    struct sw_plan_request user = *q;
     const struct sw_tune_choice rule = {0};
 
-    int rc = sw_conv_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = check_size(&q, err);
+    int rc = check_size(q, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_cuda_enter(stream->device, err);
@@ -408,7 +402,7 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     if (rc != SW_OK)
         return rc;
 
-    rc = s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);
-    return rc == SW_ERR_UNSUPPORTED ? sw_cuda_bridge_convolution(s, src, shape, passes, out, err)
-                                    : rc;
+    rc = q->stream->dev->tune ? tuned_plan(q, out, err)
+                              : make_plan(&user, &rule, q->passes, out, err);
+    return rc == SW_ERR_UNSUPPORTED ? sw_cuda_bridge_convolution(q, out, err) : rc;
 }

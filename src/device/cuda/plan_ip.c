@@ -41,34 +41,24 @@ static struct ip *ip_of(struct sw_plan *p)
 /* ---- Products ---- */
 
 /* The shape of the product of a pass, without arrays. */
-static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass pass)
+static struct sw_product product_of(const struct ip *c, enum sw_tune_pass pass)
 {
     int64_t pitch = c->transposed ? c->outputs : c->features; /* of the weights */
     int64_t lines = c->transposed ? c->features : c->outputs;
-    struct sw_cuda_product p = {.halves = c->halves, .alpha = 1, .ldb = pitch};
 
     switch (pass) {
     case SW_TUNE_FORWARD:
-        p.trans_b = !c->transposed;
-        p.m = c->rows;
-        p.n = p.ldc = c->outputs;
-        p.k = p.lda = c->features;
-        break;
+        return sw_product_of(c->rows, c->outputs, c->features, sw_stored(NULL, c->features),
+                             (struct sw_factor_matrix){NULL, pitch, !c->transposed}, NULL,
+                             c->outputs);
     case SW_TUNE_DATA:
-        p.trans_b = c->transposed;
-        p.m = c->rows;
-        p.n = p.ldc = c->features;
-        p.k = p.lda = c->outputs;
-        break;
+        return sw_product_of(c->rows, c->features, c->outputs, sw_stored(NULL, c->outputs),
+                             (struct sw_factor_matrix){NULL, pitch, c->transposed}, NULL,
+                             c->features);
     default:
-        p.trans_a = true;
-        p.m = p.lda = lines;
-        p.n = p.ldc = pitch;
-        p.k = c->rows;
-        break;
+        return sw_product_of(lines, pitch, c->rows, sw_transposed(NULL, lines),
+                             sw_stored(NULL, pitch), NULL, pitch);
     }
-
-    return p;
 }
 
 /* Computes the product of a pass; only forward products of cuBLASLt read bias. */
@@ -78,12 +68,13 @@ static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const v
     if (c->product[pass])
         return sw_cuda_light_run(c->product[pass], a, b, bias, out, err);
 
-    struct sw_cuda_product p = product_of(c, pass);
-    p.a = a;
-    p.b = b;
+    struct sw_product p = product_of(c, pass);
+    p.a.at = a;
+    p.b.at = b;
     p.c = out;
 
-    return sw_cuda_multiply_matrices(c->base.stream, &p, err);
+    return sw_cuda_multiply(c->base.stream, &p,
+                            c->halves ? SW_CUDA_HALF_FACTORS : SW_CUDA_FLOAT_FACTORS, err);
 }
 
 /* ---- Passes ---- */
@@ -172,21 +163,13 @@ static const struct sw_plan_ops ops = {.forward = forward,
 
 /* ---- Making ---- */
 
-/* Whether the layout is the transpose of a plain matrix, and not plain itself. */
-static bool is_transposed(const struct sw_desc *layout)
-{
-    if (!layout || sw_desc_is_plain(layout))
-        return false;
-    struct sw_desc other = sw_desc_transposed(layout, 0, 1);
-    return sw_desc_is_plain(&other);
-}
-
 static struct sw_cuda_light_args lt_args_of(const struct ip *c, enum sw_tune_pass pass,
                                             const char *wanted)
 {
     bool forward_pass = pass == SW_TUNE_FORWARD;
 
     return (struct sw_cuda_light_args){.product = product_of(c, pass),
+                                       .halves = c->halves,
                                        .bias = forward_pass && c->base.bias.ndim,
                                        .relu = forward_pass && c->relu,
                                        .wanted = wanted};
@@ -247,18 +230,11 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
         sw_cuda_factor_init(p, &c->diff_factor, &p->dst, &p->dst, SW_CUDA_HALVES, false);
 }
 
-/* The arguments of the maker below. */
-struct request {
-    struct sw_stream *stream;
-    const struct sw_desc *src;
-    const struct sw_ip_shape *shape;
-};
-
 /* Allocates and lays out the plan, without its products. */
-static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
+static struct ip *begin(const struct sw_plan_request *q, struct sw_plan_passes passes)
 {
     const struct sw_desc *src = q->src;
-    const struct sw_ip_shape *shape = q->shape;
+    const struct sw_ip_shape *shape = q->shape.ip;
     struct ip *c = sw_calloc(1, sizeof *c);
     if (!c)
         return NULL;
@@ -267,7 +243,7 @@ static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
     c->outputs = shape->outputs;
-    c->transposed = is_transposed(shape->weight_layout);
+    c->transposed = sw_plan_is_transposed(shape->weight_layout);
     c->relu = shape->fuse_relu;
     c->halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
 
@@ -288,7 +264,7 @@ static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
 static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err)
 {
-    const struct request *q = user;
+    const struct sw_plan_request *q = user;
     enum sw_precision precision = sw_cuda_device_of(q->stream->dev)->precision;
     const char *forward_name = choice->name[SW_TUNE_FORWARD];
     struct ip *c = begin(q, passes);
@@ -329,32 +305,25 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
     free_plan(&c->base);
 }
 
-static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw_plan **out,
-                      struct sw_err *err)
+static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    const struct sw_ip_shape *shape = q->shape;
+    const struct sw_ip_shape *shape = q->shape.ip;
     char text[128], what[SW_TUNE_KEY / 2], library[48];
 
     snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s", sw_desc_text(q->src, text),
              (long long)shape->outputs, shape->bias ? " bias" : "", shape->fuse_relu ? " relu" : "",
-             is_transposed(shape->weight_layout) ? " turned" : "");
+             sw_plan_is_transposed(shape->weight_layout) ? " turned" : "");
     snprintf(library, sizeof library, "cuBLASLt %zu", cublasLtGetVersion());
 
     const struct sw_cuda_tuned tuned = {
-        .what = what, .library = library, .user = q, .make = make_plan, .list = list_candidates};
-    return sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
+        .what = what, .library = library, .make = make_plan, .list = list_candidates};
+    return sw_cuda_tuned_plan(q, &tuned, out, err);
 }
 
-int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err)
+int sw_cuda_inner_product(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    struct request q = {.stream = s, .src = src, .shape = shape};
+    struct sw_plan_request user = *q;
     const struct sw_tune_choice rule = {0};
-
-    int rc = sw_ip_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);
+    return q->stream->dev->tune ? tuned_plan(q, out, err)
+                                : make_plan(&user, &rule, q->passes, out, err);
 }

@@ -62,6 +62,10 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
 /* Returns the channels-last (NHWC) layout of [N, C, H, W]. */
 struct sw_desc sw_cuda_channels_last(const int64_t *dim);
 
+/* Copies a tensor to another layout. */
+int sw_cuda_reorder_in_plan(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                            const struct sw_desc *to, void *dst, struct sw_err *err) SW_MUST_CHECK;
+
 /* Converts the result of a kernel launch to an error of the device of the plan. */
 int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err) SW_MUST_CHECK;
 
@@ -69,37 +73,16 @@ int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err) SW_MUS
  * (`what`), the library with its version, the precision and the GPU model. */
 struct sw_cuda_tuned {
     const char *what, *library;
-    void *user;
+    /* `user` is the request. */
     int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err);
     void (*list)(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                  struct sw_tune_candidates *out);
 };
-int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
-                       const struct sw_cuda_tuned *t, struct sw_plan **out,
-                       struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_tuned_plan(const struct sw_plan_request *q, const struct sw_cuda_tuned *t,
+                       struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* The makers of the table. */
-int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
-                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                        struct sw_plan **out, struct sw_err *err);
-int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err);
-int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
-                    const struct sw_pool_shape *shape, struct sw_plan_passes passes,
-                    struct sw_plan **out, struct sw_err *err);
-int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err);
-int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_ip_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err);
-int sw_cuda_plan_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                         struct sw_plan **out, struct sw_err *err);
-
-/* plan_bridge.c: the convolution of the cpu device, for shapes that cuDNN does not support. The
- * shape must have been checked. */
-int sw_cuda_bridge_convolution(struct sw_stream *s, const struct sw_desc *src,
-                               const struct sw_conv_shape *shape, struct sw_plan_passes passes,
-                               struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
+/* The makers of the table, and in plan_bridge.c the convolution of the cpu device, for shapes that
+ * cuDNN does not support. */
+sw_plan_maker sw_cuda_convolution, sw_cuda_deconvolution, sw_cuda_pooling, sw_cuda_normalisation,
+    sw_cuda_inner_product, sw_cuda_plan_reorder, sw_cuda_bridge_convolution;

@@ -60,31 +60,10 @@ static void free_plan(struct sw_plan *p)
 static const struct sw_plan_ops pool_ops = {
     .forward = pool_forward, .backward_data = pool_backward, .free = free_plan};
 
-static struct sw_kernel_windows windows_of(const struct sw_desc *src,
-                                           const struct sw_pool_shape *shape)
+int sw_cuda_pooling(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return (struct sw_kernel_windows){.in_h = src->dim[2],
-                                      .in_w = src->dim[3],
-                                      .out_h = shape->out_h,
-                                      .out_w = shape->out_w,
-                                      .kernel_h = shape->kernel_h,
-                                      .kernel_w = shape->kernel_w,
-                                      .stride_h = shape->stride_h,
-                                      .stride_w = shape->stride_w,
-                                      .pad_h = shape->pad_h,
-                                      .pad_w = shape->pad_w,
-                                      .dilation_h = 1,
-                                      .dilation_w = 1};
-}
-
-int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
-                    const struct sw_pool_shape *shape, struct sw_plan_passes passes,
-                    struct sw_plan **out, struct sw_err *err)
-{
-    int rc = sw_pool_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
-
+    const struct sw_desc *src = q->src;
+    const struct sw_pool_shape *shape = q->shape.pool;
     struct pool *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "pooling plan", sizeof *c);
@@ -92,15 +71,13 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     struct sw_plan *p = &c->base;
     const int64_t dst[] = {src->dim[0], src->dim[1], shape->out_h, shape->out_w};
     struct sw_desc used = sw_cuda_known_layout(src);
-    *p = (struct sw_plan){.ops = &pool_ops, .stream = s, .src = *src};
+    *p = (struct sw_plan){.ops = &pool_ops, .stream = q->stream, .src = *src};
     p->dst = sw_cuda_layout_like(&used, dst);
     sw_cuda_side_init(p, &c->src, src, &used);
-    c->kernel.w = windows_of(src, shape);
-    c->kernel.by = shape->divisor == SW_POOL_BY_PADDED   ? SW_KERNEL_PADDED
-                   : shape->divisor == SW_POOL_BY_INSIDE ? SW_KERNEL_INSIDE
-                                                         : SW_KERNEL_WHOLE;
+    c->kernel.w = sw_pool_windows(src, shape);
+    c->kernel.by = shape->divisor;
     c->max = shape->max;
-    c->training = passes.training || passes.backward_data;
+    c->training = q->passes.training || q->passes.backward_data;
     if (c->max && c->training)
         p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 per element */
     strcpy(p->algorithm, "cuda:direct");
@@ -164,14 +141,10 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
 static const struct sw_plan_ops lrn_ops = {
     .forward = lrn_forward, .backward_data = lrn_backward, .free = free_plan};
 
-int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
-                          const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
-                          struct sw_plan **out, struct sw_err *err)
+int sw_cuda_normalisation(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_lrn_check(src, shape, err);
-    if (rc != SW_OK)
-        return rc;
-
+    const struct sw_desc *src = q->src;
+    const struct sw_lrn_shape *shape = q->shape.lrn;
     struct lrn *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "lrn plan", sizeof *c);
@@ -180,10 +153,10 @@ int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
     struct sw_desc used = sw_cuda_known_layout(src);
     int64_t window = shape->within_channel ? shape->size * shape->size : shape->size;
     *p = (struct sw_plan){.ops = &lrn_ops,
-                          .stream = s,
+                          .stream = q->stream,
                           .src = *src,
                           .dst = used,
-                          .backward_reads_src = passes.backward_data};
+                          .backward_reads_src = q->passes.backward_data};
     sw_cuda_side_init(p, &c->src, src, &used);
     sw_cuda_side_init(p, &c->diff, src, &used);
     c->kernel = (struct sw_cuda_lrn){.height = src->dim[2],
@@ -193,10 +166,10 @@ int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
                                      .alpha = shape->alpha / (float)window,
                                      .beta = shape->beta,
                                      .bias = shape->k};
-    c->training = passes.training || passes.backward_data;
+    c->training = q->passes.training || q->passes.backward_data;
     if (c->training)
         p->saved_bytes = sw_desc_bytes(&used);
-    if (passes.backward_data)
+    if (q->passes.backward_data)
         c->ratio_offset = sw_cuda_reserve(p, sw_desc_bytes(&used));
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.k)) {

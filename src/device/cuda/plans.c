@@ -4,7 +4,6 @@
 #include "device/cuda/plan_private.h"
 #include <cuda_runtime_api.h>
 #include <stdio.h>
-#include <string.h>
 
 size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes)
 {
@@ -63,8 +62,7 @@ void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const str
     side->saved = saved && side->copied;
     if (side->saved) {
         side->offset = p->saved_bytes;
-        p->saved_bytes +=
-            (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
+        p->saved_bytes += sw_aligned(bytes, SW_CUDA_ALIGN_BYTES);
     } else if (side->copied) {
         side->offset = sw_cuda_reserve(p, bytes);
     }
@@ -81,8 +79,8 @@ static void *copy_of(const struct sw_cuda_side *side, const struct sw_plan_args 
     return (char *)(side->saved ? a->saved : a->scratch) + side->offset;
 }
 
-static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *src,
-                   const struct sw_desc *to, void *dst, struct sw_err *err)
+int sw_cuda_reorder_in_plan(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                            const struct sw_desc *to, void *dst, struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
 
@@ -123,7 +121,7 @@ int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
 
     return side->form == SW_CUDA_FLOATS
-               ? reorder(p, &side->given, given, &side->used, copy_of(side, a), err)
+               ? sw_cuda_reorder_in_plan(p, &side->given, given, &side->used, copy_of(side, a), err)
                : convert(p, side, true, given, copy_of(side, a), err);
 }
 
@@ -148,9 +146,9 @@ int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
 {
     if (!side->copied)
         return SW_OK;
-    return side->form == SW_CUDA_HALVES
-               ? convert(p, side, false, copy_of(side, a), given, err)
-               : reorder(p, &side->used, copy_of(side, a), &side->given, given, err);
+    return side->form == SW_CUDA_HALVES ? convert(p, side, false, copy_of(side, a), given, err)
+                                        : sw_cuda_reorder_in_plan(p, &side->used, copy_of(side, a),
+                                                                  &side->given, given, err);
 }
 
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
@@ -174,10 +172,11 @@ static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
     snprintf(out, bytes, "%.80s with %d processors", known ? prop.name : "cuda", d->processors);
 }
 
-int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
-                       const struct sw_cuda_tuned *t, struct sw_plan **out, struct sw_err *err)
+int sw_cuda_tuned_plan(const struct sw_plan_request *q, const struct sw_cuda_tuned *t,
+                       struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_cuda_device *d = sw_cuda_device_of(s->dev);
+    struct sw_cuda_device *d = sw_cuda_device_of(q->stream->dev);
+    struct sw_plan_request user = *q;
     struct sw_bytes key = {0};
     char model[SW_TUNE_KEY / 4];
 
@@ -186,9 +185,9 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
                     sw_precision_name(d->precision), model, t->library);
 
     const struct sw_tune_maker maker = {
-        .key = sw_bytes_text(&key), .user = t->user, .make = t->make, .list = t->list};
+        .key = sw_bytes_text(&key), .user = &user, .make = t->make, .list = t->list};
     int rc = key.failed ? sw_err_nomem(err, "key of measured algorithms", SW_TUNE_KEY)
-                        : sw_tune_plan(s, passes, &maker, out, err);
+                        : sw_tune_plan(q->stream, q->passes, &maker, out, err);
     sw_bytes_fini(&key);
 
     return rc;
@@ -198,7 +197,7 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return reorder(p, &p->src, a->src, &p->dst, a->dst, err);
+    return sw_cuda_reorder_in_plan(p, &p->src, a->src, &p->dst, a->dst, err);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -208,29 +207,26 @@ static void free_plan(struct sw_plan *p)
 
 static const struct sw_plan_ops reorder_ops = {.forward = forward, .free = free_plan};
 
-int sw_cuda_plan_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
-                         struct sw_plan **out, struct sw_err *err)
+int sw_cuda_plan_reorder(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    int rc = sw_reorder_check(from, to, err);
-    if (rc != SW_OK)
-        return rc;
-
     struct sw_plan *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "reorder plan", sizeof *p);
 
-    *p = (struct sw_plan){.ops = &reorder_ops, .stream = s, .src = *from, .dst = *to};
-    strcpy(p->algorithm, "copy");
+    *p = (struct sw_plan){.ops = &reorder_ops,
+                          .stream = q->stream,
+                          .src = *q->src,
+                          .dst = *q->shape.to,
+                          .algorithm = "copy"};
     *out = p;
-
     return SW_OK;
 }
 
-const struct sw_plan_makers sw_cuda_plans = {
-    .convolution = sw_cuda_convolution,
-    .deconvolution = sw_cuda_deconvolution,
-    .pooling = sw_cuda_pooling,
-    .lrn = sw_cuda_normalisation,
-    .inner_product = sw_cuda_inner_product,
-    .reorder = sw_cuda_plan_reorder,
-};
+const struct sw_plan_makers sw_cuda_plans = {{
+    [SW_PLAN_CONVOLUTION] = sw_cuda_convolution,
+    [SW_PLAN_DECONVOLUTION] = sw_cuda_deconvolution,
+    [SW_PLAN_POOLING] = sw_cuda_pooling,
+    [SW_PLAN_LRN] = sw_cuda_normalisation,
+    [SW_PLAN_INNER_PRODUCT] = sw_cuda_inner_product,
+    [SW_PLAN_REORDER] = sw_cuda_plan_reorder,
+}};

@@ -34,15 +34,6 @@ int sw_cuda_stream_wait(struct sw_stream *stream, struct sw_err *err)
     return sw_cuda_poll(s->device, query_stream, s->stream, "waiting for a stream", err);
 }
 
-/* Does nothing: every call sets the current device itself. */
-void sw_cuda_stream_attach(struct sw_stream *s)
-{
-}
-
-void sw_cuda_stream_name(struct sw_stream *s, const char *name)
-{
-}
-
 /* ---- Host functions ---- */
 
 /* Runs a host function on a thread of the driver. After a data error or a cancellation it is not

@@ -69,27 +69,13 @@ static void anneal(const struct sw_ais_args *a, int64_t k, int64_t row, int64_t 
                                           .x = h,
                                           .bias = a->bias,
                                           .log_weight = a->log_weight + row};
-    const struct sw_cpu_product up = {.trans_b = true,
-                                      .m = rows,
-                                      .n = a->hidden,
-                                      .k = a->visible,
-                                      .alpha = 1,
-                                      .a = v,
-                                      .b = a->weight,
-                                      .c = h,
-                                      .lda = a->visible,
-                                      .ldb = a->visible,
-                                      .ldc = a->hidden},
-                                down = {.m = rows,
-                                        .n = a->visible,
-                                        .k = a->hidden,
-                                        .alpha = step.to,
-                                        .a = h,
-                                        .b = a->weight,
-                                        .c = v,
-                                        .lda = a->hidden,
-                                        .ldb = a->visible,
-                                        .ldc = a->visible};
+    const struct sw_product up =
+        sw_product_of(rows, a->hidden, a->visible, sw_stored(v, a->visible),
+                      sw_transposed(a->weight, a->visible), h, a->hidden);
+    const struct sw_product down =
+        sw_product_scaled(sw_product_of(rows, a->visible, a->hidden, sw_stored(h, a->hidden),
+                                        sw_stored(a->weight, a->visible), v, a->visible),
+                          step.to, 0);
 
     sw_cpu_multiply(&up);
     sw_kernel_anneal(&step);

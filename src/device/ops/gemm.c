@@ -22,8 +22,12 @@ static void multiply_tile(const struct sw_gemm_args *g, enum sw_precision precis
     const float *a = g->a + (g->trans_a ? row : row * lda);
     const float *b = g->b + (g->trans_b ? column * ldb : column);
 
-    sw_cpu_gemm(precision, g->trans_a, g->trans_b, rows, columns, g->k, g->alpha, a, lda, b, ldb,
-                g->beta, g->c + row * g->n + column, g->n);
+    sw_cpu_gemm(precision,
+                sw_product_scaled(sw_product_of(rows, columns, g->k,
+                                                (struct sw_factor_matrix){a, lda, g->trans_a},
+                                                (struct sw_factor_matrix){b, ldb, g->trans_b},
+                                                g->c + row * g->n + column, g->n),
+                                  g->alpha, g->beta));
 }
 
 static int gemm(const struct sw_host_launch *l, const void *args)

@@ -12,18 +12,19 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-void sw_rebuild_weight(enum sw_precision precision, const float *x, const float *dy,
-                       int64_t dy_step, int64_t rows, int64_t outputs, int64_t inputs, float *dw)
+void sw_rebuild_weight(enum sw_precision precision, const struct sw_rebuild *f, float *dw)
 {
-    int64_t down = (outputs + ROW_TILE - 1) / ROW_TILE,
-            across = (inputs + COLUMN_TILE - 1) / COLUMN_TILE;
+    int64_t down = (f->outputs + ROW_TILE - 1) / ROW_TILE,
+            across = (f->inputs + COLUMN_TILE - 1) / COLUMN_TILE;
 
 #pragma omp parallel for schedule(dynamic) if (down * across > 1)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t m = i / across * ROW_TILE, k = i % across * COLUMN_TILE;
-        sw_cpu_gemm(precision, true, false, least(ROW_TILE, outputs - m),
-                    least(COLUMN_TILE, inputs - k), rows, 1, dy + m, dy_step, x + k, inputs, 0,
-                    dw + m * inputs + k, inputs);
+        sw_cpu_gemm(precision, sw_product_of(least(ROW_TILE, f->outputs - m),
+                                             least(COLUMN_TILE, f->inputs - k), f->rows,
+                                             sw_transposed(f->dy + m, f->dy_step),
+                                             sw_stored(f->x + k, f->inputs), dw + m * f->inputs + k,
+                                             f->inputs));
     }
 }
 

@@ -7,9 +7,13 @@
 #include "kernels/precision.h"
 #include <stdint.h>
 
-/* dw [outputs, inputs] from x [rows, inputs] and dy [rows, outputs], with a row stride of dy_step
- * elements; both are rounded to the precision. */
-void sw_rebuild_weight(enum sw_precision precision, const float *x, const float *dy,
-                       int64_t dy_step, int64_t rows, int64_t outputs, int64_t inputs, float *dw);
+/* The factors of a layer: x [rows, inputs], and dy [rows, outputs] with a row stride of dy_step
+ * elements. */
+struct sw_rebuild {
+    const float *x, *dy;
+    int64_t dy_step, rows, outputs, inputs;
+};
+/* Computes dw [outputs, inputs] from the factors, which are rounded to the precision. */
+void sw_rebuild_weight(enum sw_precision precision, const struct sw_rebuild *f, float *dw);
 /* db [outputs] */
 void sw_rebuild_bias(const float *dy, int64_t dy_step, int64_t rows, int64_t outputs, float *db);

@@ -47,10 +47,11 @@ static void inputs_tile(const struct sw_recurrent_args *a, const struct shape *p
     const int64_t all = r->rows * r->steps, across = tiles_of(p->gates, COLUMN_TILE);
     const int64_t row = i / across * ROW_TILE, column = i % across * COLUMN_TILE;
 
-    sw_cpu_gemm(p->precision, false, true, at_most(all - row, ROW_TILE),
-                at_most(p->gates - column, COLUMN_TILE), r->inputs, 1, a->x + row * r->inputs,
-                r->inputs, a->weight + column * r->inputs, r->inputs, 0,
-                a->gates + row * p->kept + column, p->kept);
+    sw_cpu_gemm(p->precision,
+                sw_product_of(at_most(all - row, ROW_TILE), at_most(p->gates - column, COLUMN_TILE),
+                              r->inputs, sw_stored(a->x + row * r->inputs, r->inputs),
+                              sw_transposed(a->weight + column * r->inputs, r->inputs),
+                              a->gates + row * p->kept + column, p->kept));
 }
 
 /* Sets h' and c' of the first step. */
@@ -86,9 +87,14 @@ static void recur(const struct sw_recurrent_args *a, const struct shape *p, int6
         /* gru keeps the two products of the candidate separate. */
         const bool alone = r->kind == SW_CELL_GRU && g == 2;
         sw_cpu_gemm(
-            p->precision, false, true, r->rows, units, r->hidden, 1, before, r->steps * r->hidden,
-            a->recurrent + (g * r->hidden + unit) * r->hidden, r->hidden, alone ? 0 : 1,
-            a->gates + t * p->kept + (alone ? g + 1 : g) * r->hidden + unit, r->steps * p->kept);
+            p->precision,
+            sw_product_scaled(
+                sw_product_of(
+                    r->rows, units, r->hidden, sw_stored(before, r->steps * r->hidden),
+                    sw_transposed(a->recurrent + (g * r->hidden + unit) * r->hidden, r->hidden),
+                    a->gates + t * p->kept + (alone ? g + 1 : g) * r->hidden + unit,
+                    r->steps * p->kept),
+                1, alone ? 0 : 1));
     }
 }
 
@@ -233,16 +239,23 @@ static void back_through(const struct sw_recurrent_gradient_args *a, const struc
     const int64_t pitch = r->steps * p->biases;
     float *dh = a->dstate + unit;
 
-    if (r->kind != SW_CELL_GRU) {
-        sw_cpu_gemm(p->precision, false, false, r->rows, units, p->gates, 1, d, pitch,
-                    a->recurrent + unit, r->hidden, 0, dh, r->hidden);
-        return;
+    struct sw_product product =
+        sw_product_of(r->rows, units, p->gates, sw_stored(d, pitch),
+                      sw_stored(a->recurrent + unit, r->hidden), dh, r->hidden);
+
+    if (r->kind == SW_CELL_GRU) {
+        product.k = 2 * r->hidden;
+        product.beta = 1;
     }
 
-    sw_cpu_gemm(p->precision, false, false, r->rows, units, 2 * r->hidden, 1, d, pitch,
-                a->recurrent + unit, r->hidden, 1, dh, r->hidden);
-    sw_cpu_gemm(p->precision, false, false, r->rows, units, r->hidden, 1, d + 3 * r->hidden, pitch,
-                a->recurrent + 2 * r->hidden * r->hidden + unit, r->hidden, 1, dh, r->hidden);
+    sw_cpu_gemm(p->precision, product);
+    if (r->kind != SW_CELL_GRU)
+        return;
+
+    product.k = r->hidden;
+    product.a.at = d + 3 * r->hidden;
+    product.b.at = a->recurrent + 2 * r->hidden * r->hidden + unit;
+    sw_cpu_gemm(p->precision, product);
 }
 
 /* Propagates from step s + 1, whose gates are complete, to step s. */
@@ -261,9 +274,13 @@ static void inputs_gradient(const struct sw_recurrent_gradient_args *a, const st
                             int64_t row)
 {
     const struct sw_recurrent *r = &a->r;
-    sw_cpu_gemm(p->precision, false, false, at_most(r->rows * r->steps - row, ROW_TILE), r->inputs,
-                p->gates, 1, a->dgates + row * p->biases, p->biases, a->weight, r->inputs,
-                a->adds_dx ? 1 : 0, a->dx + row * r->inputs, r->inputs);
+    sw_cpu_gemm(
+        p->precision,
+        sw_product_scaled(sw_product_of(at_most(r->rows * r->steps - row, ROW_TILE), r->inputs,
+                                        p->gates, sw_stored(a->dgates + row * p->biases, p->biases),
+                                        sw_stored(a->weight, r->inputs), a->dx + row * r->inputs,
+                                        r->inputs),
+                          1, a->adds_dx ? 1 : 0));
 }
 
 /* Computes a tile of units of gate g: rows of both weight gradients, and the bias gradient. */
@@ -277,8 +294,11 @@ static void weights_gradient(const struct sw_recurrent_gradient_args *a, const s
     const bool candidate = r->kind == SW_CELL_GRU && g == 2;
     const float *d = a->dgates + row;
 
-    sw_cpu_gemm(p->precision, true, false, units, r->inputs, all, 1, d, p->biases, a->x, r->inputs,
-                a->adds_dweight ? 1 : 0, a->dweight + row * r->inputs, r->inputs);
+    sw_cpu_gemm(p->precision,
+                sw_product_scaled(sw_product_of(units, r->inputs, all, sw_transposed(d, p->biases),
+                                                sw_stored(a->x, r->inputs),
+                                                a->dweight + row * r->inputs, r->inputs),
+                                  1, a->adds_dweight ? 1 : 0));
     sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row);
 
     if (candidate) {
@@ -286,8 +306,11 @@ static void weights_gradient(const struct sw_recurrent_gradient_args *a, const s
         sw_kernel_sum_columns(all, units, p->biases, d, a->dbias + row + r->hidden);
     }
 
-    sw_cpu_gemm(p->precision, true, false, units, r->hidden, all, 1, d, p->biases, a->before,
-                r->hidden, a->adds_drecurrent ? 1 : 0, a->drecurrent + row * r->hidden, r->hidden);
+    sw_cpu_gemm(p->precision,
+                sw_product_scaled(sw_product_of(units, r->hidden, all, sw_transposed(d, p->biases),
+                                                sw_stored(a->before, r->hidden),
+                                                a->drecurrent + row * r->hidden, r->hidden),
+                                  1, a->adds_drecurrent ? 1 : 0));
 }
 
 static int gradient(const struct sw_host_launch *l, const void *args)

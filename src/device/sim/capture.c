@@ -76,16 +76,9 @@ static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct 
 {
     struct sw_err why;
 
-    if (g->count == g->room) {
-        int room = g->room ? 2 * g->room : 64;
-        struct sw_sim_node *more = sw_realloc_array(g->nodes, (size_t)room, sizeof *more);
-        if (!more)
-            return fail_capture(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why,
-                                err);
-
-        g->nodes = more;
-        g->room = room;
-    }
+    int rc = sw_grow(&g->nodes, sizeof *g->nodes, g->count, &g->room, 64, "a graph", &why);
+    if (rc != SW_OK)
+        return fail_capture(g, rc, &why, err);
 
     g->nodes[g->count++] = *n;
     return SW_OK;
@@ -107,18 +100,10 @@ static int new_mark(struct sw_sim_graph *g, struct sw_err *err)
 {
     struct sw_err why;
 
-    if (g->mark_count == g->mark_room) {
-        int room = g->mark_room ? 2 * g->mark_room : 16;
-        struct sw_sim_mark *more = sw_realloc_array(g->marks, (size_t)room, sizeof *more);
-        if (!more)
-            return fail_capture(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why,
-                                err);
-
-        g->marks = more;
-        g->mark_room = room;
-    }
-
-    int rc = sw_sim_event_new(&g->device->base, &g->marks[g->mark_count].event, &why);
+    int rc =
+        sw_grow(&g->marks, sizeof *g->marks, g->mark_count, &g->mark_room, 16, "a graph", &why);
+    if (rc == SW_OK)
+        rc = sw_sim_event_new(&g->device->base, &g->marks[g->mark_count].event, &why);
     if (rc != SW_OK)
         return fail_capture(g, rc, &why, err);
 

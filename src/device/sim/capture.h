@@ -29,9 +29,9 @@ struct sw_sim_graph {
     struct sw_sim_device *device; /* borrowed */
     uint64_t number;              /* of the capture */
     struct sw_sim_node *nodes;    /* owned */
-    int count, room;
-    struct sw_sim_mark *marks; /* owned */
-    int mark_count, mark_room;
+    struct sw_sim_mark *marks;    /* owned */
+    int count, mark_count;
+    int64_t room, mark_room;
     struct sw_sim_member {
         struct sw_sim_stream *stream;
         struct sw_sim_graph_position position; /* of the next operation */

@@ -85,22 +85,6 @@ static void prune(struct sw_sim_clock *c)
     c->count = kept;
 }
 
-static int reserve(struct sw_sim_clock *c, struct sw_err *err)
-{
-    prune(c);
-    if (c->count < c->room)
-        return SW_OK;
-
-    int room = c->room ? 2 * c->room : 4;
-    struct sw_sim_tick *more = sw_realloc_array(c->ticks, (size_t)room, sizeof *more);
-    if (!more)
-        return sw_err_nomem(err, "clock of a simulated stream", (size_t)room * sizeof *more);
-
-    c->ticks = more;
-    c->room = room;
-    return SW_OK;
-}
-
 int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t upto,
                      struct sw_err *err)
 {
@@ -114,7 +98,11 @@ int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t 
         return SW_OK;
     }
 
-    int rc = c->count == c->room ? reserve(c, err) : SW_OK;
+    if (c->count == c->room)
+        prune(c);
+
+    int rc = sw_grow(&c->ticks, sizeof *c->ticks, c->count, &c->room, 4,
+                     "clock of a simulated stream", err);
     if (rc != SW_OK)
         return rc;
 

@@ -51,8 +51,10 @@ static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_e
     if (c->rows == 1)
         return sw_copy(s->cpu, op->p[SW_SIM_DST], op->p[SW_SIM_SRC], c->width, err);
 
-    return sw_copy_2d(s->cpu, op->p[SW_SIM_DST], c->dst_pitch, op->p[SW_SIM_SRC], c->src_pitch,
-                      c->width, c->rows, err);
+    return sw_copy_2d(s->cpu,
+                      &(struct sw_copy_2d){op->p[SW_SIM_DST], c->dst_pitch, op->p[SW_SIM_SRC],
+                                           c->src_pitch, c->width, c->rows},
+                      err);
 }
 
 /* Corrupts a copy that is not small, as a bad peer link does, by flipping a bit of the last byte.
@@ -156,12 +158,14 @@ int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, s
                           err);
 }
 
-int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+int sw_sim_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err)
 {
-    const struct sw_sim_copy c = {
-        .dst_pitch = dst_pitch, .src_pitch = src_pitch, .width = width, .rows = rows};
-    return copy_with_host(s, &copy_2d_type, dst, src, c, err);
+    return copy_with_host(s, &copy_2d_type, c->dst, c->src,
+                          (struct sw_sim_copy){.dst_pitch = c->dst_pitch,
+                                               .src_pitch = c->src_pitch,
+                                               .width = c->width,
+                                               .rows = c->rows},
+                          err);
 }
 
 /* Stores the sim device in *out, or NULL for a device with host memory; false if it is neither. */

@@ -92,16 +92,10 @@ static int out_of_memory(const struct sw_sim_device *d, size_t bytes, const char
 static int insert_block(struct sw_sim_device *d, int index, struct sw_sim_block block,
                         struct sw_err *err)
 {
-    if (d->blocks == d->block_room) {
-        int room = d->block_room ? 2 * d->block_room : 64;
-        struct sw_sim_block *more = sw_realloc_array(d->block, (size_t)room, sizeof *more);
-        if (!more)
-            return sw_err_nomem(err, "list of a simulated GPU's allocations",
-                                (size_t)room * sizeof *more);
-
-        d->block = more;
-        d->block_room = room;
-    }
+    int rc = sw_grow(&d->block, sizeof *d->block, d->blocks, &d->block_room, 64,
+                     "list of a simulated GPU's allocations", err);
+    if (rc != SW_OK)
+        return rc;
 
     memmove(&d->block[index + 1], &d->block[index], (size_t)(d->blocks - index) * sizeof *d->block);
     d->block[index] = block;
@@ -147,16 +141,6 @@ static int allocate(struct sw_sim_device *d, size_t bytes, const char *what, voi
     *out = d->user_base + block.offset;
 
     return SW_OK;
-}
-
-/* Does nothing: the memory of a GPU is on no NUMA node. */
-void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
-{
-}
-
-/* Pinning is ignored: the speed of links is configured. */
-void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
-{
 }
 
 /* Allocates ordinary host memory. */

@@ -10,12 +10,10 @@ int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err) SW_MUST_CHEC
 void sw_sim_memory_fini(struct sw_sim_device *d);
 int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err);
-void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
 /* d->lock is held. Frees an allocation. Errors: SW_ERR_INVALID if an operation may still use it;
  * *lane is the lane of that operation. */
 int sw_sim_free(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
                 struct sw_err *err) SW_MUST_CHECK;
-void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned);
 int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err);
 void sw_sim_host_free(struct sw_device *dev, void *p, size_t bytes);

@@ -35,17 +35,8 @@ static bool exists(const struct sw_sim_names *n, const struct sw_sim_name *name)
  * none. */
 static void add(struct sw_sim_names *n, const struct sw_sim_name *name)
 {
-    if (n->count == n->room) {
-        int room = n->room ? 2 * n->room : 64;
-        struct sw_sim_name *more = sw_realloc_array(n->list, (size_t)room, sizeof *more);
-        if (!more)
-            return;
-
-        n->list = more;
-        n->room = room;
-    }
-
-    n->list[n->count++] = *name;
+    if (sw_grow(&n->list, sizeof *n->list, n->count, &n->room, 64, "names", NULL) == SW_OK)
+        n->list[n->count++] = *name;
 }
 
 void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const char *what)

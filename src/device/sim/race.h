@@ -54,7 +54,8 @@ struct sw_sim_tick {
 };
 struct sw_sim_clock {
     struct sw_sim_tick *ticks; /* owned */
-    int count, room;
+    int count;
+    int64_t room;
 };
 
 /* Adds the operations of the lane up to `upto` to the clock. Errors: SW_ERR_NOMEM. */

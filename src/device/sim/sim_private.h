@@ -57,7 +57,8 @@ struct sw_sim_name {
 struct sw_sim_names {
     struct sw_mutex lock;
     struct sw_sim_name *list; /* owned */
-    int count, room;
+    int count;
+    int64_t room;
     struct sw_sim_name *freed; /* owned: ring of the names of freed memory, or NULL */
     unsigned freed_count;
 };
@@ -98,7 +99,8 @@ struct sw_sim_device {
     int owners;           /* the opener and every stream; the last one frees */
     bool cancelled, lost;
     struct sw_sim_block *block; /* owned, ascending */
-    int blocks, block_room;
+    int blocks;
+    int64_t block_room;
     size_t in_use, peak, taken;                   /* in bytes; taken: rounded up to granules */
     struct sw_sim_stream *stream[SW_SIM_STREAMS]; /* live streams; NULL: free entries */
     int64_t operations, allocations;              /* begun */

@@ -272,11 +272,6 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name)
     sw_sim_lane_name(sw_sim_stream_of(s)->lane, name);
 }
 
-/* Does nothing: operations run on the stream's own thread, whichever thread queues them. */
-void sw_sim_stream_attach(struct sw_stream *s)
-{
-}
-
 /* ---- Life ---- */
 
 /* Adds the stream to the device's list, so that cancelling the device finds it. */

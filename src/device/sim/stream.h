@@ -113,7 +113,6 @@ static inline struct sw_sim_stream *sw_sim_stream_of(struct sw_stream *s)
 
 int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err);
-void sw_sim_stream_attach(struct sw_stream *s);
 void sw_sim_stream_name(struct sw_stream *s, const char *name);
 void sw_sim_stream_free(struct sw_stream *s);
 int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
@@ -137,8 +136,7 @@ static inline size_t sw_sim_floats(int64_t n)
 int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
 int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
-int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                   size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+int sw_sim_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err);
 int sw_sim_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
 int sw_sim_run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);
 int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);

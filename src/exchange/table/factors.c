@@ -242,8 +242,10 @@ void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int g
     const float *x = sw_table_factor_x(t, f, group, s->server),
                 *dy = sw_table_factor_dy(t, f, group, s->server);
     if (s->param == f->weight)
-        sw_rebuild_weight(t->args.precision, x, dy + s->from / f->inputs, f->outputs, f->rows,
-                          s->count / f->inputs, f->inputs, out);
+        sw_rebuild_weight(t->args.precision,
+                          &(struct sw_rebuild){x, dy + s->from / f->inputs, f->outputs, f->rows,
+                                               s->count / f->inputs, f->inputs},
+                          out);
     else
         sw_rebuild_bias(dy + s->from, f->outputs, f->rows, s->count, out);
 }

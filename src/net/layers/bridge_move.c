@@ -116,8 +116,11 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
-                    (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
+    rc = sw_copy_2d(s,
+                    &(struct sw_copy_2d){stage_of(st, p, st->sent), width,
+                                         part + sw_bridge_offset(st, &place, &r),
+                                         (size_t)place.columns * st->c.column_bytes, width, r.rows},
+                    err);
     if (rc != SW_OK)
         return rc;
 
@@ -223,7 +226,8 @@ static int add_partial(const struct sw_bridge *st, const struct sw_bridge_receiv
     const char *at = find_piece(st, t, j, r, &pitch);
 
     if (pitch != width || !(st->host || j == st->worker)) {
-        int rc = sw_copy_2d(s, t->room, width, at, pitch, width, r->rows, err);
+        int rc =
+            sw_copy_2d(s, &(struct sw_copy_2d){t->room, width, at, pitch, width, r->rows}, err);
         if (rc != SW_OK)
             return rc;
         at = t->room;
@@ -239,8 +243,10 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_receive
     size_t pitch, width = (size_t)r->columns * st->c.column_bytes;
     const char *at = find_piece(st, t, j, r, &pitch);
 
-    return sw_copy_2d(st->stream, t->to + sw_bridge_offset(st, t->place, r),
-                      (size_t)t->place->columns * st->c.column_bytes, at, pitch, width, r->rows,
+    return sw_copy_2d(st->stream,
+                      &(struct sw_copy_2d){t->to + sw_bridge_offset(st, t->place, r),
+                                           (size_t)t->place->columns * st->c.column_bytes, at,
+                                           pitch, width, r->rows},
                       err);
 }
 

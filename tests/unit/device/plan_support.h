@@ -107,22 +107,46 @@ static inline struct sw_desc source_desc(const struct problem *p)
     return sw_desc_plain(SW_F32, problem_ndim(p), p->dim);
 }
 
+/* Makes a plan for a source in the given layout. */
+static inline int make_plan_from(const struct problem *p, const struct sw_desc *src,
+                                 struct sw_stream *s, struct sw_plan_passes passes,
+                                 struct sw_plan **plan, struct sw_err *err)
+{
+    struct sw_plan_request q = {.stream = s, .src = src, .passes = passes};
+    switch (p->kind) {
+    case CONVOLUTION:
+        q.kind = SW_PLAN_CONVOLUTION;
+        q.shape.conv = &p->conv;
+        break;
+    case POOLING:
+        q.kind = SW_PLAN_POOLING;
+        q.shape.pool = &p->pool;
+        break;
+    case LRN:
+        q.kind = SW_PLAN_LRN;
+        q.shape.lrn = &p->lrn;
+        break;
+    case INNER_PRODUCT:
+        q.kind = SW_PLAN_INNER_PRODUCT;
+        q.shape.ip = &p->ip;
+        break;
+    }
+    return sw_plan_new(&q, plan, err);
+}
+
 static inline int make_plan(const struct problem *p, struct sw_stream *s,
                             struct sw_plan_passes passes, struct sw_plan **plan, struct sw_err *err)
 {
-    const struct sw_plan_makers *m = s->dev->ops->plans;
     struct sw_desc src = source_desc(p);
-    switch (p->kind) {
-    case CONVOLUTION:
-        return m->convolution(s, &src, &p->conv, passes, plan, err);
-    case POOLING:
-        return m->pooling(s, &src, &p->pool, passes, plan, err);
-    case LRN:
-        return m->lrn(s, &src, &p->lrn, passes, plan, err);
-    case INNER_PRODUCT:
-        return m->inner_product(s, &src, &p->ip, passes, plan, err);
-    }
-    return SW_ERR_INVALID;
+    return make_plan_from(p, &src, s, passes, plan, err);
+}
+
+static inline int make_reorder(struct sw_stream *s, const struct sw_desc *from,
+                               const struct sw_desc *to, struct sw_plan **plan, struct sw_err *err)
+{
+    const struct sw_plan_request q = {
+        .kind = SW_PLAN_REORDER, .stream = s, .src = from, .shape.to = to};
+    return sw_plan_new(&q, plan, err);
 }
 
 static inline bool has_weights(const struct problem *p)

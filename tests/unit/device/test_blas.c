@@ -161,12 +161,13 @@ static float noise(int i)
     return (float)((i * 37 + 11) % 29) / 29.0f - 0.5f;
 }
 
-static double expected(const struct sw_cpu_product *p, const float *c, int i, int j)
+static double expected(const struct sw_product *p, const float *c, int i, int j)
 {
+    const float *a = p->a.at, *b = p->b.at;
     double sum = 0;
     for (int64_t l = 0; l < p->k; l++)
-        sum += (double)p->a[p->trans_a ? l * p->lda + i : i * p->lda + l] *
-               (double)p->b[p->trans_b ? j * p->ldb + l : l * p->ldb + j];
+        sum += (double)a[p->a.transposed ? l * p->a.pitch + i : i * p->a.pitch + l] *
+               (double)b[p->b.transposed ? j * p->b.pitch + l : l * p->b.pitch + j];
     return (double)p->alpha * sum + (p->beta == 0 ? 0 : (double)p->beta * (double)c[i * PITCH + j]);
 }
 
@@ -179,8 +180,8 @@ static void check_product(bool trans_a, bool trans_b, int k, float beta)
         c[i] = beta == 0 ? NAN : noise(i + 2000);
     }
     memcpy(before, c, sizeof c);
-    const struct sw_cpu_product p = {trans_a, trans_b, M, N,     k,     0.75f, beta,
-                                     a,       b,       c, PITCH, PITCH, PITCH};
+    const struct sw_product p = {M,    N, k,    0.75f, {a, PITCH, trans_a}, {b, PITCH, trans_b},
+                                 beta, c, PITCH};
     sw_cpu_multiply(&p);
     for (int i = 0; i < M; i++) {
         for (int j = 0; j < N; j++)

@@ -66,15 +66,16 @@ static void copies_keep_order_and_pitches(void **state)
     for (int i = 0; i < ROWS * PITCH; i++)
         here[i] = (char)i;
     char *p = device_bytes(dev, ROWS * WIDTH), *q = device_bytes(dev, ROWS * WIDTH);
-    ASSERT_OK(sw_copy_2d(stream, p, WIDTH, here, PITCH, WIDTH, ROWS, &err));
+    ASSERT_OK(sw_copy_2d(stream, &(struct sw_copy_2d){p, WIDTH, here, PITCH, WIDTH, ROWS}, &err));
     ASSERT_OK(sw_copy(stream, q, p, ROWS * WIDTH, &err));
     ASSERT_OK(sw_fill_zero(stream, p, ROWS * WIDTH, &err));
     ASSERT_OK(sw_copy(stream, back, q, ROWS * WIDTH, &err));
     ASSERT_OK(sw_stream_wait(stream, &err));
     for (int r = 0; r < ROWS; r++)
         assert_memory_equal(back + r * WIDTH, here + r * PITCH, WIDTH);
-    assert_int_equal(sw_copy_2d(stream, p, WIDTH - 1, here, PITCH, WIDTH, ROWS, &err),
-                     SW_ERR_INVALID);
+    assert_int_equal(
+        sw_copy_2d(stream, &(struct sw_copy_2d){p, WIDTH - 1, here, PITCH, WIDTH, ROWS}, &err),
+        SW_ERR_INVALID);
     sw_device_free(dev, p, ROWS * WIDTH);
     sw_device_free(dev, q, ROWS * WIDTH);
 }

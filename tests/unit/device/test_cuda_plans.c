@@ -98,13 +98,9 @@ static struct sw_desc layout_of(const struct problem *p, int block)
 
 static int make_there(const struct problem *p, int block, struct sw_plan **out, struct sw_err *err)
 {
-    const struct sw_plan_makers *m = gpu->dev->ops->plans;
     const struct sw_plan_passes all = {true, has_weights(p), true};
     struct sw_desc src = layout_of(p, block);
-    return p->kind == CONVOLUTION ? m->convolution(gpu, &src, &p->conv, all, out, err)
-           : p->kind == POOLING   ? m->pooling(gpu, &src, &p->pool, all, out, err)
-           : p->kind == LRN       ? m->lrn(gpu, &src, &p->lrn, all, out, err)
-                                  : m->inner_product(gpu, &src, &p->ip, all, out, err);
+    return make_plan_from(p, &src, gpu, all, out, err);
 }
 
 /* Both round the same operands and accumulate floats. But libraries round to tf32 differently, and

@@ -298,7 +298,7 @@ static void reorders_agree(void **state)
         for (int to = 0; to < 3; to++) {
             struct sw_plan *plan;
             struct sw_err err;
-            ASSERT_OK(f.dev->ops->plans->reorder(f.stream, &d[from], &d[to], &plan, &err));
+            ASSERT_OK(make_reorder(f.stream, &d[from], &d[to], &plan, &err));
             float *src = stored_of(&d[from], plain), *want = stored_of(&d[to], plain);
             float *dst = unwritten(&d[to]);
             void *scratch = get_bytes(plan->scratch_bytes);

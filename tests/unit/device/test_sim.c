@@ -120,14 +120,18 @@ static void four_devices_of_default_size_can_be_open(void **state)
     }
 }
 
-/* An operation that is added to the table but not to sim would be a NULL call. */
+/* An operation that is added to the table but not to sim would be a NULL call, except those that
+ * may be NULL. */
 static void sim_implements_every_operation(void **state)
 {
     enum { MEMBERS = sizeof(struct sw_device_ops) / sizeof(void *) };
     struct fixture cpu = open_cpu(true, 1);
     struct sw_device *dev = open_sim(0);
     uintptr_t want[MEMBERS], got[MEMBERS];
-    memcpy(want, cpu.dev->ops, sizeof want);
+    struct sw_device_ops needed = *cpu.dev->ops;
+    needed.place = NULL;
+    needed.stream_attach = NULL;
+    memcpy(want, &needed, sizeof want);
     memcpy(got, dev->ops, sizeof got);
     for (int i = 0; i < MEMBERS; i++)
         if (want[i] && !got[i])
@@ -528,7 +532,8 @@ static void run_the_rest(struct sw_stream *s, char *base)
         &err));
     ASSERT_OK(sw_op_add(s, piece(base, 7), piece(base, 0), FLOATS, &err));
     ASSERT_OK(sw_copy(s, piece(base, 8), piece(base, 7), 333, &err));
-    ASSERT_OK(sw_copy_2d(s, piece(base, 9), 36, piece(base, 7), 20, 16, 7, &err));
+    ASSERT_OK(
+        sw_copy_2d(s, &(struct sw_copy_2d){piece(base, 9), 36, piece(base, 7), 20, 16, 7}, &err));
     ASSERT_OK(sw_fill_zero(s, piece(base, 8), 111, &err));
     ASSERT_OK(sw_op_all_finite(s, piece(base, 0), FLOATS, &finite, &err));
     assert_true(finite);
@@ -735,7 +740,9 @@ static void reorders_are_bit_identical_to_the_cpu(void **state)
     float *want = get_bytes(sw_desc_bytes(&to)), *got = get_bytes(sw_desc_bytes(&to));
     struct sw_plan *plan;
     struct sw_err err;
-    ASSERT_OK(dev->ops->plans->reorder(s, &from, &to, &plan, &err));
+    const struct sw_plan_request request = {
+        .kind = SW_PLAN_REORDER, .stream = s, .src = &from, .shape.to = &to};
+    ASSERT_OK(sw_plan_new(&request, &plan, &err));
     float *src = to_device(s, plain, sw_desc_bytes(&from));
     struct sw_plan_args a = {.src = src, .dst = device_bytes(dev, sw_desc_bytes(&to))};
     a.scratch = device_bytes(dev, plan->scratch_bytes);

@@ -189,10 +189,14 @@ static void interleaved_columns_do_not_conflict(void **state)
     struct pair p = open_pair();
     char *matrix = (char *)p.weight;
     struct sw_err err;
-    ASSERT_OK(sw_copy_2d(p.copy, matrix, PITCH, p.host, WIDTH, WIDTH, ROWS, &err));
-    ASSERT_OK(sw_copy_2d(p.compute, matrix + WIDTH, PITCH, p.host, WIDTH, WIDTH, ROWS, &err));
+    ASSERT_OK(
+        sw_copy_2d(p.copy, &(struct sw_copy_2d){matrix, PITCH, p.host, WIDTH, WIDTH, ROWS}, &err));
+    ASSERT_OK(sw_copy_2d(
+        p.compute, &(struct sw_copy_2d){matrix + WIDTH, PITCH, p.host, WIDTH, WIDTH, ROWS}, &err));
     assert_int_equal(
-        sw_copy_2d(p.copy, matrix + WIDTH - 4, PITCH, p.host, WIDTH, WIDTH, ROWS, &err),
+        sw_copy_2d(p.copy,
+                   &(struct sw_copy_2d){matrix + WIDTH - 4, PITCH, p.host, WIDTH, WIDTH, ROWS},
+                   &err),
         SW_ERR_INVALID);
     assert_says(&err, "writes fc1.weight (value) while copy_2d of stream compute");
     ASSERT_OK(sw_stream_wait(p.copy, &err));

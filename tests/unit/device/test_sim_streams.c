@@ -61,7 +61,7 @@ static void copy_in_flight_shows_signaling_nan(void **state)
     struct sw_stream *s = new_stream(dev);
     void *x = device_bytes(dev, 100);
     memset(host, 1, sizeof host);
-    ASSERT_OK(sw_copy_2d(s, host, 10, x, 20, 8, 3, &err));
+    ASSERT_OK(sw_copy_2d(s, &(struct sw_copy_2d){host, 10, x, 20, 8, 3}, &err));
     cancel_later(&c, dev, 1);
     assert_int_equal(sw_stream_wait(s, &err), SW_ERR_CANCELLED);
     sw_thread_join(&c.thread);
@@ -595,7 +595,9 @@ static void plans_are_freed_after_a_hang(void **state)
     float *x = device_bytes(dev, 64), *y = device_bytes(dev, 64);
     struct sw_plan *plan;
     struct sw_err err;
-    ASSERT_OK(dev->ops->plans->reorder(s, &d, &d, &plan, &err));
+    const struct sw_plan_request request = {
+        .kind = SW_PLAN_REORDER, .stream = s, .src = &d, .shape.to = &d};
+    ASSERT_OK(sw_plan_new(&request, &plan, &err));
     struct sw_plan_args a = {.src = x, .dst = y};
     sw_sim_inject(dev, SW_SIM_HANG, 1);
     ASSERT_OK(sw_plan_forward(plan, &a, &err));

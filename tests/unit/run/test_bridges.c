@@ -39,11 +39,10 @@ static int slow_run(struct sw_stream *s, const struct sw_op *op, const void *arg
     return real->run(s, op, args, err);
 }
 
-static int slow_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                        size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+static int slow_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err)
 {
     dawdle();
-    int rc = real->copy_2d(s, dst, dst_pitch, src, src_pitch, width, rows, err);
+    int rc = real->copy_2d(s, c, err);
     dawdle();
     return rc;
 }

@@ -13,15 +13,13 @@ enum { STEPS = 2, ROWS = 24, COLUMNS = 48, PIXELS = 4 * 14 * 14 };
 /* ---- what leaves devices ---- */
 
 static int64_t sent_bytes; /* atomic: packed by streams that send */
-static int (*real_copy_2d)(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                           size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
+static int (*real_copy_2d)(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err);
 
-static int counting_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                            size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
+static int counting_copy_2d(struct sw_stream *s, const struct sw_copy_2d *c, struct sw_err *err)
 {
     if (strcmp(sw_sim_stream_of(s)->lane->name, "send") == 0)
-        __atomic_add_fetch(&sent_bytes, (int64_t)width * rows, __ATOMIC_RELAXED);
-    return real_copy_2d(s, dst, dst_pitch, src, src_pitch, width, rows, err);
+        __atomic_add_fetch(&sent_bytes, (int64_t)c->width * c->rows, __ATOMIC_RELAXED);
+    return real_copy_2d(s, c, err);
 }
 
 /* This program's sw_sim_open takes the place of the library's, calls it, and changes the device. */

@@ -1,5 +1,6 @@
-/* Shape checks of all makers, so that all devices refuse the same shapes with the same messages. */
-#include "device/cpu/cpu.h"
+/* Creates plans. Requests are checked here, so that all devices refuse the same shapes with the
+ * same messages. Also lists of the arrays of plans. */
+#include "device/plan.h"
 
 typedef long long ll; /* for printf */
 
@@ -54,7 +55,7 @@ static int check_weight_layout(const struct sw_desc *w, const struct sw_desc *wa
                       sw_desc_text(w, have_text), sw_desc_text(want, want_text));
 }
 
-int sw_conv_check(const struct sw_desc *src, const struct sw_conv_shape *c, struct sw_err *err)
+static int check_conv(const struct sw_desc *src, const struct sw_conv_shape *c, struct sw_err *err)
 {
     const char *who = "convolution";
 
@@ -96,7 +97,7 @@ static int check_windows(const struct axis *a, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p, struct sw_err *err)
+static int check_pool(const struct sw_desc *src, const struct sw_pool_shape *p, struct sw_err *err)
 {
     int rc = need_image(src, "pooling", err);
     if (rc != SW_OK)
@@ -118,7 +119,7 @@ int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p, stru
     return SW_OK;
 }
 
-int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct sw_err *err)
+static int check_lrn(const struct sw_desc *src, const struct sw_lrn_shape *l, struct sw_err *err)
 {
     int rc = need_image(src, "lrn", err);
     if (rc != SW_OK)
@@ -135,7 +136,7 @@ int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct
     return SW_OK;
 }
 
-int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip, struct sw_err *err)
+static int check_ip(const struct sw_desc *src, const struct sw_ip_shape *ip, struct sw_err *err)
 {
     const char *who = "inner_product";
     char text[128];
@@ -153,7 +154,7 @@ int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip, struct 
     return check_weight_layout(ip->weight_layout, &want, who, err);
 }
 
-int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to, struct sw_err *err)
+static int check_reorder(const struct sw_desc *from, const struct sw_desc *to, struct sw_err *err)
 {
     char from_text[128], to_text[128];
 
@@ -161,4 +162,80 @@ int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to, struc
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID, "reorder: %s and %s differ in type or shape",
                       sw_desc_text(from, from_text), sw_desc_text(to, to_text));
+}
+
+static int check(const struct sw_plan_request *q, struct sw_err *err)
+{
+    switch (q->kind) {
+    case SW_PLAN_CONVOLUTION:
+        return check_conv(q->src, q->shape.conv, err);
+    case SW_PLAN_POOLING:
+        return check_pool(q->src, q->shape.pool, err);
+    case SW_PLAN_LRN:
+        return check_lrn(q->src, q->shape.lrn, err);
+    case SW_PLAN_INNER_PRODUCT:
+        return check_ip(q->src, q->shape.ip, err);
+    case SW_PLAN_REORDER:
+        return check_reorder(q->src, q->shape.to, err);
+    default:
+        return SW_OK; /* makers of deconvolutions request a convolution */
+    }
+}
+
+int sw_plan_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
+{
+    int rc = check(q, err);
+    return rc != SW_OK ? rc : q->stream->dev->ops->plans->make[q->kind](q, out, err);
+}
+
+const char *sw_plan_kind_name(enum sw_plan_kind kind)
+{
+    static const char *const names[SW_PLAN_KINDS] = {"convolution", "deconvolution", "pooling",
+                                                     "lrn",         "inner_product", "reorder"};
+    return names[kind];
+}
+
+bool sw_plan_is_transposed(const struct sw_desc *layout)
+{
+    if (!layout || sw_desc_is_plain(layout))
+        return false;
+    struct sw_desc other = sw_desc_transposed(layout, 0, 1);
+    return sw_desc_is_plain(&other);
+}
+
+/* ---- Arrays ---- */
+
+void sw_plan_bytes(const struct sw_plan *p, size_t bytes[SW_PLAN_ARRAYS])
+{
+    const struct sw_desc *const blob[] = {&p->src, &p->weight, &p->bias,   &p->dst,
+                                          &p->dst, &p->src,    &p->weight, &p->bias};
+
+    for (int i = 0; i < SW_PLAN_SAVED; i++)
+        bytes[i] = blob[i]->ndim ? sw_desc_bytes(blob[i]) : 0;
+    bytes[SW_PLAN_SAVED] = p->saved_bytes;
+    bytes[SW_PLAN_SCRATCH] = p->scratch_bytes;
+}
+
+void sw_plan_list(const struct sw_plan_args *a, void *array[SW_PLAN_ARRAYS])
+{
+    const void *const all[SW_PLAN_ARRAYS] = {a->src,      a->weight,   a->bias,        a->dst,
+                                             a->diff_dst, a->diff_src, a->diff_weight, a->diff_bias,
+                                             a->saved,    a->scratch};
+
+    for (int i = 0; i < SW_PLAN_ARRAYS; i++)
+        array[i] = (void *)all[i];
+}
+
+struct sw_plan_args sw_plan_args_of(void *const array[SW_PLAN_ARRAYS])
+{
+    return (struct sw_plan_args){.src = array[SW_PLAN_SRC],
+                                 .weight = array[SW_PLAN_WEIGHT],
+                                 .bias = array[SW_PLAN_BIAS],
+                                 .dst = array[SW_PLAN_DST],
+                                 .diff_dst = array[SW_PLAN_DIFF_DST],
+                                 .diff_src = array[SW_PLAN_DIFF_SRC],
+                                 .diff_weight = array[SW_PLAN_DIFF_WEIGHT],
+                                 .diff_bias = array[SW_PLAN_DIFF_BIAS],
+                                 .saved = array[SW_PLAN_SAVED],
+                                 .scratch = array[SW_PLAN_SCRATCH]};
 }
