@@ -265,20 +265,20 @@ void sw_checkpoint_sweep(const char *dir)
     closedir(d);
 }
 
-static int read_number(const struct sw_st_file *f, const char *path, const char *key,
-                       int64_t *value, struct sw_err *err)
+static int read_number(const struct sw_st_file *f, const char *key, int64_t *value,
+                       struct sw_err *err)
 {
     const char *text = sw_st_metadata(f, key);
     if (!text || !sw_parse_int(text, value) || *value < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: not a checkpoint of a run: its metadata has no %s", path, key);
+                          "%s: not a checkpoint of a run: its metadata has no %s", sw_st_path(f),
+                          key);
 
     return SW_OK;
 }
 
 /* Checks that the file has every tensor that the job needs, with the right shape. */
-static int check_tensors(struct sw_table *t, const struct sw_st_file *f, const char *path,
-                         struct sw_err *err)
+static int check_tensors(struct sw_table *t, const struct sw_st_file *f, struct sw_err *err)
 {
     int rc = SW_OK;
 
@@ -286,7 +286,7 @@ static int check_tensors(struct sw_table *t, const struct sw_st_file *f, const c
         for (int s = -1; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
             char *name = tensor_name(t, p, s, 0);
             struct sw_table_source to = {.table = t, .param = p, .slot = s};
-            rc = name ? sw_table_check_tensor(&to, name, f, path, err)
+            rc = name ? sw_table_check_tensor(&to, name, f, sw_st_path(f), err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
         }
@@ -302,7 +302,7 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
     int rc = sw_st_open(path, true, &f, err);
 
     if (rc == SW_OK)
-        rc = read_number(f, path, "singa_ws.format", &version, err);
+        rc = read_number(f, "singa_ws.format", &version, err);
 
     if (rc == SW_OK && version > FORMAT_VERSION)
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
@@ -310,11 +310,11 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
                         (long long)version, FORMAT_VERSION);
 
     if (rc == SW_OK)
-        rc = read_number(f, path, "step", step, err);
+        rc = read_number(f, "step", step, err);
     if (rc == SW_OK)
-        rc = check_tensors(table_of(job, 0), f, path, err);
+        rc = check_tensors(table_of(job, 0), f, err);
     if (rc == SW_OK)
-        rc = sw_buffers_check(&job->state->buffers, f, path, err);
+        rc = sw_buffers_check(&job->state->buffers, f, err);
     sw_st_close(f);
 
     return rc;
@@ -335,9 +335,23 @@ int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
     return rc;
 }
 
+/* Reads the value or an updater slot of a parameter, in which all elements must be finite. */
+static int read_array(const struct sw_checkpoint_job *job, const struct sw_table_source *to,
+                      const char *name, const struct sw_st_file *f, struct sw_err *err)
+{
+    const struct sw_tensor array = sw_table_tensor(to->table, to->param, to->slot);
+
+    int rc = sw_table_read_tensor(to, name, f, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_checkpoint_check_finite(host_stream(job), array.data, &array.desc, name,
+                                      sw_st_path(f), err);
+}
+
 /* Loads the updater state of replica `from` into this one. */
-static int load_state(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                      const char *path, int copy, int from, struct sw_err *err)
+static int load_state(const struct sw_checkpoint_job *job, const struct sw_st_file *f, int copy,
+                      int from, struct sw_err *err)
 {
     struct sw_table *t = table_of(job, copy);
     int rc = SW_OK;
@@ -347,12 +361,9 @@ static int load_state(const struct sw_checkpoint_job *job, const struct sw_st_fi
             struct sw_table_source to = {
                 .table = t, .stream = host_stream(job), .param = p, .slot = s};
             char *name = tensor_name(t, p, s, from);
-            const struct sw_tensor slot = sw_table_tensor(t, p, s);
 
-            rc = name ? sw_table_read_tensor(&to, name, f, err)
-                      : sw_err_nomem(err, "a tensor's name", 0);
-            if (rc == SW_OK)
-                rc = sw_checkpoint_check_finite(to.stream, slot.data, &slot.desc, name, path, err);
+            rc =
+                name ? read_array(job, &to, name, f, err) : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
         }
 
@@ -360,41 +371,39 @@ static int load_state(const struct sw_checkpoint_job *job, const struct sw_st_fi
 }
 
 static int take_values(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                       const char *path, struct sw_err *err)
+                       struct sw_err *err)
 {
-    struct sw_stream *stream = host_stream(job);
     struct sw_table *t = table_of(job, 0);
     int rc = SW_OK;
 
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++) {
-        const struct sw_param *param = sw_table_param(t, p);
-        const char *name = param->name;
-        struct sw_table_source to = {.table = t, .stream = stream, .param = p, .slot = -1};
+        const char *name = sw_table_param(t, p)->name;
+        struct sw_table_source to = {
+            .table = t, .stream = host_stream(job), .param = p, .slot = -1};
 
         if (!sw_st_find(f, name))
-            return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
+            return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", sw_st_path(f), name);
 
-        rc = sw_table_read_tensor(&to, name, f, err);
-        if (rc == SW_OK)
-            rc = sw_checkpoint_check_finite(stream, param->value, &param->layout, name, path, err);
+        rc = read_array(job, &to, name, f, err);
     }
 
     return rc;
 }
 
 /* A checkpoint of this program without a checksum is damaged; files of other programs need none. */
-static int check_checksum(const struct sw_st_file *f, const char *path, struct sw_err *err)
+static int check_checksum(const struct sw_st_file *f, struct sw_err *err)
 {
     if (!sw_st_metadata(f, "singa_ws.format") || sw_st_verified(f))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged: a checkpoint without its checksum", path);
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged: a checkpoint without its checksum",
+                      sw_st_path(f));
 }
 
 int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *err)
 {
     int rc = sw_st_open(path, false, f, err);
     if (rc == SW_OK)
-        rc = check_checksum(*f, path, err);
+        rc = check_checksum(*f, err);
     return rc;
 }
 
@@ -405,11 +414,11 @@ int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *
     int rc = sw_checkpoint_open(path, &f, err);
 
     if (rc == SW_OK)
-        rc = sw_tokens_check(job->source, f, path, err);
+        rc = sw_tokens_check(job->source, f, err);
     if (rc == SW_OK)
-        rc = take_values(job, f, path, err);
+        rc = take_values(job, f, err);
     if (rc == SW_OK)
-        rc = sw_buffers_read(&job->state->buffers, f, path, err);
+        rc = sw_buffers_read(&job->state->buffers, f, err);
 
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
@@ -426,16 +435,15 @@ struct file_meta {
     int64_t step, copies;
 };
 
-static int read_meta(const struct sw_st_file *f, const char *path, struct file_meta *file_meta,
-                     struct sw_err *err)
+static int read_meta(const struct sw_st_file *f, struct file_meta *file_meta, struct sw_err *err)
 {
     file_meta->copies = 1;
 
-    int rc = read_number(f, path, "step", &file_meta->step, err);
+    int rc = read_number(f, "step", &file_meta->step, err);
     if (rc == SW_OK && sw_st_metadata(f, "server_groups"))
-        rc = read_number(f, path, "server_groups", &file_meta->copies, err);
+        rc = read_number(f, "server_groups", &file_meta->copies, err);
     if (rc == SW_OK && file_meta->copies < 1)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: server_groups = 0 in its metadata", path);
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: server_groups = 0 in its metadata", sw_st_path(f));
 
     return rc;
 }
@@ -448,55 +456,59 @@ static int source_replica(const struct sw_checkpoint_job *job, const struct file
     return file_meta->step < job->topology->warmup_steps ? 0 : (int)(copy % file_meta->copies);
 }
 
-static int read_count(const struct sw_st_file *f, const char *path, const char *key, int copy,
-                      int64_t otherwise, int64_t *value, struct sw_err *err)
+static int read_count(const struct sw_st_file *f, const char *key, int copy, int64_t otherwise,
+                      int64_t *value, struct sw_err *err)
 {
     char text[32];
     key = copy_key(key, copy, text);
     *value = otherwise;
-    return sw_st_metadata(f, key) ? read_number(f, path, key, value, err) : SW_OK;
+    return sw_st_metadata(f, key) ? read_number(f, key, value, err) : SW_OK;
 }
 
-/* Reads the number of updates applied to a replica. */
+/* Updates of a replica. */
+struct counts {
+    int64_t updates, dropped;
+};
+
 static int read_counts(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                       const char *path, const struct file_meta *file_meta, int copy,
-                       int64_t *updates, int64_t *dropped, struct sw_err *err)
+                       const struct file_meta *file_meta, int copy, struct counts *out,
+                       struct sw_err *err)
 {
     int from = source_replica(job, file_meta, copy);
     int64_t usual = file_meta->step * sw_table_update_groups(table_of(job, copy));
-    int rc = read_count(f, path, "updates", from, usual, updates, err);
-    return rc == SW_OK ? read_count(f, path, "dropped", from, 0, dropped, err) : rc;
+    int rc = read_count(f, "updates", from, usual, &out->updates, err);
+    return rc == SW_OK ? read_count(f, "dropped", from, 0, &out->dropped, err) : rc;
 }
 
 /* Loads values into all replicas, and all updater state and buffers. */
 static int read_all(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                    const char *path, const struct file_meta *file_meta, struct sw_err *err)
+                    const struct file_meta *file_meta, struct sw_err *err)
 {
-    int rc = take_values(job, f, path, err);
+    int rc = take_values(job, f, err);
 
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = load_state(job, f, path, i, source_replica(job, file_meta, i), err);
+        rc = load_state(job, f, i, source_replica(job, file_meta, i), err);
     if (rc == SW_OK && job->sync)
         sw_sync_broadcast(job->sync, (uint64_t)job->workers[0].step, false);
 
-    return rc == SW_OK ? sw_buffers_read(&job->state->buffers, f, path, err) : rc;
+    return rc == SW_OK ? sw_buffers_read(&job->state->buffers, f, err) : rc;
 }
 
 /* Restores the state; step and update counters go on, and the lost updates are counted as dropped.
  */
 static int restore(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                   const char *path, const struct file_meta *file_meta, struct sw_err *err)
+                   const struct file_meta *file_meta, struct sw_err *err)
 {
-    int64_t updates, dropped;
+    struct counts n;
     int rc = SW_OK;
 
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         uint64_t now = sw_table_updates(table_of(job, i));
 
-        rc = read_counts(job, f, path, file_meta, i, &updates, &dropped, err);
+        rc = read_counts(job, f, file_meta, i, &n, err);
         if (rc == SW_OK)
             job->put_step(job->user, i, job->workers[0].step, now,
-                          now - (uint64_t)(updates - dropped));
+                          now - (uint64_t)(n.updates - n.dropped));
     }
 
     return rc;
@@ -510,11 +522,11 @@ int sw_checkpoint_roll_back(const struct sw_checkpoint_job *job, const char *pat
     int rc = sw_st_open(path, true, &f, err);
 
     if (rc == SW_OK)
-        rc = read_meta(f, path, &file_meta, err);
+        rc = read_meta(f, &file_meta, err);
     if (rc == SW_OK)
-        rc = read_all(job, f, path, &file_meta, err);
+        rc = read_all(job, f, &file_meta, err);
     if (rc == SW_OK)
-        rc = restore(job, f, path, &file_meta, err);
+        rc = restore(job, f, &file_meta, err);
     sw_st_close(f);
 
     return rc;
@@ -558,17 +570,17 @@ static void warn_differences(const struct sw_checkpoint_job *job, const struct s
 
 /* Sets the position of each server group. */
 static int put_steps(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                     const char *path, const struct file_meta *file_meta, struct sw_err *err)
+                     const struct file_meta *file_meta, struct sw_err *err)
 {
-    int64_t updates, dropped;
+    struct counts n;
     int rc = SW_OK;
 
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
-        rc = read_counts(job, f, path, file_meta, i, &updates, &dropped, err);
+        rc = read_counts(job, f, file_meta, i, &n, err);
         if (rc == SW_OK)
-            job->put_step(job->user, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);
+            job->put_step(job->user, i, job->first_step, (uint64_t)n.updates, (uint64_t)n.dropped);
         if (rc == SW_OK && job->conf->loss_scale > 0)
-            rc = sw_scale_read(table_of(job, i), f, path, source_replica(job, file_meta, i), err);
+            rc = sw_scale_read(table_of(job, i), f, source_replica(job, file_meta, i), err);
     }
 
     return rc;
@@ -581,17 +593,17 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
     int rc = sw_st_open(path, true, &f, err);
 
     if (rc == SW_OK)
-        rc = read_meta(f, path, &file_meta, err);
+        rc = read_meta(f, &file_meta, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(job->source, f, path, err);
+        rc = sw_tokens_check(job->source, f, err);
     if (rc == SW_OK)
         rc = sw_recurrent_state_read(&job->workers[0], f, err);
     if (rc == SW_OK && job->stage.index > 0)
         rc = sw_carried_over_read(job->carried_over, f, table_of(job, 0), job->state, err);
     if (rc == SW_OK)
-        rc = read_all(job, f, path, &file_meta, err);
+        rc = read_all(job, f, &file_meta, err);
     if (rc == SW_OK)
-        rc = put_steps(job, f, path, &file_meta, err);
+        rc = put_steps(job, f, &file_meta, err);
 
     if (rc == SW_OK) {
         sw_retention_read(job->retention, f);

@@ -74,8 +74,7 @@ static bool find_pair(const char *text, int which, struct sw_loss_scale *out)
     return true;
 }
 
-int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *path, int from,
-                  struct sw_err *err)
+int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, int from, struct sw_err *err)
 {
     char key[32];
     const char *text = sw_st_metadata(f, key_of(from, key));
@@ -86,7 +85,7 @@ int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *pa
         struct sw_loss_scale s;
         if (!find_pair(text, r, &s))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: %s = %s in its metadata: not a loss scale",
-                              path, key, text);
+                              sw_st_path(f), key, text);
 
         sw_table_put_scale(t, r, s);
     }

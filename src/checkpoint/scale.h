@@ -9,5 +9,5 @@ int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writ
                    struct sw_err *err) SW_MUST_CHECK;
 /* Reads the scales of server group `from` of the file; if it has none, the table's scales stay.
  * Errors: SW_ERR_FORMAT. */
-int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *path, int from,
+int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, int from,
                   struct sw_err *err) SW_MUST_CHECK;

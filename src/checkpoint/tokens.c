@@ -31,8 +31,7 @@ int sw_tokens_write(const struct sw_source *source, struct sw_st_writer *w, stru
     return sw_st_writer_metadata(w, "vocabulary", text, err);
 }
 
-int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f, const char *path,
-                    struct sw_err *err)
+int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f, struct sw_err *err)
 {
     const char *theirs = sw_st_metadata(f, "vocabulary");
 
@@ -52,7 +51,7 @@ int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f,
                           "%s: the model was trained with another vocabulary, of%s tokens; that of "
                           "data %s has %lld, in this order: the texts that it is built from have "
                           "changed (keys vocabulary, vocabulary_from, max_tokens, unknown)",
-                          path, count ? count : " other", s->name,
+                          sw_st_path(f), count ? count : " other", s->name,
                           (long long)sw_vocabulary_count(s->vocabulary));
     }
 

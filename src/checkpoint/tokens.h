@@ -11,7 +11,7 @@ struct sw_source;
 int sw_tokens_write(const struct sw_source *source, struct sw_st_writer *w,
                     struct sw_err *err) SW_MUST_CHECK;
 /* source: [SW_SPLITS], each may be NULL. */
-int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f, const char *path,
+int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Checks that embedding tables have at least as many tokens as the training text (source, or NULL).
  * Adds errors to the recipe. */

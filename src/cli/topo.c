@@ -139,16 +139,14 @@ static int show_machine(const struct options *o)
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_cluster_shape shape;
-    char reason[256];
-    struct view v = {.framework_reason = reason};
+    struct sw_framework_choice framework;
     struct sw_err err;
     const char *key;
 
     int code, rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
-    rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &v.framework, reason,
-                          sizeof reason, &key, &err);
+    rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &framework, &key, &err);
     if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
         goto out;
@@ -159,9 +157,10 @@ static int show_machine(const struct options *o)
         goto out;
     }
 
-    v.machine = m;
-    v.placement = p;
-    code = show(o, v);
+    code = show(o, (struct view){.machine = m,
+                                 .placement = p,
+                                 .framework = framework.name,
+                                 .framework_reason = framework.reason});
 
 out:
     sw_placement_free(p);

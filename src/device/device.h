@@ -143,6 +143,8 @@ void sw_device_close(struct sw_device *dev); /* NULL is accepted */
 /* Starts the OpenMP team of the calling thread with so many threads. Errors: SW_ERR_NOMEM if the
  * system refuses a thread; without this call libgomp would end the process. */
 int sw_cpu_start_team(int threads, struct sw_err *err) SW_MUST_CHECK;
+/* Threads of the calling thread's OpenMP team. */
+int sw_math_team(void);
 /* Writes the math libraries of the CPU, "oneDNN 2.6.3, OpenBLAS 0.3.21", to out. Loads OpenBLAS; if
  * that fails, out has oneDNN only. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
 int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err) SW_MUST_CHECK;

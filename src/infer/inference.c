@@ -198,7 +198,7 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
 
     int rc = sw_checkpoint_open(weights, &f, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(inf->w->shared.data->source, f, weights, err);
+        rc = sw_tokens_check(inf->w->shared.data->source, f, err);
     if (rc == SW_OK)
         rc = read_params(inf, weights, f, err);
     if (rc == SW_OK)

@@ -386,8 +386,8 @@ int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bo
  */
 
 int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m,
-                     struct sw_cluster_shape *shape, const char **framework, char *reason,
-                     size_t reason_bytes, const char **key, struct sw_err *err)
+                     struct sw_cluster_shape *shape, struct sw_framework_choice *framework,
+                     const char **key, struct sw_err *err)
 {
     enum sw_framework which = framework_of(c);
     const struct framework *f = &rows[which];
@@ -432,8 +432,8 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         .server_groups = copies,
         .servers_per_group = servers,
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
-    *framework = frameworks[which];
-    describe_reason(c, shape, reason, reason_bytes);
+    framework->name = frameworks[which];
+    describe_reason(c, shape, framework->reason, sizeof framework->reason);
 
     return SW_OK;
 }

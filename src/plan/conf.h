@@ -67,12 +67,16 @@ struct sw_cluster_sync {
     int64_t warmup_steps;            /* that the first group trains alone; 0 under BSP */
 };
 
-/* Computes the cluster shape for the settings on this machine, a reason, and the framework's name.
+struct sw_framework_choice {
+    const char *name;
+    char reason[256];
+};
+/* Computes the cluster shape for the settings on this machine, and the framework with a reason.
  * Default: allreduce with one worker per NUMA node. Errors: SW_ERR_INVALID (an invalid combination;
  * *key names the key at fault). */
 int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine *m,
-                     struct sw_cluster_shape *shape, const char **framework, char *reason,
-                     size_t reason_bytes, const char **key, struct sw_err *err) SW_MUST_CHECK;
+                     struct sw_cluster_shape *shape, struct sw_framework_choice *framework,
+                     const char **key, struct sw_err *err) SW_MUST_CHECK;
 /* Computes how worker groups are synchronized; a staleness of 0 means BSP. Errors: SW_ERR_INVALID
  * (an invalid combination; *key names the key at fault). */
 int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *sync,

@@ -245,7 +245,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_copy_check(&job->exchange, job->report.framework, err);
+    return sw_copy_check(&job->exchange, job->report.framework.name, err);
 }
 
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)

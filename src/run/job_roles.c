@@ -165,9 +165,8 @@ static int make_shape(struct setup *s, struct sw_err *err)
     job->exchange.overlap = (enum sw_overlap)s->conf.overlap;
     job->speed.rebalances = s->conf.rebalance;
 
-    int rc = sw_cluster_shape(&s->conf, job->place.machine, &s->shape, &job->report.framework,
-                              job->report.framework_reason, sizeof job->report.framework_reason,
-                              &key, err);
+    int rc = sw_cluster_shape(&s->conf, job->place.machine, &s->shape, &job->report.framework, &key,
+                              err);
     if (rc == SW_OK)
         rc = sw_cluster_sync(&s->conf, &s->sync, &key, err);
     if (rc == SW_ERR_INVALID)

@@ -100,7 +100,7 @@ static void check_exact(struct sw_job *job, const struct sw_section *cluster)
         sw_recipe_error(job->recipe, cluster, "framework",
                         "with %s updates depend on which group comes first, so that "
                         "repeat_exact cannot hold: use sandblaster or allreduce",
-                        job->report.framework);
+                        job->report.framework.name);
     else if (t->workers > t->leaves)
         sw_recipe_error(job->recipe, cluster, "workers_per_group",
                         "%d workers cannot share the %d microbatches of repeat_exact: use at most "
@@ -121,7 +121,7 @@ static void check_rebalance(struct sw_job *job, const struct sw_section *cluster
         sw_recipe_error(job->recipe, cluster, "rebalance",
                         "groups of %s are asynchronous and do not wait for slower ones: remove "
                         "rebalance, or use sandblaster or allreduce",
-                        job->report.framework);
+                        job->report.framework.name);
 
     if (!sw_job_find_split(job, SW_SPLIT_EVAL) || job->conf->eval_every == 0)
         sw_recipe_error(job->recipe, cluster, "rebalance",

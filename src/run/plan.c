@@ -378,8 +378,8 @@ void sw_job_describe_roles(struct sw_job *job)
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
     p->device = job->place.devices.text;
-    p->framework = job->report.framework;
-    p->framework_reason = job->report.framework_reason;
+    p->framework = job->report.framework.name;
+    p->framework_reason = job->report.framework.reason;
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;

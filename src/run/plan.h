@@ -2,15 +2,15 @@
 #pragma once
 
 #include "base/str.h"
+#include "plan/conf.h"
 #include "run/job.h"
 
-/* Texts and rows of the plan. All owned except the framework's name. */
+/* Texts and rows of the plan; owned. */
 struct sw_job_report {
     struct sw_job_layer *layers;
     struct sw_job_shard *shards; /* [layers of the plan][group size]; NULL: one worker */
     struct sw_bytes fallback;
-    const char *framework; /* borrowed */
-    char framework_reason[256];
+    struct sw_framework_choice framework;
     char *partition_notes;
     char *choices; /* algorithms that were chosen (saved_choices.h) */
 };

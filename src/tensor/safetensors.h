@@ -80,6 +80,7 @@ struct sw_st_entry {
 int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out,
                struct sw_err *err) SW_MUST_CHECK;
 void sw_st_close(struct sw_st_file *f); /* NULL is accepted */
+const char *sw_st_path(const struct sw_st_file *f);
 
 bool sw_st_verified(const struct sw_st_file *f);            /* has a checksum, which matches */
 const char *sw_st_checksum_hex(const struct sw_st_file *f); /* NULL when unverified */

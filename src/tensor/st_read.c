@@ -375,6 +375,11 @@ int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out, st
     return SW_OK;
 }
 
+const char *sw_st_path(const struct sw_st_file *f)
+{
+    return f->path;
+}
+
 int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err)
 {
     unsigned char end[SW_ST_CHECKSUM_BYTES];

@@ -198,8 +198,8 @@ static void fill(struct sw_buffer *s)
         s->value[i] = s->initial;
 }
 
-int sw_buffers_allocate_items(struct sw_buffers *s, struct sw_device *host, const char *what,
-                              struct sw_err *err)
+int sw_buffers_take(struct sw_buffers *s, struct sw_device *host, const char *what,
+                    struct sw_err *err)
 {
     if (s->count == 0)
         return SW_OK;
@@ -218,7 +218,7 @@ int sw_buffers_allocate_items(struct sw_buffers *s, struct sw_device *host, cons
 
 int sw_buffers_allocate(struct sw_buffers *s, struct sw_device *host, struct sw_err *err)
 {
-    int rc = sw_buffers_allocate_items(s, host, "the layers' state", err);
+    int rc = sw_buffers_take(s, host, "the layers' state", err);
     if (rc != SW_OK)
         return rc;
 
@@ -444,13 +444,12 @@ int sw_buffer_check(const struct sw_buffer *s, const char *tensor, const struct 
                       path, tensor, sw_st_dtype_name(e->dtype), has, needs);
 }
 
-int sw_buffers_check(const struct sw_buffers *states, const struct sw_st_file *f, const char *path,
+int sw_buffers_check(const struct sw_buffers *states, const struct sw_st_file *f,
                      struct sw_err *err)
 {
-
     for (int i = 0; i < states->count; i++) {
         const struct sw_buffer *s = &states->items[i];
-        int rc = sw_buffer_check(s, s->name, sw_st_find(f, s->name), path, err);
+        int rc = sw_buffer_check(s, s->name, sw_st_find(f, s->name), sw_st_path(f), err);
         if (rc != SW_OK)
             return rc;
     }
@@ -477,11 +476,11 @@ int sw_buffer_read(struct sw_buffer *s, const char *tensor, const struct sw_st_f
     return rc;
 }
 
-int sw_buffers_read(struct sw_buffers *states, const struct sw_st_file *f, const char *path,
-                    struct sw_err *err)
+int sw_buffers_read(struct sw_buffers *states, const struct sw_st_file *f, struct sw_err *err)
 {
     for (int i = 0; i < states->count; i++) {
-        int rc = sw_buffer_read(&states->items[i], states->items[i].name, f, path, err);
+        struct sw_buffer *s = &states->items[i];
+        int rc = sw_buffer_read(s, s->name, f, sw_st_path(f), err);
         if (rc != SW_OK)
             return rc;
     }

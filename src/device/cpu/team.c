@@ -49,3 +49,8 @@ int sw_cpu_start_team(int threads, struct sw_err *err)
 
     return SW_OK;
 }
+
+int sw_math_team(void)
+{
+    return omp_get_max_threads();
+}

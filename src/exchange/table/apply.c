@@ -1,31 +1,24 @@
-/* Applying an update to a slice: the partial sums of an update group's gradient, the updater's
- * arguments, and the check for values that are not finite afterwards. */
+/* What happens to a slice whose gradients are complete: its partial sums are listed; in two phases
+ * they are summed and measured (sw_table_gather) before the update, which is the updater and the
+ * check for values that are not finite afterwards. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
-/* Lists the partial sums of every contributor. A parameter with one owner per worker group has one
- * sum for each of them. */
-float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
+/* A parameter with one owner per worker group has one partial sum for each of them, and one whose
+ * gradients are made of factors has a single one. */
+void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group,
+                   const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
 {
-    const struct sw_param *p = &t->params[param];
-    int first = group * t->update_group_size, base = -1;
+    const struct sw_param *p = &t->params[s->param];
+    int first = t->first_partial[group * t->update_group_size],
+        last = t->first_partial[(group + 1) * t->update_group_size];
 
-    *sum = (struct sw_fold_inputs){.in = in, .ends = p->owner < 0 ? t->partial_end : NULL};
-    if (p->factors >= 0) {
-        in[sum->count++] = sw_factor_gradient(t, param, group) + from;
-        sum->ends = NULL;
-        return sw_factor_gradient(t, param, group) + from;
-    }
+    *sum = (struct sw_fold_inputs){.in = in,
+                                   .ends = p->owner < 0 && p->factors < 0 ? t->partial_end : NULL};
 
-    for (int w = first; w < first + t->update_group_size; w++)
-        for (int i = t->first_partial[w];
-             i < t->first_partial[w + 1] && sw_table_contributes(t, param, w); i++) {
-            base = base < 0 ? i : base;
-            in[sum->count++] = p->gradient[i] + from;
-        }
-
-    return p->gradient[base] + from;
+    for (int i = first; i < last; i++)
+        if (p->gradient[i])
+            in[sum->count++] = p->gradient[i] + s->from;
 }
 
 int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t version,
@@ -37,6 +30,35 @@ int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t vers
                       t->args.loss_scale > 0
                           ? "; a smaller loss scale would not help (try precision = bf16)"
                           : "");
+}
+
+int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, struct sw_err *err)
+{
+    const struct sw_param *p = &t->params[s->param];
+    const float *in[SW_TREE_LEAVES];
+    struct sw_phases *ph = &t->phases[group];
+    double scale = sw_loss_scale_factor(&ph->scale);
+    struct sw_gather_args a = {.count = s->count,
+                               .clip_value = (float)(t->args.clip_value * scale),
+                               .gradient = p->view[group].gradient + s->from,
+                               .squares = ph->squares + s->first_block};
+
+    sw_table_list(t, s, group, in, &a.sum);
+
+    int rc = sw_factor_rebuild(t, s, group, a.gradient, err);
+    if (rc != SW_OK)
+        return rc;
+
+    if (ph->value_squares) {
+        a.value = p->value + s->from;
+        a.value_squares = ph->value_squares + s->first_block;
+    }
+
+    if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS && !sw_loss_scale_can_halve(&ph->scale))
+        return sw_table_report_nonfinite(t, s->param,
+                                         __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
+
+    return SW_OK;
 }
 
 void sw_table_update_partials(const struct sw_table *t, int param, uint64_t version,
@@ -58,10 +80,9 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
                                        const float *in[SW_TREE_LEAVES])
 {
     const struct sw_param *p = &t->params[s->param];
-    struct sw_update_args a = {
-        .value = p->value + s->from,
-        .count = s->count,
-    };
+    struct sw_update_args a = {.value = p->value + s->from,
+                               .gradient = p->view[group].gradient + s->from,
+                               .count = s->count};
 
     sw_table_update_partials(t, s->param, version, &a);
     a.step = s->version - s->dropped; /* counts the updates of all update groups */
@@ -69,6 +90,8 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
     if (d) {
         a.clip_value = 0;
         a.gradient_scale = d->scale;
+    } else {
+        sw_table_list(t, s, group, in, &a.sum);
     }
 
     if (d && t->phases[group].norms) {
@@ -76,9 +99,6 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         a.gradient_norm = t->phases[group].norms[s->param].gradient;
     }
 
-    a.gradient = sw_table_sum(t, s->param, group, s->from, in, &a.sum);
-    if (d)
-        a.sum.count = 0;
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = p->slot[i] + s->from;
 
@@ -91,12 +111,15 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
 
-    if (!d && t->params[s->param].factors >= 0)
-        sw_factor_rebuild(t, s, group, sw_factor_gradient(t, s->param, group) + s->from);
+    int rc =
+        d ? SW_OK
+          : sw_factor_rebuild(t, s, group, t->params[s->param].view[group].gradient + s->from, err);
+    if (rc != SW_OK)
+        return rc;
 
     struct sw_update_args a = update_of(t, s, group, version, d, in);
     a.non_finite = &non_finite;
-    a.shared = !t->args.rule->update;
+    a.shared = t->args.rule->races;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
     if (non_finite && t->args.bad != SW_BAD_TELLS)
         return sw_table_report_nonfinite(t, s->param, version, err);

@@ -26,17 +26,9 @@ const float *sw_table_value(const struct sw_table *t, int worker, int param)
     return t->params[param].view[sw_table_update_group(t, worker)].value;
 }
 
-int sw_table_threshold(const struct sw_table *t, int param)
-{
-    const struct sw_param *p = &t->params[param];
-    return p->frozen      ? 0
-           : p->owner < 0 ? t->update_group_size
-                          : t->update_group_size / t->group_workers;
-}
-
 int sw_table_contributors(const struct sw_table *t, int param)
 {
-    return sw_table_threshold(t, param) * t->update_groups;
+    return t->params[param].contributors * t->update_groups;
 }
 
 enum sw_reduction sw_table_reduction(const struct sw_table *t, int param)

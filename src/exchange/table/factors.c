@@ -7,7 +7,8 @@
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
-#include "device/ops/rebuild.h"
+#include "device/op.h"
+#include "kernels/ops/rebuild.h"
 
 int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
                          struct sw_err *err)
@@ -202,7 +203,7 @@ void sw_factor_place(struct sw_table *t)
         const struct sw_slice *s = &t->slices[i];
         uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
         for (int r = 0; r < t->update_groups && t->params[s->param].factors >= 0; r++)
-            sw_device_place(a->device, sw_factor_gradient(t, s->param, r) + s->from,
+            sw_device_place(a->device, t->params[s->param].view[r].gradient + s->from,
                             (size_t)s->count * sizeof(float), nodes);
     }
 }
@@ -228,24 +229,22 @@ float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factor
 
 /* ---- Gradients ---- */
 
-float *sw_factor_gradient(const struct sw_table *t, int param, int group)
-{
-    return t->params[param].gradient[t->first_partial[group * t->update_group_size]];
-}
-
-void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out)
+int sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out,
+                      struct sw_err *err)
 {
     const struct sw_table_factors *f = sw_table_factors_of(t, s->param);
     if (!f)
-        return;
+        return SW_OK;
 
-    const float *x = sw_table_factor_x(t, f, group, s->server),
-                *dy = sw_table_factor_dy(t, f, group, s->server);
-    if (s->param == f->weight)
-        sw_rebuild_weight(t->args.precision,
-                          &(struct sw_rebuild){x, dy + s->from / f->inputs, f->outputs, f->rows,
-                                               s->count / f->inputs, f->inputs},
-                          out);
-    else
-        sw_rebuild_bias(dy + s->from, f->outputs, f->rows, s->count, out);
+    bool is_weight = s->param == f->weight;
+    int64_t inputs = is_weight ? f->inputs : 1;
+    const struct sw_rebuild_args a = {
+        .rows = f->rows,
+        .outputs = s->count / inputs,
+        .inputs = inputs,
+        .dy_step = f->outputs,
+        .x = is_weight ? sw_table_factor_x(t, f, group, s->server) : NULL,
+        .dy = sw_table_factor_dy(t, f, group, s->server) + s->from / inputs,
+        .out = out};
+    return sw_op_compute(&sw_op_rebuild, sw_math_team(), t->args.precision, &a, err);
 }

@@ -15,8 +15,7 @@ size_t sw_factor_bytes(const struct sw_table *t);
 void sw_factor_point(struct sw_table *t, char *memory);
 void sw_factor_place(struct sw_table *t);
 void sw_factor_free(struct sw_table *t);
-/* The array in which an update group's gradient is made. */
-float *sw_factor_gradient(const struct sw_table *t, int param, int group);
 /* Makes a slice of an update group's gradient, once all its rows have arrived; does nothing for a
  * parameter without factors. */
-void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out);
+int sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out,
+                      struct sw_err *err) SW_MUST_CHECK;

@@ -57,7 +57,7 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
 }
 
 /* The lowest layers first, which the next forward pass needs first. */
-int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_control *d,
+static int update_all(struct sw_table *t, int group, const struct sw_table_control *d,
                       struct sw_err *err)
 {
     int rc = SW_OK;
@@ -76,7 +76,6 @@ int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_contr
 static int gather(struct sw_table *t, int group, int param, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
-    struct sw_table_control d;
 
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
         int rc = sw_table_gather(t, group, &t->slices[i], err);
@@ -84,19 +83,28 @@ static int gather(struct sw_table *t, int group, int param, struct sw_err *err)
             return rc;
     }
 
-    return sw_table_complete(t, group, p->slice_count, &d) ? sw_table_race_all(t, group, &d, err)
-                                                           : SW_OK;
+    return sw_table_complete(t, group, p->slice_count, err);
 }
 
-int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
+/* The update group's last worker updates the parameter or, in two phases, the one that completes
+ * its last gradient updates all, with the result of update control. */
+static int push(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
 {
     int group = sw_table_update_group(t, worker);
-    struct sw_param_view *r = &t->params[param].view[group];
+    const struct sw_param *p = &t->params[param];
+    struct sw_param_view *r = &p->view[group];
     /* Releases this worker's gradient; the last worker acquires all. */
-    if (__atomic_add_fetch(&r->given, 1, __ATOMIC_ACQ_REL) < sw_table_threshold(t, param))
+    if (__atomic_add_fetch(&r->given, 1, __ATOMIC_ACQ_REL) < p->contributors)
         return SW_OK;
 
     __atomic_store_n(&r->given, 0, __ATOMIC_RELAXED);
     return t->two_phases ? gather(t, group, param, err)
                          : update(t, group, param, version, NULL, err);
 }
+
+const struct sw_table_rule sw_table_hogwild = {.name = "hogwild",
+                                               .is_async = true,
+                                               .in_place = true,
+                                               .races = true,
+                                               .push = push,
+                                               .apply = update_all};

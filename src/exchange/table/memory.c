@@ -62,7 +62,10 @@ static void point_into(struct sw_table *t)
             for (int g = t->first_partial[w];
                  g < t->first_partial[w + 1] && sw_table_contributes(t, i, w); g++)
                 if (has_partial(t, i, g)) {
+                    struct sw_param_view *view = &p->view[sw_table_update_group(t, w)];
+
                     p->gradient[g] = (float *)(void *)other;
+                    view->gradient = view->gradient ? view->gradient : p->gradient[g];
                     other += bytes;
                 }
 

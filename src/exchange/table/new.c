@@ -153,6 +153,8 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .frozen = spec->frozen,
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
+    if (!p->frozen)
+        p->contributors = t->update_group_size / (p->owner < 0 ? 1 : t->group_workers);
     p->name = sw_strdup(spec->name);
     p->gradient = sw_calloc((size_t)t->first_partial[t->args.workers], sizeof *p->gradient);
 

@@ -17,36 +17,33 @@ static int ending(int rc, struct sw_err *err)
     return SW_OK;
 }
 
-static int send_update(struct sw_table *t, int worker, int param, uint64_t version)
+int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
+{
+    return t->args.rule->push(t, worker, param, version, err);
+}
+
+/* Notifies every server that owns a slice. */
+static int send_update(struct sw_table *t, int worker, int param, uint64_t version,
+                       struct sw_err *err)
 {
     struct sw_message m = {
         .kind = SW_MSG_UPDATE, .from = worker, .param = param, .version = version};
+    int rc = SW_OK;
 
-    for (int s = 0; s < t->args.servers; s++) {
-        if (!sw_table_has_slices(t, s, param))
-            continue;
-
-        int rc = sw_queue_push(&t->servers[s].inbox, &m);
-        if (rc != SW_OK)
-            return rc;
-    }
+    for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
+        if (sw_table_has_slices(t, s, param))
+            rc = sw_queue_push(&t->servers[s].inbox, &m);
 
     sw_table_wake(t);
-    return SW_OK;
-}
-
-int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
-{
-    if (!t->args.rule->update)
-        return sw_table_race(t, worker, param, version, err);
-    return ending(send_update(t, worker, param, version), err);
+    return ending(rc, err);
 }
 
 /* Tells the servers that update control is done: each applies or drops the update. */
-static int send_control(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
+static int send_control(struct sw_table *t, int group, const struct sw_table_control *d,
+                        struct sw_err *err)
 {
     struct sw_message m = {
-        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = group, .version = version};
+        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = group, .version = d->version};
     int rc = SW_OK;
 
     for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
@@ -55,23 +52,6 @@ static int send_control(struct sw_table *t, int group, uint64_t version, struct 
 
     sw_table_wake(t);
     return ending(rc, err);
-}
-
-int sw_table_report_loss(struct sw_table *t, int worker, bool fine, struct sw_err *err)
-{
-    int group = sw_table_update_group(t, worker);
-    struct sw_table_control d;
-
-    if (!t->phases || t->args.bad == SW_BAD_STOPS)
-        return SW_OK;
-
-    if (!fine)
-        __atomic_add_fetch(&t->phases[group].vetoes, 1, __ATOMIC_RELAXED);
-    if (!sw_table_complete(t, group, 1, &d))
-        return SW_OK;
-
-    return t->args.rule->update ? send_control(t, group, d.version, err)
-                                : sw_table_race_all(t, group, &d, err);
 }
 
 /* The staleness of values read in place: an update group sees its own updates up to `version`, but
@@ -163,19 +143,19 @@ static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_
 }
 
 /* Sums the gradients of a slice for workers that make the update themselves. */
-static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int group)
+static int sum_slice(const struct sw_table *t, const struct sw_slice *s, int group,
+                     struct sw_err *err)
 {
     const float *in[SW_TREE_LEAVES];
     float *out = t->params[s->param].sum + s->from;
     struct sw_fold_inputs sum;
 
-    if (t->params[s->param].factors >= 0) {
-        sw_factor_rebuild(t, s, group, out);
-        return;
-    }
+    if (t->params[s->param].factors >= 0)
+        return sw_factor_rebuild(t, s, group, out, err);
 
-    sw_table_sum(t, s->param, group, s->from, in, &sum);
+    sw_table_list(t, s, group, in, &sum);
     sw_gather_sum(&sum, out, s->count);
+    return SW_OK;
 }
 
 /* Advances a complete slice to its next version, with the update or without. */
@@ -185,17 +165,15 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int g
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
 
-    if (t->args.updates_on_device) {
-        sum_slice(t, s, group);
-        s->version++;
-        return SW_OK;
-    }
-
-    int rc = dropped ? SW_OK : sw_table_update_slice(t, s, group, version, d, err);
+    int rc = t->args.updates_on_device ? sum_slice(t, s, group, err)
+             : dropped                 ? SW_OK
+                                       : sw_table_update_slice(t, s, group, version, d, err);
     if (rc != SW_OK)
         return rc;
 
     s->version++;
+    if (t->args.updates_on_device)
+        return SW_OK;
 
     s->dropped += dropped;
     if (t->observer && !dropped)
@@ -287,17 +265,13 @@ static int apply(struct sw_table *t, int server, int param, int group,
 static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int group,
                   struct sw_err *err)
 {
-    struct sw_table_control d;
-
     for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         int rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
         if (rc != SW_OK)
             return rc;
     }
 
-    return sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
-               ? send_control(t, group, d.version, err)
-               : SW_OK;
+    return sw_table_complete(t, group, s->first[param + 1] - s->first[param], err);
 }
 
 /* Counts one worker's contribution to all slices of the parameter that the server owns. */
@@ -313,7 +287,7 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
                           t->params[m->param].name, (unsigned long long)m->version);
 
     *contributed = true;
-    if (++turn_of(t, s, m->param, group)->contributions < sw_table_threshold(t, m->param))
+    if (++turn_of(t, s, m->param, group)->contributions < t->params[m->param].contributors)
         return SW_OK;
 
     bool gathers = t->two_phases && !t->args.updates_on_device;
@@ -437,7 +411,7 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
 
-    return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&
+    return m->kind == SW_MSG_UPDATE && !t->args.rule->races && m->param >= 0 &&
            m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
            m->from >= 0 && m->from < t->args.workers && sw_table_contributes(t, m->param, m->from);
 }
@@ -457,15 +431,13 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
         rc = ending(sw_sync_handle(t, server, m), err);
     else
         rc = m->kind == SW_MSG_APPLY ? apply_control(t, server, m, err)
-                                     : t->args.rule->update(t, server, m, err);
+                                     : counted_update(t, server, m, err);
 
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
     return rc;
 }
 
 const struct sw_table_rule sw_table_bsp = {
-    .name = "bsp", .in_place = true, .update = counted_update};
+    .name = "bsp", .in_place = true, .push = send_update, .apply = send_control};
 const struct sw_table_rule sw_table_async = {
-    .name = "async", .is_async = true, .update = counted_update};
-const struct sw_table_rule sw_table_hogwild = {
-    .name = "hogwild", .is_async = true, .in_place = true};
+    .name = "async", .is_async = true, .push = send_update, .apply = send_control};

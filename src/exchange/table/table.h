@@ -64,6 +64,7 @@ struct sw_param {
     int64_t part_first, part_whole;
     int part_dim;
     struct sw_init_conf init;
+    int contributors; /* workers of an update group that contribute gradients; 0: it is frozen */
     int factors; /* index of the factors that make its gradients; -1: workers write gradients */
     bool frozen; /* no gradient, updater state or slice; every version is available at once */
     float lr_mult, decay_mult;
@@ -80,10 +81,12 @@ struct sw_param {
 
 /* A parameter as one update group sees it. */
 struct sw_param_view {
-    float *value;   /* where the update group reads: the parameter's value, or the update group's
-                       buffer */
-    uint64_t ready; /* atomic: slice updates that it can read; version = ready / slice_count */
-    int given;      /* atomic, Hogwild: gradients contributed to the next update */
+    float *value;    /* where the update group reads: the parameter's value, or the update group's
+                        buffer */
+    float *gradient; /* the first of the group's arrays in sw_param.gradient, which receives sums;
+                        NULL: none */
+    uint64_t ready;  /* atomic: slice updates that it can read; version = ready / slice_count */
+    int given;       /* atomic, Hogwild: gradients contributed to the next update */
 };
 
 /* A range of a parameter's storage. Only the server that owns it touches the counters. */
@@ -112,14 +115,19 @@ struct sw_table_factors {
 };
 
 struct sw_table;
+struct sw_table_control;
 
 /* A consistency rule. The tech report's threshold of a slice is the size of an update group. */
 struct sw_table_rule {
     const char *name;
     bool is_async; /* every worker group is an update group */
     bool in_place; /* update groups read the one value array */
-    /* A server's handler of an update; NULL: workers make the updates. */
-    int (*update)(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err);
+    bool races;    /* workers make the updates; false: servers */
+    /* A worker's gradient of step `version` is complete (sw_table_update). */
+    int (*push)(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err);
+    /* Carries out what update control has decided for an update group. */
+    int (*apply)(struct sw_table *t, int group, const struct sw_table_control *d,
+                 struct sw_err *err);
 };
 /* Bulk synchronous: a slice changes when all workers have contributed. */
 extern const struct sw_table_rule sw_table_bsp;

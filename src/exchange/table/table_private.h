@@ -106,13 +106,13 @@ void sw_table_wake(struct sw_table *t);
  * updates. */
 uint64_t sw_table_slowest(const struct sw_table *t, int param);
 
-/* contributors.c: the number of contributors of one update group. */
-int sw_table_threshold(const struct sw_table *t, int param);
-
-/* apply.c: lists in `in` the partial sums of an update group's gradient, from element `from` on.
- * Returns the first. */
-float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
-                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum);
+/* apply.c: lists in `in` the partial sums of an update group's gradient of a slice. */
+void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group,
+                   const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum);
+/* In two phases: sums and measures a complete slice. Errors: SW_ERR_DIVERGED where a non-finite
+ * gradient ends the run. */
+int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
+                    struct sw_err *err) SW_MUST_CHECK;
 /* Fills the arguments of update `version` of a parameter except for arrays, where it is updated
  * alone. */
 void sw_table_update_partials(const struct sw_table *t, int param, uint64_t version,
@@ -134,23 +134,9 @@ uint64_t sw_sync_steps_of_others(const struct sw_table *t, int server, int param
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 
-/* hogwild.c: one worker's gradient is complete. The update group's last worker updates the
- * parameter or, in two phases, the one that completes its last gradient updates all, with the
- * result of update control. */
-int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
-                  struct sw_err *err) SW_MUST_CHECK;
-int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_control *d,
-                      struct sw_err *err) SW_MUST_CHECK;
-
 /* update_control.c: allocates room for norms, after the slices are known. */
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
-/* Sums and measures a complete slice. Errors: SW_ERR_DIVERGED where a non-finite gradient ends the
- * run. */
-int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
-                    struct sw_err *err) SW_MUST_CHECK;
-/* Counts `count` measured slices or reported verdicts of an update group's next update. True:
- * nothing is missing any more, *d is the result of update control, and the caller carries it out.
- */
-bool sw_table_complete(struct sw_table *t, int group, int count,
-                       struct sw_table_control *d) SW_MUST_CHECK;
+/* Counts `count` measured slices or reported verdicts of an update group's next update. When
+ * nothing is missing any more, decides, and carries the result out as the rule says. */
+int sw_table_complete(struct sw_table *t, int group, int count, struct sw_err *err) SW_MUST_CHECK;

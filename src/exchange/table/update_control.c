@@ -1,7 +1,7 @@
 /* Update control in two phases, where all gradients are needed before any parameter is updated:
  * clipping by norm, norms that an updater needs, dropping an update that is not finite. Each update
  * group decides about its own updates. First every slice is summed and measured as its gradients
- * arrive (gather.h), and nothing changes. The thread that completes the last slice, or reports the
+ * arrive (apply.c), and nothing changes. The thread that completes the last slice, or reports the
  * last verdict, decides for the whole update group and tells every server (serve.c), which then
  * applies or drops the update; without servers it does so itself (hogwild.c). Values are measured
  * when the slice is complete, because other update groups may change them before they are updated.
@@ -9,7 +9,6 @@
  * d.scale is the remaining factor. No phase waits: missing contributions are counted. Sums of
  * squares are added in the order of parameters and blocks, so all results that follow from a norm
  * have the same bits for any number of servers. */
-#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
@@ -90,33 +89,6 @@ void sw_table_free_phases(struct sw_table *t)
     }
 
     sw_free(t->phases);
-}
-
-/* ---- The first phase ---- */
-
-int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, struct sw_err *err)
-{
-    const struct sw_param *p = &t->params[s->param];
-    const float *in[SW_TREE_LEAVES];
-    struct sw_phases *ph = &t->phases[group];
-    double scale = sw_loss_scale_factor(&ph->scale);
-    struct sw_gather_args a = {.count = s->count,
-                               .clip_value = (float)(t->args.clip_value * scale),
-                               .squares = ph->squares + s->first_block};
-
-    a.gradient = sw_table_sum(t, s->param, group, s->from, in, &a.sum);
-    sw_factor_rebuild(t, s, group, a.gradient);
-
-    if (ph->value_squares) {
-        a.value = p->value + s->from;
-        a.value_squares = ph->value_squares + s->first_block;
-    }
-
-    if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS && !sw_loss_scale_can_halve(&ph->scale))
-        return sw_table_report_nonfinite(t, s->param,
-                                         __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
-
-    return SW_OK;
 }
 
 /* ---- The decision ---- */
@@ -224,22 +196,34 @@ int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *c
     return rc;
 }
 
-bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table_control *d)
+int sw_table_complete(struct sw_table *t, int group, int count, struct sw_err *err)
 {
     struct sw_phases *ph = &t->phases[group];
     /* Releases the measurements; the thread that brings the count to 0 acquires those of all
      * others. */
     if (count == 0 || __atomic_sub_fetch(&ph->missing, count, __ATOMIC_ACQ_REL) != 0)
-        return false;
+        return SW_OK;
 
-    *d = make_control(t, ph);
+    struct sw_table_control d = make_control(t, ph);
     ph->vetoes = 0;
-    store_result(t, ph, d);
+    store_result(t, ph, &d);
     __atomic_store_n(&ph->missing, contributions_needed(t), __ATOMIC_RELAXED);
 
     /* Releases the result to sw_table_control, which acquires it. */
-    __atomic_store_n(&ph->version, d->version + 1, __ATOMIC_RELEASE);
-    return true;
+    __atomic_store_n(&ph->version, d.version + 1, __ATOMIC_RELEASE);
+    return t->args.rule->apply(t, group, &d, err);
+}
+
+int sw_table_report_loss(struct sw_table *t, int worker, bool fine, struct sw_err *err)
+{
+    int group = sw_table_update_group(t, worker);
+
+    if (!t->phases || t->args.bad == SW_BAD_STOPS)
+        return SW_OK;
+
+    if (!fine)
+        __atomic_add_fetch(&t->phases[group].vetoes, 1, __ATOMIC_RELAXED);
+    return sw_table_complete(t, group, 1, err);
 }
 
 /* ---- Results ---- */

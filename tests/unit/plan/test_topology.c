@@ -41,11 +41,11 @@ static struct sw_topology *make(const struct wish *w)
     struct sw_machine *m;
     struct sw_topology *t = NULL;
     struct sw_err err = {0};
-    const char *framework, *key;
-    char reason[256];
+    struct sw_framework_choice framework;
+    const char *key;
 
     assert_int_equal(sw_machine_from(two_nodes, &m, &err), SW_OK);
-    if (sw_cluster_shape(&conf, m, &shape, &framework, reason, sizeof reason, &key, &err) ||
+    if (sw_cluster_shape(&conf, m, &shape, &framework, &key, &err) ||
         sw_cluster_sync(&conf, &sync, &key, &err))
         fail_msg("%s: %s", key, err.text);
     shape.driver = w->devices ? sw_driver_on_bus() : NULL;
