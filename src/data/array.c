@@ -250,14 +250,6 @@ static int make_field(const struct sw_array *a, const char *name, const char *sh
     return SW_OK;
 }
 
-static bool same_field(const struct sw_field *a, const struct sw_field *b)
-{
-    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
-    for (int i = 0; same && i < a->ndim; i++)
-        same = a->dim[i] == b->dim[i];
-    return same;
-}
-
 /* ---- columns ---- */
 
 /* All labels are checked at opening, so that a bad one cannot stop a run later. */
@@ -289,7 +281,7 @@ static int add_array(struct sw_column *c, const char *name, const char *shape, s
     if (!rc && c->count == 0)
         c->field = field;
 
-    if (!rc && !same_field(&field, &c->field))
+    if (!rc && !sw_field_same(&field, &c->field))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "%s: the shape or type of its rows differs from that of %s", a->what,
                         c->array[0].what);

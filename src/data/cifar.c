@@ -2,23 +2,17 @@
  * an image returns a view of the bytes of the file (data/blob.h). */
 #include "data/cifar.h"
 #include "base/os.h"
-#include "data/blob.h"
-#include "data/files.h"
 
 enum { IMAGE_BYTES = 3 * 32 * 32, SCAN_RECORDS = 256 };
-
-struct sw_cifar_file {
-    struct sw_blob blob;
-    unsigned char *label; /* owned */
-    int64_t first, count; /* records */
-};
 
 static uint64_t record_bytes(const struct sw_cifar_layout *l)
 {
     return (uint64_t)l->labels + IMAGE_BYTES;
 }
 
-static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, struct sw_err *err)
+/* Sets *records from the size of the file. */
+static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, int64_t *records,
+                      struct sw_err *err)
 {
     const uint64_t record = record_bytes(l);
     uint64_t bytes = 0;
@@ -39,8 +33,8 @@ static int check_size(struct sw_cifar_file *f, const struct sw_cifar_layout *l, 
                           (unsigned long long)(bytes % record), (unsigned long long)record,
                           l->labels);
 
-    f->count = (int64_t)(bytes / record);
-    return sw_blob_check_size(&f->blob, 0, record, (uint64_t)f->count, err);
+    *records = (int64_t)(bytes / record);
+    return sw_blob_check_size(&f->blob, 0, record, bytes / record, err);
 }
 
 /* Checks all labels of a record and stores the one to use. */
@@ -57,18 +51,17 @@ static int take_labels(struct sw_cifar_file *f, const struct sw_cifar_layout *l,
     return SW_OK;
 }
 
-static int scan_labels(struct sw_cifar_file *f, const struct sw_cifar_layout *l,
-                       unsigned char *buffer, struct sw_err *err)
+static int scan_labels(struct sw_cifar_file *f, const struct sw_cifar_layout *l, int64_t records,
+                       struct sw_err *err)
 {
     const uint64_t record = record_bytes(l);
-    int rc = SW_OK;
+    unsigned char *buffer = sw_os()->alloc((size_t)(SCAN_RECORDS * record));
 
-    f->label = sw_os()->alloc((size_t)f->count);
-    if (!f->label)
-        return sw_err_nomem(err, "labels of CIFAR", (size_t)f->count);
+    f->label = sw_os()->alloc((size_t)records);
 
-    for (int64_t at = 0; !rc && at < f->count; at += SCAN_RECORDS) {
-        const int64_t n = f->count - at < SCAN_RECORDS ? f->count - at : SCAN_RECORDS;
+    int rc = f->label && buffer ? SW_OK : sw_err_nomem(err, "labels of CIFAR", (size_t)records);
+    for (int64_t at = 0; !rc && at < records; at += SCAN_RECORDS) {
+        const int64_t n = records - at < SCAN_RECORDS ? records - at : SCAN_RECORDS;
         const void *view = NULL;
 
         rc = sw_blob_view(&f->blob, (uint64_t)at * record, (size_t)((uint64_t)n * record), buffer,
@@ -77,92 +70,57 @@ static int scan_labels(struct sw_cifar_file *f, const struct sw_cifar_layout *l,
             rc = take_labels(f, l, at + i, (const unsigned char *)view + (uint64_t)i * record, err);
     }
 
-    return rc;
-}
-
-static int open_file(struct sw_records *r, struct sw_cifar_file *f, const char *path,
-                     unsigned char *buffer, struct sw_err *err)
-{
-    const struct sw_cifar *s = r->state;
-
-    int rc = sw_blob_open(&f->blob, path, r->max_bytes, err);
-    if (rc)
-        return rc;
-    rc = check_size(f, &s->layout, err);
-    if (rc)
-        return rc;
-    rc = scan_labels(f, &s->layout, buffer, err);
-    if (rc)
-        return rc;
-
-    f->first = r->count;
-    r->count += f->count;
-    return SW_OK;
-}
-
-static int open_all(struct sw_records *r, const struct sw_files *files, struct sw_err *err)
-{
-    struct sw_cifar *s = r->state;
-    const size_t buffer_bytes = (size_t)(SCAN_RECORDS * record_bytes(&s->layout));
-    unsigned char *buffer = sw_os()->alloc(buffer_bytes);
-    int rc = SW_OK;
-
-    s->file = sw_calloc((size_t)files->count, sizeof *s->file);
-    if (!buffer || !s->file)
-        rc = sw_err_nomem(err, "a buffer to read CIFAR", buffer_bytes);
-    else
-        s->count = files->count;
-
-    for (int i = 0; !rc && i < s->count; i++)
-        rc = open_file(r, &s->file[i], files->path[i], buffer, err);
     sw_free(buffer);
-
     return rc;
 }
 
-int sw_cifar_open(struct sw_records *r, const struct sw_files *files,
-                  const struct sw_cifar_layout *layout, struct sw_err *err)
+void sw_cifar_begin(struct sw_records *r, const struct sw_cifar_layout *layout)
 {
-    struct sw_cifar *s = r->state;
-
-    s->layout = *layout;
+    *(struct sw_cifar_layout *)r->state = *layout;
     r->classes = layout->classes[layout->wanted];
     r->field[0] = (struct sw_field){"image", SW_U8, 3, {3, 32, 32}};
     r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
     r->field_count = 2;
-
-    return open_all(r, files, err);
 }
 
-void sw_cifar_close(struct sw_records *r)
+int sw_cifar_open(struct sw_records *r, void *part, const char *path,
+                  const struct sw_format_args *args, struct sw_err *err)
 {
-    struct sw_cifar *s = r->state;
+    struct sw_cifar_file *f = part;
+    int64_t records = 0;
 
-    for (int i = 0; i < s->count; i++) {
-        sw_blob_close(&s->file[i].blob);
-        sw_free(s->file[i].label);
-    }
+    int rc = sw_blob_open(&f->blob, path, r->max_bytes, err);
+    if (rc)
+        return rc;
+    rc = check_size(f, r->state, &records, err);
+    if (rc)
+        return rc;
 
-    sw_free(s->file);
+    r->count += records;
+    return scan_labels(f, r->state, records, err);
+}
+
+void sw_cifar_close(void *part)
+{
+    struct sw_cifar_file *f = part;
+    sw_blob_close(&f->blob);
+    sw_free(f->label);
 }
 
 int sw_cifar_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                    const void **out, struct sw_err *err)
 {
-    const struct sw_cifar *s = r->state;
-    const struct sw_cifar_file *file = s->file;
+    const struct sw_cifar_layout *l = r->state;
+    const struct sw_cifar_file *file = sw_records_part(r, record);
+    const int64_t i = record - file->part.first;
 
-    while (record >= file->first + file->count)
-        file++;
-
-    const int64_t i = record - file->first;
     if (f == 1) {
         *(int32_t *)scratch = file->label[i];
         *out = scratch;
         return SW_OK;
     }
 
-    const uint64_t at = (uint64_t)i * record_bytes(&s->layout) + (uint64_t)s->layout.labels;
+    const uint64_t at = (uint64_t)i * record_bytes(l) + (uint64_t)l->labels;
     int rc = sw_blob_view(&file->blob, at, IMAGE_BYTES, scratch, out, err);
     return rc ? sw_err_prefix(err, rc, "record %lld", (long long)i) : SW_OK;
 }

@@ -19,6 +19,12 @@ size_t sw_field_bytes(const struct sw_field *f)
     return (size_t)sw_field_count(f) * sw_dtype_bytes(f->dtype);
 }
 
+bool sw_field_same(const struct sw_field *a, const struct sw_field *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim);
+}
+
 const struct sw_format *sw_format_find(const char *name)
 {
     for (int i = 0; name && sw_formats[i]; i++) {
@@ -29,6 +35,47 @@ const struct sw_format *sw_format_find(const char *name)
     return NULL;
 }
 
+static struct sw_part *part_at(const struct sw_records *r, int i)
+{
+    return (struct sw_part *)(void *)((char *)r->part + (size_t)i * r->format->part_bytes);
+}
+
+static int open_parts(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct sw_format *f = r->format;
+    const int count = f->open_part ? args->files->count : 0;
+    const size_t bytes = (size_t)count * f->part_bytes;
+
+    r->part = count ? sw_calloc(1, bytes) : NULL;
+    if (count && !r->part)
+        return sw_err_nomem(err, "the list of data files", bytes);
+
+    for (int i = 0; i < count; i++) {
+        struct sw_part *part = part_at(r, r->parts++);
+
+        part->first = r->count;
+        int rc = f->open_part(r, part, args->files->path[i], args, err);
+        if (rc)
+            return rc;
+        part->count = r->count - part->first;
+    }
+
+    return SW_OK;
+}
+
+/* Runs the callbacks of the format in order. */
+static int open_all(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    int rc = r->format->open ? r->format->open(r, args, err) : SW_OK;
+    if (rc)
+        return rc;
+    rc = open_parts(r, args, err);
+    if (rc)
+        return rc;
+
+    return r->format->finish ? r->format->finish(r, args, err) : SW_OK;
+}
+
 int sw_records_open(struct sw_records *r, const struct sw_format *format,
                     const struct sw_format_args *args, struct sw_err *err)
 {
@@ -37,8 +84,8 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     r->max_bytes = args->max_bytes ? (uint64_t)args->max_bytes : SW_BLOB_MAX_BYTES;
     r->max_pixels = args->max_pixels ? args->max_pixels : SW_PICTURE_MAX_PIXELS;
 
-    r->state = sw_calloc(1, format->state_bytes);
-    if (!r->state)
+    r->state = format->state_bytes ? sw_calloc(1, format->state_bytes) : NULL;
+    if (format->state_bytes && !r->state)
         return sw_err_nomem(err, "the state of a data format", format->state_bytes);
 
     struct sw_format_args format_args = *args;
@@ -48,7 +95,7 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     int rc = format_args.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
     if (rc)
         goto out;
-    rc = format->open(r, &format_args, err);
+    rc = open_all(r, &format_args, err);
     if (rc)
         goto out;
 
@@ -68,7 +115,10 @@ out:
 
 void sw_records_close(struct sw_records *r)
 {
-    if (r->state)
+    for (int i = 0; i < r->parts && r->format->close_part; i++)
+        r->format->close_part(part_at(r, i));
+    sw_free(r->part);
+    if (r->state && r->format->close)
         r->format->close(r);
     sw_free(r->state);
     sw_free(r->origin);
@@ -78,7 +128,28 @@ void sw_records_close(struct sw_records *r)
 
 int sw_records_check(const struct sw_records *r, struct sw_err *err)
 {
-    return r->format->check ? r->format->check(r, err) : SW_OK;
+    for (int i = 0; i < r->parts && r->format->check_part; i++) {
+        int rc = r->format->check_part(part_at(r, i), err);
+        if (rc)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
+const void *sw_records_part(const struct sw_records *r, int64_t record)
+{
+    int low = 0, high = r->parts - 1;
+
+    while (low < high) {
+        const int middle = low + (high - low + 1) / 2;
+        if (part_at(r, middle)->first <= record)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+
+    return part_at(r, low);
 }
 
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)

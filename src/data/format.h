@@ -34,6 +34,7 @@ struct sw_field {
 
 int64_t sw_field_count(const struct sw_field *f); /* elements of one record, 1 for ndim 0 */
 size_t sw_field_bytes(const struct sw_field *f);
+bool sw_field_same(const struct sw_field *a, const struct sw_field *b); /* in type and shape */
 
 /* The sizes of a data set of images, texts or pairs of both; 0: unknown. */
 struct sw_geometry {
@@ -45,9 +46,17 @@ struct sw_geometry {
 struct sw_format;
 struct sw_vocabulary;
 
+/* One file of a data set whose format opens its files one by one; its own struct begins with this.
+ * Records are numbered in the order of the files. */
+struct sw_part {
+    int64_t first, count; /* its records: the number of the first, and how many */
+};
+
 /* An open data set. */
 struct sw_records {
     const struct sw_format *format;
+    void *part; /* owned; parts of format->part_bytes bytes each; NULL without open_part */
+    int parts;
     int64_t count;
     int64_t classes; /* labels are 0 .. classes-1 */
     /* Hash of the names of the classes or tokens, in order; 0: they have no names. It must be the
@@ -93,13 +102,19 @@ struct sw_format {
     struct sw_type base;
     bool generated;
     struct sw_geometry implied; /* usual sizes of such files, for a fallback */
-    size_t state_bytes;
+    size_t state_bytes, part_bytes;
 
-    /* Fills *r except format and state. If open leaves `where` NULL, `files` and `where` are set
-     * from the list of files afterwards. On failure close is called as well. Errors:
-     * SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM. */
+    /* Fills *r except format and state. open runs first, then open_part for each file, then finish;
+     * each may be NULL. open_part adds the records of its file to r->count. If they leave `where`
+     * NULL, `files` and `where` are set from the list of files afterwards. Errors: SW_ERR_NOTFOUND,
+     * SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM. */
     int (*open)(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err);
-    void (*close)(struct sw_records *r); /* also called after a failed open */
+    int (*open_part)(struct sw_records *r, void *part, const char *path,
+                     const struct sw_format_args *args, struct sw_err *err);
+    int (*finish)(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err);
+    /* Both are also called after a failed open; NULL: nothing is owned. */
+    void (*close)(struct sw_records *r);
+    void (*close_part)(void *part);
     /* Sets *out to field f of a record: memory of r, or scratch (sw_field_bytes bytes, aligned to
      * 64), valid until scratch is used again or r is closed. Errors: SW_ERR_IO, SW_ERR_FORMAT. */
     int (*fetch)(const struct sw_records *r, int64_t record, int f, void *scratch, const void **out,
@@ -110,15 +125,21 @@ struct sw_format {
      * those of fetch, SW_ERR_NOTFOUND, SW_ERR_NOMEM. */
     int (*fetch_picture)(const struct sw_records *r, int64_t record, struct sw_room *room,
                          struct sw_picture *out, struct sw_err *err);
-    /* Checks that the data fetched since open were valid: memory of a mapped file turns into zeros
-     * when another program truncates the file. NULL: nothing is mapped. Errors: SW_ERR_FORMAT,
-     * SW_ERR_IO. */
-    int (*check)(const struct sw_records *r, struct sw_err *err);
+    /* Checks that the data fetched since open from this file were valid: memory of a mapped file
+     * turns into zeros when another program truncates the file. NULL: nothing is mapped. Errors:
+     * SW_ERR_FORMAT, SW_ERR_IO. */
+    int (*check_part)(const void *part, struct sw_err *err);
     /* Appends the location of a record: the name of its file, or the file and the number in it. The
      * reader puts it in front of errors of fetch and of decoding. NULL: the messages of the format
      * contain it. */
     void (*locate)(const struct sw_records *r, int64_t record, struct sw_bytes *out);
 };
+
+/* Members of a descriptor: the callbacks of every format. */
+#define SW_FORMAT_CALLS(open_, close_, fetch_) .open = open_, .close = close_, .fetch = fetch_
+/* The callbacks of a format that opens its files one by one into structs `part`. */
+#define SW_FORMAT_PARTS(part, open_, close_)                                                       \
+    .part_bytes = sizeof(part), .open_part = open_, .close_part = close_
 
 /* All formats, NULL-terminated, in the order of their file names; written by the build. */
 extern const struct sw_format *const sw_formats[];
@@ -130,7 +151,10 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
                     const struct sw_format_args *args, struct sw_err *err) SW_MUST_CHECK;
 void sw_records_close(struct sw_records *r); /* a zeroed one is accepted */
 
-/* Call after using fetched data: checks that they were valid (sw_format.check). Errors:
+/* The part that contains a record. */
+const void *sw_records_part(const struct sw_records *r, int64_t record);
+
+/* Call after using fetched data: checks that they were valid (sw_format.check_part). Errors:
  * SW_ERR_FORMAT naming the file, SW_ERR_IO. */
 int sw_records_check(const struct sw_records *r, struct sw_err *err) SW_MUST_CHECK;
 

@@ -94,7 +94,7 @@ static int set_fields(struct import *m, struct sw_err *err)
                                       .ndim = is->ndim};
         memcpy(to->name, is->name, strlen(is->name));
         memcpy(to->dim, is->dim, (size_t)is->ndim * sizeof *is->dim);
-        if (!strcmp(is->name, "label") && is->dtype == SW_I32 && is->ndim == 0)
+        if (sw_shard_is_label(to))
             m->label = f;
 
         int rc = is_image ? SW_OK
@@ -226,10 +226,8 @@ static int fetch_field(struct import *m, int64_t record, int f, struct sw_err *e
 
 static int fetch(struct import *m, int64_t record, struct sw_err *err)
 {
-    int rc = SW_OK;
-
     for (int f = 0; f < m->args->from->field_count; f++) {
-        rc = fetch_field(m, record, f, err);
+        int rc = fetch_field(m, record, f, err);
         if (rc)
             return rc;
     }

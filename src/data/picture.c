@@ -3,7 +3,6 @@
 #include "data/picture.h"
 #include "base/os.h"
 #include "data/picture_private.h"
-#include <string.h>
 
 enum kind { KIND_NONE, KIND_PIXELS, KIND_JPEG, KIND_PNG };
 

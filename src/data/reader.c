@@ -292,8 +292,7 @@ static int finish_image(struct sw_reader *r, int64_t sample, int image, const vo
         rc = select_pixels(r, field, raw, &v, sample, &pixels, err);
 
     if (!rc)
-        rc = sw_transform_run(&s->transform, &r->work, &v, &pixels, s->augment_key, sample, out,
-                              err);
+        rc = sw_transform_run(&s->transform, &r->work, &v, &pixels, out, err);
 
     return rc;
 }

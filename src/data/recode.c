@@ -6,7 +6,6 @@
 #include "data/picture_write.h"
 #include "data/transform.h"
 #include <math.h>
-#include <string.h>
 
 struct sw_recoder {
     struct sw_recode_args args;
@@ -137,8 +136,7 @@ static int resize(struct sw_recoder *r, const struct sw_picture *in, struct sw_p
                       "a resized image", err);
     if (rc)
         goto out;
-    rc = sw_transform_run(&t, &r->work, &v, &pixels, none, 0, (float *)(void *)r->floats.memory,
-                          err);
+    rc = sw_transform_run(&t, &r->work, &v, &pixels, (float *)(void *)r->floats.memory, err);
     if (rc)
         goto out;
 

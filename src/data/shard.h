@@ -72,6 +72,8 @@ struct sw_shard_value {
 
 /* Bytes of an array; 0 for an image. */
 size_t sw_shard_field_bytes(const struct sw_shard_field *f);
+/* Is it the class of the records: the field label, one i32? */
+bool sw_shard_is_label(const struct sw_shard_field *f);
 
 /* ---- reading ---- */
 

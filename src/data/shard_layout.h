@@ -63,7 +63,5 @@ static inline void sw_shard_put64(unsigned char *p, uint64_t v)
 /* Checks a field: its name, its type, and dimensions whose product does not overflow. Returns NULL,
  * or the reason as a clause for a message that names the field. */
 const char *sw_shard_field_fault(const struct sw_shard_field *f);
-/* Whether the field is the class label. */
-bool sw_shard_is_label(const struct sw_shard_field *f);
 /* Checks a value against its field: NULL or the reason, as above. */
 const char *sw_shard_value_fault(const struct sw_shard_field *f, const struct sw_shard_value *v);

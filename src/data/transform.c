@@ -62,7 +62,7 @@ static void cut_axis(int64_t side, int64_t pad, int64_t place, int64_t out, int6
 int sw_transform_view(const struct sw_transform *t, struct sw_philox key, int64_t sample,
                       int64_t height, int64_t width, struct sw_view *v, struct sw_err *err)
 {
-    *v = (struct sw_view){.height = height, .width = width};
+    *v = (struct sw_view){.height = height, .width = width, .key = key, .sample = sample};
     sw_transform_resized(t, &v->height, &v->width);
 
     const int64_t down = v->height + 2 * t->pad - t->out_height;
@@ -293,8 +293,8 @@ static int whiten(const struct sw_transform *t, struct sw_transform_work *w, flo
 }
 
 int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
-                     const struct sw_view *v, const struct sw_pixels *pixels, struct sw_philox key,
-                     int64_t sample, float *out, struct sw_err *err)
+                     const struct sw_view *v, const struct sw_pixels *pixels, float *out,
+                     struct sw_err *err)
 {
     static const float none[SW_MAX_CHANNELS] = {0};
     float one[SW_MAX_CHANNELS];
@@ -323,7 +323,7 @@ int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
         cut(pixels, &to);
 
     if (!rc && !plain)
-        rc = sw_distort(t, w, key, sample, out, err);
+        rc = sw_distort(t, w, v->key, v->sample, out, err);
     if (!rc && !plain)
         normalize(t, v, out);
     if (!rc && t->whiten)

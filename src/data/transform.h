@@ -77,6 +77,8 @@ struct sw_view {
     int64_t out_top;       /* position in the output; padding around it */
     int64_t out_left;      /* before mirroring */
     bool mirrored;         /* flipped left to right, including padding */
+    struct sw_philox key;  /* the random numbers of the row: the key, and its sample */
+    int64_t sample;
 };
 
 /* Makes all choices for one image: a pure function of (t, key, sample, size). Errors: SW_ERR_FORMAT
@@ -94,5 +96,5 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
 /* Computes the row. pixels is the window returned by the last sw_transform_need; out is [C,
  * out_height, out_width]. Errors: SW_ERR_NOMEM. */
 int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
-                     const struct sw_view *v, const struct sw_pixels *pixels, struct sw_philox key,
-                     int64_t sample, float *out, struct sw_err *err) SW_MUST_CHECK;
+                     const struct sw_view *v, const struct sw_pixels *pixels, float *out,
+                     struct sw_err *err) SW_MUST_CHECK;

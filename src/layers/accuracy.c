@@ -3,7 +3,6 @@
  * targets as scores, where targets above 1/2 are the labels of a row. Of equal scores the one with
  * the lower index counts as larger, so that constant scores are not counted as hits. Rows with
  * ignore_label, or without a label, are ignored. */
-#include "device/op.h"
 #include "kernels/ops/classes.h"
 #include "layers/share/class_targets.h"
 
@@ -67,7 +66,7 @@ const struct sw_layer_type sw_layer_accuracy = {
                     struct conf, opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "the result of a row depends on all its scores",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .state_bytes = sizeof(struct sw_class_targets),
     SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,

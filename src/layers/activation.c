@@ -36,10 +36,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-
     bool from_output = c->function != SW_ACT_GELU;
     sw_layer_use_elementwise(l);
     st->fused = s->fused;
@@ -110,9 +106,8 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_activation = {
     .base =
         SW_TYPE("activation", "element-wise function: relu, sigmoid, tanh, ...", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),
     .is_relu = is_relu,
     SW_LAYER_CALLS(setup, forward, backward),

@@ -2,7 +2,6 @@
  * layout (more dimensions are flattened) becomes int32 [N, top_k], like SINGA's ArgSortLayer. Of
  * equal values the lower index comes first; NaN comes last. There is no gradient. */
 #include "kernels/ops/argsort.h"
-#include "device/op.h"
 #include "layers/share/plain.h"
 
 struct conf {
@@ -41,11 +40,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     struct sw_argsort_args a = {
         .rows = p->rows, .columns = p->columns, .top_k = c->top_k, .place = l->dst.data};
 
-    int rc = sw_plain_values(p, l, r, &a.x, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_op_run(r->stream, &sw_op_argsort, &a, err);
+    return sw_plain_forward(p, l, r, &a.x, &sw_op_argsort, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -57,7 +52,6 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_argsort = {
     .base = SW_TYPE("argsort", "indices of the largest values of a row", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split_reason = "it compares all values of a row",
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_plain),

@@ -50,9 +50,6 @@ static int check_source(const struct sw_layer *l, struct sw_err *err)
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
     if (in->ndim != 2 && in->ndim != 4)
         return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: it has %d dimensions, not 2 or 4",
                           sw_desc_text(in, text), in->ndim);
@@ -148,58 +145,40 @@ static struct sw_batch_norm operation(const struct sw_layer *l)
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
-    const struct sw_batch_norm b = operation(l);
-    const float *x = l->src[0]->data;
-    int rc = SW_OK;
+    struct sw_batch_norm_args a = {.b = operation(l), .x = l->src[0]->data};
+    const struct sw_op *op = !st->training ? &sw_op_batch_norm_running
+                             : r->again    ? &sw_op_batch_norm_again
+                                           : &sw_op_batch_norm;
 
-    if (!st->training)
-        return sw_op_run(r->stream, &sw_op_batch_norm_running,
-                         &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
-    if (r->again)
-        return sw_op_run(r->stream, &sw_op_batch_norm_again,
-                         &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
+    if (op == &sw_op_batch_norm && r->phase == 0) {
+        int rc = sw_op_run(r->stream, &sw_op_batch_norm_sums, &a, err);
+        if (rc != SW_OK || st->in_group)
+            return rc;
+    }
 
-    if (r->phase == 0)
-        rc = sw_op_run(r->stream, &sw_op_batch_norm_sums,
-                       &(const struct sw_batch_norm_args){.b = b, .x = x}, err);
-
-    if (rc != SW_OK)
-        return rc;
-
-    if (r->phase == 1 || !st->in_group)
-        rc = sw_op_run(r->stream, &sw_op_batch_norm,
-                       &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
-
-    return rc;
+    a.y = l->dst.data;
+    return sw_op_run(r->stream, op, &a, err);
 }
 
 /* The sums over the worker's rows are the gradients of bias and scale. */
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
-    const struct sw_batch_norm b = operation(l);
-    const float *x = l->src[0]->data;
-    int rc = SW_OK;
+    struct sw_batch_norm_args a = {.b = operation(l), .x = l->src[0]->data, .dy = l->dst.grad};
 
-    if (r->phase == 0)
-        rc = sw_op_run(r->stream, &sw_op_batch_norm_sums_gradient,
-                       &(const struct sw_batch_norm_args){.b = b,
-                                                          .x = x,
-                                                          .dy = l->dst.grad,
-                                                          .dscale = l->param[SCALE].grad,
-                                                          .dbias = l->param[BIAS].grad},
-                       err);
+    if (r->phase == 0) {
+        struct sw_batch_norm_args sums = a;
 
-    if (rc != SW_OK)
-        return rc;
+        sums.dscale = l->param[SCALE].grad;
+        sums.dbias = l->param[BIAS].grad;
 
-    if (l->src_grad[0] && (r->phase == 1 || !st->in_group))
-        rc = sw_op_run(r->stream, &sw_op_batch_norm_gradient,
-                       &(const struct sw_batch_norm_args){
-                           .b = b, .x = x, .dy = l->dst.grad, .dx = l->src_grad[0]},
-                       err);
+        int rc = sw_op_run(r->stream, &sw_op_batch_norm_sums_gradient, &sums, err);
+        if (rc != SW_OK || st->in_group)
+            return rc;
+    }
 
-    return rc;
+    a.dx = l->src_grad[0];
+    return a.dx ? sw_op_run(r->stream, &sw_op_batch_norm_gradient, &a, err) : SW_OK;
 }
 
 static const char *const params[] = {"scale", "bias", NULL};
@@ -217,10 +196,9 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_batch_norm = {
     .base = SW_TYPE("batch_norm", "batch normalization with running statistics", struct conf, opts,
                     .params = params),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .keeps_columns = true,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
     SW_LAYER_CALLS(setup, forward, backward),

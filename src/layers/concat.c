@@ -163,7 +163,6 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_concat = {
     .base =
         SW_TYPE("concat", "joins sources along channels or another dimension", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,

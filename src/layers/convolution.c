@@ -38,10 +38,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_conv_shape shape;
     struct sw_conv_part part;
 
-    int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = find_shape(l, s, &shape, &part, err);
+    int rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
 

@@ -5,7 +5,6 @@
 #include "base/str.h"
 #include "layers/share/output.h"
 #include <inttypes.h>
-#include <unistd.h>
 
 struct conf {
     const char *path;
@@ -13,9 +12,8 @@ struct conf {
 };
 
 struct state {
-    struct sw_new_file file; /* valid while begun */
-    struct sw_bytes text;    /* of the rows being written */
-    bool begun;
+    struct sw_new_file file;
+    struct sw_bytes text; /* of the rows being written */
 };
 
 static const struct sw_opt opts[] = {
@@ -28,6 +26,9 @@ static const struct sw_opt opts[] = {
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
+    struct state *st = l->state;
+
+    st->file.fd = -1;
     if (c->names.count > 0 && c->names.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "names: %d names for %d sources", c->names.count,
                           l->src_count);
@@ -40,9 +41,7 @@ static void abandon(struct sw_layer *l)
 {
     struct state *st = l->state;
 
-    if (st->begun)
-        sw_os_new_file_abandon(&st->file);
-    st->begun = false;
+    sw_os_new_file_abandon(&st->file);
     sw_bytes_fini(&st->text);
 }
 
@@ -83,9 +82,6 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     char *path = sw_output_path(folder, c->path);
     if (!path)
         return sw_err_nomem(err, "a path", 0);
-
-    st->file = (struct sw_new_file){.fd = -1};
-    st->begun = true;
 
     int rc = sw_os_new_file_begin(&st->file, path, 0666, err);
     sw_free(path);
@@ -129,7 +125,6 @@ static int rows(struct sw_layer *l, const void *const *src, int64_t count, struc
 static int commit(struct sw_layer *l, struct sw_err *err)
 {
     struct state *st = l->state;
-    st->begun = false;
     return sw_os_new_file_commit(&st->file, err);
 }
 

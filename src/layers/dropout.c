@@ -21,10 +21,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct sw_dropout *st = l->state;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-
     *st = (struct sw_dropout){
         .key = sw_philox_stream(s->seed, SW_PURPOSE_DROPOUT, l->id),
         .threshold = (uint32_t)(c->ratio * 4294967296.0),
@@ -73,9 +69,8 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_dropout = {
     .base = SW_TYPE("dropout", "drops values at random in training", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct sw_dropout),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,

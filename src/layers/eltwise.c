@@ -6,7 +6,6 @@
  * another layout are reordered first. A relu that follows directly is fused, forward and
  * backward. */
 #include "kernels/ops/eltwise.h"
-#include "device/op.h"
 #include "layers/share/plain.h"
 
 _Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS,
@@ -207,10 +206,7 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
         a.dx = sw_plain_gradient(&st->src[a.of], l);
         if (!a.dx)
             continue;
-        rc = sw_op_run(r->stream, &sw_op_eltwise_gradient, &a, err);
-        if (rc != SW_OK)
-            return rc;
-        rc = sw_plain_write(&st->src[a.of], l, err);
+        rc = sw_plain_backward(&st->src[a.of], l, r, &sw_op_eltwise_gradient, &a, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -242,7 +238,6 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_eltwise = {
     .base = SW_TYPE("eltwise", "sum, product or maximum of several sources, element by element",
                     struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     SW_LAYER_SOURCES(2, SW_LAYER_SRCS),
     .state_bytes = sizeof(struct state),

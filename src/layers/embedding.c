@@ -59,7 +59,6 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_embedding = {
     .base = SW_TYPE("embedding", "a vector for every token", struct conf, opts,
                     .params = sw_lookup_params),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = sw_lookup_refuses_split,
     .refuses_data = sw_layer_refuse_sequences,

@@ -36,7 +36,6 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_embedding_mean = {
     .base = SW_TYPE("embedding_mean", "the mean of the vectors of a list of tokens",
                     struct sw_lookup_conf, opts, .params = sw_lookup_params),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = sw_lookup_refuses_split,
     SW_LAYER_SOURCES(1, 1),

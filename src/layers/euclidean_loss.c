@@ -5,12 +5,6 @@
  * like Eq 5.2 has no factor 1/2 (weight = 2). The output is a - b. */
 #include "layers/share/target_loss.h"
 
-static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    const struct sw_target_loss_conf *c = l->conf;
-    return sw_target_loss_setup(l, s, SW_LOSS_EUCLIDEAN, c->weight, err);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}}, .dst = {4, 10}},
     {.recipe = "weight = 0.3\n",
@@ -24,10 +18,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_euclidean_loss = {
     .base = SW_TYPE("euclidean_loss", "half the squared distance of two sources",
                     struct sw_target_loss_conf, sw_target_loss_opts),
-    .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
-    SW_LAYER_SOURCES(2, 2),
-    .state_bytes = sizeof(struct sw_target_loss),
-    SW_LAYER_CALLS(setup, sw_target_loss_forward, sw_target_loss_backward),
+    SW_TARGET_LOSS_TYPE(SW_LOSS_EUCLIDEAN),
     .examples = examples,
 };

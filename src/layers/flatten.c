@@ -29,10 +29,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS] = {0};
 
-    int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_layer_need_axis(l, axis, err);
+    int axis = (int)c->axis, rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
 
@@ -53,11 +50,10 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_flatten = {
     .base = SW_TYPE("flatten", "merges several dimensions into one", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .columns = columns,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct sw_reshaped),
     SW_LAYER_CALLS(setup, sw_reshaped_forward, sw_reshaped_backward),
     .examples = examples,

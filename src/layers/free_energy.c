@@ -47,7 +47,7 @@ const struct sw_layer_type sw_layer_free_energy = {
     .borrows = sw_rbm_borrows,
     .less_is_better = true,
     .split_reason = "a row's energy needs all its values",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .state_bytes = sizeof(struct sw_rbm),
     SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,

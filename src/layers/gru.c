@@ -5,16 +5,10 @@
  * and the names. */
 #include "layers/share/recurrent.h"
 
-static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    return sw_stack_setup(l, s, l->conf, SW_CELL_GRU, err);
-}
-
 const struct sw_layer_type sw_layer_gru = {
     .base = SW_TYPE("gru", "gated recurrent units over sequences", struct sw_stack_conf,
                     sw_stack_opts, .params = sw_stack_params),
-    SW_STACK_TYPE,
+    SW_STACK_TYPE(SW_CELL_GRU),
     .hands_on = sw_stack_hands_on,
-    .setup = setup,
     .examples = sw_stack_examples,
 };

@@ -12,7 +12,6 @@
  *
  * L = sum m with norm l1, sum m^2 with l2, averaged over rows. The output is dL/dx, or with three
  * sources dL/dm, [N]. */
-#include "device/op.h"
 #include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
 #include "layers/share/target_loss.h"
@@ -104,10 +103,6 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-
     l->flops_forward = 4.0 * (double)sw_desc_count(&l->src[0]->desc);
     l->flops_backward = (is_triplet(l) ? 6.0 : 1.0) * (double)sw_desc_count(&l->src[0]->desc);
     return is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
@@ -131,11 +126,7 @@ static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw
                                  .y = l->dst.data,
                                  .result = l->result};
 
-    int rc = sw_plain_values(&st->src[0], l, r, &a.x, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
+    return sw_plain_forward(&st->src[0], l, r, &a.x, &sw_op_row_loss, &a, err);
 }
 
 static int read_triplet(struct sw_layer *l, const struct sw_pass *r, const float *x[TRIPLET],
@@ -195,11 +186,7 @@ static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct s
                                      .step = r->step,
                                      .dx = sw_plain_gradient(&st->src[0], l)};
 
-    int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_plain_write(&st->src[0], l, err);
+    return sw_plain_backward(&st->src[0], l, r, &sw_op_row_loss_gradient, &a, err);
 }
 
 static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -227,10 +214,7 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
                                              .dx = sw_plain_gradient(&st->src[k], l)};
         if (!a.dx)
             continue;
-        rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
-        if (rc != SW_OK)
-            return rc;
-        rc = sw_plain_write(&st->src[k], l, err);
+        rc = sw_plain_backward(&st->src[k], l, r, &sw_op_triplet_loss_gradient, &a, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -265,7 +249,7 @@ const struct sw_layer_type sw_layer_hinge_loss = {
     .base = SW_TYPE("hinge_loss", "hinge loss of scores, one-vs-all or ranking", struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
-    SW_LAYER_SOURCES(2, 3),
+    SW_LAYER_FEATURES(2, 3, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,

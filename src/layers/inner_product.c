@@ -131,10 +131,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_setup_part(s, c->outputs, &first, &outputs);
 
     struct sw_desc seen;
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = rows_of(l, c, &seen, err);
+    int rc = rows_of(l, c, &seen, err);
     if (rc != SW_OK)
         return rc;
 
@@ -242,7 +239,6 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_inner_product = {
     .base = SW_TYPE("inner_product", "fully-connected layer", struct conf, opts, .params = params),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
     .columns = columns,
@@ -250,7 +246,7 @@ const struct sw_layer_type sw_layer_inner_product = {
     .refuses_factors = refuses_factors,
     .splits_inputs = true,
     .refuses_inputs = refuses_inputs,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .width = width,
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,

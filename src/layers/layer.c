@@ -191,6 +191,13 @@ bool sw_layer_can_recompute(const struct sw_layer *l)
            (pure || l->recomputes_from_saved);
 }
 
+int sw_layer_set_up(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct sw_layer_type *t = l->type;
+    int rc = t->reads_features ? sw_layer_need_src(l, 0, t->src_ndim, err) : SW_OK;
+    return rc == SW_OK ? t->setup(l, s, err) : rc;
+}
+
 void sw_layer_teardown(struct sw_layer *l)
 {
     if (l->type->teardown && (l->state || !l->type->state_bytes))

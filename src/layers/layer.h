@@ -229,7 +229,7 @@ struct sw_layer_example {
 };
 
 enum sw_layer_role {
-    SW_ROLE_NEURON,
+    SW_ROLE_NEURON, /* of a type that names no other role */
     SW_ROLE_INPUT,
     SW_ROLE_LOSS,
     SW_ROLE_METRIC,
@@ -274,7 +274,7 @@ struct sw_layer_borrow {
  * - An essay: what it computes, and the source of the formula.
  * - struct conf, filled from the keys of a recipe, and the rows of these keys, from which parsing,
  *   range errors, hints and `singa-ws layers TYPE` follow; struct state, kept between calls.
- * - setup: checks its sources (sw_layer_need_src), fills the state, and sets the layout of its
+ * - setup: checks its sources beyond SW_LAYER_FEATURES, fills the state, and sets the layout of its
  *   output (dst.desc), its cost, and what it allows: in_place, view, can_add, masks_relu;
  *   backward_reads_src and backward_reads_dst if backward reads old values. It adds parameters with
  *   sw_layer_add_param. A layer that is a single plan leaves all of this to sw_layer_use_plan
@@ -327,6 +327,8 @@ struct sw_layer_type {
      * readers can be split wherever they could. */
     bool keeps_columns;
     int min_src, max_src;
+    bool reads_features; /* source 0 must be f32 with src_ndim dimensions (0: any number) */
+    int src_ndim;
     uint32_t targets; /* bit i: source i is the target of a loss and gets no gradient */
     /* Returns the features per row of the output if they follow from the conf alone. NULL: they do
      * not. */
@@ -335,6 +337,7 @@ struct sw_layer_type {
      * needs more state than other readers see (c of lstm); the visible features come first. NULL,
      * or 0: other readers see all of the output. */
     int64_t (*hands_on)(const void *conf);
+    int variant; /* of types with the same callbacks: which of them it is */
     size_t state_bytes;
     bool can_fuse_relu; /* setup honors fuse_relu */
     bool skips_frozen;  /* backward computes no parameter gradients when all their grads are NULL */
@@ -360,11 +363,19 @@ struct sw_layer_type {
 
 /* Members of a descriptor: the number of sources, and the callbacks. */
 #define SW_LAYER_SOURCES(min, max) .min_src = min, .max_src = max
+/* The same for a layer whose source 0 holds features with `ndim` dimensions (0: any number). */
+#define SW_LAYER_FEATURES(min, max, ndim)                                                          \
+    SW_LAYER_SOURCES(min, max), .reads_features = true, .src_ndim = ndim
 #define SW_LAYER_CALLS(setup_, forward_, backward_)                                                \
     .setup = setup_, .forward = forward_, .backward = backward_
 
 /* Returns the data field that an input layer reads. */
 const char *sw_layer_input_field(const struct sw_layer *l);
+
+/* Runs the type's setup, after the check of source 0 that the type asks for. Errors:
+ * SW_ERR_INVALID, and those of setup. */
+int sw_layer_set_up(struct sw_layer *l, const struct sw_layer_setup *s,
+                    struct sw_err *err) SW_MUST_CHECK;
 
 /* Runs the type's teardown, then frees plans and state. Call once after setup, whether it succeeded
  * or not. */

@@ -8,7 +8,6 @@
  * the same in training and evaluation. scale and bias have the shape of the normalized dimensions.
  * The layer computes in plain layout, and its output is plain. */
 #include "kernels/ops/layer_norm.h"
-#include "device/op.h"
 #include "layers/share/plain.h"
 
 struct conf {
@@ -38,10 +37,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
 
-    int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_layer_need_axis(l, axis, err);
+    int axis = (int)c->axis, rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
 
@@ -103,11 +99,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.dscale = l->param[SCALE].grad;
     a.dbias = l->param[BIAS].grad;
 
-    rc = sw_op_run(r->stream, &sw_op_layer_norm_gradient, &a, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_plain_write(&st->plain, l, err);
+    return sw_plain_backward(&st->plain, l, r, &sw_op_layer_norm_gradient, &a, err);
 }
 
 static const char *const params[] = {"scale", "bias", NULL};
@@ -123,10 +115,9 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_layer_norm = {
     .base = SW_TYPE("layer_norm", "normalizes every sample by its own mean and variance",
                     struct conf, opts, .params = params),
-    .role = SW_ROLE_NEURON,
     .split_reason = "it normalizes across columns, or its scale and bias are shared by all columns",
     .keeps_columns = true,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,

@@ -6,7 +6,6 @@
  * over the workers and the result does not depend on their number. The result is a likelihood only
  * if rows of bernoulli units are 0 or 1 (binary = yes); this is not checked. Sources: the
  * rbm_visible and the rbm_hidden layer. */
-#include "device/op.h"
 #include "kernels/ops/ais.h"
 #include "layers/share/rbm.h"
 #include <math.h>
@@ -169,7 +168,7 @@ const struct sw_layer_type sw_layer_log_likelihood = {
     .values = values,
     .value = value,
     .split_reason = "a row's energy needs all its values",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,

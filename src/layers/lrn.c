@@ -34,9 +34,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
 
-    int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc != SW_OK)
-        return rc;
     if (c->size % 2 == 0)
         return sw_err_set(err, SW_ERR_INVALID, "size = %lld: must be odd", (long long)c->size);
 
@@ -45,7 +42,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                                  .alpha = (float)c->alpha,
                                  .beta = (float)c->beta,
                                  .k = (float)c->k};
-    rc = sw_layer_make_plan(
+    int rc = sw_layer_make_plan(
         l, s, (struct sw_plan_request){.kind = SW_PLAN_LRN, .shape.lrn = &shape}, err);
     if (rc != SW_OK)
         return rc;
@@ -86,11 +83,10 @@ static const char *refuses_split(const void *conf, int parts)
 const struct sw_layer_type sw_layer_lrn = {
     .base =
         SW_TYPE("lrn", "local response normalization across or within channels", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .keeps_columns = true,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 4),
     .state_bytes = sizeof(struct sw_plan_state),
     SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,

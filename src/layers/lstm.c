@@ -3,11 +3,6 @@
  * layers/share/recurrent.h has the common parts and the names. */
 #include "layers/share/recurrent.h"
 
-static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    return sw_stack_setup(l, s, l->conf, SW_CELL_LSTM, err);
-}
-
 /* The state of a step: h and c of every layer. */
 static int64_t hands_on(const void *conf)
 {
@@ -18,8 +13,7 @@ static int64_t hands_on(const void *conf)
 const struct sw_layer_type sw_layer_lstm = {
     .base = SW_TYPE("lstm", "long short-term memory over sequences", struct sw_stack_conf,
                     sw_stack_opts, .params = sw_stack_params),
-    SW_STACK_TYPE,
+    SW_STACK_TYPE(SW_CELL_LSTM),
     .hands_on = hands_on,
-    .setup = setup,
     .examples = sw_stack_examples,
 };

@@ -45,10 +45,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-
     double words = c->method == GAUSSIAN ? 0 : c->ratio * 4294967296.0;
     st->backward = (struct sw_dropout){
         .key = sw_philox_stream(s->seed, SW_PURPOSE_NOISE, l->id),
@@ -119,9 +115,8 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_noise = {
     .base = SW_TYPE("noise", "corrupts values at random, for denoising autoencoders", struct conf,
                     opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,

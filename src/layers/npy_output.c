@@ -10,7 +10,6 @@ struct conf {
 
 struct state {
     struct sw_npy_writer writer;
-    bool begun;
 };
 
 static const struct sw_opt opts[] = {
@@ -20,6 +19,8 @@ static const struct sw_opt opts[] = {
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
+    struct state *st = l->state;
+    st->writer.file.fd = -1;
     sw_output_finish_setup(l);
     return SW_OK;
 }
@@ -27,9 +28,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static void abandon(struct sw_layer *l)
 {
     struct state *st = l->state;
-    if (st->begun)
-        sw_npy_writer_abandon(&st->writer);
-    st->begun = false;
+    sw_npy_writer_abandon(&st->writer);
 }
 
 static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
@@ -40,9 +39,6 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     char *path = sw_output_path(folder, c->path);
     if (!path)
         return sw_err_nomem(err, "a path", 0);
-
-    st->writer = (struct sw_npy_writer){.file.fd = -1};
-    st->begun = true;
 
     int rc = sw_npy_writer_begin(&st->writer, path, d->dtype, d->ndim - 1, d->dim + 1, err);
     sw_free(path);
@@ -58,7 +54,6 @@ static int rows(struct sw_layer *l, const void *const *src, int64_t count, struc
 static int commit(struct sw_layer *l, struct sw_err *err)
 {
     struct state *st = l->state;
-    st->begun = false;
     return sw_npy_writer_commit(&st->writer, err);
 }
 

@@ -58,7 +58,6 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_onehot = {
     .base = SW_TYPE("onehot", "integers as one-hot vectors", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split_reason = "it reads data, of which every worker has its rows",
     SW_LAYER_SOURCES(1, 1),
     .width = width,

@@ -2,7 +2,6 @@
  * classes would be as good as the model (Jelinek, Mercer, Bahl, Baker 1977). Sources: scores before
  * the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or [N, T]; rows with
  * ignore_label are ignored. */
-#include "device/op.h"
 #include "kernels/ops/softmax_loss.h"
 #include "layers/share/class_targets.h"
 #include <math.h>
@@ -50,11 +49,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                      .prob = sw_layer_at(l->scratch, st->prob_at),
                                      .result = l->result};
 
-    int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_op_run(r->stream, &sw_op_softmax_loss, &a, err);
+    return sw_plain_forward(&st->by.scores, l, r, &a.x, &sw_op_softmax_loss, &a, err);
 }
 
 static double value(const struct sw_layer *l, const struct sw_result *total, int which)
@@ -73,7 +68,7 @@ const struct sw_layer_type sw_layer_perplexity = {
                     opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "a row needs all its scores",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, NULL),
     .value = value,

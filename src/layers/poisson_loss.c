@@ -8,12 +8,6 @@
  * n. A text without words has no loss. */
 #include "layers/share/target_loss.h"
 
-static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    const struct sw_target_loss_conf *c = l->conf;
-    return sw_target_loss_setup(l, s, SW_LOSS_POISSON, c->weight, err);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {2, {4, 10}, 4}}, .dst = {4, 10}},
     {.recipe = "weight = 0.1\n",
@@ -27,11 +21,8 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_poisson_loss = {
     .base = SW_TYPE("poisson_loss", "rate-adapting Poisson reconstruction of counts",
                     struct sw_target_loss_conf, sw_target_loss_opts),
-    .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its scores",
-    SW_LAYER_SOURCES(2, 2),
     .targets = 1u << 1,
-    .state_bytes = sizeof(struct sw_target_loss),
-    SW_LAYER_CALLS(setup, sw_target_loss_forward, sw_target_loss_backward),
+    SW_TARGET_LOSS_TYPE(SW_LOSS_POISSON),
     .examples = examples,
 };

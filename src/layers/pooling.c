@@ -91,10 +91,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     struct sw_pool_shape shape;
 
-    int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = find_shape(l, &shape, err);
+    int rc = find_shape(l, &shape, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_layer_make_plan(
@@ -141,9 +138,8 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_pooling = {
     .base = SW_TYPE("pooling", "maximum or average over windows", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 4),
     .state_bytes = sizeof(struct sw_plan_state),
     SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,

@@ -13,7 +13,6 @@
  *
  * `class` selects a single class. Counts are summed over all batches and workers before the
  * division. */
-#include "device/op.h"
 #include "kernels/ops/classes.h"
 #include "layers/share/class_targets.h"
 #include <math.h>
@@ -175,7 +174,7 @@ const struct sw_layer_type sw_layer_precision_recall = {
                     struct conf, opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "the prediction of a row needs all its scores",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, NULL),
     .values = values,

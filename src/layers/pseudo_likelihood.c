@@ -6,7 +6,6 @@
  *
  * It needs no partition function and is a proxy for the likelihood during training. Sources: the
  * rbm_visible and the rbm_hidden layer. */
-#include "device/op.h"
 #include "layers/share/rbm.h"
 
 struct conf {
@@ -69,7 +68,7 @@ const struct sw_layer_type sw_layer_pseudo_likelihood = {
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
     .split_reason = "a row's energy needs all its values",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,

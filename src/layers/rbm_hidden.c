@@ -129,10 +129,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = check(l, s, err);
+    int rc = check(l, s, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(&st->in, l, 0, s, err);
@@ -478,11 +475,10 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_rbm_hidden = {
     .base = SW_TYPE("rbm_hidden", "hidden units of a restricted Boltzmann machine", struct conf,
                     opts, .params = params),
-    .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_HIDDEN,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
     SW_LAYER_CALLS(setup, forward, backward),

@@ -13,7 +13,6 @@
  * data; -dE/db is the states of a row (for gaussian units minus b, which cancels). This is the
  * gradient of the layer's term of the loss: the visible part of the mean free energy of the data
  * minus that of the end of the chain. */
-#include "device/op.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/sums.h"
@@ -113,10 +112,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_plain_init(&st->in, l, 0, s, err);
+    int rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     if (c->binary && c->units != SW_UNITS_BERNOULLI)
@@ -342,11 +338,10 @@ const struct sw_layer_type sw_layer_rbm_visible = {
     .base = SW_TYPE("rbm_visible",
                     "visible units of a restricted Boltzmann machine, or their reconstruction",
                     struct conf, opts, .params = params),
-    .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_VISIBLE,
     .borrows = borrows,
     .split_reason = "the hidden units read whole rows",
-    SW_LAYER_SOURCES(1, 2),
+    SW_LAYER_FEATURES(1, 2, 0),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
     SW_LAYER_CALLS(setup, forward, backward),

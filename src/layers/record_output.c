@@ -16,7 +16,6 @@ struct state {
     struct sw_shard_writer writer;
     struct sw_shard_field field[SW_LAYER_SRCS];
     int64_t classes; /* largest label + 1 */
-    bool begun;
 };
 
 static const struct sw_opt opts[] = {
@@ -53,6 +52,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
 
+    st->writer.file.fd = -1;
     if (c->fields.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "fields: %d names for %d sources", c->fields.count,
                           l->src_count);
@@ -70,9 +70,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static void abandon(struct sw_layer *l)
 {
     struct state *st = l->state;
-    if (st->begun)
-        sw_shard_abandon(&st->writer);
-    st->begun = false;
+    sw_shard_abandon(&st->writer);
 }
 
 static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
@@ -83,9 +81,7 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     char *origin = sw_format("layer %s", l->name);
     int rc = path && origin ? SW_OK : sw_err_nomem(err, "a path", 0);
 
-    st->writer = (struct sw_shard_writer){.file.fd = -1};
     st->classes = 0;
-    st->begun = rc == SW_OK;
     if (rc != SW_OK)
         goto out;
 
@@ -96,11 +92,6 @@ out:
     sw_free(origin);
 
     return rc;
-}
-
-static bool is_label(const struct sw_shard_field *f)
-{
-    return sw_str_eq(f->name, "label") && f->dtype == SW_I32 && f->ndim == 0;
 }
 
 static int append(struct sw_layer *l, const void *const *src, int64_t row, struct sw_err *err)
@@ -114,7 +105,7 @@ static int append(struct sw_layer *l, const void *const *src, int64_t row, struc
         value[k].data = (const char *)src[k] + (size_t)row * bytes;
         value[k].bytes = bytes;
 
-        int64_t label = is_label(&st->field[k]) ? *(const int32_t *)value[k].data : -1;
+        int64_t label = sw_shard_is_label(&st->field[k]) ? *(const int32_t *)value[k].data : -1;
         st->classes = label >= st->classes ? label + 1 : st->classes;
     }
 
@@ -135,7 +126,6 @@ static int rows(struct sw_layer *l, const void *const *src, int64_t count, struc
 static int commit(struct sw_layer *l, struct sw_err *err)
 {
     struct state *st = l->state;
-    st->begun = false;
     return sw_shard_commit(&st->writer, st->classes, err);
 }
 

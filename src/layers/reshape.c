@@ -98,10 +98,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     int64_t dim[SW_MAX_DIMS];
 
-    int ndim = 0, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = read_shape(l, dim, &ndim, err);
+    int ndim = 0, rc = read_shape(l, dim, &ndim, err);
     if (rc != SW_OK)
         return rc;
 
@@ -117,11 +114,10 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_reshape = {
     .base = SW_TYPE("reshape", "changes the dimensions of a row", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .columns = columns,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct sw_reshaped),
     SW_LAYER_CALLS(setup, sw_reshaped_forward, sw_reshaped_backward),
     .examples = examples,

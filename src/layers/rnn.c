@@ -3,25 +3,14 @@
  * the names. */
 #include "layers/share/recurrent.h"
 
-struct conf {
-    struct sw_stack_conf stack;
-    int function;
-};
-
 static const char *const functions[] = {"tanh", "relu", NULL};
 
 static const struct sw_opt opts[] = {
     SW_STACK_OPTS,
-    SW_OPT(ENUM, struct conf, function, "activation of the hidden units", .def = "tanh",
+    SW_OPT(ENUM, struct sw_stack_conf, function, "activation of the hidden units", .def = "tanh",
            .choices = functions),
     {0},
 };
-
-static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    const struct conf *c = l->conf;
-    return sw_stack_setup(l, s, &c->stack, c->function ? SW_CELL_RNN_RELU : SW_CELL_RNN_TANH, err);
-}
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "hidden = 6\nfunction = relu\n",
@@ -33,10 +22,9 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rnn = {
-    .base = SW_TYPE("rnn", "simple recurrent units over sequences", struct conf, opts,
+    .base = SW_TYPE("rnn", "simple recurrent units over sequences", struct sw_stack_conf, opts,
                     .params = sw_stack_params),
-    SW_STACK_TYPE,
+    SW_STACK_TYPE(SW_CELL_RNN_TANH),
     .hands_on = sw_stack_hands_on,
-    .setup = setup,
     .examples = examples,
 };

@@ -8,12 +8,6 @@
  * floats or integers. The output is p; the gradient is p - t. */
 #include "layers/share/target_loss.h"
 
-static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
-{
-    const struct sw_target_loss_conf *c = l->conf;
-    return sw_target_loss_setup(l, s, SW_LOSS_SIGMOID, c->weight, err);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "",
      .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}},
@@ -31,11 +25,8 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_sigmoid_cross_entropy = {
     .base = SW_TYPE("sigmoid_cross_entropy", "sigmoid with the cross-entropy of targets in 0..1",
                     struct sw_target_loss_conf, sw_target_loss_opts),
-    .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
-    SW_LAYER_SOURCES(2, 2),
     .targets = 1u << 1,
-    .state_bytes = sizeof(struct sw_target_loss),
-    SW_LAYER_CALLS(setup, sw_target_loss_forward, sw_target_loss_backward),
+    SW_TARGET_LOSS_TYPE(SW_LOSS_SIGMOID),
     .examples = examples,
 };

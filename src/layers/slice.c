@@ -83,10 +83,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_layer_need_axis(l, c->axis, err);
+    int rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
 
@@ -165,11 +162,10 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_slice = {
     .base = SW_TYPE("slice", "a range of its source along channels or another dimension",
                     struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,

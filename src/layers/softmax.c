@@ -3,7 +3,6 @@
  * nothing overflows. For a likelihood use softmax_loss, which combines both and is more accurate.
  * The output is plain; put flatten before it to normalize over all features of a row. */
 #include "kernels/ops/softmax.h"
-#include "device/op.h"
 #include "layers/share/plain.h"
 
 struct conf {
@@ -29,10 +28,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plain *p = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_layer_need_axis(l, c->axis, err);
+    int rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
 
@@ -62,11 +58,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
 
-    int rc = sw_plain_values(p, l, r, &a.x, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_op_run(r->stream, &sw_op_softmax, &a, err);
+    return sw_plain_forward(p, l, r, &a.x, &sw_op_softmax, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -77,11 +69,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(p, l);
 
-    int rc = sw_op_run(r->stream, &sw_op_softmax_gradient, &a, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_plain_write(p, l, err);
+    return sw_plain_backward(p, l, r, &sw_op_softmax_gradient, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -95,11 +83,10 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_softmax = {
     .base =
         SW_TYPE("softmax", "positive values that sum to 1 along a dimension", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .keeps_columns = true,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct sw_plain),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,

@@ -9,7 +9,6 @@
  *
  * The output is p; the gradient is p minus the target. */
 #include "kernels/ops/softmax_loss.h"
-#include "device/op.h"
 #include "kernels/ops/label_count.h"
 #include "kernels/ops/row_loss.h"
 #include "layers/share/class_targets.h"
@@ -123,11 +122,7 @@ static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float
                                      .step = r->step,
                                      .dx = dx};
 
-    int rc = sw_plain_values(&st->by.targets, l, r, &a.target, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
+    return sw_plain_forward(&st->by.targets, l, r, &a.target, &sw_op_row_loss_gradient, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -171,7 +166,7 @@ const struct sw_layer_type sw_layer_softmax_loss = {
                 struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its scores",
-    SW_LAYER_SOURCES(2, 2),
+    SW_LAYER_FEATURES(2, 2, 0),
     .targets = 1u << 1,
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, backward),

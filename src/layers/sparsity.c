@@ -31,9 +31,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
     if (in->ndim < 2)
         return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
                           sw_desc_text(in, text));
@@ -108,11 +105,10 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_sparsity = {
     .base = SW_TYPE("sparsity", "penalty that keeps mean activations small", struct conf, opts),
-    .role = SW_ROLE_NEURON,
     .penalty = true,
     .split_reason = "its penalty is a sum over all columns",
     .keeps_columns = true,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -7,7 +7,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     l->dst.desc = l->src[0]->desc;
     sw_layer_use_view(l);
-    return sw_layer_need_src(l, 0, 0, err);
+    return SW_OK;
 }
 
 static const struct sw_layer_example examples[] = {
@@ -18,9 +18,8 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_split = {
     .base = {.name = "split", .help = "its source under another name"},
-    .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_FEATURES(1, 1, 0),
     SW_LAYER_CALLS(setup, sw_layer_view_forward, sw_layer_view_backward),
     .examples = examples,
 };

@@ -24,7 +24,7 @@ struct sw_net_cost sw_net_cost(const struct sw_net *net)
                             .offload_bytes = net->memory.offload_bytes};
 
     for (int i = 0; i < net->graph.count; i++) {
-        if (net->exec.back_at[i] < 0)
+        if (net->exec.node[i].back_at < 0)
             continue;
         if (net->exec.residency[i] != SW_RECOMPUTED) {
             c.offloaded++;
@@ -37,10 +37,4 @@ struct sw_net_cost sw_net_cost(const struct sw_net *net)
     }
 
     return c;
-}
-
-const char *sw_net_residency_name(const struct sw_net *net, int i)
-{
-    bool restored = net->aliases.node[i].root == i && net->exec.back_at[i] >= 0;
-    return !restored ? "" : net->exec.residency[i] == SW_RECOMPUTED ? "repeated" : "swapped";
 }

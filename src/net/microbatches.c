@@ -397,16 +397,15 @@ static int add_sums(struct sw_microbatches *p, struct sw_err *err)
 {
     int count;
     double *own = sw_net_sums(sw_microbatches_first(p), p->layer, &count);
-    if (!p->sum || !own || sw_net_has_whole_batch(sw_microbatches_first(p), p->layer))
+    const struct sw_net_info info = sw_net_info(sw_microbatches_first(p), p->layer);
+    if (!p->sum || !own || info.whole_batch)
         return SW_OK;
-
-    bool in_rows = sw_net_is_in_rows(sw_microbatches_first(p), p->layer);
     if (!p->sums)
-        return p->sum(p->sum_user, own, count, in_rows, err);
+        return p->sum(p->sum_user, own, count, info.in_rows, err);
 
     int rc = move_sums(p, false, err);
     if (rc == SW_OK)
-        rc = p->sum(p->sum_user, p->sums, count, in_rows, err);
+        rc = p->sum(p->sum_user, p->sums, count, info.in_rows, err);
 
     /* The host's copy is not written again before the next wait on this stream. */
     return rc == SW_OK ? move_sums(p, true, err) : rc;
@@ -415,7 +414,8 @@ static int add_sums(struct sw_microbatches *p, struct sw_err *err)
 bool sw_microbatches_only_queues(const struct sw_microbatches *p, int layer, bool backward)
 {
     bool sums = p->sum && sw_net_phases(sw_microbatches_first(p), layer, backward) > 1;
-    return !p->stream->dev->host_memory && !sums && !sw_net_moves(sw_microbatches_first(p), layer);
+    return !p->stream->dev->host_memory && !sums &&
+           !sw_net_info(sw_microbatches_first(p), layer).moves;
 }
 
 static int run_layer(struct sw_microbatches *p, int layer, bool backward, struct sw_err *err)

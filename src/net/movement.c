@@ -30,7 +30,7 @@ bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
         return false;
 
     const struct sw_net_connection *c = sw_bridge_connection(&shape->layer);
-    const struct sw_movement_cell *cell = sw_movement_cell(c->from, c->to);
+    const struct sw_movement_cell *cell = sw_movement_cell(c->move.from, c->move.to);
 
     *m = (struct sw_net_movement){.operation = {cell->forward, NULL}};
     for (int back = 0; back < 1 + shape->has_backward; back++) {

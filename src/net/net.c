@@ -32,6 +32,27 @@ int sw_net_step_at(const struct sw_net *net, int i, int *steps)
     return net->graph.node[i].step;
 }
 
+struct sw_net_info sw_net_info(const struct sw_net *net, int i)
+{
+    const struct sw_net_shape *shape = &net->shapes.node[i];
+    const bool in_rows = sw_net_shard_is_in_rows(&net->sharding, i);
+    const bool away = net->aliases.node[i].root == i && net->exec.node[i].back_at >= 0;
+
+    return (struct sw_net_info){
+        .fused = shape->fused,
+        .in_place = net->aliases.node[i].in_place,
+        .holds = !sw_net_shard_is_elsewhere(&net->sharding, i),
+        .absent = shape->absent,
+        .handed = shape->handed,
+        .moves = sw_net_is_bridge(&net->graph.node[i]),
+        .in_rows = in_rows,
+        .whole_batch = !in_rows && net->args.group_rows == net->args.batch_rows,
+        .distribution = sw_dist_name(net->sharding.node[i].distribution.dist),
+        .residency = !away                                     ? ""
+                     : net->exec.residency[i] == SW_RECOMPUTED ? "repeated"
+                                                               : "swapped"};
+}
+
 int64_t sw_net_rows(const struct sw_net *net)
 {
     return net->args.rows;
@@ -42,39 +63,9 @@ bool sw_net_has_backward(const struct sw_net *net, int i)
     return net->shapes.node[i].has_backward;
 }
 
-bool sw_net_is_fused(const struct sw_net *net, int i)
-{
-    return net->shapes.node[i].fused;
-}
-
-bool sw_net_is_in_place(const struct sw_net *net, int i)
-{
-    return net->aliases.node[i].in_place;
-}
-
-const char *sw_net_distribution_name(const struct sw_net *net, int i)
-{
-    return sw_dist_name(net->sharding.node[i].distribution.dist);
-}
-
 int sw_net_source(const struct sw_net *net, int i, int k)
 {
     return k < net->graph.node[i].src_count ? net->graph.node[i].src[k] : -1;
-}
-
-bool sw_net_holds(const struct sw_net *net, int i)
-{
-    return !sw_net_shard_is_elsewhere(&net->sharding, i);
-}
-
-bool sw_net_is_absent(const struct sw_net *net, int i)
-{
-    return net->shapes.node[i].absent;
-}
-
-bool sw_net_is_handed(const struct sw_net *net, int i)
-{
-    return net->shapes.node[i].handed;
 }
 
 const char *sw_net_notes(const struct sw_net *net)
@@ -128,16 +119,6 @@ int sw_net_sum_count(const struct sw_net *net)
     return net->shapes.sum_count;
 }
 
-bool sw_net_is_in_rows(const struct sw_net *net, int i)
-{
-    return sw_net_shard_is_in_rows(&net->sharding, i);
-}
-
-bool sw_net_has_whole_batch(const struct sw_net *net, int i)
-{
-    return !sw_net_is_in_rows(net, i) && net->args.group_rows == net->args.batch_rows;
-}
-
 int sw_net_stream_count(const struct sw_net *net)
 {
     return net->branches ? net->branches->count : 1;
@@ -151,11 +132,6 @@ void sw_net_settle(struct sw_net *net)
 int sw_net_phases(const struct sw_net *net, int i, bool backward)
 {
     return sw_net_layer_phases(&net->shapes.node[i].layer, backward);
-}
-
-bool sw_net_moves(const struct sw_net *net, int i)
-{
-    return sw_net_is_bridge(&net->graph.node[i]);
 }
 
 double *sw_net_sums(const struct sw_net *net, int i, int *count)

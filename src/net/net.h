@@ -109,20 +109,27 @@ int sw_net_step_at(const struct sw_net *net, int i, int *steps);
 int64_t sw_net_rows(const struct sw_net *net);
 /* Does backward visit the layer? Always false in an evaluation net. */
 bool sw_net_has_backward(const struct sw_net *net, int i);
-/* Is this a relu that its source applies? */
-bool sw_net_is_fused(const struct sw_net *net, int i);
-/* Is the layer's output in its source's memory? */
-bool sw_net_is_in_place(const struct sw_net *net, int i);
+/* What the stages of the net found for a layer. */
+struct sw_net_info {
+    bool fused;       /* a relu that its source applies */
+    bool in_place;    /* its output is in its source's memory */
+    bool holds;       /* this worker has memory for the output or a shard of it */
+    bool absent;      /* another worker runs it */
+    bool handed;      /* the output is in another worker's memory, or in that of the output it
+                         is a part of */
+    bool moves;       /* it exchanges activations with other workers; the host waits */
+    bool in_rows;     /* the output is split by rows over the group; otherwise every worker
+                         with a shard of it has all rows of the group, */
+    bool whole_batch; /* or even of the batch, so that sums over rows are complete */
+    const char *distribution; /* of the output over the group: "rows", "columns", "full", "sums" or
+                           "one" */
+    const char *residency; /* of the output: "repeated" (recomputed), "swapped" (offloaded), or ""
+                              (resident) */
+};
+struct sw_net_info sw_net_info(const struct sw_net *net, int i);
 
-/* How the output is distributed over the group: "rows", "columns", "full", "sums" or "one". */
-const char *sw_net_distribution_name(const struct sw_net *net, int i);
 /* Node of the k-th source, which may be a connection; -1 after the last. */
 int sw_net_source(const struct sw_net *net, int i, int k);
-/* Does this worker have memory for the layer's output or a shard of it? */
-bool sw_net_holds(const struct sw_net *net, int i);
-bool sw_net_is_absent(const struct sw_net *net, int i);
-/* Is the output in another worker's memory, or in that of the output it is a part of? */
-bool sw_net_is_handed(const struct sw_net *net, int i);
 /* Layers for which the partitioner could not follow the net-wide setting, a line each, or "". */
 const char *sw_net_notes(const struct sw_net *net);
 
@@ -172,9 +179,6 @@ struct sw_net_cost {
     size_t offload_bytes; /* copied in each direction; also the host memory needed */
 };
 struct sw_net_cost sw_net_cost(const struct sw_net *net);
-/* Residency of the layer's output, as reports name it: "repeated" (recomputed), "swapped"
- * (offloaded), or "" (resident). */
-const char *sw_net_residency_name(const struct sw_net *net, int i);
 /* Sets the host memory for offloaded activations, sw_net_cost(net).offload_bytes bytes, borrowed.
  * Before the first pass. */
 void sw_net_bind_offload(struct sw_net *net, void *memory);
@@ -226,13 +230,6 @@ const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s);
  * NULL. */
 void sw_net_bind_buffer(struct sw_net *net, int s, const float *value, float *update);
 
-/* Is the layer's output split by rows over the group? Otherwise every worker with a shard of it has
- * all rows of the group. */
-bool sw_net_is_in_rows(const struct sw_net *net, int i);
-/* Does every worker with a shard of the output have all rows of the batch, so that the layer's sums
- * over rows are complete? */
-bool sw_net_has_whole_batch(const struct sw_net *net, int i);
-
 /* Bytes of the host staging buffers: step scalars to the device, and results back. */
 size_t sw_net_staging_bytes(const struct sw_net *net);
 
@@ -262,8 +259,6 @@ int sw_net_run_chains(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 /* A layer's pass phase by phase: number of phases (at least 1), run one phase, and the sums between
  * it and the next, in device memory (NULL: none). */
 int sw_net_phases(const struct sw_net *net, int i, bool backward);
-/* Does the node exchange activations with other workers, for which the host waits? */
-bool sw_net_moves(const struct sw_net *net, int i);
 int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase,
                      struct sw_err *err) SW_MUST_CHECK;
 double *sw_net_sums(const struct sw_net *net, int i, int *count);

@@ -97,41 +97,25 @@ static int follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_e
     return rc == SW_OK ? sw_event_wait(behind, e, err) : rc;
 }
 
-static int start_out(struct sw_net *net, int root, struct sw_err *err)
+/* Queues the copy of an activation to the host, or back to its second memory. */
+static int start(struct sw_net *net, int root, bool out, struct sw_err *err)
 {
     const struct sw_net_places *places = &net->memory.node[root];
-    const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
-    struct sw_offload *s = net->offload;
+    const struct sw_offload *s = net->offload;
+    const struct moving *m = &s->of[root];
+    const size_t bytes = sw_desc_bytes(&net->shapes.node[root].layer.dst.desc);
+    struct sw_stream *stream = out ? s->out : s->in;
+    char *host = s->memory + places->host_at;
 
-    int rc = follow(s->out, net->args.stream, s->of[root].made, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_copy(s->out, s->memory + places->host_at, sw_net_at(net, places->data),
-                 sw_desc_bytes(d), err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_event_record(s->out, s->of[root].left, err);
-}
-
-static int start_in(struct sw_net *net, int root, struct sw_err *err)
-{
-    const struct sw_net_places *places = &net->memory.node[root];
-    const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
-    struct sw_offload *s = net->offload;
-
-    int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_event_wait(s->in, s->of[root].left, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_copy(s->in, sw_net_at(net, places->data_again), s->memory + places->host_at,
-                 sw_desc_bytes(d), err);
+    int rc = follow(stream, net->args.stream, out ? m->made : m->ready, err);
+    if (rc == SW_OK && !out)
+        rc = sw_event_wait(stream, m->left, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_event_record(s->in, s->of[root].back, err);
+    rc = out ? sw_copy(stream, host, sw_net_at(net, places->data), bytes, err)
+             : sw_copy(stream, sw_net_at(net, places->data_again), host, bytes, err);
+    return rc == SW_OK ? sw_event_record(stream, out ? m->left : m->back, err) : rc;
 }
 
 int sw_offload_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)
@@ -140,9 +124,9 @@ int sw_offload_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_er
 
     switch (op->kind) {
     case SW_EXEC_OFFLOAD:
-        return start_out(net, op->node, err);
+        return start(net, op->node, true, err);
     case SW_EXEC_RELOAD:
-        return start_in(net, op->node, err);
+        return start(net, op->node, false, err);
     case SW_EXEC_WAIT_OFFLOAD:
         return sw_event_wait(net->args.stream, m->left, err);
     default:

@@ -42,13 +42,16 @@ struct sw_rect sw_rect_intersect(const struct sw_rect *a, const struct sw_rect *
 struct sw_rect sw_distribution_rect(struct sw_distribution s, int64_t rows, int64_t columns,
                                     int workers, int i);
 
-/* The rectangle that worker `from` sends to another worker `to` when an output goes from
- * distribution a to b; empty if nothing moves between them. backward: the gradient goes from b to
- * a. Partial sums (an output in sums, a gradient of a full one) go from every worker to every
- * other, which gets its shard of each. */
-struct sw_rect sw_movement(struct sw_distribution a, struct sw_distribution b, bool backward,
-                           int64_t rows, int64_t columns, int workers, int from, int to);
-/* Are the received pieces partial sums? */
+/* An output of rows x columns that goes from one distribution to another. */
+struct sw_move {
+    struct sw_distribution from, to;
+    int64_t rows, columns;
+};
+/* The rectangle that worker `from` sends to another worker `to`; empty if nothing moves between
+ * them. backward: the gradient goes the other way. Partial sums (an output in sums, a gradient of a
+ * full one) go from every worker to every other, which gets its shard of each. */
+struct sw_rect sw_movement(const struct sw_move *m, bool backward, int workers, int from, int to);
+/* are the received pieces partial sums? */
 bool sw_movement_adds(struct sw_distribution a, struct sw_distribution b, bool backward);
 
 /* One cell of the movement table (parallel training, section 4): the name of the collective

@@ -234,7 +234,7 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
 {
     const struct sw_exec_order *s = &net->exec;
     int pass = back ? 2 * net->graph.count - 1 - i : i,
-        own = back ? s->backward_at[i] : s->forward_at[i];
+        own = back ? s->node[i].backward_at : s->node[i].forward_at;
     int rc = SW_OK;
 
     for (int a = s->pass[pass]; a < own && phase == 0 && rc == SW_OK; a++)

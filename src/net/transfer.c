@@ -183,3 +183,8 @@ void sw_transfer_free(struct sw_transfer *e)
     sw_free(e->streams);
     sw_free(e);
 }
+
+int64_t sw_transfer_ns(const struct sw_transfer *e, int from, int to)
+{
+    return __atomic_load_n(&e->ns[from * e->workers + to], __ATOMIC_RELAXED);
+}

@@ -25,33 +25,24 @@ static const char *const init_names[] = {"auto",
                                          "uniform_sqrt_fan_in_out",
                                          NULL}; /* enum sw_init */
 
-#define REAL(key_, help_, field, default_, min_)                                                   \
-    {                                                                                              \
-        .key = key_, .help = help_, .type = SW_OPT_REAL,                                           \
-        .offset = offsetof(struct sw_init_conf, field), .def = default_, .min = min_,              \
-        .max = INFINITY,                                                                           \
-    }
+#define REAL(member, help_, default_, min_)                                                        \
+    SW_OPT(REAL, struct sw_init_conf, member, help_, .def = default_, .min = min_, .max = INFINITY)
 
 const struct sw_opt sw_param_opts[] = {
-    {.key = "init",
-     .help = "initial values; auto: xavier for weights, 0 for biases, 1 for scales",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_init_conf, init),
-     .def = "auto",
-     .choices = init_names},
-    REAL("value", "every initial value of constant", value, "0", -INFINITY),
-    REAL("mean", "mean of gaussian, before its fan-in", mean, "0", -INFINITY),
-    REAL("std", "standard deviation of gaussian, before its fan-in", std, "1", 0),
-    REAL("low", "lower end of uniform, before its fan-in", low, "-1", -INFINITY),
-    REAL("high", "upper end of uniform, before its fan-in", high, "1", -INFINITY),
-    REAL("gain", "factor of orthogonal", gain, "1", 0),
-    REAL("lr_mult", "factor of the learning rate", lr_mult, "1", 0),
-    REAL("decay_mult", "factor of the weight decay", decay_mult, "1", 0),
-    {.key = "share",
-     .help =
-         "LAYER.PARAM of an earlier layer to which this parameter is tied, with its initial values",
-     .type = SW_OPT_STRING,
-     .offset = offsetof(struct sw_init_conf, share)},
+    SW_OPT(ENUM, struct sw_init_conf, init,
+           "initial values; auto: xavier for weights, 0 for biases, 1 for scales", .def = "auto",
+           .choices = init_names),
+    REAL(value, "every initial value of constant", "0", -INFINITY),
+    REAL(mean, "mean of gaussian, before its fan-in", "0", -INFINITY),
+    REAL(std, "standard deviation of gaussian, before its fan-in", "1", 0),
+    REAL(low, "lower end of uniform, before its fan-in", "-1", -INFINITY),
+    REAL(high, "upper end of uniform, before its fan-in", "1", -INFINITY),
+    REAL(gain, "factor of orthogonal", "1", 0),
+    REAL(lr_mult, "factor of the learning rate", "1", 0),
+    REAL(decay_mult, "factor of the weight decay", "1", 0),
+    SW_OPT(
+        STRING, struct sw_init_conf, share,
+        "LAYER.PARAM of an earlier layer to which this parameter is tied, with its initial values"),
     {0},
 };
 
@@ -145,13 +136,14 @@ static int find_distribution(const struct sw_init_conf *c, const char *name,
     return SW_OK;
 }
 
-/* Writes the elements of chunk number `chunk` that are in [from, to). */
+/* Writes the elements of chunk number `chunk` that are in the range. */
 static void fill_chunk(const struct distribution *distribution, struct sw_philox key, int64_t chunk,
-                       int64_t from, int64_t to, float *out)
+                       const struct sw_init_range *range)
 {
+    const int64_t from = range->from, to = range->to;
     int64_t start = chunk * SW_FILL_CHUNK, end = start + SW_FILL_CHUNK;
     bool whole = start >= from && end <= to;
-    float partial[SW_FILL_CHUNK], *value = whole ? out + (start - from) : partial;
+    float partial[SW_FILL_CHUNK], *value = whole ? range->out + (start - from) : partial;
 
     if (distribution->gaussian)
         sw_fill_gaussian(key, (uint64_t)chunk, distribution->a, distribution->b, value);
@@ -160,7 +152,7 @@ static void fill_chunk(const struct distribution *distribution, struct sw_philox
 
     if (!whole) {
         int64_t first = start > from ? start : from, last = end < to ? end : to;
-        memcpy(out + (first - from), partial + (first - start),
+        memcpy(range->out + (first - from), partial + (first - start),
                (size_t)(last - first) * sizeof(float));
     }
 }
@@ -171,9 +163,10 @@ bool sw_init_is_whole(const struct sw_init_conf *conf)
 }
 
 int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
-                 const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
+                 const struct sw_init_shape *shape, const struct sw_init_range *range,
                  struct sw_err *err)
 {
+    const int64_t from = range->from, to = range->to;
     struct distribution distribution;
     struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
 
@@ -182,7 +175,7 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
             return sw_err_set(err, SW_ERR_INVALID,
                               "%s: init = %s fills only whole parameters, not ranges", name,
                               init_names[conf->init]);
-        return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
+        return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, range->out, err);
     }
 
     int rc = find_distribution(conf, name, shape, &distribution, err);
@@ -191,7 +184,7 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
 
     if (!distribution.gaussian && distribution.a == distribution.b) {
         for (int64_t i = 0; i < to - from; i++)
-            out[i] = (float)distribution.a;
+            range->out[i] = (float)distribution.a;
         return SW_OK;
     }
 
@@ -200,7 +193,7 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
 #pragma omp parallel for schedule(static) if (end - first > 64)
     for (int64_t chunk = first; chunk < end; chunk++)
         if (sw_stop_check(NULL) == SW_OK)
-            fill_chunk(&distribution, key, chunk, from, to, out);
+            fill_chunk(&distribution, key, chunk, range);
 
     return sw_stop_check(err);
 }

@@ -47,10 +47,15 @@ struct sw_init_shape {
 
 /* Do the values depend on one another, so that a parameter can only be filled as a whole? */
 bool sw_init_is_whole(const struct sw_init_conf *conf);
-/* Writes elements [from, to) of the parameter to out[0 .. to-from), plain order, float. Uses the
+/* Elements [from, to) of a parameter, plain order, and their memory: out[0 .. to-from). */
+struct sw_init_range {
+    int64_t from, to;
+    float *out;
+};
+/* Writes the elements of the range. Uses the
  * calling thread's OpenMP team. Errors: SW_ERR_INVALID (low > high, a rule without its fan-in, a
  * range of a parameter that must be filled as a whole), SW_ERR_NOMEM, SW_ERR_CANCELLED
  * (base/stop.h). */
 int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
-                 const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
+                 const struct sw_init_shape *shape, const struct sw_init_range *range,
                  struct sw_err *err) SW_MUST_CHECK;

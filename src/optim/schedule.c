@@ -3,29 +3,26 @@
  * sw_schedule_rate at the end adds the linear warm-up that all policies share. */
 #include "optim/schedule.h"
 #include <math.h>
-#include <stddef.h>
+
+/* The keys of all policies; each fills its own. */
+struct conf {
+    double gamma, power;
+    int64_t step_size;
+    struct sw_reals at, rates;
+    double final, peak, start_div, final_div;
+    int64_t over;
+};
 
 /* Keys that several policies have. */
-#define STEP_SIZE(struct_, help_)                                                                  \
-    {                                                                                              \
-        .key = "step_size", .help = help_, .type = SW_OPT_INT,                                     \
-        .offset = offsetof(struct_, step_size), .min = 1, .max = INFINITY, .required = true,       \
-    }
-#define OVER(struct_, what_)                                                                       \
-    {                                                                                              \
-        .key = "over", .help = "steps until " what_ "; 0: job.steps", .type = SW_OPT_INT,          \
-        .offset = offsetof(struct_, over), .def = "0", .min = 0, .max = INFINITY,                  \
-    }
-#define FINAL(struct_)                                                                             \
-    {                                                                                              \
-        .key = "final", .help = "rate at the end and after it", .type = SW_OPT_REAL,               \
-        .offset = offsetof(struct_, final), .def = "0", .min = 0, .max = INFINITY,                 \
-    }
-#define AT(struct_, help_)                                                                         \
-    {                                                                                              \
-        .key = "at", .help = help_, .type = SW_OPT_REALS, .offset = offsetof(struct_, at),         \
-        .min = 0, .max = INFINITY, .required = true,                                               \
-    }
+#define STEP_SIZE(help_)                                                                           \
+    SW_OPT(INT, struct conf, step_size, help_, .min = 1, .max = INFINITY, .required = true)
+#define OVER(what_)                                                                                \
+    SW_OPT(INT, struct conf, over, "steps until " what_ "; 0: job.steps", .def = "0", .min = 0,    \
+           .max = INFINITY)
+#define FINAL                                                                                      \
+    SW_OPT(REAL, struct conf, final, "rate at the end and after it", .def = "0", .min = 0,         \
+           .max = INFINITY)
+#define AT(help_) SW_OPT(REALS, struct conf, at, help_, .min = 0, .max = INFINITY, .required = true)
 
 /* Returns the fraction of `over` steps that has passed, at most 1. */
 static double fraction_of(uint64_t step, int64_t over, uint64_t horizon_steps)
@@ -48,91 +45,51 @@ static const struct sw_schedule fixed = {
 
 /* ---- step: lr gamma^floor(step / step_size), Caffe's `step` ---- */
 
-struct step_conf {
-    double gamma;
-    int64_t step_size;
-};
-
 static const struct sw_opt step_opts[] = {
-    {.key = "gamma",
-     .help = "factor of the rate at the end of every interval",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct step_conf, gamma),
-     .min = 0,
-     .max = INFINITY,
-     .required = true},
-    STEP_SIZE(struct step_conf, "length of an interval, in steps"),
+    SW_OPT(REAL, struct conf, gamma, "factor of the rate at the end of every interval", .min = 0,
+           .max = INFINITY, .required = true),
+    STEP_SIZE("length of an interval, in steps"),
     {0},
 };
 
 static double step_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct step_conf *c = conf;
+    const struct conf *c = conf;
     return lr * pow(c->gamma, (double)(step / (uint64_t)c->step_size));
 }
 
 static const struct sw_schedule stepwise = {
-    .base = {.name = "step",
-             .help = "lr gamma^floor(step / step_size)",
-             .opts = step_opts,
-             .conf_bytes = sizeof(struct step_conf)},
+    .base = SW_TYPE("step", "lr gamma^floor(step / step_size)", struct conf, step_opts),
     .rate = step_rate,
 };
 
 /* ---- inverse: lr (1 + gamma step)^-power, Caffe's `inv`, SINGA's kInverse ---- */
 
-struct inverse_conf {
-    double gamma, power;
-};
-
 static const struct sw_opt inverse_opts[] = {
-    {.key = "gamma",
-     .help = "speed of the decay, per step",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct inverse_conf, gamma),
-     .min = 0,
-     .max = INFINITY,
-     .required = true},
-    {.key = "power",
-     .help = "exponent of the decay",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct inverse_conf, power),
-     .min = 0,
-     .max = INFINITY,
-     .required = true},
+    SW_OPT(REAL, struct conf, gamma, "speed of the decay, per step", .min = 0, .max = INFINITY,
+           .required = true),
+    SW_OPT(REAL, struct conf, power, "exponent of the decay", .min = 0, .max = INFINITY,
+           .required = true),
     {0},
 };
 
 static double inverse_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct inverse_conf *c = conf;
+    const struct conf *c = conf;
     return lr * pow(1 + c->gamma * (double)step, -c->power);
 }
 
 static const struct sw_schedule inverse = {
-    .base = {.name = "inverse",
-             .help = "lr (1 + gamma step)^-power",
-             .opts = inverse_opts,
-             .conf_bytes = sizeof(struct inverse_conf)},
+    .base = SW_TYPE("inverse", "lr (1 + gamma step)^-power", struct conf, inverse_opts),
     .rate = inverse_rate,
 };
 
 /* ---- multistep: lr gamma^(number of steps in `at` that have passed), Caffe's `multistep` ---- */
 
-struct multistep_conf {
-    struct sw_reals at;
-    double gamma;
-};
-
 static const struct sw_opt multistep_opts[] = {
-    AT(struct multistep_conf, "steps at which the rate changes, ascending"),
-    {.key = "gamma",
-     .help = "factor of the rate at each of these steps",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct multistep_conf, gamma),
-     .def = "0.1",
-     .min = 0,
-     .max = INFINITY},
+    AT("steps at which the rate changes, ascending"),
+    SW_OPT(REAL, struct conf, gamma, "factor of the rate at each of these steps", .def = "0.1",
+           .min = 0, .max = INFINITY),
     {0},
 };
 
@@ -161,45 +118,35 @@ static int check_at(const struct sw_reals *at, struct sw_err *err)
 
 static int check_multistep(const void *conf, struct sw_err *err)
 {
-    return check_at(&((const struct multistep_conf *)conf)->at, err);
+    return check_at(&((const struct conf *)conf)->at, err);
 }
 
 static double multistep_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct multistep_conf *c = conf;
+    const struct conf *c = conf;
     return lr * pow(c->gamma, passed(&c->at, step));
 }
 
 static const struct sw_schedule multistep = {
-    .base = {.name = "multistep",
-             .help = "lr, multiplied by gamma at each of the listed steps",
-             .opts = multistep_opts,
-             .conf_bytes = sizeof(struct multistep_conf)},
+    .base = SW_TYPE("multistep", "lr, multiplied by gamma at each of the listed steps", struct conf,
+                    multistep_opts),
     .check = check_multistep,
     .rate = multistep_rate,
 };
 
 /* ---- fixed_step: a list of rates, SINGA's kFixedStep (without its state) ---- */
 
-struct fixed_step_conf {
-    struct sw_reals at, rates;
-};
-
 static const struct sw_opt fixed_step_opts[] = {
-    AT(struct fixed_step_conf, "steps from which the listed rates apply, ascending"),
-    {.key = "rates",
-     .help = "the rate from each of these steps on; before the first it is lr",
-     .type = SW_OPT_REALS,
-     .offset = offsetof(struct fixed_step_conf, rates),
-     .min = 0,
-     .max = INFINITY,
-     .required = true},
+    AT("steps from which the listed rates apply, ascending"),
+    SW_OPT(REALS, struct conf, rates,
+           "the rate from each of these steps on; before the first it is lr", .min = 0,
+           .max = INFINITY, .required = true),
     {0},
 };
 
 static int check_fixed_step(const void *conf, struct sw_err *err)
 {
-    const struct fixed_step_conf *c = conf;
+    const struct conf *c = conf;
     if (c->at.count != c->rates.count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "at has %d steps, but rates has %d: give one rate for each step",
@@ -210,16 +157,14 @@ static int check_fixed_step(const void *conf, struct sw_err *err)
 
 static double fixed_step_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct fixed_step_conf *c = conf;
+    const struct conf *c = conf;
     int n = passed(&c->at, step);
     return n > 0 ? c->rates.items[n - 1] : lr;
 }
 
 static const struct sw_schedule fixed_step = {
-    .base = {.name = "fixed_step",
-             .help = "a list of rates, each from its step on",
-             .opts = fixed_step_opts,
-             .conf_bytes = sizeof(struct fixed_step_conf)},
+    .base = SW_TYPE("fixed_step", "a list of rates, each from its step on", struct conf,
+                    fixed_step_opts),
     .check = check_fixed_step,
     .rate = fixed_step_rate,
 };
@@ -228,127 +173,90 @@ static const struct sw_schedule fixed_step = {
  * step_size 1 Caffe's `exp` ---- */
 
 static const struct sw_opt exponential_opts[] = {
-    {.key = "gamma",
-     .help = "factor of the rate over step_size steps",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct step_conf, gamma),
-     .def = "0.5",
-     .min = 0,
-     .max = INFINITY,
-     .above_min = true},
-    STEP_SIZE(struct step_conf, "steps in which the rate changes by gamma"),
+    SW_OPT(REAL, struct conf, gamma, "factor of the rate over step_size steps", .def = "0.5",
+           .min = 0, .max = INFINITY, .above_min = true),
+    STEP_SIZE("steps in which the rate changes by gamma"),
     {0},
 };
 
 static double exponential_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct step_conf *c = conf;
+    const struct conf *c = conf;
     return lr * pow(c->gamma, (double)step / (double)c->step_size);
 }
 
 static const struct sw_schedule exponential = {
-    .base = {.name = "exponential",
-             .help = "lr gamma^(step / step_size)",
-             .opts = exponential_opts,
-             .conf_bytes = sizeof(struct step_conf)},
+    .base = SW_TYPE("exponential", "lr gamma^(step / step_size)", struct conf, exponential_opts),
     .rate = exponential_rate,
 };
 
 /* ---- inverse_t: lr / (1 + step / step_size), SINGA's kInverseT, with step_size for final_lr ----
  */
 
-struct inverse_t_conf {
-    int64_t step_size;
-};
-
 static const struct sw_opt inverse_t_opts[] = {
-    STEP_SIZE(struct inverse_t_conf, "steps until the rate has halved"),
+    STEP_SIZE("steps until the rate has halved"),
     {0},
 };
 
 static double inverse_t_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct inverse_t_conf *c = conf;
+    const struct conf *c = conf;
     return lr / (1 + (double)step / (double)c->step_size);
 }
 
 static const struct sw_schedule inverse_t = {
-    .base = {.name = "inverse_t",
-             .help = "lr / (1 + step / step_size)",
-             .opts = inverse_t_opts,
-             .conf_bytes = sizeof(struct inverse_t_conf)},
+    .base = SW_TYPE("inverse_t", "lr / (1 + step / step_size)", struct conf, inverse_t_opts),
     .rate = inverse_t_rate,
 };
 
 /* ---- polynomial: final + (lr - final) (1 - r)^power, r = step / over, at most 1; with final 0
  * Caffe's `poly`. linear: power 1, like SINGA's kLinear, which does not stop at its end ---- */
 
-struct polynomial_conf {
-    double final, power;
-    int64_t over;
-};
-
 static const struct sw_opt polynomial_opts[] = {
-    FINAL(struct polynomial_conf),
-    OVER(struct polynomial_conf, "the rate is final"),
-    {.key = "power",
-     .help = "exponent of the decay",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct polynomial_conf, power),
-     .min = 0,
-     .max = INFINITY,
-     .above_min = true,
-     .required = true},
+    FINAL,
+    OVER("the rate is final"),
+    SW_OPT(REAL, struct conf, power, "exponent of the decay", .min = 0, .max = INFINITY,
+           .above_min = true, .required = true),
     {0},
 };
 
 static const struct sw_opt linear_opts[] = {
-    FINAL(struct polynomial_conf),
-    OVER(struct polynomial_conf, "the rate is final"),
+    FINAL,
+    OVER("the rate is final"),
     {0},
 };
 
 static double polynomial_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct polynomial_conf *c = conf;
+    const struct conf *c = conf;
     double left = 1 - fraction_of(step, c->over, horizon_steps);
     return c->final + (lr - c->final) * pow(left, c->power);
 }
 
 static double linear_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct polynomial_conf *c = conf;
+    const struct conf *c = conf;
     double left = 1 - fraction_of(step, c->over, horizon_steps);
     return c->final + (lr - c->final) * left;
 }
 
 static const struct sw_schedule polynomial = {
-    .base = {.name = "polynomial",
-             .help = "from lr to final as (1 - step / over)^power",
-             .opts = polynomial_opts,
-             .conf_bytes = sizeof(struct polynomial_conf)},
+    .base = SW_TYPE("polynomial", "from lr to final as (1 - step / over)^power", struct conf,
+                    polynomial_opts),
     .rate = polynomial_rate,
 };
 
 static const struct sw_schedule linear = {
-    .base = {.name = "linear",
-             .help = "from lr to final on a straight line",
-             .opts = linear_opts,
-             .conf_bytes = sizeof(struct polynomial_conf)},
+    .base = SW_TYPE("linear", "from lr to final on a straight line", struct conf, linear_opts),
     .rate = linear_rate,
 };
 
 /* ---- cosine: final + (lr - final) (1 + cos(pi r)) / 2: Loshchilov and Hutter, "SGDR: stochastic
  * gradient descent with warm restarts" (2017), equation 5, without restarts ---- */
 
-struct cosine_conf {
-    double final;
-    int64_t over;
-};
-
 static const struct sw_opt cosine_opts[] = {
-    FINAL(struct cosine_conf),
-    OVER(struct cosine_conf, "the rate is final"),
+    FINAL,
+    OVER("the rate is final"),
     {0},
 };
 
@@ -360,15 +268,12 @@ static double half_cosine(double a, double b, double r)
 
 static double cosine_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct cosine_conf *c = conf;
+    const struct conf *c = conf;
     return half_cosine(lr, c->final, fraction_of(step, c->over, horizon_steps));
 }
 
 static const struct sw_schedule cosine = {
-    .base = {.name = "cosine",
-             .help = "from lr to final on half a cosine",
-             .opts = cosine_opts,
-             .conf_bytes = sizeof(struct cosine_conf)},
+    .base = SW_TYPE("cosine", "from lr to final on half a cosine", struct conf, cosine_opts),
     .rate = cosine_rate,
 };
 
@@ -376,42 +281,20 @@ static const struct sw_schedule cosine = {
  * large learning rates" (2018), with PyTorch's half cosines: up from lr / start_div to lr,
  * then down to lr / final_div. The momentum does not change ---- */
 
-struct one_cycle_conf {
-    double peak, start_div, final_div;
-    int64_t over;
-};
-
 static const struct sw_opt one_cycle_opts[] = {
-    {.key = "peak",
-     .help = "share of the cycle at which the rate is lr",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct one_cycle_conf, peak),
-     .def = "0.3",
-     .min = 0,
-     .max = 1,
-     .above_min = true,
-     .below_max = true},
-    {.key = "start_div",
-     .help = "the cycle begins at lr divided by this",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct one_cycle_conf, start_div),
-     .def = "25",
-     .min = 1,
-     .max = INFINITY},
-    {.key = "final_div",
-     .help = "the cycle ends at lr divided by this, which is kept",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct one_cycle_conf, final_div),
-     .def = "250000",
-     .min = 1,
-     .max = INFINITY},
-    OVER(struct one_cycle_conf, "the cycle has ended"),
+    SW_OPT(REAL, struct conf, peak, "share of the cycle at which the rate is lr", .def = "0.3",
+           .min = 0, .max = 1, .above_min = true, .below_max = true),
+    SW_OPT(REAL, struct conf, start_div, "the cycle begins at lr divided by this", .def = "25",
+           .min = 1, .max = INFINITY),
+    SW_OPT(REAL, struct conf, final_div, "the cycle ends at lr divided by this, which is kept",
+           .def = "250000", .min = 1, .max = INFINITY),
+    OVER("the cycle has ended"),
     {0},
 };
 
 static double one_cycle_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    const struct one_cycle_conf *c = conf;
+    const struct conf *c = conf;
     double r = fraction_of(step, c->over, horizon_steps);
     if (r < c->peak)
         return half_cosine(lr / c->start_div, lr, r / c->peak);
@@ -420,10 +303,8 @@ static double one_cycle_rate(const void *conf, double lr, uint64_t step, uint64_
 }
 
 static const struct sw_schedule one_cycle = {
-    .base = {.name = "one_cycle",
-             .help = "rises to lr, then falls to nearly 0",
-             .opts = one_cycle_opts,
-             .conf_bytes = sizeof(struct one_cycle_conf)},
+    .base =
+        SW_TYPE("one_cycle", "rises to lr, then falls to nearly 0", struct conf, one_cycle_opts),
     .rate = one_cycle_rate,
 };
 

@@ -1,12 +1,6 @@
 /* The loop that all updaters share: a formula (kernels/updaters/) over a block of elements. It is
  * inlined into the updater's function together with the formula, so that the compiler sees a single
- * plain loop over arrays and vectorizes it:
- *
- *     SW_KERNEL static bool block(const void *k, const struct sw_update_block *b)
- *     {
- *         return sw_update_each(b, 2, sw_adam_step, &(const struct sw_adam){...});
- *     }
- *     static const struct sw_update_formula formula = {"adam", sizeof(struct sw_adam), block};
+ * plain loop over arrays and vectorizes it. An updater defines its loop with SW_UPDATE_FORMULA.
  *
  * Any thread. */
 #pragma once
@@ -56,3 +50,13 @@ SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
 
     return most >= SW_MAGNITUDE_INFINITE;
 }
+
+/* Defines `formula`, a struct sw_update_formula: the name that devices know it by, the number of
+ * state arrays, the struct of the constants, and the step of one element. */
+#define SW_UPDATE_FORMULA(formula, name, slots, constants_, step)                                  \
+    SW_KERNEL static bool formula##_loop(const void *constants, const struct sw_update_block *b)   \
+    {                                                                                              \
+        const constants_ k = *(const constants_ *)constants;                                       \
+        return sw_update_each(b, slots, step, &k);                                                 \
+    }                                                                                              \
+    static const struct sw_update_formula formula = {name, sizeof(constants_), formula##_loop};

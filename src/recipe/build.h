@@ -39,20 +39,18 @@ struct sw_value {
     bool by_fallback;             /* a line of a stage set by [fallback] */
     const struct sw_stage *stage; /* the stage that sets the value, or NULL */
     enum sw_origin origin;
-    const struct sw_override *set;  /* the override that sets it, or NULL: */
-    const struct sw_ini_file *file; /* the file that contains it */
-    const char *source;             /* beginning of its line in the file */
-    int line, key_column, value_column;
+    const struct sw_override *set; /* the override that sets it, or NULL: */
+    struct sw_ini_line at;         /* the line that contains it */
+    int key_column, value_column;
 };
 
 /* A section before binding, with the text of all its keys. */
 struct sw_draft {
     struct sw_section pub; /* first, so that a pointer to it can be cast to the whole struct */
     struct sw_value *first, *last;
-    bool written; /* written by the recipe, [fallback] or --set; else made of defaults */
-    const struct sw_ini_file *file;
-    const char *source;                /* the header's line, or NULL */
-    int line, column;                  /* of the header; line 0 when it has none */
+    bool written;          /* written by the recipe, [fallback] or --set; else made of defaults */
+    struct sw_ini_line at; /* its header; all zeros when it has none */
+    int column;
     const struct sw_value *created_by; /* the line or override that created it, or NULL */
 };
 
@@ -195,6 +193,10 @@ struct sw_place sw_place_of_key(const struct sw_value *v);
 /* The part of the value from byte `offset` on; offset and bytes 0: all of it. */
 struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_t bytes);
 struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n);
+/* Reports an error of a section (NULL: of the recipe), with the message after what `text` has; text
+ * is freed. */
+int sw_recipe_report(struct sw_recipe *r, const struct sw_draft *n, struct sw_place at,
+                     struct sw_bytes *text, const char *fmt, va_list ap);
 /* Reports an error about a value: "TITLE: KEY = VALUE: ...", pointing at the value. */
 int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    size_t offset, size_t bytes, const char *fmt, ...) SW_PRINTF(6, 7);

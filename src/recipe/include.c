@@ -44,10 +44,10 @@ static int report(struct includes *c, const struct sw_ini_include *i, const char
 {
     const struct sw_ini_entry *e = &i->entry;
 
-    sw_diags_add(&c->r->diags,
-                 sw_ini_place(e->file, e->source, e->line, e->value_column,
-                              sw_count_characters(e->value, strlen(e->value))),
-                 "include = %s: %s", e->value, why);
+    sw_diags_add(
+        &c->r->diags,
+        sw_ini_place(&e->at, e->value_column, sw_count_characters(e->value, strlen(e->value))),
+        "include = %s: %s", e->value, why);
     return SW_OK;
 }
 
@@ -159,7 +159,7 @@ static bool check_count(struct includes *c, const struct sw_ini_section *s)
     if (count <= SW_INI_MAX_KEYS)
         return true;
 
-    sw_diags_add(&c->r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 1),
+    sw_diags_add(&c->r->diags, sw_ini_place(&s->at, s->kind_column, 1),
                  "more than %d keys in one section", SW_INI_MAX_KEYS);
     return false;
 }
@@ -281,7 +281,7 @@ static int follow(struct includes *c, const struct sw_ini_include *i, const stru
     struct chain at = {.up = up, .depth = up->depth + 1};
     struct sw_bytes text = {0};
 
-    at.path = path_of(c->r, i->entry.file->path, i->entry.value);
+    at.path = path_of(c->r, i->entry.at.file->path, i->entry.value);
     if (!at.path)
         return sw_err_nomem(err, "the name of a file", strlen(i->entry.value));
 
@@ -302,9 +302,10 @@ static int read_text(struct includes *c, const struct chain *at, const char *tex
                      struct sw_ini *ini, struct sw_bytes *whole, struct sw_err *err)
 {
     struct sw_recipe *r = c->r;
+    const struct sw_ini_file from = {at->path, text, bytes, c->files++, 0};
     size_t done = 0;
 
-    int rc = sw_ini_parse(at->path, c->files++, text, bytes, &r->pool, &r->diags, ini, err);
+    int rc = sw_ini_parse(&from, &r->pool, &r->diags, ini, err);
     if (rc != SW_OK)
         return rc;
 

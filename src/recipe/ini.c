@@ -9,7 +9,8 @@
 /* The state of the parser. */
 struct reader {
     struct sw_ini *ini;
-    const struct sw_ini_file *file;
+    struct sw_ini_line at; /* the current line */
+    size_t length;         /* without its end */
     struct sw_pool *pool;
     struct sw_diags *diags;
     struct sw_seen sections, keys;
@@ -18,9 +19,6 @@ struct reader {
     bool orphans;                   /* no entry before the first section was reported yet */
     struct sw_ini_include *include; /* of the current line, or NULL */
     int section_count, key_count;
-    const char *start; /* the current line, without its end */
-    size_t length;
-    int line;
     bool nomem;
 };
 
@@ -61,7 +59,7 @@ int sw_count_characters(const char *s, size_t bytes)
 
 static int column_of(const struct reader *r, const char *at)
 {
-    return sw_count_characters(r->start, (size_t)(at - r->start)) + 1;
+    return sw_count_characters(r->at.source, (size_t)(at - r->at.source)) + 1;
 }
 
 static struct sw_place place_of(const struct reader *r, const char *at, size_t bytes)
@@ -69,12 +67,12 @@ static struct sw_place place_of(const struct reader *r, const char *at, size_t b
     int span = sw_count_characters(at, bytes);
 
     return (struct sw_place){
-        .origin = r->file->path,
-        .rank = r->file->rank,
-        .line = r->line,
+        .origin = r->at.file->path,
+        .rank = r->at.file->rank,
+        .line = r->at.line,
         .column = column_of(r, at),
         .span = span ? span : 1,
-        .source = r->start,
+        .source = r->at.source,
         .source_bytes = r->length,
     };
 }
@@ -147,17 +145,14 @@ static void open_section(struct reader *r, struct sw_span kind, struct sw_span n
     if (first) {
         sw_diags_add(r->diags, place_of(r, kind.at, bytes), "duplicate section [%.*s]",
                      shown(strlen(joined)), joined);
-        sw_diags_hint(r->diags, "first defined in line %d; put all keys there", first->line);
+        sw_diags_hint(r->diags, "first defined in line %d; put all keys there", first->at.line);
         return;
     }
 
-    s->file = r->file;
+    s->at = r->at;
     s->kind = keep(r, kind);
     s->name = name.bytes ? keep(r, name) : NULL;
-    s->source = r->start;
-    s->line = r->line;
     s->kind_column = column_of(r, kind.at);
-    s->name_column = column_of(r, name.bytes ? name.at : kind.at);
     link_section(r, s, joined);
 }
 
@@ -255,7 +250,7 @@ static bool check_new(struct reader *r, struct sw_span key)
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (first) {
         sw_diags_add(r->diags, at, "duplicate key '%.*s'", shown(key.bytes), key.at);
-        sw_diags_hint(r->diags, "first defined in line %d", first->line);
+        sw_diags_hint(r->diags, "first defined in line %d", first->at.line);
     } else if (r->key_count++ == SW_INI_MAX_KEYS) {
         sw_diags_add(r->diags, at, "more than %d keys in one section", SW_INI_MAX_KEYS);
     }
@@ -266,11 +261,9 @@ static bool check_new(struct reader *r, struct sw_span key)
 static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct sw_span key,
                        struct sw_span value, const char *equals)
 {
-    e->file = r->file;
+    e->at = r->at;
     e->key = keep(r, key);
     e->value = keep(r, value);
-    e->source = r->start;
-    e->line = r->line;
     e->key_column = column_of(r, key.at);
     e->value_column = value.bytes ? column_of(r, value.at) : column_of(r, equals) + 1;
 }
@@ -347,21 +340,21 @@ static struct sw_span without_comment(const char *start, size_t length)
 static bool check_text(struct reader *r)
 {
     for (size_t i = 0; i < r->length;) {
-        unsigned char c = (unsigned char)r->start[i];
+        unsigned char c = (unsigned char)r->at.source[i];
         if (c >= 0x20 && c < 0x7f) {
             i++;
             continue;
         }
 
-        size_t n = sw_utf8_length(r->start + i, r->length - i);
+        size_t n = sw_utf8_length(r->at.source + i, r->length - i);
         if (!n) {
-            sw_diags_add(r->diags, place_of(r, r->start + i, 1), "byte 0x%02x is not UTF-8", c);
+            sw_diags_add(r->diags, place_of(r, r->at.source + i, 1), "byte 0x%02x is not UTF-8", c);
             sw_diags_hint(r->diags, "save the recipe as UTF-8 text");
             return false;
         }
 
         if ((c < 0x20 && c != '\t') || c == 0x7f) {
-            sw_diags_add(r->diags, place_of(r, r->start + i, 1), "control character 0x%02x", c);
+            sw_diags_add(r->diags, place_of(r, r->at.source + i, 1), "control character 0x%02x", c);
             return false;
         }
 
@@ -376,7 +369,7 @@ static void read_line(struct reader *r)
     if (!check_text(r))
         return;
 
-    struct sw_span line = without_comment(r->start, r->length);
+    struct sw_span line = without_comment(r->at.source, r->length);
     if (!line.bytes)
         return;
 
@@ -406,7 +399,7 @@ static const char *skip_embedded(struct reader *r, const char *p, const char *en
     const char *digits = p + strlen(SW_INI_HELD), *from = next_line(p, end), *to = from;
     long lines = 0;
 
-    r->include->line_end = r->include->end = (size_t)(p - r->file->text);
+    r->include->line_end = r->include->end = (size_t)(p - r->at.file->text);
     if (!begins_with(p, end, SW_INI_HELD))
         return p;
 
@@ -415,10 +408,10 @@ static const char *skip_embedded(struct reader *r, const char *p, const char *en
     for (; lines > 0 && to < end; lines--)
         to = next_line(to, end);
     if (lines > 0 || !begins_with(to, end, SW_INI_HELD_END)) {
-        r->line++;
-        r->start = p;
+        r->at.line++;
+        r->at.source = p;
         r->length = (size_t)(from - p) - (from > p && from[-1] == '\n');
-        sw_diags_add(r->diags, place_of(r, r->start, r->length),
+        sw_diags_add(r->diags, place_of(r, r->at.source, r->length),
                      "the embedded text of %s does not have the stated number of lines",
                      r->include->entry.value);
         sw_diags_hint(r->diags, "a line '%s %s' must follow the text", SW_INI_HELD_END,
@@ -429,7 +422,7 @@ static const char *skip_embedded(struct reader *r, const char *p, const char *en
     r->include->embedded = from;
     r->include->embedded_bytes = (size_t)(to - from);
     to = next_line(to, end);
-    r->include->end = (size_t)(to - r->file->text);
+    r->include->end = (size_t)(to - r->at.file->text);
 
     return to;
 }
@@ -441,11 +434,11 @@ static void read_lines(struct reader *r, const char *p, const char *end)
         const char *stop = newline ? newline : end;
 
         r->include = NULL;
-        r->start = p;
+        r->at.source = p;
         r->length = (size_t)(stop - p);
         if (r->length && stop[-1] == '\r')
             r->length--;
-        r->line++;
+        r->at.line++;
         read_line(r);
         p = newline ? newline + 1 : end;
         if (r->include)
@@ -460,7 +453,7 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     if (!zero)
         return true;
 
-    struct sw_place at = {.origin = r->file->path, .rank = r->file->rank};
+    struct sw_place at = {.origin = r->at.file->path, .rank = r->at.file->rank};
     sw_diags_add(r->diags, at, "not a text file: byte %zu is zero", (size_t)(zero - text));
 
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
@@ -472,9 +465,12 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     return false;
 }
 
-int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, struct sw_pool *pool,
-                 struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err)
+int sw_ini_parse(const struct sw_ini_file *from, struct sw_pool *pool, struct sw_diags *diags,
+                 struct sw_ini *ini, struct sw_err *err)
 {
+    const char *path = from->path;
+    const size_t bytes = from->bytes;
+
     if (bytes > SW_INI_MAX_BYTES)
         return sw_err_set(err, SW_ERR_INVALID, "%s: %zu bytes; a recipe has at most %d", path,
                           bytes, SW_INI_MAX_BYTES);
@@ -482,16 +478,16 @@ int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, str
     struct sw_ini_file *file = sw_pool_alloc(pool, 1, sizeof(*file));
     if (!file)
         return sw_err_nomem(err, path, bytes);
-    *file = (struct sw_ini_file){.path = sw_pool_copy(pool, path, strlen(path)),
-                                 .text = sw_pool_copy(pool, text, bytes),
-                                 .bytes = bytes,
-                                 .rank = rank};
+
+    *file = *from;
+    file->path = sw_pool_copy(pool, path, strlen(path));
+    file->text = sw_pool_copy(pool, from->text, bytes);
     if (!file->path || !file->text)
         return sw_err_nomem(err, path, bytes);
 
     struct sw_ini out = {.file = file};
     struct reader r = {
-        .ini = &out, .file = file, .pool = pool, .diags = diags, .top = true, .orphans = true};
+        .ini = &out, .at.file = file, .pool = pool, .diags = diags, .top = true, .orphans = true};
     if (check_is_text(&r, file->text, bytes)) {
         bool mark = bytes >= 3 && memcmp(file->text, "\xef\xbb\xbf", 3) == 0;
         read_lines(&r, file->text + (mark ? 3 : 0), file->text + bytes);
@@ -506,11 +502,15 @@ int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, str
     return SW_OK;
 }
 
-struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source, int line,
-                             int column, int span)
+struct sw_place sw_ini_place(const struct sw_ini_line *line, int column, int span)
 {
-    struct sw_place at = {
-        .origin = file->path, .rank = file->rank, .line = line, .column = column, .span = span};
+    const struct sw_ini_file *file = line->file;
+    const char *source = line->source;
+    struct sw_place at = {.origin = file->path,
+                          .rank = file->rank,
+                          .line = line->line,
+                          .column = column,
+                          .span = span};
 
     if (!source)
         return at;

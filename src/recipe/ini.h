@@ -41,23 +41,28 @@ struct sw_ini_file {
     int order; /* precedence from 1; the recipe itself has the highest */
 };
 
+/* A line of a file. */
+struct sw_ini_line {
+    const struct sw_ini_file *file;
+    const char *source; /* where it begins in the text; NULL: none */
+    int line;           /* from 1; 0: the file as a whole */
+};
+
 struct sw_ini_entry {
     struct sw_ini_entry *next;  /* file order */
     struct sw_ini_entry *below; /* what it replaced in an included file, or NULL */
-    const struct sw_ini_file *file;
+    struct sw_ini_line at;
     const char *key;
-    const char *value;  /* trimmed, may be empty */
-    const char *source; /* where its line begins in the text */
-    int line, key_column, value_column;
+    const char *value; /* trimmed, may be empty */
+    int key_column, value_column;
 };
 
 struct sw_ini_section {
     struct sw_ini_section *next; /* file order */
-    const struct sw_ini_file *file;
+    struct sw_ini_line at;
     const char *kind;
-    const char *name;   /* NULL in [kind] */
-    const char *source; /* where its line begins in the text */
-    int line, kind_column, name_column;
+    const char *name; /* NULL in [kind] */
+    int kind_column;
     struct sw_ini_entry *first, *last;
 };
 
@@ -78,11 +83,11 @@ struct sw_ini {
     struct sw_ini_include *includes, *last_include;
 };
 
-/* Parses text (copied). path names it in messages, rank orders the messages of several files.
- * Syntax errors go to diags and do not make this function fail; *ini has all valid lines. Included
- * files are not read. Errors: SW_ERR_NOMEM, SW_ERR_INVALID when the text is too large. */
-int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, struct sw_pool *pool,
-                 struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
+/* Parses the text of `from`, which is copied with its path. Syntax errors go to diags and do not
+ * make this function fail; *ini has all valid lines. Included files are not read. Errors:
+ * SW_ERR_NOMEM, SW_ERR_INVALID when the text is too large. */
+int sw_ini_parse(const struct sw_ini_file *from, struct sw_pool *pool, struct sw_diags *diags,
+                 struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
 
 /* A part of a text. */
 struct sw_span {
@@ -100,7 +105,5 @@ int sw_count_characters(const char *s, size_t bytes);
 /* Whether the text may be the name of a section. */
 bool sw_ini_is_name(const char *s, size_t bytes);
 
-/* A position in the line that begins at source (NULL: the line is not shown); span in
- * characters. */
-struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source, int line,
-                             int column, int span);
+/* A position in the line; span in characters. */
+struct sw_place sw_ini_place(const struct sw_ini_line *line, int column, int span);

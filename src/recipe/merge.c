@@ -12,13 +12,11 @@ static struct sw_value *value_of_one(struct sw_recipe *r, const struct sw_ini_en
         *v = (struct sw_value){.key = e->key,
                                .raw = e->value,
                                .origin = origin,
-                               .file = e->file,
-                               .source = e->source,
-                               .line = e->line,
+                               .at = e->at,
                                .key_column = e->key_column,
                                .value_column = e->value_column};
 
-    if (v && origin == SW_FROM_RECIPE && e->file != r->ini.file)
+    if (v && origin == SW_FROM_RECIPE && e->at.file != r->ini.file)
         v->origin = SW_FROM_INCLUDE;
     return v;
 }
@@ -40,7 +38,7 @@ struct sw_value *sw_value_of_entry(struct sw_recipe *r, const struct sw_ini_entr
 
 int sw_value_precedence(const struct sw_value *v)
 {
-    return (int)v->origin * (SW_INI_MAX_FILES + 1) + (v->file ? v->file->order : 0);
+    return (int)v->origin * (SW_INI_MAX_FILES + 1) + (v->at.file ? v->at.file->order : 0);
 }
 
 struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *o, size_t skip)
@@ -127,8 +125,7 @@ struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *
 static struct sw_place place_of_header(const struct sw_ini_section *s)
 {
     size_t kind = strlen(s->kind), name = s->name ? strlen(s->name) + 1 : 0;
-    return sw_ini_place(s->file, s->source, s->line, s->kind_column,
-                        sw_count_characters(s->kind, kind) + (int)name);
+    return sw_ini_place(&s->at, s->kind_column, sw_count_characters(s->kind, kind) + (int)name);
 }
 
 /* The kind of a section of the file; NULL after an error. */
@@ -201,10 +198,7 @@ static void merge_section(struct sw_recipe *r, const struct sw_ini_section *s)
         return;
 
     n->written = true;
-    n->file = s->file;
-    n->source = s->source;
-    n->line = s->line;
-
+    n->at = s->at;
     n->column = s->kind_column;
     for (const struct sw_ini_entry *e = s->first; e; e = e->next) {
         struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_RECIPE);

@@ -41,7 +41,7 @@ struct sw_place sw_place_of_key(const struct sw_value *v)
     int span = sw_count_characters(v->key, strlen(v->key));
 
     if (!v->set)
-        return sw_ini_place(v->file, v->source, v->line, v->key_column, span);
+        return sw_ini_place(&v->at, v->key_column, span);
     if (v->set->option)
         return place_in_set(v->set, 1, (int)strlen(v->set->option));
 
@@ -61,23 +61,31 @@ struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_
     int before = sw_count_characters(v->raw, offset);
     int span = bytes ? sw_count_characters(v->raw + offset, bytes) : 1;
     if (!v->set)
-        return sw_ini_place(v->file, v->source, v->line, v->value_column + before, span);
+        return sw_ini_place(&v->at, v->value_column + before, span);
 
     return place_in_set(v->set, v->set->value_column + before, span);
 }
 
 struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n)
 {
+    const struct sw_ini_line whole = {.file = r->ini.file};
+
     if (n->created_by)
         return sw_place_of_key(n->created_by);
-    return sw_ini_place(n->file ? n->file : r->ini.file, n->source, n->line, n->column,
-                        (int)strlen(n->pub.title));
+    return sw_ini_place(n->at.file ? &n->at : &whole, n->column, (int)strlen(n->pub.title));
 }
 
-static void count_error(const struct sw_draft *n)
+int sw_recipe_report(struct sw_recipe *r, const struct sw_draft *n, struct sw_place at,
+                     struct sw_bytes *text, const char *fmt, va_list ap)
 {
+    sw_bytes_vprintf(text, fmt, ap);
+    r->diags.nomem |= text->failed;
     if (n)
         ((struct sw_draft *)n)->pub.errors++;
+
+    int rc = sw_diags_add(&r->diags, at, "%s", sw_bytes_text(text));
+    sw_bytes_fini(text);
+    return rc;
 }
 
 /* "stage joint" for a value that a stage gives, else "". */
@@ -90,21 +98,15 @@ int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct 
                     size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
     char shown[SW_SHOWN];
-    struct sw_bytes reason = {0};
+    struct sw_bytes text = {0};
 
     /* A position in the expanded text has no counterpart in the text as it was written. */
     if (v->text && strcmp(v->text, v->raw) != 0)
         offset = bytes = 0;
-    sw_bytes_vprintf(&reason, fmt, ap);
-    r->diags.nomem |= reason.failed;
-    count_error(n);
+    sw_bytes_printf(&text, "%s%s%s: %s = %s: ", in_stage(v), v->stage ? ": " : "", n->pub.title,
+                    v->key, sw_shown(shown, v->text ? v->text : v->raw));
 
-    int rc = sw_diags_add(&r->diags, sw_place_of_value(v, offset, bytes), "%s%s%s: %s = %s: %s",
-                          in_stage(v), v->stage ? ": " : "", n->pub.title, v->key,
-                          sw_shown(shown, v->text ? v->text : v->raw), sw_bytes_text(&reason));
-    sw_bytes_fini(&reason);
-
-    return rc;
+    return sw_recipe_report(r, n, sw_place_of_value(v, offset, bytes), &text, fmt, ap);
 }
 
 int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
@@ -122,17 +124,10 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
 int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                     const char *fmt, va_list ap)
 {
-    struct sw_bytes reason = {0};
+    struct sw_bytes text = {0};
 
-    sw_bytes_vprintf(&reason, fmt, ap);
-    r->diags.nomem |= reason.failed;
-    count_error(n);
-
-    int rc = sw_diags_add(&r->diags, v ? sw_place_of_key(v) : sw_place_of_draft(r, n), "%s: %s",
-                          n->pub.title, sw_bytes_text(&reason));
-    sw_bytes_fini(&reason);
-
-    return rc;
+    sw_bytes_printf(&text, "%s: ", n->pub.title);
+    return sw_recipe_report(r, n, v ? sw_place_of_key(v) : sw_place_of_draft(r, n), &text, fmt, ap);
 }
 
 int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,

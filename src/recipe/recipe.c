@@ -183,16 +183,9 @@ const char *sw_section_text(const struct sw_section *section, const char *key)
 static int add_error(struct sw_recipe *r, const struct sw_section *section, const char *key,
                      size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
-    if (!section) {
-        struct sw_bytes reason = {0};
-
-        sw_bytes_vprintf(&reason, fmt, ap);
-        r->diags.nomem |= reason.failed;
-        sw_diags_add(&r->diags, (struct sw_place){.origin = r->ini.file->path}, "%s",
-                     sw_bytes_text(&reason));
-        sw_bytes_fini(&reason);
-        return SW_ERR_INVALID;
-    }
+    if (!section)
+        return sw_recipe_report(r, NULL, (struct sw_place){.origin = r->ini.file->path},
+                                &(struct sw_bytes){0}, fmt, ap);
 
     const struct sw_draft *n = draft_of(section);
     const struct sw_value *v = key ? sw_draft_find(n, key) : NULL;

@@ -20,8 +20,7 @@ static void append(struct sw_stage *s, struct sw_value *v)
 
 static void no_name(struct sw_recipe *r, const struct sw_ini_section *s)
 {
-    sw_diags_add(&r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 5),
-                 "[stage] requires a name");
+    sw_diags_add(&r->diags, sw_ini_place(&s->at, s->kind_column, 5), "[stage] requires a name");
     sw_diags_hint(&r->diags, "write [stage NAME]");
 }
 
@@ -40,9 +39,7 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
         return;
 
     stage->section = (struct sw_draft){.pub = {.recipe = r, .name = s->name, .title = title},
-                                       .file = s->file,
-                                       .source = s->source,
-                                       .line = s->line,
+                                       .at = s->at,
                                        .column = s->kind_column};
     while (*at)
         at = &(*at)->next;

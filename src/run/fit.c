@@ -215,7 +215,7 @@ static void name_largest(const struct sw_worker *w, char *out, size_t room)
 
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
-        if (sw_net_holds(w->train, i) && sw_desc_bytes(&l->dst.desc) > most) {
+        if (sw_net_info(w->train, i).holds && sw_desc_bytes(&l->dst.desc) > most) {
             most = sw_desc_bytes(&l->dst.desc);
             snprintf(out, room, "%s (activation), %zu bytes", l->name, most);
         }

@@ -16,7 +16,8 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
 {
     const struct sw_layer *l = sw_net_layer(net, i);
     const char *src = sw_section_text(sw_net_section(net, i), "src");
-    size_t bytes = sw_net_holds(net, i) ? sw_desc_bytes(&l->dst.desc) : 0;
+    const struct sw_net_info info = sw_net_info(net, i);
+    size_t bytes = info.holds ? sw_desc_bytes(&l->dst.desc) : 0;
     bool input = l->type->role == SW_ROLE_INPUT;
 
     row->name = l->name;
@@ -24,11 +25,11 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     snprintf(row->choice, sizeof row->choice, "%s", l->algorithm ? l->algorithm : "");
     row->algorithm = l->algorithm ? row->choice : NULL;
     row->src = src ? src : "";
-    row->in_place = sw_net_is_in_place(net, i);
-    row->handed = sw_net_is_handed(net, i);
-    row->fused = sw_net_is_fused(net, i);
-    row->spread = sw_net_distribution_name(net, i);
-    row->memory = sw_net_residency_name(net, i);
+    row->in_place = info.in_place;
+    row->handed = info.handed;
+    row->fused = info.fused;
+    row->spread = info.distribution;
+    row->memory = info.residency;
     row->feature_bytes = input || row->in_place || row->handed ? 0 : bytes;
     row->gradient_bytes =
         sw_net_has_backward(net, i) && l->type->role == SW_ROLE_NEURON && !row->in_place ? bytes
@@ -107,7 +108,7 @@ static void add_shards(struct sw_job *job, int split, int i, int n)
             own.param_bytes + own.feature_bytes + own.gradient_bytes + own.saved_bytes;
         shards[w].flops += own.flops_forward + own.flops_backward;
         shards[w].sent_bytes += sw_net_sent_bytes(net, i, w);
-        if (sw_net_holds(net, i))
+        if (sw_net_info(net, i).holds)
             memcpy(shards[w].shape, own.shape, sizeof own.shape);
     }
 

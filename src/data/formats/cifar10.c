@@ -9,7 +9,8 @@ struct cifar10_conf {
 static int cifar10_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     static const struct sw_cifar_layout layout = {.labels = 1, .classes = {10}, .kind = {""}};
-    return sw_cifar_open(r, args->files, &layout, err);
+    sw_cifar_begin(r, &layout);
+    return SW_OK;
 }
 
 static const struct sw_opt cifar10_opts[] = {
@@ -21,8 +22,7 @@ const struct sw_format sw_format_cifar10 = {
     .base = SW_TYPE("cifar10", "CIFAR-10, binary version: 3x32x32 images in 10 classes",
                     struct cifar10_conf, cifar10_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32},
-    .state_bytes = sizeof(struct sw_cifar),
-    .open = cifar10_open,
-    .close = sw_cifar_close,
-    .fetch = sw_cifar_fetch,
+    .state_bytes = sizeof(struct sw_cifar_layout),
+    SW_FORMAT_PARTS(struct sw_cifar_file, sw_cifar_open, sw_cifar_close),
+    SW_FORMAT_CALLS(cifar10_open, NULL, sw_cifar_fetch),
 };

@@ -20,7 +20,8 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
                                            .classes = {[COARSE] = 20, [FINE] = 100},
                                            .kind = {[COARSE] = "coarse ", [FINE] = "fine "}};
 
-    return sw_cifar_open(r, args->files, &layout, err);
+    sw_cifar_begin(r, &layout);
+    return SW_OK;
 }
 
 static const struct sw_opt cifar100_opts[] = {
@@ -36,8 +37,7 @@ const struct sw_format sw_format_cifar100 = {
                     "CIFAR-100, binary version: 3x32x32 images in 100 classes, or 20 coarse ones",
                     struct cifar100_conf, cifar100_opts),
     .implied = {.records = 10000, .classes = 100, .channels = 3, .height = 32, .width = 32},
-    .state_bytes = sizeof(struct sw_cifar),
-    .open = cifar100_open,
-    .close = sw_cifar_close,
-    .fetch = sw_cifar_fetch,
+    .state_bytes = sizeof(struct sw_cifar_layout),
+    SW_FORMAT_PARTS(struct sw_cifar_file, sw_cifar_open, sw_cifar_close),
+    SW_FORMAT_CALLS(cifar100_open, NULL, sw_cifar_fetch),
 };

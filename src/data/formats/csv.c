@@ -4,11 +4,9 @@
  * (mean, std, scale; crop and mirror for images in rows) apply. Everything is read and checked at
  * opening, and stored as 32-bit floats. */
 #include "base/os.h"
-#include "base/str.h"
 #include "data/blob.h"
 #include "data/classes.h"
 #include "data/delimited.h"
-#include "data/files.h"
 #include "data/format.h"
 #include "data/format_opts.h"
 #include "data/lexicon.h"
@@ -317,9 +315,10 @@ static int read_rows(struct sw_records *r, const struct csv_conf *conf, struct s
     return rc;
 }
 
-static int read_file(struct sw_records *r, const struct csv_conf *conf, const char *path,
-                     struct sw_err *err)
+static int csv_open_part(struct sw_records *r, void *part, const char *path,
+                         const struct sw_format_args *args, struct sw_err *err)
 {
+    const struct csv_conf *conf = args->conf;
     struct sw_blob blob;
     struct sw_delimited row;
 
@@ -355,8 +354,9 @@ static int make_classes(struct sw_records *r, struct sw_err *err)
 
 /* ---- the format ---- */
 
-static int make_fields(struct sw_records *r, const struct csv_conf *conf, struct sw_err *err)
+static int csv_finish(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
+    const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
     struct sw_field image = {.name = "image", .dtype = SW_F32, .ndim = 3};
 
@@ -384,21 +384,9 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
-    const struct sw_files *files = args->files;
 
     s->classes_listed = conf->classes.count > 0;
-
-    int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
-    if (rc)
-        return rc;
-
-    for (int i = 0; i < files->count; i++) {
-        rc = read_file(r, conf, files->path[i], err);
-        if (rc)
-            return rc;
-    }
-
-    return make_fields(r, conf, err);
+    return sw_classes_list(&s->words, &conf->classes, "classes", err);
 }
 
 static void csv_close(struct sw_records *r)
@@ -449,7 +437,7 @@ const struct sw_format sw_format_csv = {
     .base = SW_TYPE("csv", "tables of numbers as text, plain or .gz; a row is a record",
                     struct csv_conf, csv_opts),
     .state_bytes = sizeof(struct csv_state),
-    .open = csv_open,
-    .close = csv_close,
-    .fetch = csv_fetch,
+    SW_FORMAT_PARTS(struct sw_part, csv_open_part, NULL),
+    .finish = csv_finish,
+    SW_FORMAT_CALLS(csv_open, csv_close, csv_fetch),
 };

@@ -2,8 +2,6 @@
  * formats"): two zero bytes, the element type (8 is unsigned byte), the number of dimensions, each
  * dimension as a big-endian 32-bit number, then the elements. Images have dimensions N, H, W or N,
  * C, H, W; labels have N. Several image files go with as many label files, in the same order. */
-#include "base/os.h"
-#include "base/str.h"
 #include "data/blob.h"
 #include "data/files.h"
 #include "data/format.h"
@@ -17,14 +15,13 @@ struct idx_conf {
 };
 
 struct idx_file {
+    struct sw_part part;
     struct sw_blob images, labels; /* labels are in memory, including their header */
     uint64_t header_bytes;
-    int64_t first, count; /* records */
 };
 
 struct idx_state {
-    struct idx_file *file; /* owned */
-    int count;
+    struct sw_files labels;
     size_t picture_bytes;
 };
 
@@ -123,10 +120,8 @@ static int open_images(struct sw_records *r, struct idx_file *f, const char *pat
     if (rc)
         return rc;
 
-    f->count = (int64_t)h.dim[0];
-    f->first = r->count;
     f->header_bytes = 4 + 4 * (uint64_t)h.ndim;
-    r->count += f->count;
+    r->count += (int64_t)h.dim[0];
 
     return sw_blob_check_size(&f->images, f->header_bytes, sw_field_bytes(&r->field[0]), h.dim[0],
                               err);
@@ -136,23 +131,24 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
                        struct sw_err *err)
 {
     struct idx_header h = {0};
+    const int64_t images = r->count - f->part.first;
     int rc = sw_blob_open(&f->labels, path, r->max_bytes, err);
 
     if (!rc)
         rc = read_header(&f->labels, 1, 1, &h, err);
 
-    if (!rc && h.dim[0] != (uint64_t)f->count)
+    if (!rc && h.dim[0] != (uint64_t)images)
         rc = sw_err_set(
             err, SW_ERR_FORMAT,
             "%s: its header claims %llu labels, expected %lld, the number of images in %s", path,
-            (unsigned long long)h.dim[0], (long long)f->count, f->images.path);
+            (unsigned long long)h.dim[0], (long long)images, f->images.path);
 
     if (!rc)
         rc = sw_blob_check_size(&f->labels, HEADER_LABELS, 1, h.dim[0], err);
     if (!rc)
         rc = sw_blob_load(&f->labels, err);
 
-    for (int64_t i = 0; !rc && i < f->count; i++) {
+    for (int64_t i = 0; !rc && i < images; i++) {
         if (f->labels.memory[HEADER_LABELS + i] >= r->classes)
             r->classes = f->labels.memory[HEADER_LABELS + i] + 1;
     }
@@ -160,71 +156,55 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
     return rc;
 }
 
-static int open_all(struct sw_records *r, const struct sw_files *images,
-                    const struct sw_files *labels, struct sw_err *err)
-{
-    struct idx_state *s = r->state;
-
-    if (images->count != labels->count)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "labels: %d files, expected %d, one for each file in paths",
-                          labels->count, images->count);
-
-    s->file = sw_calloc((size_t)images->count, sizeof *s->file);
-    if (!s->file)
-        return sw_err_nomem(err, "the list of IDX files", (size_t)images->count * sizeof *s->file);
-
-    s->count = images->count;
-
-    int rc = SW_OK;
-    for (int i = 0; !rc && i < images->count; i++) {
-        rc = open_images(r, &s->file[i], images->path[i], err);
-        if (!rc)
-            rc = open_labels(r, &s->file[i], labels->path[i], err);
-    }
-
-    s->picture_bytes = sw_field_bytes(&r->field[0]);
-    return rc;
-}
-
 static int idx_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct idx_conf *conf = args->conf;
-    struct sw_files labels = {0};
+    struct idx_state *s = r->state;
 
-    int rc = sw_files_expand(&labels, &conf->labels, "labels", err);
+    int rc = sw_files_expand(&s->labels, &conf->labels, "labels", err);
     if (rc)
-        goto out;
+        return rc;
+    if (args->files->count != s->labels.count)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "labels: %d files, expected %d, one for each file in paths",
+                          s->labels.count, args->files->count);
 
-    rc = open_all(r, args->files, &labels, err);
+    return SW_OK;
+}
 
-out:
-    sw_files_fini(&labels);
-    return rc;
+static int idx_open_part(struct sw_records *r, void *part, const char *path,
+                         const struct sw_format_args *args, struct sw_err *err)
+{
+    struct idx_state *s = r->state;
+
+    int rc = open_images(r, part, path, err);
+    if (rc)
+        return rc;
+
+    s->picture_bytes = sw_field_bytes(&r->field[0]);
+    return open_labels(r, part, s->labels.path[r->parts - 1], err);
+}
+
+static void idx_close_part(void *part)
+{
+    struct idx_file *f = part;
+    sw_blob_close(&f->images);
+    sw_blob_close(&f->labels);
 }
 
 static void idx_close(struct sw_records *r)
 {
     struct idx_state *s = r->state;
-
-    for (int i = 0; i < s->count; i++) {
-        sw_blob_close(&s->file[i].images);
-        sw_blob_close(&s->file[i].labels);
-    }
-
-    sw_free(s->file);
+    sw_files_fini(&s->labels);
 }
 
 static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                      const void **out, struct sw_err *err)
 {
     const struct idx_state *s = r->state;
-    const struct idx_file *file = s->file;
+    const struct idx_file *file = sw_records_part(r, record);
+    const uint64_t i = (uint64_t)(record - file->part.first);
 
-    while (record >= file->first + file->count)
-        file++;
-
-    const uint64_t i = (uint64_t)(record - file->first);
     if (f == 1) {
         *(int32_t *)scratch = file->labels.memory[HEADER_LABELS + i];
         *out = scratch;
@@ -248,7 +228,6 @@ const struct sw_format sw_format_idx = {
                     struct idx_conf, idx_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 1, .height = 28, .width = 28},
     .state_bytes = sizeof(struct idx_state),
-    .open = idx_open,
-    .close = idx_close,
-    .fetch = idx_fetch,
+    SW_FORMAT_PARTS(struct idx_file, idx_open_part, idx_close_part),
+    SW_FORMAT_CALLS(idx_open, idx_close, idx_fetch),
 };

@@ -401,9 +401,7 @@ const struct sw_format sw_format_image_folder = {
                     struct folder_conf, folder_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
     .state_bytes = sizeof(struct folder_state),
-    .open = folder_open,
-    .close = folder_close,
-    .fetch = sw_picture_files_label,
+    SW_FORMAT_CALLS(folder_open, folder_close, sw_picture_files_label),
     .fetch_picture = sw_picture_files_fetch,
     .locate = sw_picture_files_locate,
 };

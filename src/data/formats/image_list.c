@@ -129,9 +129,7 @@ const struct sw_format sw_format_image_list = {
                     struct list_conf, list_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
     .state_bytes = sizeof(struct sw_picture_files),
-    .open = list_open,
-    .close = sw_picture_files_close,
-    .fetch = sw_picture_files_label,
+    SW_FORMAT_CALLS(list_open, sw_picture_files_close, sw_picture_files_label),
     .fetch_picture = sw_picture_files_fetch,
     .locate = sw_picture_files_locate,
 };

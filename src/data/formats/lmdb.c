@@ -11,7 +11,6 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "data/datum.h"
-#include "data/files.h"
 #include "data/format.h"
 #include "data/format_opts.h"
 #include <errno.h>
@@ -23,12 +22,12 @@ struct lmdb_conf {
 };
 
 struct lmdb_file {
+    struct sw_part part;
     char *path; /* owned */
     MDB_env *env;
     MDB_txn *txn;             /* snapshot of the data while the records are open */
     struct sw_mapped *mapped; /* the mapping made by liblmdb */
     uint64_t bytes;           /* size of the file at opening */
-    int64_t first, count;
 };
 
 struct entry {
@@ -38,8 +37,6 @@ struct entry {
 };
 
 struct lmdb_state {
-    struct lmdb_file *file; /* owned */
-    int count;
     struct entry *entry; /* owned; records of all files */
     int64_t room;
     struct sw_datum like; /* the first message: kind and size */
@@ -133,6 +130,7 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
                      struct sw_err *err)
 {
     struct lmdb_state *s = r->state;
+    const long long number = (long long)(r->count - f->part.first);
     struct sw_datum d;
 
     int rc = sw_grow(&s->entry, sizeof *s->entry, r->count, &s->room, 4096,
@@ -141,7 +139,7 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
         return rc;
     rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
     if (rc)
-        return sw_err_prefix(err, rc, "%s: record %lld", f->path, (long long)f->count);
+        return sw_err_prefix(err, rc, "%s: record %lld", f->path, number);
 
     if (r->count == 0)
         s->like = d;
@@ -149,18 +147,17 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: record %lld differs in kind from the first one (pixels, floats or "
                           "encoded, with or without a label)",
-                          f->path, (long long)f->count);
+                          f->path, number);
 
     if (d.has_label && d.label < 0)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: record %lld: label %d, expected 0 or more",
-                          f->path, (long long)f->count, d.label);
+                          f->path, number, d.label);
 
     s->varies |= d.kind == SW_DATUM_ENCODED || d.channels != s->like.channels ||
                  d.height != s->like.height || d.width != s->like.width;
     if (d.label >= r->classes)
         r->classes = d.has_label ? (int64_t)d.label + 1 : 0;
     s->entry[r->count++] = (struct entry){value->mv_data, value->mv_size, d.label};
-    f->count++;
 
     return SW_OK;
 }
@@ -185,13 +182,13 @@ static int walk_keys(struct sw_records *r, struct lmdb_file *f, struct sw_err *e
         mdb_cursor_close(cursor);
     if (!rc && code != MDB_NOTFOUND)
         rc = library_error(f, code, err);
-    if (!rc && f->count == 0)
+    if (!rc && r->count == f->part.first)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no records", f->path);
 
     return rc;
 }
 
-static int set_fields(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+static int lmdb_finish(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct lmdb_state *s = r->state;
     const struct sw_datum *d = &s->like;
@@ -200,7 +197,7 @@ static int set_fields(struct sw_records *r, const struct sw_format_args *args, s
         return sw_err_set(
             err, SW_ERR_UNSUPPORTED,
             "%s: images of floats have different sizes; float images cannot be resized",
-            s->file[0].path);
+            ((const struct lmdb_file *)r->part)->path);
 
     r->field[0] =
         (struct sw_field){"image", f32 ? SW_F32 : SW_U8, 3, {d->channels, d->height, d->width}};
@@ -218,86 +215,48 @@ static int set_fields(struct sw_records *r, const struct sw_format_args *args, s
     return SW_OK;
 }
 
-static int open_all(struct sw_records *r, const struct sw_files *files, struct sw_err *err)
+static int lmdb_open_part(struct sw_records *r, void *part, const char *path,
+                          const struct sw_format_args *args, struct sw_err *err)
 {
-    struct lmdb_state *s = r->state;
-    int rc = SW_OK;
-
-    s->file = sw_calloc((size_t)files->count, sizeof *s->file);
-    if (!s->file)
-        return sw_err_nomem(err, "the list of LMDBs", (size_t)files->count * sizeof *s->file);
-
-    for (int i = 0; !rc && i < files->count; i++) {
-        struct lmdb_file *f = &s->file[s->count++];
-        f->first = r->count;
-        rc = open_env(f, files->path[i], err);
-        if (!rc)
-            rc = walk_keys(r, f, err);
-    }
-
-    return rc;
+    int rc = open_env(part, path, err);
+    return rc ? rc : walk_keys(r, part, err);
 }
 
-static int lmdb_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+static void lmdb_close_part(void *part)
 {
-    int rc = open_all(r, args->files, err);
-    return rc ? rc : set_fields(r, args, err);
+    struct lmdb_file *f = part;
+
+    sw_mapped_unwatch(f->mapped);
+    if (f->txn)
+        mdb_txn_abort(f->txn);
+    if (f->env)
+        mdb_env_close(f->env);
+    sw_free(f->path);
 }
 
 static void lmdb_close(struct sw_records *r)
 {
     struct lmdb_state *s = r->state;
-
-    for (int i = 0; i < s->count; i++) {
-        sw_mapped_unwatch(s->file[i].mapped);
-        if (s->file[i].txn)
-            mdb_txn_abort(s->file[i].txn);
-        if (s->file[i].env)
-            mdb_env_close(s->file[i].env);
-        sw_free(s->file[i].path);
-    }
-
-    sw_free(s->file);
     sw_free(s->entry);
 }
 
 /* ---- fetching ---- */
 
-static int check_file(const struct lmdb_file *f, struct sw_err *err)
+static int lmdb_check_part(const void *part, struct sw_err *err)
 {
+    const struct lmdb_file *f = part;
     mdb_filehandle_t fd;
     const int code = mdb_env_get_fd(f->env, &fd);
     return code ? library_error(f, code, err)
                 : sw_mapped_check(f->mapped, fd, f->bytes, f->path, err);
 }
 
-static int lmdb_check(const struct sw_records *r, struct sw_err *err)
-{
-    const struct lmdb_state *s = r->state;
-    int rc = SW_OK;
-
-    for (int i = 0; i < s->count; i++) {
-        rc = check_file(&s->file[i], err);
-        if (rc)
-            return rc;
-    }
-
-    return SW_OK;
-}
-
-static const struct lmdb_file *file_of(const struct lmdb_state *s, int64_t record)
-{
-    const struct lmdb_file *f = s->file;
-    while (record >= f->first + f->count)
-        f++;
-    return f;
-}
-
 /* Parses the message of a record again and compares its size with that at opening, because a file
  * changed by another program must not cause writes beyond the buffer. */
-static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_datum *d,
+static int parse_again(const struct sw_records *r, int64_t record, struct sw_datum *d,
                        struct sw_err *err)
 {
+    const struct lmdb_state *s = r->state;
     const struct entry *e = &s->entry[record];
     struct sw_err why;
     int rc = sw_datum_parse(e->message, e->bytes, d, err);
@@ -308,15 +267,14 @@ static int parse_again(const struct lmdb_state *s, int64_t record, struct sw_dat
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "its kind or size has changed since the LMDB was opened");
 
-    const int whole = rc ? check_file(file_of(s, record), &why) : SW_OK;
+    const int whole = rc ? lmdb_check_part(sw_records_part(r, record), &why) : SW_OK;
     return whole ? sw_err_set(err, whole, "%s", why.text) : rc;
 }
 
 static void lmdb_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
-    const struct lmdb_state *s = r->state;
-    const struct lmdb_file *f = file_of(s, record);
-    sw_bytes_printf(out, "record %lld of %s", (long long)(record - f->first), f->path);
+    const struct lmdb_file *f = sw_records_part(r, record);
+    sw_bytes_printf(out, "record %lld of %s", (long long)(record - f->part.first), f->path);
 }
 
 static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
@@ -331,7 +289,7 @@ static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *s
         return SW_OK;
     }
 
-    int rc = parse_again(s, record, &d, err);
+    int rc = parse_again(r, record, &d, err);
     if (rc)
         return rc;
 
@@ -345,10 +303,9 @@ static int lmdb_fetch(const struct sw_records *r, int64_t record, int f, void *s
 static int lmdb_fetch_image(const struct sw_records *r, int64_t record, struct sw_room *room,
                             struct sw_picture *out, struct sw_err *err)
 {
-    const struct lmdb_state *s = r->state;
     struct sw_datum d;
 
-    int rc = parse_again(s, record, &d, err);
+    int rc = parse_again(r, record, &d, err);
     if (rc)
         return rc;
 
@@ -373,10 +330,11 @@ const struct sw_format sw_format_lmdb = {
     .base = SW_TYPE("lmdb", "Caffe LMDBs: Datum messages with pixels, floats or encoded images",
                     struct lmdb_conf, lmdb_opts),
     .state_bytes = sizeof(struct lmdb_state),
-    .open = lmdb_open,
+    SW_FORMAT_PARTS(struct lmdb_file, lmdb_open_part, lmdb_close_part),
+    .finish = lmdb_finish,
     .close = lmdb_close,
     .fetch = lmdb_fetch,
     .fetch_picture = lmdb_fetch_image,
-    .check = lmdb_check,
+    .check_part = lmdb_check_part,
     .locate = lmdb_locate,
 };

@@ -5,9 +5,7 @@
  * 32-bit floats. Everything is read, checked and reordered by records at opening. */
 #include "data/mat.h"
 #include "base/os.h"
-#include "base/str.h"
 #include "data/blob.h"
-#include "data/files.h"
 #include "data/format.h"
 #include "data/format_opts.h"
 #include "data/shape.h"
@@ -88,8 +86,9 @@ static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *
 }
 
 /* Splits the items "NAME:VARIABLE" of the key fields. */
-static int take_names(struct sw_records *r, const struct mat_conf *conf, struct sw_err *err)
+static int mat_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
+    const struct mat_conf *conf = args->conf;
     struct mat_state *s = r->state;
 
     if (conf->fields.count > SW_MAX_FIELDS)
@@ -301,19 +300,14 @@ static int append_values(struct sw_records *r, int f, const struct mat_conf *con
 
     field->data = grown;
 
-    int rc = SW_OK;
     for (int64_t i = 0; i < records; i++) {
-        rc = put_record(r, f, conf, m, i, field->data + (size_t)(r->count + i) * field->bytes, err);
+        int rc =
+            put_record(r, f, conf, m, i, field->data + (size_t)(r->count + i) * field->bytes, err);
         if (rc)
             return rc;
     }
 
     return SW_OK;
-}
-
-static bool same_field(const struct sw_field *a, const struct sw_field *b)
-{
-    return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim);
 }
 
 static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
@@ -333,7 +327,7 @@ static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
         return rc;
 
     rc = set_field(r, f, conf, v, &matrix.layout, err);
-    if (!rc && r->count > 0 && !same_field(&before, &r->field[f]))
+    if (!rc && r->count > 0 && !sw_field_same(&before, &r->field[f]))
         rc = sw_err_set(err, SW_ERR_FORMAT,
                         "variable %s: shape or type differs from that in the first file", v->name);
 
@@ -352,9 +346,10 @@ static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
 
 /* ---- opening ---- */
 
-static int read_file(struct sw_records *r, const struct mat_conf *conf, const char *path,
-                     struct sw_err *err)
+static int mat_open_part(struct sw_records *r, void *part, const char *path,
+                         const struct sw_format_args *args, struct sw_err *err)
 {
+    const struct mat_conf *conf = args->conf;
     struct sw_blob blob = {0};
     struct sw_mat m = {0};
     int64_t records = 0;
@@ -375,24 +370,6 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
     sw_blob_close(&blob);
 
     return rc;
-}
-
-static int mat_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
-{
-    const struct mat_conf *conf = args->conf;
-    const struct sw_files *files = args->files;
-
-    int rc = take_names(r, conf, err);
-    if (rc)
-        return rc;
-
-    for (int i = 0; i < files->count; i++) {
-        rc = read_file(r, conf, files->path[i], err);
-        if (rc)
-            return rc;
-    }
-
-    return SW_OK;
 }
 
 static void mat_close(struct sw_records *r)
@@ -434,7 +411,6 @@ const struct sw_format sw_format_mat = {
     .base = SW_TYPE("mat", "matrices in MATLAB .mat files (level 5): features, images, labels",
                     struct mat_conf, mat_opts),
     .state_bytes = sizeof(struct mat_state),
-    .open = mat_open,
-    .close = mat_close,
-    .fetch = mat_fetch,
+    SW_FORMAT_PARTS(struct sw_part, mat_open_part, NULL),
+    SW_FORMAT_CALLS(mat_open, mat_close, mat_fetch),
 };

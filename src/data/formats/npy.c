@@ -187,7 +187,5 @@ const struct sw_format sw_format_npy = {
     .base = SW_TYPE("npy", "NumPy arrays, a .npy file for each field, plain or .gz",
                     struct npy_conf, npy_opts),
     .state_bytes = sizeof(struct npy_state),
-    .open = npy_open,
-    .close = npy_close,
-    .fetch = npy_fetch,
+    SW_FORMAT_CALLS(npy_open, npy_close, npy_fetch),
 };

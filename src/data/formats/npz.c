@@ -50,8 +50,6 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
 
 static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
-    int rc = SW_OK;
-
     for (int i = 0; i < conf->fields.count; i++) {
         const char *item = conf->fields.items[i], *colon = strchr(item, ':');
         const char *member = colon ? colon + 1 : item;
@@ -59,7 +57,7 @@ static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct s
         if (!name_bytes || !*member)
             return sw_err_set(err, SW_ERR_INVALID,
                               "fields: '%s', expected FIELD:ARRAY, such as image:x_train", item);
-        rc = add_field(s, item, name_bytes, member, strlen(member), conf->shape, err);
+        int rc = add_field(s, item, name_bytes, member, strlen(member), conf->shape, err);
         if (rc)
             return rc;
     }
@@ -165,7 +163,5 @@ const struct sw_format sw_format_npz = {
     .base =
         SW_TYPE("npz", "archives of NumPy arrays, stored or deflated", struct npz_conf, npz_opts),
     .state_bytes = sizeof(struct npz_state),
-    .open = npz_open,
-    .close = npz_close,
-    .fetch = npz_fetch,
+    SW_FORMAT_CALLS(npz_open, npz_close, npz_fetch),
 };

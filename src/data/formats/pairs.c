@@ -9,7 +9,6 @@
  * int32, as many for each record as the longest has, padded with -1. A label set is a row with one
  * value per class, 1 if the record has the label. Fields: image, and if given text, tags, label. */
 #include "base/os.h"
-#include "base/str.h"
 #include "data/array.h"
 #include "data/bags.h"
 #include "data/classes.h"
@@ -67,10 +66,8 @@ static int is_array(const struct sw_files *files, bool *answer, struct sw_err *e
 static int visit_files(const struct sw_files *files, uint64_t max_bytes, sw_line_visit *visit,
                        void *user, struct sw_err *err)
 {
-    int rc = SW_OK;
-
     for (int i = 0; i < files->count; i++) {
-        rc = sw_lines_visit(files->path[i], max_bytes, visit, user, err);
+        int rc = sw_lines_visit(files->path[i], max_bytes, visit, user, err);
         if (rc)
             return rc;
     }
@@ -579,9 +576,7 @@ const struct sw_format sw_format_pairs = {
     .implied =
         {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32, .words = 100},
     .state_bytes = sizeof(struct pairs_state),
-    .open = pairs_open,
-    .close = pairs_close,
-    .fetch = pairs_fetch,
+    SW_FORMAT_CALLS(pairs_open, pairs_close, pairs_fetch),
     .fetch_picture = sw_picture_files_fetch,
     .locate = pairs_locate,
 };

@@ -3,7 +3,6 @@
  * binary search over the files and then by the index of its file, and is returned in place. */
 #include "data/shard.h"
 #include "base/os.h"
-#include "data/files.h"
 #include "data/format.h"
 #include "data/format_opts.h"
 #include <string.h>
@@ -13,13 +12,8 @@ struct shard_conf {
 };
 
 struct shard_file {
+    struct sw_part part;
     struct sw_shard shard;
-    int64_t first; /* number of its first record among all */
-};
-
-struct shard_state {
-    struct shard_file *file; /* owned */
-    int count;
 };
 
 /* ---- opening ---- */
@@ -82,79 +76,44 @@ static int match_fields(struct sw_records *r, const struct sw_shard *first,
                       first->path);
 }
 
-static int open_files(struct sw_records *r, const struct sw_files *files, int64_t channels,
-                      struct sw_err *err)
+static int shard_open_part(struct sw_records *r, void *part, const char *path,
+                           const struct sw_format_args *args, struct sw_err *err)
 {
-    struct shard_state *s = r->state;
+    const struct shard_file *first = r->part;
+    struct shard_file *f = part;
 
-    s->file = sw_calloc((size_t)files->count, sizeof *s->file);
-    if (!s->file)
-        return sw_err_nomem(err, "the list of shards", (size_t)files->count * sizeof *s->file);
-
-    for (int i = 0; i < files->count; i++) {
-        struct shard_file *f = &s->file[i];
-        int rc = sw_shard_open(&f->shard, files->path[i], r->max_bytes, err);
-        if (rc)
-            return rc;
-
-        s->count++;
-        f->first = r->count;
-        r->count += f->shard.records;
-        if (f->shard.classes > r->classes)
-            r->classes = f->shard.classes;
-        rc = i ? match_fields(r, &s->file[0].shard, &f->shard, err)
-               : take_fields(r, &f->shard, channels, err);
-        if (rc)
-            return rc;
-    }
-
-    return SW_OK;
-}
-
-static int shard_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
-{
-    int rc = open_files(r, args->files, args->channels, err);
+    int rc = sw_shard_open(&f->shard, path, r->max_bytes, err);
     if (rc)
         return rc;
 
-    r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
+    r->count += f->shard.records;
+    if (f->shard.classes > r->classes)
+        r->classes = f->shard.classes;
+    return f != first ? match_fields(r, &first->shard, &f->shard, err)
+                      : take_fields(r, &f->shard, args->channels, err);
+}
+
+static int shard_finish(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    r->origin = sw_strdup(((const struct shard_file *)r->part)->shard.origin);
     return r->origin ? SW_OK : sw_err_nomem(err, "the origin of a shard", 0);
 }
 
-static void shard_close(struct sw_records *r)
+static void shard_close_part(void *part)
 {
-    struct shard_state *s = r->state;
-    for (int i = 0; i < s->count; i++)
-        sw_shard_close(&s->file[i].shard);
-    sw_free(s->file);
+    struct shard_file *f = part;
+    sw_shard_close(&f->shard);
 }
 
 /* ---- fetching ---- */
 
-/* The file that contains a record: the last one that begins at or before it. */
-static const struct shard_file *file_of(const struct sw_records *r, int64_t record)
-{
-    const struct shard_state *s = r->state;
-    int low = 0, high = s->count - 1;
-
-    while (low < high) {
-        const int middle = low + (high - low + 1) / 2;
-        if (s->file[middle].first <= record)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-
-    return &s->file[low];
-}
-
 static int shard_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                        const void **out, struct sw_err *err)
 {
-    const struct shard_file *file = file_of(r, record);
+    const struct shard_file *file = sw_records_part(r, record);
     struct sw_shard_value v;
 
-    int rc = sw_shard_read(&file->shard, record - file->first, f, &v, err);
+    int rc = sw_shard_read(&file->shard, record - file->part.first, f, &v, err);
     if (rc)
         return rc;
 
@@ -165,10 +124,10 @@ static int shard_fetch(const struct sw_records *r, int64_t record, int f, void *
 static int shard_fetch_image(const struct sw_records *r, int64_t record, struct sw_room *room,
                              struct sw_picture *out, struct sw_err *err)
 {
-    const struct shard_file *file = file_of(r, record);
+    const struct shard_file *file = sw_records_part(r, record);
     struct sw_shard_value v;
 
-    int rc = sw_shard_read(&file->shard, record - file->first, r->picture_field, &v, err);
+    int rc = sw_shard_read(&file->shard, record - file->part.first, r->picture_field, &v, err);
     if (rc)
         return rc;
 
@@ -176,24 +135,17 @@ static int shard_fetch_image(const struct sw_records *r, int64_t record, struct 
     return rc;
 }
 
-static int shard_check(const struct sw_records *r, struct sw_err *err)
+static int shard_check_part(const void *part, struct sw_err *err)
 {
-    const struct shard_state *s = r->state;
-    int rc = SW_OK;
-
-    for (int i = 0; i < s->count; i++) {
-        rc = sw_shard_whole(&s->file[i].shard, err);
-        if (rc)
-            return rc;
-    }
-
-    return SW_OK;
+    const struct shard_file *f = part;
+    return sw_shard_whole(&f->shard, err);
 }
 
 static void shard_locate(const struct sw_records *r, int64_t record, struct sw_bytes *out)
 {
-    const struct shard_file *file = file_of(r, record);
-    sw_bytes_printf(out, "record %lld of %s", (long long)(record - file->first), file->shard.path);
+    const struct shard_file *file = sw_records_part(r, record);
+    sw_bytes_printf(out, "record %lld of %s", (long long)(record - file->part.first),
+                    file->shard.path);
 }
 
 static const struct sw_opt shard_opts[] = {
@@ -206,11 +158,10 @@ const struct sw_format sw_format_shard = {
         SW_TYPE("shard",
                 "record files of singa-ws, written by `singa-ws data import` from any other format",
                 struct shard_conf, shard_opts),
-    .state_bytes = sizeof(struct shard_state),
-    .open = shard_open,
-    .close = shard_close,
+    SW_FORMAT_PARTS(struct shard_file, shard_open_part, shard_close_part),
+    .finish = shard_finish,
     .fetch = shard_fetch,
     .fetch_picture = shard_fetch_image,
-    .check = shard_check,
+    .check_part = shard_check_part,
     .locate = shard_locate,
 };

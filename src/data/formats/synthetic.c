@@ -16,7 +16,6 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/philox.h"
-#include "base/str.h"
 #include "data/format.h"
 #include "data/synthetic_words.h"
 #include <math.h>
@@ -320,7 +319,5 @@ const struct sw_format sw_format_synthetic = {
                 struct synthetic_conf, synthetic_opts),
     .generated = true,
     .state_bytes = sizeof(struct synthetic_state),
-    .open = synthetic_open,
-    .close = synthetic_close,
-    .fetch = synthetic_fetch,
+    SW_FORMAT_CALLS(synthetic_open, synthetic_close, synthetic_fetch),
 };

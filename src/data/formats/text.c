@@ -90,10 +90,8 @@ static int visit_file(const struct text_conf *conf, const char *path, uint64_t m
 static int visit_files(const struct text_conf *conf, const struct sw_files *files,
                        uint64_t max_bytes, visit_token *visit, void *user, struct sw_err *err)
 {
-    int rc = SW_OK;
-
     for (int i = 0; i < files->count; i++) {
-        rc = visit_file(conf, files->path[i], max_bytes, visit, user, err);
+        int rc = visit_file(conf, files->path[i], max_bytes, visit, user, err);
         if (rc)
             return rc;
     }
@@ -358,7 +356,5 @@ const struct sw_format sw_format_text = {
                 struct text_conf, text_opts),
     .implied = {.records = 10000, .classes = 64, .length = 50},
     .state_bytes = sizeof(struct text_state),
-    .open = text_open,
-    .close = text_close,
-    .fetch = text_fetch,
+    SW_FORMAT_CALLS(text_open, text_close, text_fetch),
 };

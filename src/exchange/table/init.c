@@ -31,8 +31,8 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     int rc = SW_OK;
     for (int64_t r = 0; r < runs.count; r++) {
         int64_t first = runs.first + r * runs.step;
-        rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + runs.length,
-                          plain + r * runs.length, err);
+        const struct sw_init_range range = {first, first + runs.length, plain + r * runs.length};
+        rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, &range, err);
         if (rc != SW_OK)
             goto out;
     }
@@ -72,7 +72,8 @@ static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_er
     if (!plain)
         return sw_err_nomem(err, "initial values", 2 * (size_t)n * sizeof *plain);
 
-    int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, 0, n, plain, err);
+    int rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape,
+                          &(struct sw_init_range){0, n, plain}, err);
     for (int i = 0; i < t->param_count && rc == SW_OK; i++) {
         struct sw_param *part = &t->params[i];
         if (sw_str_eq(part->name, p->name))

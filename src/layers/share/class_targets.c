@@ -19,10 +19,7 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
     c->per_sample = steps ? first->dim[1] : 1;
     c->by_label = steps || (second->ndim == 1 && (second->dtype == SW_I32 || first->ndim > 1));
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-
+    int rc = SW_OK;
     if (!steps)
         rc = c->by_label ? sw_layer_need_labels(l, 1, err) : sw_layer_need_same_rows(l, 0, 1, err);
     if (rc != SW_OK)

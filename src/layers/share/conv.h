@@ -44,6 +44,6 @@ extern const char *const sw_conv_params[];
 
 /* Members that both descriptors have in common. */
 #define SW_CONV_TYPE                                                                               \
-    .role = SW_ROLE_NEURON, .split = SW_SPLIT_OUTPUTS, .refuses_split = sw_conv_refuses_split,     \
-    .groups = sw_conv_groups, .columns = sw_conv_columns, SW_LAYER_SOURCES(1, 1),                  \
+    .split = SW_SPLIT_OUTPUTS, .refuses_split = sw_conv_refuses_split, .groups = sw_conv_groups,   \
+    .columns = sw_conv_columns, SW_LAYER_FEATURES(1, 1, 4),                                        \
     .state_bytes = sizeof(struct sw_plan_state), .skips_frozen = true

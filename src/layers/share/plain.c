@@ -2,7 +2,6 @@
  * plain integers are converted, and any other source is reordered into scratch memory; a second
  * reorder takes the gradient back. */
 #include "layers/share/plain.h"
-#include "device/op.h"
 
 #include "kernels/ops/elementwise.h"
 
@@ -87,6 +86,13 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
     return sw_plan_forward(p->from_source, &a, err);
 }
 
+int sw_plain_forward(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,
+                     const float **x, const struct sw_op *op, const void *args, struct sw_err *err)
+{
+    int rc = sw_plain_values(p, l, r, x, err);
+    return rc == SW_OK ? sw_op_run(r->stream, op, args, err) : rc;
+}
+
 float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l)
 {
     float *wanted = l->src_grad[p->src];
@@ -102,4 +108,11 @@ int sw_plain_write(const struct sw_plain *p, const struct sw_layer *l, struct sw
                              .dst = l->src_grad[p->src],
                              .scratch = sw_layer_at(l->scratch, p->plan_at)};
     return sw_plan_forward(p->to_source, &a, err);
+}
+
+int sw_plain_backward(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,
+                      const struct sw_op *op, const void *args, struct sw_err *err)
+{
+    int rc = sw_op_run(r->stream, op, args, err);
+    return rc == SW_OK ? sw_plain_write(p, l, err) : rc;
 }

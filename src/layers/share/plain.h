@@ -4,6 +4,7 @@
  * that owns the layer. */
 #pragma once
 
+#include "device/op.h"
 #include "layers/layer.h"
 
 struct sw_plain {
@@ -31,9 +32,16 @@ int sw_plain_init_as(struct sw_plain *p, struct sw_layer *l, int src, const stru
  * backward if backward_reads_src includes this source. */
 int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,
                     const float **out, struct sw_err *err) SW_MUST_CHECK;
+/* Runs an operation over the rows of the source, which *x, a member of its arguments, is set to. */
+int sw_plain_forward(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,
+                     const float **x, const struct sw_op *op, const void *args,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Returns where backward writes the gradient of this source as plain rows; NULL: the source needs
  * no gradient. */
 float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l);
-/* Reorders that gradient into l->src_grad, if it is not there already. */
+/* Runs an operation that writes this gradient, and reorders that into l->src_grad if needed. */
+int sw_plain_backward(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,
+                      const struct sw_op *op, const void *args, struct sw_err *err) SW_MUST_CHECK;
+/* Only reorders it. */
 int sw_plain_write(const struct sw_plain *p, const struct sw_layer *l,
                    struct sw_err *err) SW_MUST_CHECK;

@@ -1,7 +1,6 @@
 /* Metrics of restricted Boltzmann machines: the parameters that are tied to those of the machine's
  * layers, the product W v, and the free energy of rows. kernels/units.h has the formulas. */
 #include "layers/share/rbm.h"
-#include "device/op.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/sums.h"
 
@@ -19,10 +18,7 @@ const struct sw_layer_borrow sw_rbm_borrows[] = {
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
                  struct sw_err *err)
 {
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_layer_need_src(l, 1, 2, err);
+    int rc = sw_layer_need_src(l, 1, 2, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(&m->in, l, 0, s, err);

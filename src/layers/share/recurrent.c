@@ -4,7 +4,6 @@
  * state of a run: zeros, the state of an encoder, the state of the previous batch, or that of the
  * previous step of an unrolled layer. */
 #include "layers/share/recurrent.h"
-#include "device/op.h"
 #include "kernels/ops/layout.h"
 
 enum { PARAMS = 3 };
@@ -188,9 +187,11 @@ int64_t sw_stack_hands_on(const void *conf)
     return c->bidirectional || c->layers == 1 ? 0 : c->layers * c->hidden;
 }
 
-int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
-                   const struct sw_stack_conf *c, enum sw_cell_kind kind, struct sw_err *err)
+_Static_assert(SW_CELL_RNN_RELU == SW_CELL_RNN_TANH + 1, "functions of rnn follow each other");
+
+int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
+    const struct sw_stack_conf *c = l->conf;
     struct sw_stack *st = l->state;
     const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* one step of an unrolled layer */
 
@@ -219,7 +220,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
         return rc;
 
     const int64_t *dim = st->in.desc.dim;
-    const struct sw_recurrent like = {.kind = kind,
+    const struct sw_recurrent like = {.kind = (enum sw_cell_kind)(l->type->variant + c->function),
                                       .rows = dim[0],
                                       .steps = alone ? 1 : dim[1],
                                       .inputs = dim[alone ? 1 : 2],

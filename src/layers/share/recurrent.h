@@ -21,7 +21,8 @@ enum { SW_STACK_LAYERS = 4, SW_STACK_CELLS = 2 * SW_STACK_LAYERS };
 struct sw_stack_conf {
     int64_t hidden, layers;
     bool bidirectional, stateful;
-    int output; /* enum sw_stack_output */
+    int output;   /* enum sw_stack_output */
+    int function; /* of rnn: 0 tanh, 1 relu */
 };
 enum sw_stack_output { SW_STACK_ALL, SW_STACK_LAST };
 
@@ -31,7 +32,7 @@ extern const char *const sw_stack_params[];
 extern const struct sw_opt sw_stack_opts[];
 extern const struct sw_layer_example sw_stack_examples[];
 
-/* Option rows for a conf that begins with a struct sw_stack_conf. */
+/* Option rows of all types. */
 #define SW_STACK_OPTS                                                                              \
     SW_OPT(INT, struct sw_stack_conf, hidden, "number of hidden units (outputs per direction)",    \
            .min = 1, .max = 1 << 16, .required = true),                                            \
@@ -71,11 +72,10 @@ struct sw_stack {
     size_t dbetween_at[2];              /* scratch: gradients of the outputs between layers */
 };
 
-/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. */
+/* Callbacks of the layer types, whose conf is a struct sw_stack_conf and whose variant is an enum
+ * sw_cell_kind. Errors of setup: SW_ERR_INVALID. */
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
-                   const struct sw_stack_conf *c, enum sw_cell_kind kind,
                    struct sw_err *err) SW_MUST_CHECK;
-/* Callbacks of the layer types; their conf begins with a struct sw_stack_conf. */
 int64_t sw_stack_width(const void *conf);
 int64_t sw_stack_hands_on(const void *conf); /* for rnn and gru */
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err) SW_MUST_CHECK;
@@ -105,8 +105,8 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
     }
 
 /* Members that all descriptors have in common. */
-#define SW_STACK_TYPE                                                                              \
-    .role = SW_ROLE_NEURON, .through_time = true,                                                  \
+#define SW_STACK_TYPE(kind)                                                                        \
+    .variant = kind, .through_time = true,                                                         \
     .split_reason = "a step needs all hidden units of the previous step", SW_LAYER_SOURCES(1, 2),  \
-    .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack), .forward = sw_stack_forward,  \
-    .backward = sw_stack_backward
+    .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack),                               \
+    SW_LAYER_CALLS(sw_stack_setup, sw_stack_forward, sw_stack_backward)

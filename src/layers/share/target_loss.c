@@ -2,7 +2,6 @@
  * them as plain rows of floats, and runs one operation (kernels/ops/row_loss.h) for the loss and
  * one for each gradient. The targets get a gradient if they need one. */
 #include "layers/share/target_loss.h"
-#include "device/op.h"
 
 const struct sw_opt sw_target_loss_opts[] = {
     SW_LOSS_WEIGHT_OPT(struct sw_target_loss_conf, weight),
@@ -23,15 +22,13 @@ int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b, struct sw_er
                       a + 1, sw_desc_text(x, one), b + 1, sw_desc_text(y, other));
 }
 
-int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enum sw_loss kind,
-                         double weight, struct sw_err *err)
+int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
+    const struct sw_target_loss_conf *c = l->conf;
     struct sw_target_loss *t = l->state;
+    const enum sw_loss kind = (enum sw_loss)l->type->variant;
 
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_layer_need_same_rows(l, 0, 1, err);
+    int rc = sw_layer_need_same_rows(l, 0, 1, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(&t->value, l, 0, s, err);
@@ -42,7 +39,7 @@ int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enu
         return rc;
 
     t->kind = kind;
-    t->weight = (float)weight;
+    t->weight = c ? (float)c->weight : 1;
     l->dst.desc = t->value.desc;
     l->backward_reads_dst = true;
     l->backward_reads_src = kind == SW_LOSS_EUCLIDEAN ? 0 : 1u << 1;
@@ -90,11 +87,7 @@ static int row_gradient(const struct sw_target_loss *t, const struct sw_plain *p
     if (!a.dx)
         return SW_OK;
 
-    int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_plain_write(p, l, err);
+    return sw_plain_backward(p, l, r, &sw_op_row_loss_gradient, &a, err);
 }
 
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

@@ -39,5 +39,5 @@ int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase,
 /* Index of the op of the node's pass. */
 static inline int sw_branch_order_op(const struct sw_branch_order *o, int node, bool back)
 {
-    return back ? o->exec->backward_at[node] : o->exec->forward_at[node];
+    return back ? o->exec->node[node].backward_at : o->exec->node[node].forward_at;
 }

@@ -137,17 +137,8 @@ int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *ali
                                 .more = sw_calloc(ops, sizeof *s->more),
                                 .begin_s = sw_calloc(ops, sizeof *s->begin_s),
                                 .pass = sw_calloc(2 * n, sizeof *s->pass),
-                                .forward_at = sw_calloc(n, sizeof *s->forward_at),
-                                .backward_at = sw_calloc(n, sizeof *s->backward_at),
-                                .back_at = sw_calloc(n, sizeof *s->back_at),
-                                .offloaded_until = sw_calloc(n, sizeof *s->offloaded_until),
-                                .done_out_s = sw_calloc(n, sizeof *s->done_out_s),
-                                .done_in_s = sw_calloc(n, sizeof *s->done_in_s),
-                                .needed = sw_calloc(n, sizeof *s->needed),
-                                .in_before = sw_calloc(n, sizeof *s->in_before)};
-    if (s->residency && s->ops && s->more && s->begin_s && s->pass && s->forward_at &&
-        s->backward_at && s->back_at && s->offloaded_until && s->done_out_s && s->done_in_s &&
-        s->needed && s->in_before)
+                                .node = sw_calloc(n, sizeof *s->node)};
+    if (s->residency && s->ops && s->more && s->begin_s && s->pass && s->node)
         return SW_OK;
 
     sw_exec_order_fini(s);
@@ -156,13 +147,12 @@ int sw_exec_order_init(struct sw_exec_order *s, const struct sw_net_aliases *ali
 
 void sw_exec_order_fini(struct sw_exec_order *s)
 {
-    void *const owned[] = {s->ops,         s->more,    s->begin_s,         s->pass,
-                           s->forward_at,  s->back_at, s->offloaded_until, s->done_out_s,
-                           s->backward_at, s->needed,  s->in_before,       s->done_in_s,
-                           s->residency};
-
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        sw_free(owned[i]);
+    sw_free(s->residency);
+    sw_free(s->ops);
+    sw_free(s->more);
+    sw_free(s->begin_s);
+    sw_free(s->pass);
+    sw_free(s->node);
     *s = (struct sw_exec_order){0};
 }
 
@@ -179,10 +169,10 @@ static void need(struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = s->aliases;
 
-    if (s->residency[root] == SW_RESIDENT || s->needed[root])
+    if (s->residency[root] == SW_RESIDENT || s->node[root].needed)
         return;
 
-    s->needed[root] = true;
+    s->node[root].needed = true;
     if (is_offloaded(s, root)) {
         emit(s, SW_EXEC_WAIT_RELOAD, root);
         return;
@@ -220,7 +210,8 @@ static void emit_passes(struct sw_exec_order *s)
     const struct sw_net_aliases *a = s->aliases;
 
     s->count = 0;
-    memset(s->needed, 0, (size_t)a->graph->count * sizeof *s->needed);
+    for (int i = 0; i < a->graph->count; i++)
+        s->node[i].needed = false;
 
     for (int i = 0; i < a->graph->count; i++) {
         int root = a->node[i].root;
@@ -276,7 +267,7 @@ static void place_copies_in(struct sw_exec_order *s, const struct sw_device_thro
         at = at < a ? at : a;
         while (at > turn_of(s) && s->begin_s[at] > begin)
             at--;
-        s->in_before[root] = s->residency[root] == SW_OFFLOADED ? at : a;
+        s->node[root].in_before = s->residency[root] == SW_OFFLOADED ? at : a;
         link_free = begin;
     }
 }
@@ -293,10 +284,10 @@ static void insert_copies_in(struct sw_exec_order *s)
 
         /* In the order of their waits, the order in which they are needed. */
         for (int b = a; b < s->count && a >= turn; b++)
-            if (s->ops[b].kind == SW_EXEC_WAIT_RELOAD && s->in_before[s->ops[b].node] == a)
+            if (s->ops[b].kind == SW_EXEC_WAIT_RELOAD && s->node[s->ops[b].node].in_before == a)
                 s->more[n++] = (struct sw_exec_op){SW_EXEC_RELOAD, s->ops[b].node};
 
-        if (a < s->count && (s->ops[a].kind != SW_EXEC_OFFLOAD || s->needed[s->ops[a].node]))
+        if (a < s->count && (s->ops[a].kind != SW_EXEC_OFFLOAD || s->node[s->ops[a].node].needed))
             s->more[n++] = s->ops[a];
     }
 
@@ -307,17 +298,18 @@ static void insert_copies_in(struct sw_exec_order *s)
 static void number_ops(struct sw_exec_order *s)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
-        s->forward_at[i] = s->backward_at[i] = s->back_at[i] = s->offloaded_until[i] = -1;
+        s->node[i].forward_at = s->node[i].backward_at = s->node[i].back_at =
+            s->node[i].offloaded_until = -1;
 
     for (int a = 0; a < s->count; a++) {
         const struct sw_exec_op *op = &s->ops[a];
 
         if (op->kind == SW_EXEC_FORWARD)
-            s->forward_at[op->node] = a;
+            s->node[op->node].forward_at = a;
         else if (op->kind == SW_EXEC_BACKWARD)
-            s->backward_at[op->node] = a;
+            s->node[op->node].backward_at = a;
         else if (op->kind == SW_EXEC_RECOMPUTE || op->kind == SW_EXEC_RELOAD)
-            s->back_at[op->node] = a;
+            s->node[op->node].back_at = a;
     }
 }
 
@@ -333,11 +325,11 @@ static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_device_
 
         link_free = (link_free > s->begin_s[a] ? link_free : s->begin_s[a]) +
                     seconds_of_copy(s->aliases, root, r);
-        while (s->residency[root] == SW_OFFLOADED && until + 1 < s->back_at[root] &&
+        while (s->residency[root] == SW_OFFLOADED && until + 1 < s->node[root].back_at &&
                s->begin_s[until + 1] < link_free)
             until++;
 
-        s->offloaded_until[root] = until;
+        s->node[root].offloaded_until = until;
     }
 }
 
@@ -362,8 +354,8 @@ void sw_exec_order_make(struct sw_exec_order *s, const struct sw_device_throughp
 /* The op before which the copy out of an activation must be complete. */
 static int end_of_first_memory(const struct sw_exec_order *s, int root)
 {
-    int last = s->aliases->node[root].last_reader, until = s->offloaded_until[root];
-    return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
+    int last = s->aliases->node[root].last_reader, until = s->node[root].offloaded_until;
+    return 1 + (last >= 0 && s->node[last].forward_at > until ? s->node[last].forward_at : until);
 }
 
 /* Reuses begin_s as a flag per op: copies must be complete before it. */
@@ -371,7 +363,7 @@ static void mark_ends_of_copies(struct sw_exec_order *s)
 {
     memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
     for (int i = 0; i < s->aliases->graph->count; i++)
-        if (s->offloaded_until[i] >= 0)
+        if (s->node[i].offloaded_until >= 0)
             s->begin_s[end_of_first_memory(s, i)] = 1;
 }
 
@@ -379,8 +371,9 @@ static void mark_ends_of_copies(struct sw_exec_order *s)
 static double wait_for_copies_out(const struct sw_exec_order *s, int a, double now)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)
-        if (s->offloaded_until[i] >= 0 && end_of_first_memory(s, i) == a && s->done_out_s[i] > now)
-            now = s->done_out_s[i];
+        if (s->node[i].offloaded_until >= 0 && end_of_first_memory(s, i) == a &&
+            s->node[i].done_out_s > now)
+            now = s->node[i].done_out_s;
     return now;
 }
 
@@ -399,19 +392,19 @@ double sw_exec_order_seconds(struct sw_exec_order *s, const struct sw_device_thr
         switch (s->ops[a].kind) {
         case SW_EXEC_OFFLOAD:
             out = (out > now ? out : now) + seconds_of_copy(s->aliases, i, throughput);
-            s->done_out_s[i] = out;
+            s->node[i].done_out_s = out;
             break;
         case SW_EXEC_RELOAD:
             in = in > now ? in : now;
-            in = (in > s->done_out_s[i] ? in : s->done_out_s[i]) +
+            in = (in > s->node[i].done_out_s ? in : s->node[i].done_out_s) +
                  seconds_of_copy(s->aliases, i, throughput);
-            s->done_in_s[i] = in;
+            s->node[i].done_in_s = in;
             break;
         case SW_EXEC_WAIT_OFFLOAD:
-            now = s->done_out_s[i] > now ? s->done_out_s[i] : now;
+            now = s->node[i].done_out_s > now ? s->node[i].done_out_s : now;
             break;
         case SW_EXEC_WAIT_RELOAD:
-            now = s->done_in_s[i] > now ? s->done_in_s[i] : now;
+            now = s->node[i].done_in_s > now ? s->node[i].done_in_s : now;
             break;
         default:
             now += seconds_of_op(s->aliases, &s->ops[a], throughput);

@@ -39,6 +39,18 @@ struct sw_exec_op {
     int node; /* of an activation: its root */
 };
 
+/* One node in the order: indices of ops; -1: none. */
+struct sw_exec_node {
+    int forward_at, backward_at;
+    int back_at;         /* of a root: RECOMPUTE or RELOAD */
+    int offloaded_until; /* of an offloaded root: the last op before which its first memory should
+                       not be reused, so that nothing waits for the copy out */
+    /* While the order is made. */
+    double done_out_s, done_in_s;
+    bool needed;
+    int in_before;
+};
+
 struct sw_exec_order {
     const struct sw_net_aliases *aliases; /* borrowed */
     enum sw_residency *residency; /* owned [n]: the input of the order; the same for all nodes that
@@ -47,15 +59,8 @@ struct sw_exec_order {
     int count;
     int *pass; /* owned [2 n + 1]: the first op of pass p, which is forward of layer p, or backward
                   of layer 2 n - 1 - p; none where the layer has no backward */
-    /* Owned [n]: index of the op; -1: none. */
-    int *forward_at, *backward_at;
-    int *back_at;         /* of a root: RECOMPUTE or RELOAD */
-    int *offloaded_until; /* of an offloaded root: the last op before which its first memory should
-                        not be reused, so that nothing waits for the copy out */
-    /* Owned work arrays of the planning: times at which an op begins and at which its copies to and
-     * from the host end; uses and copies of each output. */
-    double *begin_s, *done_out_s, *done_in_s;
-    int *needed, *in_before;
+    struct sw_exec_node *node; /* owned [n] */
+    double *begin_s;           /* owned: of each op, while the order is made, as `more` */
     struct sw_exec_op *more;
 };
 

@@ -21,6 +21,14 @@
 
 enum { NONE = -1 };
 
+/* The nodes of a layer; NONE if missing. */
+struct made {
+    int first, joined;      /* its first node, and the join of its steps */
+    int taken;              /* the first of the nodes that take steps out of its output */
+    int begins;             /* `begin` */
+    int shown, shown_begin; /* the first of the `front` nodes of its steps, and that of `begin` */
+};
+
 struct unrolling {
     struct sw_net_graph *graph; /* receives the nodes */
     bool keep_state; /* recurrent layers keep their state from pass to pass, whatever their keys say
@@ -28,10 +36,7 @@ struct unrolling {
     const struct sw_net_graph_layer *layers;
     int count;
     int64_t capacity;
-    /* Owned, per layer, NONE if missing: first node; join of its steps; first of the nodes that
-     * take steps out of its output; `begin`; first of the `front` nodes of its steps; `front` node
-     * of `begin`. */
-    int *first, *joined, *taken, *begins, *shown, *shown_begin;
+    struct made *of; /* owned, per layer */
     struct sw_err *err;
 };
 
@@ -147,7 +152,7 @@ static int add_layer(struct unrolling *u, int i)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
 
-    u->first[i] = u->graph->count;
+    u->of[i].first = u->graph->count;
     for (int64_t t = 0; t < copies_of(l); t++) {
         char *name = l->steps > 0 ? sw_format("%s@%lld", l->section->name, (long long)t) : NULL;
         if (l->steps > 0 && !name)
@@ -200,10 +205,10 @@ static int show_steps(struct unrolling *u, int i)
     const struct sw_net_graph_layer *l = &u->layers[i];
 
     for (int64_t t = 0; handed_on(l) > 0 && t < l->steps; t++) {
-        int at = show(u, i, u->first[i] + (int)t);
+        int at = show(u, i, u->of[i].first + (int)t);
         if (at == NONE)
             return SW_ERR_NOMEM;
-        u->shown[i] = t == 0 ? at : u->shown[i];
+        u->of[i].shown = t == 0 ? at : u->of[i].shown;
     }
 
     return SW_OK;
@@ -212,7 +217,7 @@ static int show_steps(struct unrolling *u, int i)
 /* The node that other layers read for step t of layer i. */
 static int output_of(const struct unrolling *u, int i, int64_t t)
 {
-    return (u->shown[i] == NONE ? u->first[i] : u->shown[i]) + (int)t;
+    return (u->of[i].shown == NONE ? u->of[i].first : u->of[i].shown) + (int)t;
 }
 
 /* ---- Between steps and layers that are not unrolled ---- */
@@ -240,8 +245,8 @@ static int join(struct unrolling *u, int i)
 {
     int n = (int)u->layers[i].steps;
 
-    if (u->joined[i] != NONE)
-        return u->joined[i];
+    if (u->of[i].joined != NONE)
+        return u->of[i].joined;
 
     int *parts = sw_calloc((size_t)n, sizeof *parts);
     if (!parts) {
@@ -264,9 +269,9 @@ static int join(struct unrolling *u, int i)
         n = parts[0] == NONE ? 0 : made;
     }
 
-    u->joined[i] = parts[0];
+    u->of[i].joined = parts[0];
     sw_free(parts);
-    return u->joined[i];
+    return u->of[i].joined;
 }
 
 /* The node that takes step t out of the output of a layer that is not unrolled. */
@@ -274,30 +279,30 @@ static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *rea
 {
     const struct sw_section *s = u->layers[i].section;
 
-    if (u->taken[i] == NONE) {
+    if (u->of[i].taken == NONE) {
         for (int64_t step = 0; step < reader->steps; step++) {
             int at = add_node(u, reader->section, &sw_net_step,
                               sw_format("%s@%lld", s->name, (long long)step));
             if (at == NONE)
                 return NONE;
 
-            u->taken[i] = step == 0 ? at : u->taken[i];
+            u->of[i].taken = step == 0 ? at : u->of[i].taken;
             u->graph->node[at].step = (int)step;
             u->graph->node[at].steps = (int)reader->steps;
             u->graph->node[at].of = s->name;
             u->graph->node[at].home = s->name;
-            add_source(u, at, u->first[i]);
+            add_source(u, at, u->of[i].first);
         }
     }
 
-    return u->taken[i] + (int)t;
+    return u->of[i].taken + (int)t;
 }
 
 /* Features per row of the layer's output, from its type or its sources' types; 0: unknown. */
 static int64_t width_of(const struct unrolling *u, int i, bool *seen)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
-    const struct sw_layer_type *type = u->graph->node[u->first[i]].type;
+    const struct sw_layer_type *type = u->graph->node[u->of[i].first].type;
     int64_t width = type->width ? type->width(l->section->conf[0]) : 0;
     if (seen[i] || width > 0)
         return seen[i] ? 0 : width;
@@ -315,8 +320,8 @@ static int begin(struct unrolling *u, int i, bool keeps_state)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
 
-    if (u->begins[i] != NONE)
-        return u->begins[i];
+    if (u->of[i].begins != NONE)
+        return u->of[i].begins;
 
     bool *seen = sw_calloc((size_t)u->count, sizeof *seen);
     int at = seen ? add_node(u, l->section, &sw_net_begin, sw_format("%s@begin", l->section->name))
@@ -337,8 +342,8 @@ static int begin(struct unrolling *u, int i, bool keeps_state)
     u->graph->node[at].width = width > 0 ? width : 1;
     u->graph->node[at].keeps_state = keeps_state;
     for (int64_t t = 0; t < l->steps; t++)
-        u->graph->node[u->first[i] + t].width = u->graph->node[at].width;
-    u->begins[i] = at;
+        u->graph->node[u->of[i].first + t].width = u->graph->node[at].width;
+    u->of[i].begins = at;
     if (!keeps_state)
         return at;
 
@@ -346,7 +351,7 @@ static int begin(struct unrolling *u, int i, bool keeps_state)
     if (end == NONE)
         return NONE;
 
-    add_source(u, end, u->first[i] + (int)l->steps - 1);
+    add_source(u, end, u->of[i].first + (int)l->steps - 1);
     add_source(u, end, at);
     return at;
 }
@@ -358,9 +363,9 @@ static int read_begin(struct unrolling *u, int reader, int i, bool keeps_state)
     if (at == NONE || reader == i || handed_on(&u->layers[i]) == 0)
         return at;
 
-    if (u->shown_begin[i] == NONE)
-        u->shown_begin[i] = show(u, i, at);
-    return u->shown_begin[i];
+    if (u->of[i].shown_begin == NONE)
+        u->of[i].shown_begin = show(u, i, at);
+    return u->of[i].shown_begin;
 }
 
 /* ---- Sources ---- */
@@ -384,10 +389,10 @@ static int source_of(struct unrolling *u, int i, int k, int64_t t)
     case SW_STATEFUL:
         if (t == 0)
             return read_begin(u, i, j, l->how[k] == SW_STATEFUL || u->keep_state);
-        return i == j ? u->first[j] + (int)t - 1 : output_of(u, j, t - 1);
+        return i == j ? u->of[j].first + (int)t - 1 : output_of(u, j, t - 1);
     }
 
-    return from->steps > 0 ? join(u, j) : u->first[j];
+    return from->steps > 0 ? join(u, j) : u->of[j].first;
 }
 
 static int add_sources(struct unrolling *u, int i)
@@ -398,7 +403,7 @@ static int add_sources(struct unrolling *u, int i)
         for (int k = 0; k < l->src_count; k++) {
             int source = has_source(l, k, t) ? source_of(u, i, k, t) : NONE;
             if (source != NONE)
-                add_source(u, u->first[i] + (int)t, source);
+                add_source(u, u->of[i].first + (int)t, source);
             else if (has_source(l, k, t))
                 return SW_ERR_NOMEM;
         }
@@ -460,7 +465,7 @@ static int order(struct unrolling *u)
 
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         for (int64_t t = 0; t < copies_of(&u->layers[i]); t++)
-            own_first[u->first[i] + t] = u->first[i];
+            own_first[u->of[i].first + t] = u->of[i].first;
 
     for (int at = 0; at < g->count && rc == SW_OK; at++) {
         int i = choose(u, place, own_first);
@@ -493,8 +498,7 @@ static int make(struct unrolling *u, const char *until)
     int rc = SW_OK;
 
     for (int i = 0; i < u->count; i++)
-        u->first[i] = u->joined[i] = u->taken[i] = u->begins[i] = u->shown[i] = u->shown_begin[i] =
-            NONE;
+        u->of[i] = (struct made){NONE, NONE, NONE, NONE, NONE, NONE};
 
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = add_layer(u, i);
@@ -522,23 +526,10 @@ int sw_net_unroll(struct sw_net_graph *g, const struct sw_net_graph_layer *layer
                           .keep_state = args->keep_state,
                           .layers = layers,
                           .count = count,
-                          .first = sw_calloc(n, sizeof(int)),
-                          .joined = sw_calloc(n, sizeof(int)),
-                          .taken = sw_calloc(n, sizeof(int)),
-                          .begins = sw_calloc(n, sizeof(int)),
-                          .shown = sw_calloc(n, sizeof(int)),
-                          .shown_begin = sw_calloc(n, sizeof(int)),
+                          .of = sw_calloc(n, sizeof(struct made)),
                           .err = err};
-    int rc = u.first && u.joined && u.taken && u.begins && u.shown && u.shown_begin
-                 ? make(&u, args->until)
-                 : sw_err_nomem(err, "the layers", n * sizeof(int));
+    int rc = u.of ? make(&u, args->until) : sw_err_nomem(err, "the layers", n * sizeof *u.of);
 
-    sw_free(u.first);
-    sw_free(u.joined);
-    sw_free(u.taken);
-    sw_free(u.begins);
-    sw_free(u.shown);
-    sw_free(u.shown_begin);
-
+    sw_free(u.of);
     return rc;
 }

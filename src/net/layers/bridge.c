@@ -53,10 +53,10 @@ static struct sw_net_connection make_connection(const struct sw_layer *l,
         inner *= in->dim[i];
     return (struct sw_net_connection){
         .index = a->index,
-        .from = a->from,
-        .to = a->to,
-        .rows = a->from.dist == SW_DIST_ROWS ? a->group_rows : in->dim[0],
-        .columns = a->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
+        .move.from = a->from,
+        .move.to = a->to,
+        .move.rows = a->from.dist == SW_DIST_ROWS ? a->group_rows : in->dim[0],
+        .move.columns = a->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
         .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
 }
 
@@ -78,7 +78,7 @@ static int find_owner(const struct sw_bridge *st, bool backward)
 {
     const struct sw_rect *whole = backward ? &st->mine : &st->theirs;
 
-    if (!st->host || sw_movement_adds(st->c.from, st->c.to, backward))
+    if (!st->host || sw_movement_adds(st->c.move.from, st->c.move.to, backward))
         return -1;
 
     for (int j = 0; j < st->workers; j++) {
@@ -103,7 +103,7 @@ static bool misses_some(const struct sw_bridge *st)
         missing -= sw_rect_is_empty(&r) ? 0 : r.rows * r.columns;
     }
 
-    return missing > 0 && !sw_movement_adds(st->c.from, st->c.to, true);
+    return missing > 0 && !sw_movement_adds(st->c.move.from, st->c.move.to, true);
 }
 
 static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
@@ -122,19 +122,21 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     };
 
     const struct sw_net_connection *c = &st->c;
-    if (c->to.dist == SW_DIST_COLUMNS && !c->to.whole && c->columns < st->workers)
+    if (c->move.to.dist == SW_DIST_COLUMNS && !c->move.to.whole && c->move.columns < st->workers)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %lld columns of its source cannot be split over %d workers: use "
                           "partition = 0",
-                          (long long)c->columns, st->workers);
+                          (long long)c->move.columns, st->workers);
 
-    if (c->to.groups > 0 && c->columns % c->to.groups)
+    if (c->move.to.groups > 0 && c->move.columns % c->move.to.groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %lld columns of its source cannot be divided into %lld equal groups",
-                          (long long)c->columns, (long long)c->to.groups);
+                          (long long)c->move.columns, (long long)c->move.to.groups);
 
-    st->mine = sw_distribution_rect(c->from, c->rows, c->columns, st->workers, st->worker);
-    st->theirs = sw_distribution_rect(c->to, c->rows, c->columns, st->workers, st->worker);
+    st->mine =
+        sw_distribution_rect(c->move.from, c->move.rows, c->move.columns, st->workers, st->worker);
+    st->theirs =
+        sw_distribution_rect(c->move.to, c->move.rows, c->move.columns, st->workers, st->worker);
     st->plain_bytes = sw_desc_bytes(&st->plain);
     st->misses = misses_some(st);
     l->dst.desc = st->plain;
@@ -148,7 +150,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
         l->in_place = l->view = true;
 
     /* Scratch for the plain gradient, and for one partial sum. */
-    bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
+    bool adds = (s->wants_grad & 1) && sw_movement_adds(c->move.from, c->move.to, true);
     l->scratch_bytes =
         (size_t)((st->from_plain != NULL) + adds) * (st->plain_bytes + SW_BRIDGE_LINE);
 
@@ -164,15 +166,15 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     *st = *(const struct sw_bridge *)lower->state;
     st->to_plain = st->from_plain = NULL;
     st->owner = find_owner(st, false);
-    l->algorithm = sw_movement_cell(st->c.from, st->c.to)->forward;
+    l->algorithm = sw_movement_cell(st->c.move.from, st->c.move.to)->forward;
     memcpy(dim, in->dim, sizeof dim);
 
     /* A worker without a shard uses the full shape, and no memory is allocated for it. */
-    dim[0] = st->c.to.dist == SW_DIST_ROWS ? st->theirs.rows : st->c.rows;
+    dim[0] = st->c.move.to.dist == SW_DIST_ROWS ? st->theirs.rows : st->c.move.rows;
     if (in->ndim > 1)
-        dim[1] = st->c.to.dist == SW_DIST_COLUMNS ? st->theirs.columns : st->c.columns;
+        dim[1] = st->c.move.to.dist == SW_DIST_COLUMNS ? st->theirs.columns : st->c.move.columns;
     l->dst.desc = sw_desc_plain(in->dtype, in->ndim, dim);
-    if (sw_movement_adds(st->c.from, st->c.to, false))
+    if (sw_movement_adds(st->c.move.from, st->c.move.to, false))
         l->scratch_bytes = sw_desc_bytes(&l->dst.desc) + SW_BRIDGE_LINE;
 
     return make_stamps(st, true, err);
@@ -240,11 +242,11 @@ static int backward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_bridge *st = l->state;
-    const struct sw_bridge_receive_args t = {
-        .place = &st->mine,
-        .to = st->from_plain ? l->scratch : (char *)l->src_grad[0],
-        .own = sw_transfer_part(st->exchange, st->c.index, st->worker, true),
-        .room = room_of(st, l)};
+    const struct sw_bridge_receive_args t = {.place = &st->mine,
+                                             .to = st->from_plain ? l->scratch
+                                                                  : (char *)l->src_grad[0],
+                                             .own = sw_bridge_published(st, st->worker, true),
+                                             .room = room_of(st, l)};
     void *at = NULL;
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;
 
@@ -265,7 +267,6 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 const struct sw_layer_type sw_net_bridge_src = {
     .base = {.name = "bridge_src",
              .help = "sends an output to the workers that need it distributed differently"},
-    .role = SW_ROLE_NEURON,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_src,
@@ -275,7 +276,6 @@ const struct sw_layer_type sw_net_bridge_src = {
 
 const struct sw_layer_type sw_net_bridge_dst = {
     .base = {.name = "bridge_dst", .help = "an output distributed as its readers need it"},
-    .role = SW_ROLE_NEURON,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_dst,

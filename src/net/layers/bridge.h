@@ -11,8 +11,7 @@ enum { SW_BRIDGE_LINE = 64 }; /* bytes */
 
 struct sw_net_connection {
     int index; /* among the net's connections */
-    struct sw_distribution from, to;
-    int64_t rows, columns;
+    struct sw_move move;
     size_t column_bytes;
 };
 
@@ -47,8 +46,7 @@ struct sw_bridge {
 static inline size_t sw_connection_bytes(const struct sw_net_connection *c, bool backward,
                                          int workers, int from, int to)
 {
-    struct sw_rect r =
-        sw_movement(c->from, c->to, backward, c->rows, c->columns, workers, from, to);
+    struct sw_rect r = sw_movement(&c->move, backward, workers, from, to);
     return sw_rect_is_empty(&r) ? 0 : (size_t)(r.rows * r.columns) * c->column_bytes;
 }
 
@@ -97,14 +95,15 @@ static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool ba
                                              int to)
 {
     const struct sw_net_connection *c = &st->c;
-    return sw_movement(c->from, c->to, backward, c->rows, c->columns, st->workers, from, to);
+    return sw_movement(&c->move, backward, st->workers, from, to);
 }
 
 /* Worker j's shard before the exchange. */
 static inline struct sw_rect sw_bridge_shard(const struct sw_bridge *st, bool backward, int j)
 {
     const struct sw_net_connection *c = &st->c;
-    return sw_distribution_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
+    return sw_distribution_rect(backward ? c->move.to : c->move.from, c->move.rows, c->move.columns,
+                                st->workers, j);
 }
 
 /* Byte offset of a rectangle in a shard that covers `place` of the whole output. */
@@ -115,6 +114,8 @@ static inline size_t sw_bridge_offset(const struct sw_bridge *st, const struct s
     return (size_t)before * st->c.column_bytes;
 }
 
+/* The address that a worker published for its shard. */
+char *sw_bridge_published(const struct sw_bridge *st, int worker, bool backward);
 /* Sends this worker's shard: in host memory by publishing its address, otherwise packed into
  * staging memory. */
 int sw_bridge_send(struct sw_bridge *st, char *part, struct sw_err *err) SW_MUST_CHECK;

@@ -6,6 +6,57 @@
 #include "base/os.h"
 #include "device/ops/elementwise.h"
 
+/* ---- The exchange ---- */
+
+/* Where the address of a worker's shard is published; in host memory other workers copy their
+ * pieces from there. */
+static void **part_at(const struct sw_bridge *st, int worker, bool backward)
+{
+    const struct sw_transfer *e = st->exchange;
+    return &e->parts[((size_t)st->c.index * (size_t)e->workers + (size_t)worker) * 2 + backward];
+}
+
+char *sw_bridge_published(const struct sw_bridge *st, int worker, bool backward)
+{
+    return __atomic_load_n(part_at(st, worker, backward), __ATOMIC_RELAXED);
+}
+
+/* How often a piece was sent, or taken. */
+static uint64_t *count_of(const struct sw_transfer *e, const struct sw_piece *p, bool taken)
+{
+    size_t i = sw_transfer_index(e, p->connection, p->from, p->to, 0) / SW_TRANSFER_TURNS;
+    return (taken ? e->taken : e->sent) + 2 * i + p->backward;
+}
+
+struct least {
+    const uint64_t *count;
+    uint64_t least;
+};
+
+static bool is_reached(const void *what)
+{
+    const struct least *l = what;
+    return __atomic_load_n(l->count, __ATOMIC_ACQUIRE) >= l->least;
+}
+
+/* Was the piece sent, or taken, so many times? */
+static bool is_done(const struct sw_bridge *st, const struct sw_piece *p, bool taken,
+                    uint64_t times)
+{
+    return is_reached(&(struct least){count_of(st->exchange, p, taken), times});
+}
+
+/* Waits for it. Errors: SW_ERR_CANCELLED. */
+static int wait_until(const struct sw_bridge *st, const struct sw_piece *p, bool taken,
+                      uint64_t times, struct sw_err *err)
+{
+    const struct sw_transfer *e = st->exchange;
+    struct least what = {count_of(e, p, taken), times};
+    bool over = is_reached(&what) ||
+                e->waits.wait(e->waits.user, taken ? p->from : p->to, is_reached, &what) == SW_OK;
+    return over ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
 /* ---- Measuring ---- */
 
 /* Callback of the stream, on a thread of the device. */
@@ -18,7 +69,8 @@ static void record_stamp(void *user)
     const struct sw_piece *p = &stamp->piece;
 
     if (p->from != p->to)
-        sw_transfer_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
+        __atomic_add_fetch(&st->exchange->ns[p->from * st->workers + p->to], now_ns - *last_ns,
+                           __ATOMIC_RELAXED);
     *last_ns = now_ns;
 }
 
@@ -31,11 +83,6 @@ static int take_stamp(const struct sw_bridge *st, bool takes, int k, struct sw_e
 }
 
 /* ---- Sending ---- */
-
-static int cancelled(int rc, struct sw_err *err)
-{
-    return rc == SW_OK ? rc : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-}
 
 static const struct sw_piece *piece_to(const struct sw_bridge *st, int k)
 {
@@ -54,7 +101,7 @@ static bool moves(const struct sw_bridge *st, const struct sw_piece *p)
     return p->from != p->to && !sw_rect_is_empty(&r);
 }
 
-/* Marks all pieces of this end as sent, or as taken. */
+/* Counts all pieces of this end as sent, or as taken, once more, and wakes those who wait. */
 static void mark(const struct sw_bridge *st, bool taken)
 {
     bool any = false;
@@ -64,7 +111,7 @@ static void mark(const struct sw_bridge *st, bool taken)
         if (!moves(st, p))
             continue;
 
-        sw_transfer_mark(st->exchange, p, taken);
+        __atomic_add_fetch(count_of(st->exchange, p, taken), 1, __ATOMIC_RELEASE);
         any = true;
     }
 
@@ -87,12 +134,17 @@ static void mark_taken(void *state)
 static struct sw_event *event_of(const struct sw_bridge *st, int worker, bool backward,
                                  uint64_t pass, enum sw_transfer_moment moment)
 {
-    return sw_transfer_event(st->exchange, st->c.index, worker, backward, (int)(pass & 1), moment);
+    int turn = (backward ? 2 : 0) + (int)(pass & 1);
+    size_t i = sw_transfer_event_index(st->exchange, st->c.index, worker, turn);
+    return st->exchange->events[i + moment];
 }
 
+/* Between devices: staging memory of the piece. */
 static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint64_t pass)
 {
-    return sw_transfer_stage(st->exchange, p, (int)(pass & 1));
+    const struct sw_transfer *e = st->exchange;
+    int turn = (p->backward ? 2 : 0) + (int)(pass & 1);
+    return e->memory + e->at[sw_transfer_index(e, p->connection, p->from, p->to, turn)];
 }
 
 /* Packs one piece of a device's shard into staging memory, once that is free. */
@@ -105,12 +157,12 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
     int rc = SW_OK;
 
-    if (!sw_transfer_is_taken(st->exchange, p, done))
+    if (!is_done(st, p, true, done))
         rc = sw_stream_wait(st->stream, err);
     if (rc != SW_OK)
         return rc;
 
-    rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
+    rc = wait_until(st, p, true, done, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
@@ -161,7 +213,7 @@ int sw_bridge_send(struct sw_bridge *st, char *part, struct sw_err *err)
 {
     int rc = SW_OK;
 
-    sw_transfer_publish(st->exchange, st->c.index, st->worker, piece_to(st, 0)->backward, part);
+    __atomic_store_n(part_at(st, st->worker, piece_to(st, 0)->backward), part, __ATOMIC_RELAXED);
 
     if (st->host)
         mark(st, false);
@@ -179,7 +231,7 @@ int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
 
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
-            rc = cancelled(sw_transfer_wait_taken(st->exchange, piece_to(st, k), st->sent), err);
+            rc = wait_until(st, piece_to(st, k), true, st->sent, err);
 
     return rc;
 }
@@ -193,7 +245,7 @@ static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge
     const struct sw_piece *p = piece_from(st, j);
     struct sw_rect place = sw_bridge_shard(st, p->backward, j);
     const char *part = j == st->worker ? t->own
-                       : st->host      ? sw_transfer_part(st->exchange, st->c.index, j, p->backward)
+                       : st->host      ? sw_bridge_published(st, j, p->backward)
                                        : NULL;
 
     *pitch = (size_t)(part ? place.columns : r->columns) * st->c.column_bytes;
@@ -205,10 +257,10 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
     const struct sw_piece *p = piece_from(st, j);
     int rc = SW_OK;
 
-    if (!st->host && !sw_transfer_is_sent(st->exchange, p, st->taken + 1))
+    if (!st->host && !is_done(st, p, false, st->taken + 1))
         rc = sw_stream_wait(st->stream, err);
     if (rc == SW_OK)
-        rc = cancelled(sw_transfer_wait_sent(st->exchange, p, st->taken + 1), err);
+        rc = wait_until(st, p, false, st->taken + 1, err);
 
     return rc == SW_OK && !st->host
                ? sw_event_wait(st->stream,
@@ -265,7 +317,7 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_receive
     if (rc == SW_OK && other)
         rc = take_stamp(st, true, st->worker, err);
 
-    if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
+    if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.move.from, st->c.move.to, backward))
         rc = add_partial(st, t, j, &r, err);
     else if (rc == SW_OK)
         rc = copy_piece(st, t, j, &r, err);
@@ -277,13 +329,12 @@ int sw_bridge_receive(struct sw_bridge *st, const struct sw_bridge_receive_args 
                       struct sw_err *err)
 {
     bool backward = piece_from(st, 0)->backward, done[SW_TREE_LEAVES] = {false};
-    bool adds = sw_movement_adds(st->c.from, st->c.to, backward);
+    bool adds = sw_movement_adds(st->c.move.from, st->c.move.to, backward);
     struct sw_stream *s = st->stream;
     int rc = SW_OK;
 
     for (int j = 0; j < st->workers && rc == SW_OK && !adds; j++) {
-        done[j] =
-            j == st->worker || sw_transfer_is_sent(st->exchange, piece_from(st, j), st->taken + 1);
+        done[j] = j == st->worker || is_done(st, piece_from(st, j), false, st->taken + 1);
         if (done[j])
             rc = take_piece(st, t, j, err);
     }
@@ -326,7 +377,7 @@ int sw_bridge_wait_in_place(struct sw_bridge *st, char *own, void **at, struct s
     if (rc != SW_OK)
         return rc;
 
-    char *part = j == st->worker ? own : sw_transfer_part(st->exchange, st->c.index, j, backward);
+    char *part = j == st->worker ? own : sw_bridge_published(st, j, backward);
     *at = part + sw_bridge_offset(st, &place, &r);
     st->taken++;
 

@@ -42,31 +42,12 @@ static inline size_t sw_transfer_event_index(const struct sw_transfer *e, int co
     return (i * SW_TRANSFER_TURNS + (size_t)turn) * SW_TRANSFER_MOMENTS;
 }
 
+/* Recorded events: a worker's shard is computed; it has packed all its pieces; it has received all
+ * its pieces. */
+enum sw_transfer_moment { SW_TRANSFER_MADE, SW_TRANSFER_SENT, SW_TRANSFER_TAKEN };
+
 /* The data that one worker sends to another through a connection in the passes of one direction. */
 struct sw_piece {
     int connection, from, to;
     bool backward;
 };
-/* Between devices: staging memory of the piece; turn: pass modulo 2. */
-char *sw_transfer_stage(const struct sw_transfer *e, const struct sw_piece *p, int turn);
-/* Recorded events: a worker's shard is computed; it has packed all its pieces; it has received all
- * its pieces. */
-enum sw_transfer_moment { SW_TRANSFER_MADE, SW_TRANSFER_SENT, SW_TRANSFER_TAKEN };
-struct sw_event *sw_transfer_event(const struct sw_transfer *e, int connection, int worker,
-                                   bool backward, int turn, enum sw_transfer_moment moment);
-/* Publishes the address of a worker's shard, and reads it. In host memory other workers copy their
- * pieces from there. */
-void sw_transfer_publish(const struct sw_transfer *e, int connection, int worker, bool backward,
-                         void *part);
-char *sw_transfer_part(const struct sw_transfer *e, int connection, int worker, bool backward);
-/* Wait until the piece has been sent, or taken, so many times. Return SW_OK or SW_ERR_CANCELLED. */
-int sw_transfer_wait_sent(const struct sw_transfer *e, const struct sw_piece *p,
-                          uint64_t times) SW_MUST_CHECK;
-int sw_transfer_wait_taken(const struct sw_transfer *e, const struct sw_piece *p,
-                           uint64_t times) SW_MUST_CHECK;
-bool sw_transfer_is_sent(const struct sw_transfer *e, const struct sw_piece *p, uint64_t times);
-bool sw_transfer_is_taken(const struct sw_transfer *e, const struct sw_piece *p, uint64_t times);
-/* Counts the piece as sent or taken once more. The caller then wakes the waiting workers with
- * waits.notify. Any thread. */
-void sw_transfer_mark(const struct sw_transfer *e, const struct sw_piece *p, bool taken);
-void sw_transfer_add_ns(const struct sw_transfer *e, int from, int to, int64_t ns);

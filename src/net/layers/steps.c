@@ -97,7 +97,6 @@ static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 
 const struct sw_layer_type sw_net_step = {
     .base = {.name = "step", .help = "one step of a sequence"},
-    .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
@@ -121,7 +120,6 @@ static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l
 
 const struct sw_layer_type sw_net_front = {
     .base = {.name = "front", .help = "the part of a step that other layers read"},
-    .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
@@ -194,7 +192,6 @@ static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 
 const struct sw_layer_type sw_net_join = {
     .base = {.name = "join", .help = "steps as a sequence"},
-    .role = SW_ROLE_NEURON,
     .split_reason = "its columns are time steps",
     SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
     SW_LAYER_CALLS(NULL, join_forward, join_backward),
@@ -221,7 +218,6 @@ static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 
 const struct sw_layer_type sw_net_begin = {
     .base = {.name = "begin", .help = "the previous step that the first step reads"},
-    .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     .forward = begin_forward,
 };
@@ -243,7 +239,6 @@ void sw_net_end_bind(struct sw_layer *l, float *next)
 
 const struct sw_layer_type sw_net_end = {
     .base = {.name = "end", .help = "saves the last step for the next batch"},
-    .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),

@@ -107,7 +107,7 @@ static void raise(int *to, int at)
 static void read_to_recompute(struct sw_blocks *b, const struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = b->aliases;
-    int at = s->back_at[root];
+    int at = s->node[root].back_at;
 
     for (int i = root; i >= 0; i = a->node[i].next_in_place)
         for (int k = 0; k < a->graph->node[i].src_count; k++)
@@ -127,18 +127,18 @@ static void find_last_uses(struct sw_blocks *b, const struct sw_exec_order *s)
         const struct sw_layer *l = &shape->layer;
         int own = a->node[j].root;
 
-        raise(&b->last_forward[own], until(b, s->forward_at[j]));
+        raise(&b->last_forward[own], until(b, s->node[j].forward_at));
         if (shape->has_backward && l->backward_reads_dst)
-            raise(&b->last_backward[own], until(b, s->backward_at[j]));
+            raise(&b->last_backward[own], until(b, s->node[j].backward_at));
 
         for (int k = 0; k < l->src_count; k++) {
             int root = a->node[a->graph->node[j].src[k]].root;
-            raise(&b->last_forward[root], until(b, s->forward_at[j]));
+            raise(&b->last_forward[root], until(b, s->node[j].forward_at));
             if (shape->has_backward && (l->backward_reads_src >> k & 1))
-                raise(&b->last_backward[root], until(b, s->backward_at[j]));
+                raise(&b->last_backward[root], until(b, s->node[j].backward_at));
         }
 
-        if (own == j && s->residency[j] == SW_RECOMPUTED && s->back_at[j] >= 0)
+        if (own == j && s->residency[j] == SW_RECOMPUTED && s->node[j].back_at >= 0)
             read_to_recompute(b, s, j);
     }
 }
@@ -163,9 +163,9 @@ static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct 
 
         /* Batches are copied before the first layer runs, whatever the position of the input layer.
          */
-        int first = input || alias->published ? 0 : from(b, s->forward_at[i]);
-        int last = b->last_forward[i], back = s->back_at[i];
-        raise(&last, s->offloaded_until[i]);
+        int first = input || alias->published ? 0 : from(b, s->node[i].forward_at);
+        int last = b->last_forward[i], back = s->node[i].back_at;
+        raise(&last, s->node[i].offloaded_until);
         if (back < 0)
             raise(&last, b->last_backward[i]);
         places->last_use = last;
@@ -192,29 +192,29 @@ static void add_gradient(struct sw_blocks *b, const struct sw_exec_order *s,
     const struct sw_net_alias *alias = &a->node[i];
 
     if (alias->grad_handed)
-        m->node[i].last_use = s->backward_at[g->node[i].src[0]];
+        m->node[i].last_use = s->node[g->node[i].src[0]].backward_at;
     if (alias->first_writer < 0 || sw_net_shares_grad(a, i) ||
         g->node[i].type == &sw_net_bridge_src || a->node[alias->first_writer].grad_handed)
         return;
 
     bool published = sw_net_publishes_grad(a, i);
-    int j = i, last = until(b, s->backward_at[i]);
-    int first = from(b, s->backward_at[alias->first_writer]);
+    int j = i, last = until(b, s->node[i].backward_at);
+    int first = from(b, s->node[alias->first_writer].backward_at);
     if (published)
         first = 0;
     else if (sw_net_takes_turns(a->shapes,
                                 i)) /* backward passes of a chain start after all forward passes */
-        first = s->forward_at[i];
+        first = s->node[i].forward_at;
 
     /* A chain of in-place gradients lives until its lowest layer has run. */
     while (a->node[j].grad_in_place) {
         j = g->node[j].src[0];
-        raise(&last, until(b, s->backward_at[j]));
+        raise(&last, until(b, s->node[j].backward_at));
     }
 
     /* A bridge_src passes on the gradient of its bridge_dst. */
     if (g->node[j].type == &sw_net_bridge_dst)
-        last = s->backward_at[g->node[j].src[0]];
+        last = s->node[g->node[j].src[0]].backward_at;
     add_block(b, a->shapes->node[i].output_bytes, first, published ? s->count - 1 : last,
               &m->node[i].grad);
 }
@@ -225,7 +225,7 @@ static void add_gradients(struct sw_blocks *b, const struct sw_exec_order *s,
     const struct sw_net_aliases *a = b->aliases;
 
     for (int i = 0; i < a->graph->count; i++) {
-        int back = s->backward_at[i];
+        int back = s->node[i].backward_at;
 
         m->node[i].grad = SW_NO_OFFSET;
         add_gradient(b, s, m, i);
@@ -246,9 +246,9 @@ static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct
 {
     const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
     const struct sw_layer *l = &shape->layer;
-    int now = s->forward_at[i], root = b->aliases->node[i].root;
-    int last = until(b, shape->has_backward ? s->backward_at[i] : now);
-    int again = s->residency[root] == SW_RECOMPUTED ? s->back_at[root] : -1;
+    int now = s->node[i].forward_at, root = b->aliases->node[i].root;
+    int last = until(b, shape->has_backward ? s->node[i].backward_at : now);
+    int again = s->residency[root] == SW_RECOMPUTED ? s->node[root].back_at : -1;
 
     if (again >= 0 && l->recomputes_from_saved)
         raise(&last, again);
@@ -271,8 +271,8 @@ static void add_recompute_scratch(struct sw_blocks *b, const struct sw_exec_orde
         if (a->shapes->node[i].layer.scratch_bytes > most)
             most = a->shapes->node[i].layer.scratch_bytes;
 
-    bool recomputes = s->residency[root] == SW_RECOMPUTED && s->back_at[root] >= 0;
-    add_scratch(b, b->separate_scratch, recomputes ? most : 0, s->back_at[root],
+    bool recomputes = s->residency[root] == SW_RECOMPUTED && s->node[root].back_at >= 0;
+    add_scratch(b, b->separate_scratch, recomputes ? most : 0, s->node[root].back_at,
                 &m->node[root].recompute_scratch);
 }
 
@@ -282,8 +282,9 @@ static void add_chain_scratch(struct sw_blocks *b, const struct sw_exec_order *s
                               struct sw_net_memory *m, int i)
 {
     size_t bytes = b->aliases->shapes->node[i].layer.scratch_bytes;
-    add_block(b, bytes, s->forward_at[i], s->backward_at[i], &m->node[i].forward_scratch);
-    add_block(b, bytes, s->forward_at[i], s->backward_at[i], &m->node[i].backward_scratch);
+    add_block(b, bytes, s->node[i].forward_at, s->node[i].backward_at, &m->node[i].forward_scratch);
+    add_block(b, bytes, s->node[i].forward_at, s->node[i].backward_at,
+              &m->node[i].backward_scratch);
 }
 
 static void add_param_asides(struct sw_blocks *b, struct sw_net_memory *m, int i, bool in_scratch,
@@ -305,7 +306,7 @@ static void add_private(struct sw_blocks *b, const struct sw_exec_order *s, stru
     const struct sw_net_shape *shape = &b->aliases->shapes->node[i];
     const struct sw_layer *l = &shape->layer;
     struct sw_net_places *places = &m->node[i];
-    int now = s->forward_at[i], back = s->backward_at[i];
+    int now = s->node[i].forward_at, back = s->node[i].backward_at;
     size_t sums = (size_t)l->sum_count * sizeof(double);
     bool in_scratch = may_use_scratch(b, i);
 

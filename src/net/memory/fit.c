@@ -51,7 +51,7 @@ static double copy_seconds(const struct search *x)
     double bytes = 0;
 
     for (int i = 0; i < x->aliases->graph->count; i++)
-        if (x->exec.offloaded_until[i] >= 0)
+        if (x->exec.node[i].offloaded_until >= 0)
             bytes += 2 * (double)sw_desc_bytes(&x->aliases->shapes->node[i].layer.dst.desc);
 
     return bytes > 0 ? bytes / x->throughput->link_bytes_per_s : 0;

@@ -53,7 +53,7 @@ static void place_copies(struct sw_net_memory *m, const struct sw_exec_order *s,
     m->offload_bytes = 0;
     for (int i = 0; i < s->aliases->graph->count; i++) {
         struct sw_net_places *places = &m->node[i];
-        bool offloaded = s->offloaded_until[i] >= 0;
+        bool offloaded = s->node[i].offloaded_until >= 0;
         m->written_at[i] = offloaded ? first_write_over(b, places) : -1;
         places->host_at = offloaded ? (int64_t)m->offload_bytes : SW_NO_OFFSET;
         m->offload_bytes +=

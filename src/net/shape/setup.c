@@ -200,7 +200,7 @@ static int64_t whole_columns(const struct setup *u, int i)
     if (shard->distribution.dist != SW_DIST_COLUMNS)
         return l->dst.desc.ndim > 1 ? l->dst.desc.dim[1] : 1;
     if (sw_net_is_bridge(&u->g->node[i]))
-        return sw_bridge_connection(l)->columns;
+        return sw_bridge_connection(l)->move.columns;
     if (l->type->split == SW_SPLIT_OUTPUTS)
         return l->whole_columns;
     if (shard->joins)
@@ -346,7 +346,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
     if (sw_net_connects_steps(node))
         return sw_net_steps_setup(node, l, in_rows ? u->args->rows : u->args->group_rows, err);
 
-    return l->type->setup(l, setup, err);
+    return sw_layer_set_up(l, setup, err);
 }
 
 /* A layer that another worker runs is set up only for its shape. */

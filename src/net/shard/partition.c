@@ -115,11 +115,12 @@ struct sw_rect sw_distribution_rect(struct sw_distribution s, int64_t rows, int6
     return r;
 }
 
-struct sw_rect sw_movement(struct sw_distribution a, struct sw_distribution b, bool backward,
-                           int64_t rows, int64_t columns, int workers, int from, int to)
+struct sw_rect sw_movement(const struct sw_move *m, bool backward, int workers, int from, int to)
 {
-    struct sw_rect has = sw_distribution_rect(backward ? b : a, rows, columns, workers, from);
-    struct sw_rect wants = sw_distribution_rect(backward ? a : b, rows, columns, workers, to);
+    const struct sw_distribution *a = backward ? &m->to : &m->from,
+                                 *b = backward ? &m->from : &m->to;
+    struct sw_rect has = sw_distribution_rect(*a, m->rows, m->columns, workers, from);
+    struct sw_rect wants = sw_distribution_rect(*b, m->rows, m->columns, workers, to);
     return sw_rect_intersect(&has, &wants);
 }
 

@@ -3,32 +3,14 @@
 #include "optim/updaters/adam.h"
 #include "optim/update_loop.h"
 #include <math.h>
-#include <stddef.h>
 
 const struct sw_opt sw_adam_opts[] = {
-    {.key = "beta1",
-     .help = "decay rate of the running mean of gradients",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct sw_adam_conf, beta1),
-     .def = "0.9",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
-    {.key = "beta2",
-     .help = "decay rate of the running mean of squared gradients",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct sw_adam_conf, beta2),
-     .def = "0.999",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
-    {.key = "delta",
-     .help = "added to the divisor (epsilon in the paper)",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct sw_adam_conf, delta),
-     .def = "1e-8",
-     .min = 1e-30,
-     .max = INFINITY},
+    SW_OPT(REAL, struct sw_adam_conf, beta1, "decay rate of the running mean of gradients",
+           .def = "0.9", .min = 0, .max = 1, .below_max = true),
+    SW_OPT(REAL, struct sw_adam_conf, beta2, "decay rate of the running mean of squared gradients",
+           .def = "0.999", .min = 0, .max = 1, .below_max = true),
+    SW_OPT(REAL, struct sw_adam_conf, delta, "added to the divisor (epsilon in the paper)",
+           .def = "1e-8", .min = 1e-30, .max = INFINITY),
     {0},
 };
 
@@ -49,13 +31,7 @@ struct sw_adam sw_adam_constants(const struct sw_adam_conf *c, const struct sw_u
                             .root = (float)(1 / (1 - pow(c->beta2, t)))};
 }
 
-SW_KERNEL static bool block(const void *constants, const struct sw_update_block *b)
-{
-    const struct sw_adam k = *(const struct sw_adam *)constants;
-    return sw_update_each(b, 2, sw_adam_step, &k);
-}
-
-static const struct sw_update_formula formula = {"adam", sizeof(struct sw_adam), block};
+SW_UPDATE_FORMULA(formula, "adam", 2, struct sw_adam, sw_adam_step)
 
 static void apply(const void *conf, const struct sw_update_args *a)
 {
@@ -63,12 +39,9 @@ static void apply(const void *conf, const struct sw_update_args *a)
     sw_update_blocks(a, &formula, &k);
 }
 
-extern const struct sw_updater sw_updater_adam;
 const struct sw_updater sw_updater_adam = {
-    .base = {.name = "adam",
-             .help = "rates from running means of gradients and of their squares",
-             .opts = sw_adam_opts,
-             .conf_bytes = sizeof(struct sw_adam_conf)},
+    .base = SW_TYPE("adam", "rates from running means of gradients and of their squares",
+                    struct sw_adam_conf, sw_adam_opts),
     .slot_names = sw_adam_slot_names,
     .apply = apply,
 };

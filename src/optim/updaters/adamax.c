@@ -3,41 +3,22 @@
 #include "kernels/updaters/adamax.h"
 #include "optim/update_loop.h"
 #include <math.h>
-#include <stddef.h>
 
 struct conf {
     double beta1, beta2;
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "beta1",
-     .help = "decay rate of the running mean of gradients",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, beta1),
-     .def = "0.9",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
-    {.key = "beta2",
-     .help = "decay rate of the largest gradient so far",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, beta2),
-     .def = "0.999",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
+    SW_OPT(REAL, struct conf, beta1, "decay rate of the running mean of gradients", .def = "0.9",
+           .min = 0, .max = 1, .below_max = true),
+    SW_OPT(REAL, struct conf, beta2, "decay rate of the largest gradient so far", .def = "0.999",
+           .min = 0, .max = 1, .below_max = true),
     {0},
 };
 
 static const char *const slot_names[] = {"mean", "largest", NULL};
 
-SW_KERNEL static bool block(const void *constants, const struct sw_update_block *b)
-{
-    const struct sw_adamax k = *(const struct sw_adamax *)constants;
-    return sw_update_each(b, 2, sw_adamax_step, &k);
-}
-
-static const struct sw_update_formula formula = {"adamax", sizeof(struct sw_adamax), block};
+SW_UPDATE_FORMULA(formula, "adamax", 2, struct sw_adamax, sw_adamax_step)
 
 static void apply(const void *conf, const struct sw_update_args *a)
 {
@@ -51,12 +32,9 @@ static void apply(const void *conf, const struct sw_update_args *a)
     sw_update_blocks(a, &formula, &k);
 }
 
-extern const struct sw_updater sw_updater_adamax;
 const struct sw_updater sw_updater_adamax = {
-    .base = {.name = "adamax",
-             .help = "adam with the largest gradient instead of the mean square",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("adamax", "adam with the largest gradient instead of the mean square",
+                    struct conf, opts),
     .slot_names = slot_names,
     .apply = apply,
 };

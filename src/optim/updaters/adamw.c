@@ -4,13 +4,7 @@
 #include "optim/update_loop.h"
 #include "optim/updaters/adam.h"
 
-SW_KERNEL static bool block(const void *constants, const struct sw_update_block *b)
-{
-    const struct sw_adam k = *(const struct sw_adam *)constants;
-    return sw_update_each(b, 2, sw_adamw_step, &k);
-}
-
-static const struct sw_update_formula formula = {"adamw", sizeof(struct sw_adam), block};
+SW_UPDATE_FORMULA(formula, "adamw", 2, struct sw_adam, sw_adamw_step)
 
 static void apply(const void *conf, const struct sw_update_args *a)
 {
@@ -18,12 +12,8 @@ static void apply(const void *conf, const struct sw_update_args *a)
     sw_update_blocks(a, &formula, &k);
 }
 
-extern const struct sw_updater sw_updater_adamw;
 const struct sw_updater sw_updater_adamw = {
-    .base = {.name = "adamw",
-             .help = "adam with decoupled weight decay",
-             .opts = sw_adam_opts,
-             .conf_bytes = sizeof(struct sw_adam_conf)},
+    .base = SW_TYPE("adamw", "adam with decoupled weight decay", struct sw_adam_conf, sw_adam_opts),
     .slot_names = sw_adam_slot_names,
     .apply = apply,
 };

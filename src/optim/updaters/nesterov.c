@@ -2,33 +2,20 @@
  * kernels/updaters/nesterov.h. */
 #include "kernels/updaters/nesterov.h"
 #include "optim/update_loop.h"
-#include <stddef.h>
 
 struct conf {
     double momentum;
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "momentum",
-     .help = "fraction of the previous step that is added",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, momentum),
-     .def = "0.9",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
+    SW_OPT(REAL, struct conf, momentum, "fraction of the previous step that is added", .def = "0.9",
+           .min = 0, .max = 1, .below_max = true),
     {0},
 };
 
 static const char *const slot_names[] = {"momentum", NULL};
 
-SW_KERNEL static bool block(const void *constants, const struct sw_update_block *b)
-{
-    const struct sw_nesterov k = *(const struct sw_nesterov *)constants;
-    return sw_update_each(b, 1, sw_nesterov_step, &k);
-}
-
-static const struct sw_update_formula formula = {"nesterov", sizeof(struct sw_nesterov), block};
+SW_UPDATE_FORMULA(formula, "nesterov", 1, struct sw_nesterov, sw_nesterov_step)
 
 static void apply(const void *conf, const struct sw_update_args *a)
 {
@@ -37,12 +24,9 @@ static void apply(const void *conf, const struct sw_update_args *a)
     sw_update_blocks(a, &formula, &k);
 }
 
-extern const struct sw_updater sw_updater_nesterov;
 const struct sw_updater sw_updater_nesterov = {
-    .base = {.name = "nesterov",
-             .help = "Nesterov's accelerated gradient (look-ahead momentum)",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("nesterov", "Nesterov's accelerated gradient (look-ahead momentum)",
+                    struct conf, opts),
     .slot_names = slot_names,
     .apply = apply,
 };

@@ -45,7 +45,7 @@ static struct sw_view run(const struct sw_transform *t, const float *x, int64_t 
                                 t->channels, part.height,
                                 part.width,  height * width,
                                 width,       1};
-    ASSERT_OK(sw_transform_run(t, &w, &v, &p, key, sample, out, &err));
+    ASSERT_OK(sw_transform_run(t, &w, &v, &p, out, &err));
     sw_transform_work_fini(&w);
     return v;
 }
@@ -113,7 +113,7 @@ static void check_cut(enum form form, int64_t crop, int64_t sample)
     p.height = part.height;
     p.width = part.width;
     out[C * t.out_height * t.out_width] = 12345;
-    ASSERT_OK(sw_transform_run(&t, &w, &v, &p, key, sample, out, &err));
+    ASSERT_OK(sw_transform_run(&t, &w, &v, &p, out, &err));
     const float *o = out;
     for (int c = 0; c < C; c++) {
         for (int64_t y = 0; y < t.out_height; y++) {
@@ -342,7 +342,7 @@ static void a_resized_crop_equals_the_crop_of_the_resized_image(void **state)
         ASSERT_OK(sw_transform_need(&v, &w, H, W, &part, &err));
         assert_int_equal(part.height, H);
         assert_int_equal(part.width, W);
-        ASSERT_OK(sw_transform_run(&t, &w, &v, &all, key, 0, whole, &err));
+        ASSERT_OK(sw_transform_run(&t, &w, &v, &all, whole, &err));
         conf.crop = 10;
         conf.mirror = true;
         t = make(&conf, C, H, W, false, true);
@@ -354,7 +354,7 @@ static void a_resized_crop_equals_the_crop_of_the_resized_image(void **state)
                                                 (int64_t)sw_dtype_bytes(p.dtype);
             p.height = part.height;
             p.width = part.width;
-            ASSERT_OK(sw_transform_run(&t, &w, &v, &p, key, s, out, &err));
+            ASSERT_OK(sw_transform_run(&t, &w, &v, &p, out, &err));
             for (int64_t i = 0; i < C * 100; i++) {
                 const int64_t x = v.mirrored ? 9 - i % 10 : i % 10;
                 const float want =

@@ -139,7 +139,7 @@ static inline int rig_try_setup(struct rig *g, struct sw_err *err)
         if (!l->state)
             return sw_err_nomem(err, "a layer", l->type->state_bytes);
     }
-    return l->type->setup(l, &setup, err);
+    return sw_layer_set_up(l, &setup, err);
 }
 
 static inline void rig_teardown(struct rig *g)

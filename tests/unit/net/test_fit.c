@@ -134,7 +134,7 @@ static void net_with_budget_is_bit_identical(void **state)
 static bool is_overlapped(const struct sw_exec_order *s, int root)
 {
     bool passes = false;
-    for (int a = s->back_at[root]; a < s->count; a++) {
+    for (int a = s->node[root].back_at; a < s->count; a++) {
         passes = passes || s->ops[a].kind == SW_EXEC_BACKWARD;
         if (s->ops[a].kind == SW_EXEC_WAIT_RELOAD && s->ops[a].node == root)
             break;

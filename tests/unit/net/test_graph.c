@@ -124,12 +124,12 @@ static void relu_with_single_reader_source_is_fused(void **state)
                                   &small);
     struct world input =
         world_open(WORLD_INPUTS RELU("relu", "image") FC("fc", "relu") LOSS, &small);
-    assert_true(sw_net_is_fused(lone.net, sw_net_find(lone.net, "relu")));
-    assert_true(sw_net_is_in_place(lone.net, sw_net_find(lone.net, "relu")));
-    assert_false(sw_net_is_fused(two.net, sw_net_find(two.net, "relu")));
-    assert_false(sw_net_is_in_place(two.net, sw_net_find(two.net, "relu")));
+    assert_true(sw_net_info(lone.net, sw_net_find(lone.net, "relu")).fused);
+    assert_true(sw_net_info(lone.net, sw_net_find(lone.net, "relu")).in_place);
+    assert_false(sw_net_info(two.net, sw_net_find(two.net, "relu")).fused);
+    assert_false(sw_net_info(two.net, sw_net_find(two.net, "relu")).in_place);
     /* The batch belongs to the prefetch threads: nothing is computed in its memory. */
-    assert_false(sw_net_is_in_place(input.net, sw_net_find(input.net, "relu")));
+    assert_false(sw_net_info(input.net, sw_net_find(input.net, "relu")).in_place);
     world_free(&lone);
     world_free(&two);
     world_free(&input);

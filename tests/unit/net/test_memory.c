@@ -344,8 +344,8 @@ static void assert_places(const char *text, const char *in_place, const char *ap
 {
     struct plan_of_world plan = plan_for(0);
     struct world w = world_new(text, &plan);
-    assert_true(sw_net_is_in_place(w.net, sw_net_find(w.net, in_place)));
-    assert_false(sw_net_is_in_place(w.net, sw_net_find(w.net, apart)));
+    assert_true(sw_net_info(w.net, sw_net_find(w.net, in_place)).in_place);
+    assert_false(sw_net_info(w.net, sw_net_find(w.net, apart)).in_place);
     check_lives(w.net, text);
     world_free(&w);
 }

@@ -39,7 +39,8 @@ struct change {
 
 static struct sw_rect piece_of(const struct change *c, int from, int to)
 {
-    return sw_movement(c->from, c->to, c->backward, c->rows, c->columns, c->workers, from, to);
+    const struct sw_move move = {c->from, c->to, c->rows, c->columns};
+    return sw_movement(&move, c->backward, c->workers, from, to);
 }
 
 static int larger(int a, int b)
@@ -279,8 +280,8 @@ static void columns_partitioned_differently_move_once(void **state)
                 assert_int_equal(sw_distribution_equal(cuts[a], cuts[b]), a == b);
                 for (int j = 0; j < workers; j++)
                     for (int k = 0; k < workers; k++) {
-                        struct sw_rect r =
-                            sw_movement(cuts[a], cuts[b], false, 2, COLUMNS, workers, j, k);
+                        struct sw_rect r = sw_movement(
+                            &(struct sw_move){cuts[a], cuts[b], 2, COLUMNS}, false, workers, j, k);
                         for (int64_t c = 0; c < r.columns; c++)
                             taken[r.column + c]++;
                     }

@@ -135,8 +135,8 @@ static void check_fusion(const char *layer, const struct plan_of_world *plan)
     sw_bytes_printf(&beside, "%s%s", sw_bytes_text(&lone), TANH("reader", "x"));
     struct world a = world_new(sw_bytes_text(&lone), plan),
                  b = world_new(sw_bytes_text(&beside), plan);
-    assert_true(sw_net_is_fused(a.net, sw_net_find(a.net, "relu")));
-    assert_false(sw_net_is_fused(b.net, sw_net_find(b.net, "relu")));
+    assert_true(sw_net_info(a.net, sw_net_find(a.net, "relu")).fused);
+    assert_false(sw_net_info(b.net, sw_net_find(b.net, "relu")).fused);
     world_forward(&a);
     world_forward(&b);
     int64_t n;

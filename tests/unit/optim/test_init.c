@@ -28,8 +28,8 @@ static void fill(enum sw_init init, uint64_t seed, const char *name, int64_t fan
 {
     struct sw_init_conf c = conf_of(init);
     struct sw_err err = {0};
-    if (sw_init_fill(&c, seed, name, &(struct sw_init_shape){.fan_in = fan_in}, from, to, out,
-                     &err) != SW_OK)
+    if (sw_init_fill(&c, seed, name, &(struct sw_init_shape){.fan_in = fan_in},
+                     &(struct sw_init_range){from, to, out}, &err) != SW_OK)
         fail_msg("%s", err.text);
 }
 
@@ -122,12 +122,15 @@ static void sqrt_rules_scale_the_samples(void **state)
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         struct sw_init_conf c = conf_of(rules[r].init);
         struct sw_err err = {0};
-        assert_int_equal(sw_init_fill(&c, 1, "w", &shape, 0, 1000, value, &err), SW_OK);
+        assert_int_equal(
+            sw_init_fill(&c, 1, "w", &shape, &(struct sw_init_range){0, 1000, value}, &err), SW_OK);
         fill(rules[r].base, 1, "w", 50, 0, 1000, other);
         for (int i = 0; i < 1000; i++)
             near("value", value[i], (double)other[i] * rules[r].factor, 1e-6);
         shape.fan_in = 0;
-        assert_int_equal(sw_init_fill(&c, 1, "b", &shape, 0, 9, value, &err), SW_ERR_INVALID);
+        assert_int_equal(
+            sw_init_fill(&c, 1, "b", &shape, &(struct sw_init_range){0, 9, value}, &err),
+            SW_ERR_INVALID);
         assert_non_null(strstr(err.text, "needs a fan-in"));
         shape.fan_in = 50;
     }
@@ -139,7 +142,8 @@ static void fill_orthogonal(uint64_t seed, const char *name, int64_t rows, int64
     struct sw_init_conf c = conf_of(SW_INIT_ORTHOGONAL);
     struct sw_init_shape shape = {.rows = rows, .columns = columns};
     struct sw_err err = {0};
-    if (sw_init_fill(&c, seed, name, &shape, 0, rows * columns, out, &err) != SW_OK)
+    if (sw_init_fill(&c, seed, name, &shape, &(struct sw_init_range){0, rows * columns, out},
+                     &err) != SW_OK)
         fail_msg("%s", err.text);
 }
 
@@ -190,7 +194,8 @@ static void orthogonal_refuses_ranges(void **state)
     struct sw_init_conf c = conf_of(SW_INIT_ORTHOGONAL);
     struct sw_init_shape shape = {.rows = 4, .columns = 4};
     struct sw_err err = {0};
-    assert_int_equal(sw_init_fill(&c, 1, "w", &shape, 8, 16, value, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_init_fill(&c, 1, "w", &shape, &(struct sw_init_range){8, 16, value}, &err),
+                     SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "whole parameters"));
     assert_true(sw_init_is_whole(&c));
     c.init = SW_INIT_GAUSSIAN;
@@ -305,19 +310,19 @@ static void invalid_rules_are_refused(void **state)
     struct sw_init_conf c = conf_of(SW_INIT_UNIFORM);
     struct sw_err err = {0};
     c.low = 4;
-    assert_int_equal(
-        sw_init_fill(&c, 1, "w", &(struct sw_init_shape){.fan_in = 1}, 0, 1, value, &err),
-        SW_ERR_INVALID);
+    assert_int_equal(sw_init_fill(&c, 1, "w", &(struct sw_init_shape){.fan_in = 1},
+                                  &(struct sw_init_range){0, 1, value}, &err),
+                     SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "low = 4"));
     c.init = SW_INIT_XAVIER;
-    assert_int_equal(
-        sw_init_fill(&c, 1, "fc.bias", &(struct sw_init_shape){.fan_in = 0}, 0, 1, value, &err),
-        SW_ERR_INVALID);
+    assert_int_equal(sw_init_fill(&c, 1, "fc.bias", &(struct sw_init_shape){.fan_in = 0},
+                                  &(struct sw_init_range){0, 1, value}, &err),
+                     SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "fc.bias: init = xavier"));
     c.init = SW_INIT_MSRA;
-    assert_int_equal(
-        sw_init_fill(&c, 1, "fc.bias", &(struct sw_init_shape){.fan_in = 0}, 0, 1, value, &err),
-        SW_ERR_INVALID);
+    assert_int_equal(sw_init_fill(&c, 1, "fc.bias", &(struct sw_init_shape){.fan_in = 0},
+                                  &(struct sw_init_range){0, 1, value}, &err),
+                     SW_ERR_INVALID);
 }
 
 int main(void)

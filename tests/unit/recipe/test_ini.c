@@ -23,7 +23,8 @@ static void parse_bytes(struct parsed *p, const char *text, size_t bytes)
 {
     struct sw_err err;
     *p = (struct parsed){0};
-    assert_int_equal(sw_ini_parse("x.ini", 0, text, bytes, &p->pool, &p->diags, &p->ini, &err),
+    assert_int_equal(sw_ini_parse(&(struct sw_ini_file){"x.ini", text, bytes, 0, 0}, &p->pool,
+                                  &p->diags, &p->ini, &err),
                      SW_OK);
     sw_diags_print(&p->diags, &p->printed);
 }
@@ -58,16 +59,15 @@ static void ini_keeps_sections_entries_and_positions(void **state)
     const struct sw_ini_section *job = p.ini.first, *layer = job->next;
     assert_string_equal(job->kind, "job");
     assert_null(job->name);
-    assert_int_equal(job->line, 2);
+    assert_int_equal(job->at.line, 2);
     assert_string_equal(job->first->key, "batch");
     assert_string_equal(job->first->value, "64");
-    assert_int_equal(job->first->line, 3);
+    assert_int_equal(job->first->at.line, 3);
     assert_int_equal(job->first->key_column, 1);
     assert_int_equal(job->first->value_column, 9);
     assert_string_equal(layer->kind, "layer");
     assert_string_equal(layer->name, "conv1");
     assert_int_equal(layer->kind_column, 5);
-    assert_int_equal(layer->name_column, 11);
     const struct sw_ini_entry *e = layer->first;
     assert_string_equal(e->value, "5");
     assert_int_equal(e->key_column, 2);
@@ -77,7 +77,7 @@ static void ini_keeps_sections_entries_and_positions(void **state)
     e = e->next;
     assert_string_equal(e->key, "last");
     assert_string_equal(e->value, "");
-    assert_int_equal(e->line, 8);
+    assert_int_equal(e->at.line, 8);
     assert_null(e->next);
     assert_null(layer->next);
     fini(&p);
@@ -91,7 +91,7 @@ static void ini_accepts_crlf_and_byte_order_mark(void **state)
     assert_int_equal(p.ini.first->kind_column, 2);
     assert_string_equal(p.ini.first->first->value, "x y");
     assert_string_equal(p.ini.first->first->next->value, "3");
-    assert_int_equal(p.ini.first->first->next->line, 4);
+    assert_int_equal(p.ini.first->first->next->at.line, 4);
     fini(&p);
 }
 
@@ -242,7 +242,8 @@ static void ini_limits_size_sections_and_keys(void **state)
     char *text = malloc(bytes);
     assert_non_null(text);
     memset(text, ' ', bytes);
-    assert_int_equal(sw_ini_parse("x.ini", 0, text, bytes, &p.pool, &p.diags, &p.ini, &err),
+    assert_int_equal(sw_ini_parse(&(struct sw_ini_file){"x.ini", text, bytes, 0, 0}, &p.pool,
+                                  &p.diags, &p.ini, &err),
                      SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "4194304"));
     fini(&p);
@@ -321,7 +322,8 @@ static void ini_every_allocation_may_fail(void **state)
         struct parsed p = {0};
         struct sw_err err = {0};
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
-        int rc = sw_ini_parse("x.ini", 0, text, sizeof(text) - 1, &p.pool, &p.diags, &p.ini, &err);
+        int rc = sw_ini_parse(&(struct sw_ini_file){"x.ini", text, sizeof(text) - 1, 0, 0}, &p.pool,
+                              &p.diags, &p.ini, &err);
         bool lost = p.diags.nomem;
         fini(&p);
         int calls = faulty_end();

@@ -143,8 +143,9 @@ static void activation_on_the_cpu_is_read_in_place(void **state)
     /* Forward: the distance reads the visual features in the first worker's memory. */
     assert_non_null(layer_of(&t, 0, "visual")->dst.data);
     assert_ptr_equal(layer_of(&t, 1, "visual:one1")->dst.data, layer_of(&t, 0, "visual")->dst.data);
-    assert_true(sw_net_is_handed(t.job->workers[1].train,
-                                 sw_net_find(t.job->workers[1].train, "visual:one1")));
+    assert_true(
+        sw_net_info(t.job->workers[1].train, sw_net_find(t.job->workers[1].train, "visual:one1"))
+            .handed);
     assert_int_equal(sw_job_plan(t.job)->bytes.exchange, 0);
     trial_close(&t);
     /* Backward: where nobody else gives a gradient it is read in the second worker's. */

@@ -66,8 +66,7 @@ static void check_cuts(struct trial *t)
     for (const struct cut *c = expected; c->name; c++)
         for (int w = 0; w < workers_expected; w++) {
             const struct sw_net *net = t->job->workers[w].train;
-            assert_string_equal(sw_net_distribution_name(net, sw_net_find(net, c->name)),
-                                "columns");
+            assert_string_equal(sw_net_info(net, sw_net_find(net, c->name)).distribution, "columns");
             if (params_of(net, c->name) != c->params[w])
                 fail_msg("worker %d has %lld parameters of %s, not %lld", w,
                          (long long)params_of(net, c->name), c->name, (long long)c->params[w]);

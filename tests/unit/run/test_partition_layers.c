@@ -271,7 +271,7 @@ static void check_joins(struct trial *t)
             const struct sw_net *net = net_of(t, w);
             int64_t first, count;
             sw_part(joins[i].columns, workers, w, &first, &count);
-            assert_string_equal(sw_net_distribution_name(net, sw_net_find(net, joins[i].name)),
+            assert_string_equal(sw_net_info(net, sw_net_find(net, joins[i].name)).distribution,
                                 "columns");
             assert_int_equal(figures_of(net, joins[i].name).channels, count);
         }
@@ -340,16 +340,16 @@ static void check_paths(struct trial *t)
             bool path = strlen(l->name) == 2 && (l->name[0] == 'a' || l->name[0] == 'b');
             if (!path)
                 continue;
-            assert_int_equal(sw_net_is_absent(net, i), (l->name[0] == 'b') != w);
+            assert_int_equal(sw_net_info(net, i).absent, (l->name[0] == 'b') != w);
             assert_int_equal(l->param_count == 0, (l->name[0] == 'b') != w || l->name[1] == '2');
-            if (sw_net_is_absent(net, i))
+            if (sw_net_info(net, i).absent)
                 continue;
             first = i < first ? i : first;
             last = i;
         }
         for (int i = first; i <= last; i++)
             assert_false(strcmp(sw_net_layer(net, i)->type->base.name, "bridge_dst") == 0 &&
-                         sw_net_holds(net, i));
+                         sw_net_info(net, i).holds);
     }
 }
 

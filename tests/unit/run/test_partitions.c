@@ -122,8 +122,8 @@ static void assert_parts(const struct sw_job *job, const struct mixture *m)
             double share = way == ROWS  ? share_of(BATCH, m->workers, w)
                            : way == ONE ? w == at
                                         : share_of(cut->channels, m->workers, w);
-            assert_string_equal(sw_net_distribution_name(net, index), spreads[way]);
-            assert_int_equal(sw_net_is_absent(net, index), way == ONE && w != at);
+            assert_string_equal(sw_net_info(net, index).distribution, spreads[way]);
+            assert_int_equal(sw_net_info(net, index).absent, way == ONE && w != at);
             assert_figure(name, "params", (double)f.params, params_of(m, i, w, share));
             assert_figure(name, "flops forward", f.forward, whole[i].forward * share);
             assert_figure(name, "flops backward", f.backward, whole[i].backward * share);
@@ -536,7 +536,7 @@ static void connections_are_part_of_the_plan(void **state)
         assert_int_equal(l->read_count, 1);
         assert_string_equal(p->layers[l->reads[0]].type, "bridge_src");
         assert_string_equal(l->name, rows[connections].name);
-        assert_string_equal(l->spread, rows[connections].spread);
+        assert_string_equal(l->spread, rows[connections].distribution);
         assert_string_equal(l->algorithm, rows[connections].operation);
         connections++;
     }
