@@ -62,11 +62,14 @@ void sw_bytes_add(struct sw_bytes *b, const char *s)
     sw_bytes_append(b, s, strlen(s));
 }
 
+enum { FIRST_MESSAGE = 127 };
+
 void sw_bytes_vprintf(struct sw_bytes *b, const char *fmt, va_list ap)
 {
     va_list again;
 
-    if (!reserve(b, 0))
+    /* Most messages fit at the first try. */
+    if (!reserve(b, b->text ? 0 : FIRST_MESSAGE))
         return;
 
     va_copy(again, ap);

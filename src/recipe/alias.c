@@ -340,7 +340,7 @@ const struct sw_alias *sw_alias_next(const struct sw_alias *last, enum sw_alias_
                                      const char *name)
 {
     for (const struct sw_alias *a = last ? last + 1 : aliases; a < aliases + ALIASES; a++)
-        if (a->kind == kind && strcmp(a->name, name) == 0)
+        if (a->kind == kind && a->name[0] == name[0] && strcmp(a->name, name) == 0)
             return a;
     return NULL;
 }

@@ -30,13 +30,18 @@ void sw_diags_fini(struct sw_diags *d)
     *d = (struct sw_diags){0};
 }
 
+static bool is_ascii(char c)
+{
+    return c >= 0x20 && c < 0x7f;
+}
+
 /* Appends at most `limit` bytes of s, cut between characters, with control characters replaced. */
 static void add_printable(struct sw_bytes *out, const char *s, size_t bytes, size_t limit)
 {
     size_t i = 0, shown = 0; /* everything before `shown` has been appended */
 
     while (i < bytes && i < limit) {
-        if (s[i] >= 0x20 && s[i] < 0x7f) {
+        if (is_ascii(s[i])) {
             i++;
             continue;
         }
@@ -63,10 +68,21 @@ static void add_printable(struct sw_bytes *out, const char *s, size_t bytes, siz
         sw_bytes_add(out, "...");
 }
 
-static char *printable(const char *s, size_t limit)
+/* The printable form of the text of the buffer, which becomes empty; NULL when memory is exhausted.
+ * Most texts are short and plain ASCII, and are handed over as they are. */
+static char *take_printable(struct sw_bytes *text)
 {
     struct sw_bytes out = {0};
-    add_printable(&out, s, strlen(s), limit);
+    size_t plain = 0;
+
+    while (plain < text->length && is_ascii(text->text[plain]))
+        plain++;
+    if (text->failed || (plain == text->length && plain <= SW_DIAG_TEXT))
+        return sw_bytes_take(text);
+
+    add_printable(&out, text->text, text->length, SW_DIAG_TEXT);
+    sw_bytes_fini(text);
+
     return sw_bytes_take(&out);
 }
 
@@ -138,9 +154,7 @@ static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, 
     struct sw_bytes text = {0};
 
     sw_bytes_vprintf(&text, fmt, ap);
-    if (!text.failed)
-        d->text = printable(sw_bytes_text(&text), SW_DIAG_TEXT);
-    sw_bytes_fini(&text);
+    d->text = take_printable(&text);
     d->where = format_where(at);
     d->rank = at->rank;
     d->order = order_of(at);
@@ -154,18 +168,14 @@ static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, 
 /* Makes room at index i; drops the last message when the list is full. */
 static bool open_gap(struct sw_diags *d, int i)
 {
-    if (!d->items)
-        d->items = sw_calloc(SW_DIAG_KEPT, sizeof(*d->items));
-    if (!d->items)
-        return false;
-
     if (d->count == SW_DIAG_KEPT) {
-        free_diag(&d->items[--d->count]);
+        free_diag(&d->items[SW_DIAG_KEPT - 1]);
         d->beyond++;
+    } else if (!sw_array_add(&d->items, &d->count, sizeof(*d->items))) {
+        return false;
     }
 
-    memmove(d->items + i + 1, d->items + i, (size_t)(d->count - i) * sizeof(*d->items));
-    d->count++;
+    memmove(d->items + i + 1, d->items + i, (size_t)(d->count - 1 - i) * sizeof(*d->items));
     return true;
 }
 
@@ -213,9 +223,7 @@ void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap)
     sw_bytes_vprintf(&text, fmt, ap);
 
     /* A hint is optional: without memory for it the message is shown alone. */
-    if (!text.failed)
-        d->items[d->latest].hint = printable(sw_bytes_text(&text), SW_DIAG_TEXT);
-    sw_bytes_fini(&text);
+    d->items[d->latest].hint = take_printable(&text);
 }
 
 void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
@@ -243,17 +251,25 @@ int sw_diags_status(const struct sw_diags *d, struct sw_err *err)
 
 static void print_one(const struct sw_diag *d, struct sw_bytes *out)
 {
-    sw_bytes_printf(out, "%s: %s\n", d->where, d->text);
+    sw_bytes_add(out, d->where);
+    sw_bytes_add(out, ": ");
+    sw_bytes_add(out, d->text);
+    sw_bytes_add(out, "\n");
 
     if (d->line && *d->line) {
-        sw_bytes_printf(out, "    %s\n    %*s^", d->line, d->caret, "");
+        sw_bytes_add(out, "    ");
+        sw_bytes_add(out, d->line);
+        sw_bytes_printf(out, "\n    %*s^", d->caret, "");
         for (int i = 1; i < d->span; i++)
-            sw_bytes_add(out, "~");
+            sw_bytes_add_bytes(out, "~", 1);
         sw_bytes_add(out, "\n");
     }
 
-    if (d->hint)
-        sw_bytes_printf(out, "    hint: %s\n", d->hint);
+    if (d->hint) {
+        sw_bytes_add(out, "    hint: ");
+        sw_bytes_add(out, d->hint);
+        sw_bytes_add(out, "\n");
+    }
 }
 
 void sw_diags_print(const struct sw_diags *d, struct sw_bytes *out)

@@ -50,7 +50,7 @@ int sw_count_characters(const char *s, size_t bytes)
     int n = 0;
 
     for (size_t i = 0; i < bytes; n++) {
-        size_t step = sw_utf8_length(s + i, bytes - i);
+        size_t step = (unsigned char)s[i] < 0x80 ? 1 : sw_utf8_length(s + i, bytes - i);
         i += step ? step : 1;
     }
 

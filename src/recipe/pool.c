@@ -78,16 +78,23 @@ char *sw_pool_copy(struct sw_pool *p, const char *s, size_t bytes)
     return out;
 }
 
+/* Formats into the rest of the current chunk, and a second time only if the text does not fit. */
 char *sw_pool_format(struct sw_pool *p, const char *fmt, ...)
 {
+    struct sw_pool_chunk *c = p->chunks;
+    size_t room = c ? c->room - c->used : 0;
+    char *rest = room ? (char *)c->data + c->used : NULL;
     va_list ap, again;
 
     va_start(ap, fmt);
     va_copy(again, ap);
 
-    size_t bytes = (size_t)vsnprintf(NULL, 0, fmt, ap) + 1;
+    size_t bytes = (size_t)vsnprintf(rest, room, fmt, ap) + 1;
+    if (bytes > room && room)
+        memset(rest, 0, room);
+
     char *out = sw_pool_alloc(p, bytes, 1);
-    if (out)
+    if (out && bytes > room)
         vsnprintf(out, bytes, fmt, again);
     va_end(again);
     va_end(ap);

@@ -536,7 +536,7 @@ static void connections_are_part_of_the_plan(void **state)
         assert_int_equal(l->read_count, 1);
         assert_string_equal(p->layers[l->reads[0]].type, "bridge_src");
         assert_string_equal(l->name, rows[connections].name);
-        assert_string_equal(l->spread, rows[connections].distribution);
+        assert_string_equal(l->spread, rows[connections].spread);
         assert_string_equal(l->algorithm, rows[connections].operation);
         connections++;
     }
