@@ -124,7 +124,7 @@ static inline unsigned sw_sum_blocks(int64_t rows)
 }
 
 /* Reports invalid data; only the first report is kept. */
-static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint64_t who,
+static __device__ inline void sw_report_invalid(struct sw_cuda_trouble *t, int found, uint64_t who,
                                       int64_t row, int64_t column, int64_t limit, double value)
 {
     if (t->found || atomicCAS(&t->owner, 0, 1) != 0)
@@ -146,6 +146,6 @@ static __device__ __forceinline__ bool sw_label_fits(int64_t label, int64_t clas
 {
     if (label >= 0 && label < classes)
         return true;
-    sw_tell(t, SW_FOUND_LABEL, who, row, 0, classes, (double)label);
+    sw_report_invalid(t, SW_FOUND_LABEL, who, row, 0, classes, (double)label);
     return false;
 }

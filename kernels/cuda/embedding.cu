@@ -23,7 +23,7 @@ static __device__ __forceinline__ bool counts(const lists &k, const int32_t *tok
     if (token >= 0 && token < k.vocabulary)
         return true;
 
-    sw_tell(trouble, SW_FOUND_TOKEN, 0, i / in_row, i % in_row, k.vocabulary, (double)token);
+    sw_report_invalid(trouble, SW_FOUND_TOKEN, 0, i / in_row, i % in_row, k.vocabulary, (double)token);
     return false;
 }
 

@@ -177,7 +177,7 @@ static __global__ void forward(struct sw_row_loss_args a, uint64_t who, double *
 
         for (int64_t i = threadIdx.x; a.target && i < n; i += blockDim.x)
             if (!fits(a.kind, k.t[i]))
-                sw_tell(trouble, SW_FOUND_TARGET, who, r, i, a.kind, (double)k.t[i]);
+                sw_report_invalid(trouble, SW_FOUND_TARGET, who, r, i, a.kind, (double)k.t[i]);
 
         bool counts = !label || sw_label_fits(k.label, n, r, who, trouble);
         double mine = counts ? loss_of(a, k, &room) : 0;

@@ -198,8 +198,8 @@ static void fill(struct sw_buffer *s)
         s->value[i] = s->initial;
 }
 
-int sw_buffers_allocate_items(struct sw_buffers *s, struct sw_device *host, const char *what,
-                              struct sw_err *err)
+int sw_buffers_take(struct sw_buffers *s, struct sw_device *host, const char *what,
+                    struct sw_err *err)
 {
     if (s->count == 0)
         return SW_OK;
@@ -218,7 +218,7 @@ int sw_buffers_allocate_items(struct sw_buffers *s, struct sw_device *host, cons
 
 int sw_buffers_allocate(struct sw_buffers *s, struct sw_device *host, struct sw_err *err)
 {
-    int rc = sw_buffers_allocate_items(s, host, "the layers' state", err);
+    int rc = sw_buffers_take(s, host, "the layers' state", err);
     if (rc != SW_OK)
         return rc;
 

@@ -66,8 +66,8 @@ int sw_buffers_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_buffers_rebind(struct sw_worker *w); /* its nets are new */
 void sw_buffers_unbind(struct sw_worker *w);
 /* Allocates zeroed memory for the items of s, at their offsets. Errors: SW_ERR_NOMEM. */
-int sw_buffers_allocate_items(struct sw_buffers *s, struct sw_device *host, const char *what,
-                              struct sw_err *err) SW_MUST_CHECK;
+int sw_buffers_take(struct sw_buffers *s, struct sw_device *host, const char *what,
+                    struct sw_err *err) SW_MUST_CHECK;
 void sw_buffers_fini(struct sw_buffers *s); /* a zeroed one is accepted */
 /* Called by all workers at one step, between the job's memory and their devices. gather: everything
  * that they update is in the job's memory when this returns. deal: what was read from a file has

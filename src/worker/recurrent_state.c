@@ -144,7 +144,7 @@ size_t sw_recurrent_state_bytes(const struct sw_buffers *s, const struct sw_work
 
 int sw_recurrent_state_allocate(struct sw_buffers *s, struct sw_device *host, struct sw_err *err)
 {
-    return sw_buffers_allocate_items(s, host, "recurrent state", err);
+    return sw_buffers_take(s, host, "recurrent state", err);
 }
 
 int sw_recurrent_state_bind(struct sw_worker *w, struct sw_err *err)
