@@ -97,103 +97,47 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m, struc
 /* ---- Times, layers, links ---------------------------------------------------------------------
  */
 
-static void read_links(struct sw_feed *f, struct sw_ui_model *m, int64_t after)
+/* Reads the first rows of a kind, at most `most`, into an array; returns how many. */
+static int read_rows(struct sw_feed *f, enum sw_rows_kind kind, int64_t after, void *rows_of_kind,
+                     size_t bytes, int most)
 {
     struct sw_err ignored;
-    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_TRAFFIC, f->run_id, after, 0, &ignored);
-    struct sw_run_traffic t;
+    struct sw_rows rows = sw_rows_begin(f->reader, kind, f->run_id, after, 0, &ignored);
+    int count = 0;
 
-    for (m->link_count = 0; m->link_count < SW_UI_LINKS && sw_rows_next(&rows, &t);) {
-        struct sw_ui_link *to = &m->links[m->link_count++];
-        double steps = (double)(t.steps > 0 ? t.steps : 1);
+    while (count < most && sw_rows_fill(&rows, (char *)rows_of_kind + (size_t)count * bytes, bytes))
+        count++;
 
-        sw_feed_copy(to->from, sizeof to->from, t.from);
-        sw_feed_copy(to->to, sizeof to->to, t.to);
-        sw_feed_copy(to->kind, sizeof to->kind, t.kind);
-        to->bytes_per_step = (double)t.bytes / steps;
-        to->ms_per_step = t.ms / steps;
-    }
-
-    if (sw_rows_end(&rows) != SW_OK)
-        m->link_count = 0;
+    return sw_rows_end(&rows) == SW_OK ? count : 0;
 }
 
 static void read_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
 {
     int64_t workers = m->run.workers > 0 ? m->run.workers : 1;
     int64_t steps = SW_FEED_STEP_ROWS / workers < STEPS ? SW_FEED_STEP_ROWS / workers : STEPS;
-    struct sw_err ignored;
-    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_STEP_TIME, f->run_id,
-                                        newest - (steps > 0 ? steps : 1), 0, &ignored);
 
-    f->row_count = 0;
-    while (f->row_count < SW_FEED_STEP_ROWS && sw_rows_next(&rows, &f->rows[f->row_count]))
-        f->row_count++;
-    if (sw_rows_end(&rows) == SW_OK && f->row_count > 0)
+    f->row_count = read_rows(f, SW_ROWS_STEP_TIME, newest - (steps > 0 ? steps : 1), f->rows,
+                             sizeof *f->rows, SW_FEED_STEP_ROWS);
+    if (f->row_count > 0)
         sw_ledger_make(&m->ledger, f->rows, f->row_count);
-    read_links(f, m, newest - LINK_STEPS);
-}
 
-static void read_layers(struct sw_feed *f, struct sw_ui_model *m)
-{
-    struct sw_err ignored;
-    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_LAYER, f->run_id, 0, 0, &ignored);
-    struct sw_run_layer l;
-
-    for (m->layer_count = 0; m->layer_count < SW_UI_LAYERS && sw_rows_next(&rows, &l);) {
-        struct sw_ui_layer *to = &m->layers[m->layer_count++];
-        sw_feed_copy(to->name, sizeof to->name, l.name);
-        to->forward_ms = l.forward_ms;
-        to->backward_ms = l.backward_ms;
-    }
-
-    if (sw_rows_end(&rows) != SW_OK)
-        m->layer_count = 0;
-}
-
-static void read_devices(struct sw_feed *f, struct sw_ui_model *m)
-{
-    struct sw_err ignored;
-    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_HARDWARE, f->run_id, 0, 0, &ignored);
-    struct sw_run_hardware h;
-
-    for (m->device_count = 0; m->device_count < SW_UI_DEVICES && sw_rows_next(&rows, &h);) {
-        struct sw_ui_device *to = &m->devices[m->device_count++];
-
-        *to = (struct sw_ui_device){.age_s = m->run.status == SW_RUN_RUNNING ? m->now - h.time : 0,
-                                    .util = h.util,
-                                    .mem_used = h.mem_used,
-                                    .power_w = h.power_w,
-                                    .temp_c = h.temp_c,
-                                    .clock_mhz = h.clock_mhz};
-        sw_feed_copy(to->name, sizeof to->name, h.device);
-    }
-
-    if (sw_rows_end(&rows) != SW_OK)
-        m->device_count = 0;
+    m->link_count =
+        read_rows(f, SW_ROWS_TRAFFIC, newest - LINK_STEPS, m->links, sizeof *m->links, SW_UI_LINKS);
 }
 
 static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_PLACEMENT, f->run_id, 0, 0, &ignored);
-    struct sw_run_placement u;
-    struct sw_ui_placement *to;
+    struct sw_run_placement u, *to;
 
     while (sw_rows_next(&rows, &u) &&
-           (to = sw_array_add(&m->placements, &m->placement_count, sizeof *to))) {
-        sw_feed_copy(to->unit, sizeof to->unit, u.unit);
-        sw_feed_copy(to->device, sizeof to->device, u.device);
-        sw_feed_copy(to->cores, sizeof to->cores, u.cores);
-        sw_feed_copy(to->reason, sizeof to->reason, u.reason);
-        to->numa = u.numa;
-    }
+           (to = sw_array_add(&m->placements, &m->placement_count, sizeof *to)))
+        *to = u;
 
     if (sw_rows_end(&rows) != SW_OK)
         m->placement_count = 0;
 }
-
-/* ---- Events, checkpoints, segments ---- */
 
 static enum sw_log_level level_of(const char *name)
 {
@@ -203,26 +147,26 @@ static enum sw_log_level level_of(const char *name)
     return SW_LOG_INFO;
 }
 
-struct happened {
-    struct sw_feed *feed;
-    struct sw_ui_model *model;
-};
-
-static int add_checkpoint(void *user, const struct sw_run_checkpoint *c)
+static void read_checkpoints(struct sw_feed *f, struct sw_ui_model *m)
 {
-    struct happened *h = user;
-    struct sw_ui_model *m = h->model;
+    struct sw_err ignored;
+    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_CHECKPOINT, f->run_id, 0, 0, &ignored);
+    struct sw_run_checkpoint c;
 
-    if (c->step > m->checkpoint_step) {
-        m->checkpoint_step = c->step;
-        m->checkpoint_time = c->time;
+    /* Steps are in descending order: after one that is known, the rest is known. */
+    while (sw_rows_next(&rows, &c)) {
+        if (c.step > m->checkpoint_step) {
+            m->checkpoint_step = c.step;
+            m->checkpoint_time = c.time;
+        }
+
+        if (c.step <= f->last_checkpoint)
+            break;
+        sw_ui_event_checkpoint(m, c.time, c.step, c.path, (double)c.bytes);
     }
 
-    if (c->step <= h->feed->last_checkpoint)
-        return 1; /* steps are in descending order: the rest is known */
-
-    sw_ui_event_checkpoint(m, c->time, c->step, c->path, (double)c->bytes);
-    return 0;
+    if (sw_rows_end(&rows) == SW_OK)
+        f->last_checkpoint = m->checkpoint_step;
 }
 
 static void read_events(struct sw_feed *f, struct sw_ui_model *m)
@@ -287,7 +231,6 @@ void sw_feed_read_new(struct sw_feed *f, struct sw_ui_model *m)
 void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
-    struct happened h = {f, m};
     int64_t newest = -1;
 
     read_segments(f, m);
@@ -296,12 +239,12 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
         newest >= 0 && newest != m->ledger.to_step)
         read_times(f, m, newest);
 
-    read_layers(f, m);
-    read_devices(f, m);
+    m->layer_count = read_rows(f, SW_ROWS_LAYER, 0, m->layers, sizeof *m->layers, SW_UI_LAYERS);
+    m->device_count =
+        read_rows(f, SW_ROWS_HARDWARE, 0, m->devices, sizeof *m->devices, SW_UI_DEVICES);
     if (m->placement_count == 0)
         read_placements(f, m);
-    if (sw_history_each_checkpoint(f->reader, f->run_id, add_checkpoint, &h, &ignored) >= 0)
-        f->last_checkpoint = m->checkpoint_step;
+    read_checkpoints(f, m);
 }
 
 struct list {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "history/history.h"
+#include "history/reader_rows.h"
 #include "history/snapshot.h"
 #include "ui/trail.h"
 #include "ui/verdict.h"
@@ -53,34 +54,12 @@ struct sw_ui_thread {
     double busy; /* moving average of the busy fraction; NaN: unknown */
 };
 
-/* The placement of a thread, from the history; `unit` is its name. */
-struct sw_ui_placement {
-    char unit[32], device[32], cores[64], reason[128];
-    int numa;
-};
-
 struct sw_ui_event {
     double time;
     int64_t step; /* of an evaluation or a checkpoint, else -1 */
     enum sw_log_level level;
     char source[32];
     char text[256];
-};
-
-struct sw_ui_layer {
-    char name[SW_UI_NAME];
-    double forward_ms, backward_ms;
-};
-
-struct sw_ui_link {
-    char from[32], to[32], kind[16];
-    double bytes_per_step, ms_per_step;
-};
-
-struct sw_ui_device {
-    char name[32];
-    double age_s; /* age of the values */
-    double util, mem_used, power_w, temp_c, clock_mhz;
 };
 
 struct sw_ui_node {
@@ -124,7 +103,7 @@ struct sw_ui_model {
 
     struct sw_ui_thread *threads; /* owned [thread_count] */
     int thread_count;
-    struct sw_ui_placement *placements; /* owned [placement_count] */
+    struct sw_run_placement *placements; /* owned [placement_count] */
     int placement_count;
 
     struct sw_ui_series series[SW_UI_SERIES];
@@ -139,11 +118,11 @@ struct sw_ui_model {
     int resume_count;
 
     struct sw_ledger ledger;
-    struct sw_ui_layer layers[SW_UI_LAYERS];
+    struct sw_run_layer layers[SW_UI_LAYERS];
     int layer_count;
-    struct sw_ui_link links[SW_UI_LINKS];
+    struct sw_run_traffic links[SW_UI_LINKS];
     int link_count;
-    struct sw_ui_device devices[SW_UI_DEVICES];
+    struct sw_run_hardware devices[SW_UI_DEVICES];
     int device_count;
     struct sw_ui_machine machine;
 

@@ -202,46 +202,27 @@ static size_t bytes_of(const struct sw_bytes *text, int most)
 }
 
 /* Adds a text; one that is too wide gets smaller letters first and is then truncated. */
-static void add_text(struct sw_plot *p, struct sw_plot_mark mark, double most, const char *text)
+void sw_plot_text(struct sw_plot *p, double x, double y, struct sw_plot_font font, const char *text)
 {
     struct sw_bytes clean = {0};
 
     sw_text_add(&clean, text);
-    mark.kind = SW_PLOT_TEXT;
-    mark.first = p->bytes.length;
-    mark.count = clean.length;
+    size_t count = clean.length;
 
-    double width = sw_plot_text_width(mark.size, mark.bold, text);
-    if (most > 0 && width > most) {
-        mark.size *= fmax(most / width, 0.5);
-        mark.count = bytes_of(&clean, (int)(most / letter_width(mark.size, mark.bold)));
+    double width = sw_plot_text_width(font.size, font.bold, text);
+    if (font.most > 0 && width > font.most) {
+        font.size *= fmax(font.most / width, 0.5);
+        count = bytes_of(&clean, (int)(font.most / letter_width(font.size, font.bold)));
     }
 
-    sw_bytes_append(&p->bytes, sw_bytes_text(&clean), mark.count);
-    add(p, mark);
+    add(p, (struct sw_plot_mark){.kind = SW_PLOT_TEXT,
+                                 .box = {.x = x, .y = y},
+                                 .colour = font.colour ? font.colour : SW_PLOT_INK,
+                                 .font = font,
+                                 .first = p->bytes.length,
+                                 .count = count});
+    sw_bytes_append(&p->bytes, sw_bytes_text(&clean), count);
     sw_bytes_fini(&clean);
-}
-
-void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
-                  bool bold, double most, uint32_t colour, const char *text)
-{
-    add_text(
-        p,
-        (struct sw_plot_mark){
-            .box = {.x = x, .y = y}, .align = align, .size = size, .bold = bold, .colour = colour},
-        most, text);
-}
-
-void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
-                     const char *text)
-{
-    add_text(p,
-             (struct sw_plot_mark){.box = {.x = x, .y = y},
-                                   .align = SW_PLOT_CENTRE,
-                                   .size = size,
-                                   .up = true,
-                                   .colour = colour},
-             0, text);
 }
 
 /* ---- Pixels ---- */

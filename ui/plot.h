@@ -52,13 +52,17 @@ void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity);
 void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box);
 void sw_plot_clip_end(struct sw_plot *p);
 
-/* Text whose middle line is at y, as one line of base/text.h. A text that is wider than `most` (0:
- * any width) is shrunk, at most to half its size, and then truncated. */
-void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
-                  bool bold, double most, uint32_t colour, const char *text);
-/* Draws a text that is rotated to read upwards and centered at x, y. */
-void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
-                     const char *text);
+struct sw_plot_font {
+    enum sw_plot_align align; /* of the text at its x */
+    double size;              /* in pixels */
+    double most;              /* widest text; 0: any width */
+    bool bold, up;            /* up: the text is rotated to read upwards */
+    uint32_t colour;          /* 0: SW_PLOT_INK */
+};
+/* Text whose middle line is at y, as one line of base/text.h. A text that is wider than font.most
+ * is shrunk, at most to half its size, and then truncated. */
+void sw_plot_text(struct sw_plot *p, double x, double y, struct sw_plot_font font,
+                  const char *text);
 /* The estimated width of a text. It is an estimate so that layouts do not depend on installed
  * fonts. */
 double sw_plot_text_width(double size, bool bold, const char *text);

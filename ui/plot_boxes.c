@@ -95,21 +95,27 @@ void sw_nested_draw(struct sw_plot *p, double x, double y, const struct sw_neste
 
         bool note = boxes[i].note && *boxes[i].note;
         if (has_children(boxes, count, i)) {
-            sw_plot_text(p, at.x + 8, at.y + (note ? 11 : 17), SW_PLOT_LEFT, TEXT, true, at.w - 16,
-                         SW_PLOT_INK, boxes[i].title);
+            sw_plot_text(
+                p, at.x + 8, at.y + (note ? 11 : 17),
+                (struct sw_plot_font){SW_PLOT_LEFT, .size = TEXT, .bold = true, .most = at.w - 16},
+                boxes[i].title);
 
             if (note)
-                sw_plot_text(p, at.x + 8, at.y + 24, SW_PLOT_LEFT, SMALL, false, at.w - 16,
-                             SW_PLOT_INK, boxes[i].note);
+                sw_plot_text(p, at.x + 8, at.y + 24,
+                             (struct sw_plot_font){SW_PLOT_LEFT, .size = SMALL, .most = at.w - 16},
+                             boxes[i].note);
         } else {
             double middle = at.y + at.h / 2;
 
-            sw_plot_text(p, at.x + at.w / 2, note ? middle - 8 : middle, SW_PLOT_CENTRE, TEXT, true,
-                         at.w - 6, SW_PLOT_INK, boxes[i].title);
+            sw_plot_text(
+                p, at.x + at.w / 2, note ? middle - 8 : middle,
+                (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .bold = true, .most = at.w - 6},
+                boxes[i].title);
 
             if (note)
-                sw_plot_text(p, at.x + at.w / 2, middle + 8, SW_PLOT_CENTRE, SMALL, false, at.w - 6,
-                             SW_PLOT_INK, boxes[i].note);
+                sw_plot_text(p, at.x + at.w / 2, middle + 8,
+                             (struct sw_plot_font){SW_PLOT_CENTRE, .size = SMALL, .most = at.w - 6},
+                             boxes[i].note);
         }
     }
 }
@@ -275,11 +281,14 @@ void sw_graph_draw(struct sw_plot *p, double x, double y, const struct sw_graph_
 
         bool note = boxes[i].note[0] != 0;
         double middle = at.y + at.h / 2;
-        sw_plot_text(p, at.x + at.w / 2, note ? middle - 8 : middle, SW_PLOT_CENTRE, TEXT,
-                     !boxes[i].dashed, at.w - 8, SW_PLOT_INK, boxes[i].title);
+        sw_plot_text(p, at.x + at.w / 2, note ? middle - 8 : middle,
+                     (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .bold = !boxes[i].dashed,
+                                           .most = at.w - 8},
+                     boxes[i].title);
 
         if (note)
-            sw_plot_text(p, at.x + at.w / 2, middle + 8, SW_PLOT_CENTRE, SMALL, false, at.w - 8,
-                         SW_PLOT_INK, boxes[i].note);
+            sw_plot_text(p, at.x + at.w / 2, middle + 8,
+                         (struct sw_plot_font){SW_PLOT_CENTRE, .size = SMALL, .most = at.w - 8},
+                         boxes[i].note);
     }
 }

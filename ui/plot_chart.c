@@ -45,7 +45,8 @@ static void axis_y(const struct pen *n)
     for (int i = 0; i < ticks.count; i++) {
         double y = at_y(n, ticks.items[i].value);
         sw_plot_line(n->p, n->in.x, y, n->in.x + n->in.w, y, SW_PLOT_GRID, 1);
-        sw_plot_text(n->p, n->in.x - 6, y, SW_PLOT_RIGHT, TEXT, false, LEFT - 6, SW_PLOT_INK,
+        sw_plot_text(n->p, n->in.x - 6, y,
+                     (struct sw_plot_font){SW_PLOT_RIGHT, .size = TEXT, .most = LEFT - 6},
                      ticks.items[i].label);
     }
 }
@@ -60,8 +61,8 @@ static void axis_x(const struct pen *n)
     for (int i = 0; i < ticks.count; i++) {
         double x = at_x(n, ticks.items[i].value);
         sw_plot_line(n->p, x, n->in.y, x, n->in.y + n->in.h, SW_PLOT_GRID, 1);
-        sw_plot_text(n->p, x, n->in.y + n->in.h + 14, SW_PLOT_CENTRE, TEXT, false, 0, SW_PLOT_INK,
-                     ticks.items[i].label);
+        sw_plot_text(n->p, x, n->in.y + n->in.h + 14,
+                     (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT}, ticks.items[i].label);
     }
 }
 
@@ -194,7 +195,8 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
         sw_plot_path_add(n->p, b.x + 28, y);
         sw_plot_path_stroke(n->p, sw_plot_colour(labels->colours[l]), 2,
                             n->chart->lines[l].stroke == SW_STROKE_DASHED);
-        sw_plot_text(n->p, b.x + 34, y, SW_PLOT_LEFT, TEXT, false, n->in.w - 44, SW_PLOT_INK,
+        sw_plot_text(n->p, b.x + 34, y,
+                     (struct sw_plot_font){SW_PLOT_LEFT, .size = TEXT, .most = n->in.w - 44},
                      labels->lines[l]);
         y += LEGEND_ROW;
     }
@@ -214,9 +216,11 @@ void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_ch
     sw_plot_clip_end(p);
     sw_plot_frame(p, n.in, SW_PLOT_GREY, 1);
     draw_legend(&n, labels);
-    sw_plot_text(p, n.in.x + n.in.w / 2, box.y + TOP / 2.0, SW_PLOT_CENTRE, TITLE, true, n.in.w,
-                 SW_PLOT_INK, labels->title);
-    sw_plot_text(p, n.in.x + n.in.w / 2, n.in.y + n.in.h + 36, SW_PLOT_CENTRE, TEXT, false, n.in.w,
-                 SW_PLOT_INK, labels->x);
-    sw_plot_text_up(p, box.x + 14, n.in.y + n.in.h / 2, TEXT, SW_PLOT_INK, labels->y);
+    sw_plot_text(p, n.in.x + n.in.w / 2, box.y + TOP / 2.0,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = TITLE, .bold = true, .most = n.in.w},
+                 labels->title);
+    sw_plot_text(p, n.in.x + n.in.w / 2, n.in.y + n.in.h + 36,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .most = n.in.w}, labels->x);
+    sw_plot_text(p, box.x + 14, n.in.y + n.in.h / 2,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .up = true}, labels->y);
 }

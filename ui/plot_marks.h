@@ -22,9 +22,7 @@ struct sw_plot_mark {
     double opacity;
     double width; /* width of the outline in pixels; 0: filled */
     bool dashed;
-    enum sw_plot_align align;
-    double size; /* font size in pixels */
-    bool bold, up;
+    struct sw_plot_font font;
     int w, h; /* size of an image in its own pixels */
     size_t first,
         count; /* points of a path; bytes of a text (UTF-8, printable) or an image (RGB) */

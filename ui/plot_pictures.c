@@ -10,8 +10,10 @@ enum { TITLE_H = 36, MARGIN = 14, TEXT = 12, TITLE = 14 };
 
 static void draw_title(struct sw_plot *p, struct sw_plot_box box, const char *title)
 {
-    sw_plot_text(p, box.x + box.w / 2, box.y + TITLE_H / 2.0, SW_PLOT_CENTRE, TITLE, true,
-                 box.w - 2 * MARGIN, SW_PLOT_INK, title);
+    sw_plot_text(p, box.x + box.w / 2, box.y + TITLE_H / 2.0,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = TITLE, .bold = true,
+                                       .most = box.w - 2 * MARGIN},
+                 title);
 }
 
 /* ---- Tiles ------------------------------------------------------------------------------------
@@ -123,8 +125,11 @@ static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, d
         return;
 
     snprintf(text, sizeof text, "%lld", (long long)count);
-    sw_plot_text(p, at.x + at.w / 2, at.y + at.h / 2, SW_PLOT_CENTRE, fmin(TEXT, at.h * 0.45),
-                 false, at.w - 2, fraction > 0.5 ? 0xffffff : SW_PLOT_INK, text);
+    sw_plot_text(p, at.x + at.w / 2, at.y + at.h / 2,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = fmin(TEXT, at.h * 0.45),
+                                       .most = at.w - 2,
+                                       .colour = fraction > 0.5 ? 0xffffff : SW_PLOT_INK},
+                 text);
 }
 
 /* Draws the class names along both sides; with many classes only every n-th. */
@@ -137,10 +142,10 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
         char text[16];
 
         snprintf(text, sizeof text, "%d", i);
-        sw_plot_text(p, in.x - 6, in.y + (i + 0.5) * cell, SW_PLOT_RIGHT, 11, false, 0, SW_PLOT_INK,
-                     text);
-        sw_plot_text(p, in.x + (i + 0.5) * cell, in.y + in.h + 12, SW_PLOT_CENTRE, 11, false, 0,
-                     SW_PLOT_INK, text);
+        sw_plot_text(p, in.x - 6, in.y + (i + 0.5) * cell,
+                     (struct sw_plot_font){SW_PLOT_RIGHT, .size = 11}, text);
+        sw_plot_text(p, in.x + (i + 0.5) * cell, in.y + in.h + 12,
+                     (struct sw_plot_font){SW_PLOT_CENTRE, .size = 11}, text);
     }
 }
 
@@ -169,9 +174,11 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
     sw_plot_frame(p, in, SW_PLOT_GREY, 1);
     draw_class_names(p, in, c->classes);
     draw_title(p, box, c->title);
-    sw_plot_text(p, in.x + side / 2, in.y + side + 36, SW_PLOT_CENTRE, TEXT, false, side,
-                 SW_PLOT_INK, "predicted class");
-    sw_plot_text_up(p, box.x + 18, in.y + side / 2, TEXT, SW_PLOT_INK, "true class");
+    sw_plot_text(p, in.x + side / 2, in.y + side + 36,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .most = side},
+                 "predicted class");
+    sw_plot_text(p, box.x + 18, in.y + side / 2,
+                 (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .up = true}, "true class");
 }
 
 /* ---- Scatter plots
@@ -211,12 +218,13 @@ static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, struct
         if (axis == 0) {
             double x = in.x + fraction * in.w;
             sw_plot_line(p, x, in.y, x, in.y + in.h, SW_PLOT_GRID, 1);
-            sw_plot_text(p, x, in.y + in.h + 12, SW_PLOT_CENTRE, 11, false, 0, SW_PLOT_INK,
+            sw_plot_text(p, x, in.y + in.h + 12, (struct sw_plot_font){SW_PLOT_CENTRE, .size = 11},
                          ticks.items[i].label);
         } else {
             double y = in.y + (1 - fraction) * in.h;
             sw_plot_line(p, in.x, y, in.x + in.w, y, SW_PLOT_GRID, 1);
-            sw_plot_text(p, in.x - 6, y, SW_PLOT_RIGHT, 11, false, 48, SW_PLOT_INK,
+            sw_plot_text(p, in.x - 6, y,
+                         (struct sw_plot_font){SW_PLOT_RIGHT, .size = 11, .most = 48},
                          ticks.items[i].label);
         }
     }
@@ -234,7 +242,8 @@ static void draw_labels(struct sw_plot *p, struct sw_plot_box in, const struct s
         double y = in.y + 10 + i * 18;
         snprintf(text, sizeof text, "%d", i);
         sw_plot_dot(p, in.x + in.w + 16, y, 5, sw_plot_colour(i));
-        sw_plot_text(p, in.x + in.w + 26, y, SW_PLOT_LEFT, TEXT, false, 0, SW_PLOT_INK, text);
+        sw_plot_text(p, in.x + in.w + 26, y, (struct sw_plot_font){SW_PLOT_LEFT, .size = TEXT},
+                     text);
     }
 }
 

@@ -54,19 +54,21 @@ static void paint_text(cairo_t *cr, const struct sw_plot_mark *m, const char *te
 
     cairo_save(cr);
     cairo_translate(cr, m->box.x, m->box.y);
-    if (m->up)
+    if (m->font.up)
         cairo_rotate(cr, -M_PI / 2);
     cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-                           m->bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(cr, m->size);
+                           m->font.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(cr, m->font.size);
     cairo_font_extents(cr, &font);
     cairo_text_extents(cr, text, &extents);
 
-    const double estimate = sw_plot_text_width(m->size, m->bold, text);
+    const double estimate = sw_plot_text_width(m->font.size, m->font.bold, text);
     if (extents.x_advance > estimate)
         cairo_scale(cr, estimate / extents.x_advance, 1);
 
-    const double part = m->align == SW_PLOT_LEFT ? 0 : m->align == SW_PLOT_CENTRE ? 0.5 : 1;
+    const double part = m->font.align == SW_PLOT_LEFT     ? 0
+                        : m->font.align == SW_PLOT_CENTRE ? 0.5
+                                                          : 1;
     cairo_move_to(cr, -part * extents.x_advance, (font.ascent - font.descent) / 2);
     cairo_show_text(cr, text);
     cairo_new_path(cr);

@@ -41,9 +41,9 @@ static void add_text(struct sw_bytes *out, const struct sw_plot_mark *m, const c
     static const char *const anchors[] = {"start", "middle", "end"};
 
     sw_bytes_printf(out, "<text transform=\"translate(%.2f %.2f)%s\" y=\"%.2f\"", m->box.x,
-                    m->box.y, m->up ? " rotate(-90)" : "", 0.35 * m->size);
-    sw_bytes_printf(out, " text-anchor=\"%s\" font-size=\"%.2f\"%s", anchors[m->align], m->size,
-                    m->bold ? " font-weight=\"bold\"" : "");
+                    m->box.y, m->font.up ? " rotate(-90)" : "", 0.35 * m->font.size);
+    sw_bytes_printf(out, " text-anchor=\"%s\" font-size=\"%.2f\"%s", anchors[m->font.align],
+                    m->font.size, m->font.bold ? " font-weight=\"bold\"" : "");
     add_paint(out, m);
     sw_bytes_add(out, ">");
 

@@ -71,8 +71,9 @@ int sw_carried_over_write(struct sw_carried_over *l, struct sw_st_writer *w, str
 
     for (int i = 0; i < l->count && rc == SW_OK; i++) {
         struct sw_carried_tensor *t = &l->items[i];
-        rc = sw_st_writer_add(w, t->entry.name, t->entry.dtype, t->entry.ndim, t->entry.shape, emit,
-                              t, err);
+        rc = sw_st_writer_add(w, t->entry.name,
+                              (struct sw_st_shape){t->entry.dtype, t->entry.ndim, t->entry.shape},
+                              emit, t, err);
     }
 
     return rc;

@@ -415,11 +415,14 @@ int sw_stats_write(const struct sw_stats_file *f, const char *path, struct sw_er
         return sw_err_nomem(err, path, 0);
 
     if (f->mean)
-        rc = sw_st_writer_add(w, "mean", SW_ST_F32, 3, f->mean_shape, emit, &mean, err);
+        rc = sw_st_writer_add(w, "mean", (struct sw_st_shape){SW_ST_F32, 3, f->mean_shape}, emit,
+                              &mean, err);
     if (!rc && f->whiten_matrix)
-        rc = sw_st_writer_add(w, "whiten.mean", SW_ST_F32, 3, f->row_shape, emit, &center, err);
+        rc = sw_st_writer_add(w, "whiten.mean", (struct sw_st_shape){SW_ST_F32, 3, f->row_shape},
+                              emit, &center, err);
     if (!rc && f->whiten_matrix)
-        rc = sw_st_writer_add(w, "whiten.matrix", SW_ST_F32, 2, square, emit, &matrix, err);
+        rc = sw_st_writer_add(w, "whiten.matrix", (struct sw_st_shape){SW_ST_F32, 2, square}, emit,
+                              &matrix, err);
     if (!rc)
         rc = sw_st_writer_write(w, path, 0666, NULL, NULL, err);
     sw_st_writer_free(w);

@@ -13,37 +13,27 @@ static void count(atomic_ullong *counter, uint64_t n)
 }
 
 /* Converts a record to a row; its texts are borrowed from the tables of handles. */
-static struct sw_row row_of(const struct sw_history_handles *h, const struct sw_record *r)
+static struct sw_row row_of(const struct sw_history *h, const struct sw_record *r)
 {
-    struct sw_row row = {.series = -1};
-
-    switch (r->kind) {
-    case SW_RECORD_POINT:
-        row.kind = SW_ROW_POINT;
+    if (r->kind == SW_RECORD_POINT) {
+        char *const *text = h->series.text[r->handle];
+        struct sw_row row =
+            SW_ROW(SW_ROW_POINT, SW_TEXT(text[0]), SW_TEXT(text[1]), SW_INT(r->step),
+                   SW_REAL(r->point.time), SW_REAL(r->point.value));
         row.series = r->handle;
-        row.cells[0] = SW_TEXT(h->series[r->handle].split);
-        row.cells[1] = SW_TEXT(h->series[r->handle].name);
-        row.cells[2] = SW_INT(r->step);
-        row.cells[3] = SW_REAL(r->point.time);
-        row.cells[4] = SW_REAL(r->point.value);
-        break;
-    case SW_RECORD_STEP_TIME:
-        row.kind = SW_ROW_STEP_TIME;
-        row.cells[0] = SW_INT(r->step);
-        row.cells[1] = SW_INT(r->handle);
-        for (int i = 0; i < 10; i++)
-            row.cells[2 + i] = SW_REAL((double)r->step_time.ms[i]);
-        row.cells[12] = SW_INT(r->step_time.staleness);
-        break;
-    default:
-        row.kind = SW_ROW_TRAFFIC;
-        row.cells[0] = SW_INT(r->step);
-        row.cells[1] = SW_TEXT(h->links[r->handle].from_unit);
-        row.cells[2] = SW_TEXT(h->links[r->handle].to_unit);
-        row.cells[3] = SW_TEXT(h->links[r->handle].kind);
-        row.cells[4] = SW_INT(r->traffic.bytes);
-        row.cells[5] = SW_REAL(r->traffic.ms);
+        return row;
     }
+
+    if (r->kind == SW_RECORD_TRAFFIC) {
+        char *const *text = h->links.text[r->handle];
+        return SW_ROW(SW_ROW_TRAFFIC, SW_INT(r->step), SW_TEXT(text[0]), SW_TEXT(text[1]),
+                      SW_TEXT(text[2]), SW_INT(r->traffic.bytes), SW_REAL(r->traffic.ms));
+    }
+
+    struct sw_row row = SW_ROW(SW_ROW_STEP_TIME, SW_INT(r->step), SW_INT(r->handle));
+    for (int i = 0; i < 10; i++)
+        row.cells[2 + i] = SW_REAL((double)r->step_time.ms[i]);
+    row.cells[12] = SW_INT(r->step_time.staleness);
 
     return row;
 }
@@ -130,7 +120,7 @@ static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused,
 
     *applied = 0;
     for (size_t i = 0; !code && i < h->backlog.count; i++, ++*applied) {
-        struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
+        struct sw_row row = row_of(h, &h->backlog.records[i]);
         code = apply_one(h, &row, refused, err);
     }
 
@@ -277,7 +267,7 @@ static int spool_records(struct sw_history *h, struct sw_bytes *lines, struct sw
         sw_bytes_clear(lines);
 
         for (size_t i = done; i < h->backlog.count && i < done + BLOCK_ROWS; i++) {
-            struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
+            struct sw_row row = row_of(h, &h->backlog.records[i]);
             sw_row_print(&row, h->uid, lines);
         }
 

@@ -41,6 +41,14 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     return SW_OK;
 }
 
+static void free_handle(char *text[3])
+{
+    for (int i = 0; i < 3; i++) {
+        sw_free(text[i]);
+        text[i] = NULL;
+    }
+}
+
 static void free_lists(struct sw_history *h)
 {
     while (h->producers) {
@@ -56,16 +64,10 @@ static void free_lists(struct sw_history *h)
             sw_row_free(r);
         }
 
-    for (int i = 0; i < h->handles.series_count; i++) {
-        sw_free(h->handles.series[i].split);
-        sw_free(h->handles.series[i].name);
-    }
-
-    for (int i = 0; i < h->handles.link_count; i++) {
-        sw_free(h->handles.links[i].from_unit);
-        sw_free(h->handles.links[i].to_unit);
-        sw_free(h->handles.links[i].kind);
-    }
+    for (int i = 0; i < h->series.count; i++)
+        free_handle(h->series.text[i]);
+    for (int i = 0; i < h->links.count; i++)
+        free_handle(h->links.text[i]);
 }
 
 void sw_history_close(struct sw_history *h)
@@ -136,92 +138,50 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
     return SW_OK;
 }
 
-/* Called with the lock held. */
-static int find_series(const struct sw_history_handles *h, const char *split, const char *name)
+/* Finds or adds the handle of these texts, of which the third may be NULL. */
+static int find_handle(struct sw_history *h, struct sw_history_handles *all,
+                       const char *const wanted[3], const char *what, int *handle,
+                       struct sw_err *err)
 {
-    for (int i = 0; i < h->series_count; i++)
-        if (sw_str_eq(h->series[i].split, split) && sw_str_eq(h->series[i].name, name))
-            return i;
-    return -1;
+    int code = SW_OK;
+
+    sw_mutex_lock(&h->lock);
+
+    int i = 0;
+    while (i < all->count &&
+           !(sw_str_eq(all->text[i][0], wanted[0]) && sw_str_eq(all->text[i][1], wanted[1]) &&
+             sw_str_eq(all->text[i][2], wanted[2])))
+        i++;
+
+    if (i == SW_HISTORY_HANDLES)
+        code = sw_err_set(err, SW_ERR_NOMEM, "history: more than %d %s", SW_HISTORY_HANDLES, what);
+
+    for (int k = 0; i == all->count && !code && k < 3; k++)
+        if (wanted[k] && !(all->text[i][k] = sw_strdup(wanted[k])))
+            code = sw_err_nomem(err, what, 0);
+
+    if (i == all->count && code)
+        free_handle(all->text[i]);
+    else if (i == all->count)
+        all->count++;
+    *handle = code ? -1 : i;
+
+    sw_mutex_unlock(&h->lock);
+    return code;
 }
 
 int sw_history_series(struct sw_history *h, const char *split, const char *name, int *series,
                       struct sw_err *err)
 {
-    int code = SW_OK;
-
-    sw_mutex_lock(&h->lock);
-
-    *series = find_series(&h->handles, split, name);
-    if (*series < 0 && h->handles.series_count == SW_HISTORY_HANDLES) {
-        code = sw_err_set(err, SW_ERR_NOMEM, "history: more than %d series", SW_HISTORY_HANDLES);
-    } else if (*series < 0) {
-        int i = h->handles.series_count;
-
-        h->handles.series[i].split = sw_strdup(split);
-
-        h->handles.series[i].name = sw_strdup(name);
-        if (h->handles.series[i].split && h->handles.series[i].name) {
-            *series = h->handles.series_count++;
-        } else {
-            sw_free(h->handles.series[i].split);
-            sw_free(h->handles.series[i].name);
-            code = sw_err_nomem(err, "series of the history", 0);
-        }
-    }
-
-    sw_mutex_unlock(&h->lock);
-    return code;
-}
-
-/* Called with the lock held. */
-static int find_link(const struct sw_history_handles *h, const char *from, const char *to,
-                     const char *kind)
-{
-    for (int i = 0; i < h->link_count; i++)
-        if (sw_str_eq(h->links[i].from_unit, from) && sw_str_eq(h->links[i].to_unit, to) &&
-            sw_str_eq(h->links[i].kind, kind))
-            return i;
-
-    return -1;
-}
-
-/* Called with the lock held. Returns the new handle or -1. */
-static int add_link(struct sw_history_handles *h, const char *from, const char *to,
-                    const char *kind)
-{
-    int i = h->link_count;
-
-    h->links[i].from_unit = sw_strdup(from);
-    h->links[i].to_unit = sw_strdup(to);
-
-    h->links[i].kind = sw_strdup(kind);
-    if (h->links[i].from_unit && h->links[i].to_unit && h->links[i].kind)
-        return h->link_count++;
-
-    sw_free(h->links[i].from_unit);
-    sw_free(h->links[i].to_unit);
-    sw_free(h->links[i].kind);
-
-    return -1;
+    return find_handle(h, &h->series, (const char *const[]){split, name, NULL}, "series", series,
+                       err);
 }
 
 int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_unit,
                     const char *kind, int *link, struct sw_err *err)
 {
-    int code = SW_OK;
-
-    sw_mutex_lock(&h->lock);
-    *link = find_link(&h->handles, from_unit, to_unit, kind);
-    if (*link < 0 && h->handles.link_count < SW_HISTORY_HANDLES)
-        *link = add_link(&h->handles, from_unit, to_unit, kind);
-
-    if (*link < 0)
-        code = sw_err_set(err, SW_ERR_NOMEM, "history: cannot add another link (%d so far)",
-                          h->handles.link_count);
-
-    sw_mutex_unlock(&h->lock);
-    return code;
+    return find_handle(h, &h->links, (const char *const[]){from_unit, to_unit, kind}, "links", link,
+                       err);
 }
 
 bool sw_history_flush(struct sw_history *h, int timeout_ms)

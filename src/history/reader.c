@@ -83,40 +83,29 @@ void sw_history_reader_close(struct sw_history_reader *r)
 
 /* --- Runs ---------------------------------------------------------------------------------- */
 
-/* The texts come first, in the order of text_of below. */
+/* The columns of struct sw_run and their types (see reader_rows.c); then what status() needs. */
+static const char run_types[] = "ooooooooooooooiizziiiiiizizirrr";
+enum { STATUS_COLUMN = sizeof run_types - 1 };
 static const char run_columns[] =
-    "SELECT r.uid, r.name, r.recipe, r.recipe_text, r.recipe_hash, r.overrides, r.fallback, "
-    "r.command,"
-    " r.host, r.framework, r.device, r.version, r.note, r.out_dir,"
-    " r.id, r.status, r.pid, r.pid_start, r.boot_id, r.started_at, r.ended_at, r.workers, r.seed,"
-    " r.batch, r.steps, r.epoch_records, r.params, r.flops_per_sample,"
-    " (SELECT count(*) FROM segments WHERE run_id = r.id),"
+    "SELECT r.uid, r.name, r.recipe, r.recipe_text, r.recipe_hash, r.overrides, r.fallback,"
+    " r.command, r.host, r.framework, r.device, r.version, r.note, r.out_dir, r.id, r.pid,"
+    " r.started_at, r.ended_at, r.workers, r.seed, r.batch, r.steps, r.epoch_records, r.params,"
+    " r.flops_per_sample, (SELECT count(*) FROM segments WHERE run_id = r.id),"
     " (SELECT max(started_at) FROM segments WHERE run_id = r.id),"
-    " (SELECT max((SELECT max(step) FROM point WHERE series_id = s.id)) FROM series s"
-    "  WHERE s.run_id = r.id),"
+    " coalesce((SELECT max((SELECT max(step) FROM point WHERE series_id = s.id)) FROM series s"
+    "  WHERE s.run_id = r.id), -1),"
     " (SELECT p.value FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"
-    "  AND s.split = 'train' AND s.name = 'loss' ORDER BY p.step DESC LIMIT 1),"
+    "  AND s.split = 'train' AND s.name = 'loss' ORDER BY p.step DESC LIMIT 1) AS loss,"
     " (SELECT p.value FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"
-    "  AND s.split <> 'train' AND s.name = 'accuracy' ORDER BY p.step DESC LIMIT 1),"
+    "  AND s.split <> 'train' AND s.name = 'accuracy' ORDER BY p.step DESC LIMIT 1) AS accuracy,"
     " (SELECT p.value FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"
-    "  AND s.split = 'train' AND s.name = 'samples_per_s' ORDER BY p.step DESC LIMIT 1)"
-    " FROM runs r ";
-
-enum { TEXTS = 14 };
-
-static char **text_of(struct sw_run *run, int i)
-{
-    char **const texts[TEXTS] = {
-        &run->uid,       &run->name,     &run->recipe,  &run->recipe_text, &run->recipe_hash,
-        &run->overrides, &run->fallback, &run->command, &run->host,        &run->framework,
-        &run->device,    &run->version,  &run->note,    &run->out_dir};
-    return texts[i];
-}
+    "  AND s.split = 'train' AND s.name = 'samples_per_s' ORDER BY p.step DESC LIMIT 1) AS speed,"
+    " r.status, r.pid_start, r.boot_id FROM runs r ";
 
 void sw_run_fini(struct sw_run *run)
 {
-    for (int i = 0; i < TEXTS; i++)
-        sw_free(*text_of(run, i));
+    for (int i = 0; i < SW_RUN_TEXTS; i++)
+        sw_free(run->texts[i]);
     memset(run, 0, sizeof *run);
 }
 
@@ -130,55 +119,39 @@ static enum sw_run_status parse_status(const char *text)
 
 /* The actual status: a run with status running whose process has ended has crashed. A process on
  * another host cannot be checked, so its stored status is returned. */
-static enum sw_run_status actual_status(const struct sw_history_reader *r,
-                                        enum sw_run_status stored, const struct sw_run *run,
-                                        int64_t pid_start, const char *boot_id)
+static enum sw_run_status actual_status(const struct sw_history_reader *r, const struct sw_run *run,
+                                        const struct sw_query *q)
 {
+    enum sw_run_status stored = parse_status(sw_query_text(q, STATUS_COLUMN));
+
     if (stored != SW_RUN_RUNNING || !run->host || !sw_str_eq(run->host, r->self.host))
         return stored;
-    return sw_process_alive(run->pid, pid_start, boot_id) ? SW_RUN_RUNNING : SW_RUN_CRASHED;
+    return sw_process_alive(run->pid, sw_query_int(q, STATUS_COLUMN + 1),
+                            sw_query_text(q, STATUS_COLUMN + 2))
+               ? SW_RUN_RUNNING
+               : SW_RUN_CRASHED;
 }
 
 static int fill_run(const struct sw_history_reader *r, const struct sw_query *q, struct sw_run *run,
                     struct sw_err *err)
 {
-    memset(run, 0, sizeof *run);
+    bool failed = false;
 
-    for (int i = 0; i < TEXTS; i++) {
-        const char *text = sw_query_text(q, i);
-        if (text && !(*text_of(run, i) = sw_strdup(text))) {
-            sw_run_fini(run);
-            return sw_err_nomem(err, "description of a run", strlen(text) + 1);
-        }
+    sw_query_take(q, run_types, run);
+    run->status = actual_status(r, run, q);
+
+    for (int i = 0; i < SW_RUN_TEXTS; i++) {
+        const char *text = run->texts[i];
+
+        run->texts[i] = text ? sw_strdup(text) : NULL;
+        failed |= text && !run->texts[i];
     }
 
-    sqlite3_stmt *st = q->st;
-    int c = TEXTS;
-    run->id = sqlite3_column_int64(st, c++);
+    if (!failed)
+        return SW_OK;
 
-    enum sw_run_status stored = parse_status(sw_query_text(q, c++));
-    run->pid = sqlite3_column_int64(st, c++);
-
-    int64_t pid_start = sqlite3_column_int64(st, c++);
-    run->status = actual_status(r, stored, run, pid_start, sw_query_text(q, c++));
-    run->started_at = sqlite3_column_double(st, c++);
-    run->ended_at = sqlite3_column_double(st, c++);
-    run->workers = sqlite3_column_int64(st, c++);
-    run->seed = sqlite3_column_int64(st, c++);
-    run->batch = sqlite3_column_int64(st, c++);
-    run->steps = sqlite3_column_int64(st, c++);
-    run->epoch_records = sqlite3_column_int64(st, c++);
-    run->params = sqlite3_column_int64(st, c++);
-    run->flops_per_sample = sqlite3_column_double(st, c++);
-    run->segments = sqlite3_column_int64(st, c++);
-    run->segment_at = sqlite3_column_double(st, c++);
-    run->last_step = sqlite3_column_type(st, c) == SQLITE_NULL ? -1 : sqlite3_column_int64(st, c);
-    c++;
-    run->loss = sw_query_real(q, c++);
-    run->accuracy = sw_query_real(q, c++);
-    run->samples_per_s = sw_query_real(q, c);
-
-    return SW_OK;
+    sw_run_fini(run);
+    return sw_err_nomem(err, "description of a run", 0);
 }
 
 static struct sw_query query(const struct sw_history_reader *r, const char *sql,
@@ -217,12 +190,11 @@ int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *fil
                     int (*each)(void *user, const struct sw_run *run), void *user,
                     struct sw_err *err)
 {
-    /* Columns by number: those of run_columns that hold loss, accuracy and speed. */
     static const char *const orders[] = {
         [SW_RUNS_BY_ID] = "r.id DESC",
-        [SW_RUNS_BY_LOSS] = "30 ASC NULLS LAST, r.id DESC",
-        [SW_RUNS_BY_ACCURACY] = "31 DESC NULLS LAST, r.id DESC",
-        [SW_RUNS_BY_SPEED] = "32 DESC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_LOSS] = "loss ASC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_ACCURACY] = "accuracy DESC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_SPEED] = "speed DESC NULLS LAST, r.id DESC",
     };
     const struct sw_cell cells[] = {SW_TEXT(filter->name), SW_TEXT(filter->tag),
                                     SW_TEXT(filter->tag_value)};
@@ -380,75 +352,3 @@ int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run
 }
 
 /* --- Rows of a run ----------------------------------------------------------------- */
-
-int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
-                               int (*each)(void *user, const struct sw_run_checkpoint *c),
-                               void *user, struct sw_err *err)
-{
-    struct sw_query q = query(r,
-                              "SELECT step, bytes, path, checksum, time, is_best FROM checkpoints"
-                              " WHERE run_id = ?1 ORDER BY step DESC",
-                              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_checkpoint c = {
-            .step = sw_query_int(&q, 0),
-            .bytes = sw_query_int(&q, 1),
-            .path = sw_query_text(&q, 2),
-            .checksum = sw_query_text(&q, 3),
-            .time = sqlite3_column_double(q.st, 4),
-            .is_best = sqlite3_column_int(q.st, 5) != 0,
-        };
-        q.code = each(user, &c);
-    }
-
-    return sw_query_end(&q);
-}
-
-/* The second query is for a file of schema version 1, which has no summaries; it reads all points.
- */
-static const char *const metric_sql[] = {
-    "SELECT split, name, points, last_step, min, max, last, mean FROM series_stats"
-    " WHERE run_id = ?1 AND points > 0 ORDER BY split <> 'train', split, name",
-    "SELECT s.split, s.name, count(*), max(p.step), min(p.value), max(p.value),"
-    " (SELECT value FROM point WHERE series_id = s.id ORDER BY step DESC LIMIT 1), avg(p.value)"
-    " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = ?1"
-    " GROUP BY s.id ORDER BY s.split <> 'train', s.split, s.name"};
-
-int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
-                           int (*each)(void *user, const struct sw_run_metric *m), void *user,
-                           struct sw_err *err)
-{
-    struct sw_query q = query(r, metric_sql[r->version < 2], SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_metric m = {
-            .split = sw_query_text(&q, 0),
-            .name = sw_query_text(&q, 1),
-            .points = sw_query_int(&q, 2),
-            .last_step = sw_query_int(&q, 3),
-            .min = sw_query_real(&q, 4),
-            .max = sw_query_real(&q, 5),
-            .last = sw_query_real(&q, 6),
-            .mean = sw_query_real(&q, 7),
-        };
-        q.code = each(user, &m);
-    }
-
-    return sw_query_end(&q);
-}
-
-int sw_history_each_time(struct sw_history_reader *r, int64_t run_id,
-                         int (*each)(void *user, const char *part, double total_ms, double share),
-                         void *user, struct sw_err *err)
-{
-    struct sw_query q =
-        query(r, "SELECT part, total_ms, share FROM where_time_went WHERE run_id = ?1",
-              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q))
-        q.code =
-            each(user, sw_query_text(&q, 0), sqlite3_column_double(q.st, 1), sw_query_real(&q, 2));
-
-    return sw_query_end(&q);
-}

@@ -15,13 +15,17 @@ int sw_history_reader_open(struct sw_history_reader **out, const char *path,
 void sw_history_reader_close(struct sw_history_reader *r); /* NULL is accepted */
 
 /* A run as stored. Texts are owned, NULL where unknown. Times are Unix seconds, 0 when unknown. */
+enum { SW_RUN_TEXTS = 14 };
 struct sw_run {
-    int64_t id;
-    char *uid, *name, *recipe, *recipe_text, *recipe_hash, *overrides, *fallback, *command, *host;
-    char *framework, *device, *version, *note, *out_dir;
-    enum sw_run_status
-        status; /* SW_RUN_CRASHED if the process of a running run on this host is dead */
-    int64_t pid;
+    /* Up to samples_per_s in the order of the query in reader.c. */
+    union {
+        struct {
+            char *uid, *name, *recipe, *recipe_text, *recipe_hash, *overrides, *fallback, *command;
+            char *host, *framework, *device, *version, *note, *out_dir;
+        };
+        char *texts[SW_RUN_TEXTS]; /* owned; NULL: unknown */
+    };
+    int64_t id, pid;
     double started_at, ended_at;
     int64_t workers, seed, batch, steps, epoch_records, params;
     double flops_per_sample;
@@ -30,6 +34,8 @@ struct sw_run {
     int64_t last_step;     /* of any series; -1: none */
     double loss, accuracy; /* newest train loss, newest accuracy of any other split; NaN: none */
     double samples_per_s;  /* newest; NaN: none */
+    enum sw_run_status
+        status; /* SW_RUN_CRASHED if the process of a running run on this host is dead */
 };
 void sw_run_fini(struct sw_run *run); /* frees the texts and zeroes */
 
@@ -69,33 +75,6 @@ struct sw_run_filter {
 int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
                     int (*each)(void *user, const struct sw_run *run), void *user,
                     struct sw_err *err) SW_MUST_CHECK;
-
-struct sw_run_checkpoint {
-    int64_t step, bytes;
-    const char *path, *checksum; /* checksum may be NULL */
-    double time;
-    bool is_best;
-};
-/* Checkpoints of a run, highest step first. The files may have been removed; the caller checks. */
-int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
-                               int (*each)(void *user, const struct sw_run_checkpoint *c),
-                               void *user, struct sw_err *err) SW_MUST_CHECK;
-
-struct sw_run_metric {
-    const char *split, *name;
-    int64_t points, last_step;
-    double last, min, max, mean; /* NaN: none */
-};
-/* One entry per series of a run: split, then name, in alphabetical order, train first. */
-int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
-                           int (*each)(void *user, const struct sw_run_metric *m), void *user,
-                           struct sw_err *err) SW_MUST_CHECK;
-
-/* Phases of a step (read, decode, ..., idle) with their sum over steps and workers and their
- * fraction of the visible time (0..1; NaN for comm_hidden, which has none). */
-int sw_history_each_time(struct sw_history_reader *r, int64_t run_id,
-                         int (*each)(void *user, const char *part, double total_ms, double share),
-                         void *user, struct sw_err *err) SW_MUST_CHECK;
 
 /* A value in a row of a query. */
 struct sw_history_cell {

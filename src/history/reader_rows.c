@@ -2,13 +2,13 @@
  * its columns, one letter each; the fields of the kind's struct are in the same order. */
 #include "history/reader_rows.h"
 
+#include "base/text.h"
 #include "history/reader_open.h"
 #include <assert.h>
 #include <string.h>
 
-/* Types of columns: i int64_t; d int32_t; n int, -1 for NULL; r double, NaN for NULL; z double, 0
- * for NULL; f float; t text, "" for NULL; o text or NULL. In a query ?1 is the run or the series,
- * ?2 after, ?3 upto. */
+/* The types of the columns are those of sw_query_take. In a query ?1 is the run or the series, ?2
+ * after, ?3 upto. */
 static const struct {
     const char *columns, *sql;
 } kinds[SW_ROWS_KINDS] = {
@@ -22,42 +22,62 @@ static const struct {
          " update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms FROM step_time"
          " WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker"},
     [SW_ROWS_LAYER] =
-        {"trr", "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
+        {"Mrr", "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
                 " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
                 " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC"},
-    [SW_ROWS_TRAFFIC] = {"tttiiz",
-                         "SELECT from_unit, to_unit, kind, count(*), sum(bytes), total(ms)"
-                         " FROM link_traffic WHERE run_id = ?1 AND step > ?2"
-                         " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
-    [SW_ROWS_PLACEMENT] = {"ttttn",
+    [SW_ROWS_TRAFFIC] =
+        {"SSKrr",
+         "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*)"
+         " FROM link_traffic WHERE run_id = ?1 AND step > ?2"
+         " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
+    [SW_ROWS_PLACEMENT] = {"SSMLn",
                            "SELECT unit, device, cores, reason, numa FROM placement"
                            " WHERE run_id = ?1 ORDER BY unit LIKE 'server%', length(unit), unit"},
     [SW_ROWS_EVENT] = {"irttt",
                        "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1"
                        " AND rowid > max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1"
                        "  ORDER BY rowid DESC LIMIT 1 OFFSET ?3), 0)) ORDER BY rowid"},
+    [SW_ROWS_LAST_EVENT] = {"irooo", "SELECT rowid, time, level, source, text FROM events"
+                                     " WHERE run_id = ?1 ORDER BY time DESC LIMIT ?3"},
     [SW_ROWS_SEGMENT] = {"iirr", "SELECT segment, from_step, started_at, ended_at FROM segments"
                                  " WHERE run_id = ?1 ORDER BY segment"},
     [SW_ROWS_STAGE] = {"oiiiirr", "SELECT name, from_step, batch, epoch_records, params,"
                                   " flops_per_sample, epochs_before FROM stages WHERE run_id = ?1"
                                   " ORDER BY from_step"},
     [SW_ROWS_HARDWARE] =
-        {"trrrrrr",
+        {"Srrrrrr",
          "SELECT d.device, h.time, h.util, h.mem_used, h.power_w, h.temp_c, h.clock_mhz"
          " FROM (SELECT DISTINCT device FROM hardware WHERE run_id = ?1) d JOIN hardware h"
          " ON h.run_id = ?1 AND h.device = d.device AND h.time = (SELECT max(time) FROM"
          "  hardware WHERE run_id = ?1 AND device = d.device) ORDER BY d.device"},
+    [SW_ROWS_CHECKPOINT] = {"itiozi", "SELECT step, path, bytes, checksum, time, is_best <> 0"
+                                      " FROM checkpoints WHERE run_id = ?1 ORDER BY step DESC"},
+    [SW_ROWS_METRIC] = {"ttiirrrr", "SELECT split, name, points, last_step, last, min, max, mean"
+                                    " FROM series_stats WHERE run_id = ?1 AND points > 0"
+                                    " ORDER BY split <> 'train', split, name"},
+    [SW_ROWS_TIME] = {"tzr", "SELECT part, total_ms, share FROM where_time_went WHERE run_id = ?1"},
+    [SW_ROWS_TAG] = {"oo", "SELECT key, value FROM tags WHERE run_id = ?1 ORDER BY key"},
 };
 
-/* The single stage of a run in a file whose schema has no stages. */
-static const char one_stage_sql[] =
-    "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs WHERE id = ?1";
+/* The query of a kind for a file of an older schema. Version 1 has no summaries, so that all points
+ * are read; before version 3 a run has a single stage. */
+static const char *sql_of(enum sw_rows_kind kind, int version)
+{
+    if (kind == SW_ROWS_METRIC && version < 2)
+        return "SELECT s.split, s.name, count(*), max(p.step), (SELECT value FROM point"
+               "  WHERE series_id = s.id ORDER BY step DESC LIMIT 1), min(p.value), max(p.value),"
+               " avg(p.value) FROM series s JOIN point p ON p.series_id = s.id"
+               " WHERE s.run_id = ?1 GROUP BY s.id ORDER BY s.split <> 'train', s.split, s.name";
+    if (kind == SW_ROWS_STAGE && version < 3)
+        return "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs"
+               " WHERE id = ?1";
+    return kinds[kind].sql;
+}
 
 struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kind kind, int64_t id,
                              int64_t after, int64_t upto, struct sw_err *err)
 {
-    const bool old = kind == SW_ROWS_STAGE && r->version < 3;
-    struct sw_query q = sw_query_begin(r->db, r->path, old ? one_stage_sql : kinds[kind].sql,
+    struct sw_query q = sw_query_begin(r->db, r->path, sql_of(kind, r->version),
                                        SW_CELLS(SW_INT(id), SW_INT(after), SW_INT(upto)), err);
 
     return (struct sw_rows){
@@ -97,6 +117,13 @@ static size_t take(const struct sw_query *q, int column, char type, void *field)
     case 'z':
         v.r = sqlite3_column_double(q->st, column);
         break;
+    case 'K':
+    case 'S':
+    case 'M':
+    case 'L':
+        bytes = type == 'K' ? 16 : type == 'S' ? 32 : type == 'M' ? 64 : 128;
+        sw_utf8_copy(field, bytes, null ? "" : sw_query_text(q, column));
+        return bytes;
     default:
         v.t = sw_query_text(q, column);
         v.t = v.t || type == 'o' ? v.t : "";
@@ -106,11 +133,20 @@ static size_t take(const struct sw_query *q, int column, char type, void *field)
     return bytes;
 }
 
+size_t sw_query_take(const struct sw_query *q, const char *types, void *row)
+{
+    size_t at = 0;
+
+    for (int i = 0; types[i]; i++)
+        at += take(q, i, types[i], (char *)row + at);
+
+    return at;
+}
+
 bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
 {
     const struct sw_history_reader *r = rows->reader;
     struct sw_query q = {r->db, r->path, rows->statement, rows->code, rows->err};
-    const char *columns = kinds[rows->kind].columns;
     bool there = sw_query_next(&q);
 
     /* SQLite allows any type in any column, but a caller that continues after the last step it has
@@ -119,10 +155,9 @@ bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
         while (there && sqlite3_column_type(q.st, 0) != SQLITE_INTEGER)
             there = sw_query_next(&q);
 
-    size_t at = 0;
-    for (int i = 0; there && columns[i]; i++)
-        at += take(&q, i, columns[i], (char *)row + at);
-    assert(!there || (at + 7) / 8 * 8 == bytes);
+    size_t filled = there ? sw_query_take(&q, kinds[rows->kind].columns, row) : bytes;
+    assert((filled + 7) / 8 * 8 == bytes);
+    (void)filled;
 
     rows->code = q.code;
 

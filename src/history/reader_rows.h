@@ -1,10 +1,34 @@
-/* Iterates over rows of one run, for readers that poll for new rows (the dashboard): an iteration
+/* Iterates over rows of one run. For readers that poll for new rows (the dashboard) an iteration
  * may begin after a step or an event that the caller has seen. Texts of a row are borrowed until
- * the next row. NULL in the database becomes NaN or an empty text. One owner. */
+ * the next row, or arrays of the struct, in which long ones are cut. NULL in the database becomes
+ * NaN or an empty text. One owner. */
 #pragma once
 
 #include "history/reader.h"
 
+/* A file of a checkpoint may have been removed; the caller checks. */
+struct sw_run_checkpoint {
+    int64_t step;
+    const char *path;
+    int64_t bytes;
+    const char *checksum; /* or NULL */
+    double time;
+    int64_t is_best; /* 0 or 1 */
+};
+struct sw_run_metric {
+    const char *split, *name;
+    int64_t points, last_step;
+    double last, min, max, mean; /* NaN: none */
+};
+/* A phase of a step (read, decode, ..., idle), summed over steps and workers. */
+struct sw_run_time {
+    const char *part;
+    double total_ms;
+    double share; /* of the visible time, 0..1; NaN for comm_hidden, which has none */
+};
+struct sw_run_tag {
+    const char *key, *value; /* or NULL */
+};
 struct sw_run_series {
     int64_t id;
     const char *split, *name;
@@ -14,16 +38,15 @@ struct sw_run_point {
     double time, value;
 };
 struct sw_run_layer {
-    const char *name;
+    char name[64];
     double forward_ms, backward_ms;
 };
 struct sw_run_traffic {
-    const char *from, *to, *kind;
-    int64_t steps, bytes;
-    double ms;
+    char from[32], to[32], kind[16];
+    double bytes_per_step, ms_per_step; /* means */
 };
 struct sw_run_placement {
-    const char *unit, *device, *cores, *reason;
+    char unit[32], device[32], cores[64], reason[128];
     int numa; /* -1: unknown */
 };
 struct sw_run_event {
@@ -42,8 +65,9 @@ struct sw_run_stage {
     int64_t from_step, batch, epoch_records, params; /* 0: unknown */
     double flops_per_sample, epochs_before;
 };
+/* NaN: unknown. */
 struct sw_run_hardware {
-    const char *device;
+    char device[32];
     double time, util, mem_used, power_w, temp_c, clock_mhz;
 };
 
@@ -55,12 +79,18 @@ enum sw_rows_kind {
     SW_ROWS_POINT,     /* after < step <= upto, in order */
     SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
     SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
-    SW_ROWS_TRAFFIC,   /* sums over steps > after, per link; the most bytes first */
+    SW_ROWS_TRAFFIC,   /* means per step over steps > after, per link; the most bytes first */
     SW_ROWS_PLACEMENT,
-    SW_ROWS_EVENT, /* row > after, at most the newest upto rows, in order */
+    SW_ROWS_EVENT,      /* row > after, at most the newest upto rows, in order */
+    SW_ROWS_LAST_EVENT, /* struct sw_run_event, texts or NULL: at most the newest upto rows, the
+                           newest first */
     SW_ROWS_SEGMENT,
-    SW_ROWS_STAGE,    /* by step */
-    SW_ROWS_HARDWARE, /* the newest row of each device */
+    SW_ROWS_STAGE,      /* by step */
+    SW_ROWS_HARDWARE,   /* the newest row of each device */
+    SW_ROWS_CHECKPOINT, /* the highest step first */
+    SW_ROWS_METRIC,     /* one per series, in the order of SW_ROWS_SERIES */
+    SW_ROWS_TIME,
+    SW_ROWS_TAG, /* by key */
     SW_ROWS_KINDS,
 };
 

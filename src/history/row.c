@@ -6,92 +6,50 @@
 #include <math.h>
 #include <string.h>
 
-#define I SW_CELL_INT
-#define R SW_CELL_REAL
-#define T SW_CELL_TEXT
-
 /* The column names are those of the tables and the keys of metrics.jsonl. The id of a run is its
  * number in an earlier database; the run gets the same id again if it is free. */
 const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
-    [SW_ROW_RUN] = {"run", 26, {{"id", I},          {"name", T},         {"recipe", T},
-                                {"recipe_hash", T}, {"overrides", T},    {"command", T},
-                                {"host", T},        {"pid", I},          {"started_at", R},
-                                {"framework", T},   {"workers", I},      {"device", T},
-                                {"seed", I},        {"batch", I},        {"params", I},
-                                {"version", T},     {"note", T},         {"flops_per_sample", R},
-                                {"uid", T},         {"pid_start", I},    {"boot_id", T},
-                                {"out_dir", T},     {"recipe_text", T},  {"fallback", T},
-                                {"steps", I},       {"epoch_records", I}}},
+    [SW_ROW_RUN] =
+        {"run",
+         "ittttttirtitiiittrtittttii",
+         {"id",    "name",         "recipe",     "recipe_hash", "overrides",   "command",
+          "host",  "pid",          "started_at", "framework",   "workers",     "device",
+          "seed",  "batch",        "params",     "version",     "note",        "flops_per_sample",
+          "uid",   "pid_start",    "boot_id",    "out_dir",     "recipe_text", "fallback",
+          "steps", "epoch_records"}},
     [SW_ROW_SEGMENT] = {"segment",
-                        12,
-                        {{"from_step", I},
-                         {"started_at", R},
-                         {"pid", I},
-                         {"pid_start", I},
-                         {"boot_id", T},
-                         {"host", T},
-                         {"command", T},
-                         {"framework", T},
-                         {"workers", I},
-                         {"device", T},
-                         {"steps", I},
-                         {"version", T}}},
+                        "iriittttitit",
+                        {"from_step", "started_at", "pid", "pid_start", "boot_id", "host",
+                         "command", "framework", "workers", "device", "steps", "version"}},
     [SW_ROW_STAGE] = {"stage",
-                      6,
-                      {{"from_step", I},
-                       {"name", T},
-                       {"batch", I},
-                       {"epoch_records", I},
-                       {"params", I},
-                       {"flops_per_sample", R}}},
-    [SW_ROW_POINT] = {"point",
-                      5,
-                      {{"split", T}, {"name", T}, {"step", I}, {"time", R}, {"value", R}}},
+                      "itiiir",
+                      {"from_step", "name", "batch", "epoch_records", "params",
+                       "flops_per_sample"}},
+    [SW_ROW_POINT] = {"point", "ttirr", {"split", "name", "step", "time", "value"}},
     [SW_ROW_STEP_TIME] = {"step_time",
-                          13,
-                          {{"step", I},
-                           {"worker", I},
-                           {"read_ms", R},
-                           {"decode_ms", R},
-                           {"h2d_ms", R},
-                           {"forward_ms", R},
-                           {"backward_ms", R},
-                           {"update_ms", R},
-                           {"comm_exposed_ms", R},
-                           {"comm_hidden_ms", R},
-                           {"wait_ms", R},
-                           {"idle_ms", R},
-                           {"staleness", I}}},
-    [SW_ROW_LAYER_TIME] =
-        {"layer_time",
-         5,
-         {{"layer", T}, {"worker", I}, {"forward_ms", R}, {"backward_ms", R}, {"samples", I}}},
-    [SW_ROW_TRAFFIC] =
-        {"link_traffic",
-         6,
-         {{"step", I}, {"from_unit", T}, {"to_unit", T}, {"kind", T}, {"bytes", I}, {"ms", R}}},
-    [SW_ROW_PLACEMENT] = {"placement",
-                          5,
-                          {{"unit", T}, {"device", T}, {"numa", I}, {"cores", T}, {"reason", T}}},
-    [SW_ROW_PLACEMENT_REMOVED] = {.name = "placement_removed"},
-    [SW_ROW_CHECKPOINT] =
-        {"checkpoint",
-         6,
-         {{"step", I}, {"path", T}, {"bytes", I}, {"checksum", T}, {"time", R}, {"is_best", I}}},
-    [SW_ROW_CHECKPOINT_REMOVED] = {"checkpoint_removed", 1, {{"step", I}}},
-    [SW_ROW_CHECKPOINT_BEST] = {"checkpoint_best", 1, {{"step", I}}},
+                          "iirrrrrrrrrri",
+                          {"step", "worker", "read_ms", "decode_ms", "h2d_ms", "forward_ms",
+                           "backward_ms", "update_ms", "comm_exposed_ms", "comm_hidden_ms",
+                           "wait_ms", "idle_ms", "staleness"}},
+    [SW_ROW_LAYER_TIME] = {"layer_time",
+                           "tirri",
+                           {"layer", "worker", "forward_ms", "backward_ms", "samples"}},
+    [SW_ROW_TRAFFIC] = {"link_traffic",
+                        "itttir",
+                        {"step", "from_unit", "to_unit", "kind", "bytes", "ms"}},
+    [SW_ROW_PLACEMENT] = {"placement", "ttitt", {"unit", "device", "numa", "cores", "reason"}},
+    [SW_ROW_PLACEMENT_REMOVED] = {"placement_removed", "", {NULL}},
+    [SW_ROW_CHECKPOINT] = {"checkpoint",
+                           "ititri",
+                           {"step", "path", "bytes", "checksum", "time", "is_best"}},
+    [SW_ROW_CHECKPOINT_REMOVED] = {"checkpoint_removed", "i", {"step"}},
+    [SW_ROW_CHECKPOINT_BEST] = {"checkpoint_best", "i", {"step"}},
     [SW_ROW_HARDWARE] = {"hardware",
-                         7,
-                         {{"time", R},
-                          {"device", T},
-                          {"util", R},
-                          {"mem_used", I},
-                          {"power_w", R},
-                          {"temp_c", R},
-                          {"clock_mhz", R}}},
-    [SW_ROW_EVENT] = {"event", 4, {{"time", R}, {"level", T}, {"source", T}, {"text", T}}},
-    [SW_ROW_TAG] = {"tag", 2, {{"key", T}, {"value", T}}},
-    [SW_ROW_FINISH] = {"finish", 2, {{"status", T}, {"ended_at", R}}},
+                         "rtrirrr",
+                         {"time", "device", "util", "mem_used", "power_w", "temp_c", "clock_mhz"}},
+    [SW_ROW_EVENT] = {"event", "rttt", {"time", "level", "source", "text"}},
+    [SW_ROW_TAG] = {"tag", "tt", {"key", "value"}},
+    [SW_ROW_FINISH] = {"finish", "tr", {"status", "ended_at"}},
 };
 
 struct sw_row *sw_row_copy(const struct sw_row *row)
@@ -153,9 +111,9 @@ void sw_row_print(const struct sw_row *row, const char *uid, struct sw_bytes *ou
     sw_json_string(&w, "run", uid);
     sw_json_string(&w, "row", spec->name);
 
-    for (int i = 0; i < spec->columns; i++) {
+    for (int i = 0; spec->types[i]; i++) {
         const struct sw_cell *c = &row->cells[i];
-        const char *key = spec->column[i].name;
+        const char *key = spec->columns[i];
 
         if (c->type == SW_CELL_INT)
             sw_json_int(&w, key, c->i);
@@ -169,20 +127,20 @@ void sw_row_print(const struct sw_row *row, const char *uid, struct sw_bytes *ou
     sw_bytes_add(out, "\n");
 }
 
-static bool parse_cell(const struct sw_json *v, enum sw_cell_type type, struct sw_cell *cell)
+static bool parse_cell(const struct sw_json *v, char type, struct sw_cell *cell)
 {
     *cell = SW_NULL;
     if (!v || v->type == SW_JSON_NULL)
         return true;
 
-    if (type == SW_CELL_TEXT) {
+    if (type == 't') {
         char *copy = v->type == SW_JSON_STRING ? sw_strdup(v->string) : NULL;
         if (copy)
             *cell = (struct sw_cell){SW_CELL_TEXT, {.t = copy}};
         return copy != NULL;
     }
 
-    if (type == SW_CELL_INT) {
+    if (type == 'i') {
         int64_t i;
         if (v->type != SW_JSON_NUMBER || !sw_parse_int(v->string, &i))
             return false;
@@ -238,11 +196,10 @@ int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[S
     r->kind = (enum sw_row_kind)(spec - sw_row_specs);
 
     r->series = -1;
-    for (int i = 0; !code && i < spec->columns; i++)
-        if (!parse_cell(sw_json_get(root, spec->column[i].name), spec->column[i].type,
-                        &r->cells[i]))
+    for (int i = 0; !code && spec->types[i]; i++)
+        if (!parse_cell(sw_json_get(root, spec->columns[i]), spec->types[i], &r->cells[i]))
             code = sw_err_set(err, SW_ERR_FORMAT, "invalid value of %s in a row of %s",
-                              spec->column[i].name, spec->name);
+                              spec->columns[i], spec->name);
 
 out:
     if (code) {

@@ -64,14 +64,10 @@ struct sw_row {
 /* Makes a row from cells in the order of the columns of its kind. */
 #define SW_ROW(kind_, ...) ((struct sw_row){.kind = kind_, .series = -1, .cells = {__VA_ARGS__}})
 
-struct sw_row_column {
-    const char *name;
-    enum sw_cell_type type;
-};
 struct sw_row_spec {
     const char *name;
-    int columns;
-    struct sw_row_column column[SW_ROW_CELLS];
+    const char *types; /* of the columns: i integer, r real, t text */
+    const char *columns[SW_ROW_CELLS];
 };
 /* Indices of columns of SW_ROW_RUN that are filled in later. */
 enum { SW_RUN_CELL_ID = 0, SW_RUN_CELL_UID = 18, SW_RUN_CELL_OUT_DIR = 21 };

@@ -81,8 +81,7 @@ static int map_new_file(const char *path, size_t bytes, void *copy, struct sw_er
     return sw_err_errno(err, reason, "live snapshot %s (%zu bytes)", path, bytes);
 }
 
-static void fill_header(struct sw_snapshot *s, int64_t run_id, const char *run_uid,
-                        const char *run_name, int64_t steps_total)
+static void fill_header(struct sw_snapshot *s, const struct sw_snapshot_run *run)
 {
     struct sw_process self;
 
@@ -98,11 +97,11 @@ static void fill_header(struct sw_snapshot *s, int64_t run_id, const char *run_u
     put(&w[SW_LIVE_W_PID], (uint64_t)self.pid);
     put(&w[SW_LIVE_W_PID_START], (uint64_t)self.start_ticks);
     put(&w[SW_LIVE_W_STARTED_AT], sw_live_bits(sw_os()->unix_time()));
-    put(&w[SW_LIVE_W_RUN_ID], (uint64_t)run_id);
-    put(&w[SW_LIVE_W_STEPS_TOTAL], (uint64_t)steps_total);
+    put(&w[SW_LIVE_W_RUN_ID], (uint64_t)run->id);
+    put(&w[SW_LIVE_W_STEPS_TOTAL], (uint64_t)run->steps_total);
     put(&w[SW_LIVE_W_STATUS], SW_RUN_RUNNING);
-    put_text(&w[SW_LIVE_W_RUN_NAME], SW_SNAPSHOT_TEXT, run_name);
-    put_text(&w[SW_LIVE_W_RUN_UID], SW_LIVE_UID_TEXT, run_uid);
+    put_text(&w[SW_LIVE_W_RUN_NAME], SW_SNAPSHOT_TEXT, run->name);
+    put_text(&w[SW_LIVE_W_RUN_UID], SW_LIVE_UID_TEXT, run->uid);
     put_text(&w[SW_LIVE_W_BOOT_ID], SW_BOOT_ID_TEXT, self.boot_id);
 }
 
@@ -112,14 +111,6 @@ static void clear_slot(struct sw_slot *slot)
     put(&slot->word[SW_SLOT_W_PHASE_LAYER], (uint64_t)UINT32_MAX << 32 | SW_PHASE_IDLE);
     put(&slot->word[SW_SLOT_W_DONE_STEP], (uint64_t)-1);
     put(&slot->word[SW_SLOT_W_LOSS], sw_live_bits(NAN));
-}
-
-static void fill(struct sw_snapshot *s, int64_t run_id, const char *run_uid, const char *run_name,
-                 int64_t steps_total)
-{
-    fill_header(s, run_id, run_uid, run_name, steps_total);
-    for (int i = 0; i < s->slots; i++)
-        clear_slot(slot_at(s, i));
 }
 
 /* Creates and maps the file under a temporary name. Nobody reads it before name_file. */
@@ -158,9 +149,10 @@ static void release(struct sw_snapshot *s)
     sw_free(s);
 }
 
-int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, const char *run_uid,
-                    const char *run_name, int64_t steps_total, int slots, struct sw_err *err)
+int sw_snapshot_new(struct sw_snapshot **out, const char *path, const struct sw_snapshot_run *run,
+                    struct sw_err *err)
 {
+    const int slots = run->slots;
     char *temporary = NULL;
     int code = SW_OK;
 
@@ -185,8 +177,10 @@ int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, 
                                     : sw_err_nomem(err, "live snapshot's path", 0);
     }
 
+    for (int i = 0; i < slots && !code; i++)
+        clear_slot(slot_at(s, i));
     if (!code)
-        fill(s, run_id, run_uid, run_name, steps_total);
+        fill_header(s, run);
     if (!code && path)
         code = name_file(s, temporary, err);
     sw_free(temporary);

@@ -55,12 +55,17 @@ struct sw_wait {
 struct sw_snapshot; /* the writing side; shared by the threads that own slots */
 struct sw_slot;     /* 256 bytes inside the mapped file; one writing thread */
 
-/* Creates the file with `slots` idle slots. run_name may be NULL. Errors: SW_ERR_IO, SW_ERR_NOMEM,
+struct sw_snapshot_run {
+    int64_t id;
+    const char *uid, *name; /* name: or NULL */
+    int64_t steps_total;
+    int slots;
+};
+/* Creates the file with idle slots. Errors: SW_ERR_IO, SW_ERR_NOMEM,
  * SW_ERR_INVALID (too many slots). With path NULL the state is in memory only (the watchdog can
  * still read it) and no SW_ERR_IO is possible, for a caller that can continue without a file.
  * sw_snapshot_path gives the usual path. */
-int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, const char *run_uid,
-                    const char *run_name, int64_t steps_total, int slots,
+int sw_snapshot_new(struct sw_snapshot **out, const char *path, const struct sw_snapshot_run *run,
                     struct sw_err *err) SW_MUST_CHECK;
 const char *sw_snapshot_file(const struct sw_snapshot *s); /* NULL: in memory only */
 /* Checks that other processes can still read the file. The state that the job itself reads is never

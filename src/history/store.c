@@ -96,7 +96,8 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
 
 static int bind_row(sqlite3_stmt *st, int64_t run_id, const struct sw_row *row)
 {
-    int wanted = sqlite3_bind_parameter_count(st), cells = sw_row_specs[row->kind].columns;
+    int wanted = sqlite3_bind_parameter_count(st),
+        cells = (int)strlen(sw_row_specs[row->kind].types);
     int rc = wanted ? sqlite3_bind_int64(st, 1, run_id) : SQLITE_OK;
 
     for (int i = 0; rc == SQLITE_OK && i < cells && i + 2 <= wanted; i++)
@@ -267,18 +268,18 @@ int sw_store_update_summaries(struct sw_store *s, struct sw_err *err)
 static void add_columns(struct sw_bytes *sql)
 {
     const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
-    for (int i = 0; i < spec->columns; i++)
-        sw_bytes_printf(sql, "%s%s", i ? ", " : "SELECT ", spec->column[i].name);
+    for (int i = 0; spec->types[i]; i++)
+        sw_bytes_printf(sql, "%s%s", i ? ", " : "SELECT ", spec->columns[i]);
     sw_bytes_add(sql, " FROM runs WHERE id = ?1");
 }
 
-static struct sw_cell cell_of(sqlite3_stmt *st, int column, enum sw_cell_type type)
+static struct sw_cell cell_of(sqlite3_stmt *st, int column, char type)
 {
     if (sqlite3_column_type(st, column) == SQLITE_NULL)
         return SW_NULL;
-    if (type == SW_CELL_INT)
+    if (type == 'i')
         return SW_INT(sqlite3_column_int64(st, column));
-    if (type == SW_CELL_REAL)
+    if (type == 'r')
         return SW_REAL(sqlite3_column_double(st, column));
 
     return SW_TEXT((const char *)sqlite3_column_text(st, column));
@@ -302,8 +303,8 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
 
     bool found = sw_query_next(&q);
     if (found) {
-        for (int i = 0; i < spec->columns; i++)
-            r.cells[i] = cell_of(q.st, i, spec->column[i].type);
+        for (int i = 0; spec->types[i]; i++)
+            r.cells[i] = cell_of(q.st, i, spec->types[i]);
         *row = sw_row_copy(&r);
     }
 

@@ -38,15 +38,10 @@ struct sw_history_counts {
     atomic_ullong rows, spooled, merged, lost, ring_waits;
 };
 
-/* The series and links of handles. An entry is frozen once its handle was returned. */
+/* The series or the links of handles. An entry is frozen once its handle was returned. */
 struct sw_history_handles {
-    struct {
-        char *split, *name; /* owned */
-    } series[SW_HISTORY_HANDLES];
-    struct {
-        char *from_unit, *to_unit, *kind; /* owned */
-    } links[SW_HISTORY_HANDLES];
-    int series_count, link_count;
+    char *text[SW_HISTORY_HANDLES][3]; /* split and name, or units and kind; owned */
+    int count;
 };
 
 /* Cold rows, oldest first. */
@@ -94,7 +89,7 @@ struct sw_history {
         lock; /* guards the fields up to the next blank line; held briefly, never during I/O */
     struct sw_cond flushed;
     struct sw_history_producer *producers; /* owned list; grows at its front */
-    struct sw_history_handles handles;
+    struct sw_history_handles series, links;
     struct sw_history_rows cold;
     uint64_t flush_wanted, flush_done; /* flush number n is done when flush_done >= n */
 

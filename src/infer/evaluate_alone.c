@@ -60,7 +60,8 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_buffers_upload(w, err);
     if (rc == SW_OK)
-        rc = sw_snapshot_new(&job->events.snapshot, NULL, 0, "", job->name, 0, 1, err);
+        rc = sw_snapshot_new(&job->events.snapshot, NULL,
+                             &(struct sw_snapshot_run){0, "", job->name, 0, 1}, err);
     if (rc == SW_OK)
         w->slot = sw_snapshot_slot(job->events.snapshot, 0);
 

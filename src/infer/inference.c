@@ -299,19 +299,19 @@ static int read_output(struct sw_inference *f, struct sw_err *err)
     return rc;
 }
 
-int sw_inference_pass(struct sw_inference *f, const char *const *names, void *const *data,
-                      int count, int64_t valid, bool sequences_begin, const float **out,
-                      struct sw_err *err)
+int sw_inference_pass(struct sw_inference *f, const struct sw_inference_input *input,
+                      const float **out, struct sw_err *err)
 {
     struct sw_net *net = f->w->eval;
-    struct sw_step step = {
-        .valid_rows = valid, .batch_valid_rows = valid, .sequences_begin = sequences_begin};
+    struct sw_step step = {.valid_rows = input->valid,
+                           .batch_valid_rows = input->valid,
+                           .sequences_begin = input->sequences_begin};
     int rc = sw_stop_check(err);
 
     if (rc == SW_OK)
         rc = sw_net_set_step(net, &step, err);
-    for (int i = 0; i < count && rc == SW_OK; i++)
-        rc = sw_net_set_field(net, names[i], data[i], err);
+    for (int i = 0; i < input->count && rc == SW_OK; i++)
+        rc = sw_net_set_field(net, input->names[i], input->data[i], err);
     for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)
         rc = sw_net_forward(net, i, err);
     if (rc == SW_OK)

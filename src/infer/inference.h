@@ -50,9 +50,14 @@ void sw_inference_end(struct sw_inference *f);
 const struct sw_layer *sw_inference_layer(const struct sw_inference *f);
 int64_t sw_inference_each(const struct sw_inference *f);
 
-/* Runs one pass with fields names[i] = data[i] in host memory, `valid` valid rows; sequences_begin
- * resets the recurrent state. Synchronous. *out gets the layer's valid rows as floats in plain
+struct sw_inference_input {
+    const char *const *names; /* of the fields */
+    void *const *data;        /* of the fields, in host memory */
+    int count;
+    int64_t valid;        /* rows */
+    bool sequences_begin; /* resets the recurrent state */
+};
+/* Runs one pass. Synchronous. *out gets the layer's valid rows as floats in plain
  * order, valid until the next pass. */
-int sw_inference_pass(struct sw_inference *f, const char *const *names, void *const *data,
-                      int count, int64_t valid, bool sequences_begin, const float **out,
-                      struct sw_err *err) SW_MUST_CHECK;
+int sw_inference_pass(struct sw_inference *f, const struct sw_inference_input *input,
+                      const float **out, struct sw_err *err) SW_MUST_CHECK;

@@ -255,7 +255,8 @@ static int run(struct predictor *p, void *const *data, int64_t valid,
     const bool begins = !source || !source->streams || p->passes == 0;
     p->passes++;
 
-    int rc = sw_inference_pass(&p->net, names, data, count, valid, begins, &rows, err);
+    const struct sw_inference_input input = {names, data, count, valid, begins};
+    int rc = sw_inference_pass(&p->net, &input, &rows, err);
     return rc == SW_OK ? sink->rows(sink->user, valid * sw_inference_each(&p->net), rows, err) : rc;
 }
 

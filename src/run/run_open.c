@@ -139,20 +139,23 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
     struct sw_err ignored;
-    int roles = number_slots(job);
-    const char *uid = sw_history_run_uid(job->events.history);
-    int rc = sw_snapshot_path(uid, job->events.log, &path, &ignored);
+    const struct sw_snapshot_run run = {
+        .id = sw_history_run_id(job->events.history),
+        .uid = sw_history_run_uid(job->events.history),
+        .name = job->name,
+        .steps_total = job->span.run_steps,
+        .slots = number_slots(job),
+    };
+    int rc = sw_snapshot_path(run.uid, job->events.log, &path, &ignored);
 
     if (rc == SW_OK)
-        rc = sw_snapshot_new(&job->events.snapshot, path, sw_history_run_id(job->events.history),
-                             uid, job->name, job->span.run_steps, roles, &ignored);
+        rc = sw_snapshot_new(&job->events.snapshot, path, &run, &ignored);
 
     /* Training works without a snapshot file. */
     if (rc != SW_OK) {
         sw_log_write(job->events.log, SW_LOG_WARN, "snapshot",
                      "%s: the run cannot be monitored live", ignored.text);
-        rc = sw_snapshot_new(&job->events.snapshot, NULL, sw_history_run_id(job->events.history),
-                             uid, job->name, job->span.run_steps, roles, err);
+        rc = sw_snapshot_new(&job->events.snapshot, NULL, &run, err);
     }
 
     sw_free(path);

@@ -70,10 +70,13 @@ int sw_tensor_zeros(struct sw_device *device, int ndim, const int64_t *dim, cons
 
 /* ---- Random numbers: generated on the host, identical on every device ---- */
 
-typedef void fill_fn(struct sw_philox key, uint64_t chunk, double a, double b, float *out);
+struct distribution {
+    void (*fill)(struct sw_philox key, uint64_t chunk, double a, double b, float *out);
+    double a, b; /* its two parameters */
+};
 
-static int fill(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name, double a,
-                double b, fill_fn *f, struct sw_err *err)
+static int fill(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name,
+                struct distribution of, struct sw_err *err)
 {
     int rc = check_plain("random numbers", t, err);
     if (rc != SW_OK)
@@ -86,7 +89,7 @@ static int fill(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const c
         return sw_err_nomem(err, name, (size_t)chunks * SW_FILL_CHUNK * sizeof *plain);
 
     for (int64_t c = 0; c < chunks; c++)
-        f(key, (uint64_t)c, a, b, plain + c * SW_FILL_CHUNK);
+        of.fill(key, (uint64_t)c, of.a, of.b, plain + c * SW_FILL_CHUNK);
     rc = sw_tensor_write(t, s, plain, err);
     sw_free(plain);
 
@@ -96,21 +99,21 @@ static int fill(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const c
 int sw_tensor_gaussian(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name,
                        double mean, double std, struct sw_err *err)
 {
-    return fill(s, t, seed, name, mean, std, sw_fill_gaussian, err);
+    return fill(s, t, seed, name, (struct distribution){sw_fill_gaussian, mean, std}, err);
 }
 
 int sw_tensor_uniform(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name,
                       double low, double high, struct sw_err *err)
 {
-    return fill(s, t, seed, name, low, high, sw_fill_uniform, err);
+    return fill(s, t, seed, name, (struct distribution){sw_fill_uniform, low, high}, err);
 }
 
 /* ---- Operations ---- */
 
-int sw_tensor_gemm(struct sw_stream *s, float alpha, const struct sw_tensor *a, bool trans_a,
-                   const struct sw_tensor *b, bool trans_b, float beta, struct sw_tensor *c,
-                   struct sw_err *err)
+int sw_tensor_gemm(struct sw_stream *s, struct sw_gemm_form form, const struct sw_tensor *a,
+                   const struct sw_tensor *b, struct sw_tensor *c, struct sw_err *err)
 {
+    const bool trans_a = form.trans_a, trans_b = form.trans_b;
     const struct sw_tensor *all[] = {a, b, c};
     char text[3][128];
 
@@ -133,8 +136,8 @@ int sw_tensor_gemm(struct sw_stream *s, float alpha, const struct sw_tensor *a, 
                                       .m = dc[0],
                                       .n = dc[1],
                                       .k = da[!trans_a],
-                                      .alpha = alpha,
-                                      .beta = beta,
+                                      .alpha = form.alpha,
+                                      .beta = form.beta,
                                       .a = a->data,
                                       .b = b->data,
                                       .c = c->data};

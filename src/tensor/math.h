@@ -19,10 +19,14 @@ int sw_tensor_gaussian(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, 
 int sw_tensor_uniform(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name,
                       double low, double high, struct sw_err *err) SW_MUST_CHECK;
 
-/* c = alpha op(a) op(b) + beta c, matrices; op transposes where it is asked to. c is neither a nor
- * b, and is not read where beta is 0. */
-int sw_tensor_gemm(struct sw_stream *s, float alpha, const struct sw_tensor *a, bool trans_a,
-                   const struct sw_tensor *b, bool trans_b, float beta, struct sw_tensor *c,
+struct sw_gemm_form {
+    float alpha, beta;
+    bool trans_a, trans_b;
+};
+/* c = alpha op(a) op(b) + beta c, matrices; op transposes where the form asks it to. c is neither a
+ * nor b, and is not read where beta is 0. */
+int sw_tensor_gemm(struct sw_stream *s, struct sw_gemm_form form, const struct sw_tensor *a,
+                   const struct sw_tensor *b, struct sw_tensor *c,
                    struct sw_err *err) SW_MUST_CHECK;
 /* y = alpha x + beta y. */
 int sw_tensor_combine(struct sw_stream *s, float alpha, const struct sw_tensor *x, float beta,

@@ -82,54 +82,51 @@ void sw_npy_close(struct sw_npy_file *f)
     *f = (struct sw_npy_file){0};
 }
 
-/* Reads and converts values [first, first + count) through a buffer of `room` values. */
+/* Reads and converts values [first, first + count). */
 static int read_values(const struct sw_npy_file *f, int64_t first, int64_t count, enum sw_dtype to,
-                       unsigned char *out, unsigned char *buf, int64_t room, struct sw_err *err)
+                       unsigned char *out, struct sw_err *err)
 {
     const struct sw_npy_header *h = &f->header;
     const size_t size = sw_npy_dtype_bytes(h->dtype);
+    const int64_t most = (int64_t)(CONVERT_BYTES / size), room = count < most ? count : most;
+    int rc = SW_OK;
 
-    for (int64_t done = 0; done < count; done += room) {
-        const int64_t n = count - done < room ? count - done : room;
-        const uint64_t offset = h->data_offset + (uint64_t)(first + done) * size;
-        int64_t at = 0;
-        int rc = sw_os_pread_all(f->fd, buf, (size_t)n * size, (off_t)offset, f->path, err);
-        if (rc)
-            return rc;
-        rc =
-            sw_npy_convert(h->dtype, buf, n, to, out + (size_t)done * sw_dtype_bytes(to), &at, err);
-        if (rc)
-            return sw_err_prefix(err, rc, "%s: row %lld", f->path,
-                                 (long long)((first + done + at) / sw_npy_row_elements(h)));
-    }
-
-    return SW_OK;
-}
-
-int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, enum sw_dtype to,
-                     void *out, struct sw_err *err)
-{
-    const struct sw_npy_header *h = &f->header;
-    const int64_t have = sw_npy_rows(h), per_row = sw_npy_row_elements(h);
-    if (first < 0 || rows < 0 || first > have || rows > have - first)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: rows %lld to %lld are out of range: the array has %lld", f->path,
-                          (long long)first, (long long)(first + rows - 1), (long long)have);
-
-    const size_t size = sw_npy_dtype_bytes(h->dtype);
-    int64_t room = (int64_t)(CONVERT_BYTES / size);
-    if (room > rows * per_row)
-        room = rows * per_row;
-    if (room == 0)
+    if (count == 0)
         return SW_OK;
 
     unsigned char *buf = sw_os()->alloc((size_t)room * size);
     if (!buf)
         return sw_err_nomem(err, "conversion of an array", (size_t)room * size);
 
-    int rc = read_values(f, first * per_row, rows * per_row, to, out, buf, room, err);
+    for (int64_t done = 0; done < count && !rc; done += room) {
+        const int64_t n = count - done < room ? count - done : room;
+        const uint64_t offset = h->data_offset + (uint64_t)(first + done) * size;
+        int64_t at = 0;
+        rc = sw_os_pread_all(f->fd, buf, (size_t)n * size, (off_t)offset, f->path, err);
+        if (rc)
+            break;
+
+        rc =
+            sw_npy_convert(h->dtype, buf, n, to, out + (size_t)done * sw_dtype_bytes(to), &at, err);
+        if (rc)
+            sw_err_prefix(err, rc, "%s: row %lld", f->path,
+                          (long long)((first + done + at) / sw_npy_row_elements(h)));
+    }
+
     sw_free(buf);
     return rc;
+}
+
+int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, enum sw_dtype to,
+                     void *out, struct sw_err *err)
+{
+    const int64_t have = sw_npy_rows(&f->header), per_row = sw_npy_row_elements(&f->header);
+    if (first < 0 || rows < 0 || first > have || rows > have - first)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: rows %lld to %lld are out of range: the array has %lld", f->path,
+                          (long long)first, (long long)(first + rows - 1), (long long)have);
+
+    return read_values(f, first * per_row, rows * per_row, to, out, err);
 }
 
 /* Formats the header for w->rows rows. Its length does not depend on the number of rows. */

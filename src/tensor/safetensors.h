@@ -40,12 +40,16 @@ void sw_st_writer_free(struct sw_st_writer *w);
 int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *value,
                           struct sw_err *err) SW_MUST_CHECK;
 
+struct sw_st_shape {
+    enum sw_st_dtype dtype;
+    int ndim;
+    const int64_t *dim; /* borrowed during the call */
+};
 /* Adds a tensor; name and shape are copied, source is called once by write (user is borrowed until
  * then). Errors: SW_ERR_INVALID for a bad or reserved name, a duplicate or an overflow;
  * SW_ERR_NOMEM. */
-int sw_st_writer_add(struct sw_st_writer *w, const char *name, enum sw_st_dtype dtype, int ndim,
-                     const int64_t *shape, sw_st_source *source, void *user,
-                     struct sw_err *err) SW_MUST_CHECK;
+int sw_st_writer_add(struct sw_st_writer *w, const char *name, struct sw_st_shape shape,
+                     sw_st_source *source, void *user, struct sw_err *err) SW_MUST_CHECK;
 
 /* Adds a device tensor, which is stored in row-major order (t and stream are borrowed until write)
  * and converted a few megabytes at a time. */

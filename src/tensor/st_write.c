@@ -113,16 +113,16 @@ static int add_item(struct sw_st_writer *w, const char *name, struct item item, 
     return SW_OK;
 }
 
-int sw_st_writer_add(struct sw_st_writer *w, const char *name, enum sw_st_dtype dtype, int ndim,
-                     const int64_t *shape, sw_st_source *source, void *user, struct sw_err *err)
+int sw_st_writer_add(struct sw_st_writer *w, const char *name, struct sw_st_shape shape,
+                     sw_st_source *source, void *user, struct sw_err *err)
 {
-    struct item item = {.dtype = dtype, .ndim = ndim, .source = source, .user = user};
-    if (ndim < 0 || ndim > SW_ST_MAX_DIMS)
+    struct item item = {.dtype = shape.dtype, .ndim = shape.ndim, .source = source, .user = user};
+    if (shape.ndim < 0 || shape.ndim > SW_ST_MAX_DIMS)
         return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s has %d dimensions, the limit is %d",
-                          name, ndim, SW_ST_MAX_DIMS);
+                          name, shape.ndim, SW_ST_MAX_DIMS);
 
-    if (ndim)
-        memcpy(item.shape, shape, (size_t)ndim * sizeof *shape);
+    if (shape.ndim)
+        memcpy(item.shape, shape.dim, (size_t)shape.ndim * sizeof *shape.dim);
     return add_item(w, name, item, err);
 }
 

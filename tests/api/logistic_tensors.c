@@ -45,7 +45,8 @@ static void release(struct model *m)
 static int predict(struct model *m, struct sw_err *err)
 {
     TRY(sw_tensor_combine(m->stream, 1, m->t[B], 0, m->t[P], err));
-    TRY(sw_tensor_gemm(m->stream, 1, m->t[X], false, m->t[W], false, 1, m->t[P], err));
+    TRY(sw_tensor_gemm(m->stream, (struct sw_gemm_form){.alpha = 1, .beta = 1}, m->t[X], m->t[W],
+                       m->t[P], err));
     return sw_tensor_activation(m->stream, SW_ACT_SIGMOID, 0, m->t[P], m->t[P], err);
 }
 
@@ -61,7 +62,8 @@ static int learn(struct model *m, double *loss, struct sw_err *err)
     TRY(sw_tensor_multiply(m->stream, m->t[P], m->t[P], m->t[Q], err));
     TRY(sw_tensor_combine(m->stream, 1, m->t[P], -1, m->t[Q], err)); /* p - p p */
     TRY(sw_tensor_multiply(m->stream, m->t[G], m->t[Q], m->t[G], err));
-    TRY(sw_tensor_gemm(m->stream, -rate, m->t[X], true, m->t[G], false, 1, m->t[W], err));
+    TRY(sw_tensor_gemm(m->stream, (struct sw_gemm_form){-rate, 1, .trans_a = true}, m->t[X],
+                       m->t[G], m->t[W], err));
     return sw_tensor_combine(m->stream, -rate, m->t[G], 1, m->t[B], err);
 }
 

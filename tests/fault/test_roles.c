@@ -175,7 +175,8 @@ static void values_to_start_from_that_are_not_finite(void **state)
     struct sw_err err;
     struct sw_st_writer *w = sw_st_writer_new();
     int64_t shape[] = {4};
-    assert_int_equal(sw_st_writer_add(w, "fc2.bias", SW_ST_F32, 1, shape, emit_nan, NULL, &err),
+    assert_int_equal(sw_st_writer_add(w, "fc2.bias", (struct sw_st_shape){SW_ST_F32, 1, shape},
+                                      emit_nan, NULL, &err),
                      SW_OK);
     assert_int_equal(sw_st_writer_write(w, in_home("nan.safetensors"), 0644, NULL, NULL, &err),
                      SW_OK);

@@ -158,27 +158,6 @@ static void touch(const char *text)
     touched += strlen(text);
 }
 
-static int on_checkpoint(void *user, const struct sw_run_checkpoint *c)
-{
-    touch(c->path);
-    if (c->checksum)
-        touch(c->checksum);
-    return 0;
-}
-
-static int on_metric(void *user, const struct sw_run_metric *m)
-{
-    touch(m->split);
-    touch(m->name);
-    return 0;
-}
-
-static int on_time(void *user, const char *part, double total_ms, double share)
-{
-    touch(part);
-    return 0;
-}
-
 static int on_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     for (int i = 0; i < columns; i++)
@@ -214,7 +193,7 @@ static void read_steps(int64_t id, int64_t series)
     judge(sw_rows_end(&rows), &err);
 }
 
-/* Checks that all texts of rows are non-NULL, except the name of a stage. */
+/* Checks that all texts of rows are non-NULL, except those that reader_rows.h allows. */
 static void read_texts(int64_t id)
 {
     struct sw_err err = {0};
@@ -226,6 +205,10 @@ static void read_texts(int64_t id)
     struct sw_run_segment g;
     struct sw_run_stage stage;
     struct sw_run_hardware h;
+    struct sw_run_checkpoint c;
+    struct sw_run_metric m;
+    struct sw_run_time time;
+    struct sw_run_tag tag;
 
     struct sw_rows rows = sw_rows_begin(&reader, SW_ROWS_SERIES, id, 0, 0, &err);
     while (sw_rows_next(&rows, &s)) {
@@ -279,6 +262,37 @@ static void read_texts(int64_t id)
     while (sw_rows_next(&rows, &h))
         touch(h.device);
     judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_CHECKPOINT, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &c)) {
+        touch(c.path);
+        touch(c.checksum ? c.checksum : "");
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_METRIC, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &m)) {
+        touch(m.split);
+        touch(m.name);
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_TIME, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &time))
+        touch(time.part);
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_TAG, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &tag)) {
+        touch(tag.key ? tag.key : "");
+        touch(tag.value ? tag.value : "");
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_LAST_EVENT, id, 0, 3, &err);
+    while (sw_rows_next(&rows, &e))
+        touch(e.text ? e.text : "");
+    judge(sw_rows_end(&rows), &err);
 }
 
 static void read_run(int64_t id)
@@ -287,9 +301,6 @@ static void read_run(int64_t id)
     struct sw_err err = {0};
     int64_t step;
 
-    judge(sw_history_each_checkpoint(r, id, on_checkpoint, NULL, &err), &err);
-    judge(sw_history_each_metric(r, id, on_metric, NULL, &err), &err);
-    judge(sw_history_each_time(r, id, on_time, NULL, &err), &err);
     judge(sw_history_newest_step_time(r, id, &step, &err), &err);
     read_texts(id);
 }

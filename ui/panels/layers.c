@@ -14,7 +14,7 @@ static double all_ms(const struct sw_ui_model *m)
     return all;
 }
 
-static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_layer *l,
+static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_run_layer *l,
                 double all, double most)
 {
     char text[48], forward[16], backward[16];

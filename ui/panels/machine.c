@@ -10,9 +10,9 @@
 enum { OLD_S = 8 }; /* devices are sampled every 2 s */
 
 /* The sampler measures the trainer more recently than the trainer reports itself. */
-static bool is_shown(const struct sw_ui_model *m, const struct sw_ui_device *d)
+static bool is_shown(const struct sw_ui_model *m, const struct sw_run_hardware *d)
 {
-    return !(m->live && m->machine.known && sw_str_eq(d->name, "cpu"));
+    return !(m->live && m->machine.known && sw_str_eq(d->device, "cpu"));
 }
 
 /* The character that shows a level of 0..1 in one cell. */
@@ -107,14 +107,16 @@ static void process_line(struct writer *w, const struct sw_ui_machine *k)
 }
 
 /* Shows the values that are known, and their age if they are old. */
-static void device_line(struct writer *w, const struct sw_ui_device *d)
+static void device_line(struct writer *w, const struct sw_ui_model *m,
+                        const struct sw_run_hardware *d)
 {
     struct sw_bytes text = {0};
     char figure[32];
-    bool old = d->age_s > OLD_S;
+    double age_s = m->run.status == SW_RUN_RUNNING ? m->now - d->time : 0;
+    bool old = age_s > OLD_S;
 
     sw_ui_percent(figure, d->util);
-    sw_bytes_printf(&text, "%-8s %5s", d->name, figure);
+    sw_bytes_printf(&text, "%-8s %5s", d->device, figure);
     if (!isnan(d->mem_used))
         sw_bytes_printf(&text, "  %s", sw_human_bytes(figure, d->mem_used));
     if (!isnan(d->power_w))
@@ -124,12 +126,12 @@ static void device_line(struct writer *w, const struct sw_ui_device *d)
     if (!isnan(d->clock_mhz))
         sw_bytes_printf(&text, "  %s MHz", sw_chart_number(figure, d->clock_mhz));
     if (old)
-        sw_bytes_printf(&text, "  %s s ago", sw_chart_number(figure, d->age_s));
+        sw_bytes_printf(&text, "  %s s ago", sw_chart_number(figure, age_s));
     line(w, old ? SW_ROLE_DIM : SW_ROLE_TEXT, "%s", sw_bytes_text(&text));
     sw_bytes_fini(&text);
 }
 
-static void place_line(struct writer *w, const struct sw_ui_placement *p)
+static void place_line(struct writer *w, const struct sw_run_placement *p)
 {
     char node[24] = "";
 
@@ -139,7 +141,7 @@ static void place_line(struct writer *w, const struct sw_ui_placement *p)
          *p->cores ? p->cores : "--", p->reason);
 }
 
-static void link_line(struct writer *w, const struct sw_ui_link *l)
+static void link_line(struct writer *w, const struct sw_run_traffic *l)
 {
     char bytes[32], ms[16];
 
@@ -184,7 +186,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
     for (int i = 0; i < m->device_count; i++)
         if (is_shown(m, &m->devices[i]))
-            device_line(&w, &m->devices[i]);
+            device_line(&w, m, &m->devices[i]);
 
     for (int i = 0; i < m->placement_count; i++)
         place_line(&w, &m->placements[i]);

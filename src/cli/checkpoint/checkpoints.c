@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/history/runs.h"
+#include "history/reader_rows.h"
 #include "tensor/safetensors.h"
 #include <dirent.h>
 #include <stdlib.h>
@@ -24,15 +25,20 @@ static int add(struct sw_checkpoints *list, int64_t step, const char *path, cons
     return c->path && (c->checksum || !checksum) ? SW_OK : SW_ERR_NOMEM;
 }
 
-static int add_row(void *user, const struct sw_run_checkpoint *c)
+static int add_rows(struct sw_checkpoints *list, struct sw_history_reader *reader, int64_t run_id,
+                    struct sw_err *err)
 {
-    struct sw_checkpoints *list = user;
+    struct sw_rows rows = sw_rows_begin(reader, SW_ROWS_CHECKPOINT, run_id, 0, 0, err);
+    struct sw_run_checkpoint c;
     struct stat st;
-    if (sw_os()->stat(c->path, &st) == 0)
-        return add(list, c->step, c->path, c->checksum, c->is_best);
 
-    list->missing++;
-    return SW_OK;
+    while (sw_rows_next(&rows, &c))
+        if (sw_os()->stat(c.path, &st) == 0)
+            rows.code = add(list, c.step, c.path, c.checksum, c.is_best);
+        else
+            list->missing++;
+
+    return sw_rows_end(&rows);
 }
 
 /* ---- The folder -------------------------------------------------------------------------------
@@ -135,7 +141,7 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
 
     *out = (struct sw_checkpoints){0};
 
-    int rc = sw_history_each_checkpoint(reader, run->id, add_row, out, err);
+    int rc = add_rows(out, reader, run->id, err);
     if (rc == SW_OK)
         rc = add_folder(out, run);
     if (rc == SW_ERR_NOMEM)

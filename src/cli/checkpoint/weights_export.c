@@ -62,8 +62,8 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
             continue;
 
         sources[i] = (struct source){f, e};
-        rc = sw_st_writer_add(w, e->name, e->dtype, e->ndim, e->shape, copy_values, &sources[i],
-                              err);
+        rc = sw_st_writer_add(w, e->name, (struct sw_st_shape){e->dtype, e->ndim, e->shape},
+                              copy_values, &sources[i], err);
         if (rc != SW_OK)
             goto out;
 

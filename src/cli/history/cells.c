@@ -5,25 +5,29 @@
 #include "base/os.h"
 #include <string.h>
 
-int sw_cells_names(struct sw_cells *c, int columns, const struct sw_history_cell *cells,
-                   struct sw_err *err)
+enum { FLUSH_BYTES = 1 << 16 };
+
+static void free_names(struct sw_cells *c)
 {
+    for (int i = 0; i < c->count; i++)
+        sw_free(c->names[i]);
+    sw_free(c->names);
+    c->names = NULL;
+    c->count = 0;
+}
+
+static int take_names(struct sw_cells *c, int columns, const struct sw_history_cell *cells)
+{
+    free_names(c);
     c->names = sw_calloc((size_t)columns + 1, sizeof *c->names);
-    for (c->count = 0; c->names && c->count < columns; c->count++) {
+    for (; c->names && c->count < columns; c->count++) {
         c->names[c->count] = sw_strdup(cells[c->count].text);
         if (!c->names[c->count])
             break;
     }
 
-    return c->names && c->count == columns ? SW_OK : sw_err_nomem(err, "names of columns", 0);
-}
-
-void sw_cells_fini(struct sw_cells *c)
-{
-    for (int i = 0; i < c->count; i++)
-        sw_free(c->names[i]);
-    sw_free(c->names);
-    *c = (struct sw_cells){0};
+    return c->names && c->count == columns ? SW_OK
+                                           : sw_err_nomem(&c->view->err, "names of columns", 0);
 }
 
 static void add_tab_cell(struct sw_bytes *out, const char *cell)
@@ -89,13 +93,55 @@ static void json_cell(struct sw_json_writer *w, const char *key, const struct sw
         sw_json_string(w, key, cell->text);
 }
 
-void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
-                   const struct sw_history_cell *cells)
+static void add_object(const struct sw_cells *c, const struct sw_history_cell *cells)
 {
-    sw_json_open_object(w, NULL);
+    sw_json_open_object(&c->view->json, NULL);
     for (int i = 0; i < c->count; i++)
-        json_cell(w, c->names[i], &cells[i]);
-    sw_json_close_object(w);
+        json_cell(&c->view->json, c->names[i], &cells[i]);
+    sw_json_close_object(&c->view->json);
+}
+
+static int add_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+{
+    struct sw_cells *c = user;
+
+    if (row < 0) {
+        bool header = c->header && !c->view->as_json;
+        int code = take_names(c, columns, cells);
+        c->header = false;
+        if (code || !header)
+            return code;
+    }
+
+    if (c->view->as_json)
+        add_object(c, cells);
+    else
+        c->form(&c->view->out, columns, cells);
+
+    return sw_history_view_flush(c->view, FLUSH_BYTES);
+}
+
+void sw_cells_begin(struct sw_cells *c, struct sw_history_view *v, sw_cells_form *form, bool header)
+{
+    *c = (struct sw_cells){.view = v, .form = form, .header = header};
+    if (v->as_json)
+        sw_json_open_array(&v->json, NULL);
+}
+
+int sw_cells_query(struct sw_cells *c, const struct sw_bytes *sql)
+{
+    if (sql->failed)
+        return sw_err_nomem(&c->view->err, "query", 0);
+    return sw_history_sql(c->view->reader, sw_bytes_text(sql), add_row, c, &c->view->err);
+}
+
+void sw_cells_end(struct sw_cells *c)
+{
+    if (c->view->as_json) {
+        sw_json_close_array(&c->view->json);
+        sw_bytes_add(&c->view->out, "\n");
+    }
+    free_names(c);
 }
 
 void sw_sql_literal(struct sw_bytes *sql, const char *text)

@@ -4,7 +4,10 @@
 #include "cli/history/curves.h"
 #include "cli/history/run_text.h"
 #include "cli/history/settings.h"
+#include "history/reader_rows.h"
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_RUNS = SW_COLUMNS_MOST - 1, CURVE_ROWS = 16, CURVE_POINTS = 1024 };
@@ -36,10 +39,8 @@ struct metric {
 struct comparison {
     const struct options *o;
     struct sw_history_view view;
-    struct sw_run_list runs;
     struct sw_settings settings[MOST_RUNS];
-    bool unreadable[MOST_RUNS]; /* the recipe cannot be parsed */
-    struct metric *metrics;     /* owned */
+    struct metric *metrics; /* owned */
     int metric_count;
     int at; /* index of the run that is being read */
     const char *goal;
@@ -47,7 +48,6 @@ struct comparison {
     int64_t reached_step[MOST_RUNS]; /* -1: never */
     double reached_s[MOST_RUNS];
     struct sw_columns table;
-    struct sw_err *err;
 };
 
 static double best_of(const struct metric *m, int run)
@@ -76,18 +76,25 @@ static struct metric *metric_of(struct comparison *c, const char *split, const c
     return m->split && m->name ? m : NULL;
 }
 
-static int take_metric(void *user, const struct sw_run_metric *in)
+static int read_metrics(struct comparison *c)
 {
-    struct comparison *c = user;
-    struct metric *m = metric_of(c, in->split, in->name);
-    if (!m)
-        return sw_err_nomem(c->err, "metrics", 0);
+    struct sw_rows metrics =
+        sw_rows_begin(c->view.reader, SW_ROWS_METRIC, c->view.runs[c->at].id, 0, 0, &c->view.err);
+    struct sw_run_metric in;
 
-    m->last[c->at] = in->last;
-    m->min[c->at] = in->min;
-    m->max[c->at] = in->max;
+    while (sw_rows_next(&metrics, &in)) {
+        struct metric *m = metric_of(c, in.split, in.name);
 
-    return 0;
+        if (!m) {
+            metrics.code = sw_err_nomem(&c->view.err, "metrics", 0);
+        } else {
+            m->last[c->at] = in.last;
+            m->min[c->at] = in.min;
+            m->max[c->at] = in.max;
+        }
+    }
+
+    return sw_rows_end(&metrics);
 }
 
 /* Chooses the metric and the target value whose time to reach is compared. */
@@ -108,7 +115,7 @@ static void choose_goal(struct comparison *c)
         if (strcmp(c->metrics[i].split, "train") == 0 || !sw_str_eq(c->metrics[i].name, c->goal))
             continue;
 
-        for (int r = 0; r < c->runs.count; r++) {
+        for (int r = 0; r < c->view.run_count; r++) {
             double best = best_of(&c->metrics[i], r);
             bool worse = sw_metric_falls(c->goal) ? best > c->target : best < c->target;
             if (!isnan(best) && (isnan(c->target) || worse))
@@ -134,11 +141,11 @@ static int take_reached(void *user, int64_t row, int columns, const struct sw_hi
 
 /* Finds the first evaluation that reached the target, and the seconds of training until then,
  * without the pauses between segments. */
-static int find_reached(struct comparison *c, struct sw_err *err)
+static int find_reached(struct comparison *c)
 {
     struct sw_bytes sql = {0};
 
-    long long id = (long long)c->runs.items[c->at].id;
+    long long id = (long long)c->view.runs[c->at].id;
     c->reached_step[c->at] = -1;
 
     c->reached_s[c->at] = NAN;
@@ -156,34 +163,31 @@ static int find_reached(struct comparison *c, struct sw_err *err)
     sw_bytes_printf(&sql, " AND p.value %s %.17g ORDER BY p.step LIMIT 1) q",
                     sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
 
-    int code = sql.failed
-                   ? sw_err_nomem(err, "query", 0)
-                   : sw_history_sql(c->view.reader, sw_bytes_text(&sql), take_reached, c, err);
+    int code = sql.failed ? sw_err_nomem(&c->view.err, "query", 0)
+                          : sw_history_sql(c->view.reader, sw_bytes_text(&sql), take_reached, c,
+                                           &c->view.err);
     sw_bytes_fini(&sql);
 
     return code;
 }
 
-static int read_runs(struct comparison *c, struct sw_err *err)
+static int read_runs(struct comparison *c)
 {
     int code = SW_OK;
 
-    for (c->at = 0; !code && c->at < c->runs.count; c->at++) {
+    for (c->at = 0; !code && c->at < c->view.run_count; c->at++) {
+        const struct sw_run *run = &c->view.runs[c->at];
         struct sw_err why;
 
-        c->unreadable[c->at] =
-            sw_settings_load(&c->settings[c->at], &c->runs.items[c->at], &why) != SW_OK;
-        if (c->unreadable[c->at])
-            sw_cli_message("skipping the recipe of run %lld: %s",
-                           (long long)c->runs.items[c->at].id, why.text);
-
-        code = sw_history_each_metric(c->view.reader, c->runs.items[c->at].id, take_metric, c, err);
+        if (sw_settings_load(&c->settings[c->at], run, &why) != SW_OK)
+            sw_cli_message("skipping the recipe of run %lld: %s", (long long)run->id, why.text);
+        code = read_metrics(c);
     }
 
     if (!code)
         choose_goal(c);
-    for (c->at = 0; !code && c->at < c->runs.count; c->at++)
-        code = find_reached(c, err);
+    for (c->at = 0; !code && c->at < c->view.run_count; c->at++)
+        code = find_reached(c);
 
     return code;
 }
@@ -191,60 +195,53 @@ static int read_runs(struct comparison *c, struct sw_err *err)
 /* ---- Facts and recipes ------------------------------------------------------------------------
  */
 
-static const char *number_text(int64_t n, char *out)
-{
-    snprintf(out, SW_RUN_TEXT, "%lld", (long long)n);
-    return out;
-}
+/* The facts of a run; without a member: its status. */
+#define MEMBER(member) offsetof(struct sw_run, member)
+static const struct {
+    const char *name;
+    size_t text, number;
+} facts[] = {
+    {.name = "status"},
+    {"recipe", .text = MEMBER(recipe)},
+    {"framework", .text = MEMBER(framework)},
+    {"workers", .number = MEMBER(workers)},
+    {"device", .text = MEMBER(device)},
+    {"batch", .number = MEMBER(batch)},
+    {"seed", .number = MEMBER(seed)},
+    {"parameters", .number = MEMBER(params)},
+    {"last step", .number = MEMBER(last_step)},
+    {"host", .text = MEMBER(host)},
+    {"version", .text = MEMBER(version)},
+    {"note", .text = MEMBER(note)},
+};
+enum { FACTS = sizeof facts / sizeof *facts };
 
 /* Fact number i of a run as text. */
 static const char *fact(const struct sw_run *r, int i, char *text)
 {
-    switch (i) {
-    case 0:
+    if (facts[i].text)
+        return *(char *const *)((const char *)r + facts[i].text);
+    if (!facts[i].number)
         return sw_run_status_name(r->status);
-    case 1:
-        return r->recipe;
-    case 2:
-        return r->framework;
-    case 3:
-        return number_text(r->workers, text);
-    case 4:
-        return r->device;
-    case 5:
-        return number_text(r->batch, text);
-    case 6:
-        return number_text(r->seed, text);
-    case 7:
-        return number_text(r->params, text);
-    case 8:
-        return number_text(r->last_step, text);
-    case 9:
-        return r->host;
-    case 10:
-        return r->version;
-    default:
-        return r->note;
-    }
+
+    snprintf(text, SW_RUN_TEXT, "%lld",
+             (long long)*(const int64_t *)((const char *)r + facts[i].number));
+    return text;
 }
-static const char *const fact_names[] = {"status",    "recipe", "framework", "workers",
-                                         "device",    "batch",  "seed",      "parameters",
-                                         "last step", "host",   "version",   "note"};
-enum { FACTS = sizeof fact_names / sizeof *fact_names };
 
 /* Adds a row of values if they differ or --all is given: a line of the table, or an object. */
 static void add_values(struct comparison *c, const char *key, const char *const *values)
 {
     bool differ = false;
 
-    for (int r = 1; r < c->runs.count; r++)
+    for (int r = 1; r < c->view.run_count; r++)
         differ |= !sw_str_eq(values[0] ? values[0] : "", values[r] ? values[r] : "");
     if (!differ && !c->o->all)
         return;
 
     if (!c->view.as_json) {
         sw_columns_plain(&c->table, key);
-        for (int r = 0; r < c->runs.count; r++)
+        for (int r = 0; r < c->view.run_count; r++)
             sw_columns_plain(&c->table, values[r]);
         return;
     }
@@ -252,7 +249,7 @@ static void add_values(struct comparison *c, const char *key, const char *const 
     sw_json_open_object(&c->view.json, NULL);
     sw_json_string(&c->view.json, "key", key);
     sw_json_open_array(&c->view.json, "values");
-    for (int r = 0; r < c->runs.count; r++)
+    for (int r = 0; r < c->view.run_count; r++)
         sw_json_string(&c->view.json, NULL, values[r]);
     sw_json_close_array(&c->view.json);
     sw_json_close_object(&c->view.json);
@@ -264,9 +261,9 @@ static void add_facts(struct comparison *c)
     const char *values[MOST_RUNS];
 
     for (int i = 0; i < FACTS; i++) {
-        for (int r = 0; r < c->runs.count; r++)
-            values[r] = fact(&c->runs.items[r], i, texts[r]);
-        add_values(c, fact_names[i], values);
+        for (int r = 0; r < c->view.run_count; r++)
+            values[r] = fact(&c->view.runs[r], i, texts[r]);
+        add_values(c, facts[i].name, values);
     }
 }
 
@@ -283,13 +280,13 @@ static void add_settings(struct comparison *c)
 {
     const char *values[MOST_RUNS];
 
-    for (int run = 0; run < c->runs.count; run++)
+    for (int run = 0; run < c->view.run_count; run++)
         for (int i = 0; i < c->settings[run].count; i++) {
             const char *key = c->settings[run].items[i].key;
             if (seen_before(c, run, key))
                 continue;
 
-            for (int r = 0; r < c->runs.count; r++) {
+            for (int r = 0; r < c->view.run_count; r++) {
                 const struct sw_setting *s = sw_settings_find(&c->settings[r], key);
                 values[r] = s ? s->value : NULL;
             }
@@ -305,10 +302,10 @@ static void begin_table(struct comparison *c, const char *title)
 {
     sw_columns_add(&c->table, title);
 
-    for (int r = 0; r < c->runs.count; r++) {
+    for (int r = 0; r < c->view.run_count; r++) {
         struct sw_bytes text = {0};
-        sw_bytes_printf(&text, "%lld %s", (long long)c->runs.items[r].id,
-                        c->runs.items[r].name ? c->runs.items[r].name : "");
+        sw_bytes_printf(&text, "%lld %s", (long long)c->view.runs[r].id,
+                        c->view.runs[r].name ? c->view.runs[r].name : "");
         sw_columns_add(&c->table, sw_bytes_text(&text));
         sw_bytes_fini(&text);
     }
@@ -316,7 +313,7 @@ static void begin_table(struct comparison *c, const char *title)
 
 static void end_table(struct comparison *c)
 {
-    int columns = c->runs.count + 1;
+    int columns = c->view.run_count + 1;
 
     if (c->table.count > columns) {
         sw_columns_print(&c->table, &c->view.out);
@@ -335,26 +332,26 @@ static void add_metrics(struct comparison *c)
         bool graded = sw_metric_falls(m->name) || strstr(m->name, "accuracy");
 
         sw_columns_cell(&c->table, "%s %s", m->split, m->name);
-        for (int r = 0; r < c->runs.count; r++)
+        for (int r = 0; r < c->view.run_count; r++)
             sw_columns_real(&c->table, m->last[r]);
         if (!graded)
             continue;
 
         sw_columns_cell(&c->table, "  best");
-        for (int r = 0; r < c->runs.count; r++)
+        for (int r = 0; r < c->view.run_count; r++)
             sw_columns_real(&c->table, best_of(m, r));
     }
 
     sw_columns_cell(&c->table, "time");
-    for (int r = 0; r < c->runs.count; r++)
-        sw_columns_cell(&c->table, "%s", sw_run_duration(&c->runs.items[r], text));
+    for (int r = 0; r < c->view.run_count; r++)
+        sw_columns_cell(&c->table, "%s", sw_run_duration(&c->view.runs[r], text));
     if (!c->goal || isnan(c->target))
         return;
 
     sw_columns_cell(&c->table, "%s %s %.4g at", c->goal,
                     sw_metric_falls(c->goal) ? "<=" : ">=", c->target);
 
-    for (int r = 0; r < c->runs.count; r++)
+    for (int r = 0; r < c->view.run_count; r++)
         if (c->reached_step[r] < 0)
             sw_columns_cell(&c->table, "never");
         else
@@ -362,22 +359,23 @@ static void add_metrics(struct comparison *c)
                             sw_human_seconds(text, c->reached_s[r]));
 }
 
-static int add_curves(struct comparison *c, struct sw_err *err)
+static int add_curves(struct comparison *c)
 {
     struct sw_curves curves = {0};
     struct sw_curves_args args = {
         .metric = "loss", .split = "train", .smooth = 0.9, .capacity = CURVE_POINTS};
-    int code = sw_curves_load(&curves, &c->view, &c->runs, &args, err);
+    int code = sw_curves_load(&curves, &c->view, &args);
 
     if (!code)
-        code = sw_curves_print(&curves, sw_cli_stdout_width(), CURVE_ROWS, &c->view.out, err);
+        code =
+            sw_curves_print(&curves, sw_cli_stdout_width(), CURVE_ROWS, &c->view.out, &c->view.err);
     sw_curves_fini(&curves);
 
     return code == SW_ERR_NOTFOUND ? SW_OK : code; /* no run has recorded a step yet */
 }
 
 /* The cells of tables and of the chart are already escaped, and the chart may have colors. */
-static int print_text(struct comparison *c, struct sw_err *err)
+static int print_text(struct comparison *c)
 {
     c->view.raw = true;
     begin_table(c, "RUN");
@@ -390,7 +388,7 @@ static int print_text(struct comparison *c, struct sw_err *err)
     add_metrics(c);
     end_table(c);
 
-    return add_curves(c, err);
+    return add_curves(c);
 }
 
 static void json_reals(struct sw_json_writer *w, const char *key, const double *v, int count)
@@ -410,13 +408,13 @@ static void json_metrics(struct comparison *c)
     for (int i = 0; i < c->metric_count; i++) {
         double best[MOST_RUNS];
 
-        for (int r = 0; r < c->runs.count; r++)
+        for (int r = 0; r < c->view.run_count; r++)
             best[r] = best_of(&c->metrics[i], r);
         sw_json_open_object(w, NULL);
         sw_json_string(w, "split", c->metrics[i].split);
         sw_json_string(w, "name", c->metrics[i].name);
-        json_reals(w, "last", c->metrics[i].last, c->runs.count);
-        json_reals(w, "best", best, c->runs.count);
+        json_reals(w, "last", c->metrics[i].last, c->view.run_count);
+        json_reals(w, "best", best, c->view.run_count);
         sw_json_close_object(w);
     }
 
@@ -430,10 +428,10 @@ static void print_json(struct comparison *c)
     sw_json_open_object(w, NULL);
     sw_json_open_array(w, "runs");
 
-    for (int r = 0; r < c->runs.count; r++) {
+    for (int r = 0; r < c->view.run_count; r++) {
         sw_json_open_object(w, NULL);
-        sw_json_run(w, &c->runs.items[r]);
-        sw_json_real(w, "duration_s", sw_run_seconds(&c->runs.items[r]));
+        sw_json_run(w, &c->view.runs[r]);
+        sw_json_real(w, "duration_s", sw_run_seconds(&c->view.runs[r]));
         sw_json_close_object(w);
     }
 
@@ -450,21 +448,21 @@ static void print_json(struct comparison *c)
     sw_json_real(w, "value", c->target);
     sw_json_open_array(w, "steps");
 
-    for (int r = 0; r < c->runs.count; r++)
+    for (int r = 0; r < c->view.run_count; r++)
         if (c->reached_step[r] < 0)
             sw_json_string(w, NULL, NULL);
         else
             sw_json_int(w, NULL, c->reached_step[r]);
 
     sw_json_close_array(w);
-    json_reals(w, "seconds", c->reached_s, c->runs.count);
+    json_reals(w, "seconds", c->reached_s, c->view.run_count);
     sw_json_close_object(w);
     sw_cli_json_end(w);
 }
 
 static void fini(struct comparison *c)
 {
-    for (int r = 0; r < c->runs.count; r++)
+    for (int r = 0; r < c->view.run_count; r++)
         sw_settings_fini(&c->settings[r]);
 
     for (int i = 0; i < c->metric_count; i++) {
@@ -474,37 +472,27 @@ static void fini(struct comparison *c)
 
     sw_free(c->metrics);
     sw_columns_fini(&c->table);
-    sw_run_list_fini(&c->runs);
 }
 
 static int compare(void *options)
 {
     struct options *o = options;
-    struct sw_err err = {0};
-    struct comparison c = {.o = o, .err = &err};
+    struct comparison c = {.o = o};
 
     o->target_value = NAN;
     if (o->target && !sw_parse_real(o->target, &o->target_value))
         return sw_cli_usage("history compare", "--target=%s: R must be a number", o->target);
 
-    int code = sw_history_view_open(&c.view, &o->common, &err);
-    if (code)
-        goto out;
-    code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
-    if (code)
-        goto out;
-    code = read_runs(&c, &err);
-    if (code)
-        goto out;
-
-    if (c.view.as_json)
+    int code = sw_history_view_open(&c.view, &o->common, SW_VIEW_RUNS);
+    if (!code)
+        code = read_runs(&c);
+    if (!code && c.view.as_json)
         print_json(&c);
-    else
-        code = print_text(&c, &err);
-
-out:
+    else if (!code)
+        code = print_text(&c);
     fini(&c);
-    return sw_history_view_close(&c.view, code, &err);
+
+    return sw_history_view_close(&c.view, code);
 }
 
 const struct sw_verb sw_history_verb_compare = {

@@ -32,10 +32,10 @@ struct epochs {
     int count;
 };
 
-static int read_epochs(struct sw_history_reader *r, int64_t run_id, struct epochs *e,
-                       struct sw_err *err)
+static int read_epochs(struct sw_history_view *v, int64_t run_id, struct epochs *e)
 {
-    struct sw_rows rows = sw_rows_begin(r, SW_ROWS_STAGE, run_id, 0, 0, err);
+    struct sw_err *err = &v->err;
+    struct sw_rows rows = sw_rows_begin(v->reader, SW_ROWS_STAGE, run_id, 0, 0, err);
     struct sw_run_stage s, *kept;
 
     while (sw_rows_next(&rows, &s)) {
@@ -84,11 +84,12 @@ static int smooth(struct sw_curve *c, double keep, struct sw_err *err)
     return SW_OK;
 }
 
-static int load_curve(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
-                      int number, const struct epochs *epochs, const struct sw_run_series *s,
-                      struct sw_err *err)
+static int load_curve(struct sw_curves *all, struct sw_history_view *v, int number,
+                      const struct epochs *epochs, const struct sw_run_series *s)
 {
+    const struct sw_run *run = &v->runs[number];
     struct sw_curve *c = sw_array_add(&all->items, &all->count, sizeof *c);
+    struct sw_err *err = &v->err;
     struct sw_run_point p;
 
     if (!c)
@@ -115,28 +116,28 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
     return code || c->eval || all->args.smooth <= 0 ? code : smooth(c, all->args.smooth, err);
 }
 
-/* Loads the curves of one run. `others`, if empty, gets the names of the other metrics of the
+/* Loads the curves of run `number`. `others`, if empty, gets the names of the other metrics of the
  * run. */
-static int load_run(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
-                    int number, struct sw_bytes *others, struct sw_err *err)
+static int load_run(struct sw_curves *all, struct sw_history_view *v, int number,
+                    struct sw_bytes *others)
 {
+    const int64_t id = v->runs[number].id;
     const bool first = !others->length;
     struct epochs epochs = {0};
     struct sw_run_series s;
     int count = 0;
 
-    int code =
-        all->args.x == SW_CURVES_BY_EPOCH ? read_epochs(v->reader, run->id, &epochs, err) : SW_OK;
+    int code = all->args.x == SW_CURVES_BY_EPOCH ? read_epochs(v, id, &epochs) : SW_OK;
 
     if (!code) {
-        struct sw_rows rows = sw_rows_begin(v->reader, SW_ROWS_SERIES, run->id, 0, 0, err);
+        struct sw_rows rows = sw_rows_begin(v->reader, SW_ROWS_SERIES, id, 0, 0, &v->err);
 
         while (sw_rows_next(&rows, &s)) {
             bool wanted = !all->args.split || strcmp(s.split, all->args.split) == 0;
 
             if (strcmp(s.name, all->args.metric) == 0) {
                 if (wanted && count++ < MOST_OF_RUN)
-                    rows.code = load_curve(all, v, run, number, &epochs, &s, err);
+                    rows.code = load_curve(all, v, number, &epochs, &s);
             } else if (first && !strstr(sw_bytes_text(others), s.name)) {
                 sw_bytes_printf(others, "%s%s", others->length ? ", " : "", s.name);
             }
@@ -149,27 +150,27 @@ static int load_run(struct sw_curves *all, struct sw_history_view *v, const stru
     return code;
 }
 
-int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
-                   const struct sw_curves_args *args, struct sw_err *err)
+int sw_curves_load(struct sw_curves *c, struct sw_history_view *v,
+                   const struct sw_curves_args *args)
 {
     struct sw_bytes others = {0};
     int code = SW_OK;
 
     c->args = *args;
-    c->runs = runs->count;
-    if (runs->count == 1)
-        sw_run_title(&runs->items[0], c->title, sizeof c->title - 48);
+    c->runs = v->run_count;
+    if (c->runs == 1)
+        sw_run_title(v->runs, c->title, sizeof c->title - 48);
 
     size_t n = strlen(c->title);
     snprintf(c->title + n, sizeof c->title - n, "%s%.30s%s%.12s", n ? ": " : "", args->metric,
              args->split ? ", " : "", args->split ? args->split : "");
-    for (int i = 0; !code && i < runs->count; i++)
-        code = load_run(c, v, &runs->items[i], i, &others, err);
+    for (int i = 0; !code && i < c->runs; i++)
+        code = load_run(c, v, i, &others);
 
     if (!code && c->count == 0)
-        code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; available: %s", args->metric,
-                          args->split ? " in split " : "", args->split ? args->split : "",
-                          others.length ? others.text : "none");
+        code = sw_err_set(&v->err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; available: %s",
+                          args->metric, args->split ? " in split " : "",
+                          args->split ? args->split : "", others.length ? others.text : "none");
 
     sw_bytes_fini(&others);
     return code;

@@ -25,10 +25,10 @@ struct sw_curves {
     char title[128]; /* names the metric, and the run if there is only one */
 };
 
-/* Reads the metric of the runs. Errors: SW_ERR_NOTFOUND (no run has the metric; the message lists
- * those available), and those of the reader. */
-int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
-                   const struct sw_curves_args *args, struct sw_err *err) SW_MUST_CHECK;
+/* Loads the curves of v->runs. Errors, in v->err: SW_ERR_NOTFOUND (no run has the metric; the
+ * message lists those available), and those of the reader. */
+int sw_curves_load(struct sw_curves *c, struct sw_history_view *v,
+                   const struct sw_curves_args *args) SW_MUST_CHECK;
 void sw_curves_fini(struct sw_curves *c);
 
 /* Appends a chart of terminal cells with a legend below, in color if the terminal has it. */

@@ -3,8 +3,6 @@
 #include "cli/history/cells.h"
 #include "cli/history/verb.h"
 
-enum { FLUSH_BYTES = 1 << 16 };
-
 struct options {
     struct sw_cli_common common;
     bool csv;
@@ -40,56 +38,26 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-struct export
-{
-    struct sw_history_view view;
-    struct sw_cells cells;
-    const struct options *o;
-    struct sw_err *err;
-    int runs_done;
-};
-
-static int export_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
-{
-    struct export *e = user;
-
-    if (row < 0) {
-        sw_cells_fini(&e->cells);
-        int code = sw_cells_names(&e->cells, columns, cells, e->err);
-        if (code || e->view.as_json || e->runs_done)
-            return code;
-    }
-
-    if (e->view.as_json)
-        sw_cells_json(&e->cells, &e->view.json, cells);
-    else
-        sw_cells_csv(&e->view.out, columns, cells);
-
-    return sw_history_view_flush(&e->view, FLUSH_BYTES, e->err);
-}
-
-static int export_run(struct export *e, int table, const struct sw_run *run, struct sw_err *err)
+static int export_run(struct sw_cells *cells, const struct options *o, int table, int64_t run_id)
 {
     struct sw_bytes sql = {0};
 
     sw_bytes_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", tables[table].columns,
-                    tables[table].from, (long long)run->id);
+                    tables[table].from, (long long)run_id);
 
-    if (e->o->metric) {
+    if (o->metric) {
         sw_bytes_add(&sql, " AND name = ");
-        sw_sql_literal(&sql, e->o->metric);
+        sw_sql_literal(&sql, o->metric);
     }
 
-    if (e->o->split) {
+    if (o->split) {
         sw_bytes_add(&sql, " AND split = ");
-        sw_sql_literal(&sql, e->o->split);
+        sw_sql_literal(&sql, o->split);
     }
 
     sw_bytes_printf(&sql, " ORDER BY %s", tables[table].order);
 
-    int code = sql.failed ? sw_err_nomem(err, "query", 0)
-                          : sw_history_sql(e->view.reader, sw_bytes_text(&sql), export_row, e, err);
-    e->runs_done++;
+    int code = sw_cells_query(cells, &sql);
     sw_bytes_fini(&sql);
 
     return code;
@@ -121,31 +89,24 @@ static int find_table(const struct options *o)
 static int export_all(void *options)
 {
     const struct options *o = options;
-    struct sw_err err = {0};
-    struct export e = {.o = o, .err = &err, .view.raw = !sw_cli_stdout_tty()};
-    struct sw_run_list runs = {0};
+    struct sw_history_view v = {.raw = !sw_cli_stdout_tty()};
+    struct sw_cells cells;
     int table = find_table(o);
     if (table < 0)
         return SW_EXIT_USAGE;
     if (o->csv && o->common.json)
         return sw_cli_usage("history export", "--csv and --json are mutually exclusive");
 
-    int code = sw_history_view_open(&e.view, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&e.view, o->common.args, o->common.arg_count, &runs, &err);
-    if (!code && e.view.as_json)
-        sw_json_open_array(&e.view.json, NULL);
-    for (int i = 0; !code && i < runs.count; i++)
-        code = export_run(&e, table, &runs.items[i], &err);
+    int code = sw_history_view_open(&v, &o->common, SW_VIEW_RUNS);
+    if (code)
+        return sw_history_view_close(&v, code);
 
-    if (!code && e.view.as_json) {
-        sw_json_close_array(&e.view.json);
-        sw_bytes_add(&e.view.out, "\n");
-    }
+    sw_cells_begin(&cells, &v, sw_cells_csv, true);
+    for (int i = 0; !code && i < v.run_count; i++)
+        code = export_run(&cells, o, table, v.runs[i].id);
+    sw_cells_end(&cells);
 
-    sw_run_list_fini(&runs);
-    sw_cells_fini(&e.cells);
-    return sw_history_view_close(&e.view, code, &err);
+    return sw_history_view_close(&v, code);
 }
 
 const struct sw_verb sw_history_verb_export = {

@@ -1,7 +1,7 @@
 /* singa-ws history gc: shrinks the database. Old runs keep thinned curves, which look the same, and
  * all their totals. */
 #include "base/os.h"
-#include "cli/history/change.h"
+#include "cli/history/verb.h"
 
 enum { DEFAULT_DAYS = 30, DEFAULT_KEEP = 1000, DAY_S = 86400 };
 
@@ -24,20 +24,19 @@ static const struct sw_cli_option rows[] = {
 
 /* The runs to thin, and the result. */
 struct gc {
-    struct sw_history_change change;
+    struct sw_history_view view;
     const struct options *o;
     struct sw_history_thinned sum;
     double before; /* runs that began before are old */
     int64_t *ids;  /* owned */
     int count;
-    struct sw_err *err;
 };
 
 static int add_run(struct gc *g, int64_t id)
 {
     int64_t *added = sw_array_add(&g->ids, &g->count, sizeof *added);
     if (!added)
-        return sw_err_nomem(g->err, "list of runs", 2 * (size_t)g->count * sizeof *added);
+        return sw_err_nomem(&g->view.err, "list of runs", 2 * (size_t)g->count * sizeof *added);
 
     *added = id;
     return SW_OK;
@@ -65,27 +64,20 @@ static int skip_tagged_run(void *user, const struct sw_run *run)
     return 0;
 }
 
-static int choose(struct gc *g, struct sw_err *err)
+static int choose(struct gc *g)
 {
-    struct sw_run_list named = {0};
+    struct sw_history_view *v = &g->view;
     int code = SW_OK;
 
-    if (g->o->common.arg_count) {
-        code = sw_history_view_runs(&g->change.view, g->o->common.args, g->o->common.arg_count,
-                                    &named, err);
-        for (int i = 0; !code && i < named.count; i++)
-            if (named.items[i].status != SW_RUN_RUNNING)
-                code = add_run(g, named.items[i].id);
+    for (int i = 0; !code && i < v->run_count; i++)
+        if (v->runs[i].status != SW_RUN_RUNNING)
+            code = add_run(g, v->runs[i].id);
 
-        sw_run_list_fini(&named);
-    } else {
-        code =
-            sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, add_old_run, g, err);
-    }
-
+    if (!code && !v->runs)
+        code = sw_history_list(v->reader, &(struct sw_run_filter){0}, add_old_run, g, &v->err);
     if (!code)
-        code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){.tag = "keep"},
-                               skip_tagged_run, g, err);
+        code = sw_history_list(v->reader, &(struct sw_run_filter){.tag = "keep"}, skip_tagged_run,
+                               g, &v->err);
 
     return code;
 }
@@ -98,7 +90,7 @@ static int64_t file_bytes(const char *path)
 
 static void report(struct gc *g, int64_t before)
 {
-    struct sw_history_view *v = &g->change.view;
+    struct sw_history_view *v = &g->view;
     int64_t after = file_bytes(v->path);
     char a[32], b[32];
 
@@ -127,49 +119,42 @@ static void report(struct gc *g, int64_t before)
     sw_bytes_add(&v->out, "\n");
 }
 
-static int collect(struct gc *g, struct sw_err *err)
+static int collect(struct gc *g)
 {
+    struct sw_history_view *v = &g->view;
     char question[128];
-    int64_t before = file_bytes(g->change.view.path);
-    int code = choose(g, err);
+    int64_t before = file_bytes(v->path);
+    int code = choose(g);
+    if (code)
+        return code;
 
     snprintf(question, sizeof question, "Thin the rows of %d run%s and compact the database?",
              g->count, g->count == 1 ? "" : "s");
-    if (code)
-        return code;
-
     if (!g->o->dry)
-        code = sw_history_confirm(g->o->yes, question, err);
+        code = sw_history_confirm(g->o->yes, question, &v->err);
     for (int i = 0; !code && i < g->count; i++)
-        code = sw_history_edit_thin(g->change.edit, g->ids[i], g->o->keep, g->o->dry, &g->sum, err);
-    if (code)
-        return code;
+        code = sw_history_edit_thin(v->edit, g->ids[i], g->o->keep, g->o->dry, &g->sum, &v->err);
 
-    if (!g->o->dry)
-        code = sw_history_edit_vacuum(g->change.edit, err);
-    if (code)
-        return code;
-
-    if (!g->o->common.quiet)
+    if (!code && !g->o->dry)
+        code = sw_history_edit_vacuum(v->edit, &v->err);
+    if (!code && !g->o->common.quiet)
         report(g, before);
-    return SW_OK;
+
+    return code;
 }
 
 static int thin(void *options)
 {
     const struct options *o = options;
-    struct sw_err err = {0};
-    struct gc g = {.o = o, .err = &err};
+    struct gc g = {.o = o, .before = sw_os()->unix_time() - (double)o->days * DAY_S};
+    int code = sw_history_view_open(&g.view, &o->common,
+                                    SW_VIEW_EDIT | (o->common.arg_count ? SW_VIEW_RUNS : 0));
 
-    g.before = sw_os()->unix_time() - (double)o->days * DAY_S;
-
-    int code = sw_history_change_open(&g.change, &o->common, &err);
     if (!code)
-        code = collect(&g, &err);
-
+        code = collect(&g);
     sw_free(g.ids);
 
-    return sw_history_change_close(&g.change, code, &err);
+    return sw_history_view_close(&g.view, code);
 }
 
 static const struct options defaults = {.days = DEFAULT_DAYS, .keep = DEFAULT_KEEP};

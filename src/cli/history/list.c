@@ -110,13 +110,13 @@ static int list_run(void *user, const struct sw_run *r)
     return 0;
 }
 
-static int list_runs(struct list *l, const struct sw_run_filter *filter, struct sw_err *err)
+static int list_runs(struct list *l, const struct sw_run_filter *filter)
 {
     if (l->view.as_json)
         sw_json_open_array(&l->view.json, NULL);
     sw_columns_begin(&l->table, ">ID|NAME|STATUS|>STEP|>LOSS|>ACCURACY|>SAMPLES/S|STARTED|>TIME");
 
-    int code = sw_history_list(l->view.reader, filter, list_run, l, err);
+    int code = sw_history_list(l->view.reader, filter, list_run, l, &l->view.err);
     if (code == SW_ERR_CANCELLED)
         code = SW_OK;
 
@@ -148,7 +148,6 @@ static int list(void *options)
     const char *statuses[STATUSES];
     struct list l = {.status = -1, .left = o->limit ? o->limit : INT64_MAX};
     struct sw_run_filter filter = {.name = o->name};
-    struct sw_err err = {0};
 
     for (int i = 0; i < STATUSES; i++)
         statuses[i] = sw_run_status_name((enum sw_run_status)i);
@@ -167,14 +166,14 @@ static int list(void *options)
     filter.tag = tag;
     filter.tag_value = equals ? equals + 1 : NULL;
 
-    int code = o->tag && !tag ? sw_err_nomem(&err, "name of a tag", 0)
-                              : sw_history_view_open(&l.view, &o->common, &err);
+    int code = o->tag && !tag ? sw_err_nomem(&l.view.err, "name of a tag", 0)
+                              : sw_history_view_open(&l.view, &o->common, 0);
     if (!code)
-        code = list_runs(&l, &filter, &err);
+        code = list_runs(&l, &filter);
     sw_columns_fini(&l.table);
     sw_free(tag);
 
-    return sw_history_view_close(&l.view, code, &err);
+    return sw_history_view_close(&l.view, code);
 }
 
 const struct sw_verb sw_history_verb_list = {

@@ -1,5 +1,5 @@
 /* singa-ws history note: sets, prints or removes the note of a run. */
-#include "cli/history/change.h"
+#include "cli/history/verb.h"
 
 struct options {
     struct sw_cli_common common;
@@ -14,29 +14,19 @@ static const struct sw_cli_option rows[] = {
 static int note(void *options)
 {
     const struct options *o = options;
-    struct sw_history_change c = {0};
-    struct sw_run run = {0};
-    struct sw_err err = {0};
+    struct sw_history_view v = {0};
     const char *text = o->common.arg_count > 1 ? o->common.args[1] : NULL;
 
     if (o->remove && text)
         return sw_cli_usage("history note", "--remove takes no TEXT");
 
-    int code = sw_history_change_open(&c, &o->common, &err);
-    if (code)
-        goto out;
-    code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
-    if (code)
-        goto out;
+    int code = sw_history_view_open(&v, &o->common, SW_VIEW_EDIT | SW_VIEW_RUN);
+    if (!code && (text || o->remove))
+        code = sw_history_edit_note(v.edit, v.runs->id, text, &v.err);
+    else if (!code && v.runs->note)
+        sw_bytes_printf(&v.out, "%s\n", v.runs->note);
 
-    if (text || o->remove)
-        code = sw_history_edit_note(c.edit, run.id, text, &err);
-    else if (run.note)
-        sw_bytes_printf(&c.view.out, "%s\n", run.note);
-
-out:
-    sw_run_fini(&run);
-    return sw_history_change_close(&c, code, &err);
+    return sw_history_view_close(&v, code);
 }
 
 const struct sw_verb sw_history_verb_note = {

@@ -70,35 +70,23 @@ static int plot(void *options)
     struct options *o = options;
     const char *path = o->png ? o->png : o->svg;
     struct sw_history_view v = {.raw = true};
-    struct sw_run_list runs = {0};
     struct sw_curves curves = {0};
-    struct sw_err err = {0};
 
     int code = read_args(o);
     if (code)
         return code;
 
-    code = sw_history_view_open(&v, &o->common, &err);
-    if (code)
-        goto out;
-    code = sw_history_view_runs(&v, o->common.args, o->common.arg_count, &runs, &err);
-    if (code)
-        goto out;
-    code = sw_curves_load(&curves, &v, &runs, &o->args, &err);
-    if (code)
-        goto out;
-
-    if (path)
+    code = sw_history_view_open(&v, &o->common, SW_VIEW_RUNS);
+    if (!code)
+        code = sw_curves_load(&curves, &v, &o->args);
+    if (!code && path)
         code = sw_curves_plot(&curves, path, o->png ? SW_PLOT_PNG : SW_PLOT_SVG,
-                              side(o->width, 960), side(o->height, 540), &err);
-    else
-        code = sw_curves_print(&curves, sw_cli_stdout_width(), TERMINAL_ROWS, &v.out, &err);
-
-out:
+                              side(o->width, 960), side(o->height, 540), &v.err);
+    else if (!code)
+        code = sw_curves_print(&curves, sw_cli_stdout_width(), TERMINAL_ROWS, &v.out, &v.err);
     sw_curves_fini(&curves);
-    sw_run_list_fini(&runs);
 
-    return sw_history_view_close(&v, code, &err);
+    return sw_history_view_close(&v, code);
 }
 
 const struct sw_verb sw_history_verb_plot = {

@@ -1,7 +1,9 @@
 /* singa-ws history rm: removes runs from the history. */
 #include "base/os.h"
-#include "cli/history/change.h"
 #include "cli/history/runs.h"
+#include "cli/history/verb.h"
+#include "history/claim.h"
+#include "history/reader_rows.h"
 #include <errno.h>
 #include <string.h>
 
@@ -17,29 +19,18 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* Removes the files of a run one by one; a file that is already missing is not an error. */
-struct files {
-    const struct options *o;
-    struct sw_bytes *out;
-    struct sw_err *err;
-};
-
-static int remove_file(const struct files *f, const char *path)
+/* Removes a file of a run; one that is already missing is not an error. */
+static int remove_file(struct sw_history_view *v, bool dry, const char *path)
 {
     struct stat st;
     if (sw_os()->stat(path, &st) != 0)
         return SW_OK;
 
-    sw_bytes_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
-    if (!f->o->dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
-        return sw_err_set(f->err, SW_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+    sw_bytes_printf(&v->out, "%s%s\n", dry ? "would remove " : "removed ", path);
+    if (!dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
+        return sw_err_set(&v->err, SW_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
 
     return SW_OK;
-}
-
-static int remove_checkpoint(void *user, const struct sw_run_checkpoint *c)
-{
-    return remove_file(user, c->path);
 }
 
 /* Claims the folder, so that no run starts or resumes in it while its files are removed. */
@@ -51,21 +42,21 @@ static int claim_folder(struct sw_claim *claim, const struct sw_run *run, struct
     return sw_claim_take(claim, run->out_dir, run->id, "stop it first", NULL, err);
 }
 
-static int remove_files(struct sw_history_change *c, const struct options *o,
-                        const struct sw_run *run, struct sw_err *err)
+static int remove_files(struct sw_history_view *v, bool dry, const struct sw_run *run)
 {
-    struct files f = {.o = o, .out = &c->view.out, .err = err};
+    struct sw_run_checkpoint c;
     struct sw_claim claim = {0};
     char *spool = run->out_dir ? sw_format("%s/metrics.jsonl", run->out_dir) : NULL;
-    int code = o->dry ? SW_OK : claim_folder(&claim, run, err);
-    if (code)
-        goto out;
-    code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
+    int code = dry ? SW_OK : claim_folder(&claim, run, &v->err);
     if (code)
         goto out;
 
-    if (spool)
-        code = remove_file(&f, spool);
+    struct sw_rows list = sw_rows_begin(v->reader, SW_ROWS_CHECKPOINT, run->id, 0, 0, &v->err);
+    while (sw_rows_next(&list, &c))
+        list.code = remove_file(v, dry, c.path);
+    code = sw_rows_end(&list);
+    if (!code && spool)
+        code = remove_file(v, dry, spool);
 
 out:
     sw_claim_release(&claim);
@@ -74,80 +65,64 @@ out:
     return code;
 }
 
-static int remove_run(struct sw_history_change *c, const struct options *o,
-                      const struct sw_run *run, struct sw_err *err)
+static int remove_run(struct sw_history_view *v, const struct options *o, const struct sw_run *run)
 {
     char title[128];
-    int code = o->files ? remove_files(c, o, run, err) : SW_OK;
-    if (code)
-        return code;
+    int code = o->files ? remove_files(v, o->dry, run) : SW_OK;
 
-    if (!o->dry)
-        code = sw_history_edit_rm(c->edit, run->id, err);
-    if (code)
-        return code;
-
-    if (!o->common.quiet)
-        sw_bytes_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
+    if (!code && !o->dry)
+        code = sw_history_edit_rm(v->edit, run->id, &v->err);
+    if (!code && !o->common.quiet)
+        sw_bytes_printf(&v->out, "%s%s\n", o->dry ? "would remove " : "removed ",
                         sw_run_title(run, title, sizeof title));
 
-    return SW_OK;
+    return code;
 }
 
 /* Refuses unless all runs have ended, before the first one is removed. */
-static int refuse_running(const struct sw_run_list *runs, struct sw_err *err)
+static int refuse_running(struct sw_history_view *v)
 {
     char title[128];
 
-    for (int i = 0; i < runs->count; i++)
-        if (runs->items[i].status == SW_RUN_RUNNING)
-            return sw_err_set(err, SW_ERR_INVALID, "%s is running; stop it first",
-                              sw_run_title(&runs->items[i], title, sizeof title));
+    for (int i = 0; i < v->run_count; i++)
+        if (v->runs[i].status == SW_RUN_RUNNING)
+            return sw_err_set(&v->err, SW_ERR_INVALID, "%s is running; stop it first",
+                              sw_run_title(&v->runs[i], title, sizeof title));
 
     return SW_OK;
 }
 
-static int confirm(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
+static int confirm(const struct options *o, struct sw_history_view *v)
 {
     char question[256], title[128];
 
     if (o->dry)
         return SW_OK;
 
-    if (runs->count == 1)
+    if (v->run_count == 1)
         snprintf(question, sizeof question, "Remove %s%s permanently?",
-                 sw_run_title(&runs->items[0], title, sizeof title),
-                 o->files ? " and its files" : "");
+                 sw_run_title(v->runs, title, sizeof title), o->files ? " and its files" : "");
     else
-        snprintf(question, sizeof question, "Remove %d runs%s permanently?", runs->count,
+        snprintf(question, sizeof question, "Remove %d runs%s permanently?", v->run_count,
                  o->files ? " and their files" : "");
 
-    return sw_history_confirm(o->yes, question, err);
+    return sw_history_confirm(o->yes, question, &v->err);
 }
 
 static int rm(void *options)
 {
     const struct options *o = options;
-    struct sw_history_change c = {0};
-    struct sw_run_list runs = {0};
-    struct sw_err err = {0};
-    int code = sw_history_change_open(&c, &o->common, &err);
-    if (code)
-        goto out;
-    code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &runs, &err);
-    if (code)
-        goto out;
-    code = refuse_running(&runs, &err);
-    if (code)
-        goto out;
+    struct sw_history_view v = {0};
+    int code = sw_history_view_open(&v, &o->common, SW_VIEW_EDIT | SW_VIEW_RUNS);
 
-    code = confirm(o, &runs, &err);
-    for (int i = 0; !code && i < runs.count; i++)
-        code = remove_run(&c, o, &runs.items[i], &err);
+    if (!code)
+        code = refuse_running(&v);
+    if (!code)
+        code = confirm(o, &v);
+    for (int i = 0; !code && i < v.run_count; i++)
+        code = remove_run(&v, o, &v.runs[i]);
 
-out:
-    sw_run_list_fini(&runs);
-    return sw_history_change_close(&c, code, &err);
+    return sw_history_view_close(&v, code);
 }
 
 const struct sw_verb sw_history_verb_rm = {

@@ -9,10 +9,10 @@
 
 const char *sw_run_time_text(double unix_s, char *out)
 {
-    time_t t = (time_t)unix_s;
+    time_t t = unix_s > 0 ? (time_t)unix_s : 0;
     struct tm tm;
 
-    if (unix_s <= 0 || !localtime_r(&t, &tm) ||
+    if (!(unix_s > 0) || !localtime_r(&t, &tm) ||
         !strftime(out, SW_RUN_TEXT, "%Y-%m-%d %H:%M:%S", &tm))
         snprintf(out, SW_RUN_TEXT, "--");
 

@@ -4,299 +4,138 @@
 #include "base/text.h"
 #include "cli/history/run_text.h"
 #include "history/reader_rows.h"
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 struct page {
     struct sw_history_view view;
     struct sw_columns table; /* of the current part */
-    bool some;               /* it has rows to show */
 };
 
-/* ---- Parts: a table for people, an array of objects for programs ---- */
+/* ---- Parts: a table for people, an array of objects for programs ----
 
-static void begin_part(struct page *v, const char *key, const char *titles)
+   A form says how the values of a column are printed: t text, i integer, b bytes, c count, r real,
+   s milliseconds as a time, p fraction as a percentage, d date, f whether the checkpoint in the
+   second column is the best. A capital letter is printed only as JSON, a dot not at all. */
+static const struct {
+    const char *key, *titles;
+    enum sw_rows_kind rows;
+    const char *forms, *keys;
+    int least; /* with fewer rows there is no table */
+} parts[] = {
+    {"metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX", SW_ROWS_METRIC, "ttIirrr.",
+     "split|name|points|last_step|last|min|max|mean", 1},
+    {"time", "PART|>TIME|>SHARE", SW_ROWS_TIME, "tsp", "part|total_ms|share", 1},
+    {"checkpoints", ">CHECKPOINT|>SIZE|FILE", SW_ROWS_CHECKPOINT, "iTbTDf",
+     "step|path|bytes|checksum|time|is_best", 1},
+    {"segments", ">FROM STEP|STARTED|ENDED", SW_ROWS_SEGMENT, ".idd",
+     "segment|from_step|started_at|ended_at", 2},
+    {"stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS", SW_ROWS_STAGE, "tiiIcR.",
+     "name|from_step|batch|epoch_records|params|flops_per_sample|epochs_before", 2},
+    {"tags", "TAG|VALUE", SW_ROWS_TAG, "tt", "key|value", 1},
+    {"events", "EVENT|LEVEL|FROM|TEXT", SW_ROWS_LAST_EVENT, ".dttt", "row|time|level|source|text",
+     1},
+};
+enum { MOST_COLUMNS = 8, EVENTS = 20 };
+
+/* A column of a row of history/reader_rows.h: their fields have eight bytes each. */
+union field {
+    int64_t integer;
+    double real;
+    const char *text;
+};
+
+static void put_json(struct sw_json_writer *w, char form, const char *key, const union field *f)
 {
-    v->some = false;
-    if (v->view.as_json)
-        sw_json_open_array(&v->view.json, key);
+    if (form == 't')
+        sw_json_string(w, key, f->text);
+    else if (form == 'f')
+        sw_json_bool(w, key, f->integer);
+    else if (form == 'd')
+        sw_json_time(w, key, f->real);
+    else if (strchr("rsp", form))
+        sw_json_real(w, key, f->real);
     else
-        sw_columns_begin(&v->table, titles);
+        sw_json_int(w, key, f->integer);
 }
 
-static void end_part(struct page *v)
+static void put_cell(struct sw_columns *t, char form, const union field *row, const union field *f)
 {
-    if (v->view.as_json)
-        sw_json_close_array(&v->view.json);
+    char text[SW_RUN_TEXT];
 
-    if (v->some && !v->view.as_json) {
+    if (form == 't')
+        sw_columns_plain(t, f->text);
+    else if (form == 'i')
+        sw_columns_cell(t, "%lld", (long long)f->integer);
+    else if (form == 'b')
+        sw_columns_cell(t, "%s", sw_human_bytes(text, (double)f->integer));
+    else if (form == 'c')
+        sw_columns_cell(t, "%s", sw_human_count(text, (double)f->integer));
+    else if (form == 'r')
+        sw_columns_real(t, f->real);
+    else if (form == 's')
+        sw_columns_cell(t, "%s", sw_human_seconds(text, f->real / 1e3));
+    else if (form == 'p')
+        sw_columns_cell(t, isnan(f->real) ? "--" : "%.1f %%", 100 * f->real);
+    else if (form == 'd')
+        sw_columns_cell(t, "%s", sw_run_time_text(f->real, text));
+    else if (form == 'f')
+        sw_columns_cell(t, "%s%s", row[1].text, f->integer ? " (best)" : "");
+}
+
+static void show_row(struct page *v, int part, const union field *row)
+{
+    const char *keys = parts[part].keys, *forms = parts[part].forms;
+    char key[32];
+
+    if (v->view.as_json)
+        sw_json_open_object(&v->view.json, NULL);
+
+    for (int i = 0; forms[i]; i++) {
+        size_t n = strcspn(keys, "|");
+
+        snprintf(key, sizeof key, "%.*s", (int)n, keys);
+        keys += n + (keys[n] == '|');
+        if (v->view.as_json && forms[i] != '.')
+            put_json(&v->view.json, (char)tolower((unsigned char)forms[i]), key, &row[i]);
+        else if (!v->view.as_json)
+            put_cell(&v->table, forms[i], row, &row[i]);
+    }
+
+    if (v->view.as_json)
+        sw_json_close_object(&v->view.json);
+}
+
+static int show_part(struct page *v, int part, int64_t id)
+{
+    struct sw_rows rows =
+        sw_rows_begin(v->view.reader, parts[part].rows, id, 0, EVENTS, &v->view.err);
+    union field row[MOST_COLUMNS];
+    int count = 0;
+
+    if (v->view.as_json)
+        sw_json_open_array(&v->view.json, parts[part].key);
+    else
+        sw_columns_begin(&v->table, parts[part].titles);
+
+    /* Phases that took no time are not in the table. */
+    while (sw_rows_fill(&rows, row, strlen(parts[part].forms) * sizeof *row))
+        if (v->view.as_json || parts[part].forms[1] != 's' || row[1].real > 0) {
+            show_row(v, part, row);
+            count++;
+        }
+
+    if (v->view.as_json) {
+        sw_json_close_array(&v->view.json);
+    } else if (count >= parts[part].least) {
         sw_bytes_add(&v->view.out, "\n");
         sw_columns_print(&v->table, &v->view.out);
     }
 
     sw_columns_fini(&v->table);
-}
-
-/* Begins a row, whose values follow in order. `some`: a part without such a row is not shown. */
-static void begin_row(struct page *v, bool some)
-{
-    v->some |= some;
-    if (v->view.as_json)
-        sw_json_open_object(&v->view.json, NULL);
-}
-
-static int end_row(struct page *v)
-{
-    if (v->view.as_json)
-        sw_json_close_object(&v->view.json);
-    return 0;
-}
-
-static void put_text(struct page *v, const char *key, const char *text)
-{
-    if (v->view.as_json)
-        sw_json_string(&v->view.json, key, text);
-    else
-        sw_columns_plain(&v->table, text);
-}
-
-static void put_int(struct page *v, const char *key, int64_t number)
-{
-    if (v->view.as_json)
-        sw_json_int(&v->view.json, key, number);
-    else
-        sw_columns_cell(&v->table, "%lld", (long long)number);
-}
-
-static void put_real(struct page *v, const char *key, double number)
-{
-    if (v->view.as_json)
-        sw_json_real(&v->view.json, key, number);
-    else
-        sw_columns_real(&v->table, number);
-}
-
-static void put_time(struct page *v, const char *key, double unix_s)
-{
-    char text[SW_RUN_TEXT];
-
-    if (v->view.as_json)
-        sw_json_time(&v->view.json, key, unix_s);
-    else
-        sw_columns_cell(&v->table, "%s", sw_run_time_text(unix_s, text));
-}
-
-static int show_metric(void *user, const struct sw_run_metric *m)
-{
-    struct page *v = user;
-
-    begin_row(v, true);
-    put_text(v, "split", m->split);
-    put_text(v, "name", m->name);
-    if (v->view.as_json)
-        put_int(v, "points", m->points);
-    put_int(v, "last_step", m->last_step);
-    put_real(v, "last", m->last);
-    put_real(v, "min", m->min);
-    put_real(v, "max", m->max);
-
-    return end_row(v);
-}
-
-static int show_time(void *user, const char *part, double total_ms, double share)
-{
-    struct page *v = user;
-    char text[64];
-
-    if (!v->view.as_json && total_ms <= 0)
-        return 0;
-
-    begin_row(v, true);
-    put_text(v, "part", part);
-
-    if (v->view.as_json) {
-        put_real(v, "total_ms", total_ms);
-        put_real(v, "share", share);
-    } else {
-        sw_columns_cell(&v->table, "%s", sw_human_seconds(text, total_ms / 1e3));
-        sw_columns_cell(&v->table, isnan(share) ? "--" : "%.1f %%", 100 * share);
-    }
-
-    return end_row(v);
-}
-
-static int show_checkpoint(void *user, const struct sw_run_checkpoint *c)
-{
-    struct page *v = user;
-    char text[64];
-
-    begin_row(v, true);
-    put_int(v, "step", c->step);
-
-    if (v->view.as_json) {
-        put_text(v, "path", c->path);
-        put_int(v, "bytes", c->bytes);
-        put_text(v, "checksum", c->checksum);
-        put_time(v, "time", c->time);
-        sw_json_bool(&v->view.json, "is_best", c->is_best);
-    } else {
-        sw_columns_cell(&v->table, "%s", sw_human_bytes(text, (double)c->bytes));
-        sw_columns_cell(&v->table, "%s%s", c->path, c->is_best ? " (best)" : "");
-    }
-
-    return end_row(v);
-}
-
-/* 0 is shown as an empty cell. */
-static double real_of(const struct sw_history_cell *cell)
-{
-    double value;
-    return cell->text && sw_parse_real(cell->text, &value) ? value : 0;
-}
-
-/* The newest events, newest first. */
-static int show_event(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
-{
-    struct page *v = user;
-
-    if (row < 0 || columns != 4)
-        return 0;
-
-    begin_row(v, true);
-    put_time(v, "time", real_of(&cells[0]));
-    put_text(v, "level", cells[1].text);
-    put_text(v, "source", cells[2].text);
-    put_text(v, "text", cells[3].text);
-
-    return end_row(v);
-}
-
-static int show_tag(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
-{
-    struct page *v = user;
-
-    if (row < 0 || columns != 2)
-        return 0;
-
-    begin_row(v, true);
-    put_text(v, "key", cells[0].text);
-    put_text(v, "value", cells[1].text);
-
-    return end_row(v);
-}
-
-/* A resumed run has several segments. */
-static int show_segment(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
-{
-    struct page *v = user;
-    double started;
-    int64_t from;
-
-    if (row < 0 || columns != 3 || !sw_parse_int(cells[0].text, &from) ||
-        !sw_parse_real(cells[1].text, &started))
-        return 0;
-
-    begin_row(v, row > 0);
-    put_int(v, "from_step", from);
-    put_time(v, "started_at", started);
-    put_time(v, "ended_at", real_of(&cells[2]));
-
-    return end_row(v);
-}
-
-/* A stage that is not in the recipe was added by a resume. */
-static int show_stages(struct page *v, int64_t id, struct sw_err *err)
-{
-    struct sw_rows rows = sw_rows_begin(v->view.reader, SW_ROWS_STAGE, id, 0, 0, err);
-    struct sw_run_stage s;
-    char text[64];
-
-    while (sw_rows_next(&rows, &s)) {
-        begin_row(v, s.from_step > 0);
-        put_text(v, "name", s.name);
-        put_int(v, "from_step", s.from_step);
-        put_int(v, "batch", s.batch);
-
-        if (v->view.as_json) {
-            put_int(v, "epoch_records", s.epoch_records);
-            put_int(v, "params", s.params);
-            put_real(v, "flops_per_sample", s.flops_per_sample);
-        } else {
-            sw_columns_cell(&v->table, "%s", sw_human_count(text, (double)s.params));
-        }
-
-        end_row(v);
-    }
-
     return sw_rows_end(&rows);
-}
-
-/* Shows the result of a query for this run as a part; what: "COLUMNS FROM TABLE". */
-static int show_query(struct page *v, const char *what, const char *order, int64_t id,
-                      sw_history_row *each, struct sw_err *err)
-{
-    char sql[256];
-    snprintf(sql, sizeof sql, "SELECT %s WHERE run_id = %lld %s", what, (long long)id, order);
-    return sw_history_sql(v->view.reader, sql, each, v, err);
-}
-
-static int show_metrics(struct page *v, int64_t id, struct sw_err *err)
-{
-    return sw_history_each_metric(v->view.reader, id, show_metric, v, err);
-}
-
-static int show_times(struct page *v, int64_t id, struct sw_err *err)
-{
-    return sw_history_each_time(v->view.reader, id, show_time, v, err);
-}
-
-static int show_checkpoints(struct page *v, int64_t id, struct sw_err *err)
-{
-    return sw_history_each_checkpoint(v->view.reader, id, show_checkpoint, v, err);
-}
-
-static int show_segments(struct page *v, int64_t id, struct sw_err *err)
-{
-    return show_query(v, "from_step, started_at, ended_at FROM segments", "ORDER BY segment", id,
-                      show_segment, err);
-}
-
-static int show_tags(struct page *v, int64_t id, struct sw_err *err)
-{
-    return show_query(v, "key, value FROM tags", "ORDER BY key", id, show_tag, err);
-}
-
-static int show_events(struct page *v, int64_t id, struct sw_err *err)
-{
-    return show_query(v, "time, level, source, text FROM events", "ORDER BY time DESC LIMIT 20", id,
-                      show_event, err);
-}
-
-static const struct {
-    const char *key, *titles;
-    int (*show)(struct page *v, int64_t id, struct sw_err *err);
-} parts[] = {
-    {"metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX", show_metrics},
-    {"time", "PART|>TIME|>SHARE", show_times},
-    {"checkpoints", ">CHECKPOINT|>SIZE|FILE", show_checkpoints},
-    {"segments", ">FROM STEP|STARTED|ENDED", show_segments},
-    {"stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS", show_stages},
-    {"tags", "TAG|VALUE", show_tags},
-    {"events", "EVENT|LEVEL|FROM|TEXT", show_events},
-};
-
-static int show_parts(struct page *v, int64_t id, struct sw_err *err)
-{
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        begin_part(v, parts[i].key, parts[i].titles);
-
-        int code = parts[i].show(v, id, err);
-        end_part(v);
-        if (code)
-            return code;
-    }
-
-    return SW_OK;
 }
 
 /* ---- Facts ---- */
@@ -354,8 +193,10 @@ static void show_json(struct page *v, const struct sw_run *r)
     sw_json_string(&v->view.json, "note", r->note);
 }
 
-static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err)
+static int show_run(struct page *v, const struct sw_run *run)
 {
+    int code = SW_OK;
+
     if (v->view.as_json) {
         sw_json_open_object(&v->view.json, NULL);
         show_json(v, run);
@@ -363,7 +204,8 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
         show_text(v, run);
     }
 
-    int code = show_parts(v, run->id, err);
+    for (int i = 0; !code && i < (int)(sizeof parts / sizeof *parts); i++)
+        code = show_part(v, i, run->id);
     if (v->view.as_json)
         sw_cli_json_end(&v->view.json);
 
@@ -372,22 +214,12 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
 
 static int show(void *options)
 {
-    const struct sw_cli_common *o = options;
     struct page page = {0};
-    struct sw_run run = {0};
-    struct sw_err err = {0};
-    int code = sw_history_view_open(&page.view, o, &err);
-    if (code)
-        goto out;
-    code = sw_history_find(page.view.reader, o->arg_count ? o->args[0] : "@last", &run, &err);
-    if (code)
-        goto out;
+    int code = sw_history_view_open(&page.view, options, SW_VIEW_RUN);
 
-    code = show_run(&page, &run, &err);
-
-out:
-    sw_run_fini(&run);
-    return sw_history_view_close(&page.view, code, &err);
+    if (!code)
+        code = show_run(&page, page.view.runs);
+    return sw_history_view_close(&page.view, code);
 }
 
 const struct sw_verb sw_history_verb_show = {

@@ -2,8 +2,6 @@
 #include "cli/history/cells.h"
 #include "cli/history/verb.h"
 
-enum { FLUSH_BYTES = 1 << 16 };
-
 struct options {
     struct sw_cli_common common;
     bool header;
@@ -14,53 +12,23 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-struct query {
-    struct sw_history_view view;
-    struct sw_cells cells;
-    bool header;
-    struct sw_err *err;
-};
-
-static int print_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
-{
-    struct query *q = user;
-
-    if (row < 0) {
-        int code = sw_cells_names(&q->cells, columns, cells, q->err);
-        if (code || q->view.as_json || !q->header)
-            return code;
-    }
-
-    if (q->view.as_json)
-        sw_cells_json(&q->cells, &q->view.json, cells);
-    else
-        sw_cells_tabs(&q->view.out, columns, cells);
-
-    return sw_history_view_flush(&q->view, FLUSH_BYTES, q->err);
-}
-
 static int query(void *options)
 {
     const struct options *o = options;
-    struct sw_err err = {0};
-    struct query q = {.header = o->header, .err = &err};
-    struct sw_cli_common common = o->common;
+    struct sw_history_view v = {0};
+    struct sw_bytes sql = {0};
+    struct sw_cells cells;
+    int code = sw_history_view_open(&v, &o->common, SW_VIEW_SILENT); /* output is for scripts */
+    if (code)
+        return sw_history_view_close(&v, code);
 
-    common.quiet = true; /* no message about pending rows: the output is for scripts */
+    sw_bytes_add(&sql, o->common.args[0]);
+    sw_cells_begin(&cells, &v, sw_cells_tabs, o->header);
+    code = sw_cells_query(&cells, &sql);
+    sw_cells_end(&cells);
+    sw_bytes_fini(&sql);
 
-    int code = sw_history_view_open(&q.view, &common, &err);
-    if (!code && q.view.as_json)
-        sw_json_open_array(&q.view.json, NULL);
-    if (!code)
-        code = sw_history_sql(q.view.reader, common.args[0], print_row, &q, &err);
-
-    if (!code && q.view.as_json) {
-        sw_json_close_array(&q.view.json);
-        sw_bytes_add(&q.view.out, "\n");
-    }
-
-    sw_cells_fini(&q.cells);
-    return sw_history_view_close(&q.view, code, &err);
+    return sw_history_view_close(&v, code);
 }
 
 const struct sw_verb sw_history_verb_sql = {

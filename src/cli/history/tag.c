@@ -1,7 +1,8 @@
 /* singa-ws history tag: sets, prints or removes the tags of a run. */
 #include "base/os.h"
 #include "cli/history/cells.h"
-#include "cli/history/change.h"
+#include "cli/history/verb.h"
+#include "history/reader_rows.h"
 #include <string.h>
 
 struct options {
@@ -15,41 +16,29 @@ static const struct sw_cli_option rows[] = {
 };
 
 /* key\tvalue, or an object. */
-static int print_tag(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
+static int print_tags(struct sw_history_view *v)
 {
-    struct sw_history_view *v = user;
+    struct sw_rows tags = sw_rows_begin(v->reader, SW_ROWS_TAG, v->runs->id, 0, 0, &v->err);
+    struct sw_run_tag t;
 
-    if (row < 0)
-        return 0;
-
-    if (v->as_json)
-        sw_json_string(&v->json, cells[0].text, cells[1].text);
-    else
-        sw_cells_tabs(&v->out, columns, cells);
-
-    return 0;
-}
-
-static int print_tags(struct sw_history_view *v, int64_t run_id, struct sw_err *err)
-{
-    char sql[96];
-
-    snprintf(sql, sizeof sql, "SELECT key, value FROM tags WHERE run_id = %lld ORDER BY key",
-             (long long)run_id);
     if (v->as_json)
         sw_json_open_object(&v->json, NULL);
 
-    int code = sw_history_sql(v->reader, sql, print_tag, v, err);
-    if (v->as_json) {
-        sw_cli_json_end(&v->json);
-    }
+    while (sw_rows_next(&tags, &t))
+        if (v->as_json)
+            sw_json_string(&v->json, t.key, t.value);
+        else
+            sw_cells_tabs(&v->out, 2, (struct sw_history_cell[]){{t.key, false}, {t.value, false}});
 
-    return code;
+    if (v->as_json)
+        sw_cli_json_end(&v->json);
+
+    return sw_rows_end(&tags);
 }
 
-static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, bool remove,
-                   struct sw_err *err)
+static int set_tag(struct sw_history_view *v, const char *word, bool remove)
 {
+    struct sw_err *err = &v->err;
     char *key = sw_strdup(word), *equals = key ? strchr(key, '=') : NULL;
     int code = SW_OK;
 
@@ -64,7 +53,11 @@ static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, 
     else if (remove && equals)
         code = sw_err_set(err, SW_ERR_INVALID, "--remove takes only the name of a tag: '%s'", key);
     else
-        code = sw_history_edit_tag(e, run_id, key, remove ? NULL : equals ? equals + 1 : "", err);
+        code = sw_history_edit_tag(v->edit, v->runs->id, key,
+                                   remove   ? NULL
+                                   : equals ? equals + 1
+                                            : "",
+                                   err);
 
     sw_free(key);
     return code;
@@ -73,28 +66,18 @@ static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, 
 static int tag(void *options)
 {
     const struct options *o = options;
-    struct sw_history_change c = {0};
-    struct sw_run run = {0};
-    struct sw_err err = {0};
+    struct sw_history_view v = {0};
 
     if (o->remove && o->common.arg_count < 2)
         return sw_cli_usage("history tag", "--remove needs the names of tags");
 
-    int code = sw_history_change_open(&c, &o->common, &err);
-    if (code)
-        goto out;
-    code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
-    if (code)
-        goto out;
-
-    if (o->common.arg_count == 1)
-        code = print_tags(&c.view, run.id, &err);
+    int code = sw_history_view_open(&v, &o->common, SW_VIEW_EDIT | SW_VIEW_RUN);
+    if (!code && o->common.arg_count == 1)
+        code = print_tags(&v);
     for (int i = 1; !code && i < o->common.arg_count; i++)
-        code = set_tag(c.edit, run.id, o->common.args[i], o->remove, &err);
+        code = set_tag(&v, o->common.args[i], o->remove);
 
-out:
-    sw_run_fini(&run);
-    return sw_history_change_close(&c, code, &err);
+    return sw_history_view_close(&v, code);
 }
 
 const struct sw_verb sw_history_verb_tag = {

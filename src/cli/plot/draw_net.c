@@ -57,7 +57,8 @@ static void draw_legend(struct sw_plot *plot, const struct sw_job_plan *p, doubl
 
         sw_plot_fill(plot, (struct sw_plot_box){x, y - 6, 12, 12},
                      sw_plot_colour(spreads[i].colour));
-        sw_plot_text(plot, x + 18, y, SW_PLOT_LEFT, 11, false, 0, SW_PLOT_INK, spreads[i].text);
+        sw_plot_text(plot, x + 18, y, (struct sw_plot_font){SW_PLOT_LEFT, .size = 11},
+                     spreads[i].text);
         x += 36 + sw_plot_text_width(11, false, spreads[i].text);
     }
 }
@@ -81,8 +82,9 @@ int sw_draw_net(const char *path, const struct sw_job_plan *p, struct sw_err *er
         snprintf(title, sizeof title, "%.60s: %s parameters, %d worker%s", p->name,
                  sw_human_count(count, (double)p->params), p->placement->worker_count,
                  p->placement->worker_count == 1 ? "" : "s");
-        sw_plot_text(plot, w / 2, TITLE_H / 2.0, SW_PLOT_CENTRE, 14, true, w - 20, SW_PLOT_INK,
-                     title);
+        sw_plot_text(
+            plot, w / 2, TITLE_H / 2.0,
+            (struct sw_plot_font){SW_PLOT_CENTRE, .size = 14, .bold = true, .most = w - 20}, title);
         draw_legend(plot, p, TITLE_H + LEGEND_H / 2.0);
         sw_graph_draw(plot, (w - size.w) / 2, TITLE_H + LEGEND_H, boxes, p->layer_count);
         rc = sw_plot_end(plot, err);

@@ -77,7 +77,8 @@ int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct
         return SW_OK;
 
     int ndim = sw_param_whole(p, shape);
-    return sw_st_writer_add(w, name, SW_ST_F32, ndim, shape, emit_parts, source, err);
+    return sw_st_writer_add(w, name, (struct sw_st_shape){SW_ST_F32, ndim, shape}, emit_parts,
+                            source, err);
 }
 
 /* Reads a part of a matrix that is stored transposed in the file. */

@@ -541,9 +541,12 @@ static void whitening_multiplies_by_the_matrix(void **state)
         matrix[1 + i] = (float)(i % 5 - 2);
     conf.whiten = support_path("whiten.safetensors");
     struct sw_st_writer *w = sw_st_writer_new();
-    ASSERT_OK(sw_st_writer_add(w, "whiten.mean", SW_ST_F32, 3, shape, emit, mean, &err));
-    ASSERT_OK(sw_st_writer_add(w, "whiten.matrix", SW_ST_F32, 2, square, emit, matrix, &err));
-    ASSERT_OK(sw_st_writer_add(w, "mean", SW_ST_F32, 3, shape, emit, row, &err));
+    ASSERT_OK(sw_st_writer_add(w, "whiten.mean", (struct sw_st_shape){SW_ST_F32, 3, shape}, emit,
+                               mean, &err));
+    ASSERT_OK(sw_st_writer_add(w, "whiten.matrix", (struct sw_st_shape){SW_ST_F32, 2, square}, emit,
+                               matrix, &err));
+    ASSERT_OK(
+        sw_st_writer_add(w, "mean", (struct sw_st_shape){SW_ST_F32, 3, shape}, emit, row, &err));
     ASSERT_OK(sw_st_writer_write(w, conf.whiten, 0600, NULL, NULL, &err));
     sw_st_writer_free(w);
     struct sw_transform t = make(&conf, 1, 2, 2, false, true);

@@ -148,7 +148,9 @@ static void stale_sockets_are_removed(void **state)
     char *live, *other;
     struct sw_snapshot *s;
     ok(sw_snapshot_path("00112233445566dd", NULL, &live, &err), &err);
-    ok(sw_snapshot_new(&s, live, 1, "00112233445566dd", NULL, 1, 1, &err), &err);
+    ok(sw_snapshot_new(&s, live, &(struct sw_snapshot_run){1, "00112233445566dd", NULL, 1, 1},
+                       &err),
+       &err);
     assert_string_equal(sw_snapshot_file(s), live);
     char *sock = sw_control_path(live);
     FILE *f = fopen(sock, "w");

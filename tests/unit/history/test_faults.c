@@ -3,17 +3,13 @@
 #include "../faulty_os.h"
 #include "history/edit.h"
 #include "history/health.h"
+#include "history/reader_rows.h"
 #include "history/snapshot.h"
 #include "history_support.h"
 
 enum { MOST = 3000 };
 
 static int nothing(void *user, const struct sw_run *run)
-{
-    return 0;
-}
-
-static int no_metric(void *user, const struct sw_run_metric *m)
 {
     return 0;
 }
@@ -32,8 +28,13 @@ static int read_everything(struct sw_err *err)
         code = sw_history_find(r, "fir", &run, err);
     if (!code)
         code = sw_history_each_run(r, nothing, NULL, err);
-    if (!code)
-        code = sw_history_each_metric(r, 1, no_metric, NULL, err);
+    if (!code) {
+        struct sw_rows rows = sw_rows_begin(r, SW_ROWS_METRIC, 1, 0, 0, err);
+        struct sw_run_metric m;
+        while (sw_rows_next(&rows, &m))
+            ;
+        code = sw_rows_end(&rows);
+    }
     if (!code)
         code = sw_history_sql(r, "SELECT * FROM metrics", no_row, NULL, err);
     sw_run_fini(&run);
@@ -66,7 +67,8 @@ static int make_and_read_a_snapshot(struct sw_err *err)
     struct sw_snapshot_reader *r = NULL;
     int code = sw_snapshot_path("0011223344556677", NULL, &path, err);
     if (!code)
-        code = sw_snapshot_new(&s, path, 1, "0011223344556677", "x", 1, 2, err);
+        code = sw_snapshot_new(&s, path,
+                               &(struct sw_snapshot_run){1, "0011223344556677", "x", 1, 2}, err);
     if (!code)
         code = sw_snapshot_reader_open(&r, path, err);
     sw_snapshot_reader_close(r);

@@ -1,5 +1,6 @@
 /* The reader of the history: finding runs by user input, iterating over their rows, and queries
  * that cannot write. */
+#include "history/reader_rows.h"
 #include "history_support.h"
 #include <fcntl.h>
 
@@ -91,26 +92,6 @@ static void recipe_with_checkpoint_is_found_by_hash(void **state)
     sw_history_reader_close(r);
 }
 
-static int add_checkpoint(void *user, const struct sw_run_checkpoint *c)
-{
-    sw_bytes_printf(user, "%lld:%s:%d ", (long long)c->step, c->path, c->is_best);
-    return 0;
-}
-
-static int add_metric(void *user, const struct sw_run_metric *m)
-{
-    sw_bytes_printf(user, "%s.%s:%lld:%g:%g:%g ", m->split, m->name, (long long)m->last_step,
-                    m->last, m->min, m->max);
-    return 0;
-}
-
-static int add_time(void *user, const char *part, double total_ms, double share)
-{
-    if (total_ms > 0)
-        sw_bytes_printf(user, "%s:%g:%g ", part, total_ms, share);
-    return 0;
-}
-
 static int stop_at_once(void *user, const struct sw_run *run)
 {
     ++*(int *)user;
@@ -136,15 +117,29 @@ static void rows_of_a_run_are_iterated(void **state)
     finish(h, SW_RUN_DONE);
     finish(begin("empty"), SW_RUN_FAILED);
     struct sw_history_reader *r = open_reader();
-    ok(sw_history_each_checkpoint(r, 1, add_checkpoint, &out, &err), &err);
+    struct sw_run_checkpoint c;
+    struct sw_rows rows = sw_rows_begin(r, SW_ROWS_CHECKPOINT, 1, 0, 0, &err);
+    while (sw_rows_next(&rows, &c))
+        sw_bytes_printf(&out, "%lld:%s:%d ", (long long)c.step, c.path, (int)c.is_best);
+    ok(sw_rows_end(&rows), &err);
     assert_string_equal(sw_bytes_text(&out), "10:/c10:0 5:/c5:1 ");
     sw_bytes_clear(&out);
-    ok(sw_history_each_metric(r, 1, add_metric, &out, &err), &err);
+    struct sw_run_metric m;
+    rows = sw_rows_begin(r, SW_ROWS_METRIC, 1, 0, 0, &err);
+    while (sw_rows_next(&rows, &m))
+        sw_bytes_printf(&out, "%s.%s:%lld:%g:%g:%g ", m.split, m.name, (long long)m.last_step,
+                        m.last, m.min, m.max);
+    ok(sw_rows_end(&rows), &err);
     assert_string_equal(sw_bytes_text(&out),
                         "train.loss:10:2:0:3 train.samples_per_s:10:800:800:800 "
                         "test.accuracy:10:0.5:0.5:0.5 ");
     sw_bytes_clear(&out);
-    ok(sw_history_each_time(r, 1, add_time, &out, &err), &err);
+    struct sw_run_time t;
+    rows = sw_rows_begin(r, SW_ROWS_TIME, 1, 0, 0, &err);
+    while (sw_rows_next(&rows, &t))
+        if (t.total_ms > 0)
+            sw_bytes_printf(&out, "%s:%g:%g ", t.part, t.total_ms, t.share);
+    ok(sw_rows_end(&rows), &err);
     assert_string_equal(sw_bytes_text(&out), "forward:3:0.75 wait:1:0.25 ");
     sw_bytes_fini(&out);
     ok(sw_history_find(r, "walk", &run, &err), &err);
@@ -159,6 +154,43 @@ static void rows_of_a_run_are_iterated(void **state)
     int calls = 0;
     assert_int_equal(sw_history_each_run(r, stop_at_once, &calls, &err), 42);
     assert_int_equal(calls, 1);
+    sw_history_reader_close(r);
+}
+
+static int add_run_id(void *user, const struct sw_run *run)
+{
+    sw_bytes_printf(user, "%lld ", (long long)run->id);
+    return 0;
+}
+
+static void runs_are_listed_best_first(void **state)
+{
+    static const double loss[] = {0.3, 0.1, 0.2}, accuracy[] = {0.7, 0.5, 0.9}, rate[] = {1, 3, 2};
+    static const struct {
+        enum sw_run_order order;
+        const char *ids;
+    } cases[] = {{SW_RUNS_BY_ID, "4 3 2 1 "},
+                 {SW_RUNS_BY_LOSS, "2 3 1 4 "},
+                 {SW_RUNS_BY_ACCURACY, "3 1 2 4 "},
+                 {SW_RUNS_BY_SPEED, "2 3 1 4 "}};
+    struct sw_err err;
+    for (int i = 0; i < 3; i++) {
+        struct sw_history *h = begin("run");
+        struct sw_history_producer *p = producer(h);
+        sw_history_point(p, series(h, "train", "loss"), 1, loss[i]);
+        sw_history_point(p, series(h, "test", "accuracy"), 1, accuracy[i]);
+        sw_history_point(p, series(h, "train", "samples_per_s"), 1, rate[i]);
+        finish(h, SW_RUN_DONE);
+    }
+    finish(begin("without figures"), SW_RUN_DONE);
+    struct sw_history_reader *r = open_reader();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sw_bytes ids = {0};
+        struct sw_run_filter filter = {.order = cases[i].order};
+        ok(sw_history_list(r, &filter, add_run_id, &ids, &err), &err);
+        assert_string_equal(sw_bytes_text(&ids), cases[i].ids);
+        sw_bytes_fini(&ids);
+    }
     sw_history_reader_close(r);
 }
 
@@ -269,6 +301,7 @@ int main(void)
         CASE(runs_are_found_by_id_name_prefix_and_last),
         CASE(recipe_with_checkpoint_is_found_by_hash),
         CASE(rows_of_a_run_are_iterated),
+        CASE(runs_are_listed_best_first),
         CASE(sql_returns_names_and_rows),
         CASE(sql_that_writes_is_refused),
         CASE(reader_reads_while_a_writer_is_locked_out),

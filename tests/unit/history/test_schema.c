@@ -3,6 +3,7 @@
  * loss; a failed migration leaves the old file. */
 #include "history_support.h"
 
+#include "history/reader_rows.h"
 #include "history/schema.h"
 #include "history/schema_tables.h"
 
@@ -37,39 +38,25 @@ static void make_first_version(void)
     sqlite3_close(db);
 }
 
-struct seen {
-    int metrics;
-    double loss_min, loss_max;
-};
-
-static int see_metric(void *user, const struct sw_run_metric *m)
-{
-    struct seen *s = user;
-    s->metrics++;
-    if (strcmp(m->name, "loss") == 0) {
-        assert_int_equal(m->points, 3);
-        assert_int_equal(m->last_step, 3);
-        s->loss_min = m->min;
-        s->loss_max = m->max;
-        assert_true(m->mean == 1.5 && m->last == 0.5);
-    }
-    return 0;
-}
-
 static void assert_reads_old_run(void)
 {
     struct sw_err err;
     struct sw_history_reader *r;
     struct sw_run run = {0};
-    struct seen seen = {0};
+    struct sw_run_metric m;
+    int metrics = 0;
     ok(sw_history_reader_open(&r, db_path(), &err), &err);
     ok(sw_history_find(r, "old", &run, &err), &err);
     assert_int_equal(run.id, 7);
     assert_int_equal(run.last_step, 3);
     assert_true(run.accuracy == 0.75);
-    ok(sw_history_each_metric(r, 7, see_metric, &seen, &err), &err);
-    assert_int_equal(seen.metrics, 2);
-    assert_true(seen.loss_min == 0.5 && seen.loss_max == 2.5);
+    struct sw_rows rows = sw_rows_begin(r, SW_ROWS_METRIC, 7, 0, 0, &err);
+    for (; sw_rows_next(&rows, &m); metrics++)
+        if (strcmp(m.name, "loss") == 0)
+            assert_true(m.points == 3 && m.last_step == 3 && m.min == 0.5 && m.max == 2.5 &&
+                        m.mean == 1.5 && m.last == 0.5);
+    ok(sw_rows_end(&rows), &err);
+    assert_int_equal(metrics, 2);
     sw_run_fini(&run);
     sw_history_reader_close(r);
 }

@@ -14,7 +14,9 @@ static struct sw_snapshot *make(int slots, char **path)
     struct sw_err err;
     struct sw_snapshot *s;
     ok(sw_snapshot_path("00112233445566aa", NULL, path, &err), &err);
-    ok(sw_snapshot_new(&s, *path, 7, "00112233445566aa", "lenet", 100, slots, &err), &err);
+    ok(sw_snapshot_new(&s, *path,
+                       &(struct sw_snapshot_run){7, "00112233445566aa", "lenet", 100, slots}, &err),
+       &err);
     return s;
 }
 
@@ -110,7 +112,9 @@ static void texts_are_truncated(void **state)
     char text[200];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = 0;
-    ok(sw_snapshot_new(&s, NULL, 1, "00112233445566aa", NULL, 0, 1, &err), &err);
+    ok(sw_snapshot_new(&s, NULL, &(struct sw_snapshot_run){1, "00112233445566aa", NULL, 0, 1},
+                       &err),
+       &err);
     struct sw_slot *slot = sw_snapshot_slot(s, 0);
     sw_slot_set_name(slot, text);
     sw_slot_phase(slot, SW_PHASE_READ, 1, 0, text, 1);
@@ -275,7 +279,8 @@ static void file_of_a_killed_job_is_crashed_and_removed(void **state)
     if (pid == 0) {
         struct sw_snapshot *s;
         if (sw_snapshot_path("deaddeaddeaddead", NULL, &path, NULL) == SW_OK &&
-            sw_snapshot_new(&s, path, 1, "deaddeaddeaddead", NULL, 1, 1, NULL) == SW_OK)
+            sw_snapshot_new(&s, path, &(struct sw_snapshot_run){1, "deaddeaddeaddead", NULL, 1, 1},
+                            NULL) == SW_OK)
             kill(getpid(), SIGKILL);
         _exit(1);
     }
@@ -319,8 +324,12 @@ static void slots_are_limited(void **state)
 {
     struct sw_err err;
     struct sw_snapshot *s;
-    assert_int_equal(sw_snapshot_new(&s, NULL, 1, "x", NULL, 1, -1, &err), SW_ERR_INVALID);
-    assert_int_equal(sw_snapshot_new(&s, NULL, 1, "x", NULL, 1, 100000, &err), SW_ERR_INVALID);
+    assert_int_equal(
+        sw_snapshot_new(&s, NULL, &(struct sw_snapshot_run){1, "x", NULL, 1, -1}, &err),
+        SW_ERR_INVALID);
+    assert_int_equal(
+        sw_snapshot_new(&s, NULL, &(struct sw_snapshot_run){1, "x", NULL, 1, 100000}, &err),
+        SW_ERR_INVALID);
     assert_string_equal(sw_phase_name(SW_PHASE_CHECKPOINT), "checkpoint");
     assert_string_equal(sw_phase_name((enum sw_phase)99), "?");
 }

@@ -303,9 +303,10 @@ static void copy_without(const char *from, const char *to, const char *name)
         parts[i][0] = tensor_bytes(f, e);
         parts[i][1] = &sizes[i];
         if (strcmp(e->name, name) != 0)
-            assert_int_equal(
-                sw_st_writer_add(w, e->name, e->dtype, e->ndim, e->shape, emit_all, parts[i], &err),
-                SW_OK);
+            assert_int_equal(sw_st_writer_add(w, e->name,
+                                              (struct sw_st_shape){e->dtype, e->ndim, e->shape},
+                                              emit_all, parts[i], &err),
+                             SW_OK);
     }
     assert_int_equal(sw_st_writer_write(w, to, 0644, NULL, NULL, &err), SW_OK);
     for (size_t i = 0; i < n; i++)

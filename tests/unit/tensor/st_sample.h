@@ -60,8 +60,8 @@ static inline struct sw_st_writer *sample_writer(struct sw_err *err)
         rc = sw_st_writer_metadata(w, "recipe", "[job]\n\"x\" = 1\n", err);
     for (size_t t = 0; rc == SW_OK && t < SAMPLES; t++) {
         const struct sample *s = &samples[t];
-        rc = sw_st_writer_add(w, s->name, s->dtype, s->ndim, s->shape, sample_source,
-                              (void *)(uintptr_t)s, err);
+        rc = sw_st_writer_add(w, s->name, (struct sw_st_shape){s->dtype, s->ndim, s->shape},
+                              sample_source, (void *)(uintptr_t)s, err);
     }
     if (rc == SW_OK)
         return w;

@@ -88,7 +88,7 @@ static void check_gemm(const struct place *p, int64_t m, int64_t n, int64_t k)
         struct sw_tensor *b = matrix(p, tb ? n : k, tb ? k : n, "b");
         struct sw_tensor *c = matrix(p, m, n, "c");
         float *va = values(p, a), *vb = values(p, b), *before = values(p, c);
-        ASSERT_OK(sw_tensor_gemm(p->stream, 2, a, ta, b, tb, 0.5f, c, &err));
+        ASSERT_OK(sw_tensor_gemm(p->stream, (struct sw_gemm_form){2, 0.5f, ta, tb}, a, b, c, &err));
         float *after = values(p, c);
         check_product(va, ta, vb, tb, before, after, m, n, k);
         free(va), free(vb), free(before), free(after);
@@ -174,7 +174,8 @@ static void beta_zero_overwrites_nan(void **state)
         for (int way = 0; way < 2; way++) {
             ASSERT_OK(sw_tensor_write(y, p->stream, nan, &err));
             if (way)
-                ASSERT_OK(sw_tensor_gemm(p->stream, 1, x, false, x, false, 0, y, &err));
+                ASSERT_OK(
+                    sw_tensor_gemm(p->stream, (struct sw_gemm_form){.alpha = 1}, x, x, y, &err));
             else
                 ASSERT_OK(sw_tensor_combine(p->stream, 1, x, 0, y, &err));
             float *got = values(p, y);
@@ -212,7 +213,9 @@ static void shapes_that_do_not_fit_are_named(void **state)
     open_places(place);
     const struct place *p = &place[0];
     struct sw_tensor *a = matrix(p, 3, 4, "a"), *b = matrix(p, 5, 6, "b"), *row = vector(p, 5, "r");
-    assert_int_equal(sw_tensor_gemm(p->stream, 1, a, false, b, true, 0, b, &err), SW_ERR_INVALID);
+    assert_int_equal(
+        sw_tensor_gemm(p->stream, (struct sw_gemm_form){1, 0, false, true}, a, b, b, &err),
+        SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "3x4"));
     assert_non_null(strstr(err.text, "5x6 f32 transposed"));
     assert_int_equal(sw_tensor_combine(p->stream, 1, a, 0, b, &err), SW_ERR_INVALID);

@@ -114,26 +114,37 @@ static void bad_names_and_shapes_are_rejected(void **state)
     struct sw_st_writer *w = sw_st_writer_new();
     int64_t one[] = {1}, huge[] = {INT64_MAX, 3}, negative[] = {-1}, nine[9] = {0};
     int64_t wraps[] = {1ll << 31, 1ll << 31, 4};
-    assert_int_equal(sw_st_writer_add(w, "a", SW_ST_U8, 1, one, never_called, NULL, &err), SW_OK);
+    assert_int_equal(
+        sw_st_writer_add(w, "a", (struct sw_st_shape){SW_ST_U8, 1, one}, never_called, NULL, &err),
+        SW_OK);
     const char *const names[] = {"a", "", "sw.checksum", "__metadata__", "x\xFF"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        assert_int_equal(sw_st_writer_add(w, names[i], SW_ST_U8, 1, one, never_called, NULL, &err),
+        assert_int_equal(sw_st_writer_add(w, names[i], (struct sw_st_shape){SW_ST_U8, 1, one},
+                                          never_called, NULL, &err),
                          SW_ERR_INVALID);
-    assert_int_equal(sw_st_writer_add(w, "b", SW_ST_U8, 2, huge, never_called, NULL, &err),
+    assert_int_equal(
+        sw_st_writer_add(w, "b", (struct sw_st_shape){SW_ST_U8, 2, huge}, never_called, NULL, &err),
+        SW_ERR_INVALID);
+    assert_int_equal(sw_st_writer_add(w, "b", (struct sw_st_shape){SW_ST_F32, 3, wraps},
+                                      never_called, NULL, &err),
                      SW_ERR_INVALID);
-    assert_int_equal(sw_st_writer_add(w, "b", SW_ST_F32, 3, wraps, never_called, NULL, &err),
+    assert_int_equal(sw_st_writer_add(w, "b", (struct sw_st_shape){SW_ST_U8, 1, negative},
+                                      never_called, NULL, &err),
                      SW_ERR_INVALID);
-    assert_int_equal(sw_st_writer_add(w, "b", SW_ST_U8, 1, negative, never_called, NULL, &err),
-                     SW_ERR_INVALID);
-    assert_int_equal(sw_st_writer_add(w, "b", SW_ST_U8, 9, nine, never_called, NULL, &err),
-                     SW_ERR_INVALID);
+    assert_int_equal(
+        sw_st_writer_add(w, "b", (struct sw_st_shape){SW_ST_U8, 9, nine}, never_called, NULL, &err),
+        SW_ERR_INVALID);
     assert_int_equal(sw_st_writer_metadata(w, "k", "v", &err), SW_OK);
     assert_int_equal(sw_st_writer_metadata(w, "k", "v", &err), SW_ERR_INVALID);
     assert_int_equal(sw_st_writer_metadata(w, "l", "\xFF", &err), SW_ERR_INVALID);
     /* Each fits, their sum does not. */
     int64_t half[] = {3ll << 60};
-    assert_int_equal(sw_st_writer_add(w, "c", SW_ST_U8, 1, half, never_called, NULL, &err), SW_OK);
-    assert_int_equal(sw_st_writer_add(w, "d", SW_ST_U8, 1, half, never_called, NULL, &err), SW_OK);
+    assert_int_equal(
+        sw_st_writer_add(w, "c", (struct sw_st_shape){SW_ST_U8, 1, half}, never_called, NULL, &err),
+        SW_OK);
+    assert_int_equal(
+        sw_st_writer_add(w, "d", (struct sw_st_shape){SW_ST_U8, 1, half}, never_called, NULL, &err),
+        SW_OK);
     scratch_clear();
     assert_int_equal(sw_st_writer_write(w, scratch_path("x"), 0600, NULL, NULL, &err),
                      SW_ERR_INVALID);
@@ -173,9 +184,10 @@ static void a_source_that_fails_keeps_the_old_file(void **state)
         struct sw_err err = {0};
         struct sw_st_writer *w = sw_st_writer_new();
         struct wrong_source source = cases[i].source;
-        assert_int_equal(
-            sw_st_writer_add(w, "w", SW_ST_F32, 1, (int64_t[]){10}, emit_some, &source, &err),
-            SW_OK);
+        assert_int_equal(sw_st_writer_add(w, "w",
+                                          (struct sw_st_shape){SW_ST_F32, 1, (int64_t[]){10}},
+                                          emit_some, &source, &err),
+                         SW_OK);
         assert_int_equal(sw_st_writer_write(w, path, 0600, NULL, NULL, &err), cases[i].rc);
         assert_string_equal(err.text, cases[i].says);
         sw_st_writer_free(w);

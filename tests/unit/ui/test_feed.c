@@ -120,7 +120,9 @@ static void snapshot_makes_a_run_live(void **state)
     assert_int_equal(sw_feed_request(f, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
 
     ok(sw_snapshot_path(sw_history_run_uid(j.h), NULL, &path, &err), &err);
-    ok(sw_snapshot_new(&s, path, sw_history_run_id(j.h), sw_history_run_uid(j.h), "live", 500, 2,
+    ok(sw_snapshot_new(&s, path,
+                       &(struct sw_snapshot_run){sw_history_run_id(j.h), sw_history_run_uid(j.h),
+                                                 "live", 500, 2},
                        &err),
        &err);
     sw_slot_set_name(sw_snapshot_slot(s, 0), "worker0.0");
@@ -161,7 +163,9 @@ static void truncated_snapshot_is_reported_once(void **state)
     struct sw_snapshot *s;
     int told = 0;
     ok(sw_snapshot_path(sw_history_run_uid(j.h), NULL, &path, &err), &err);
-    ok(sw_snapshot_new(&s, path, sw_history_run_id(j.h), sw_history_run_uid(j.h), "cut", 500, 40,
+    ok(sw_snapshot_new(&s, path,
+                       &(struct sw_snapshot_run){sw_history_run_id(j.h), sw_history_run_uid(j.h),
+                                                 "cut", 500, 40},
                        &err),
        &err);
     struct sw_feed *f = feed_of("cut", m);

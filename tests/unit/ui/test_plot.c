@@ -116,7 +116,7 @@ static void image_is_written_completely_or_not_at_all(void **state)
         code = sw_plot_begin(&p, path, format, 300, 200, &err);
     }
     assert_int_equal(code, SW_OK);
-    sw_plot_text(p, 10, 10, SW_PLOT_LEFT, 12, false, 50, 0,
+    sw_plot_text(p, 10, 10, (struct sw_plot_font){SW_PLOT_LEFT, .size = 12, .most = 50},
                  "\xff\xfe torn \x1b[31m caf\xc3\xa9 \xc3");
     int64_t counts[4] = {5, 1, 0, 0};
     sw_plot_confusion(p, (struct sw_plot_box){0, 0, 300, 200},

@@ -250,7 +250,7 @@ static void make_odd(struct sw_ui_model *m, double a, double b)
         m->layers[i].backward_ms = b;
     }
     for (int i = 0; i < m->device_count; i++)
-        m->devices[i] = (struct sw_ui_device){"gpu", a, b, a, b, a, b};
+        m->devices[i] = (struct sw_run_hardware){"gpu", a, b, a, b, a, b};
     for (int i = 0; i < m->link_count; i++)
         m->links[i].bytes_per_step = m->links[i].ms_per_step = a;
     for (int i = 0; i < m->ledger.worker_count; i++)

@@ -121,8 +121,8 @@ static inline void stage_times(struct sw_ui_model *m)
         m->layers[i].backward_ms = 15.0 / (i + 1);
     }
     m->link_count = 2;
-    m->links[0] = (struct sw_ui_link){"worker0.0", "server0.0", "shared", 122e6, 0};
-    m->links[1] = (struct sw_ui_link){"worker0.1", "server0.1", "shared", 122e6, 0};
+    m->links[0] = (struct sw_run_traffic){"worker0.0", "server0.0", "shared", 122e6, 0};
+    m->links[1] = (struct sw_run_traffic){"worker0.1", "server0.1", "shared", 122e6, 0};
 }
 
 static inline void stage_machine(struct sw_ui_model *m)
@@ -147,8 +147,8 @@ static inline void stage_machine(struct sw_ui_model *m)
     k->read_per_s = 212e6;
     k->write_per_s = NAN;
     m->device_count = 2;
-    m->devices[0] = (struct sw_ui_device){"cpu", 1, 0.8, 3.4e9, NAN, NAN, NAN};
-    m->devices[1] = (struct sw_ui_device){"cuda:0", 1, 0.97, 9.8e9, 318, 64, 2610};
+    m->devices[0] = (struct sw_run_hardware){"cpu", m->now - 1, 0.8, 3.4e9, NAN, NAN, NAN};
+    m->devices[1] = (struct sw_run_hardware){"cuda:0", m->now - 1, 0.97, 9.8e9, 318, 64, 2610};
 }
 
 static inline struct sw_ui_model *stage(void)
