@@ -261,7 +261,7 @@ static void print_one(const struct sw_diag *d, struct sw_bytes *out)
         sw_bytes_add(out, d->line);
         sw_bytes_printf(out, "\n    %*s^", d->caret, "");
         for (int i = 1; i < d->span; i++)
-            sw_bytes_add_bytes(out, "~", 1);
+            sw_bytes_append(out, "~", 1);
         sw_bytes_add(out, "\n");
     }
 
