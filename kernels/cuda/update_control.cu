@@ -135,7 +135,7 @@ static int launch_rate(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-SW_CUDA_KERNELS(control) = {{{&sw_op_measure, launch_measure, NULL},
+SW_CUDA_KERNELS(update_control) = {{{&sw_op_measure, launch_measure, NULL},
                             {&sw_op_norm_totals, launch_totals, NULL},
                             {&sw_op_update_control, launch_update_control, NULL},
                             {&sw_op_rate, launch_rate, NULL},

@@ -269,7 +269,7 @@ static int take_block(const struct sw_prefetch *p, size_t bytes, void **out, str
     return *out ? SW_OK : sw_err_nomem(err, p->name, bytes);
 }
 
-static void finish_block(const struct sw_prefetch *p, void *block, size_t bytes)
+static void free_block(const struct sw_prefetch *p, void *block, size_t bytes)
 {
     if (!block)
         return;
@@ -418,7 +418,7 @@ void sw_prefetch_free(struct sw_prefetch *p)
 
     if (p->attached)
         sw_fault_detach(p->args.fault, p);
-    finish_block(p, p->block, p->block_bytes);
+    free_block(p, p->block, p->block_bytes);
     sw_free(p->part_rows);
     sw_free(p->role);
     sw_free(p->slot);
@@ -597,7 +597,7 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
     stop_reading(p);
 
     if (rc == SW_OK && !p->closed) {
-        finish_block(p, p->block, p->block_bytes);
+        free_block(p, p->block, p->block_bytes);
         p->block = block;
         p->block_bytes = bytes;
         if (p->part_rows)
@@ -615,7 +615,7 @@ int sw_prefetch_reshape(struct sw_prefetch *p, const struct sw_prefetch_args *ro
     if (rc == SW_OK && p->closed)
         rc = closed_error(p, err);
     sw_mutex_unlock(&p->lock);
-    finish_block(p, block, bytes);
+    free_block(p, block, bytes);
 
     return rc;
 }
