@@ -1,7 +1,7 @@
 /* Measures a source: makes one pass over all records with the prefetch threads of the source
  * (each_batch), accumulating means, deviations, limits and class counts, or the covariance for ZCA
- * whitening, and writes the result to a file. The calling thread adds up in the order of the
- * records. */
+ * whitening, and writes the result to a file. The calling thread accumulates them in the order of
+ * the records. */
 #include "data/stats.h"
 #include "base/os.h"
 #include "base/stop.h"

@@ -69,8 +69,8 @@ struct sw_history_outage {
 /* Spools of other runs, merged one chunk at a time. Owned by the writer thread. */
 struct sw_history_other_spools {
     struct sw_spool_list list;
-    size_t next;
-    bool listed;
+    size_t next; /* index of the next spool to merge */
+    bool listed; /* the list was read */
 };
 
 struct sw_history {

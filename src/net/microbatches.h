@@ -55,7 +55,7 @@ void sw_microbatches_bind_offload(struct sw_microbatches *p, void *memory);
 size_t sw_microbatches_arena_bytes(const struct sw_microbatches *p);
 void sw_microbatches_bind(struct sw_microbatches *p, void *arena);
 /* After sw_microbatches_bind: binds the value and, in training, the arrays of the partial gradient
- * sums; terms is NULL without a gradient. */
+ * sums; partials is NULL without a gradient. */
 void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const float *value,
                                 float *const *partials);
 

@@ -54,7 +54,7 @@ static int make_arrays(struct sw_transfer *e, struct sw_net *const *nets, struct
 
     e->streams = sw_calloc((size_t)e->workers, sizeof *e->streams);
     if (!e->at || !e->ns || !e->sent || !e->taken || !e->parts || !e->streams)
-        return sw_err_nomem(err, "the exchange of features", pieces * sizeof *e->at);
+        return sw_err_nomem(err, "the exchange of activations", pieces * sizeof *e->at);
 
     for (int w = 0; w < e->workers; w++)
         e->streams[w] = nets[w]->args.stream;
@@ -87,7 +87,7 @@ static int make_stages(struct sw_transfer *e, const struct sw_net *net, struct s
 
     e->senders = sw_calloc((size_t)e->workers, sizeof(void *));
     if (!e->events || !e->senders)
-        return sw_err_nomem(err, "the exchange of features", count * sizeof(void *));
+        return sw_err_nomem(err, "the exchange of activations", count * sizeof(void *));
 
     for (size_t i = 0; i < count && rc == SW_OK; i++)
         rc = sw_event_new(device_of(e, i), &e->events[i], err);
@@ -120,7 +120,7 @@ int sw_transfer_new(struct sw_net *const *nets, int workers, struct sw_device *h
 
     struct sw_transfer *e = sw_calloc(1, sizeof *e);
     if (!e)
-        return sw_err_nomem(err, "the exchange of features", sizeof *e);
+        return sw_err_nomem(err, "the exchange of activations", sizeof *e);
 
     *e = (struct sw_transfer){.workers = workers,
                               .connections = nets[0]->shapes.connections,

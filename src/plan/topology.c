@@ -1,5 +1,5 @@
-/* Makes the topology out of the shape, the terms between worker groups and the batch, and answers
- * queries about it: batches per step, resting groups, rows of groups. */
+/* Makes the topology out of the shape, the synchronization of worker groups and the batch, and
+ * answers queries about it: batches per step, resting groups, rows of groups. */
 #include "plan/topology.h"
 
 #include "base/os.h"

@@ -14,8 +14,8 @@
  *   group: of a part of a parameter that one worker of a group owns, the workers of the same rank
  *   in all groups are the contributors.
  *
- * Made once out of the shape and the terms, then frozen for the life of a stage: any thread reads
- * it. Which rows a microbatch has is not here, because rebalancing moves them: see
+ * Made once out of the shape and the synchronization, then frozen for the life of a stage: any
+ * thread reads it. Which rows a microbatch has is not here, because rebalancing moves them: see
  * plan/row_split.h. */
 #pragma once
 

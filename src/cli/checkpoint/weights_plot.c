@@ -72,7 +72,8 @@ static const struct sw_st_entry *choose(const struct sw_st_file *f, const char *
     return best;
 }
 
-/* The values as floats; of more than three channels the first of each filter. */
+/* Reads the filters as floats. Of a filter with more than three channels only the first channel is
+ * read. */
 static int read_tiles(const struct sw_st_file *f, const struct sw_st_entry *e,
                       struct sw_plot_tiles *t, float **out, struct sw_err *err)
 {

@@ -85,8 +85,9 @@ int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_inf
     if (!codes && (width < 2 || width > MOST_CLASSES))
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "--plot: layer %s outputs %lld elements per row; 2 can be drawn as codes, 2 to "
-            "%d as classes, as many as an image of the data as images",
+            "--plot: layer %s outputs %lld elements per row, which cannot be drawn: "
+            "use a layer with 2 outputs (a scatter plot), 2 to %d classes (a confusion "
+            "matrix), or as many outputs as an image of the data",
             info->layer, (long long)width, MOST_CLASSES);
 
     if (!codes && !p->labels)

@@ -45,9 +45,10 @@ struct sw_phases {
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
                                         server; the latter only where the updater needs norms */
     struct sw_norms
-        *norms;  /* owned [params]: norms, written by the thread that runs update control */
-    int missing; /* atomic: slices to be summed and verdicts to be reported before the decision */
-    int vetoes;  /* atomic: verdicts that were negative */
+        *norms;       /* owned [params]: norms, written by the thread that runs update control */
+    int missing;      /* atomic: slices to be summed and loss reports of workers that update control
+                         still waits for */
+    int vetoes;       /* atomic: workers that reported a loss that is not finite */
     uint64_t version; /* atomic: the next update; all before it are decided */
     struct sw_loss_scale
         scale; /* of the next update; changed by the thread that decides, before version */

@@ -23,7 +23,8 @@
 
 /* ---- Setup ---- */
 
-/* The first half of laps is for pieces that this end sends, the second for pieces that it receives.
+/* The first half of stamps is for pieces that this end sends, the second for pieces that it
+ * receives.
  */
 static int make_stamps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
 {

@@ -1,6 +1,6 @@
 /* Shared by the two files of bridges: bridge.c has the layers and their setup, bridge_move.c sends,
  * receives and measures. struct sw_bridge is the state of either end of a connection; both ends of
- * one have the same geometry. One owner: the worker; threads of its device update the laps. */
+ * one have the same geometry. One owner: the worker; threads of its device update the stamps. */
 #pragma once
 
 #include "net/graph/graph.h"

@@ -302,7 +302,7 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_receive
                       err);
 }
 
-/* Receives worker j's piece: copies it, or adds it to the terms before. */
+/* Receives worker j's piece: copies it, or adds it to the pieces before. */
 static int take_piece(const struct sw_bridge *st, const struct sw_bridge_receive_args *t, int j,
                       struct sw_err *err)
 {
