@@ -171,16 +171,19 @@ static int add_metadata(const struct sw_checkpoint_job *job, int64_t step, struc
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && rc == SW_OK; i++)
         rc = add_number(w, numbers[i].key, numbers[i].value, err);
-    if (rc == SW_OK)
-        rc = sw_tokens_write(job->source[SW_SPLIT_TRAIN], w, err);
-    if (rc == SW_OK)
-        rc = add_counts(job, w, err);
-    if (rc == SW_OK)
-        rc = add_stage(&job->stage, w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_tokens_write(job->source[SW_SPLIT_TRAIN], w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = add_counts(job, w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = add_stage(&job->stage, w, err);
+    if (rc != SW_OK)
+        return rc;
 
-    return rc == SW_OK ? sw_retention_write(job->retention,
-                                            sw_retention_best_with(job->retention, step), w, err)
-                       : rc;
+    return sw_retention_write(job->retention, sw_retention_best_with(job->retention, step), w, err);
 }
 
 /* sources: memory for [server groups][each] tensors, valid until the file is written. */
@@ -192,12 +195,16 @@ static int add_all(const struct sw_checkpoint_job *job, int64_t step,
 
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = add_tensors(job, i, w, sources + each * (size_t)i, err);
-    if (rc == SW_OK)
-        rc = sw_buffers_write(&job->state->buffers, w, err);
-    if (rc == SW_OK)
-        rc = sw_recurrent_state_write(&job->state->recurrent, w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_buffers_write(&job->state->buffers, w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_recurrent_state_write(&job->state->recurrent, w, err);
+    if (rc != SW_OK)
+        return rc;
 
-    return rc == SW_OK ? sw_carried_over_write(job->carried_over, w, err) : rc;
+    return sw_carried_over_write(job->carried_over, w, err);
 }
 
 static void announce(const struct sw_checkpoint_job *job, const char *path, uint64_t bytes,
@@ -412,20 +419,23 @@ int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *
 {
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_tokens_check(job->source, f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = take_values(job, f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_buffers_read(&job->state->buffers, f, err);
+    if (rc != SW_OK)
+        goto out;
 
-    if (rc == SW_OK)
-        rc = sw_tokens_check(job->source, f, err);
-    if (rc == SW_OK)
-        rc = take_values(job, f, err);
-    if (rc == SW_OK)
-        rc = sw_buffers_read(&job->state->buffers, f, err);
+    const char *text = sw_st_metadata(f, "step");
+    if (!text || !sw_parse_int(text, step))
+        *step = 0;
 
-    if (rc == SW_OK) {
-        const char *text = sw_st_metadata(f, "step");
-        if (!text || !sw_parse_int(text, step))
-            *step = 0;
-    }
-
+out:
     sw_st_close(f);
     return rc;
 }

@@ -233,22 +233,27 @@ int sw_shard_parse(struct sw_shard *s, const char *name, const void *bytes, uint
     s->path = sw_strdup(name);
     if (!s->path)
         rc = sw_err_nomem(err, "the name of a data file", strlen(name) + 1);
-    if (!rc)
-        rc = check_begin(s, err);
-    if (!rc)
-        rc = take_header(s, err);
-    if (!rc)
-        rc = copy_index(s, err);
-    if (!rc)
-        rc = check_index(s, err);
+    if (rc)
+        goto out;
+    rc = check_begin(s, err);
+    if (rc)
+        goto out;
+    rc = take_header(s, err);
+    if (rc)
+        goto out;
+    rc = copy_index(s, err);
+    if (rc)
+        goto out;
+    rc = check_index(s, err);
+    if (rc)
+        goto out;
 
-    if (!rc) {
-        const size_t words = (size_t)(s->records + BITS - 1) / BITS;
-        s->checked = sw_calloc(words, sizeof *s->checked);
-        if (!s->checked)
-            rc = sw_err_nomem(err, name, words * sizeof *s->checked);
-    }
+    const size_t words = (size_t)(s->records + BITS - 1) / BITS;
+    s->checked = sw_calloc(words, sizeof *s->checked);
+    if (!s->checked)
+        rc = sw_err_nomem(err, name, words * sizeof *s->checked);
 
+out:
     if (rc)
         sw_shard_close(s);
     return rc;

@@ -46,26 +46,33 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
 {
     struct sw_worker *w = &job->workers[0];
     int rc = sw_worker_attach(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_table_allocate(job->params.table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_buffers_allocate(&job->state.buffers, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_allocate(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = load_weights(job, weights, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_buffers_upload(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_snapshot_new(&job->events.snapshot, NULL,
+                         &(struct sw_snapshot_run){0, "", job->name, 0, 1}, err);
+    if (rc != SW_OK)
+        return rc;
 
-    if (rc == SW_OK)
-        rc = sw_table_allocate(job->params.table, err);
-    if (rc == SW_OK)
-        rc = sw_buffers_allocate(&job->state.buffers, job->place.host, err);
-    if (rc == SW_OK)
-        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
-    if (rc == SW_OK)
-        rc = sw_worker_allocate(w, err);
-    if (rc == SW_OK)
-        rc = load_weights(job, weights, err);
-    if (rc == SW_OK)
-        rc = sw_buffers_upload(w, err);
-    if (rc == SW_OK)
-        rc = sw_snapshot_new(&job->events.snapshot, NULL,
-                             &(struct sw_snapshot_run){0, "", job->name, 0, 1}, err);
-    if (rc == SW_OK)
-        w->slot = sw_snapshot_slot(job->events.snapshot, 0);
-
-    return rc == SW_OK ? sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err) : rc;
+    w->slot = sw_snapshot_slot(job->events.snapshot, 0);
+    return sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
 }
 
 int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,

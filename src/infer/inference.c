@@ -191,20 +191,26 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
     struct sw_net *net = inf->w->eval;
     size_t most = (size_t)(sw_net_param_count(net) + sw_net_buffer_count(net)) + 1;
     struct sw_st_file *f = NULL;
+    const char *text = NULL;
 
     inf->tensors = sw_calloc(most, sizeof *inf->tensors);
     if (!inf->tensors)
         return sw_err_nomem(err, "the parameters", most * sizeof *inf->tensors);
 
     int rc = sw_checkpoint_open(weights, &f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_tokens_check(inf->w->shared.data->source, f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = read_params(inf, weights, f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = read_states(inf, weights, f, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(inf->w->shared.data->source, f, err);
-    if (rc == SW_OK)
-        rc = read_params(inf, weights, f, err);
-    if (rc == SW_OK)
-        rc = read_states(inf, weights, f, err);
+        text = sw_st_metadata(f, "step");
 
-    const char *text = rc == SW_OK ? sw_st_metadata(f, "step") : NULL;
+out:
     if (!text || !sw_parse_int(text, step))
         *step = 0;
     sw_st_close(f);
@@ -244,14 +250,19 @@ int sw_inference_begin(struct sw_inference *f, struct sw_worker *w, struct sw_re
     *f = (struct sw_inference){.w = w, .layer = args->layer, .rows = args->rows};
 
     int rc = sw_stream_new(w->device, sw_worker_placement(w)->threads, &w->stream, err);
-    if (rc == SW_OK)
-        rc = build_net(f, recipe, args, err);
-    if (rc == SW_OK)
-        rc = sw_worker_attach(f->w, err);
-    if (rc == SW_OK)
-        rc = allocate(f, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = build_net(f, recipe, args, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_attach(f->w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = allocate(f, err);
+    if (rc != SW_OK)
+        return rc;
 
-    return rc == SW_OK ? load(f, args->weights, step, err) : rc;
+    return load(f, args->weights, step, err);
 }
 
 void sw_inference_end(struct sw_inference *f)

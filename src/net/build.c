@@ -55,30 +55,34 @@ static int make_shapes(struct sw_net *net, const struct sw_net_args *args, bool 
                        struct sw_err *err)
 {
     int rc = sw_net_graph_init(&net->graph, args, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_net_sharding_init(&net->sharding, &net->graph, args, alone, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_branches_new(&net->graph, args, &net->branches, err);
+    if (rc != SW_OK)
+        return rc;
 
-    if (rc == SW_OK)
-        rc = sw_net_sharding_init(&net->sharding, &net->graph, args, alone, err);
-    if (rc == SW_OK)
-        rc = sw_branches_new(&net->graph, args, &net->branches, err);
-
-    if (rc == SW_OK)
-        rc = sw_net_shapes_init(&net->shapes, &net->graph, &net->sharding, net->branches, args,
-                                args->sharing ? &args->sharing->shapes : NULL, err);
-
-    return rc;
+    return sw_net_shapes_init(&net->shapes, &net->graph, &net->sharding, net->branches, args,
+                              args->sharing ? &args->sharing->shapes : NULL, err);
 }
 
 static int make_memory(struct sw_net *net, struct sw_err *err)
 {
     int rc = sw_net_aliases_init(&net->aliases, &net->graph, &net->shapes,
                                  net->args.stream->dev->host_memory, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_exec_order_init(&net->exec, &net->aliases, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_net_memory_init(&net->memory, net->graph.count, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_net_plan_step(net, &(struct sw_device_throughput){0}, err);
 
-    if (rc == SW_OK)
-        rc = sw_exec_order_init(&net->exec, &net->aliases, err);
-    if (rc == SW_OK)
-        rc = sw_net_memory_init(&net->memory, net->graph.count, err);
-    if (rc == SW_OK)
-        rc = sw_net_plan_step(net, &(struct sw_device_throughput){0}, err);
+out:
     net->kept_bytes = net->memory.arena_bytes;
 
     return rc;
