@@ -92,7 +92,7 @@ static void make_folders(void)
     support_level("one/b/.h.jpg", 16, 16, 1);
     support_level("two/a/t.jpg", 16, 16, 30);
     support_level("one/outside.jpg", 16, 16, 1);
-    support_write("one/a/notes.txt", "no image", 10);
+    support_write("one/a/notes.txt", "no image", 8);
 }
 
 static void classes_and_records_are_in_name_order(void **state)
