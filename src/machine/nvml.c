@@ -23,6 +23,7 @@ struct sw_nvml {
     int (*init)(void);
     int (*shutdown)(void);
     int (*by_bus)(const char *bus, device *d);
+    /* Figures; NULL where the library lacks the function. */
     int (*utilization)(device d, struct utilization *u);
     int (*memory)(device d, struct memory *m);
     int (*power)(device d, unsigned *milliwatts);
@@ -39,16 +40,19 @@ static bool find(void *library, const char *name, void *function)
     return at != NULL;
 }
 
+/* An older driver may lack a figure, which then is unknown; without these three nothing can be
+ * read. */
 static bool find_all(struct sw_nvml *n)
 {
+    find(n->library, "nvmlDeviceGetUtilizationRates", &n->utilization);
+    find(n->library, "nvmlDeviceGetMemoryInfo", &n->memory);
+    find(n->library, "nvmlDeviceGetPowerUsage", &n->power);
+    find(n->library, "nvmlDeviceGetTemperature", &n->temperature);
+    find(n->library, "nvmlDeviceGetClockInfo", &n->clock);
+
     return find(n->library, "nvmlInit_v2", &n->init) &&
            find(n->library, "nvmlShutdown", &n->shutdown) &&
-           find(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus) &&
-           find(n->library, "nvmlDeviceGetUtilizationRates", &n->utilization) &&
-           find(n->library, "nvmlDeviceGetMemoryInfo", &n->memory) &&
-           find(n->library, "nvmlDeviceGetPowerUsage", &n->power) &&
-           find(n->library, "nvmlDeviceGetTemperature", &n->temperature) &&
-           find(n->library, "nvmlDeviceGetClockInfo", &n->clock);
+           find(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus);
 }
 
 int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err)
@@ -105,15 +109,15 @@ struct sw_gpu_reading sw_nvml_read(struct sw_nvml *n, const char *bus)
     if (n->by_bus(bus, &d) != SUCCESS)
         return r;
 
-    if (n->utilization(d, &u) == SUCCESS)
+    if (n->utilization && n->utilization(d, &u) == SUCCESS)
         r.util = u.gpu / 100.0;
-    if (n->memory(d, &m) == SUCCESS)
+    if (n->memory && n->memory(d, &m) == SUCCESS)
         r.mem_used = (double)m.used;
-    if (n->power(d, &value) == SUCCESS)
+    if (n->power && n->power(d, &value) == SUCCESS)
         r.power_w = value / 1000.0;
-    if (n->temperature(d, SENSOR_GPU, &value) == SUCCESS)
+    if (n->temperature && n->temperature(d, SENSOR_GPU, &value) == SUCCESS)
         r.temp_c = value;
-    if (n->clock(d, CLOCK_SM, &value) == SUCCESS)
+    if (n->clock && n->clock(d, CLOCK_SM, &value) == SUCCESS)
         r.clock_mhz = value;
 
     return r;

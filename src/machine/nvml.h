@@ -8,8 +8,9 @@
 
 struct sw_nvml;
 
-/* library NULL: libnvidia-ml.so.1. Errors: SW_ERR_NOTFOUND (no such library), SW_ERR_LIBRARY (a
- * function is missing, or it finds no driver), SW_ERR_NOMEM. */
+/* library NULL: libnvidia-ml.so.1. Errors: SW_ERR_NOTFOUND (no such library), SW_ERR_LIBRARY (it
+ * finds no driver, or cannot be used at all), SW_ERR_NOMEM. A library that lacks the function of
+ * one figure gives the others. */
 int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err) SW_MUST_CHECK;
 void sw_nvml_close(struct sw_nvml *n); /* NULL is accepted */
 

@@ -66,6 +66,29 @@ static void gpu_readings_are_returned(void **state)
     sw_nvml_close(n);
 }
 
+/* What an old driver has, or a new one has given up. */
+static void missing_function_costs_its_figure_only(void **state)
+{
+    struct sw_nvml *n;
+    struct sw_err err;
+    const char *library =
+        compiled("int nvmlInit_v2(void) { return 0; }\n"
+                 "int nvmlShutdown(void) { return 0; }\n"
+                 "int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **d)\n"
+                 "{ *d = (void *)bus; return 0; }\n"
+                 "int nvmlDeviceGetPowerUsage(void *d, unsigned *mw)\n"
+                 "{ (void)d; *mw = 1500; return 0; }\n");
+    if (!library) {
+        print_message("skipped: there is no compiler to make a library\n");
+        skip();
+    }
+    assert_int_equal(sw_nvml_open(&n, library, &err), SW_OK);
+    struct sw_gpu_reading r = sw_nvml_read(n, "0000:34:00.0");
+    assert_true(fabs(r.power_w - 1.5) < 1e-9);
+    assert_true(isnan(r.util) && isnan(r.mem_used) && isnan(r.temp_c) && isnan(r.clock_mhz));
+    sw_nvml_close(n);
+}
+
 static void library_without_nvml_functions_is_refused(void **state)
 {
     struct sw_nvml *n = NULL;
@@ -82,6 +105,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(gpu_readings_are_returned, scratch_begin, scratch_end),
+        cmocka_unit_test_setup_teardown(missing_function_costs_its_figure_only, scratch_begin,
+                                        scratch_end),
         cmocka_unit_test_setup_teardown(library_without_nvml_functions_is_refused, scratch_begin,
                                         scratch_end),
     };
