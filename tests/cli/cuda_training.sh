@@ -186,6 +186,14 @@ done
 expect 0 run "$tiny" --steps 7 --name scaled --no-ui --device cuda:0 --out "$T/scaled" \
     --set job.precision=fp16 --set cluster.copy=none
 grep -q 'not as a graph' "$T/out" "$T/err" && fail 'fp16: a step is not captured'
+# A GPU without bf16 refuses it at the start.
+if [ ! -e /dev/nvidiactl ]; then
+    export CUDA_ON_HOST_CAPABILITY=75
+    expect 3 check "$tiny" --device cuda:0 --set job.precision=bf16
+    has err 'cuda:0 has compute capability 7.5, and precision = bf16 needs 8.0'
+    expect 0 check "$tiny" --device cuda:0 --set job.precision=fp16
+    unset CUDA_ON_HOST_CAPABILITY
+fi
 # Without NCCL, copies are used; a recipe that requires NCCL is refused.
 if [ ! -e /dev/nvidiactl ]; then
     nccl=$SINGA_NCCL_MODULE

@@ -578,6 +578,13 @@ cudaError_t cudaDeviceEnablePeerAccess(int, unsigned)
     return cudaSuccess;
 }
 
+/* CUDA_ON_HOST_CAPABILITY=75 plays a Turing GPU. */
+static int capability()
+{
+    const char *text = std::getenv("CUDA_ON_HOST_CAPABILITY");
+    return text ? std::atoi(text) : 90;
+}
+
 /* Also under the versioned name of newer headers. */
 #undef cudaGetDeviceProperties
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
@@ -585,15 +592,19 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
     std::memset(p, 0, sizeof *p);
     std::snprintf(p->name, sizeof p->name, "kernels on the host");
     p->totalGlobalMem = (size_t)8 << 30;
-    p->major = 9;
+    p->major = capability() / 10;
+    p->minor = capability() % 10;
     p->pciDomainID = 0xffff;
     p->pciBusID = gpu + 1;
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int *out, cudaDeviceAttr, int)
+cudaError_t cudaDeviceGetAttribute(int *out, cudaDeviceAttr what, int)
 {
-    *out = 1; /* multiprocessors: few, so that kernels use their grid-stride loops */
+    *out = what == cudaDevAttrComputeCapabilityMajor   ? capability() / 10
+           : what == cudaDevAttrComputeCapabilityMinor ? capability() % 10
+                                                       : 1; /* multiprocessors: few, so that kernels
+                                                               use their grid-stride loops */
     return cudaSuccess;
 }
 

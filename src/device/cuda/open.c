@@ -156,6 +156,24 @@ static int alloc_data_error(struct sw_cuda_device *d, struct sw_err *err)
     return sw_cuda_check(d, (int)status, "allocating mapped host memory", err);
 }
 
+/* Older GPUs have no bf16: cuBLAS and cuDNN would refuse it in the middle of a run. They compute tf32
+ * as fp32, which is no error. */
+static int check_precision(const struct sw_cuda_device *d, struct sw_err *err)
+{
+    int major = 0, minor = 0;
+    cudaError_t status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->gpu);
+
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->gpu);
+    if (status != cudaSuccess || major >= 8 || d->precision != SW_PRECISION_BF16)
+        return SW_OK;
+
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "%s has compute capability %d.%d, and precision = bf16 needs 8.0 or later; use "
+                      "precision = fp16, or fp32",
+                      d->base.name, major, minor);
+}
+
 static int start(struct sw_cuda_device *d, struct sw_err *err)
 {
     size_t left = 0;
@@ -167,6 +185,9 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
         status = cudaMemGetInfo(&left, &d->capacity);
 
     int rc = sw_cuda_check(d, (int)status, "opening the device", err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_precision(d, err);
     if (rc != SW_OK)
         return rc;
     rc = alloc_data_error(d, err);
