@@ -42,7 +42,7 @@ def code_files(root):
 
 
 def page_files(root):
-    return sorted([root / "README.md"] + [p for top in ("src", "kernels", "ui", "recipes", "bench")
+    return sorted([*root.glob("*.md")] + [p for top in ("src", "kernels", "ui", "recipes", "bench")
                                           for p in (root / top).rglob("*.md")])
 
 
