@@ -1,4 +1,5 @@
-/* Update control where the gradients are on a GPU: squares, their totals, the result and the
+/* ctest-labels: gpu
+ * Update control where the gradients are on a GPU: squares, their totals, the result and the
  * updates that use it have the CPU's bits. Skipped without a GPU. */
 #include "device/op.h"
 #include "kernels/ops/update.h"
