@@ -156,8 +156,8 @@ static int alloc_data_error(struct sw_cuda_device *d, struct sw_err *err)
     return sw_cuda_check(d, (int)status, "allocating mapped host memory", err);
 }
 
-/* Older GPUs have no bf16: cuBLAS and cuDNN would refuse it in the middle of a run. They compute tf32
- * as fp32, which is no error. */
+/* Older GPUs have no bf16: cuBLAS and cuDNN would refuse it in the middle of a run. They compute
+ * tf32 as fp32, which is no error. */
 static int check_precision(const struct sw_cuda_device *d, struct sw_err *err)
 {
     int major = 0, minor = 0;
@@ -168,10 +168,11 @@ static int check_precision(const struct sw_cuda_device *d, struct sw_err *err)
     if (status != cudaSuccess || major >= 8 || d->precision != SW_PRECISION_BF16)
         return SW_OK;
 
-    return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "%s has compute capability %d.%d, and precision = bf16 needs 8.0 or later; use "
-                      "precision = fp16, or fp32",
-                      d->base.name, major, minor);
+    return sw_err_set(
+        err, SW_ERR_UNSUPPORTED,
+        "%s has compute capability %d.%d, and precision = bf16 needs 8.0 or later; use "
+        "precision = fp16, or fp32",
+        d->base.name, major, minor);
 }
 
 static int start(struct sw_cuda_device *d, struct sw_err *err)
