@@ -114,7 +114,8 @@ struct sw_cuda_cell {
     float *next;  /* h' of the next step, pitch before_pitch; this and the two below may be NULL */
     float *y, *h; /* h: [rows, hidden] */
 };
-/* Sets h' of the first step, and c of lstm unless the run continues from the recurrent state. */
+/* Sets h' of the first step, and c of lstm unless the run continues from the recurrent state. The
+ * gates of gru become r, z, q, n, to which steps add their products; a step stores r, z, n, q. */
 int sw_cuda_cell_begin(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l);
 int sw_cuda_cell_step(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l);
 
@@ -126,6 +127,9 @@ struct sw_cuda_cell_back {
     float *dh, *dc, *dgates;
 };
 int sw_cuda_cell_step_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l);
+/* The gradients of the gates of gru are r, z, q, n after the steps; they become r, z, n, q. */
+int sw_cuda_cell_end_back(const struct sw_recurrent_gradient_args *a,
+                          const struct sw_cuda_launch *l);
 
 /* ---- layout.cu: copies between any layouts ---- */
 

@@ -21,7 +21,7 @@ SW_CUDA_KERNELS(recurrent) = {
      {}}};
 
 /* Sets h' and c' of the first step: the recurrent state, or h0 and c0, or zero. */
-static __device__ void begin(const struct sw_recurrent_args &a, int64_t i)
+static __device__ void begin_state(const struct sw_recurrent_args &a, int64_t i)
 {
     const struct sw_recurrent &r = a.r;
     const bool goes_on = a.carried && !a.step->sequences_begin;
@@ -33,17 +33,39 @@ static __device__ void begin(const struct sw_recurrent_args &a, int64_t i)
         a.c[i] = a.c0 ? a.c0[i] : 0.0f;
 }
 
+/* Makes room for q of a unit of gru: r, z, n becomes r, z, 0, n, to which a step adds its product.
+ */
+static __device__ void begin_gates(const struct sw_recurrent_args &a, int64_t i)
+{
+    const int64_t n = a.r.hidden;
+    float *unit = a.gates + i / n * 4 * n + i % n;
+
+    unit[3 * n] = unit[2 * n];
+    unit[2 * n] = 0.0f;
+}
+
+static __device__ void begin(const struct sw_recurrent_args &a, int64_t i)
+{
+    if (i < a.r.rows * a.r.hidden)
+        begin_state(a, i);
+    if (a.r.kind == SW_CELL_GRU)
+        begin_gates(a, i);
+}
+
 int sw_cuda_cell_begin(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l)
 {
-    return sw_start_each<struct sw_recurrent_args, begin>(*a, a->r.rows * a->r.hidden, l);
+    const int64_t steps = a->r.kind == SW_CELL_GRU ? a->r.steps : 1;
+
+    return sw_start_each<struct sw_recurrent_args, begin>(*a, a->r.rows * steps * a->r.hidden, l);
 }
 
 /* ---- One step ---- */
 
+/* Reads r, z, q, n; keeps r, z, n, q. */
 static __device__ float gru(float *a, const float *b, int64_t n, float before)
 {
-    float r = sigmoid(a[0] + b[0]), z = sigmoid(a[n] + b[n]), q = a[3 * n] + b[3 * n];
-    float t = tanhf(a[2 * n] + b[2 * n] + r * q);
+    float r = sigmoid(a[0] + b[0]), z = sigmoid(a[n] + b[n]), q = a[2 * n] + b[3 * n];
+    float t = tanhf(a[3 * n] + b[2 * n] + r * q);
 
     a[0] = r;
     a[n] = z;
@@ -97,7 +119,8 @@ int sw_cuda_cell_step(const struct sw_cuda_cell *k, const struct sw_cuda_launch 
     return sw_start_each<struct sw_cuda_cell, step>(*k, k->rows * k->hidden, l);
 }
 
-/* Returns the part of dh that bypasses the gates to the previous step. */
+/* Writes the gradients of r, z, q, n; returns the part of dh that bypasses the gates to the
+ * previous step. */
 static __device__ float gru_back(const float *a, float before, float dh, int64_t n, float *d)
 {
     float r = a[0], z = a[n], t = a[2 * n], q = a[3 * n];
@@ -105,8 +128,8 @@ static __device__ float gru_back(const float *a, float before, float dh, int64_t
 
     d[0] = candidate * q * r * (1 - r);
     d[n] = dh * (before - t) * z * (1 - z);
-    d[2 * n] = candidate;
-    d[3 * n] = candidate * r;
+    d[2 * n] = candidate * r;
+    d[3 * n] = candidate;
 
     return dh * z;
 }
@@ -143,4 +166,21 @@ static __device__ void step_back(const struct sw_cuda_cell_back &k, int64_t i)
 int sw_cuda_cell_step_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l)
 {
     return sw_start_each<struct sw_cuda_cell_back, step_back>(*k, k->rows * k->hidden, l);
+}
+
+/* Exchanges the gradients of q and n of a unit of gru: r, z, q, n becomes r, z, n, q. */
+static __device__ void end_back(const struct sw_recurrent_gradient_args &a, int64_t i)
+{
+    const int64_t n = a.r.hidden;
+    float *unit = a.dgates + i / n * 4 * n + i % n, q = unit[2 * n];
+
+    unit[2 * n] = unit[3 * n];
+    unit[3 * n] = q;
+}
+
+int sw_cuda_cell_end_back(const struct sw_recurrent_gradient_args *a,
+                          const struct sw_cuda_launch *l)
+{
+    return sw_start_each<struct sw_recurrent_gradient_args, end_back>(
+        *a, a->r.rows * a->r.steps * a->r.hidden, l);
 }

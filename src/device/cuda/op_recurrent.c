@@ -1,6 +1,10 @@
 /* A recurrent cell over a sequence, structured as device/ops/recurrent.c: one product computes the
  * contribution of the input for all steps before the first step, weight gradients are one product
- * after the last step, and a step is one or two products followed by a kernel. */
+ * after the last step, and a step is one product and one kernel.
+ *
+ * The recurrent products of gru have the columns r, z, q, those of the input r, z, n. While steps
+ * run, the columns are therefore r, z, q, n, so that a step needs one product; before and after,
+ * they are r, z, n, q, as other devices store them. */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
@@ -31,28 +35,17 @@ static int multiply(struct sw_stream *s, const struct sw_product *p, struct sw_e
 
 /* ---- Forward ---- */
 
-/* Adds h' U^T of one step to the part of the input; gru keeps the two products of the candidate
- * separate. */
+/* Adds h' U^T of one step to the part of the input. */
 static int recur(struct sw_stream *s, const struct sw_recurrent_args *a, const struct widths *w,
                  int64_t t, struct sw_err *err)
 {
     const struct sw_recurrent *r = &a->r;
-    bool gru = r->kind == SW_CELL_GRU;
-    struct sw_product p =
-        sw_product_scaled(sw_product_of(r->rows, gru ? 2 * r->hidden : w->gates, r->hidden,
+    const struct sw_product p =
+        sw_product_scaled(sw_product_of(r->rows, w->gates, r->hidden,
                                         sw_stored(a->before + t * r->hidden, r->steps * r->hidden),
                                         sw_transposed(a->recurrent, r->hidden),
                                         a->gates + t * w->kept, r->steps * w->kept),
                           1, 1);
-
-    int rc = multiply(s, &p, err);
-    if (rc != SW_OK || !gru)
-        return rc;
-
-    p.n = r->hidden;
-    p.beta = 0;
-    p.b.at = a->recurrent + 2 * r->hidden * r->hidden;
-    p.c += 3 * r->hidden;
 
     return multiply(s, &p, err);
 }
@@ -120,20 +113,11 @@ static int back_through(struct sw_stream *s, const struct sw_recurrent_gradient_
                         const struct widths *w, int64_t t, struct sw_err *err)
 {
     const struct sw_recurrent *r = &a->r;
-    bool gru = r->kind == SW_CELL_GRU;
-    struct sw_product p =
-        sw_product_scaled(sw_product_of(r->rows, r->hidden, gru ? 2 * r->hidden : w->gates,
+    const struct sw_product p =
+        sw_product_scaled(sw_product_of(r->rows, r->hidden, w->gates,
                                         sw_stored(a->dgates + t * w->biases, r->steps * w->biases),
                                         sw_stored(a->recurrent, r->hidden), a->dstate, r->hidden),
-                          1, gru ? 1 : 0);
-
-    int rc = multiply(s, &p, err);
-    if (rc != SW_OK || !gru)
-        return rc;
-
-    p.k = r->hidden;
-    p.a.at = a->dgates + t * w->biases + 3 * r->hidden;
-    p.b.at = a->recurrent + 2 * r->hidden * r->hidden;
+                          1, r->kind == SW_CELL_GRU ? 1 : 0);
 
     return multiply(s, &p, err);
 }
@@ -198,15 +182,27 @@ static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradie
     return multiply(s, &p, err);
 }
 
-/* dgates^T x and dgates^T h'; gru's candidate has a separate recurrent gradient. */
+/* Computes dgates^T h', with the columns as steps wrote them. */
+static int recurrent_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
+                              const struct widths *w, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    const struct sw_product p = sw_product_scaled(
+        sw_product_of(w->gates, r->hidden, r->rows * r->steps, sw_transposed(a->dgates, w->biases),
+                      sw_stored(a->before, r->hidden), a->drecurrent, r->hidden),
+        1, a->adds_drecurrent ? 1 : 0);
+
+    return multiply(s, &p, err);
+}
+
+/* Computes dgates^T x and the sums of dgates. */
 static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
                             const struct widths *w, struct sw_err *err)
 {
     const struct sw_recurrent *r = &a->r;
-    bool gru = r->kind == SW_CELL_GRU;
     int64_t all = r->rows * r->steps;
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    struct sw_product p = sw_product_scaled(
+    const struct sw_product p = sw_product_scaled(
         sw_product_of(w->gates, r->inputs, all, sw_transposed(a->dgates, w->biases),
                       sw_stored(a->x, r->inputs), a->dweight, r->inputs),
         1, a->adds_dweight ? 1 : 0);
@@ -215,26 +211,6 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
     if (rc != SW_OK)
         return rc;
 
-    p.m = gru ? 2 * r->hidden : w->gates;
-    p.n = p.b.pitch = p.pitch = r->hidden;
-    p.beta = a->adds_drecurrent ? 1 : 0;
-    p.b.at = a->before;
-    p.c = a->drecurrent;
-
-    rc = multiply(s, &p, err);
-    if (rc != SW_OK)
-        return rc;
-
-    if (gru) {
-        p.m = r->hidden;
-        p.a.at = a->dgates + 3 * r->hidden;
-        p.c += 2 * r->hidden * r->hidden;
-
-        rc = multiply(s, &p, err);
-        if (rc != SW_OK)
-            return rc;
-    }
-
     return check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err);
 }
 
@@ -242,10 +218,23 @@ int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct widths w = widths_of(&a->r);
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
 
     int rc = run_back(s, a, &w, err);
     if (rc != SW_OK)
         return rc;
+
+    if (a->dweight) {
+        rc = recurrent_gradient(s, a, &w, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    if (a->r.kind == SW_CELL_GRU) {
+        rc = check(s, sw_cuda_cell_end_back(a, &l), err);
+        if (rc != SW_OK)
+            return rc;
+    }
 
     if (a->dx) {
         rc = inputs_gradient(s, a, &w, err);
