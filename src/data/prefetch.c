@@ -86,7 +86,7 @@ static size_t field_bytes(const struct sw_prefetch_args *a, int f)
     if (!(a->fields >> f & 1))
         return 0;
 
-    size_t row_bytes = sw_field_bytes(&a->source->field[f]);
+    size_t row_bytes = sw_source_row_bytes(a->source, f, a->pixels);
     struct part last = find_part(a, a->row_count - 1, row_bytes);
     return last.at + sw_aligned((size_t)(last.end - last.first) * row_bytes, SW_BATCH_ALIGN);
 }
@@ -181,7 +181,7 @@ static int fill_rows(struct sw_prefetch *p, struct sw_reader *reader, const stru
     void *out[SW_MAX_FIELDS] = {0};
 
     for (int f = 0; f < s->field_count; f++) {
-        const size_t bytes = sw_field_bytes(&s->field[f]);
+        const size_t bytes = sw_source_row_bytes(s, f, p->args.pixels);
 
         if (!slot->field[f])
             continue;
@@ -323,8 +323,10 @@ static int take_memory(struct sw_prefetch *p, struct sw_err *err)
         rc = take_block(p, p->block_bytes, &p->block, err);
     if (!rc)
         assign_block(p);
-    for (int i = 0; !rc && i < a->threads; i++)
+    for (int i = 0; !rc && i < a->threads; i++) {
         rc = sw_reader_init(&p->role[i].reader, a->source, err);
+        p->role[i].reader.pixels = a->pixels;
+    }
 
     return rc;
 }
@@ -335,7 +337,7 @@ static int64_t rows_of_claim(const struct sw_prefetch_args *a)
     size_t row_bytes = 1;
 
     for (int f = 0; f < a->source->field_count; f++)
-        row_bytes += sw_field_bytes(&a->source->field[f]);
+        row_bytes += sw_source_row_bytes(a->source, f, a->pixels);
 
     const int64_t share = (a->row_count + a->threads - 1) / a->threads;
     const int64_t most = CLAIM_BYTES / (int64_t)row_bytes + 1;

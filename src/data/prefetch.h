@@ -46,6 +46,7 @@ struct sw_prefetch_args {
     int slots;                 /* batches in flight, including the one in use; 2 or more */
     int threads;               /* 1 or more */
     unsigned fields;           /* bit f: field f is requested */
+    bool pixels;               /* rows are as sw_source_row_bytes says: a device finishes images */
     void (*begin)(void *user); /* called by each thread when it starts, to bind itself; or NULL */
     void *begin_user;
     /* Called when a thread starts to read rows of a batch, or waits for work (-1); or NULL. */

@@ -272,7 +272,7 @@ static int select_pixels(struct sw_reader *r, const struct sw_field *field, cons
     return SW_OK;
 }
 
-static int finish_image(struct sw_reader *r, int64_t sample, int image, const void *raw, float *out,
+static int finish_image(struct sw_reader *r, int64_t sample, int image, const void *raw, void *out,
                         struct sw_err *err)
 {
     const struct sw_source *s = r->source;
@@ -291,10 +291,13 @@ static int finish_image(struct sw_reader *r, int64_t sample, int image, const vo
     else
         rc = select_pixels(r, field, raw, &v, sample, &pixels, err);
 
-    if (!rc)
-        rc = sw_transform_run(&s->transform, &r->work, &v, &pixels, out, err);
+    if (rc)
+        return rc;
+    if (!r->pixels || !s->pixels_bytes)
+        return sw_transform_run(&s->transform, &r->work, &v, &pixels, out, err);
 
-    return rc;
+    sw_transform_pack(&s->transform, &v, &pixels, out);
+    return SW_OK;
 }
 
 static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image, void *const *out,
@@ -304,12 +307,12 @@ static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image,
     int rc = SW_OK;
 
     for (int f = 0; !rc && f < s->field_count; f++) {
-        const size_t bytes = sw_field_bytes(&s->field[f]);
+        const size_t bytes = sw_source_row_bytes(s, f, r->pixels);
         unsigned char *to = out[f] ? (unsigned char *)out[f] + (size_t)out_row * bytes : NULL;
         const void *raw = r->raw[i * SW_MAX_FIELDS + f];
 
         if (to && f == image)
-            rc = finish_image(r, sample, f, raw, (float *)(void *)to, err);
+            rc = finish_image(r, sample, f, raw, to, err);
         else if (to)
             memcpy(to, raw, bytes);
     }

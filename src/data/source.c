@@ -4,6 +4,7 @@
 #include "data/source.h"
 #include "base/hash.h"
 #include "base/os.h"
+#include "kernels/ops/pixels.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +84,8 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, i
     }
 
     out->dtype = SW_F32;
+    if (raw->dtype == SW_U8 && sw_transform_keeps_pixels(t))
+        s->pixels_bytes = sw_pixels_row_bytes(t->channels * t->out_height * t->out_width);
     return SW_OK;
 }
 
@@ -193,6 +196,30 @@ void sw_source_close(struct sw_source *s)
         sw_free(s->bad->bits);
     sw_free(s->bad);
     sw_free(s);
+}
+
+size_t sw_source_row_bytes(const struct sw_source *s, int f, bool pixels)
+{
+    if (pixels && s->pixels_bytes && f == sw_source_find(s, "image"))
+        return s->pixels_bytes;
+    return sw_field_bytes(&s->field[f]);
+}
+
+void sw_source_pixels(const struct sw_source *s, struct sw_pixels_args *out)
+{
+    const struct sw_transform *t = &s->transform;
+
+    *out = (struct sw_pixels_args){
+        .channels = t->channels,
+        .height = t->out_height,
+        .width = t->out_width,
+        .row_bytes = (int64_t)s->pixels_bytes,
+        .mean_image = t->mean_image,
+        .mean_height = t->mean_height,
+        .mean_width = t->mean_width,
+    };
+    memcpy(out->mean, t->mean, sizeof out->mean);
+    memcpy(out->gain, t->gain, sizeof out->gain);
 }
 
 int64_t sw_source_batches(const struct sw_source *s, int64_t batch)

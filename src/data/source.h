@@ -58,6 +58,8 @@ struct sw_source {
     int64_t workers, prefetch; /* keys of the section */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS]; /* after transforms: `image` f32 [C, H, W], `label` i32 */
+    /* Bytes of an image that a device finishes (kernels/ops/pixels.h); 0: it must be floats. */
+    size_t pixels_bytes;
     /* the rest is private to source.c */
     bool shuffle;
     struct sw_subset subset;
@@ -85,6 +87,13 @@ static inline int sw_source_find(const struct sw_source *s, const char *field)
     return -1;
 }
 
+/* Bytes of a row of field f; pixels: images that a device can finish are not finished. */
+size_t sw_source_row_bytes(const struct sw_source *s, int f, bool pixels);
+/* Sets *out to the arguments that finish images [C, H, W] on a device, except rows, x and y;
+ * mean_image is host memory. Only with pixels_bytes. */
+struct sw_pixels_args;
+void sw_source_pixels(const struct sw_source *s, struct sw_pixels_args *out);
+
 /* Number of batches of `batch` rows in one evaluation pass; the last may be incomplete. */
 int64_t sw_source_batches(const struct sw_source *s, int64_t batch);
 /* ceil(epochs * records / batch): the steps of `job.epochs`. */
@@ -104,7 +113,8 @@ struct sw_reader {
     struct sw_picture image;    /* the current image, if the format has images */
     struct sw_transform_work work;
     struct sw_permutation order; /* of the epoch requested last */
-    double read_ms, decode_ms;   /* times of the last sw_source_fetch */
+    bool pixels;               /* set after init: rows of images are as sw_source_row_bytes says */
+    double read_ms, decode_ms; /* times of the last sw_source_fetch */
 };
 
 /* Allocates the memory for reading from an open source, which must outlive it. Errors:

@@ -5,7 +5,9 @@
 #include "data/transform.h"
 #include "data/distort.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/ops/pixels.h"
 #include <math.h>
+#include <string.h>
 
 void sw_transform_work_fini(struct sw_transform_work *w)
 {
@@ -330,4 +332,56 @@ int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
         rc = whiten(t, w, out, err);
 
     return rc;
+}
+
+/* ---- A row that a device finishes ---- */
+
+bool sw_transform_keeps_pixels(const struct sw_transform *t)
+{
+    int64_t height = t->height, width = t->width;
+    sw_transform_resized(t, &height, &width);
+
+    return !t->differ && height == t->height && width == t->width && !t->brightness &&
+           !t->contrast && !t->saturation && !t->elastic_alpha && !t->log1p && !t->whiten;
+}
+
+/* Copies n values of a line: step is 4 for packed pixels. */
+static void copy_line(int64_t n, const unsigned char *from, int64_t step, unsigned char *to)
+{
+    if (step == 1) {
+        memcpy(to, from, (size_t)n);
+        return;
+    }
+
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i * step];
+}
+
+void sw_transform_pack(const struct sw_transform *t, const struct sw_view *v,
+                       const struct sw_pixels *pixels, unsigned char *row)
+{
+    const bool of_row = t->mean_height == t->out_height && t->mean_width == t->out_width;
+    const int64_t count = t->channels * t->out_height * t->out_width;
+    const struct sw_pixels_head head = {
+        .mirrored = v->mirrored,
+        .top = of_row ? 0 : (int32_t)v->top,
+        .left = of_row ? 0 : (int32_t)v->left,
+        .first_line = (int32_t)v->out_top,
+        .end_line = (int32_t)(v->out_top + v->rows),
+        .first_column = (int32_t)v->out_left,
+        .end_column = (int32_t)(v->out_left + v->columns),
+    };
+    unsigned char *to = row + sizeof head;
+
+    memcpy(row, &head, sizeof head);
+    if (v->rows < t->out_height || v->columns < t->out_width)
+        memset(to, 0, (size_t)count);
+    memset(to + count, 0, sw_pixels_row_bytes(count) - sizeof head - (size_t)count);
+
+    for (int64_t c = 0; c < t->channels; c++) {
+        for (int64_t y = 0; y < v->rows; y++)
+            copy_line(v->columns, element(pixels, c * pixels->channel_step + y * pixels->row_step),
+                      pixels->pixel_step,
+                      to + (c * t->out_height + v->out_top + y) * t->out_width + v->out_left);
+    }
 }

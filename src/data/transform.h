@@ -98,3 +98,10 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
 int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
                      const struct sw_view *v, const struct sw_pixels *pixels, float *out,
                      struct sw_err *err) SW_MUST_CHECK;
+
+/* Whether rows of bytes are a function of crop, mirror, padding, mean and gain alone, so that a
+ * device can finish them (kernels/ops/pixels.h). */
+bool sw_transform_keeps_pixels(const struct sw_transform *t);
+/* Copies the cropped bytes to a row of sw_pixels_row_bytes bytes, in place of sw_transform_run. */
+void sw_transform_pack(const struct sw_transform *t, const struct sw_view *v,
+                       const struct sw_pixels *pixels, unsigned char *row);

@@ -1,6 +1,8 @@
 /* Binds the pointers of a net's layers: arena memory, parameters, buffers, recurrent state, data
  * fields, step scalars. */
 #include "base/os.h"
+#include "device/op.h"
+#include "kernels/ops/pixels.h"
 #include "net/layers/bridge.h"
 #include "net/layers/steps.h"
 #include "net/net_private.h"
@@ -190,6 +192,25 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
             sw_net_use_memory(net, i, data); /* the batch's memory */
         else
             rc = sw_copy(net->args.stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
+    }
+
+    return rc;
+}
+
+int sw_net_set_pixels(struct sw_net *net, const char *field, const struct sw_pixels_args *how,
+                      struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    for (int i = 0; i < net->graph.count && rc == SW_OK; i++) {
+        struct sw_layer *l = &net->shapes.node[i].layer;
+        if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
+            continue;
+
+        struct sw_pixels_args own = *how;
+        own.rows = l->dst.desc.dim[0];
+        own.y = l->dst.data;
+        rc = sw_op_run(net->args.stream, &sw_op_pixels, &own, err);
     }
 
     return rc;

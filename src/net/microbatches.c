@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "kernels/ops/fold.h"
+#include "kernels/ops/pixels.h"
 #include <string.h>
 
 int sw_microbatches_count(const struct sw_microbatches *p)
@@ -217,6 +218,21 @@ int sw_microbatches_set_field(struct sw_microbatches *p, const char *field, void
         rc = sw_net_set_field(p->microbatch[i].net, field, at, err);
         at += sw_aligned(sw_desc_bytes(&sw_net_layer(p->microbatch[i].net, input)->dst.desc),
                          SW_MICROBATCHES_ALIGN);
+    }
+
+    return rc;
+}
+
+int sw_microbatches_set_pixels(struct sw_microbatches *p, const char *field,
+                               const struct sw_pixels_args *how, struct sw_err *err)
+{
+    struct sw_pixels_args own = *how;
+    int rc = SW_OK;
+
+    for (int i = 0; i < p->count && rc == SW_OK; i++) {
+        const int64_t bytes = sw_net_rows(p->microbatch[i].net) * how->row_bytes;
+        rc = sw_net_set_pixels(p->microbatch[i].net, field, &own, err);
+        own.x += sw_aligned((size_t)bytes, SW_MICROBATCHES_ALIGN);
     }
 
     return rc;

@@ -64,6 +64,9 @@ void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const floa
 enum { SW_MICROBATCHES_ALIGN = 64 };
 int sw_microbatches_set_field(struct sw_microbatches *p, const char *field, void *data,
                               struct sw_err *err) SW_MUST_CHECK;
+/* As sw_net_set_pixels, for rows laid out like those of sw_microbatches_set_field. */
+int sw_microbatches_set_pixels(struct sw_microbatches *p, const char *field,
+                               const struct sw_pixels_args *how, struct sw_err *err) SW_MUST_CHECK;
 /* Sets the scalars of the next pass. step has the worker's first row and valid rows; every
  * microbatch gets its own. Errors: those of sw_net_set_step. */
 int sw_microbatches_set_step(struct sw_microbatches *p, const struct sw_step *step,

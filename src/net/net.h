@@ -215,6 +215,11 @@ void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy);
  * or copied to the device. */
 int sw_net_set_field(struct sw_net *net, const char *field, void *data,
                      struct sw_err *err) SW_MUST_CHECK;
+/* Sets a data field of images for the next pass from pixels on the device: how->x, as many rows as
+ * the net has. The other arguments are those of the operation; rows and y are not read. */
+struct sw_pixels_args;
+int sw_net_set_pixels(struct sw_net *net, const char *field, const struct sw_pixels_args *how,
+                      struct sw_err *err) SW_MUST_CHECK;
 /* Sets the scalars of the next pass. The previous pass must be over. */
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step,
                     struct sw_err *err) SW_MUST_CHECK;

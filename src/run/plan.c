@@ -368,6 +368,8 @@ static void describe_data(const struct sw_job *job, int split, char *out, size_t
         return;
 
     sw_data_describe(job->data.source[split], &b);
+    if (split == SW_SPLIT_TRAIN && sw_worker_reads_pixels(&job->workers[0]))
+        sw_bytes_add(&b, ", uploaded as bytes");
     snprintf(out, bytes, "%s: %s", job->data.section[split]->name, sw_bytes_text(&b));
     sw_bytes_fini(&b);
 }

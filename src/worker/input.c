@@ -5,15 +5,29 @@
 #include "worker/worker.h"
 
 #include "base/os.h"
+#include "kernels/ops/pixels.h"
 
 struct sw_input {
     const struct sw_worker *w; /* borrowed */
     struct sw_stream *stream;  /* owned */
     struct sw_event *arrived;  /* owned: the batch is in `memory` */
     struct sw_event *taken;    /* owned: the net has it, and `memory` may be overwritten */
-    void *memory;              /* owned device memory */
-    size_t bytes;
+    void *memory;              /* owned device memory: a batch, then the mean image */
+    size_t bytes, batch_bytes;
+    struct sw_pixels_args finish; /* of the image field, with the mean image on the device */
 };
+
+static size_t mean_bytes(const struct sw_source *source)
+{
+    struct sw_pixels_args a;
+
+    if (!source->pixels_bytes)
+        return 0;
+
+    sw_source_pixels(source, &a);
+    return a.mean_image ? (size_t)(a.channels * a.mean_height * a.mean_width) * sizeof *a.mean_image
+                        : 0;
+}
 
 size_t sw_input_bytes(const struct sw_worker *w)
 {
@@ -23,7 +37,42 @@ size_t sw_input_bytes(const struct sw_worker *w)
         return 0;
 
     sw_worker_prefetch_args(w, SW_SPLIT_TRAIN, &args);
-    return sw_prefetch_batch_bytes(&args);
+    return sw_prefetch_batch_bytes(&args) + mean_bytes(args.source);
+}
+
+/* Prepares the operation that finishes images on the device. */
+static int prepare_finish(struct sw_input *in, const struct sw_source *source, struct sw_err *err)
+{
+    const size_t bytes = mean_bytes(source);
+
+    in->batch_bytes = in->bytes - bytes;
+    if (!source->pixels_bytes)
+        return SW_OK;
+
+    sw_source_pixels(source, &in->finish);
+    if (bytes == 0)
+        return SW_OK;
+
+    const float *mean = in->finish.mean_image;
+    float *on_device = (float *)(void *)((char *)in->memory + in->batch_bytes);
+    in->finish.mean_image = on_device;
+
+    int rc = sw_copy(in->stream, on_device, mean, bytes, err);
+    return rc == SW_OK ? sw_stream_wait(in->stream, err) : rc;
+}
+
+/* Makes the net's field f from the batch on the device, which begins at `at`. */
+static int set_field(struct sw_input *in, const struct sw_source *source, int f, char *at,
+                     struct sw_err *err)
+{
+    struct sw_microbatches *nets = in->w->microbatches[SW_SPLIT_TRAIN];
+    const char *name = source->field[f].name;
+
+    if (!source->pixels_bytes || f != sw_source_find(source, "image"))
+        return sw_microbatches_set_field(nets, name, at, err);
+
+    in->finish.x = (const unsigned char *)at;
+    return sw_microbatches_set_pixels(nets, name, &in->finish, err);
 }
 
 int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err *err)
@@ -47,6 +96,10 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
     if (rc != SW_OK)
         goto out;
     rc = sw_stream_new(dev, 1, &in->stream, err);
+    if (rc != SW_OK)
+        goto out;
+
+    rc = prepare_finish(in, w->shared.data->source[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
         goto out;
 
@@ -77,7 +130,7 @@ int sw_input_start(struct sw_input *in, const struct sw_batch *batch, struct sw_
     int rc = sw_event_wait(in->stream, in->taken, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
+    rc = sw_copy(in->stream, in->memory, batch->memory, in->batch_bytes, err);
     if (rc != SW_OK)
         return rc;
 
@@ -95,8 +148,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 
     for (int f = 0; f < source->field_count; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
-        rc = sw_microbatches_set_field(w->microbatches[SW_SPLIT_TRAIN], source->field[f].name,
-                                       (char *)in->memory + at, err);
+        rc = set_field(in, source, f, (char *)in->memory + at, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -31,6 +31,12 @@ int64_t sw_worker_eval_batches(const struct sw_worker *w)
     return (all + groups - 1 - w->rank->group) / groups;
 }
 
+bool sw_worker_reads_pixels(const struct sw_worker *w)
+{
+    const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
+    return !w->device->host_memory && source && source->pixels_bytes > 0;
+}
+
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
 {
     const struct sw_topology *t = w->topology;
@@ -62,6 +68,7 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .slots = (int)source->prefetch + 1 + (training && !w->device->host_memory),
         .threads = (int)source->workers,
         .fields = (1u << source->field_count) - 1,
+        .pixels = training && sw_worker_reads_pixels(w),
     };
 }
 

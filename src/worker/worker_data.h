@@ -33,4 +33,6 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 /* sw_prefetch_next; meanwhile the live snapshot shows the wait. */
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
                          struct sw_err *err) SW_MUST_CHECK;
+/* Whether the worker's device finishes the training images itself (kernels/ops/pixels.h). */
+bool sw_worker_reads_pixels(const struct sw_worker *w);
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);

@@ -1,6 +1,7 @@
 /* The transform from an image to a row, against formulas and values worked out by hand. */
 #include "data/transform.h"
 #include "data_support.h"
+#include "kernels/ops/pixels.h"
 #include "tensor/npy.h"
 #include "tensor/safetensors.h"
 #include <math.h>
@@ -597,9 +598,81 @@ static void errors_name_wrong_keys(void **state)
     ASSERT_CONTAINS(err.text, "mean and mean_image");
 }
 
+/* A device finishes packed rows to the bits that the host computes, for planar and packed pixels.
+ */
+static void packed_rows_are_finished_to_the_same_bits(void **state)
+{
+    enum { PACKED_BYTES = 4 * H * W };
+    unsigned char x[PACKED_BYTES];
+    float want[C * H * W], got[C * H * W], mean[C * H * W];
+    for (int i = 0; i < PACKED_BYTES; i++)
+        x[i] = (unsigned char)(i * 37 + i / 5);
+    for (int i = 0; i < C * H * W; i++)
+        mean[i] = (float)(i % 251) * 0.37f;
+    for (int kind = 0; kind < 32; kind++) {
+        struct sw_data_conf conf = plain();
+        const bool with_mean = kind & 1, padded = kind & 2 && !with_mean, packed = kind & 16;
+        conf.scale = 0.017;
+        conf.mirror = kind & 4;
+        conf.crop = kind & 8 ? 7 : 0;
+        conf.pad = padded ? 3 : 0;
+        struct sw_transform t = make(&conf, C, H, W, false, true);
+        for (int c = 0; c < C && !with_mean; c++)
+            t.mean[c] = (float)means[c];
+        t.mean_image = with_mean ? mean : NULL;
+        t.mean_height = H;
+        t.mean_width = W;
+        assert_true(sw_transform_keeps_pixels(&t));
+        const int64_t count = C * t.out_height * t.out_width;
+        const size_t bytes = sw_pixels_row_bytes(count);
+        unsigned char *row = malloc(bytes);
+        float *big_want = padded ? malloc((size_t)count * sizeof(float)) : want;
+        float *big_got = padded ? malloc((size_t)count * sizeof(float)) : got;
+        for (int64_t sample = 0; sample < 20; sample++) {
+            struct sw_transform_work w = {0};
+            struct sw_view v;
+            struct sw_picture_part part;
+            struct sw_err err = {0};
+            ASSERT_OK(sw_transform_view(&t, key, sample, H, W, &v, &err));
+            ASSERT_OK(sw_transform_need(&v, &w, H, W, &part, &err));
+            const int64_t at = part.top * W + part.left;
+            const struct sw_pixels p =
+                packed
+                    ? (struct sw_pixels){SW_U8, x + 4 * at, C, part.height, part.width, 1, 4 * W, 4}
+                    : (struct sw_pixels){SW_U8, x + at, C, part.height, part.width, H * W, W, 1};
+            ASSERT_OK(sw_transform_run(&t, &w, &v, &p, big_want, &err));
+            sw_transform_pack(&t, &v, &p, row);
+            struct sw_pixels_args a = {.rows = 1,
+                                       .channels = C,
+                                       .height = t.out_height,
+                                       .width = t.out_width,
+                                       .row_bytes = (int64_t)bytes,
+                                       .x = row,
+                                       .mean_image = t.mean_image,
+                                       .mean_height = H,
+                                       .mean_width = W,
+                                       .y = big_got};
+            memcpy(a.mean, t.mean, sizeof a.mean);
+            memcpy(a.gain, t.gain, sizeof a.gain);
+            const struct sw_host_launch l = {.threads = 1, .err = &err};
+            ASSERT_OK(sw_op_pixels.cpu(&l, &a));
+            assert_memory_equal(big_want, big_got, (size_t)count * sizeof(float));
+            sw_transform_work_fini(&w);
+        }
+        if (padded) {
+            free(big_want);
+            free(big_got);
+        }
+        free(row);
+        t.mean_image = NULL;
+        sw_transform_fini(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packed_rows_are_finished_to_the_same_bits),
         cmocka_unit_test(cropping_matches_the_formula),
         cmocka_unit_test(without_randomness_the_center_is_cropped),
         cmocka_unit_test(random_crops_are_uniform),

@@ -7,6 +7,7 @@
 #include "kernels/ops/argsort.h"
 #include "kernels/ops/classes.h"
 #include "kernels/ops/embedding.h"
+#include "kernels/ops/pixels.h"
 #include "kernels/ops/units.h"
 #include "sim_support.h" /* streams, copies to a device and back */
 
@@ -211,9 +212,82 @@ static void word_counts_match_the_cpu(void **state)
     }
 }
 
+/* Images of odd sizes, of which every other one is mirrored: windows with padding, and a larger
+ * mean image. */
+static void check_pixels(int64_t rows, int64_t channels, int64_t height, int64_t width, bool mean)
+{
+    enum { LARGER = 3 };
+    struct rng r = rng_of(4);
+    struct sw_err err;
+    const int64_t count = channels * height * width;
+    const int64_t mean_count = channels * (height + LARGER) * (width + LARGER);
+    struct sw_pixels_args a = {.rows = rows,
+                               .channels = channels,
+                               .height = height,
+                               .width = width,
+                               .row_bytes = (int64_t)sw_pixels_row_bytes(count),
+                               .mean_height = height + LARGER,
+                               .mean_width = width + LARGER};
+    unsigned char *x = get_bytes((size_t)(rows * a.row_bytes));
+    float *mean_image = random_floats(&r, mean_count, 0, 255);
+    float *here = get_floats(rows * count), *back = get_floats(rows * count);
+
+    for (int64_t i = 0; i < rows * a.row_bytes; i++)
+        x[i] = (unsigned char)rng_int(&r, 0, 255);
+    for (int64_t c = 0; c < channels; c++) {
+        a.mean[c] = rng_real(&r, 0, 255);
+        a.gain[c] = rng_real(&r, -1, 1);
+    }
+    for (int64_t n = 0; n < rows; n++)
+        *(struct sw_pixels_head *)(void *)(x + n * a.row_bytes) =
+            (struct sw_pixels_head){.mirrored = n % 2,
+                                    .top = (int32_t)(n % (LARGER + 1)),
+                                    .left = (int32_t)(n / 2 % (LARGER + 1)),
+                                    .first_line = (int32_t)(n % 3),
+                                    .end_line = (int32_t)height - (int32_t)(n % 2),
+                                    .first_column = (int32_t)(n % 2),
+                                    .end_column = (int32_t)width - (int32_t)(n / 2 % 2)};
+
+    a.x = x;
+    a.mean_image = mean ? mean_image : NULL;
+    a.y = here;
+    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_pixels, &a, &err));
+
+    const size_t x_bytes = (size_t)(rows * a.row_bytes);
+    const size_t y_bytes = (size_t)(rows * count) * sizeof *back;
+    const size_t mean_bytes = (size_t)mean_count * sizeof *mean_image;
+    void *x_there = to_device(gpu, x, x_bytes),
+         *mean_there = to_device(gpu, mean_image, mean_bytes);
+    float *y_there = device_bytes(dev, y_bytes);
+    a.x = x_there;
+    a.mean_image = mean ? mean_there : NULL;
+    a.y = y_there;
+    ASSERT_OK(sw_op_run(gpu, &sw_op_pixels, &a, &err));
+    ASSERT_OK(sw_copy(gpu, back, y_there, y_bytes, &err));
+    ASSERT_OK(sw_stream_wait(gpu, &err));
+    assert_memory_equal(here, back, y_bytes);
+
+    sw_device_free(dev, x_there, x_bytes);
+    sw_device_free(dev, mean_there, mean_bytes);
+    sw_device_free(dev, y_there, y_bytes);
+    free(x);
+    free(mean_image);
+    free(here);
+    free(back);
+}
+
+static void pixels_become_the_same_floats_as_on_the_cpu(void **state)
+{
+    static const int64_t shapes[][3] = {{1, 5, 3}, {3, 32, 32}, {3, 7, 9}, {4, 5, 16}, {3, 57, 57}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int mean = 0; mean < 2; mean++)
+            check_pixels(9, shapes[i][0], shapes[i][1], shapes[i][2], mean);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pixels_become_the_same_floats_as_on_the_cpu),
         cmocka_unit_test(word_vector_gradients_match_the_cpu),
         cmocka_unit_test(named_classes_match_the_cpu),
         cmocka_unit_test(top_k_positions_match_the_cpu),
