@@ -321,6 +321,13 @@ bool sw_exchange_needs_host(const struct sw_exchange *x, int param)
     return !sw_exchange_port(x, param)->route->device_only;
 }
 
+int sw_exchange_bucket(const struct sw_exchange *x, int param)
+{
+    const struct sw_port *p = sw_exchange_port(x, param);
+
+    return p->route->bucket ? p->route->bucket(p) : -1;
+}
+
 /* ---- The step's begin and end ---- */
 
 int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)

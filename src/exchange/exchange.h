@@ -125,6 +125,9 @@ int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t 
                      struct sw_err *err) SW_MUST_CHECK;
 /* Does the push or the pull of the parameter need the host? If not, the device does both alone. */
 bool sw_exchange_needs_host(const struct sw_exchange *x, int param);
+/* The bucket of the parameter's gradient, which moves with the last push of that bucket; -1: it
+ * moves alone. */
+int sw_exchange_bucket(const struct sw_exchange *x, int param);
 /* True under update control on the device: all updates are queued after the last backward pass, so
  * no pull in the next step waits, and segments need no break before a forward pass. */
 bool sw_exchange_updates_at_end(const struct sw_exchange *x);

@@ -84,6 +84,9 @@ struct sw_route {
     /* Creates a worker's state, before its first port; or NULL. */
     int (*attach)(struct sw_exchange *x, void **state, struct sw_err *err);
     void (*detach)(struct sw_exchange *x, void *state);
+    /* Which bucket carries the gradient: gradients of one bucket move when the last of them is
+     * pushed, and become readable together. NULL: each alone. */
+    int (*bucket)(const struct sw_port *p);
     /* Where the gradient is, if not in the port's memory; or NULL. */
     float *(*gradient)(const struct sw_port *p);
     /* Where a net reads the value and writes partial gradients or factors; NULL: the port's memory.

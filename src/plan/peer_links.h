@@ -2,7 +2,8 @@
  * all-reduce of their library. Each is tested before use, because on some boards bytes arrive
  * damaged or never: a child process (device/probe.h) transfers known data and compares it, and is
  * killed if it hangs. The results are saved in the state directory, file `ways`, and are valid for
- * these devices at these bus addresses with this driver.
+ * these devices at these bus addresses with this driver; a link that hung is tested again when it
+ * would be given more time.
  *
  * One owner: the main thread. Frozen after sw_peer_links_find. */
 #pragma once

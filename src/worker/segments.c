@@ -37,31 +37,58 @@ static bool is_alone(const struct sw_worker *w, int pass)
                                         backward);
 }
 
-/* Does the pass have parameters that need the host: before forward to wait for the value, after
- * backward to push the gradient? */
-static bool needs_host(const struct sw_worker *w, int pass)
+static bool has_bucket(const struct sw_worker *w, struct sw_param_list list, int bucket)
 {
-    int first, count = sw_net_layer_params(w->train, layer_of(w->train, pass), &first);
-
-    for (int p = first; p < first + count; p++)
-        if (sw_exchange_needs_host(w->exchange, w->param_of[SW_SPLIT_TRAIN][p]))
+    for (int i = 0; i < list.count; i++)
+        if (sw_exchange_bucket(w->exchange, list.param[i]) == bucket)
             return true;
 
     return false;
 }
 
-static bool breaks_before(const struct sw_worker *w, enum sw_overlap overlap, int pass)
+/* Does a layer below push gradients into the bucket, or pull parameters from it? */
+static bool is_in_lower_layer(const struct sw_segments *s, int layer, int bucket, bool pushes)
 {
+    for (int i = 0; i < layer; i++)
+        if (has_bucket(s->w, pushes ? sw_segments_pushes(s, i) : sw_segments_pulls(s, i), bucket))
+            return true;
+
+    return false;
+}
+
+/* Does the layer have parameters that need the host: before forward to wait for the value, after
+ * backward to push the gradient? A bucket needs it once: before its lowest layer, and after it. */
+static bool needs_host(const struct sw_segments *s, int layer, bool pushes)
+{
+    const struct sw_exchange *x = s->w->exchange;
+    const struct sw_param_list list =
+        pushes ? sw_segments_pushes(s, layer) : sw_segments_pulls(s, layer);
+
+    for (int i = 0; i < list.count; i++) {
+        int bucket = sw_exchange_bucket(x, list.param[i]);
+
+        if (sw_exchange_needs_host(x, list.param[i]) &&
+            (bucket < 0 || !is_in_lower_layer(s, layer, bucket, pushes)))
+            return true;
+    }
+
+    return false;
+}
+
+static bool breaks_before(const struct sw_segments *s, enum sw_overlap overlap, int pass)
+{
+    const struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train);
 
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
         return true;
     if (pass < layers)
-        return needs_host(w, pass) && !sw_exchange_updates_at_end(w->exchange);
+        return needs_host(s, pass, false) && !sw_exchange_updates_at_end(w->exchange);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* chains are queued in between */
 
-    return pass > layers && overlap == SW_OVERLAP_YES && needs_host(w, pass - 1);
+    return pass > layers && overlap == SW_OVERLAP_YES &&
+           needs_host(s, layer_of(w->train, pass - 1), true);
 }
 
 /* Does the pass queue anything? */
@@ -93,7 +120,7 @@ static void partition(struct sw_segments *s, enum sw_overlap overlap)
     int passes = 2 * sw_net_layer_count(w->train);
 
     for (int pass = 0; pass < passes; pass++) {
-        if (breaks_before(w, overlap, pass))
+        if (breaks_before(s, overlap, pass))
             s->list[s->count++] = (struct sw_segment){.from = pass};
 
         struct sw_segment *last = &s->list[s->count - 1];
@@ -166,7 +193,6 @@ int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segm
 
     s->w = w;
     s->push_late = overlap == SW_OVERLAP_NO;
-    partition(s, overlap);
 
     int rc = list_pushes(s, err);
     if (rc != SW_OK) {
@@ -174,6 +200,7 @@ int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segm
         return rc;
     }
 
+    partition(s, overlap);
     *out = s;
     return SW_OK;
 }

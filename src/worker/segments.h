@@ -2,11 +2,12 @@
  * to do. On a device with its own memory, whose streams can be captured, a segment is queued
  * operation by operation in the first steps (libraries are initialized then), captured in the next,
  * and from then on launched as one graph. Where the device makes the updates the whole step is one
- * segment; where values are waited for or gradients are pushed, each of these starts a new one. A
- * pass in which the host waits (sums and activations of other workers) is a segment of its own that
- * is never captured; nothing is captured on the CPU or with `graphs = no`. Where independent layers
- * run on streams of their own (net/graph/branches.h), or activations are recomputed or offloaded
- * (net/memory/fit.c), only a whole step is captured.
+ * segment; where values are waited for or gradients are pushed, each of these starts a new one:
+ * gradients that devices reduce in buckets when a bucket is complete, and values when the first of
+ * a bucket is read. A pass in which the host waits (sums and activations of other workers) is a
+ * segment of its own that is never captured; nothing is captured on the CPU or with `graphs = no`.
+ * Where independent layers run on streams of their own (net/graph/branches.h), or activations are
+ * recomputed or offloaded (net/memory/fit.c), only a whole step is captured.
  *
  * The operations of a step do not depend on the step: what does is in device memory, written ahead
  * of the first segment (struct sw_step, struct sw_update_numbers). When nets are rebuilt, so are

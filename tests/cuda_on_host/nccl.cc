@@ -1,16 +1,20 @@
 /* NCCL for devices on the host: see README.md. The operations of a group run when it ends. As in
  * NCCL's non-blocking mode, communicators stay in progress for some queries; NCCL_ON_HOST=hang in
- * the environment makes the second one hang, =broken makes it fail. */
+ * the environment makes the second one hang, =late makes it join late, =broken makes it fail. While
+ * one is in progress only the thread that began the operation may query it, since that also ends
+ * groups. */
 #include <nccl.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 struct ncclComm {
     int rank, ranks;
     int questions; /* number of queries still answered with ncclInProgress; -1: all */
     bool broken, finalized;
+    std::thread::id owner; /* of the operation in progress */
 };
 
 namespace
@@ -32,7 +36,8 @@ bool is_planted(const char *what)
 void begin_something(ncclComm *comm)
 {
     bool second = comm->rank == 1;
-    comm->questions = second && is_planted("hang") ? -1 : 3;
+    comm->questions = second && is_planted("hang") ? -1 : second && is_planted("late") ? 1000 : 3;
+    comm->owner = std::this_thread::get_id();
     comm->broken = second && is_planted("broken");
 }
 
@@ -99,7 +104,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId, in
 {
     if (depth != 1 || config->blocking != 0 || rank < 0 || rank >= ranks)
         return ncclInvalidArgument;
-    *out = new ncclComm{rank, ranks, 0, false, false};
+    *out = new ncclComm{rank, ranks, 0, false, false, {}};
     begin_something(*out);
     return ncclInProgress;
 }
@@ -115,6 +120,8 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t 
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
+    if (comm->questions && comm->owner != std::this_thread::get_id())
+        std::abort();
     *state = comm->questions ? ncclInProgress : comm->broken ? ncclRemoteError : ncclSuccess;
     if (comm->questions > 0)
         comm->questions--;
@@ -124,6 +131,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     comm->finalized = true;
+    comm->owner = std::this_thread::get_id();
     return ncclInProgress;
 }
 

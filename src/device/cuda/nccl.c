@@ -1,11 +1,16 @@
 /* Collectives of GPUs with NCCL: the module singa_nccl.so. There is one communicator per GPU, all
  * in this process, in non-blocking mode: an operation may still be in progress when its call
- * returns, and is polled until it is done, aborted or timed out.
+ * returns, and is polled until it is done, aborted or timed out. With blocking communicators a call
+ * that hangs could not be ended: ncclCommAbort frees a communicator without waiting for the thread
+ * that is inside it, and connecting returns no communicator to abort before it is done. Here it
+ * waits for NCCL's own thread.
  *
  * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
- * from other threads meanwhile. NCCL reports errors at any time while a communicator exists, so
- * `lock` guards only its lifetime. An abort may take long, so a separate thread runs it once the
- * current group has noticed it and returned. */
+ * from other threads meanwhile. ncclCommGetAsyncError also ends a group in NCCL, which two threads
+ * must not do at a time: a group polls its communicators without `lock`, and check leaves them
+ * alone meanwhile. An abort may take long, so a separate thread runs it once the current group has
+ * noticed it and returned. It is done when ncclGroupEnd returns, whatever the mode of the
+ * communicators, which do not exist any more then. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
@@ -28,8 +33,8 @@ struct nccl {
     int aborting;                    /* atomic */
     struct sw_mutex lock;            /* guards all below */
     struct sw_cond changed;
-    bool alive;    /* the communicators exist and may be queried */
-    bool in_group; /* a thread is inside a group */
+    bool alive;    /* the communicators exist */
+    bool in_group; /* a thread is inside a group, and no other may use the communicators */
     struct sw_thread aborter;
     bool has_aborter;
 };
@@ -178,6 +183,7 @@ static int group_end(struct sw_collective *collective, struct sw_err *err)
 
 /* ---- Checking and aborting ---- */
 
+/* Errors of a group in progress are those of group_end. */
 static int check(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
@@ -185,7 +191,7 @@ static int check(struct sw_collective *collective, struct sw_err *err)
 
     sw_mutex_lock(&c->lock);
 
-    for (int r = 0; c->alive && r < c->base.ranks && rc == SW_OK; r++) {
+    for (int r = 0; c->alive && !c->in_group && r < c->base.ranks && rc == SW_OK; r++) {
         ncclResult_t state = state_of(c->comms[r]);
         if (!is_fine(state))
             rc = nccl_error(c, r, state, "all_reduce", err);

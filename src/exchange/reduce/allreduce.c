@@ -173,24 +173,25 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
 
 /* ---- What ranks do ---- */
 
-/* Queues all complete buckets whose turn has come; the lock is held. */
-static int queue_complete(void *allreduce, int pushed, struct sw_err *err)
+/* Queues all complete buckets whose turn has come. Called by one rank at a time. */
+static int queue_complete(void *allreduce, int complete, struct sw_err *err)
 {
     struct sw_allreduce *a = allreduce;
 
-    (void)pushed; /* the next bucket in the order may be another one */
+    a->bucket[complete].is_complete = true; /* the next bucket in the order may be another one */
 
     for (;;) {
         int b = a->order[a->next];
-        if (!sw_rounds_complete(&a->rounds, b))
+        if (!a->bucket[b].is_complete)
             return SW_OK;
 
         int rc = a->backend->queue(a, b, err);
         if (rc != SW_OK)
             return rc;
 
-        sw_rounds_next(&a->rounds, b);
+        a->bucket[b].is_complete = false;
         a->next = (a->next + 1) % a->buckets;
+        sw_rounds_next(&a->rounds, b);
     }
 }
 
@@ -241,8 +242,7 @@ int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err)
     return a->library ? sw_collective_check(a->library, err) : SW_OK;
 }
 
-/* The library is aborted without the lock, because a thread that holds the lock may be blocked in
- * the library. */
+/* A thread may be blocked in the library, which the abort ends. */
 void sw_allreduce_close_v(void *allreduce)
 {
     struct sw_allreduce *a = allreduce;

@@ -5,10 +5,11 @@
  * does both once per bucket and round, in this order.
  *
  * There are two backends behind one table: the devices' library (device/collective.h), and copies
- * between devices with sums on them. The last rank to push a bucket queues the reduction for all
- * ranks, on streams of the all-reduce, in the order of the buckets; no host thread waits for a
- * device. Sums by copies follow base/tree.h over the ranks and have the bits that servers compute;
- * a library has an order of its own, which changes with the number of ranks.
+ * between devices with sums on them. The last rank to push a bucket, or one that is queueing then,
+ * queues the reduction for all ranks, on streams of the all-reduce, in the order of the buckets; no
+ * host thread waits for a device. Sums by copies follow base/tree.h over the ranks and have the
+ * bits that servers compute; a library has an order of its own, which changes with the number of
+ * ranks.
  *
  * Thread rule: push, pull and the getters by any thread, for each rank by one at a time; close by
  * any. */

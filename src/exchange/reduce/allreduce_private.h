@@ -21,8 +21,8 @@ struct sw_allreduce_backend {
     int min_ranks;
     /* Elements of the stage that a rank needs in addition to its buckets. */
     int64_t (*stage)(const int64_t *elements, int buckets, int ranks);
-    /* Queues the reduction of a bucket that all ranks have pushed, for all of them; the lock is
-     * held. */
+    /* Queues the reduction of a bucket that all ranks have pushed, for all of them. One rank at
+     * a time calls it. */
     int (*queue)(struct sw_allreduce *a, int bucket, struct sw_err *err);
     /* Called before the first round, after all memory is allocated; or NULL. */
     int (*prepare)(struct sw_allreduce *a, int first_ms, struct sw_err *err);
@@ -37,13 +37,14 @@ struct sw_allreduce_passage {
 
 struct sw_allreduce_rank {
     struct sw_device *device;        /* borrowed */
-    struct sw_stream *stream;        /* owned; used under the lock */
+    struct sw_stream *stream;        /* owned; used by the rank that queues */
     float *memory;                   /* owned: buckets, then the stage */
     struct sw_allreduce_passage *at; /* owned [buckets] */
 };
 
 struct sw_allreduce_bucket {
     int64_t elements, offset;
+    bool is_complete; /* and not queued yet; used by the rank that queues, like `next` below */
 };
 
 struct sw_allreduce {
@@ -57,8 +58,8 @@ struct sw_allreduce {
     int64_t stage_at;        /* elements: where the stage begins */
     int64_t shard_elements;  /* copies: elements of a rank's largest shard of a bucket */
     size_t bytes;            /* of a rank's memory */
-    struct sw_rounds rounds; /* of the buckets; its lock guards the streams */
-    int next;                /* position in `order` of the next bucket to queue; under the lock */
+    struct sw_rounds rounds; /* of the buckets; one rank at a time uses the streams */
+    int next;                /* position in `order` of the next bucket to queue */
 };
 
 /* The thread that makes the first sums of a library. */

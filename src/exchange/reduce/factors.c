@@ -20,7 +20,7 @@ struct events {
 
 struct rank {
     struct sw_device *device; /* borrowed */
-    struct sw_stream *stream; /* owned; used under the lock */
+    struct sw_stream *stream; /* owned; used by the rank that queues */
     float *memory;            /* owned */
     struct events *at;        /* owned [layers] */
     int64_t first, rows;      /* of the batch */
@@ -37,7 +37,7 @@ struct sw_factors {
     struct layer *layer; /* owned [count] */
     int count;
     size_t bytes;            /* of a rank's memory */
-    struct sw_rounds rounds; /* of the layers; its lock guards the streams */
+    struct sw_rounds rounds; /* of the layers; one rank at a time uses the streams */
 };
 
 static int64_t aligned(int64_t elements)
@@ -190,7 +190,7 @@ float *sw_factors_dy(const struct sw_factors *f, int rank, int layer)
     return f->rank[rank].memory + f->layer[layer].dy_at;
 }
 
-/* ---- Queueing a layer; the lock is held ---- */
+/* ---- Queueing a layer, by one rank at a time ---- */
 
 /* Copies rank q's rows of an array to rank r; `columns` are those of a row of the batch. */
 static int fetch(struct sw_factors *f, int r, int q, int64_t at, int64_t columns,
@@ -229,11 +229,9 @@ static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
     return sw_event_record(own->stream, own->at[i].arrived, err);
 }
 
-static int gather_complete(void *factors, int i, struct sw_err *err)
+static int gather_all(void *factors, int i, struct sw_err *err)
 {
     struct sw_factors *f = factors;
-    if (!sw_rounds_complete(&f->rounds, i))
-        return SW_OK;
 
     for (int r = 0; r < f->ranks; r++) {
         int rc = gather(f, r, i, err);
@@ -253,7 +251,7 @@ int sw_factors_push(struct sw_factors *f, int rank, int layer, uint64_t round,
     int rc = sw_event_record(compute, f->rank[rank].at[layer].made, err);
     if (rc != SW_OK)
         return rc;
-    return sw_rounds_arrive(&f->rounds, layer, round, gather_complete, f, err);
+    return sw_rounds_arrive(&f->rounds, layer, round, gather_all, f, err);
 }
 
 int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)

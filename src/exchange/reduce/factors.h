@@ -5,8 +5,9 @@
  * sw_factors_take before it queues work that reads all rows; in between it computes. Every rank
  * does both once per layer and round, in this order.
  *
- * The last rank to push a layer queues the copies of all, on a stream of each receiver; no host
- * thread waits for a device. Nothing is computed, so all ranks have the same bits.
+ * The last rank to push a layer, or one that is queueing then, queues the copies of all, on a
+ * stream of each receiver; no host thread waits for a device. Nothing is computed, so all ranks
+ * have the same bits.
  *
  * Thread rule: push, pull and the getters by any thread, for each rank by one at a time; close by
  * any; set_rows while no rank is between push and pull. */

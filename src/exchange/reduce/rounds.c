@@ -1,6 +1,6 @@
-/* Counts contributions under one lock: the rank that completes an item calls its owner's function,
- * which queues the exchange for all, with the lock held. Waits are on one condition that every
- * completed round and the end of the job signal. */
+/* Counts contributions under one lock. The rank that completes an item puts it into a ring and
+ * calls the owner's function for all items in there, unless another rank does so already. Waits are
+ * on one condition that every completed round and the end of the job signal. */
 #include "exchange/reduce/rounds.h"
 
 #include "base/os.h"
@@ -13,21 +13,47 @@ int sw_rounds_init(struct sw_rounds *r, const char *what, int count, int ranks, 
 
     size_t items = (size_t)count + 1;
     r->item = sw_calloc(items, sizeof *r->item);
-    return r->item ? SW_OK : sw_err_nomem(err, what, items * sizeof *r->item);
+    r->complete = sw_calloc(items, sizeof *r->complete);
+    return r->item && r->complete ? SW_OK : sw_err_nomem(err, what, items * sizeof *r->item);
 }
 
 void sw_rounds_fini(struct sw_rounds *r)
 {
     sw_free(r->item);
+    sw_free(r->complete);
     sw_cond_fini(&r->changed);
     sw_mutex_fini(&r->lock);
+}
+
+/* Queues all complete items; called with the lock, which it releases while it queues. An item is in
+ * the ring at most once, since its next round begins after this one is queued. */
+static int queue_complete(struct sw_rounds *r,
+                          int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
+                          struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    r->queueing = true;
+
+    while (r->waiting > 0 && !r->closed && rc == SW_OK) {
+        int item = r->complete[r->first];
+        r->first = (r->first + 1) % r->count;
+        r->waiting--;
+
+        sw_mutex_unlock(&r->lock);
+        rc = queue(owner, item, err);
+        sw_mutex_lock(&r->lock);
+    }
+
+    r->queueing = false;
+    return rc;
 }
 
 int sw_rounds_arrive(struct sw_rounds *r, int item, uint64_t round,
                      int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
                      struct sw_err *err)
 {
-    int rc;
+    int rc = SW_OK;
 
     sw_mutex_lock(&r->lock);
 
@@ -38,10 +64,11 @@ int sw_rounds_arrive(struct sw_rounds *r, int item, uint64_t round,
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "%s %d: contribution to round %llu, but %llu rounds are done", r->what,
                         item, (unsigned long long)round, (unsigned long long)i->done);
-    else {
-        i->arrived++;
-        rc = queue(owner, item, err);
-    }
+    else if (++i->arrived == r->ranks)
+        r->complete[(r->first + r->waiting++) % r->count] = item;
+
+    if (rc == SW_OK && !r->queueing)
+        rc = queue_complete(r, queue, owner, err);
 
     sw_mutex_unlock(&r->lock);
     return rc;
@@ -49,9 +76,11 @@ int sw_rounds_arrive(struct sw_rounds *r, int item, uint64_t round,
 
 void sw_rounds_next(struct sw_rounds *r, int item)
 {
+    sw_mutex_lock(&r->lock);
     r->item[item].arrived = 0;
     r->item[item].done++;
     sw_cond_broadcast(&r->changed);
+    sw_mutex_unlock(&r->lock);
 }
 
 int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms)

@@ -7,6 +7,7 @@
 #include "device/collective.h"
 #include "device/cuda/nccl_module.h"
 #include "thread/thread.h"
+#include <dirent.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -14,12 +15,25 @@ enum { MOST = 2, FLOATS = 1000 };
 
 struct gpus {
     int count;
+    int threads; /* of this process, before the collective */
     struct sw_device *dev[MOST];
     struct sw_stream *stream[MOST];
     float *x[MOST];
     const struct sw_collective_ops *ops;
     struct sw_collective *members;
 };
+
+/* NCCL and CUDA keep threads of their own, but not their replacements on the host. */
+static int thread_count(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *e = readdir(tasks); e; e = readdir(tasks))
+        count += e->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
 
 static struct gpus gpus_open(int count)
 {
@@ -36,12 +50,15 @@ static struct gpus gpus_open(int count)
         g.x[i] = x;
     }
     ASSERT_OK(sw_device_collectives(g.dev[0], &g.ops, &err));
+    g.threads = thread_count();
     return g;
 }
 
 static void gpus_close(struct gpus *g)
 {
     sw_collective_close(g->members);
+    if (getenv("SINGA_NCCL_MODULE"))
+        assert_int_equal(thread_count(), g->threads);
     for (int i = 0; i < g->count; i++) {
         sw_stream_free(g->stream[i]);
         sw_device_free(g->dev[i], g->x[i], FLOATS * sizeof(float));
@@ -147,6 +164,15 @@ static void connecting_members_times_out_or_fails(void **state)
     gpus_close(&g);
 }
 
+static void members_that_join_late_have_the_sum(void **state)
+{
+    if (!is_planted())
+        return;
+    setenv("NCCL_ON_HOST", "late", 1);
+    members_have_the_sum(2);
+    unsetenv("NCCL_ON_HOST");
+}
+
 static void failed_all_reduce_is_reported_by_check(void **state)
 {
     struct sw_err err;
@@ -166,6 +192,41 @@ static void abort_soon(void *members)
 {
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     sw_collective_abort(members);
+}
+
+struct summer {
+    struct gpus *gpus;
+    int rc; /* of the sum */
+    struct sw_err err;
+};
+
+static void sum_alone(void *summer)
+{
+    struct summer *s = summer;
+    s->rc = sum(s->gpus, &s->err);
+}
+
+/* A check leaves a group in progress to the thread that is inside it, as NCCL demands. */
+static void checks_do_not_disturb_a_group(void **state)
+{
+    struct sw_err err;
+    struct sw_thread thread;
+    if (!is_planted())
+        return;
+    struct gpus g = gpus_open(2);
+    struct summer s = {.gpus = &g};
+    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    setenv("NCCL_ON_HOST", "hang", 1);
+    ASSERT_OK(sw_thread_start(&thread, "sum", sum_alone, &s, &err));
+    for (int i = 0; i < 100; i++) {
+        ASSERT_OK(sw_collective_check(g.members, &err));
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    }
+    sw_collective_abort(g.members);
+    sw_thread_join(&thread);
+    assert_int_equal(s.rc, SW_ERR_CANCELLED);
+    unsetenv("NCCL_ON_HOST");
+    gpus_close(&g);
 }
 
 /* The abort by another thread ends a group_end that hangs. */
@@ -205,6 +266,8 @@ int main(void)
         cmocka_unit_test(one_gpu_cannot_join_twice),
         cmocka_unit_test(nothing_starts_after_an_abort),
         cmocka_unit_test(connecting_members_times_out_or_fails),
+        cmocka_unit_test(members_that_join_late_have_the_sum),
+        cmocka_unit_test(checks_do_not_disturb_a_group),
         cmocka_unit_test(failed_all_reduce_is_reported_by_check),
         cmocka_unit_test(an_abort_ends_a_group),
     };

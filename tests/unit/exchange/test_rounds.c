@@ -11,15 +11,23 @@ enum { RANKS = 3, ITEMS = 2, ROUNDS = 200, LONG_MS = 60000 };
 
 struct owner {
     struct sw_rounds rounds;
-    int queued[ITEMS]; /* under the lock */
-    int answer;        /* of queue, once a thing is complete */
+    int queued[ITEMS]; /* by one rank at a time */
+    int answer;        /* of queue */
+    int item;          /* of queue: the item that it waits with, or -1 */
+    struct sw_mutex lock;
+    struct sw_cond changed;
+    bool queueing, may_go; /* under the lock */
 };
 
 static int queue(void *owner, int item, struct sw_err *err)
 {
     struct owner *o = owner;
-    if (!sw_rounds_complete(&o->rounds, item))
-        return SW_OK;
+    sw_mutex_lock(&o->lock);
+    o->queueing = true;
+    sw_cond_broadcast(&o->changed);
+    while (item == o->item && !o->may_go)
+        sw_cond_wait(&o->changed, &o->lock);
+    sw_mutex_unlock(&o->lock);
     if (o->answer != SW_OK)
         return sw_err_set(err, o->answer, "the copy is refused");
     o->queued[item]++;
@@ -30,8 +38,17 @@ static int queue(void *owner, int item, struct sw_err *err)
 static void open_owner(struct owner *o)
 {
     struct sw_err err = {0};
-    *o = (struct owner){.answer = SW_OK};
+    *o = (struct owner){.answer = SW_OK, .item = -1};
+    sw_mutex_init(&o->lock);
+    sw_cond_init(&o->changed);
     assert_int_equal(sw_rounds_init(&o->rounds, "bucket", ITEMS, RANKS, &err), SW_OK);
+}
+
+static void close_owner(struct owner *o)
+{
+    sw_rounds_fini(&o->rounds);
+    sw_cond_fini(&o->changed);
+    sw_mutex_fini(&o->lock);
 }
 
 static int give(struct owner *o, int item, uint64_t round, struct sw_err *err)
@@ -53,7 +70,7 @@ static void the_last_rank_queues_and_items_advance_independently(void **state)
     assert_int_equal(o.queued[0], 0);
     assert_int_equal(sw_rounds_wait(&o.rounds, 1, 1, 0), SW_OK);
     assert_int_equal(sw_rounds_wait(&o.rounds, 0, 1, 0), SW_ERR_BUSY);
-    sw_rounds_fini(&o.rounds);
+    close_owner(&o);
 }
 
 static void a_contribution_to_a_wrong_round_is_refused(void **state)
@@ -64,7 +81,7 @@ static void a_contribution_to_a_wrong_round_is_refused(void **state)
     assert_int_equal(give(&o, 1, 2, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "bucket 1: contribution to round 2, but 0 rounds are done");
     assert_int_equal(o.rounds.item[1].arrived, 0);
-    sw_rounds_fini(&o.rounds);
+    close_owner(&o);
 }
 
 static void an_error_of_queue_is_returned_and_the_round_continues(void **state)
@@ -78,7 +95,7 @@ static void an_error_of_queue_is_returned_and_the_round_continues(void **state)
     assert_int_equal(give(&o, 0, 1, &err), SW_ERR_LIBRARY);
     assert_string_equal(err.text, "the copy is refused");
     assert_int_equal(sw_rounds_wait(&o.rounds, 0, 1, 0), SW_ERR_BUSY);
-    sw_rounds_fini(&o.rounds);
+    close_owner(&o);
 }
 
 static void closing_refuses_contributions_but_not_finished_waits(void **state)
@@ -92,7 +109,43 @@ static void closing_refuses_contributions_but_not_finished_waits(void **state)
     assert_int_equal(give(&o, 0, 2, &err), SW_ERR_CANCELLED);
     assert_int_equal(sw_rounds_wait(&o.rounds, 0, 1, LONG_MS), SW_OK);
     assert_int_equal(sw_rounds_wait(&o.rounds, 0, 2, LONG_MS), SW_ERR_CANCELLED);
-    sw_rounds_fini(&o.rounds);
+    close_owner(&o);
+}
+
+static void give_first(void *owner)
+{
+    struct sw_err err = {0};
+    assert_int_equal(give(owner, 0, 1, &err), SW_OK);
+}
+
+/* What completes meanwhile is queued by the rank that queues. */
+static void ranks_contribute_while_one_queues(void **state)
+{
+    struct owner o;
+    struct sw_thread thread;
+    struct sw_err err = {0};
+    open_owner(&o);
+    o.item = 0;
+    for (int r = 1; r < RANKS; r++)
+        assert_int_equal(give(&o, 0, 1, &err), SW_OK);
+    assert_int_equal(sw_thread_start(&thread, "last", give_first, &o, &err), SW_OK);
+
+    sw_mutex_lock(&o.lock);
+    while (!o.queueing)
+        sw_cond_wait(&o.changed, &o.lock);
+    sw_mutex_unlock(&o.lock);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(give(&o, 1, 1, &err), SW_OK);
+    assert_int_equal(sw_rounds_wait(&o.rounds, 1, 1, 0), SW_ERR_BUSY);
+
+    sw_mutex_lock(&o.lock);
+    o.may_go = true;
+    sw_cond_broadcast(&o.changed);
+    sw_mutex_unlock(&o.lock);
+    sw_thread_join(&thread);
+    assert_int_equal(sw_rounds_wait(&o.rounds, 0, 1, 0), SW_OK);
+    assert_int_equal(sw_rounds_wait(&o.rounds, 1, 1, 0), SW_OK);
+    close_owner(&o);
 }
 
 /* A rank as devices have them: gives its part of every thing, then waits for all. */
@@ -122,7 +175,7 @@ static void threads_queue_every_round_once(void **state)
         sw_thread_join(&thread[r]);
     for (int i = 0; i < ITEMS; i++)
         assert_int_equal(o.queued[i], ROUNDS);
-    sw_rounds_fini(&o.rounds);
+    close_owner(&o);
 }
 
 int main(void)
@@ -132,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_contribution_to_a_wrong_round_is_refused),
         cmocka_unit_test(an_error_of_queue_is_returned_and_the_round_continues),
         cmocka_unit_test(closing_refuses_contributions_but_not_finished_waits),
+        cmocka_unit_test(ranks_contribute_while_one_queues),
         cmocka_unit_test(threads_queue_every_round_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

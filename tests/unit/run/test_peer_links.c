@@ -172,21 +172,59 @@ static void probe_process_that_dies_fails_its_test(void **state)
     sw_peer_links_free(w);
 }
 
-static void a_damaged_file_is_tested_again(void **state)
+static size_t read_ways(char text[4096])
 {
-    sw_peer_links_free(find(.options = "gpus=2", .count = 2));
     FILE *f = fopen(ways_file(), "r");
     assert_non_null(f);
-    char text[4096];
-    size_t n = fread(text, 1, sizeof text - 1, f);
+    size_t n = fread(text, 1, 4095, f);
     fclose(f);
     text[n] = '\0';
+    return n;
+}
+
+static void a_damaged_file_is_tested_again(void **state)
+{
+    char text[4096];
+    sw_peer_links_free(find(.options = "gpus=2", .count = 2));
+    size_t n = read_ways(text);
     for (char *at = text; (at = strstr(at, "\tsound\t"));)
         memcpy(at, "\tmaybe\t", 7);
     memcpy(text, "\t\t", 2);
     write_file(ways_file(), text, n);
     struct sw_peer_links *w = find(.options = "gpus=2", .count = 2);
     assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
+    sw_peer_links_free(w);
+}
+
+/* The saved results, as if every test had hung with that limit. */
+static void save_hangs(int limit_s)
+{
+    char text[4096], out[8192];
+    size_t n = 0;
+    read_ways(text);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
+        n += (size_t)snprintf(out + n, sizeof out - n,
+                              "%.*s\thangs\t0\t0\t1794000000\tnot finished within %d s\n",
+                              (int)strcspn(line, "\t"), line, limit_s);
+    assert_true(n > 0 && n < sizeof out);
+    write_file(ways_file(), out, n);
+}
+
+/* What did not end within a shorter limit may only have been slow. */
+static void a_link_that_hung_is_tested_again_with_more_time(void **state)
+{
+    sw_peer_links_free(find(.options = "gpus=2", .count = 2));
+    save_hangs(30);
+    without_trials();
+    struct sw_peer_links *w = find(.options = "gpus=2", .count = 2);
+    assert_int_equal(sw_peer_links_direct(w, 0, 1)->state, SW_PEER_LINK_HANGS);
+    assert_string_equal(sw_peer_links_direct(w, 0, 1)->why, "not finished within 30 s");
+    sw_peer_links_free(w);
+    unsetenv("SINGA_PROBE");
+    save_hangs(10);
+    w = find(.options = "gpus=2", .count = 2);
+    assert_pairs(w, SW_PEER_LINK_SOUND, SW_PEER_LINK_UNKNOWN);
+    assert_int_equal(w->sum.state, SW_PEER_LINK_SOUND);
     sw_peer_links_free(w);
 }
 
@@ -203,6 +241,7 @@ int main(void)
         FRESH(reading_saved_results_tests_nothing),
         FRESH(probe_process_that_dies_fails_its_test),
         FRESH(a_damaged_file_is_tested_again),
+        FRESH(a_link_that_hung_is_tested_again_with_more_time),
     };
     return cmocka_run_group_tests_name("ways", tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ enum { STEPS = 9 };
 /* ---- What a run was ---- */
 
 static struct sw_segment_stats stats[8];
-static int segments, workers;
+static int segments, workers, buckets;
 static char said[4096];
 
 /* Runs it and keeps how its steps were queued. */
@@ -29,6 +29,7 @@ static void run(struct trial t)
         fail_msg("%s / %s", t.err.text, sw_bytes_text(&t.messages));
     workers = t.job->place.placement->worker_count;
     segments = sw_segments_count(t.job->workers[0].segments);
+    buckets = t.job->exchange.sums.count;
     for (int w = 0; w < workers; w++)
         stats[w] = sw_segments_stats(t.job->workers[w].segments);
     snprintf(said, sizeof said, "%s", t.text);
@@ -216,6 +217,27 @@ static void step_is_split_into_segments_where_the_host_acts(void **state)
     }
 }
 
+/* Buckets of gradients are pushed when they are complete, and pulled for their lowest layer: a
+ * graph ends behind each layer that completes one and before each that needs the first value of
+ * one. The middle one goes on from forward to backward. */
+static void a_bucket_ends_a_graph_and_a_layer_in_it_does_not(void **state)
+{
+    static const char *const sizes[] = {"cluster.bucket_size=1", "cluster.bucket_size=3KiB",
+                                        "cluster.bucket_size=1GiB"};
+    static const char *const ways[] = {"cluster.all_reduce=copies", "cluster.all_reduce=library"};
+    int ends = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+            compare((struct trial){
+                .recipe = workers_recipe, .device = TWO, .sets = {NONE, sizes[i], ways[k]}});
+            /* 4 layers have parameters: with the smallest buckets two each. */
+            ends = i == 0 ? 4 : buckets;
+            assert_int_equal(stats[0].graphs, 2 * ends - 1);
+            assert_int_equal(stats[1].launches, (2 * ends - 1) * (STEPS - 2));
+        }
+    assert_int_equal(ends, 1);
+}
+
 /* Sums of gradients over devices, features that move, statistics over workers: in between graphs.
  */
 static void several_workers_have_graphs_between_waits(void **state)
@@ -297,6 +319,7 @@ int main(void)
         FRESH(recurrent_state_continues_in_a_graph),
         FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
         FRESH(step_is_split_into_segments_where_the_host_acts),
+        FRESH(a_bucket_ends_a_graph_and_a_layer_in_it_does_not),
         FRESH(several_workers_have_graphs_between_waits),
         FRESH(rows_that_move_make_new_graphs),
         FRESH(uncaptured_operations_are_reported_once_and_run),
