@@ -23,7 +23,8 @@
  * `cuda` weights are converted to 16 bits once per version: the forward pass writes them to the
  * saved data of the plan, from which backward reads them; sources and gradients are converted into
  * scratch memory when they are read. Recurrent cells and sw_op_gemm leave the conversion to cuBLAS.
- * With tf32 the tensor cores round.
+ * With tf32 the tensor cores round. A convolution of cuDNN writes its results in 16 bits, too,
+ * since the library has compiled engines only for these; they are stored as floats.
  *
  * Devices round the same values but sum them in different orders, so the bits of results differ
  * between devices. Rounding does not depend on threads or workers, and is the same in evaluation

@@ -101,6 +101,14 @@ struct tensor {
                                                     : sw_fp16_value(halves[i]);
     }
 
+    /* As tensor cores read floats. */
+    void round()
+    {
+        if (type == CUDNN_DATA_FLOAT)
+            for (float &value : data)
+                value = sw_round_tf32(value);
+    }
+
     void store() const
     {
         uint16_t *halves = static_cast<uint16_t *>(memory);
@@ -140,7 +148,8 @@ void fill_zero(tensor &t)
 }
 
 /* Adds every product of two elements to the array that the pass writes. */
-void convolve(cudnnBackendDescriptorType_t pass, const object &conv, tensor x, tensor w, tensor y)
+void convolve(cudnnBackendDescriptorType_t pass, bool tensor_cores, const object &conv, tensor x,
+              tensor w, tensor y)
 {
     const std::vector<int64_t> &pad = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
     const std::vector<int64_t> &stride = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
@@ -148,7 +157,11 @@ void convolve(cudnnBackendDescriptorType_t pass, const object &conv, tensor x, t
     bool forward = pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
     bool data = pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
     int64_t per_group = w.dim[1], outputs_per_group = w.dim[0] / (x.dim[1] / per_group);
-    fill_zero(forward ? y : data ? x : w);
+    tensor &written = forward ? y : data ? x : w;
+    fill_zero(written);
+    for (tensor *read : {&x, &w, &y})
+        if (tensor_cores && read != &written)
+            read->round();
     for (int64_t n = 0; n < y.dim[0]; n++)
         for (int64_t m = 0; m < y.dim[1]; m++)
             for (int64_t oh = 0; oh < y.dim[2]; oh++)
@@ -171,7 +184,7 @@ void convolve(cudnnBackendDescriptorType_t pass, const object &conv, tensor x, t
                                 else
                                     pw += py * px;
                             }
-    (forward ? y : data ? x : w).store();
+    written.store();
 }
 
 /* Whether the output size matches padding, stride and kernel, which the library checks. */
@@ -206,8 +219,9 @@ const object &array_of(const object &operation, int name)
     return *operation.objects.at(name);
 }
 
-/* 16-bit engines support only channels last and no groups; if the number of filters is divisible by
- * 3 they do not write floats, so that all cases are tested. */
+/* 16-bit engines support only channels last and no groups; forward may write floats, unless the number
+ * of filters is divisible by 3; forward writes nothing else if that is divisible by 5, so that all
+ * cases are tested. Gradients are written in 16 bits only, as by cuDNN 9. */
 bool suits_halves(const object &operation, const int *name, int writes)
 {
     const object *array[3];
@@ -223,7 +237,8 @@ bool suits_halves(const object &operation, const int *name, int writes)
     for (int i = 0; i < 3; i++) {
         bool floats = array[i]->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] == CUDNN_DATA_FLOAT;
         if (array[i]->numbers.at(CUDNN_ATTR_TENSOR_STRIDES)[1] != 1 ||
-            (floats && (i != writes || w[0] % 3 == 0)))
+            (floats && (i != writes || writes != 2 || w[0] % 3 == 0)) ||
+            (!floats && i == writes && writes == 2 && w[0] % 5 == 0))
             return false;
     }
     return x[1] == w[1];
@@ -352,8 +367,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Three engines, of which the second is not deterministic; plans have small workspaces of different
- * sizes. */
+/* Three engines, of which the first uses tensor cores: it rounds floats to tf32. The second is not
+ * deterministic. Plans have small workspaces of different sizes. */
 constexpr int64_t ENGINES = 3, WORKSPACE = 1000;
 
 int64_t workspace_of(const object &plan)
@@ -383,10 +398,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     } else if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
         *static_cast<int64_t *>(values) = o.numbers.at(name)[0];
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
-        *count = o.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0] == 2;
+        int64_t engine = o.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0];
+        *count = engine <= 2;
         if (*count)
             *static_cast<cudnnBackendNumericalNote_t *>(values) =
-                CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+                engine == 1 ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE
+                            : CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
+        *count = 0;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         *static_cast<int64_t *>(values) = workspace_of(o);
     } else {
@@ -408,7 +427,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan
         const object &operation = *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE)
                                        ->objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
         const int *name = names_of(operation.type);
-        convolve(operation.type, *operation.objects.at(name[0]),
+        convolve(operation.type, config.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0] == 1,
+                 *operation.objects.at(name[0]),
                  tensor_of(pack, operation.objects.at(name[1])),
                  tensor_of(pack, operation.objects.at(name[2])),
                  tensor_of(pack, operation.objects.at(name[3])));

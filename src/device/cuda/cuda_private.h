@@ -14,7 +14,7 @@
  * nccl.c      all-reduces: a separate module, which uses only this header
  * bridge.c    operations without a kernel: computed on the host, on copies
  * libraries.c handles of NVIDIA's libraries, products by cuBLAS; light.c by cuBLASLt
- * conv_graph.c  a convolution of cuDNN
+ * conv_engine.c  the engine of cuDNN for a convolution; conv_graph.c runs it
  * plans.c     the table of plans; plan_*.c one kind each
  *
  * Errors. The error of a call names device and cause. A sticky error, which breaks the context (an
@@ -40,6 +40,7 @@ struct CUevent_st;
 struct cublasContext;
 struct cublasLtContext;
 struct cudnnContext;
+struct sw_cuda_conv_gpu;
 
 enum {
     SW_CUDA_CALLS = 1024,          /* maximum number of host functions queued on one stream */
@@ -105,8 +106,9 @@ struct sw_cuda_stream {
     struct cublasContext *blas; /* created at first use, as are the two below */
     struct cublasLtContext *lt;
     struct cudnnContext *dnn;
-    void *room;       /* device memory: SW_CUDA_ROOM_BYTES, allocated at first use */
-    double *partials; /* device memory [SW_CUDA_PARTIALS]: partial sums over rows */
+    struct sw_cuda_conv_gpu *conv; /* with dnn: the graphs of convolutions */
+    void *room;                    /* device memory: SW_CUDA_ROOM_BYTES, allocated at first use */
+    double *partials;              /* device memory [SW_CUDA_PARTIALS]: partial sums over rows */
     int *finite_flag, *finite_flag_device; /* mapped host memory: result of all_finite */
     struct sw_cuda_call *calls;            /* [SW_CUDA_CALLS], a ring */
     uint64_t called;                       /* number of functions queued so far */

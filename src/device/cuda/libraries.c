@@ -2,6 +2,8 @@
  * Handles are created at first use, never during the capture of a CUDA graph. Only the owner of the
  * stream calls. The contract is in device/cuda/libraries.h. */
 #include "device/cuda/libraries.h"
+#include "base/os.h"
+#include "device/cuda/conv_engine.h"
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -120,16 +122,31 @@ int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err)
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnSetStream(dnn, s->stream);
 
-    if (e == CUDNN_STATUS_SUCCESS)
-        s->dnn = dnn;
-    else if (dnn)
-        (void)cudnnDestroy(dnn);
+    if (e != CUDNN_STATUS_SUCCESS) {
+        if (dnn)
+            (void)cudnnDestroy(dnn);
+        return sw_cuda_check_dnn(s, (int)e, "opening cuDNN", err);
+    }
 
-    return sw_cuda_check_dnn(s, (int)e, "opening cuDNN", err);
+    struct sw_cuda_conv_gpu *gpu = sw_calloc(1, sizeof *gpu);
+    if (!gpu) {
+        (void)cudnnDestroy(dnn);
+        return sw_err_nomem(err, "cuDNN's convolutions", sizeof *gpu);
+    }
+
+    *gpu =
+        (struct sw_cuda_conv_gpu){.handle = dnn,
+                                  .precision = s->device->precision,
+                                  .avoid_winograd = s->device->base.avoid_winograd,
+                                  .workspace_bytes = sw_cuda_conv_workspace(s->device->capacity)};
+    s->dnn = dnn;
+    s->conv = gpu;
+    return SW_OK;
 }
 
 void sw_cuda_libraries_free(struct sw_cuda_stream *s)
 {
+    sw_free(s->conv);
     if (s->dnn)
         (void)cudnnDestroy(s->dnn);
     if (s->blas)

@@ -1,10 +1,16 @@
-/* Convolution by cuDNN's graph API (conv_graph.h), one graph per pass, made once. Bias and relu are
- * separate kernels. With measured algorithms (device/tune.h) a pass may use any suitable engine.
+/* Convolution by cuDNN's graph API (conv_engine.h), one graph per pass, made once. Bias and relu
+ * are separate kernels. With measured algorithms (device/tune.h) a pass may use any suitable
+ * engine.
  *
- * In 16-bit precision, operands are 16-bit values with channels last, as tensor cores require, and
- * results are fp32; a pass without such an engine writes 16-bit results, which are converted. If a
- * pass has no 16-bit engine at all, operands are rounded to 16-bit precision, stored as floats and
- * multiplied in tf32, which does not round them further. */
+ * Layouts: tensor cores read channels last, and with plain arrays an engine for them transposes
+ * these in its workspace. So tf32 and 16 bits compute with channels last, which the activations
+ * then keep from layer to layer; fp32, for which the plain engines are the fast ones, computes with
+ * plain arrays.
+ *
+ * In 16-bit precision, operands and results are 16-bit values, since the library has compiled
+ * engines only for these; results are converted to floats. If a pass has no such engine, its result
+ * is fp32; and if it has no 16-bit engine at all, operands are rounded to 16-bit precision, stored
+ * as floats and multiplied in tf32, which does not round them further. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/conv_graph.h"
@@ -19,8 +25,8 @@ struct conv {
     struct sw_cuda_side out_src, out_weight, out_dst; /* results that passes write */
     enum sw_cuda_form form;                           /* form of the operands */
     struct sw_conv_shape shape;
-    struct sw_cuda_conv_graph forward, data, weights;
-    size_t workspace_offset, sums_offset; /* in scratch; sums: for the bias gradient */
+    struct sw_cuda_conv_graph *graph[SW_TUNE_PASSES]; /* NULL: the pass is not run */
+    size_t workspace_offset, sums_offset;             /* in scratch; sums: for the bias gradient */
     struct sw_channels dst_channels;
     bool bias, relu;
     const struct sw_tune_choice *choice; /* set only during creation */
@@ -36,11 +42,10 @@ static struct conv *conv_of(struct sw_plan *p)
 static int execute(struct conv *c, enum sw_tune_pass pass, const struct sw_plan_args *a,
                    struct sw_cuda_conv_arrays arrays, struct sw_err *err)
 {
-    const struct sw_cuda_conv_graph *const graphs[] = {&c->forward, &c->data, &c->weights};
-    const struct sw_cuda_conv_graph *g = graphs[pass];
+    const struct sw_cuda_conv_graph *g = c->graph[pass];
 
     arrays.workspace = g->workspace_bytes ? sw_cuda_at(a, c->workspace_offset) : NULL;
-    return sw_cuda_conv_graph_run(g, pass, c->base.stream, &arrays, err);
+    return sw_cuda_conv_graph_run(g, c->base.stream, &arrays, err);
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -131,9 +136,10 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 
 static void drop_graphs(struct conv *c)
 {
-    struct sw_cuda_conv_graph *all[] = {&c->forward, &c->data, &c->weights};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        sw_cuda_conv_graph_drop(all[i]);
+    for (int pass = 0; pass < SW_TUNE_PASSES; pass++) {
+        sw_cuda_conv_graph_put(c->graph[pass]);
+        c->graph[pass] = NULL;
+    }
 }
 
 static void free_plan(struct sw_plan *p)
@@ -161,22 +167,22 @@ static void lay_out_results(struct conv *c)
     struct sw_plan *p = &c->base;
 
     const struct {
-        const struct sw_cuda_conv_graph *by;
+        enum sw_tune_pass by;
         const struct sw_cuda_side *read;
         const struct sw_desc *given, *used;
         struct sw_cuda_side *out;
     } all[] = {
-        {&c->forward, &c->diff, &p->dst, &p->dst, &c->out_dst},
-        {&c->data, &c->src, &p->src, &c->src.used, &c->out_src},
-        {&c->weights, &c->weight, &p->weight, &c->weight.used, &c->out_weight},
+        {SW_TUNE_FORWARD, &c->diff, &p->dst, &p->dst, &c->out_dst},
+        {SW_TUNE_DATA, &c->src, &p->src, &c->src.used, &c->out_src},
+        {SW_TUNE_WEIGHTS, &c->weight, &p->weight, &c->weight.used, &c->out_weight},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        enum sw_cuda_form form = all[i].by->halves ? SW_CUDA_HALVES : SW_CUDA_FLOATS;
-
-        if (!all[i].by->plan)
+        const struct sw_cuda_conv_graph *g = c->graph[all[i].by];
+        if (!g)
             continue;
 
+        enum sw_cuda_form form = g->halves ? SW_CUDA_HALVES : SW_CUDA_FLOATS;
         if (form == SW_CUDA_FLOATS && all[i].read->form == SW_CUDA_FLOATS)
             *all[i].out = *all[i].read;
         else
@@ -211,51 +217,57 @@ static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
 
 static void reserve_workspace(struct conv *c)
 {
-    int64_t bytes = larger(c->forward.workspace_bytes,
-                           larger(c->data.workspace_bytes, c->weights.workspace_bytes));
+    int64_t bytes = 0;
     size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)c->shape.outputs + 1;
+
+    for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
+        if (c->graph[pass])
+            bytes = larger(bytes, c->graph[pass]->workspace_bytes);
 
     if (bytes)
         c->workspace_offset = sw_cuda_reserve(&c->base, (size_t)bytes);
-    if (c->bias && c->weights.plan)
+    if (c->bias && c->graph[SW_TUNE_WEIGHTS])
         c->sums_offset = sw_cuda_reserve(&c->base, doubles * sizeof(double));
 }
 
-static struct sw_cuda_conv_question spec_of(const struct conv *c, enum sw_tune_pass pass)
+static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tune_pass pass)
 {
-    enum sw_precision precision = sw_cuda_device_of(c->base.stream->dev)->precision;
+    struct sw_cuda_stream *stream = sw_cuda_stream_of(c->base.stream);
+    bool halves = c->form == SW_CUDA_HALVES;
 
     return (struct sw_cuda_conv_question){
-        .stream = c->base.stream,
+        .gpu = stream->conv,
         .shape = &c->shape,
         .src = &c->src.used,
         .weight = &c->weight.used,
         .dst = &c->base.dst,
-        .halves = c->form == SW_CUDA_HALVES,
+        .pass = pass,
+        .halves = halves,
+        .writes_halves = halves,
         /* tf32 does not change floats that are rounded to 16-bit precision. */
-        .tf32 = precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED,
+        .tf32 = stream->conv->precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED,
         .wanted = c->choice->name[pass]};
 }
 
 /* Prepares a pass; false if cuDNN has no engine for it. */
-static bool prepare(struct conv *c, enum sw_tune_pass pass, struct sw_cuda_conv_graph *g)
+static bool prepare(struct conv *c, enum sw_tune_pass pass)
 {
-    const struct sw_cuda_conv_question q = spec_of(c, pass);
-    return sw_cuda_conv_graph_make(&q, pass, false, g) ||
-           (c->form == SW_CUDA_HALVES && sw_cuda_conv_graph_make(&q, pass, true, g));
+    struct sw_cuda_conv_question q = question_of(c, pass);
+
+    c->graph[pass] = sw_cuda_conv_graph_get(&q);
+    if (!c->graph[pass] && q.halves) {
+        q.writes_halves = false;
+        c->graph[pass] = sw_cuda_conv_graph_get(&q);
+    }
+
+    return c->graph[pass];
 }
 
 /* Prepares all passes; false if one has no engine. */
 static bool prepare_passes(struct conv *c, struct sw_plan_passes passes)
 {
-    return prepare(c, SW_TUNE_FORWARD, &c->forward) &&
-           (!passes.backward_data || prepare(c, SW_TUNE_DATA, &c->data)) &&
-           (!passes.backward_weights || prepare(c, SW_TUNE_WEIGHTS, &c->weights));
-}
-
-static bool is_channels_last(const struct sw_desc *d)
-{
-    return sw_desc_is_channels_last(d) && !sw_desc_is_plain(d);
+    return prepare(c, SW_TUNE_FORWARD) && (!passes.backward_data || prepare(c, SW_TUNE_DATA)) &&
+           (!passes.backward_weights || prepare(c, SW_TUNE_WEIGHTS));
 }
 
 /* Tries one form and layout; false if that fails. */
@@ -284,10 +296,17 @@ static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
 
 static bool try_forms(struct conv *c, struct sw_plan_passes passes)
 {
-    bool last = is_channels_last(&c->base.src);
-    if (!sw_precision_is_half(sw_cuda_device_of(c->base.stream->dev)->precision))
-        return try_form(c, SW_CUDA_FLOATS, last, passes);
-    return try_form(c, SW_CUDA_HALVES, true, passes) || try_form(c, SW_CUDA_ROUNDED, last, passes);
+    switch (sw_cuda_device_of(c->base.stream->dev)->precision) {
+    case SW_PRECISION_FP32:
+        return try_form(c, SW_CUDA_FLOATS, false, passes);
+    case SW_PRECISION_TF32:
+        return try_form(c, SW_CUDA_FLOATS, true, passes) ||
+               try_form(c, SW_CUDA_FLOATS, false, passes);
+    default:
+        return try_form(c, SW_CUDA_HALVES, true, passes) ||
+               try_form(c, SW_CUDA_ROUNDED, true, passes) ||
+               try_form(c, SW_CUDA_ROUNDED, false, passes);
+    }
 }
 
 static struct conv *begin(const struct sw_plan_request *q, const struct sw_tune_choice *choice,
@@ -340,9 +359,9 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
         return;
 
     if (try_forms(c, passes)) {
-        const struct sw_cuda_conv_graph *rule[] = {&c->forward, &c->data, &c->weights};
-        const struct sw_cuda_conv_question q = spec_of(c, pass);
-        sw_cuda_conv_graph_list(&q, pass, rule[pass]->halves, out);
+        struct sw_cuda_conv_question q = question_of(c, pass);
+        q.writes_halves = c->graph[pass]->halves;
+        sw_cuda_conv_graph_list(&q, out);
     }
 
     free_plan(&c->base);
@@ -353,7 +372,8 @@ static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, str
     struct sw_bytes what = {0};
     char text[128], library[48];
 
-    snprintf(library, sizeof library, "cuDNN %zu", cudnnGetVersion());
+    /* A change of the rules of conv_engine.h is a new library: its engines have other names. */
+    snprintf(library, sizeof library, "cuDNN %zu, rules 2", cudnnGetVersion());
     sw_bytes_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
     sw_tune_key_conv(&what, q->shape.conv);
     if (q->stream->dev->avoid_winograd)
