@@ -80,3 +80,32 @@ done
 has err 'usage: operations'
 ! "$operations" "$T/net.ini" layer.conv.kernel=9 >"$T/out" 2>"$T/err" || fail "a wrong net is accepted"
 has err 'conv'
+
+# bench/estimate: a case's row, and its model on numbers that can be checked by hand.
+have_python || exit 0
+python3 "$SW_SOURCE_DIR/bench/estimate" --operations "$operations" --layers mlp gru >"$T/out" 2>"$T/err" ||
+    fail "there is no estimate"
+has out '^An estimate for an H200, not a measurement'
+has out '^mlp +tf32( +[0-9.]+){8} +launch bound$'
+has out '^gru +tf32 '
+has out '^    gru +gru +backward '
+python3 - "$SW_SOURCE_DIR/bench/estimate" 2>"$T/err" <<'END' || fail "the model is wrong"
+import importlib.machinery, importlib.util, sys
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("estimate", sys.argv[1])
+e = importlib.util.module_from_spec(importlib.util.spec_from_loader("estimate", loader))
+loader.exec_module(e)
+e.BANDWIDTH, e.LAUNCH_S, e.SERIAL_S, e.PEAK, e.EFFICIENCY = 1000, 0.5, (2, 1), {"tf32": 100}, {"tf32": 0.5}
+e.SHARES, e.OTHER_SHARES = {"convolution": (0.5, 1), "add": (0.1, 1)}, (0.25, 1)
+e.EXTRA, e.SERIAL_KERNELS = {"tf32": (2, 0)}, {"recurrent": 3}
+conv, gru = e.parse("""c convolution forward 0 900 300 2
+- plan 500 1
+- add 400 1
+r gru forward 0 250 100 1
+- recurrent 250 1""")
+# The plan: 300 flops at 50 per second, then 500 bytes twice at 500; the sum: 400 bytes at 100; two launches.
+assert e.pass_s(conv, "tf32", e.NOW) == 6 + 2 + 4 + 1
+assert e.pass_s(conv, "tf32", e.AIM) == 6 + 0.4 + 1
+# 100 flops at 50 per second, a launch, and 5 time steps of 3 kernels.
+assert e.pass_s(gru, "tf32", e.NOW, time_steps=5) == 2 + 0.5 + 30
+END
