@@ -7,8 +7,8 @@
  * pass must at least read and write with the rate that follows, and its flops with theirs. The
  * shares are of the bandwidth of a copy within the device and of a large product, both measured in
  * this run. A pass needs the larger of its two shares: one that is far from 1 in both has a slow
- * operation. Calls are repeated before the host waits, so a time below that of a launch is the
- * launch's.
+ * operation. Calls are repeated before the host waits: small arrays then stay in a cache, which
+ * gives shares above 1, and the time of a tiny operation is that of its launch.
  *
  * --count computes nothing and touches no memory: it prints `LAYER TYPE PASS LEAST MOVED FLOPS
  * LAUNCHES` for each pass that queues anything, after it `- OPERATION MOVED LAUNCHES` for each kind
