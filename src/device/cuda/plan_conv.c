@@ -213,12 +213,12 @@ static void reserve_workspace(struct conv *c)
 {
     int64_t bytes = larger(c->forward.workspace_bytes,
                            larger(c->data.workspace_bytes, c->weights.workspace_bytes));
-    size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)c->shape.outputs + 1;
+    int64_t doubles = 2 * c->shape.outputs + 1 + sw_cuda_channel_doubles(&c->dst_channels);
 
     if (bytes)
         c->workspace_offset = sw_cuda_reserve(&c->base, (size_t)bytes);
     if (c->bias && c->weights.plan)
-        c->sums_offset = sw_cuda_reserve(&c->base, doubles * sizeof(double));
+        c->sums_offset = sw_cuda_reserve(&c->base, (size_t)doubles * sizeof(double));
 }
 
 static struct sw_cuda_conv_question spec_of(const struct conv *c, enum sw_tune_pass pass)
