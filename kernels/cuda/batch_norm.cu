@@ -11,6 +11,7 @@
 struct pass {
     struct sw_batch_norm_args n;
     struct sw_channels k;
+    struct sw_places places;
     double *parts;          /* [parts, 2, C] */
     float *factor;          /* [C], of y = factor (x - mean) + bias */
     float *constant, *of_x; /* [C], of dx = factor dy - constant - of_x (x - mean) */
@@ -23,7 +24,11 @@ static bool begin(struct pass *b, const struct sw_cuda_launch *l, const void *ar
     b->constant = (float *)b->n.b.scratch;
     b->of_x = b->constant + b->n.b.desc.dim[1];
     b->factor = b->of_x + b->n.b.desc.dim[1];
-    return sw_cuda_channels(&b->n.b.desc, &b->k);
+    if (!sw_cuda_channels(&b->n.b.desc, &b->k))
+        return false;
+
+    b->places = sw_places_of(&b->k);
+    return true;
 }
 
 /* ---- Sums ---- */
@@ -172,8 +177,7 @@ static __device__ __forceinline__ void add_vectors(const struct pass &b, const s
     }
 }
 
-/* Adds the values of the threads that are a multiple of `columns` apart; the first ones get the
- * sums. */
+/* Adds the values of every columns-th thread; the first threads get the sums. */
 static __device__ __forceinline__ void add_slots(double *room, unsigned columns)
 {
     const unsigned t = threadIdx.x;
@@ -362,9 +366,10 @@ static __global__ void find_moments(struct pass b)
 static __global__ void normalize(struct pass b, const float *mean)
 {
     for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * b.k.row_stride + i;
-            sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+        for (uint32_t i = sw_first_in_row(); i < b.k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * b.k.row_stride + i;
+            sw_element_at(b.k, b.places, i, &c, &pixel);
             float y = c < b.k.channels ? normalized(b, c, b.n.x[at], mean[c]) : 0.0f;
             b.n.y[at] = b.n.b.relu && 0.0f > y ? 0.0f : y;
         }
@@ -415,11 +420,12 @@ static __global__ void find_gradient_factors(struct pass b)
 static __global__ void backward(struct pass b)
 {
     for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * b.k.row_stride + i;
+        for (uint32_t i = sw_first_in_row(); i < b.k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * b.k.row_stride + i;
             float dx = 0.0f;
 
-            sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+            sw_element_at(b.k, b.places, i, &c, &pixel);
 
             if (c < b.k.channels)
                 dx = b.factor[c] * passed(b, c, at) - b.constant[c] -
@@ -441,16 +447,17 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 /* ---- Bias ---- */
 
 /* scale NULL: 1. x NULL: 0. */
-static __global__ void add_bias(struct sw_channels k, const float *x, const float *bias,
-                                const struct sw_step *scale, bool relu, float *y)
+static __global__ void add_bias(struct sw_channels k, struct sw_places places, const float *x,
+                                const float *bias, const struct sw_step *scale, bool relu, float *y)
 {
     float factor = scale ? scale->backward_scale : 1.0f;
 
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * k.row_stride + i;
+        for (uint32_t i = sw_first_in_row(); i < k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * k.row_stride + i;
 
-            sw_element_at(k, (uint32_t)i, &c, &pixel);
+            sw_element_at(k, places, i, &c, &pixel);
 
             bool is_there = c < k.channels;
             float v = (is_there && x ? x[at] : 0.0f) + (is_there && bias ? bias[c] * factor : 0.0f);
@@ -461,7 +468,7 @@ static __global__ void add_bias(struct sw_channels k, const float *x, const floa
 int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const float *bias, bool relu,
                          float *y, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(add_bias, sw_row_grid(k), SW_THREADS, l, *k, x, bias,
+    return SW_LAUNCH(add_bias, sw_row_grid(k), SW_THREADS, l, *k, sw_places_of(k), x, bias,
                      (const struct sw_step *)NULL, relu, y);
 }
 
@@ -521,8 +528,8 @@ static int launch_sparsity_backward(const struct sw_cuda_launch *l, const void *
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    return SW_LAUNCH(add_bias, sw_row_grid(&k), SW_THREADS, l, k, a->dy, (const float *)a->slope,
-                     a->step, false, a->dx);
+    return SW_LAUNCH(add_bias, sw_row_grid(&k), SW_THREADS, l, k, sw_places_of(&k), a->dy,
+                     (const float *)a->slope, a->step, false, a->dx);
 }
 
 SW_CUDA_KERNELS(batch_norm) = {{{&sw_op_batch_norm_sums, launch_sums, sums_room},
