@@ -1,29 +1,34 @@
 /* Operations by channel: sums, batch normalization, sparsity, bias. Formulas in
- * kernels/cpu/channels.c and kernels/ops/sparsity.h. On every GPU sums are divided into
- * SW_CHANNEL_PARTS parts of (row, pixel) pairs: a block computes a part for a group of adjacent
- * channels, and one thread per channel adds the parts in order. The backward pass recomputes y =
- * factor (x - mean) + bias with the same fused operation, so that a relu passes the same
- * elements. */
+ * kernels/cpu/channels.c and kernels/ops/sparsity.h. Sums have two stages: blocks add parts of the
+ * (row, pixel) pairs of some channels, whose number depends only on the shape, and then the parts
+ * are added in a fixed order. The backward pass recomputes y = factor (x - mean) + bias with the
+ * same fused operation, so that a relu passes the same elements. */
 #include "kernels/cuda/places.cuh"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/sparsity.h"
-
-enum { PARTS = SW_CHANNEL_PARTS };
 
 /* The arguments, the channel layout, and the arrays in scratch. */
 struct pass {
     struct sw_batch_norm_args n;
     struct sw_channels k;
-    double *parts;
-    float *factor; /* [C], of y = factor (x - mean) + bias */
+    struct sw_places places;
+    double *parts;          /* [parts, 2, C] */
+    float *factor;          /* [C], of y = factor (x - mean) + bias */
+    float *constant, *of_x; /* [C], of dx = factor dy - constant - of_x (x - mean) */
 };
 
-static bool begin(struct pass *b, const void *args)
+static bool begin(struct pass *b, const struct sw_cuda_launch *l, const void *args)
 {
     b->n = *(const struct sw_batch_norm_args *)args;
-    b->parts = (double *)b->n.b.scratch;
-    b->factor = (float *)((char *)b->n.b.scratch + sw_channel_parts_bytes(&b->n.b.desc));
-    return sw_cuda_channels(&b->n.b.desc, &b->k);
+    b->parts = (double *)l->room;
+    b->constant = (float *)b->n.b.scratch;
+    b->of_x = b->constant + b->n.b.desc.dim[1];
+    b->factor = b->of_x + b->n.b.desc.dim[1];
+    if (!sw_cuda_channels(&b->n.b.desc, &b->k))
+        return false;
+
+    b->places = sw_places_of(&b->k);
+    return true;
 }
 
 /* ---- Sums ---- */
@@ -40,74 +45,241 @@ static __device__ __forceinline__ float passed(const struct pass &b, int64_t c, 
     return !b.n.b.relu || normalized(b, c, b.n.x[at], b.n.b.mean[c]) > 0 ? b.n.dy[at] : 0.0f;
 }
 
-/* Sums x and x^2, or for backward dy and dy (x - mean) inv_std. */
-template <bool back> static __global__ void sum_parts(struct pass b, const struct sw_step *step)
-{
-    __shared__ double first[SW_THREADS], second[SW_THREADS];
-    const struct sw_channels &k = b.k;
+/* How blocks divide the elements. A thread reads vectors of `wide` adjacent elements, pixels of a
+ * plane or channels of a pixel; threads at the same column of a block read the same channels, every
+ * slots-th vector. Walking to the next one adds `step`, and `wrap` if it begins another row. */
+struct division {
+    int64_t vectors; /* of a channel in a row */
+    int64_t row_stride, stride, group_stride;
+    int64_t step, wrap, step_vectors;
+    unsigned groups, parts, columns, wide;
+    bool planes;
+};
 
-    unsigned t = threadIdx.x, lanes = (unsigned)k.lanes, slots = SW_THREADS / lanes;
-    unsigned group = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
-    int64_t c = (int64_t)group * lanes + t % lanes;
-    int64_t elements = (step ? sw_op_valid_rows(step, k.rows) : k.rows) * k.pixels;
-    int64_t from = elements * part / PARTS, to = elements * (part + 1) / PARTS;
-    double one = 0, two = 0;
-    for (int64_t e = from + t / lanes; e < to && c < k.channels; e += slots) {
-        int64_t at = sw_offset(k, e / k.pixels, c, e % k.pixels);
-        double v = back ? (double)passed(b, c, at) : (double)b.n.x[at];
-        one += v;
-        two += back ? v * ((double)b.n.x[at] - (double)b.n.b.mean[c]) * (double)b.n.b.inv_std[c]
-                    : v * v;
+enum { FLIGHT = 4, MOST_PARTS = 512, BLOCKS = 1024, COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
+
+static struct division divide(const struct sw_channels *k)
+{
+    struct division d = {};
+
+    d.planes = k->lanes == 1;
+    d.wide = (d.planes ? k->pixels : k->padded ? k->lanes : k->channels) % 4 == 0 ? 4 : 1;
+    d.columns = 1;
+    while (!d.planes && d.columns * d.wide < (k->padded ? k->lanes : k->channels) &&
+           d.columns < (d.wide == 4 ? 16 : COLUMNS))
+        d.columns *= 2;
+
+    const int64_t together = d.planes ? 1 : d.columns * d.wide, slots = SW_THREADS / d.columns;
+    d.groups = (unsigned)((k->channels + together - 1) / together);
+    d.group_stride = d.planes || k->padded ? k->group_stride : together;
+    d.vectors = d.planes ? k->pixels / d.wide : k->pixels;
+    d.row_stride = k->row_stride;
+    d.stride = d.planes ? d.wide : k->pixel_stride;
+    d.step_vectors = slots % d.vectors;
+    d.step = slots / d.vectors * d.row_stride + d.step_vectors * d.stride;
+    d.wrap = d.row_stride - d.vectors * d.stride;
+
+    d.parts = MOST_PARTS;
+    while (d.parts > 1 &&
+           (d.parts * d.groups > BLOCKS || d.parts * slots * FLIGHT > k->rows * d.vectors))
+        d.parts /= 2;
+
+    return d;
+}
+
+int64_t sw_cuda_channel_doubles(const struct sw_channels *k)
+{
+    return 2 * divide(k).parts * k->channels;
+}
+
+/* The position of a thread. */
+struct walk {
+    int64_t at, vector;
+};
+
+static __device__ __forceinline__ void go_on(const struct division &d, struct walk *w)
+{
+    w->at += d.step;
+    w->vector += d.step_vectors;
+    if (w->vector >= d.vectors) {
+        w->vector -= d.vectors;
+        w->at += d.wrap;
+    }
+}
+
+template <unsigned wide> struct alignas(4 * wide) vector {
+    float v[wide];
+};
+
+template <unsigned wide>
+static __device__ __forceinline__ struct vector<wide> load(const float *x, int64_t at) {
+    return *(const struct vector<wide> *)(x + at);
+}
+
+/* Sums of x and x^2, or for backward of dy and dy (x - mean), of some channels. */
+template <unsigned n>
+struct sums {
+    double one[n], two[n];
+    float mean[n], factor[n], bias[n];
+};
+
+template <bool back, unsigned wide, unsigned n>
+static __device__ __forceinline__ void add(struct sums<n> *s, bool relu, struct vector<wide> x,
+                                           struct vector<wide> dy)
+{
+    for (unsigned j = 0; j < wide; j++) {
+        const unsigned c = n == 1 ? 0 : j;
+        double v = (double)x.v[j], other = v;
+
+        if (back) {
+            const float centered = x.v[j] - s->mean[c];
+            const bool passes = !relu || fmaf(s->factor[c], centered, s->bias[c]) > 0;
+            other -= (double)s->mean[c];
+            v = passes ? (double)dy.v[j] : 0;
+        }
+
+        s->one[c] += v;
+        s->two[c] += v * other;
+    }
+}
+
+/* Several loads are under way before their elements are added. */
+template <bool back, unsigned wide, unsigned n>
+static __device__ __forceinline__ void add_vectors(const struct pass &b, const struct division &d,
+                                                   int64_t from, int64_t to, int64_t group_at,
+                                                   struct sums<n> *s)
+{
+    const unsigned slots = SW_THREADS / d.columns;
+    int64_t e = from + threadIdx.x / d.columns;
+    struct walk w = {group_at + e / d.vectors * d.row_stride, e % d.vectors};
+    struct vector<wide> x[FLIGHT], dy[FLIGHT] = {
+    };
+
+    w.at += w.vector * d.stride;
+    for (; e + (FLIGHT - 1) * slots < to; e += FLIGHT * slots) {
+        for (int i = 0; i < FLIGHT; i++) {
+            x[i] = load<wide>(b.n.x, w.at);
+            if (back)
+                dy[i] = load<wide>(b.n.dy, w.at);
+            go_on(d, &w);
+        }
+
+        for (int i = 0; i < FLIGHT; i++)
+            add<back, wide, n>(s, b.n.b.relu, x[i], dy[i]);
     }
 
-    first[t] = one;
-    second[t] = two;
-    __syncthreads();
+    for (; e < to; e += slots) {
+        x[0] = load<wide>(b.n.x, w.at);
+        if (back)
+            dy[0] = load<wide>(b.n.dy, w.at);
+        add<back, wide, n>(s, b.n.b.relu, x[0], dy[0]);
+        go_on(d, &w);
+    }
+}
 
-    for (unsigned half = SW_THREADS / 2; half >= lanes; half /= 2) {
-        if (t < half) {
-            first[t] += first[t + half];
-            second[t] += second[t + half];
+/* Adds the values of every columns-th thread; the first threads get the sums. */
+static __device__ __forceinline__ void add_slots(double *room, unsigned columns)
+{
+    const unsigned t = threadIdx.x;
+
+    __syncthreads();
+    for (unsigned half = SW_THREADS / 2; half >= columns; half /= 2) {
+        if (t < half)
+            room[t] += room[t + half];
+        __syncthreads();
+    }
+}
+
+/* planes: a vector is in one channel. */
+template <bool back, unsigned wide, bool planes>
+static __global__ void sum_parts(struct pass b, struct division d, const struct sw_step *step)
+{
+    enum { N = planes ? 1 : wide }; /* channels per thread */
+    __shared__ double first[SW_THREADS], second[SW_THREADS];
+
+    const unsigned t = threadIdx.x, group = blockIdx.x / d.parts, part = blockIdx.x % d.parts;
+    const unsigned column = t % d.columns;
+    const int64_t channels = b.k.channels, c = ((int64_t)group * d.columns + column) * N;
+    const int64_t elements = (step ? sw_op_valid_rows(step, b.k.rows) : b.k.rows) * d.vectors;
+    const int64_t each = (elements + d.parts - 1) / d.parts, from = part * each;
+    struct sums<N> s = {
+    };
+
+    for (unsigned j = 0; back && j < N && c + j < channels; j++) {
+        s.mean[j] = b.n.b.mean[c + j];
+        s.factor[j] = b.n.b.relu ? b.factor[c + j] : 0.0f;
+        s.bias[j] = b.n.b.relu ? b.n.b.bias[c + j] : 0.0f;
+    }
+
+    if (c < channels)
+        add_vectors<back, wide, N>(b, d, from, from + each < elements ? from + each : elements,
+                                   group * d.group_stride + column * N, &s);
+
+    for (unsigned j = 0; j < N; j++) {
+        first[t] = s.one[j];
+        second[t] = s.two[j];
+        add_slots(first, d.columns);
+        add_slots(second, d.columns);
+
+        if (t < d.columns && c + j < channels) {
+            b.parts[2 * part * channels + c + j] = first[t];
+            b.parts[(2 * part + 1) * channels + c + j] =
+                back ? second[t] * (double)b.n.b.inv_std[c + j] : second[t];
         }
 
         __syncthreads();
     }
+}
 
-    if (t < lanes && c < k.channels) {
-        b.parts[2 * part * k.channels + c] = first[t];
-        b.parts[(2 * part + 1) * k.channels + c] = second[t];
+/* A block has 32 of the 2 C sums, and 8 threads for each. */
+static __global__ void add_parts(struct pass b, unsigned parts, const struct sw_step *step)
+{
+    __shared__ double room[SW_THREADS];
+
+    const int64_t channels = b.k.channels;
+    const int64_t i = (int64_t)blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
+    double sum = 0;
+    for (unsigned part = threadIdx.x / COLUMNS; part < parts && i < 2 * channels; part += LINES)
+        sum += b.parts[2 * part * channels + i];
+
+    room[threadIdx.x] = sum;
+    add_slots(room, COLUMNS);
+    if (threadIdx.x >= COLUMNS || i >= 2 * channels)
+        return;
+
+    sum = room[threadIdx.x];
+    b.n.b.sums[i] = sum;
+    if (b.n.dbias && i < channels)
+        b.n.dbias[i] = (float)sum;
+    if (b.n.dscale && i >= channels)
+        b.n.dscale[i - channels] = (float)sum;
+    if (i == 0) {
+        int64_t rows = step ? sw_op_valid_rows(step, b.k.rows) : b.k.rows;
+        b.n.b.sums[2 * channels] = (double)(rows * b.k.pixels);
     }
 }
 
-static __global__ void add_parts(struct pass b, const struct sw_step *step)
+template <bool back>
+static int sum_up(const struct pass *b, const struct sw_step *step, const struct sw_cuda_launch *l)
 {
-    int64_t channels = b.k.channels;
-    int64_t rows = step ? sw_op_valid_rows(step, b.k.rows) : b.k.rows;
+    const struct division d = divide(&b->k);
+    const unsigned blocks = d.groups * d.parts;
 
-    for (int64_t i = sw_first(); i < 2 * channels; i += sw_stride()) {
-        int64_t c = i % channels, which = i / channels;
-        double sum = 0;
+    /* Arrays of devices are aligned; another order of the sums would give other bits. */
+    if (((uintptr_t)b->n.x | (uintptr_t)(back ? b->n.dy : NULL)) % (d.wide * sizeof(float)))
+        return SW_CUDA_NO_KERNEL;
 
-        for (int part = 0; part < PARTS; part++)
-            sum += b.parts[(2 * part + which) * channels + c];
-        b.n.b.sums[i] = sum;
-        if (b.n.dbias && which == 0)
-            b.n.dbias[c] = (float)sum;
-        if (b.n.dscale && which == 1)
-            b.n.dscale[c] = (float)sum;
-        if (i == 0)
-            b.n.b.sums[2 * channels] = (double)(rows * b.k.pixels);
-    }
-}
+    if (d.planes && d.wide == 4)
+        SW_START((sum_parts<back, 4, true>), blocks, SW_THREADS, l, *b, d, step);
+    else if (d.planes)
+        SW_START((sum_parts<back, 1, true>), blocks, SW_THREADS, l, *b, d, step);
+    else if (d.wide == 4)
+        SW_START((sum_parts<back, 4, false>), blocks, SW_THREADS, l, *b, d, step);
+    else
+        SW_START((sum_parts<back, 1, false>), blocks, SW_THREADS, l, *b, d, step);
 
-static unsigned part_blocks(const struct sw_channels *k)
-{
-    return (unsigned)((k->channels + k->lanes - 1) / k->lanes * PARTS);
-}
-
-static int add_up(const struct pass *b, const struct sw_step *step, const struct sw_cuda_launch *l)
-{
-    return SW_LAUNCH(add_parts, sw_blocks_for(2 * b->k.channels, l), SW_THREADS, l, *b, step);
+    return SW_LAUNCH(add_parts, (unsigned)((2 * b->k.channels + COLUMNS - 1) / COLUMNS), SW_THREADS,
+                     l, *b, d.parts, step);
 }
 
 int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const struct sw_step *step,
@@ -121,9 +293,20 @@ int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const stru
     b.parts = parts;
     b.n.b.sums = sums;
     b.n.dbias = rounded;
-    SW_START(sum_parts<false>, part_blocks(k), SW_THREADS, l, b, step);
 
-    return add_up(&b, step, l);
+    return sum_up<false>(&b, step, l);
+}
+
+/* The bytes of the parts of an activation; 0 where no kernel supports its layout. */
+static size_t parts_bytes(const struct sw_desc *d)
+{
+    struct sw_channels k;
+    return sw_cuda_channels(d, &k) ? (size_t)sw_cuda_channel_doubles(&k) * sizeof(double) : 0;
+}
+
+static size_t sums_room(const void *args)
+{
+    return parts_bytes(&((const struct sw_batch_norm_args *)args)->b.desc);
 }
 
 static int launch_sums(const struct sw_cuda_launch *l, const void *args)
@@ -133,7 +316,7 @@ static int launch_sums(const struct sw_cuda_launch *l, const void *args)
     if (!sw_cuda_channels(&a->b.desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    return sw_cuda_channel_sums(&k, a->x, NULL, (double *)a->b.scratch, a->b.sums, NULL, l);
+    return sw_cuda_channel_sums(&k, a->x, NULL, (double *)l->room, a->b.sums, NULL, l);
 }
 
 /* The factors of y = factor (x - mean) + bias. */
@@ -146,12 +329,11 @@ static __global__ void find_factors(struct pass b)
 static int launch_sums_backward(const struct sw_cuda_launch *l, const void *args)
 {
     struct pass b;
-    if (!begin(&b, args))
+    if (!begin(&b, l, args))
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    SW_START(sum_parts<true>, part_blocks(&b.k), SW_THREADS, l, b, (const struct sw_step *)NULL);
-    return add_up(&b, NULL, l);
+    return sum_up<true>(&b, NULL, l);
 }
 
 /* ---- Normalization ---- */
@@ -184,9 +366,10 @@ static __global__ void find_moments(struct pass b)
 static __global__ void normalize(struct pass b, const float *mean)
 {
     for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * b.k.row_stride + i;
-            sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+        for (uint32_t i = sw_first_in_row(); i < b.k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * b.k.row_stride + i;
+            sw_element_at(b.k, b.places, i, &c, &pixel);
             float y = c < b.k.channels ? normalized(b, c, b.n.x[at], mean[c]) : 0.0f;
             b.n.y[at] = b.n.b.relu && 0.0f > y ? 0.0f : y;
         }
@@ -195,7 +378,7 @@ static __global__ void normalize(struct pass b, const float *mean)
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
     struct pass b;
-    if (!begin(&b, args))
+    if (!begin(&b, l, args))
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_moments, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
@@ -212,7 +395,7 @@ static __global__ void find_running_factors(struct pass b)
 static int launch_running(const struct sw_cuda_launch *l, const void *args)
 {
     struct pass b;
-    if (!begin(&b, args))
+    if (!begin(&b, l, args))
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_running_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
@@ -220,27 +403,33 @@ static int launch_running(const struct sw_cuda_launch *l, const void *args)
 }
 
 /* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
-static __global__ void backward(struct pass b)
+static __global__ void find_gradient_factors(struct pass b)
 {
     int64_t channels = b.k.channels;
     double count = b.n.b.sums[2 * channels];
 
+    for (int64_t c = sw_first(); c < channels; c += sw_stride()) {
+        double inv_std = (double)b.n.b.inv_std[c], factor = (double)b.n.b.scale[c] * inv_std;
+
+        b.factor[c] = (float)factor;
+        b.constant[c] = (float)(factor * b.n.b.sums[c] / count);
+        b.of_x[c] = (float)(factor * inv_std * b.n.b.sums[channels + c] / count);
+    }
+}
+
+static __global__ void backward(struct pass b)
+{
     for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * b.k.row_stride + i;
+        for (uint32_t i = sw_first_in_row(); i < b.k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * b.k.row_stride + i;
             float dx = 0.0f;
 
-            sw_element_at(b.k, (uint32_t)i, &c, &pixel);
+            sw_element_at(b.k, b.places, i, &c, &pixel);
 
-            if (c < channels) {
-                double inv_std = (double)b.n.b.inv_std[c],
-                       factor = (double)b.n.b.scale[c] * inv_std;
-                float constant = (float)(factor * b.n.b.sums[c] / count);
-                float of_x = (float)(factor * inv_std * b.n.b.sums[channels + c] / count);
-                dx = (float)factor * passed(b, c, at) - constant -
-                     of_x * (b.n.x[at] - b.n.b.mean[c]);
-            }
-
+            if (c < b.k.channels)
+                dx = b.factor[c] * passed(b, c, at) - b.constant[c] -
+                     b.of_x[c] * (b.n.x[at] - b.n.b.mean[c]);
             b.n.dx[at] = dx;
         }
 }
@@ -248,26 +437,27 @@ static __global__ void backward(struct pass b)
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     struct pass b;
-    if (!begin(&b, args))
+    if (!begin(&b, l, args))
         return SW_CUDA_NO_KERNEL;
 
-    SW_START(find_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
+    SW_START(find_gradient_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
     return SW_LAUNCH(backward, sw_row_grid(&b.k), SW_THREADS, l, b);
 }
 
 /* ---- Bias ---- */
 
 /* scale NULL: 1. x NULL: 0. */
-static __global__ void add_bias(struct sw_channels k, const float *x, const float *bias,
-                                const struct sw_step *scale, bool relu, float *y)
+static __global__ void add_bias(struct sw_channels k, struct sw_places places, const float *x,
+                                const float *bias, const struct sw_step *scale, bool relu, float *y)
 {
     float factor = scale ? scale->backward_scale : 1.0f;
 
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * k.row_stride + i;
+        for (uint32_t i = sw_first_in_row(); i < k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * k.row_stride + i;
 
-            sw_element_at(k, (uint32_t)i, &c, &pixel);
+            sw_element_at(k, places, i, &c, &pixel);
 
             bool is_there = c < k.channels;
             float v = (is_there && x ? x[at] : 0.0f) + (is_there && bias ? bias[c] * factor : 0.0f);
@@ -278,7 +468,7 @@ static __global__ void add_bias(struct sw_channels k, const float *x, const floa
 int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const float *bias, bool relu,
                          float *y, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(add_bias, sw_row_grid(k), SW_THREADS, l, *k, x, bias,
+    return SW_LAUNCH(add_bias, sw_row_grid(k), SW_THREADS, l, *k, sw_places_of(k), x, bias,
                      (const struct sw_step *)NULL, relu, y);
 }
 
@@ -313,7 +503,12 @@ static int launch_sparsity_sums(const struct sw_cuda_launch *l, const void *args
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    return sw_cuda_channel_sums(&k, a->x, a->step, (double *)a->scratch, a->sums, NULL, l);
+    return sw_cuda_channel_sums(&k, a->x, a->step, (double *)l->room, a->sums, NULL, l);
+}
+
+static size_t sparsity_room(const void *args)
+{
+    return parts_bytes(&((const struct sw_sparsity_args *)args)->desc);
 }
 
 static int launch_sparsity(const struct sw_cuda_launch *l, const void *args)
@@ -333,16 +528,16 @@ static int launch_sparsity_backward(const struct sw_cuda_launch *l, const void *
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    return SW_LAUNCH(add_bias, sw_row_grid(&k), SW_THREADS, l, k, a->dy, (const float *)a->slope,
-                     a->step, false, a->dx);
+    return SW_LAUNCH(add_bias, sw_row_grid(&k), SW_THREADS, l, k, sw_places_of(&k), a->dy,
+                     (const float *)a->slope, a->step, false, a->dx);
 }
 
-SW_CUDA_KERNELS(batch_norm) = {{{&sw_op_batch_norm_sums, launch_sums, NULL},
+SW_CUDA_KERNELS(batch_norm) = {{{&sw_op_batch_norm_sums, launch_sums, sums_room},
                                 {&sw_op_batch_norm, launch_forward, NULL},
                                 {&sw_op_batch_norm_running, launch_running, NULL},
-                                {&sw_op_batch_norm_sums_gradient, launch_sums_backward, NULL},
+                                {&sw_op_batch_norm_sums_gradient, launch_sums_backward, sums_room},
                                 {&sw_op_batch_norm_gradient, launch_backward, NULL},
-                                {&sw_op_sparsity_sums, launch_sparsity_sums, NULL},
+                                {&sw_op_sparsity_sums, launch_sparsity_sums, sparsity_room},
                                 {&sw_op_sparsity, launch_sparsity, NULL},
                                 {&sw_op_sparsity_gradient, launch_sparsity_backward, NULL},
                                 {}}};

@@ -47,9 +47,9 @@ template <typename C> static bool in_fours(int64_t n, const void *x, const void 
            (uintptr_t)y % sizeof(four<typename C::to>) == 0;
 }
 
-template <typename C>
-static __global__ void convert_box(struct sw_cuda_box b, int64_t n, const typename C::from *x,
-                                   typename C::to *y)
+/* B: struct sw_small_box or struct sw_cuda_box. */
+template <typename C, typename B>
+static __global__ void convert_box(B b, int64_t n, const typename C::from *x, typename C::to *y)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t from, to;
@@ -64,9 +64,14 @@ static void start(const struct sw_cuda_box *b, int64_t n, const void *src, void 
 {
     const typename C::from *x = (const typename C::from *)src;
     typename C::to *y = (typename C::to *)dst;
+    struct sw_small_box small;
 
-    if (b)
-        SW_START(convert_box<C>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, x, y);
+    if (b && sw_small_box_of(b, &small))
+        SW_START((convert_box<C, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l, small,
+                 n, x, y);
+    else if (b)
+        SW_START((convert_box<C, struct sw_cuda_box>), sw_blocks_for(n, l), SW_THREADS, l, *b, n, x,
+                 y);
     else if (in_fours<C>(n, src, dst))
         SW_START(convert_fours<C>, sw_blocks_for(n / 4, l), SW_THREADS, l, n, x, y);
     else

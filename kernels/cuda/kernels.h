@@ -82,8 +82,9 @@ int sw_cuda_sum_rows(int64_t rows, int64_t columns, const float *x, float *sum,
 /* ---- batch_norm.cu; k is the layout of the elements ---- */
 
 /* Sets sums [2 C + 1] to the sums of x and x^2 over the valid rows (step NULL: all), and the
- * elements of each; parts: scratch of sw_channel_parts_bytes. rounded, unless NULL: the sums of x
+ * elements of each; parts: scratch of sw_cuda_channel_doubles. rounded, unless NULL: the sums of x
  * as floats [C]. */
+int64_t sw_cuda_channel_doubles(const struct sw_channels *k);
 int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const struct sw_step *step,
                          double *parts, double *sums, float *rounded,
                          const struct sw_cuda_launch *l);

@@ -2,34 +2,40 @@
 #include "kernels/cuda/layout.cuh"
 #include "kernels/ops/layout.h"
 
-template <typename T>
-static __global__ void copy_box(struct sw_cuda_box b, int64_t n, const T *src, T *dst)
+/* B: struct sw_small_box or struct sw_cuda_box. */
+template <typename T, typename B>
+static __global__ void copy_box(B b, bool add, int64_t n, const T *src, T *dst)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t from, to;
         sw_box_offsets(b, i, &from, &to);
-        dst[to] = b.add ? (T)(src[from] + dst[to]) : src[from];
+        dst[to] = add ? (T)(src[from] + dst[to]) : src[from];
     }
+}
+
+template <typename T>
+static int copy_as(const struct sw_cuda_box *b, const void *src, void *dst,
+                   const struct sw_cuda_launch *l)
+{
+    const int64_t n = sw_box_count(b);
+    struct sw_small_box small;
+    if (sw_small_box_of(b, &small))
+        return SW_LAUNCH((copy_box<T, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l,
+                         small, b->add, n, (const T *)src, (T *)dst);
+
+    return SW_LAUNCH((copy_box<T, struct sw_cuda_box>), sw_blocks_for(n, l), SW_THREADS, l, *b,
+                     b->add, n, (const T *)src, (T *)dst);
 }
 
 static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
                 const struct sw_cuda_launch *l)
 {
-    int64_t n = sw_box_count(b);
-    if (n == 0)
+    if (sw_box_count(b) == 0)
         return (int)cudaSuccess;
 
-    if (b->element_bytes == 1)
-        SW_START(copy_box<uint8_t>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, (const uint8_t *)src,
-                 (uint8_t *)dst);
-    else if (b->add)
-        SW_START(copy_box<float>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, (const float *)src,
-                 (float *)dst);
-    else
-        SW_START(copy_box<uint32_t>, sw_blocks_for(n, l), SW_THREADS, l, *b, n,
-                 (const uint32_t *)src, (uint32_t *)dst);
-
-    return (int)cudaGetLastError();
+    return b->element_bytes == 1 ? copy_as<uint8_t>(b, src, dst, l)
+           : b->add              ? copy_as<float>(b, src, dst, l)
+                                 : copy_as<uint32_t>(b, src, dst, l);
 }
 
 /* ---- Whole tensors ---- */

@@ -17,11 +17,26 @@ static __device__ __forceinline__ int64_t clip(int64_t i, int64_t end)
     return i < 0 ? 0 : i > end ? end : i;
 }
 
-/* Returns the sum of v or of its squares over the window around an element. */
-static __device__ float sum_window(const struct sw_cuda_lrn &a, const float *v, bool squares,
-                                   int64_t r, int64_t c, int64_t pixel)
+/* The arguments, and what divides indices. */
+struct lrn {
+    struct sw_cuda_lrn a;
+    struct sw_places places;
+    struct sw_divisor width;
+};
+
+static struct lrn lrn_of(const struct sw_cuda_lrn *a)
 {
-    int64_t half = (a.size - 1) / 2, h = pixel / a.width, w = pixel % a.width;
+    struct lrn n = {*a, sw_places_of(&a->k), sw_divisor_of(a->width)};
+    return n;
+}
+
+/* Returns the sum of v or of its squares over the window around an element. */
+static __device__ float sum_window(const struct lrn &n, const float *v, bool squares, int64_t r,
+                                   uint32_t c, uint32_t pixel)
+{
+    const struct sw_cuda_lrn &a = n.a;
+    uint32_t line = pixel, column = sw_divide_off(&n.width, &line);
+    int64_t half = (a.size - 1) / 2, h = line, w = column;
     bool within = a.within_channel;
     int64_t c0 = within ? c : clip(c - half, a.k.channels);
     int64_t c1 = within ? c + 1 : clip(c + half + 1, a.k.channels);
@@ -31,27 +46,33 @@ static __device__ float sum_window(const struct sw_cuda_lrn &a, const float *v, 
     int64_t x1 = within ? clip(w + half + 1, a.width) : w + 1;
     float sum = 0.0f;
 
-    for (int64_t j = c0; j < c1; j++)
+    for (int64_t j = c0; j < c1; j++) {
+        const float *here = v + r * a.k.row_stride + sw_channel_at(a.k, n.places, (uint32_t)j);
+
         for (int64_t y = y0; y < y1; y++)
             for (int64_t x = x0; x < x1; x++) {
-                float e = v[sw_offset(a.k, r, j, y * a.width + x)];
+                float e = here[(y * a.width + x) * a.k.pixel_stride];
                 sum += squares ? e * e : e;
             }
+    }
 
     return sum;
 }
 
-static __global__ void forward(struct sw_cuda_lrn a)
+static __global__ void forward(struct lrn n)
 {
-    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * a.k.row_stride + i;
+    const struct sw_cuda_lrn &a = n.a;
 
-            sw_element_at(a.k, (uint32_t)i, &c, &pixel);
+    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
+        for (uint32_t i = sw_first_in_row(); i < a.k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * a.k.row_stride + i;
+
+            sw_element_at(a.k, n.places, i, &c, &pixel);
 
             float scale = a.bias;
             if (c < a.k.channels)
-                scale += a.alpha * sum_window(a, a.x, true, r, c, pixel);
+                scale += a.alpha * sum_window(n, a.x, true, r, c, pixel);
             a.y[at] = a.x[at] * negative_power(scale, a.beta);
             if (a.scale)
                 a.scale[at] = scale;
@@ -60,7 +81,7 @@ static __global__ void forward(struct sw_cuda_lrn a)
 
 int sw_cuda_lrn(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(forward, sw_row_grid(&a->k), SW_THREADS, l, *a);
+    return SW_LAUNCH(forward, sw_row_grid(&a->k), SW_THREADS, l, lrn_of(a));
 }
 
 static __global__ void ratios(struct sw_cuda_lrn a)
@@ -73,15 +94,17 @@ static __global__ void ratios(struct sw_cuda_lrn a)
         }
 }
 
-static __global__ void backward(struct sw_cuda_lrn a)
+static __global__ void backward(struct lrn n)
 {
+    const struct sw_cuda_lrn &a = n.a;
     float factor = 2.0f * a.alpha * a.beta;
 
     for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
-            int64_t c, pixel, at = r * a.k.row_stride + i;
-            sw_element_at(a.k, (uint32_t)i, &c, &pixel);
-            float sum = c < a.k.channels ? sum_window(a, a.ratio, false, r, c, pixel) : 0.0f;
+        for (uint32_t i = sw_first_in_row(); i < a.k.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel;
+            int64_t at = r * a.k.row_stride + i;
+            sw_element_at(a.k, n.places, i, &c, &pixel);
+            float sum = c < a.k.channels ? sum_window(n, a.ratio, false, r, c, pixel) : 0.0f;
             a.dx[at] = a.dy[at] * negative_power(a.scale[at], a.beta) - factor * a.x[at] * sum;
         }
 }
@@ -89,5 +112,5 @@ static __global__ void backward(struct sw_cuda_lrn a)
 int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
 {
     SW_START(ratios, sw_row_grid(&a->k), SW_THREADS, l, *a);
-    return SW_LAUNCH(backward, sw_row_grid(&a->k), SW_THREADS, l, *a);
+    return SW_LAUNCH(backward, sw_row_grid(&a->k), SW_THREADS, l, lrn_of(a));
 }

@@ -4,21 +4,45 @@
 #include "kernels/cuda/places.cuh"
 #include <math_constants.h>
 
+/* The arguments, and what divides indices. */
+struct pool {
+    struct sw_cuda_pool p;
+    struct sw_places in, out;
+    struct sw_divisor in_w, out_w, stride_h, stride_w;
+};
+
+static struct pool pool_of(const struct sw_cuda_pool *p)
+{
+    struct pool a = {*p,
+                     sw_places_of(&p->in),
+                     sw_places_of(&p->out),
+                     sw_divisor_of(p->w.in_w),
+                     sw_divisor_of(p->w.out_w),
+                     sw_divisor_of(p->w.stride_h),
+                     sw_divisor_of(p->w.stride_w)};
+    return a;
+}
+
+/* A window in a channel of a row, whose first pixel is *x. */
+struct window {
+    const float *x;
+    uint32_t step, width;
+    struct sw_window_part h, w;
+};
+
 /* Returns the largest value of a window; NaN is larger than all values, and the first of equal
  * values wins. */
-static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t c,
-                                const struct sw_window_part &h, const struct sw_window_part &w,
-                                int32_t *pixel)
+static __device__ __forceinline__ float largest(const struct window &a, int32_t *pixel)
 {
     float best = -CUDART_INF_F;
-    int64_t at = h.from * p.w.in_w + w.from;
+    uint32_t at = (uint32_t)a.h.from * a.width + (uint32_t)a.w.from;
 
-    for (int64_t y = h.from; y < h.to; y++)
-        for (int64_t x = w.from; x < w.to; x++) {
-            float v = p.x[sw_offset(p.in, r, c, y * p.w.in_w + x)];
+    for (uint32_t y = (uint32_t)a.h.from; y < (uint32_t)a.h.to; y++)
+        for (uint32_t x = (uint32_t)a.w.from; x < (uint32_t)a.w.to; x++) {
+            float v = a.x[(y * a.width + x) * a.step];
             if (v > best || (v != v && best == best)) {
                 best = v;
-                at = y * p.w.in_w + x;
+                at = y * a.width + x;
             }
         }
 
@@ -26,32 +50,37 @@ static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t
     return best;
 }
 
-static __device__ float average(const struct sw_cuda_pool &p, int64_t r, int64_t c,
-                                const struct sw_window_part &h, const struct sw_window_part &w)
+static __device__ __forceinline__ float sum_of(const struct window &a)
 {
     float sum = 0.0f;
 
-    for (int64_t y = h.from; y < h.to; y++)
-        for (int64_t x = w.from; x < w.to; x++)
-            sum += p.x[sw_offset(p.in, r, c, y * p.w.in_w + x)];
+    for (uint32_t y = (uint32_t)a.h.from; y < (uint32_t)a.h.to; y++)
+        for (uint32_t x = (uint32_t)a.w.from; x < (uint32_t)a.w.to; x++)
+            sum += a.x[(y * a.width + x) * a.step];
 
-    return sum / sw_window_divisor(&p.w, &h, &w, p.by);
+    return sum;
 }
 
-template <bool max> static __global__ void forward(struct sw_cuda_pool p)
+template <bool max> static __global__ void forward(struct pool a)
 {
+    const struct sw_cuda_pool &p = a.p;
+
     for (int64_t r = blockIdx.y; r < p.out.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < p.out.row_stride; i += sw_stride()) {
-            int64_t c, o, at = r * p.out.row_stride + i;
+        for (uint32_t i = sw_first_in_row(); i < p.out.row_stride; i += sw_stride_in_row()) {
+            int64_t at = r * p.out.row_stride + i;
+            uint32_t c, o;
             int32_t pixel = 0;
             float y = 0.0f;
 
-            sw_element_at(p.out, (uint32_t)i, &c, &o);
+            sw_element_at(p.out, a.out, i, &c, &o);
 
             if (c < p.out.channels) {
-                struct sw_window_part h = sw_window_h(&p.w, o / p.w.out_w),
-                                      w = sw_window_w(&p.w, o % p.w.out_w);
-                y = max ? largest(p, r, c, h, w, &pixel) : average(p, r, c, h, w);
+                const uint32_t column = sw_divide_off(&a.out_w, &o);
+                const struct window w = {p.x + r * p.in.row_stride + sw_channel_at(p.in, a.in, c),
+                                         (uint32_t)p.in.pixel_stride, (uint32_t)p.w.in_w,
+                                         sw_window_h(&p.w, o), sw_window_w(&p.w, column)};
+                y = max ? largest(w, &pixel)
+                        : sum_of(w) / sw_window_divisor(&p.w, &w.h, &w.w, p.by);
             }
 
             p.y[at] = y;
@@ -62,48 +91,51 @@ template <bool max> static __global__ void forward(struct sw_cuda_pool p)
 
 int sw_cuda_max_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(forward<true>, sw_row_grid(&p->out), SW_THREADS, l, *p);
+    return SW_LAUNCH(forward<true>, sw_row_grid(&p->out), SW_THREADS, l, pool_of(p));
 }
 
 int sw_cuda_avg_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(forward<false>, sw_row_grid(&p->out), SW_THREADS, l, *p);
+    return SW_LAUNCH(forward<false>, sw_row_grid(&p->out), SW_THREADS, l, pool_of(p));
 }
 
-/* Sets the range of outputs along one axis whose windows contain input pixel i. */
-static __device__ __forceinline__ void outputs_of(int64_t i, int64_t kernel, int64_t stride,
-                                                  int64_t pad, int64_t out, int64_t *from,
-                                                  int64_t *to)
+/* Sets the range of outputs along one axis whose windows contain input pixel i - pad. */
+static __device__ __forceinline__ void outputs_of(uint32_t i, int64_t kernel,
+                                                  const struct sw_divisor &stride, int64_t out,
+                                                  uint32_t *from, uint32_t *to)
 {
-    int64_t low = i + pad - kernel + 1;
+    const uint32_t size = (uint32_t)kernel, last = sw_divide(&stride, i) + 1;
 
-    *from = low > 0 ? (low + stride - 1) / stride : 0;
-    *to = (i + pad) / stride + 1;
-    if (*to > out)
-        *to = out;
+    *from = i + 1 > size ? sw_divide(&stride, i - size + stride.by) : 0;
+    *to = last < (uint32_t)out ? last : (uint32_t)out;
 }
 
-template <bool max> static __global__ void backward(struct sw_cuda_pool p)
+template <bool max> static __global__ void backward(struct pool a)
 {
+    const struct sw_cuda_pool &p = a.p;
     const struct sw_kernel_windows &k = p.w;
+    const uint32_t width = (uint32_t)k.out_w, step = (uint32_t)p.out.pixel_stride;
 
     for (int64_t r = blockIdx.y; r < p.in.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < p.in.row_stride; i += sw_stride()) {
-            int64_t c, pixel, y0, y1, x0, x1;
+        for (uint32_t i = sw_first_in_row(); i < p.in.row_stride; i += sw_stride_in_row()) {
+            uint32_t c, pixel, y0, y1, x0, x1;
             float sum = 0.0f;
 
-            sw_element_at(p.in, (uint32_t)i, &c, &pixel);
-            outputs_of(pixel / k.in_w, k.kernel_h, k.stride_h, k.pad_h, k.out_h, &y0, &y1);
-            outputs_of(pixel % k.in_w, k.kernel_w, k.stride_w, k.pad_w, k.out_w, &x0, &x1);
+            sw_element_at(p.in, a.in, i, &c, &pixel);
 
-            for (int64_t y = y0; y < y1 && c < p.in.channels; y++)
-                for (int64_t x = x0; x < x1; x++) {
-                    int64_t at = sw_offset(p.out, r, c, y * k.out_w + x);
+            uint32_t line = pixel, column = sw_divide_off(&a.in_w, &line);
+            outputs_of(line + (uint32_t)k.pad_h, k.kernel_h, a.stride_h, k.out_h, &y0, &y1);
+            outputs_of(column + (uint32_t)k.pad_w, k.kernel_w, a.stride_w, k.out_w, &x0, &x1);
+
+            const int64_t first = r * p.out.row_stride + sw_channel_at(p.out, a.out, c);
+            for (uint32_t y = y0; y < y1 && c < p.in.channels; y++)
+                for (uint32_t x = x0; x < x1; x++) {
+                    const int64_t at = first + (y * width + x) * step;
                     struct sw_window_part h = sw_window_h(&k, y), w = sw_window_w(&k, x);
 
                     if (!max)
                         sum += p.dy[at] / sw_window_divisor(&k, &h, &w, p.by);
-                    else if (p.index[at] == pixel)
+                    else if (p.index[at] == (int32_t)pixel)
                         sum += p.dy[at];
                 }
 
@@ -113,10 +145,10 @@ template <bool max> static __global__ void backward(struct sw_cuda_pool p)
 
 int sw_cuda_max_pool_backward(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(backward<true>, sw_row_grid(&p->in), SW_THREADS, l, *p);
+    return SW_LAUNCH(backward<true>, sw_row_grid(&p->in), SW_THREADS, l, pool_of(p));
 }
 
 int sw_cuda_avg_pool_backward(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(backward<false>, sw_row_grid(&p->in), SW_THREADS, l, *p);
+    return SW_LAUNCH(backward<false>, sw_row_grid(&p->in), SW_THREADS, l, pool_of(p));
 }

@@ -218,7 +218,7 @@ static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
 static void reserve_workspace(struct conv *c)
 {
     int64_t bytes = 0;
-    size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)c->shape.outputs + 1;
+    int64_t doubles = 2 * c->shape.outputs + 1 + sw_cuda_channel_doubles(&c->dst_channels);
 
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
         if (c->graph[pass])
@@ -227,7 +227,7 @@ static void reserve_workspace(struct conv *c)
     if (bytes)
         c->workspace_offset = sw_cuda_reserve(&c->base, (size_t)bytes);
     if (c->bias && c->graph[SW_TUNE_WEIGHTS])
-        c->sums_offset = sw_cuda_reserve(&c->base, doubles * sizeof(double));
+        c->sums_offset = sw_cuda_reserve(&c->base, (size_t)doubles * sizeof(double));
 }
 
 static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tune_pass pass)

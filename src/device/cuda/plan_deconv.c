@@ -32,12 +32,12 @@ int sw_cuda_deconvolution(const struct sw_plan_request *q, struct sw_plan **out,
     const struct sw_conv_shape *c = q->shape.conv;
     const int64_t dim[] = {q->src->dim[0], c->outputs, c->out_h, c->out_w};
     struct sw_desc image = sw_desc_plain(SW_F32, 4, dim);
-    size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)c->outputs + 1;
     struct sw_channels k;
     if (!sw_cuda_channels(&image, &k))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "deconvolution does not support images of 2^31 pixels or more");
 
+    size_t doubles = (size_t)(2 * c->outputs + 1 + sw_cuda_channel_doubles(&k));
     return sw_deconv_new(q, &image, &cuda,
                          c->bias && q->passes.backward_weights ? doubles * sizeof(double) : 0, out,
                          err);
