@@ -130,7 +130,7 @@ template <typename T> static __device__ __forceinline__ T sw_block_max(T value, 
 /* Returns the blocks of a kernel that sums rows: one partial sum per block. */
 static inline unsigned sw_sum_blocks(int64_t rows)
 {
-    return sw_blocks_of(rows, SW_CUDA_PARTIALS / 4);
+    return sw_blocks_of(rows, 1024);
 }
 
 /* Reports invalid data; only the first report is kept. */

@@ -28,7 +28,7 @@ struct sw_cuda_trouble {
     double value;
 };
 
-enum { SW_CUDA_PARTIALS = 4096 }; /* doubles per stream for partial sums */
+enum { SW_CUDA_PARTIALS = 32768 }; /* doubles per stream for partial sums */
 
 /* How and where to launch a kernel. */
 struct sw_cuda_launch {

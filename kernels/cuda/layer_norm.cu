@@ -1,9 +1,7 @@
 /* Layer normalization of the rows of a plain matrix; formulas in kernels/cpu/layer_norm.c. One
- * block per row; sums over rows have 32 columns per block and 8 threads per column. */
-#include "kernels/cuda/cuda.cuh"
+ * block per row; gradients of the columns are sums over the rows. */
+#include "kernels/cuda/columns.cuh"
 #include "kernels/ops/layer_norm.h"
-
-enum { COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
 
 static __global__ void forward(struct sw_layer_norm_args k)
 {
@@ -41,42 +39,22 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     return SW_LAUNCH(forward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
 }
 
-static __global__ void columns(struct sw_layer_norm_args k)
-{
-    __shared__ double scale[SW_THREADS], bias[SW_THREADS];
+/* The gradients of scale and bias. */
+struct columns_term {
+    struct sw_layer_norm_args k;
 
-    unsigned t = threadIdx.x, column = t % COLUMNS, line = t / COLUMNS;
-    for (int64_t first = (int64_t)blockIdx.x * COLUMNS; first < k.n;
-         first += (int64_t)gridDim.x * COLUMNS) {
-        int64_t c = first + column;
-
-        scale[t] = bias[t] = 0;
-        for (int64_t r = line; r < k.rows && c < k.n; r += LINES) {
-            float dy = k.dy[r * k.n + c];
-            float xhat = (k.x[r * k.n + c] - k.moments[2 * r]) * k.moments[2 * r + 1];
-            scale[t] += (double)(dy * xhat);
-            bias[t] += (double)dy;
-        }
-
-        __syncthreads();
-
-        for (unsigned half = LINES / 2; half > 0; half /= 2) {
-            if (line < half) {
-                scale[t] += scale[t + half * COLUMNS];
-                bias[t] += bias[t + half * COLUMNS];
-            }
-
-            __syncthreads();
-        }
-
-        if (line == 0 && c < k.n) {
-            k.dscale[c] = (float)scale[t];
-            k.dbias[c] = (float)bias[t];
-        }
-
-        __syncthreads();
+    __device__ void get(int64_t r, int64_t c, double *v) const
+    {
+        float dy = k.dy[r * k.n + c];
+        float xhat = (k.x[r * k.n + c] - k.moments[2 * r]) * k.moments[2 * r + 1];
+        v[0] = (double)(dy * xhat);
+        v[1] = (double)dy;
     }
-}
+    __device__ void set(int which, int64_t c, double sum) const
+    {
+        (which == 0 ? k.dscale : k.dbias)[c] = (float)sum;
+    }
+};
 
 static __global__ void backward(struct sw_layer_norm_args k)
 {
@@ -104,13 +82,12 @@ static __global__ void backward(struct sw_layer_norm_args k)
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_layer_norm_args *k = (const struct sw_layer_norm_args *)args;
-    unsigned blocks = sw_blocks_of((k->n + COLUMNS - 1) / COLUMNS, 65535);
+    const struct columns_term t = {*k};
+    int answer = sw_sum_columns<2>(t, k->rows, k->n, l);
+    if (answer || !k->dx)
+        return answer;
 
-    SW_START(columns, blocks, SW_THREADS, l, *k);
-    if (k->dx)
-        SW_START(backward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
-
-    return (int)cudaGetLastError();
+    return SW_LAUNCH(backward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
 }
 
 SW_CUDA_KERNELS(layer_norm) = {{{&sw_op_layer_norm, launch_forward, NULL},

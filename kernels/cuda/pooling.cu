@@ -26,8 +26,8 @@ static struct pool pool_of(const struct sw_cuda_pool *p)
 /* A window in a channel of a row, whose first pixel is *x. */
 struct window {
     const float *x;
-    uint32_t step, width;
-    struct sw_window_part h, w;
+    int step, width;
+    struct sw_window_part h, w; /* empty, or even negative, if all of it is padding */
 };
 
 /* Returns the largest value of a window; NaN is larger than all values, and the first of equal
@@ -35,10 +35,10 @@ struct window {
 static __device__ __forceinline__ float largest(const struct window &a, int32_t *pixel)
 {
     float best = -CUDART_INF_F;
-    uint32_t at = (uint32_t)a.h.from * a.width + (uint32_t)a.w.from;
+    int at = (int)a.h.from * a.width + (int)a.w.from;
 
-    for (uint32_t y = (uint32_t)a.h.from; y < (uint32_t)a.h.to; y++)
-        for (uint32_t x = (uint32_t)a.w.from; x < (uint32_t)a.w.to; x++) {
+    for (int y = (int)a.h.from; y < (int)a.h.to; y++)
+        for (int x = (int)a.w.from; x < (int)a.w.to; x++) {
             float v = a.x[(y * a.width + x) * a.step];
             if (v > best || (v != v && best == best)) {
                 best = v;
@@ -46,7 +46,7 @@ static __device__ __forceinline__ float largest(const struct window &a, int32_t 
             }
         }
 
-    *pixel = (int32_t)at;
+    *pixel = at;
     return best;
 }
 
@@ -54,8 +54,8 @@ static __device__ __forceinline__ float sum_of(const struct window &a)
 {
     float sum = 0.0f;
 
-    for (uint32_t y = (uint32_t)a.h.from; y < (uint32_t)a.h.to; y++)
-        for (uint32_t x = (uint32_t)a.w.from; x < (uint32_t)a.w.to; x++)
+    for (int y = (int)a.h.from; y < (int)a.h.to; y++)
+        for (int x = (int)a.w.from; x < (int)a.w.to; x++)
             sum += a.x[(y * a.width + x) * a.step];
 
     return sum;
@@ -77,7 +77,7 @@ template <bool max> static __global__ void forward(struct pool a)
             if (c < p.out.channels) {
                 const uint32_t column = sw_divide_off(&a.out_w, &o);
                 const struct window w = {p.x + r * p.in.row_stride + sw_channel_at(p.in, a.in, c),
-                                         (uint32_t)p.in.pixel_stride, (uint32_t)p.w.in_w,
+                                         (int)p.in.pixel_stride, (int)p.w.in_w,
                                          sw_window_h(&p.w, o), sw_window_w(&p.w, column)};
                 y = max ? largest(w, &pixel)
                         : sum_of(w) / sw_window_divisor(&p.w, &w.h, &w.w, p.by);

@@ -1,43 +1,28 @@
 /* Sums over rows, over columns and over all elements, and addition of a row to all rows. The shape
  * alone determines the parts of a sum, which are added in order and in double. */
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/columns.cuh"
 #include "kernels/ops/sums.h"
 
-enum { COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
+struct rows_term {
+    int64_t columns;
+    const float *x;
+    float *sum;
 
-/* A block has 32 columns and 8 threads per column, which divide its rows. */
-static __global__ void sum_rows(int64_t rows, int64_t columns, const float *x, float *sum)
-{
-    __shared__ double room[SW_THREADS];
-
-    unsigned column = threadIdx.x % COLUMNS, line = threadIdx.x / COLUMNS;
-    for (int64_t first = (int64_t)blockIdx.x * COLUMNS; first < columns;
-         first += (int64_t)gridDim.x * COLUMNS) {
-        int64_t c = first + column;
-        double mine = 0;
-
-        for (int64_t r = line; r < rows && c < columns; r += LINES)
-            mine += (double)x[r * columns + c];
-        room[threadIdx.x] = mine;
-        __syncthreads();
-
-        for (unsigned half = LINES / 2; half > 0; half /= 2) {
-            if (line < half)
-                room[threadIdx.x] += room[threadIdx.x + half * COLUMNS];
-            __syncthreads();
-        }
-
-        if (line == 0 && c < columns)
-            sum[c] = (float)room[column];
-        __syncthreads();
+    __device__ void get(int64_t r, int64_t c, double *v) const
+    {
+        *v = (double)x[r * columns + c];
     }
-}
+    __device__ void set(int, int64_t c, double total) const
+    {
+        sum[c] = (float)total;
+    }
+};
 
 int sw_cuda_sum_rows(int64_t rows, int64_t columns, const float *x, float *sum,
                      const struct sw_cuda_launch *l)
 {
-    unsigned blocks = sw_blocks_of((columns + COLUMNS - 1) / COLUMNS, 65535);
-    return SW_LAUNCH(sum_rows, blocks, SW_THREADS, l, rows, columns, x, sum);
+    const struct rows_term t = {columns, x, sum};
+    return sw_sum_columns<1>(t, rows, columns, l);
 }
 
 static int launch_sum_rows(const struct sw_cuda_launch *l, const void *args)
@@ -99,39 +84,42 @@ static int launch_row_sums(const struct sw_cuda_launch *l, const void *args)
                      a->columns, a->x, a->sum);
 }
 
-/* Adjacent threads process adjacent columns. */
-static __global__ void weighted_row_sum(int64_t rows, int64_t first_rows, int64_t columns,
-                                        float first_factor, float shift, const float *x, float *sum)
-{
-    for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
-        double total = 0;
-        for (int64_t r = 0; r < rows; r++)
-            total += (r < first_rows ? (double)first_factor : 1.0) * (double)x[r * columns + c];
-        sum[c] = (float)(total + (double)shift);
+struct two_sums_term {
+    struct sw_two_sums_args a;
+
+    __device__ void get(int64_t r, int64_t c, double *v) const
+    {
+        *v = (r < a.first_rows ? (double)a.first_factor : 1.0) * (double)a.x[r * a.columns + c];
     }
-}
+    __device__ void set(int, int64_t c, double total) const
+    {
+        a.sum[c] = (float)(total + (double)a.shift);
+    }
+};
 
 static int launch_weighted_row_sum(const struct sw_cuda_launch *l, const void *args)
 {
-    const struct sw_two_sums_args *a = (const struct sw_two_sums_args *)args;
-    return SW_LAUNCH(weighted_row_sum, sw_blocks_for(a->columns, l), SW_THREADS, l, a->rows,
-                     a->first_rows, a->columns, a->first_factor, a->shift, a->x, a->sum);
+    const struct two_sums_term t = {*(const struct sw_two_sums_args *)args};
+    return sw_sum_columns<1>(t, t.a.rows, t.a.columns, l);
 }
 
 /* NaN passes a relu, so that divergence is detected. */
-static __global__ void add_row(int64_t n, int64_t columns, const float *row, bool relu, float *y)
+static __global__ void add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y)
 {
-    for (int64_t i = sw_first(); i < n; i += sw_stride()) {
-        float v = y[i] + (row ? row[i % columns] : 0.0f);
-        y[i] = relu && 0.0f > v ? 0.0f : v;
-    }
+    for (int64_t r = blockIdx.y; r < rows; r += gridDim.y)
+        for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
+            float v = y[r * columns + c] + (row ? row[c] : 0.0f);
+            y[r * columns + c] = relu && 0.0f > v ? 0.0f : v;
+        }
 }
 
 int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y,
                     const struct sw_cuda_launch *l)
 {
-    int64_t n = rows * columns;
-    return SW_LAUNCH(add_row, sw_blocks_for(n, l), SW_THREADS, l, n, columns, row, relu, y);
+    const unsigned threads = sw_threads_for(columns);
+    const dim3 grid(sw_blocks_of((columns + threads - 1) / threads, 1024),
+                    sw_blocks_of(rows, 65535), 1);
+    return SW_LAUNCH(add_row, grid, threads, l, rows, columns, row, relu, y);
 }
 
 static int launch_add_row(const struct sw_cuda_launch *l, const void *args)
