@@ -185,6 +185,7 @@ static void print_text(struct sw_bytes *out, const struct sw_job_plan *p, const 
     print_memory(out, p, x->base_bytes);
     sw_bytes_add(out, "placement    ");
     sw_print_placement(out, p->placement, "             ", verbose);
+    sw_report_device(out, p);
     sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
@@ -289,6 +290,7 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
     sw_json_int(w, "batch", p->batch);
     sw_json_int(w, "eval_batch", p->eval_batch);
     sw_json_string(w, "device", p->device);
+    sw_json_string(w, "device_reason", p->device_why);
     sw_json_string(w, "precision", p->precision);
     sw_json_string(w, "framework", p->framework);
     sw_json_string(w, "framework_reason", p->framework_reason);

@@ -48,6 +48,8 @@ static void print_text(struct sw_bytes *out, const struct view *v)
     else
         sw_bytes_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
 
+    if (v->plan)
+        sw_report_device(out, v->plan);
     sw_bytes_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
     if (v->plan)
         sw_report_copy(out, v->plan);
@@ -68,6 +70,7 @@ static void print_json(struct sw_bytes *out, const struct view *v)
     sw_json_string(&w, "name", v->plan ? v->plan->name : NULL);
     sw_json_string(&w, "recipe", v->plan ? v->plan->recipe : NULL);
     sw_json_string(&w, "device", v->plan ? v->plan->device : sw_driver_host()->name);
+    sw_json_string(&w, "device_reason", v->plan ? v->plan->device_why : "");
     sw_json_string(&w, "framework", v->framework);
     sw_json_string(&w, "framework_reason", v->framework_reason);
     sw_json_string(&w, "copy", v->plan ? v->plan->copy : "");

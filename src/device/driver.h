@@ -56,6 +56,10 @@ struct sw_driver {
     int (*parse)(const char *options, struct sw_device_request *out, struct sw_err *err);
     /* Writes the option text for so many devices. NULL: the machine determines the number. */
     void (*format)(int count, char *out, size_t bytes);
+    /* May this machine have such devices? Cheap: loads no library. Drivers of devices on the bus
+     * only.
+     */
+    bool (*is_likely)(void);
     /* Lists the devices that exist; the caller frees the list. Drivers of devices on the bus only.
      * Errors say what is missing: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
     int (*enumerate)(struct sw_device_info **out, int *count, struct sw_err *err);

@@ -1,6 +1,7 @@
-/* Probes of the links between devices: are copies and all-reduces correct, and how fast are they?
- * Data is copied and compared, and values are all-reduced and compared. A probe may hang if
- * hardware or driver are broken, so run it only in threads and processes that can be abandoned. */
+/* Probes of devices and of the links between them: are results, copies and all-reduces correct, and
+ * how fast are the links? Values are computed, copied or all-reduced, and compared. A probe may
+ * hang if hardware or driver are broken, so run it only in threads and processes that can be
+ * abandoned. */
 #pragma once
 
 #include "device/collective.h"
@@ -14,6 +15,10 @@ struct sw_probe_result {
  * Errors: SW_ERR_FORMAT (data was corrupted), those of the devices. */
 int sw_probe_copies(struct sw_device *from, struct sw_device *to, struct sw_probe_result *out,
                     struct sw_err *err) SW_MUST_CHECK;
+
+/* Probes whether the device computes what the host does, with operations, a plan with its gradients
+ * and a graph. Errors: SW_ERR_FORMAT (a result is wrong), those of the devices. */
+int sw_probe_compute(struct sw_device *dev, struct sw_err *err) SW_MUST_CHECK;
 
 /* Probes all-reduces of integers over all devices with their collective library; the result is
  * exact in any order. Errors: SW_ERR_FORMAT (a result is wrong), SW_ERR_UNSUPPORTED (no library),

@@ -1,10 +1,10 @@
-/* singa_probe DEVICES PROBE...: runs probes of the links between devices (device/probe.h) in a
+/* singa_probe DEVICES PROBE...: runs probes of devices and their links (device/probe.h) in a
  * separate process, which may hang and be killed. Only plan/peer_links.c starts it. DEVICES are the
  * name of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
  * staged:A:B or direct:A:B (copies from the A-th device to the B-th, through the host or not), or
- * sum:N (over the first N). Staged probes come first, since enabling peer access cannot be undone.
- * It prints "ready" and then one line per probe: "ok GB/s us", "none" (no such path), "damaged
- * TEXT" or "fails TEXT". */
+ * sum:N (over the first N), or self:A (does the A-th device compute correctly?). Staged probes come
+ * first, since enabling peer access cannot be undone. It prints "ready" and then one line per
+ * probe: "ok GB/s us", "none" (no such path), "damaged TEXT" or "fails TEXT". */
 #include "device/driver.h"
 #include "device/probe.h"
 
@@ -69,6 +69,9 @@ static void run_probe(const struct devices *d, const char *probe)
 
     if (sscanf(probe, "sum:%d", &a) == 1 && a >= 1 && a <= d->count) {
         rc = sw_probe_allreduce(d->items, a, ALL_REDUCE_TIMEOUT_MS, &t, &err);
+        print_result(rc, &t, &err);
+    } else if (sscanf(probe, "self:%d", &a) == 1 && a >= 0 && a < d->count) {
+        rc = sw_probe_compute(d->items[a], &err);
         print_result(rc, &t, &err);
     } else if (sscanf(probe, "%7[a-z]:%d:%d", kind, &a, &b) != 3 || a < 0 || b < 0 ||
                a >= d->count || b >= d->count) {

@@ -20,6 +20,7 @@
 enum {
     START_MS = 120000, /* until all devices are open */
     TEST_MS = 30000,   /* NCCL takes up to 6 s for its first start on a machine */
+    SELF_MS = 15000,   /* of a device itself, which a start waits for; opening it included */
     PATH_BYTES = 4096,
     FILE_BYTES = 4 << 20,
     SAVED_LINES = 8192, /* of the file; older ones are left out */
@@ -129,7 +130,7 @@ static void find_file(struct search *s)
 
 static int timeout_ms_of(const struct search *s)
 {
-    return s->args->timeout_ms ? s->args->timeout_ms : TEST_MS;
+    return s->args->timeout_ms ? s->args->timeout_ms : s->args->self ? SELF_MS : TEST_MS;
 }
 
 /* "KEY\tsound\t23.4\t11\t1794000000\tWHY"; the last line of a key counts. */
@@ -174,7 +175,8 @@ static void look_up(const struct search *s, struct test *t)
         line = end ? end + 1 : NULL;
     }
 
-    if (is_short_of_time(s, t->link))
+    /* An error of a device may have been temporary, such as memory in use by others. */
+    if (is_short_of_time(s, t->link) || (s->args->self && t->link->state == SW_PEER_LINK_FAILS))
         *t->link = (struct sw_peer_link){.state = SW_PEER_LINK_UNKNOWN};
 }
 
@@ -260,14 +262,33 @@ static void read_answer(struct search *s, struct sw_peer_link *w, const char *li
     }
 }
 
+static void set_hangs(struct search *s, struct sw_peer_link *w, int timeout_ms)
+{
+    char why[64];
+
+    snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
+    set_result(s, w, SW_PEER_LINK_HANGS, why);
+}
+
+static int left_of(int limit_ms, int spent_ms)
+{
+    return spent_ms < limit_ms ? limit_ms - spent_ms : 0;
+}
+
 /* Reads results until one is missing; returns the number of tests that have a result. */
 static int read_answers(struct search *s, struct sw_child *child, struct test *const *list,
                         int count)
 {
     int timeout_ms = timeout_ms_of(s);
-    char line[SW_CHILD_LINE], why[64];
+    char line[SW_CHILD_LINE];
 
-    int rc = sw_child_line(child, START_MS, line);
+    int64_t began_ns = sw_os()->monotonic_ns();
+    int rc = sw_child_line(child, s->args->self ? timeout_ms : START_MS, line);
+    if (rc == SW_ERR_BUSY && s->args->self) {
+        set_hangs(s, list[0]->link, timeout_ms);
+        return 1;
+    }
+
     if (rc != SW_OK || strcmp(line, "ready") != 0) {
         for (int i = 0; i < count; i++)
             set_result(s, list[i]->link, SW_PEER_LINK_UNKNOWN,
@@ -278,15 +299,17 @@ static int read_answers(struct search *s, struct sw_child *child, struct test *c
     }
 
     for (int i = 0; i < count; i++) {
-        rc = sw_child_line(child, timeout_ms, line);
+        int spent_ms = (int)((sw_os()->monotonic_ns() - began_ns) / 1000000);
+        rc = sw_child_line(child, s->args->self ? left_of(timeout_ms, spent_ms) : timeout_ms, line);
         if (rc == SW_OK) {
             read_answer(s, list[i]->link, line);
             continue;
         }
 
-        snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
-        set_result(s, list[i]->link, rc == SW_ERR_BUSY ? SW_PEER_LINK_HANGS : SW_PEER_LINK_FAILS,
-                   rc == SW_ERR_BUSY ? why : "the probe process died");
+        if (rc == SW_ERR_BUSY)
+            set_hangs(s, list[i]->link, timeout_ms);
+        else
+            set_result(s, list[i]->link, SW_PEER_LINK_FAILS, "the probe process died");
         return i + 1;
     }
 
@@ -385,6 +408,21 @@ static int add_sum(struct search *s, struct sw_err *err)
     return SW_OK;
 }
 
+/* A device itself. */
+static int search_device(struct search *s, struct sw_err *err)
+{
+    struct test *t = &s->test[0];
+
+    snprintf(t->name, sizeof t->name, "self:0");
+    t->key = sw_format("self|%s|%s", s->identity.device[0], s->common);
+    t->link = &s->peer_links->self;
+    if (!t->key)
+        return sw_err_nomem(err, "links between devices", 0);
+
+    s->tests++;
+    return run_unknown(s, 0, err);
+}
+
 /* Tests direct copies first; copies through the host if direct ones are not sound; the all-reduce
  * only if no direct copy, which a library would use, is faulty. */
 static int search_links(struct search *s, struct sw_err *err)
@@ -472,7 +510,7 @@ int sw_peer_links_find(const struct sw_peer_links_args *args, struct sw_peer_lin
 
     if (rc == SW_OK) {
         find_file(&s);
-        rc = search_links(&s, err);
+        rc = args->self ? search_device(&s, err) : search_links(&s, err);
     }
 
     if (rc == SW_OK && !args->saved_only)

@@ -36,7 +36,8 @@ struct sw_peer_links {
     struct sw_peer_link *direct; /* owned [count][count]: from, to */
     struct sw_peer_link
         *staged; /* same shape, copies through the host: tested if direct ones are not sound */
-    struct sw_peer_link sum; /* all-reduce of all devices by their library */
+    struct sw_peer_link sum;  /* all-reduce of all devices by their library */
+    struct sw_peer_link self; /* does the device itself compute correctly? */
 };
 
 struct sw_driver;
@@ -46,10 +47,11 @@ struct sw_peer_links_args {
     const struct sw_machine *machine; /* devices on the bus are matched with its GPUs */
     const int *indices; /* [count]: device numbers without duplicates; NULL: the first `count` */
     int count;          /* 1 to SW_PEER_LINKS_DEVICES */
-    bool sums;          /* also test the all-reduce */
-    bool saved_only;    /* use saved results only: test nothing and write nothing */
-    bool retest;        /* test everything, ignoring saved results */
-    int timeout_ms;     /* of one test; 0: the default */
+    bool self;       /* test the only device itself: a call each, so that none waits for another */
+    bool sums;       /* also test the all-reduce */
+    bool saved_only; /* use saved results only: test nothing and write nothing */
+    bool retest;     /* test everything, ignoring saved results */
+    int timeout_ms;  /* of one test; 0: the default */
 };
 
 /* Finds the state of all links. Errors: SW_ERR_NOMEM. A link that could not be tested is UNKNOWN,

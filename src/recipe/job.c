@@ -104,7 +104,8 @@ const struct sw_opt sw_job_opts[] = {
              "repeat_exact or memory = fit; the results do not change"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
      .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu after "
-             "the GPUs, workers without a GPU compute on cores; auto is cpu"},
+             "the GPUs, workers without a GPU compute on cores; auto: GPUs that pass a test, or "
+             "else cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

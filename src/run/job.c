@@ -205,7 +205,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = copy_text(&job->name, name, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_job_choose_device(job, err);
+    rc = sw_job_choose_device(job, o, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_place_roles(job, o, err);

@@ -7,6 +7,7 @@
 #include "machine/bind.h"
 #include "machine/driver.h"
 #include "optim/updater.h"
+#include "plan/auto_device.h"
 #include "run/job_hooks.h"
 #include "run/job_private.h"
 #include "run/microbatches.h"
@@ -444,9 +445,63 @@ int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o, struc
 
 /* ---- devices ---- */
 
-int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
+/* Number of workers that the recipe asks for, as far as it says; 1: the default. */
+static int requested_workers(const struct sw_job *job, const struct sw_job_options *o)
 {
-    int rc = sw_device_request_parse(job->conf->device, &job->place.devices, err);
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    const int groups = c->worker_groups > 1 ? (int)c->worker_groups : 1;
+    const int size = c->workers_per_group > 1 ? (int)c->workers_per_group : 1;
+
+    return o->one_worker ? 1 : groups * size;
+}
+
+/* What device = auto stands for; SINGA_AUTO names it without a test. A resumed run keeps the CPU,
+ * whose results a GPU would change. */
+static int choose_auto(struct sw_job *job, const struct sw_job_options *o, char *text, size_t bytes,
+                       struct sw_err *err)
+{
+    const char *const fixed = getenv("SINGA_AUTO"), *const host = sw_driver_host()->name;
+    snprintf(text, bytes, "%s", fixed ? fixed : host);
+    if (fixed || o->machine ||
+        (o->resume && o->resume->device && sw_str_eq(o->resume->device, host)))
+        return SW_OK;
+
+    const struct sw_driver *driver = sw_driver_on_bus();
+    struct sw_machine *machine = NULL;
+    struct sw_err ignored;
+    if (!driver->is_likely())
+        return SW_OK;
+
+    int rc = sw_machine_here(&machine, err);
+    if (rc != SW_OK)
+        return rc;
+
+    const struct sw_auto_device_args args = {.driver = driver,
+                                             .machine = machine,
+                                             .workers = requested_workers(job, o),
+                                             .saved_only =
+                                                 o->no_probes || o->only_placement || o->predict};
+    if (sw_machine_ask_driver(machine, driver, &ignored) == SW_OK)
+        rc = sw_auto_device(&args, text, bytes, job->place.device_why, sizeof job->place.device_why,
+                            err);
+    sw_machine_free(machine);
+    return rc;
+}
+
+int sw_job_choose_device(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    char text[sizeof job->place.devices.text];
+    const char *device = job->conf->device;
+    int rc = SW_OK;
+
+    if (sw_str_eq(device, "auto")) {
+        rc = choose_auto(job, o, text, sizeof text, err);
+        device = text;
+    }
+
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_request_parse(device, &job->place.devices, err);
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);

@@ -4,8 +4,9 @@
 #include "run/job.h"
 #include "worker/worker_place.h"
 
-/* Reads job.device, and opens the host. */
-int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Reads job.device, decides what auto is, and opens the host. */
+int sw_job_choose_device(struct sw_job *job, const struct sw_job_options *o,
+                         struct sw_err *err) SW_MUST_CHECK;
 /* Reads the machine map, makes the topology, places and creates workers and servers. */
 int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o,
                        struct sw_err *err) SW_MUST_CHECK;

@@ -12,6 +12,7 @@ struct sw_job_place {
     struct sw_placement *placement;
     struct sw_device *host;           /* has the parameter table and batches */
     struct sw_device_request devices; /* of the workers, as job.device requests */
+    char device_why[512];             /* why job.device = auto is not all GPUs; "": it is */
 };
 
 /* The worker's row of the placement. */

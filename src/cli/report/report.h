@@ -70,6 +70,7 @@ void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan
 void sw_report_precision(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* How gradients and parameters are copied between devices, and which backend reduces them; nothing
  * without devices. */
+void sw_report_device(struct sw_bytes *out, const struct sw_job_plan *plan); /* if auto chose it */
 void sw_report_copy(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* The part of every worker of a group in a net that is partitioned other than by rows, and the
  * traffic between them; nothing if there is no traffic. every_layer: also layer by layer. */
@@ -80,7 +81,8 @@ void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *pl
  * for `run` only those that `auto` chose, and modes that are not possible. */
 void sw_report_exchange(struct sw_bytes *out, const struct sw_job_plan *plan);
 void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *plan);
-void sw_report_exchange_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* the same as a JSON object */
+void sw_report_exchange_json(struct sw_json_writer *w,
+                             const struct sw_job_layer *l); /* the same as a JSON object */
 /* The net as a Graphviz graph. */
 void sw_report_dot(struct sw_bytes *out, const struct sw_job_plan *plan);
 /* The first lines of a run; verbose: with the reasons of the placement. */

@@ -134,6 +134,12 @@ void sw_report_precision(struct sw_bytes *out, const struct sw_job_plan *p)
     sw_bytes_add(out, "\n");
 }
 
+void sw_report_device(struct sw_bytes *out, const struct sw_job_plan *p)
+{
+    if (*p->device_why)
+        sw_bytes_printf(out, "device       %s: %s\n", p->device, p->device_why);
+}
+
 void sw_report_copy(struct sw_bytes *out, const struct sw_job_plan *p)
 {
     if (*p->copy)
@@ -180,6 +186,7 @@ void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *p,
         sw_bytes_printf(out, "\nstages       %s", p->stages);
     sw_bytes_add(out, "\nplacement    ");
     sw_print_placement(out, p->placement, INDENT, verbose);
+    sw_report_device(out, p);
     sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);

@@ -8,7 +8,9 @@
 #include "device/module.h"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Loading ---- */
 
@@ -109,6 +111,13 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
     }
 
     return m->open(gpu, args->index, args->precision, out, err);
+}
+
+/* The device files of Linux and of WSL. */
+static bool is_likely(void)
+{
+    return getenv(kind.variable) || access("/dev/nvidiactl", F_OK) == 0 ||
+           access("/dev/dxg", F_OK) == 0;
 }
 
 static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err)
@@ -264,6 +273,7 @@ const struct sw_driver sw_driver_cuda = {
     .caps = {.captures = true, .own_processor = true, .on_bus = true},
     .gemm_side = 2048,
     .parse = parse,
+    .is_likely = is_likely,
     .enumerate = enumerate,
     .open = open_device,
     .libraries = libraries,
