@@ -153,10 +153,10 @@ static void overwriting_a_gradient_during_its_copy_is_detected(void **state)
 static void a_batch_does_not_wait_for_its_place(void **state)
 {
     finds((struct plant){.stream = "compute", .for_stream = "input", .left_out = every},
-          "sim:0: copy of stream compute reads the next batch while copy of stream input",
+          "sim:0: pixels of stream compute reads the next batch while copy of stream input",
           "no event between");
     finds((struct plant){.stream = "input", .left_out = every},
-          "sim:0: copy of stream input writes the next batch while copy of stream compute",
+          "sim:0: copy of stream input writes the next batch while pixels of stream compute",
           "no event between");
 }
 
