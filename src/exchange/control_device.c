@@ -164,9 +164,11 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
         return rc;
 
     *scale = sw_table_loss_scale(x->args.table, 0);
-    *r->sent_known = (struct sw_update_control_input){.loss_scale = *scale};
 
-    rc = sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
+    struct sw_update_control_input *known = sw_device_report_on_host(r, r->known, 0);
+    *known = (struct sw_update_control_input){.loss_scale = *scale};
+
+    rc = sw_copy(x->args.stream, r->known, known, sizeof *r->known, err);
     if (rc != SW_OK || d->begun)
         return rc;
 
@@ -259,6 +261,7 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
     const struct sw_table *t = x->args.table;
     const struct sw_device_report *r = &x->report;
     struct sw_device_control *d = x->control_state;
+    struct sw_update_control_input *known = sw_device_report_on_host(r, r->known, 0);
     int params = sw_table_count(t), many = kinds(t);
 
     for (int p = 0; p < params; p++) {
@@ -268,14 +271,14 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
             d->host_totals[params + p] = whole(t, d->votes + params, p);
     }
 
-    r->sent_known->vetoes = d->votes[many * params];
+    known->vetoes = d->votes[many * params];
 
     int rc =
         sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
+    return sw_copy(x->args.stream, r->known, known, sizeof *r->known, err);
 }
 
 static int vote(struct sw_exchange *x, struct sw_err *err)
@@ -407,7 +410,9 @@ static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 
 static int finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return sw_table_settle(x->args.table, x->report.control_on_host, version, err);
+    const struct sw_device_report *r = &x->report;
+
+    return sw_table_settle(x->args.table, sw_device_report_on_host(r, r->control, 0), version, err);
 }
 
 const struct sw_update_controller sw_control_device = {.name = "device",

@@ -1,6 +1,8 @@
 /* Memory for what the device reports about a step, in one copy: when it reached which mark, the
  * result of update control, and whether updates were finite; and for what the host uploads before
- * the step. */
+ * the step. The device has one block, which its stream reads and writes in order. The host has two,
+ * so that it can prepare a step while the device has not yet read or reported the one before. */
+#include "base/os.h"
 #include "exchange/exchange_private.h"
 
 static size_t aligned(size_t bytes)
@@ -29,6 +31,9 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
     void *memory;
 
     r->bytes = sw_device_report_bytes(x->count, updates, controls);
+    r->versions = sw_calloc(2 * (size_t)x->count + 1, sizeof *r->versions);
+    if (!r->versions)
+        return sw_err_nomem(err, "versions of updates", 2 * (size_t)x->count * sizeof(int64_t));
 
     int rc = sw_device_host_alloc(x->args.device, 2 * r->bytes, "marks and numbers of updates",
                                   &r->host, err);
@@ -39,15 +44,11 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
         return rc;
 
     r->marks = memory;
-    r->host_marks = r->host;
 
     char *at = (char *)(r->marks + SW_MARKS);
-    const char *host_at = (const char *)(r->host_marks + SW_MARKS);
     if (controls) {
         r->control = (struct sw_update_control_result *)(void *)at;
-        r->control_on_host = (const struct sw_update_control_result *)(const void *)host_at;
         at += sizeof *r->control;
-        host_at += sizeof *r->control;
     }
 
     r->ask_bytes = (size_t)(at - (char *)memory) + flags;
@@ -55,17 +56,22 @@ int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
         return SW_OK;
 
     r->bad = (bool *)at;
-    r->host_bad = (const bool *)host_at;
     r->numbers = (struct sw_update_numbers *)(void *)(at + aligned(flags));
     r->known = (struct sw_update_control_input *)(void *)(r->numbers + x->count);
-    r->sent = (struct sw_update_numbers *)(void *)((char *)r->host + r->bytes);
-    r->sent_known = (struct sw_update_control_input *)(void *)(r->sent + x->count);
 
     return SW_OK;
+}
+
+void *sw_device_report_on_host(const struct sw_device_report *r, const void *on_device, int behind)
+{
+    size_t block = (size_t)(r->turn ^ behind) * r->bytes;
+
+    return (char *)r->host + block + ((const char *)on_device - (const char *)r->marks);
 }
 
 void sw_device_report_free(struct sw_exchange *x)
 {
     sw_device_free(x->args.device, x->report.marks, x->report.bytes);
     sw_device_host_free(x->args.device, x->report.host, 2 * x->report.bytes);
+    sw_free(x->report.versions);
 }

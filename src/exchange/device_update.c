@@ -6,7 +6,7 @@
 /* Computes the constants of the update. */
 static void number(struct sw_port *p, uint64_t version)
 {
-    struct sw_update_numbers *sent = &p->x->report.sent[p->priority];
+    struct sw_update_numbers *sent = sw_device_report_on_host(&p->x->report, p->at.numbers, 0);
 
     p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, sent);
     p->constants_version = (int64_t)version;
@@ -16,8 +16,9 @@ static int send_numbers(struct sw_exchange *x, int first, int count, struct sw_e
 {
     const struct sw_device_report *r = &x->report;
 
-    return sw_copy(x->args.stream, r->numbers + first, r->sent + first,
-                   (size_t)count * sizeof *r->sent, err);
+    return sw_copy(x->args.stream, r->numbers + first,
+                   sw_device_report_on_host(r, r->numbers + first, 0),
+                   (size_t)count * sizeof *r->numbers, err);
 }
 
 /* Uploads the constants of updates (rate, bias corrections) in one copy. Routes that pull a sum
@@ -120,7 +121,7 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
     rc = sw_stream_wait(x->args.stream, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_exchange_check_finite(x, err);
+    rc = sw_exchange_check_finite(x, 0, err);
     if (rc != SW_OK)
         return rc;
 

@@ -333,6 +333,7 @@ int sw_exchange_bucket(const struct sw_exchange *x, int param)
 int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
 {
     x->lag = 0;
+    x->report.turn ^= 1;
     return x->control->begin(x, version, scale, err);
 }
 
@@ -354,6 +355,18 @@ int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     return x->control->finish ? x->control->finish(x, version, err) : SW_OK;
+}
+
+int sw_exchange_depth(const struct sw_exchange *x)
+{
+    if (!x->args.own_memory || x->control->two_phase)
+        return 1;
+
+    for (int i = 0; i < x->count; i++)
+        if (!x->ports[i].route->device_only)
+            return 1;
+
+    return 2;
 }
 
 bool sw_exchange_updates_at_end(const struct sw_exchange *x)
@@ -380,20 +393,37 @@ int sw_exchange_queue_report(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_device_report *r = &x->report;
 
-    return r->marks ? sw_copy(x->args.stream, r->host, r->marks, r->ask_bytes, err) : SW_OK;
+    if (!r->marks)
+        return SW_OK;
+
+    for (int i = 0; i < x->count; i++)
+        r->versions[r->turn * x->count + i] = x->ports[i].version;
+
+    return sw_copy(x->args.stream, sw_device_report_on_host(r, r->marks, 0), r->marks, r->ask_bytes,
+                   err);
 }
 
-const int64_t *sw_exchange_marks(const struct sw_exchange *x)
+const int64_t *sw_exchange_marks(const struct sw_exchange *x, int behind)
 {
-    return x->report.host_marks;
+    const struct sw_device_report *r = &x->report;
+
+    return r->marks ? sw_device_report_on_host(r, r->marks, behind) : NULL;
 }
 
-int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
+int sw_exchange_check_finite(const struct sw_exchange *x, int behind, struct sw_err *err)
 {
-    for (int i = 0; x->report.bad && i < x->count; i++)
-        if (x->report.host_bad[i])
-            return sw_table_report_nonfinite(x->args.table, x->ports[i].param,
-                                             (uint64_t)x->ports[i].version, err);
+    const struct sw_device_report *r = &x->report;
+
+    if (!r->bad)
+        return SW_OK;
+
+    const bool *bad = sw_device_report_on_host(r, r->bad, behind);
+    const int64_t *version = r->versions + (r->turn ^ behind) * x->count;
+
+    for (int i = 0; i < x->count; i++)
+        if (bad[i])
+            return sw_table_report_nonfinite(x->args.table, x->ports[i].param, (uint64_t)version[i],
+                                             err);
 
     return SW_OK;
 }

@@ -141,6 +141,10 @@ int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
  * stream. Reports whether the loss is finite, and makes the result of update control known. Errors:
  * SW_ERR_DIVERGED where a non-finite gradient ends the run. */
 int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* How many steps may be queued before the first of them is finished: 2 where the device updates
+ * every parameter alone, so that a step needs nothing that the host learns from the one before;
+ * else 1. */
+int sw_exchange_depth(const struct sw_exchange *x);
 /* The staleness, in steps, of the values that were pulled since sw_exchange_begin. */
 int64_t sw_exchange_lag(const struct sw_exchange *x);
 
@@ -170,13 +174,15 @@ enum sw_mark { SW_MARK_BEGIN, SW_MARK_INPUT, SW_MARK_FORWARD, SW_MARK_BACKWARD, 
 /* Queues a mark, which records the time at which the device reaches it. */
 int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the copy of the marks and, where the device updates, of its non-finite flags. After a wait
- * for the compute stream, sw_exchange_marks returns the marks [SW_MARKS] in nanoseconds of the
- * device's clock, and sw_exchange_check_finite fails with SW_ERR_DIVERGED, naming the update and
- * the parameter, if something was not finite. */
+ * for that copy, sw_exchange_marks returns the marks [SW_MARKS] in nanoseconds of the device's
+ * clock, and sw_exchange_check_finite fails with SW_ERR_DIVERGED, naming the update and the
+ * parameter, if something was not finite. behind: 0 for the newest step, 1 for the one before it.
+ */
 int sw_exchange_queue_report(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* NULL: the worker computes in host memory. */
-const int64_t *sw_exchange_marks(const struct sw_exchange *x);
-int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
+const int64_t *sw_exchange_marks(const struct sw_exchange *x, int behind);
+int sw_exchange_check_finite(const struct sw_exchange *x, int behind,
+                             struct sw_err *err) SW_MUST_CHECK;
 /* Time that copies have taken so far: of values to the device, or of gradients to the host. */
 int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_direction d);
 /* Number of gradients that are being copied to the host; 0 for NULL. Any thread. */

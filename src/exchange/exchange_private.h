@@ -10,18 +10,17 @@
  * control, and for every port whether its update was finite. After that block follows what the host
  * uploads before a step: the constants of the updates, and what update control needs to know. */
 struct sw_device_report {
-    size_t bytes;              /* of the whole block on the device */
-    int64_t *marks;            /* owned device memory [SW_MARKS]: the block */
-    bool *bad;                 /* [ports]; NULL: the device does not update */
-    size_t ask_bytes;          /* bytes that are copied to the host */
-    void *host;                /* owned host memory; the host_ and sent pointers point into it */
-    const int64_t *host_marks; /* the copy of marks */
-    const bool *host_bad;      /* the copy of bad */
-    struct sw_update_numbers *numbers,
-        *sent; /* [ports]: on the device, and their source on the host */
+    size_t bytes;      /* of the whole block on the device */
+    int64_t *marks;    /* owned device memory [SW_MARKS]: the block */
+    bool *bad;         /* [ports]; NULL: the device does not update */
+    size_t ask_bytes;  /* bytes that are copied to the host */
+    void *host;        /* owned host memory: such a block for the newest step and for the one
+                          before, which take turns (sw_device_report_on_host) */
+    int turn;          /* of the newest step: 0 or 1 */
+    int64_t *versions; /* owned [2][ports]: the updates that the flags `bad` are about */
+    struct sw_update_numbers *numbers;        /* [ports] */
     struct sw_update_control_result *control; /* NULL: no update control on the device */
-    const struct sw_update_control_result *control_on_host;
-    struct sw_update_control_input *known, *sent_known;
+    struct sw_update_control_input *known;
 };
 
 /* An update controller: decides whether, and with which scale, the updates of a step are applied.
@@ -99,6 +98,9 @@ float *sw_port_partial(const struct sw_port *p, int k);
 size_t sw_device_report_bytes(int ports, bool updates, bool controls);
 int sw_device_report_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_report_free(struct sw_exchange *x);
+/* The host's place of what is at on_device: the source of an upload, or the target of the report.
+ * behind: 0 for the newest step, 1 for the one before it. */
+void *sw_device_report_on_host(const struct sw_device_report *r, const void *on_device, int behind);
 
 /* device_update.c */
 /* Uploads the constants of the updates that will be queued in step `version`. */

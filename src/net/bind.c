@@ -218,12 +218,14 @@ int sw_net_set_pixels(struct sw_net *net, const char *field, const struct sw_pix
 
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
-    struct sw_step *own = net->staging->step;
+    net->staging_turn ^= 1;
+
+    struct sw_step *own = net->staging->step[net->staging_turn];
 
     own[0] = own[1] = *step;
     own[1].first_row = step->group_row;
     own[1].valid_rows = step->batch_valid_rows;
 
     return sw_copy(net->args.stream, sw_net_at(net, net->memory.step_at), own,
-                   sizeof net->staging->step, err);
+                   sizeof net->staging->step[0], err);
 }

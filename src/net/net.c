@@ -111,7 +111,8 @@ const struct sw_net_buffer *sw_net_buffer(const struct sw_net *net, int s)
 
 size_t sw_net_staging_bytes(const struct sw_net *net)
 {
-    return sizeof *net->staging + (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
+    return sizeof *net->staging +
+           2 * (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
 }
 
 int sw_net_sum_count(const struct sw_net *net)
@@ -141,11 +142,17 @@ double *sw_net_sums(const struct sw_net *net, int i, int *count)
     return *count > 0 ? l->sums : NULL;
 }
 
+/* The pairs on the host: of the newest step (0 steps behind), or of the one before (1). */
+static struct sw_result *fetched(const struct sw_net *net, int behind)
+{
+    return net->staging->fetched + (net->staging_turn ^ behind) * net->shapes.pair_count;
+}
+
 int sw_net_fetch(struct sw_net *net, struct sw_err *err)
 {
     size_t bytes = (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
-    return bytes ? sw_copy(net->args.stream, net->staging->fetched,
-                           sw_net_at(net, net->memory.pairs_at), bytes, err)
+    return bytes ? sw_copy(net->args.stream, fetched(net, 0), sw_net_at(net, net->memory.pairs_at),
+                           bytes, err)
                  : SW_OK;
 }
 
@@ -165,9 +172,9 @@ int sw_net_pair_count(const struct sw_net *net)
 }
 
 /* Adds the pairs of all time steps; each time step of a loss has 1/steps of its weight. */
-void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
+void sw_net_add_pairs(const struct sw_net *net, int behind, struct sw_result *to)
 {
-    const struct sw_result *pairs = sw_net_pairs(net);
+    const struct sw_result *pairs = fetched(net, behind);
 
     for (int i = 0; i < net->graph.count; i++) {
         const struct sw_net_shape *shape = &net->shapes.node[i];
@@ -185,7 +192,7 @@ void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
 
 const struct sw_result *sw_net_pairs(const struct sw_net *net)
 {
-    return net->staging->fetched;
+    return fetched(net, 0);
 }
 
 enum sw_exchange_mode sw_net_exchange_mode(const struct sw_net *net, int i)

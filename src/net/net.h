@@ -220,7 +220,8 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data,
 struct sw_pixels_args;
 int sw_net_set_pixels(struct sw_net *net, const char *field, const struct sw_pixels_args *how,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Sets the scalars of the next pass. The previous pass must be over. */
+/* Sets the scalars of the next pass, which begins a step. The previous step may still run on the
+ * device; the one before that must be over. */
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step,
                     struct sw_err *err) SW_MUST_CHECK;
 
@@ -268,8 +269,8 @@ int sw_net_run_phase(struct sw_net *net, int i, bool backward, int phase,
                      struct sw_err *err) SW_MUST_CHECK;
 double *sw_net_sums(const struct sw_net *net, int i, int *count);
 
-/* Losses and metrics of the last forward pass: sw_net_fetch queues their copy to the host, and
- * after sw_stream_wait they can be read. */
+/* Losses and metrics of the last forward pass: sw_net_fetch queues their copy to the host, where
+ * they can be read once it is done, and until the step after the next one begins. */
 int sw_net_fetch(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 int sw_net_result_count(const struct sw_net *net);
 struct sw_net_result {
@@ -279,7 +280,8 @@ struct sw_net_result {
 };
 struct sw_net_result sw_net_result(const struct sw_net *net, int r);
 /* The pairs of all results in order; for an unrolled layer those of its first time step.
- * sw_net_add_pairs adds those of all steps to `to`. */
+ * sw_net_add_pairs adds those of all time steps to `to`; behind: 0 for the newest step, 1 for the
+ * one before it. */
 int sw_net_pair_count(const struct sw_net *net);
 const struct sw_result *sw_net_pairs(const struct sw_net *net);
-void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to);
+void sw_net_add_pairs(const struct sw_net *net, int behind, struct sw_result *to);

@@ -32,11 +32,12 @@ struct sw_net {
     size_t kept_bytes; /* arena size without a budget */
 
     /* Owned host memory: staging buffers of the step scalars (to the device) and the results (from
-     * it). */
+     * it), for the newest step and the one before, which take turns. */
     struct sw_net_staging {
-        struct sw_step step[SW_NET_STEPS];
-        struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
+        struct sw_step step[2][SW_NET_STEPS];
+        struct sw_result fetched[]; /* [2][pair_count]: copies of the results' pairs */
     } * staging;
+    int staging_turn;           /* of the newest step: 0 or 1 */
     struct sw_offload *offload; /* owned; NULL: nothing is offloaded */
     char *arena, *scratch;      /* borrowed */
     float **gradient;           /* owned [params]: the bound gradient arrays */

@@ -111,7 +111,7 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
     const struct sw_pass pass = {.stream = stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = net->args.training,
-                                 .begins = net->staging->step[0].pass_begins,
+                                 .begins = net->staging->step[net->staging_turn][0].pass_begins,
                                  .phase = phase,
                                  .chain = net->chain_turn};
 

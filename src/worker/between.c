@@ -363,6 +363,20 @@ static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw
                              err); /* it reads values that others would update */
 }
 
+static bool acts(const struct sw_group_decision *d)
+{
+    return d->evaluate || d->checkpoint || d->pause || d->join || d->rollback;
+}
+
+bool sw_worker_acts_after(struct sw_worker *w, int64_t t)
+{
+    if (w->shared.stops->uses_training) /* the decision needs the metrics of the step */
+        return true;
+
+    const struct sw_group_decision d = sw_group_decide(&w->shared.groups->all, t, decide, w);
+    return acts(&d);
+}
+
 int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_group *all = &w->shared.groups->all;
@@ -374,7 +388,7 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
     }
 
     struct sw_group_decision d = sw_group_decide(all, w->step, decide, w);
-    if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
+    if (!acts(&d))
         return SW_OK;
 
     if (w->step <= w->topology->warmup_steps)

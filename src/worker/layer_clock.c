@@ -96,14 +96,14 @@ void sw_layer_clock_free(struct sw_worker *w)
     w->timer.layers = NULL;
 }
 
-void sw_layer_clock_step(struct sw_worker *w)
+void sw_layer_clock_step(struct sw_worker *w, int64_t t)
 {
     struct sw_layer_clock *c = w->timer.layers;
     if (!c)
         return;
 
     c->count = 0;
-    c->runs = (w->step - w->first_step) % EVERY == 1 && sw_segments_are_queued(w->segments);
+    c->runs = (t - 1 - w->first_step) % EVERY == 1 && sw_segments_are_queued(w->segments);
 }
 
 int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct sw_err *err)
@@ -144,6 +144,11 @@ int sw_layer_clock_queue_read(struct sw_worker *w, struct sw_err *err)
 
     return sw_copy(w->stream, c->host_marks, c->marks, (size_t)c->count * 2 * sizeof *c->host_marks,
                    err);
+}
+
+bool sw_layer_clock_runs(const struct sw_worker *w)
+{
+    return w->timer.layers && w->timer.layers->runs;
 }
 
 void sw_layer_clock_take(struct sw_worker *w)

@@ -7,7 +7,6 @@
 #include "base/os.h"
 #include "worker/server.h"
 #include "worker/worker.h"
-#include "worker/worker_place.h"
 
 void sw_step_timer_charge(struct sw_worker *w, float *part_ms, double *total_ms)
 {
@@ -28,7 +27,7 @@ static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_
 
 /* Device time has another origin. The last mark was reached just now, or before the worker began to
  * wait; in the latter case none of the device's time overlaps with the wait. */
-int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
+int sw_ledger_wait(struct sw_worker *w, int behind, struct sw_err *err)
 {
     float *const parts[] = {&w->timer.ledger.h2d_ms, &w->timer.ledger.forward_ms,
                             &w->timer.ledger.backward_ms};
@@ -36,13 +35,9 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
     sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
 
     int64_t from_ns = w->timer.charged_ns;
-    int rc = sw_exchange_queue_report(w->exchange, err);
-    if (rc != SW_OK)
-        return rc;
+    int rc = sw_flight_wait(w, behind, err);
 
-    rc = sw_worker_wait(w, err);
-
-    const int64_t *mark_ns = sw_exchange_marks(w->exchange);
+    const int64_t *mark_ns = sw_exchange_marks(w->exchange, behind);
     if (rc != SW_OK || !mark_ns)
         return rc;
 

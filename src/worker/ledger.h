@@ -11,6 +11,7 @@ struct sw_worker;
 struct sw_step_timer {
     struct sw_step_time ledger;       /* time breakdown of the current step */
     int64_t charged_ns;               /* time up to which all time is charged */
+    int64_t began_ns;                 /* begin of the current step, for the breakdown */
     int64_t served_ns, copied_ns[2];  /* as last recorded: time of servers with threads; time of
                                          copies of parameters to and from the device */
     double *forward_ms, *backward_ms; /* owned [layers of the net]: time since the last flush */
@@ -34,8 +35,9 @@ struct sw_pace {
 /* Charges the time since the last call to a part of the breakdown, and to *total_ms when that is
  * not NULL. */
 void sw_step_timer_charge(struct sw_worker *w, float *part_ms, double *total_ms);
-/* sw_worker_wait; charges its time to what the device did meanwhile. */
-int sw_ledger_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* sw_flight_wait, for a step whose report is queued; charges its time to what the device did
+ * meanwhile. */
+int sw_ledger_wait(struct sw_worker *w, int behind, struct sw_err *err) SW_MUST_CHECK;
 /* Fills in the time of work in parallel to the worker, before the breakdown is recorded; copied_ms:
  * of values to the device, of gradients from it. */
 void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);

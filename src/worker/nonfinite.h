@@ -1,9 +1,9 @@
 /* Handling of updates that are not finite: job.on_nan.
  *
- * The loss is checked before backward (on a device with its own memory at the end of the step); the
- * updater checks every gradient and every new value. With on_nan = stop any of these ends the run
- * with SW_ERR_DIVERGED, naming step and parameter. Values in memory are then inconsistent: only the
- * last checkpoint is valid. */
+ * The loss is checked before backward (on a device with its own memory when the step is finished,
+ * flight.h); the updater checks every gradient and every new value. With on_nan = stop any of these
+ * ends the run with SW_ERR_DIVERGED, naming step and parameter. Values in memory are then
+ * inconsistent, and on a device may be of the step after: only the last checkpoint is valid. */
 #pragma once
 
 #include "base/err.h"

@@ -150,7 +150,7 @@ static void add_pairs(struct sw_result *to, const struct sw_result *pairs, int c
 
 void sw_results_add(const struct sw_net *net, struct sw_series *s, int microbatch)
 {
-    sw_net_add_pairs(net, s->sums + microbatch * s->pairs);
+    sw_net_add_pairs(net, 0, s->sums + microbatch * s->pairs);
 }
 
 void sw_results_sum_own(struct sw_series *s)
@@ -203,14 +203,14 @@ void sw_results_read(const struct sw_net *net, const struct sw_series *s,
     *count = s->count;
 }
 
-double sw_results_step_loss(struct sw_microbatches *microbatches, struct sw_series *s)
+double sw_results_step_loss(struct sw_microbatches *microbatches, int behind, struct sw_series *s)
 {
     const struct sw_net *first = sw_microbatches_net(microbatches, 0);
     double loss = 0;
 
     sw_series_clear(s);
     for (int i = 0; i < s->microbatches; i++)
-        sw_results_add(sw_microbatches_net(microbatches, i), s, i);
+        sw_net_add_pairs(sw_microbatches_net(microbatches, i), behind, s->sums + i * s->pairs);
     sw_results_sum_own(s);
 
     for (int r = 0; r < sw_net_result_count(first); r++)

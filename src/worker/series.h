@@ -41,8 +41,8 @@ void sw_results_sum_own(struct sw_series *s);
 /* The weighted sum of all losses from these pairs; NaN if they have no weight. */
 double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs);
 /* The weighted sum of all losses of the nets' last forward pass, after they were copied to the
- * host; also fills the pairs in s. */
-double sw_results_step_loss(struct sw_microbatches *microbatches, struct sw_series *s);
+ * host, or with behind = 1 of the step before; also fills the pairs in s. */
+double sw_results_step_loss(struct sw_microbatches *microbatches, int behind, struct sw_series *s);
 /* Computes all values from these pairs; *count of them. */
 void sw_results_read(const struct sw_net *net, const struct sw_series *s,
                      const struct sw_result *pairs, struct sw_job_metric *out, int *count);

@@ -86,8 +86,8 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 
 /* ---- The loss ---- */
 
-/* Reads and checks the loss of the step, before update control on the host uses it. */
-static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
+/* Queues the copy of all that the host reads of a step; meanwhile the next batch is uploaded. */
+static int queue_results(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_microbatches_fetch(w->microbatches[SW_SPLIT_TRAIN], err);
     if (rc != SW_OK)
@@ -98,15 +98,23 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     rc = sw_layer_clock_queue_read(w, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_ledger_wait(w, err);
+
+    return sw_exchange_queue_report(w->exchange, err);
+}
+
+/* Reads and checks the loss of step t, before update control on the host uses it. behind: 1 if the
+ * next step is already queued. */
+static int check_loss(struct sw_worker *w, int64_t t, int behind, struct sw_err *err)
+{
+    int rc = sw_ledger_wait(w, behind, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_exchange_check_finite(w->exchange, err);
+    rc = sw_exchange_check_finite(w->exchange, behind, err);
     if (rc != SW_OK)
         return rc;
 
-    double loss =
-        sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
+    double loss = sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], behind,
+                                       &w->record.series[SW_SPLIT_TRAIN]);
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP && !isfinite(loss))
         return sw_err_set(
             err, SW_ERR_DIVERGED,
@@ -120,7 +128,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 }
 
 /* After the last forward pass: Gibbs chains and, in host memory, the check of the loss. A device
- * with its own memory is not waited for in the middle of a step: its loss is read at the end. */
+ * with its own memory is not waited for in the middle of a step: its loss is read when the step is
+ * finished. */
 static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_cd_chains(w, t, err);
@@ -130,7 +139,14 @@ static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return w->device->host_memory ? check_loss(w, t, err) : SW_OK;
+    if (!w->device->host_memory)
+        return SW_OK;
+
+    rc = queue_results(w, t, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return check_loss(w, t, 0, err);
 }
 
 /* ---- Segments ---- */
@@ -318,18 +334,30 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
     if (rc != SW_OK)
         return rc;
 
-    return !w->device->host_memory ? check_loss(w, t, err) : SW_OK;
+    return !w->device->host_memory ? queue_results(w, t, err) : SW_OK;
 }
 
 int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
 {
-    sw_layer_clock_step(w);
+    sw_layer_clock_step(w, t);
 
     int rc = run_passes(w, t, batch, err);
-    if (rc == SW_OK)
-        sw_layer_clock_take(w);
     w->timer.ledger.staleness = (int32_t)sw_exchange_lag(w->exchange);
     w->timer.pass_ms = NULL;
 
     return rc;
+}
+
+int sw_train_finish(struct sw_worker *w, int64_t t, int behind, struct sw_err *err)
+{
+    int rc = w->device->host_memory ? SW_OK : check_loss(w, t, behind, err);
+    if (rc != SW_OK)
+        return rc;
+
+    /* Nothing is queued behind a step whose layers are measured: these times are the newest one's.
+     */
+    if (behind == 0)
+        sw_layer_clock_take(w);
+
+    return SW_OK;
 }

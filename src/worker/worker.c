@@ -27,7 +27,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
 {
     float waited_ms = 0;
 
-    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.charged_ns);
+    sw_slot_phase(w->slot, SW_PHASE_READ, sw_flight_next(w), -1, NULL, w->timer.charged_ns);
 
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
@@ -105,13 +105,10 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
     return sw_worker_keep_pace(w, t->staleness >= 0 ? t->staleness : SW_GROUP_MOST_LAG, err);
 }
 
-/* Makes step w->step + 1, up to the point where all its updates are pushed. */
-static int next_step(struct sw_worker *w, struct sw_err *err)
+/* Makes the next step, up to the point where all its updates are pushed. */
+static int queue_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_batch batch;
-    int64_t began_ns = w->timer.charged_ns;
-
-    memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
 
     int rc = keep_pace(w, err);
     if (rc != SW_OK)
@@ -121,37 +118,83 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     rc = sw_nonfinite_before_step(w, err);
-    if (rc == SW_OK)
-        rc = sw_train_step(w, w->step + 1, &batch, err);
-    sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_train_step(w, sw_flight_next(w), &batch, err);
     if (rc != SW_OK)
         return rc;
 
-    w->step++;
-    sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
-    sw_record_step(w, began_ns);
+    return sw_flight_add(w, &batch, err);
+}
 
+/* From here on time is charged to the step that is finished next. */
+static void begin_breakdown(struct sw_worker *w)
+{
+    memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
+    w->timer.began_ns = w->timer.charged_ns;
+}
+
+/* Finishes the oldest step in flight: reads its results, records it, and does what is due behind
+ * it. */
+static int finish_step(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_train_finish(w, w->step + 1, w->flight.count - 1, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_flight_remove(w);
+    sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
+    sw_record_step(w, w->timer.began_ns);
+
+    rc = sw_nonfinite_after_step(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_between_steps(w, err);
+    if (rc != SW_OK)
+        return rc;
+
+    begin_breakdown(w);
     return SW_OK;
+}
+
+/* Rests in the warm-up of another group. */
+static int rest(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_worker_sleep_in_warmup(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_between_steps(w, err);
+    if (rc != SW_OK)
+        return rc;
+
+    begin_breakdown(w);
+    return SW_OK;
+}
+
+/* Is the next step queued now, or is the oldest one in flight finished first? */
+static bool goes_ahead(struct sw_worker *w)
+{
+    const struct sw_flight *f = &w->flight;
+
+    if (f->count == 0)
+        return true;
+
+    return f->count < f->depth && !sw_layer_clock_runs(w) &&
+           !sw_worker_acts_after(w, w->step + f->count);
 }
 
 static int train(struct sw_worker *w, struct sw_err *err)
 {
     w->timer.charged_ns = sw_os()->monotonic_ns();
+    begin_breakdown(w);
+
     while (!w->end.over && !w->end.stopped) {
         if (sw_fault_is_set(w->shared.fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 
-        bool rests = sw_topology_sleeps(w->topology, w->rank->group, w->step + 1);
-        int rc = rests ? sw_worker_sleep_in_warmup(w, err) : next_step(w, err);
-        if (rc != SW_OK)
-            return rc;
-
-        if (!rests)
-            rc = sw_nonfinite_after_step(w, err);
-        if (rc != SW_OK)
-            return rc;
-
-        rc = sw_worker_between_steps(w, err);
+        int rc = sw_topology_sleeps(w->topology, w->rank->group, w->step + 1) ? rest(w, err)
+                 : goes_ahead(w)                                              ? queue_step(w, err)
+                                                                              : finish_step(w, err);
         if (rc != SW_OK)
             return rc;
     }

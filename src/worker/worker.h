@@ -16,6 +16,7 @@
 #include "thread/thread.h"
 #include "worker/buffers.h"
 #include "worker/events.h"
+#include "worker/flight.h"
 #include "worker/gate.h"
 #include "worker/group.h"
 #include "worker/ledger.h"
@@ -112,12 +113,13 @@ struct sw_worker {
     struct sw_worker_arena arena;
     struct sw_worker_state state;
     struct sw_worker_batches batches;
+    struct sw_flight flight;
     struct sw_worker_served served;
     struct sw_pace pace;
     struct sw_slot *slot;
     struct sw_worker_record record;
     struct sw_step_timer timer;
-    int64_t step;       /* updates done */
+    int64_t step;       /* updates done: the last step that is finished (flight.h) */
     int64_t first_step; /* updates done at the start of this run, or at the end of the warm-up */
     struct sw_worker_failures failures;
     struct sw_worker_end end;

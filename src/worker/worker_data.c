@@ -64,8 +64,10 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .batch_stride = own_batches ? t->worker_groups : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
-        /* One more for the batch in use, and one for the batch that is being uploaded. */
-        .slots = (int)source->prefetch + 1 + (training && !w->device->host_memory),
+        /* One more for the batch in use. A device with its own memory may have batches of all
+         * steps in flight, and of one that is being uploaded. */
+        .slots =
+            (int)source->prefetch + (training && !w->device->host_memory ? SW_FLIGHT_DEPTH + 1 : 1),
         .threads = (int)source->workers,
         .fields = (1u << source->field_count) - 1,
         .pixels = training && sw_worker_reads_pixels(w),

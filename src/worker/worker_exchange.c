@@ -49,7 +49,11 @@ static int finish(void *worker, bool loss, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_ledger_wait(w, err);
+    rc = sw_exchange_queue_report(w->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_ledger_wait(w, 0, err);
 }
 
 /* Running statistics are checked, too: a value may overflow only there, because dividing by
@@ -64,7 +68,7 @@ static int is_finite(void *worker, bool *finite, struct sw_err *err)
         return SW_OK; /* a non-finite loss ends the run */
 
     int rc = sw_buffers_finite(w, finite, err);
-    *finite = *finite && isfinite(sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], series));
+    *finite = *finite && isfinite(sw_results_step_loss(w->microbatches[SW_SPLIT_TRAIN], 0, series));
     return rc;
 }
 

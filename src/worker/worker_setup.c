@@ -256,6 +256,9 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
         rc = make_steps(w, err);
     if (rc != SW_OK)
         return rc;
+    rc = sw_flight_init(w, err);
+    if (rc != SW_OK)
+        return rc;
 
     rc = sw_buffers_bind(w, err);
     if (rc != SW_OK)
@@ -405,6 +408,7 @@ static void free_links(struct sw_worker_links *l)
 
 void sw_worker_fini(struct sw_worker *w)
 {
+    sw_flight_fini(w);
     sw_input_free(w->batches.input); /* before the prefetched batches that it copies from */
 
     for (int s = 0; s < SW_SPLITS; s++) {

@@ -82,6 +82,29 @@ static void stop_names_the_step(void **state)
     assert_int_equal(count_files("stop", ".safetensors"), 1); /* that of step 0 */
 }
 
+/* A device may be at the next step by the time that the bad one is found. The bad one is named, and
+ * no checkpoint has a value of either: nothing is queued behind a step whose values are saved. */
+static void stop_names_the_step_behind_which_a_device_went_ahead(void **state)
+{
+    static const char *const every[] = {"job.checkpoint_every=0", "job.checkpoint_every=2"};
+    write_tables();
+    train(.name = "two", .recipe = recipe_with(SGD), .steps = 2);
+    for (int i = 0; i < 2; i++) {
+        struct trial t = {.name = i ? "saved" : "unsaved",
+                          .recipe = recipe_with(SGD),
+                          .device = "sim:gpus=1,mem=64MiB",
+                          .sets = {"cluster.copy=none", every[i]}};
+        assert_int_equal(trial_open(&t), SW_OK);
+        assert_int_equal(trial_run(&t), SW_ERR_DIVERGED);
+        assert_non_null(strstr(t.err.text, "step 3: "));
+        assert_int_equal(t.job->workers[0].step, 2);
+        assert_int_equal(t.job->workers[0].flight.count, 2);
+        trial_close(&t);
+        assert_int_equal(count_files(t.name, ".safetensors"), 1 + i); /* step 0, and 2 */
+    }
+    assert_no_difference("two", 2, "saved", 2);
+}
+
 static void skipped_update_equals_a_run_without_its_batch(void **state)
 {
     static const char *const updaters[] = {SGD, ADAM};
@@ -324,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_names_the_step),
+        cmocka_unit_test(stop_names_the_step_behind_which_a_device_went_ahead),
         cmocka_unit_test(skipped_update_equals_a_run_without_its_batch),
         cmocka_unit_test(overflowing_statistics_are_detected),
         cmocka_unit_test(skipping_is_the_same_for_workers_servers_and_devices),

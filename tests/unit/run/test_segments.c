@@ -143,6 +143,9 @@ static struct {
     int host_waits, input_copies;
     int early;     /* copies right behind another, without a wait between: of the next batch */
     int last_wait; /* how many there were at the last copy */
+    int launches;  /* of graphs, each a whole step */
+    int event_waits;
+    int ahead; /* those for a step behind which another one had been launched */
 } seen;
 static const struct sw_device_ops *real;
 
@@ -152,9 +155,20 @@ static int count_stream_wait(struct sw_stream *s, struct sw_err *err)
     return real->stream_wait(s, err);
 }
 
+static int count_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err)
+{
+    seen.launches++;
+    return real->graph_launch(s, g, err);
+}
+
+/* The first two steps are no graphs, and the second one, whose layers are measured, is waited for
+ * alone: where no other is, wait n is for step n + 1, and the graphs up to step n + 2 are launched.
+ */
 static int count_event_wait(struct sw_event *e, struct sw_err *err)
 {
     seen.host_waits++;
+    seen.event_waits++;
+    seen.ahead += seen.event_waits > 1 && seen.launches == seen.event_waits;
     return real->event_host_wait(e, err);
 }
 
@@ -179,6 +193,7 @@ static void count_calls(struct trial *t)
     counting = *real;
     counting.stream_wait = count_stream_wait;
     counting.event_host_wait = count_event_wait;
+    counting.graph_launch = count_launch;
     counting.copy = count_copy;
     dev->ops = &counting;
 }
@@ -200,6 +215,31 @@ static void the_host_waits_for_losses_alone_and_sends_batches_ahead(void **state
     }
     assert_int_equal(waits[1] - waits[0], 2 * STEPS);
     assert_true(seen.early > 0);
+}
+
+static void count_waits(const char *copy, const char *more)
+{
+    memset(&seen, 0, sizeof seen);
+    run((struct trial){
+        .recipe = workers_recipe, .device = SIM, .before = count_calls, .sets = {copy, more}});
+}
+
+/* The host waits for a step when the next one is queued, unless something is to be done behind it,
+ * or the next one needs something from it. */
+static void next_step_is_queued_before_the_host_waits(void **state)
+{
+    count_waits(NONE, NULL);
+    assert_int_equal(seen.event_waits, STEPS - 2); /* not for the second and the last one */
+    assert_int_equal(seen.ahead, STEPS - 3);
+
+    count_waits(NONE, "job.checkpoint_every=3");
+    assert_int_equal(seen.event_waits, STEPS - STEPS / 3 - 1);
+    count_waits(NONE, "job.eval_every=2");
+    assert_int_equal(seen.event_waits, STEPS - STEPS / 2 - 1);
+    count_waits(NONE, "job.stop_at=train.loss<=0");
+    assert_int_equal(seen.event_waits, 0);
+    count_waits(NONE, "job.on_nan=skip");
+    assert_int_equal(seen.event_waits, 0);
 }
 
 /* ---- Where the host has something to do in a step ---- */
@@ -318,6 +358,7 @@ int main(void)
         FRESH(offloaded_activations_are_restored_in_a_graph),
         FRESH(recurrent_state_continues_in_a_graph),
         FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
+        FRESH(next_step_is_queued_before_the_host_waits),
         FRESH(step_is_split_into_segments_where_the_host_acts),
         FRESH(a_bucket_ends_a_graph_and_a_layer_in_it_does_not),
         FRESH(several_workers_have_graphs_between_waits),

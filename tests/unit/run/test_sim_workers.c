@@ -85,7 +85,7 @@ static void run_on_sim(struct trial *t)
     note_operations(t);
     for (int w = 0; w < t->job->place.placement->worker_count; w++) {
         assert_true(operations[w] > 20 * STEPS);
-        assert_non_null(sw_exchange_marks(t->job->workers[w].exchange));
+        assert_non_null(sw_exchange_marks(t->job->workers[w].exchange, 0));
     }
     trial_close(t);
 }
