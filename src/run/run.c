@@ -245,12 +245,12 @@ static void report_summary(struct running *r, enum sw_run_status status)
                              .peak_bytes = peak_bytes(job),
                              .rss_bytes = resident_bytes(),
                              .skipped_records = sw_job_skipped(job)};
-    int64_t steps = w->step - w->first_step;
+    int64_t steps = w->step - w->record.first_step;
 
     if (steps > 0 && w->timer.trained_ns > 0) {
         e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
         e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
-                                   sw_topology_samples(job->topology, w->first_step)) *
+                                   sw_topology_samples(job->topology, w->record.first_step)) *
                           1e9 / (double)w->timer.trained_ns;
     }
 

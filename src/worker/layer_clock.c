@@ -103,7 +103,7 @@ void sw_layer_clock_step(struct sw_worker *w, int64_t t)
         return;
 
     c->count = 0;
-    c->runs = (t - 1 - w->first_step) % EVERY == 1 && sw_segments_are_queued(w->segments);
+    c->runs = (t - 1 - w->record.first_step) % EVERY == 1 && sw_segments_are_queued(w->segments);
 }
 
 int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct sw_err *err)

@@ -14,8 +14,8 @@
 static double speed(const struct sw_worker *w)
 {
     double seconds = (double)w->timer.trained_ns * 1e-9;
-    int64_t samples =
-        sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->first_step);
+    int64_t samples = sw_topology_samples(w->topology, w->step) -
+                      sw_topology_samples(w->topology, w->record.first_step);
     return seconds > 0 ? (double)samples / seconds : (double)NAN;
 }
 

@@ -34,6 +34,7 @@ struct sw_worker_curves {
 
 /* A worker's handles in the history. */
 struct sw_worker_record {
+    int64_t first_step; /* updates done at the start of this run, or at the end of the warm-up */
     struct sw_series series[SW_SPLITS];
     struct sw_worker_curves curves;
     struct sw_worker_links links;

@@ -100,7 +100,7 @@ int sw_worker_sleep_in_warmup(struct sw_worker *w, struct sw_err *err)
                     w->timer.charged_ns);
 
     int rc = sw_group_sleep(&w->shared.groups->all, &w->step);
-    w->first_step = w->record.curves.norms_step = w->step;
+    w->record.first_step = w->record.curves.norms_step = w->step;
     w->timer.charged_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
 

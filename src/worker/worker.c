@@ -234,7 +234,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    w->step = w->first_step = w->record.curves.norms_step = w->shared.span->first_step;
+    w->step = w->record.first_step = w->record.curves.norms_step = w->shared.span->first_step;
     if (w->rank->global_rank == 0)
         rc = load_first_values(w, err);
     if (rc != SW_OK)

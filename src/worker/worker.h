@@ -119,8 +119,7 @@ struct sw_worker {
     struct sw_slot *slot;
     struct sw_worker_record record;
     struct sw_step_timer timer;
-    int64_t step;       /* updates done: the last step that is finished (flight.h) */
-    int64_t first_step; /* updates done at the start of this run, or at the end of the warm-up */
+    int64_t step; /* updates done: the last step that is finished (flight.h) */
     struct sw_worker_failures failures;
     struct sw_worker_end end;
 };
