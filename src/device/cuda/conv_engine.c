@@ -473,7 +473,7 @@ static struct sw_cuda_conv_graph *make_new(const struct sw_cuda_conv_question *q
     }
 
     g->halves = q->writes_halves;
-    g->pass = q->pass;
+    g->name = operations[q->pass].name;
     return g;
 }
 

@@ -46,8 +46,8 @@ enum {
 
 /* An execution plan. */
 struct sw_cuda_conv_graph {
-    void *plan; /* owned: the library's */
-    enum sw_tune_pass pass;
+    void *plan;       /* owned: the library's */
+    const char *name; /* of the pass, for messages; static */
     int64_t workspace_bytes;
     bool halves;                 /* the output has 16-bit elements */
     bool tensor_cores, compiles; /* the engine uses tensor cores, was compiled at run time */

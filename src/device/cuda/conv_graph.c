@@ -3,10 +3,6 @@
 #include "device/cuda/libraries.h"
 #include <cudnn.h>
 
-static const char *const names[SW_TUNE_PASSES] = {[SW_TUNE_FORWARD] = "forward",
-                                                  [SW_TUNE_DATA] = "backward_data",
-                                                  [SW_TUNE_WEIGHTS] = "backward_weights"};
-
 static cudnnStatus_t fill(cudnnBackendDescriptor_t pack, const struct sw_cuda_conv_arrays *a)
 {
     const int64_t ids[SW_CUDA_CONV_ARRAYS] = {SW_CUDA_CONV_IMAGE, SW_CUDA_CONV_FILTER,
@@ -43,5 +39,5 @@ int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, struct sw_stream 
     if (pack)
         (void)cudnnBackendDestroyDescriptor(pack);
 
-    return e == CUDNN_STATUS_SUCCESS ? SW_OK : sw_cuda_check_dnn(s, (int)e, names[g->pass], err);
+    return e == CUDNN_STATUS_SUCCESS ? SW_OK : sw_cuda_check_dnn(s, (int)e, g->name, err);
 }
