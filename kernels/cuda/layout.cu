@@ -22,6 +22,9 @@ static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
     if (b->element_bytes == 1)
         SW_START(copy_box<uint8_t>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, (const uint8_t *)src,
                  (uint8_t *)dst);
+    else if (b->element_bytes == 2)
+        SW_START(copy_box<uint16_t>, sw_blocks_for(n, l), SW_THREADS, l, *b, n,
+                 (const uint16_t *)src, (uint16_t *)dst);
     else if (b->add)
         SW_START(copy_box<float>, sw_blocks_for(n, l), SW_THREADS, l, *b, n, (const float *)src,
                  (float *)dst);
@@ -70,7 +73,8 @@ int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c
                        const struct sw_desc *from, const void *src, const struct sw_desc *to,
                        void *dst)
 {
-    if (sw_desc_equal(from, to))
+    struct sw_desc same = sw_desc_as(from, to->dtype);
+    if (sw_desc_equal(&same, to))
         return sw_cuda_convert(c, sw_desc_storage(to), src, dst, l);
 
     struct sw_cuda_box b = whole(from, to);
@@ -78,9 +82,20 @@ int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c
     return answer ? answer : sw_cuda_convert_box(c, &b, src, dst, l);
 }
 
+/* One of the types is f32, the other one has 16 bits. */
+static enum sw_cuda_conversion conversion(enum sw_dtype from, enum sw_dtype to)
+{
+    return to == SW_BF16     ? SW_CUDA_TO_BF16
+           : to == SW_F16    ? SW_CUDA_TO_FP16
+           : from == SW_BF16 ? SW_CUDA_FROM_BF16
+                             : SW_CUDA_FROM_FP16;
+}
+
 int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst)
 {
+    if (from->dtype != to->dtype)
+        return sw_cuda_reorder_as(l, conversion(from->dtype, to->dtype), from, src, to, dst);
     if (sw_desc_equal(from, to))
         return (int)cudaMemcpyAsync(dst, src, sw_desc_bytes(to), cudaMemcpyDefault, l->stream);
 
