@@ -37,12 +37,13 @@ static int64_t round_up(int64_t n, int64_t step)
 
 size_t sw_dtype_bytes(enum sw_dtype t)
 {
-    return t == SW_U8 ? 1 : 4;
+    return t == SW_U8 ? 1 : sw_dtype_is_half(t) ? 2 : 4;
 }
 
 const char *sw_dtype_name(enum sw_dtype t)
 {
-    static const char *const names[] = {[SW_F32] = "f32", [SW_I32] = "i32", [SW_U8] = "u8"};
+    static const char *const names[] = {
+        [SW_F32] = "f32", [SW_I32] = "i32", [SW_U8] = "u8", [SW_BF16] = "bf16", [SW_F16] = "f16"};
     return names[t];
 }
 
@@ -182,6 +183,13 @@ static void swap(int64_t *list, int a, int b)
     int64_t first = list[a];
     list[a] = list[b];
     list[b] = first;
+}
+
+struct sw_desc sw_desc_as(const struct sw_desc *d, enum sw_dtype t)
+{
+    struct sw_desc as = *d;
+    as.dtype = t;
+    return as;
 }
 
 struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b)

@@ -21,7 +21,8 @@ extern "C" {
 
 enum { SW_MAX_DIMS = 6, SW_MAX_BLOCKS = 4 };
 
-enum sw_dtype { SW_F32, SW_I32, SW_U8 };
+/* bf16 and fp16 (kernels/half.h) hold activations and their gradients only. */
+enum sw_dtype { SW_F32, SW_I32, SW_U8, SW_BF16, SW_F16 };
 
 struct sw_desc {
     enum sw_dtype dtype;
@@ -35,7 +36,11 @@ struct sw_desc {
 };
 
 size_t sw_dtype_bytes(enum sw_dtype t);
-const char *sw_dtype_name(enum sw_dtype t); /* f32 i32 u8 */
+const char *sw_dtype_name(enum sw_dtype t); /* f32 i32 u8 bf16 f16 */
+static inline bool sw_dtype_is_half(enum sw_dtype t)
+{
+    return t == SW_BF16 || t == SW_F16;
+}
 
 /* Returns a row-major layout without padding. */
 struct sw_desc sw_desc_plain(enum sw_dtype t, int ndim, const int64_t *dim);
@@ -60,6 +65,9 @@ int sw_desc_channel_block(const struct sw_desc *d);
 bool sw_desc_is_channels_last(const struct sw_desc *d);
 /* Returns the product of the logical dimensions after the channels. */
 int64_t sw_desc_pixels(const struct sw_desc *d);
+
+/* Returns the same layout of elements of another type. */
+struct sw_desc sw_desc_as(const struct sw_desc *d, enum sw_dtype t);
 
 /* Returns the same storage with dimensions a and b swapped. */
 struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b);

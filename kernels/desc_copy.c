@@ -56,6 +56,18 @@ static void scatter4(uint32_t *stored, const int64_t *at, const uint32_t *plain,
         stored[at[i]] = plain[i];
 }
 
+static void gather2(const uint16_t *stored, const int64_t *at, uint16_t *plain, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        plain[i] = stored[at[i]];
+}
+
+static void scatter2(uint16_t *stored, const int64_t *at, const uint16_t *plain, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        stored[at[i]] = plain[i];
+}
+
 static void gather1(const uint8_t *stored, const int64_t *at, uint8_t *plain, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -78,6 +90,10 @@ static void copy_piece(const struct walk *w, bool dense, void *stored, const int
         gather4(stored, at, plain, n);
     else if (w->item_bytes == 4)
         scatter4(stored, at, plain, n);
+    else if (w->item_bytes == 2 && to_plain)
+        gather2(stored, at, plain, n);
+    else if (w->item_bytes == 2)
+        scatter2(stored, at, plain, n);
     else if (to_plain)
         gather1(stored, at, plain, n);
     else

@@ -18,12 +18,15 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n);
 /* Zeroes rows from .. to - 1 of x [to, columns]; none where from is to or more. */
 void sw_kernel_zero_rows(int threads, int64_t from, int64_t to, int64_t columns, float *x);
 
-/* ---- half.c: floats rounded to shorter formats (kernels/half.h), stored as floats ---- */
+/* ---- half.c: floats rounded to shorter formats (kernels/half.h) ---- */
 
 /* Round to another precision; y may be x. The first runs on the calling thread, the second with a
  * team. */
 void sw_kernel_round(enum sw_precision to, const float *x, float *y, int64_t n);
 void sw_kernel_round_all(int threads, enum sw_precision to, const float *x, float *y, int64_t n);
+/* Convert n floats to 16 bits, SW_BF16 or SW_F16, and back. */
+void sw_kernel_to_halves(int threads, enum sw_dtype to, const float *x, uint16_t *y, int64_t n);
+void sw_kernel_from_halves(int threads, enum sw_dtype from, const uint16_t *x, float *y, int64_t n);
 
 /* ---- recurrent.c: one step of a cell, `units` adjacent units of `hidden`; on the calling thread
  * ---- */

@@ -145,7 +145,7 @@ struct sw_cuda_box {
     struct sw_cuda_layout from, to;
     int64_t size[SW_MAX_DIMS], from_at[SW_MAX_DIMS], to_at[SW_MAX_DIMS];
     bool add;          /* of floats: dst += src */
-    int element_bytes; /* 4 or 1 */
+    int element_bytes; /* 4, 2 or 1; 2 without add */
 };
 /* half.cu: converts floats to 16 bits and back, or rounds floats to 16-bit values (kernels/half.h),
  * for arrays of n elements and for boxes (add and element_bytes are not read). */
@@ -161,7 +161,8 @@ int sw_cuda_convert(enum sw_cuda_conversion c, int64_t n, const void *src, void 
                     const struct sw_cuda_launch *l);
 int sw_cuda_convert_box(enum sw_cuda_conversion c, const struct sw_cuda_box *b, const void *src,
                         void *dst, const struct sw_cuda_launch *l);
-/* Copies a tensor to another one of the same shape; padding of `to` becomes zero. */
+/* Copies a tensor to another one of the same dimensions; padding of `to` becomes zero. If the types
+ * differ, one of them is f32 and the other one has 16 bits. */
 int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
 /* Copies a tensor to another one of the same shape and converts its elements as `c` says; the

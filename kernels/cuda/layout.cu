@@ -33,9 +33,10 @@ static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
     if (sw_box_count(b) == 0)
         return (int)cudaSuccess;
 
-    return b->element_bytes == 1 ? copy_as<uint8_t>(b, src, dst, l)
-           : b->add              ? copy_as<float>(b, src, dst, l)
-                                 : copy_as<uint32_t>(b, src, dst, l);
+    return b->element_bytes == 1   ? copy_as<uint8_t>(b, src, dst, l)
+           : b->element_bytes == 2 ? copy_as<uint16_t>(b, src, dst, l)
+           : b->add                ? copy_as<float>(b, src, dst, l)
+                                   : copy_as<uint32_t>(b, src, dst, l);
 }
 
 /* ---- Whole tensors ---- */
@@ -76,7 +77,8 @@ int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c
                        const struct sw_desc *from, const void *src, const struct sw_desc *to,
                        void *dst)
 {
-    if (sw_desc_equal(from, to))
+    struct sw_desc same = sw_desc_as(from, to->dtype);
+    if (sw_desc_equal(&same, to))
         return sw_cuda_convert(c, sw_desc_storage(to), src, dst, l);
 
     struct sw_cuda_box b = whole(from, to);
@@ -84,9 +86,20 @@ int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c
     return answer ? answer : sw_cuda_convert_box(c, &b, src, dst, l);
 }
 
+/* One of the types is f32, the other one has 16 bits. */
+static enum sw_cuda_conversion conversion(enum sw_dtype from, enum sw_dtype to)
+{
+    return to == SW_BF16     ? SW_CUDA_TO_BF16
+           : to == SW_F16    ? SW_CUDA_TO_FP16
+           : from == SW_BF16 ? SW_CUDA_FROM_BF16
+                             : SW_CUDA_FROM_FP16;
+}
+
 int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst)
 {
+    if (from->dtype != to->dtype)
+        return sw_cuda_reorder_as(l, conversion(from->dtype, to->dtype), from, src, to, dst);
     if (sw_desc_equal(from, to))
         return (int)cudaMemcpyAsync(dst, src, sw_desc_bytes(to), cudaMemcpyDefault, l->stream);
 

@@ -153,6 +153,9 @@ static double value(enum sw_dtype dtype, const void *row, int64_t i)
         return ((const int32_t *)row)[i];
     case SW_U8:
         return ((const uint8_t *)row)[i];
+    case SW_BF16:
+    case SW_F16:
+        break; /* no field has them */
     }
 
     return 0;

@@ -23,7 +23,7 @@ static void *at(const struct sw_plan_args *a, size_t offset)
 }
 
 /* Stores the source in the layout of the output of the convolution in *out. */
-static int find_source(struct deconv *d, const struct sw_plan_args *a, const float **out,
+static int find_source(struct deconv *d, const struct sw_plan_args *a, const void **out,
                        struct sw_err *err)
 {
     *out = d->copied ? at(a, d->copy_offset) : a->src;

@@ -1,14 +1,21 @@
 /* Creates plans. Requests are checked here, so that all devices refuse the same shapes with the
  * same messages. Also lists of the arrays of plans. */
 #include "device/plan.h"
+#include "device/converted.h"
 
 typedef long long ll; /* for printf */
+
+/* Floats or their 16-bit forms. */
+static bool has_features(const struct sw_desc *d)
+{
+    return d->dtype == SW_F32 || sw_dtype_is_half(d->dtype);
+}
 
 static int need_image(const struct sw_desc *src, const char *who, struct sw_err *err)
 {
     char text[128];
 
-    if (src->ndim != 4 || src->dtype != SW_F32)
+    if (src->ndim != 4 || !has_features(src))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s needs a 4-D f32 source [N, C, H, W], its source is %s", who,
                           sw_desc_text(src, text));
@@ -141,7 +148,7 @@ static int check_ip(const struct sw_desc *src, const struct sw_ip_shape *ip, str
     const char *who = "inner_product";
     char text[128];
 
-    if (src->ndim < 2 || src->dtype != SW_F32 || src->dim[0] < 1 || sw_desc_features(src) < 1)
+    if (src->ndim < 2 || !has_features(src) || src->dim[0] < 1 || sw_desc_features(src) < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s needs an f32 source of 2 dimensions or more, its source is %s", who,
                           sw_desc_text(src, text));
@@ -158,8 +165,13 @@ static int check_reorder(const struct sw_desc *from, const struct sw_desc *to, s
 {
     char from_text[128], to_text[128];
 
-    if (sw_desc_same_shape(from, to))
+    /* Of two 16-bit types, neither becomes the other. */
+    bool converts =
+        has_features(from) && has_features(to) && (from->dtype == SW_F32 || to->dtype == SW_F32);
+    struct sw_desc same = sw_desc_as(from, converts ? to->dtype : from->dtype);
+    if (sw_desc_same_shape(&same, to))
         return SW_OK;
+
     return sw_err_set(err, SW_ERR_INVALID, "reorder: %s and %s differ in type or shape",
                       sw_desc_text(from, from_text), sw_desc_text(to, to_text));
 }
@@ -184,8 +196,18 @@ static int check(const struct sw_plan_request *q, struct sw_err *err)
 
 int sw_plan_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
+    const struct sw_plan_makers *makers = q->stream->dev->ops->plans;
+    bool halves = sw_dtype_is_half(q->src->dtype) || sw_dtype_is_half(q->dst_type);
+
     int rc = check(q, err);
-    return rc != SW_OK ? rc : q->stream->dev->ops->plans->make[q->kind](q, out, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = halves && !makers->halves[q->kind] ? SW_ERR_UNSUPPORTED
+                                            : makers->make[q->kind](q, out, err);
+    return halves && rc == SW_ERR_UNSUPPORTED && q->kind != SW_PLAN_REORDER
+               ? sw_converted_plan(q, out, err)
+               : rc;
 }
 
 const char *sw_plan_kind_name(enum sw_plan_kind kind)

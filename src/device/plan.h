@@ -18,10 +18,13 @@ struct sw_plan;
 
 /* What the passes of a plan need at run time. Pointers that a pass does not use may be NULL. */
 struct sw_plan_args {
-    const float *src, *weight, *bias;
-    float *dst;
-    const float *diff_dst;
-    float *diff_src, *diff_weight, *diff_bias;
+    const void
+        *src; /* src, dst and their gradients: elements of the type in the plan's src or dst */
+    const float *weight, *bias;
+    void *dst;
+    const void *diff_dst;
+    void *diff_src;
+    float *diff_weight, *diff_bias;
     void *saved, *scratch;
     /* Only backward_weights of this plan has used scratch since diff_dst was written, so the
      * converted diff_dst that it left in scratch can be reused. */
@@ -119,6 +122,7 @@ struct sw_plan_request {
     enum sw_plan_kind kind;
     struct sw_stream *stream;
     const struct sw_desc *src;
+    enum sw_dtype dst_type; /* SW_F32, SW_BF16 or SW_F16; a reorder's is that of shape.to */
     struct sw_plan_passes passes;
     union {
         const struct sw_conv_shape *conv; /* of deconvolutions, too */
@@ -126,15 +130,18 @@ struct sw_plan_request {
         const struct sw_lrn_shape *lrn;
         const struct sw_ip_shape *ip;
         const struct sw_desc *to; /* copies values to another layout of the same logical shape:
-                                     plan->src to plan->dst */
+                                     plan->src to plan->dst; also from f32 to 16 bits and back */
     } shape;
 };
 
-/* Makes a plan for a checked request. The caller owns *out (sw_plan_free). */
+/* Makes a plan for a checked request. The caller owns *out (sw_plan_free). A maker of `halves` also
+ * gets requests with 16-bit types, and SW_ERR_UNSUPPORTED from it, as the lack of one, means that
+ * floats are converted around an fp32 plan (device/converted.h). */
 typedef int sw_plan_maker(const struct sw_plan_request *q, struct sw_plan **out,
                           struct sw_err *err);
 struct sw_plan_makers {
     sw_plan_maker *make[SW_PLAN_KINDS];
+    bool halves[SW_PLAN_KINDS];
 };
 
 /* plan.c. Checks the request and makes a plan, which the caller owns, on the device of the stream.

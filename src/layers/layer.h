@@ -53,8 +53,8 @@ enum {
  * batch). */
 struct sw_layer_tensor {
     struct sw_desc desc;
-    void *data;  /* float, or int32_t where desc.dtype is SW_I32 */
-    float *grad; /* NULL where no gradient is needed */
+    void *data; /* elements of desc.dtype */
+    void *grad; /* as data, of floats or their 16-bit forms; NULL where no gradient is needed */
 };
 
 /* A parameter as its layer sees it. */
@@ -122,7 +122,7 @@ struct sw_layer {
 
     int src_count;
     struct sw_layer_tensor *src[SW_LAYER_SRCS]; /* borrowed: the sources' dst */
-    float *src_grad[SW_LAYER_SRCS]; /* where backward writes; NULL: no gradient needed */
+    void *src_grad[SW_LAYER_SRCS]; /* where backward writes; NULL: no gradient needed */
     struct sw_layer_tensor dst;
 
     /* Filled by setup. */

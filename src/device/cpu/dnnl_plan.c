@@ -1,6 +1,7 @@
 /* Common parts of the oneDNN plans: passes that run one op each; plans without weights; and the
  * reorder plan. */
 #include "device/cpu/dnnl.h"
+#include "device/cpu/ref.h"
 
 #include "base/os.h"
 #include <stdio.h>
@@ -130,6 +131,10 @@ int sw_dnnl_reorder_new(const struct sw_plan_request *q, struct sw_plan **out, s
 {
     struct sw_dnnl_weightless w = {
         .from = DNNL_ARG_FROM, .to = DNNL_ARG_TO, .describe = describe_reorder};
+
+    /* Rounding has to give the same bits on every device. */
+    if (sw_dtype_is_half(q->src->dtype) || sw_dtype_is_half(q->shape.to->dtype))
+        return sw_ref_reorder(q, out, err);
 
     sw_dnnl_from_desc(q->src, &w.src);
     sw_dnnl_from_desc(q->shape.to, &w.dst);

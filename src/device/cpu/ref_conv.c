@@ -100,7 +100,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         forward_piece(c, src + block * c->in_channels * in_pixels(c),
                       a->weight + g * c->out_channels * columns(c),
                       c->bias ? a->bias + g * c->out_channels : NULL, task % pieces * c->piece_rows,
-                      my_col(c, a), a->dst + block * c->out_channels * out_pixels(c));
+                      my_col(c, a), (float *)a->dst + block * c->out_channels * out_pixels(c));
     }
 
     return SW_OK;
@@ -130,7 +130,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t block = 0; block < c->rows * c->groups; block++)
-        backward_data_block(c, a->diff_dst + block * c->out_channels * out_pixels(c),
+        backward_data_block(c, (const float *)a->diff_dst + block * c->out_channels * out_pixels(c),
                             a->weight + block % c->groups * c->out_channels * columns(c),
                             my_col(c, a), diff + block * c->in_channels * in_pixels(c));
 

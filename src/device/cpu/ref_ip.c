@@ -71,7 +71,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, m, OUTPUT_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
-        float *dst = a->dst + t.row * m + t.column;
+        float *dst = (float *)a->dst + t.row * m + t.column;
 
         sw_cpu_sgemm(sw_product_of(t.rows, t.columns, k, sw_stored(src + t.row * k, k),
                                    (struct sw_factor_matrix){a->weight + weight_at(c, t.column, 0),
@@ -93,7 +93,8 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(sw_product_of(t.rows, t.columns, m, sw_stored(a->diff_dst + t.row * m, m),
+        sw_cpu_sgemm(sw_product_of(t.rows, t.columns, m,
+                                   sw_stored((const float *)a->diff_dst + t.row * m, m),
                                    (struct sw_factor_matrix){a->weight + weight_at(c, 0, t.column),
                                                              weight_step(c), c->transposed},
                                    diff + t.row * k + t.column, k));
@@ -134,8 +135,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 
 #pragma omp parallel for num_threads(c->ref.threads) schedule(static)
     for (int64_t j = 0; j < m; j += BIAS_TILE)
-        sw_kernel_sum_columns(n, m - j < BIAS_TILE ? m - j : BIAS_TILE, m, a->diff_dst + j,
-                              a->diff_bias + j);
+        sw_kernel_sum_columns(n, m - j < BIAS_TILE ? m - j : BIAS_TILE, m,
+                              (const float *)a->diff_dst + j, a->diff_bias + j);
 
     return SW_OK;
 }

@@ -222,11 +222,14 @@ int sw_cuda_plan_reorder(const struct sw_plan_request *q, struct sw_plan **out, 
     return SW_OK;
 }
 
-const struct sw_plan_makers sw_cuda_plans = {{
-    [SW_PLAN_CONVOLUTION] = sw_cuda_convolution,
-    [SW_PLAN_DECONVOLUTION] = sw_cuda_deconvolution,
-    [SW_PLAN_POOLING] = sw_cuda_pooling,
-    [SW_PLAN_LRN] = sw_cuda_normalisation,
-    [SW_PLAN_INNER_PRODUCT] = sw_cuda_inner_product,
-    [SW_PLAN_REORDER] = sw_cuda_plan_reorder,
-}};
+const struct sw_plan_makers sw_cuda_plans = {
+    .make =
+        {
+            [SW_PLAN_CONVOLUTION] = sw_cuda_convolution,
+            [SW_PLAN_DECONVOLUTION] = sw_cuda_deconvolution,
+            [SW_PLAN_POOLING] = sw_cuda_pooling,
+            [SW_PLAN_LRN] = sw_cuda_normalisation,
+            [SW_PLAN_INNER_PRODUCT] = sw_cuda_inner_product,
+            [SW_PLAN_REORDER] = sw_cuda_plan_reorder,
+        },
+    .halves = {[SW_PLAN_REORDER] = true}};

@@ -160,4 +160,5 @@ static int make_plan(const struct sw_plan_request *q, struct sw_plan **out, stru
 }
 
 const struct sw_plan_makers sw_sim_plans = {
-    {make_plan, make_plan, make_plan, make_plan, make_plan, make_plan}};
+    .make = {make_plan, make_plan, make_plan, make_plan, make_plan, make_plan},
+    .halves = {[SW_PLAN_REORDER] = true}};

@@ -107,12 +107,12 @@ static inline struct sw_desc source_desc(const struct problem *p)
     return sw_desc_plain(SW_F32, problem_ndim(p), p->dim);
 }
 
-/* Makes a plan for a source in the given layout. */
+/* Makes a plan for a source in the given layout; the result has the type of the source. */
 static inline int make_plan_from(const struct problem *p, const struct sw_desc *src,
                                  struct sw_stream *s, struct sw_plan_passes passes,
                                  struct sw_plan **plan, struct sw_err *err)
 {
-    struct sw_plan_request q = {.stream = s, .src = src, .passes = passes};
+    struct sw_plan_request q = {.stream = s, .src = src, .dst_type = src->dtype, .passes = passes};
     switch (p->kind) {
     case CONVOLUTION:
         q.kind = SW_PLAN_CONVOLUTION;

@@ -318,6 +318,85 @@ static void measured_products_match_the_reference(void **state)
         check_measured(&p[i]);
 }
 
+/* ---- 16 bits ---- */
+
+/* Runs forward on the stream `on`, whose device has the plan. The caller frees the result. */
+static void *result_of(struct sw_stream *on, struct sw_plan *plan, const void *src)
+{
+    struct sw_err err;
+    size_t from = sw_desc_bytes(&plan->src), to = sw_desc_bytes(&plan->dst);
+    void *there = to_device(on, src, from), *dst = device_bytes(on->dev, to), *back = get_bytes(to);
+    const size_t scratch = plan->scratch_bytes, saved = plan->saved_bytes;
+    struct sw_plan_args a = {.src = there,
+                             .dst = dst,
+                             .scratch = scratch ? device_bytes(on->dev, scratch) : NULL,
+                             .saved = saved ? device_bytes(on->dev, saved) : NULL};
+    ASSERT_OK(sw_plan_forward(plan, &a, &err));
+    to_host(on, back, dst, to);
+    sw_device_free(on->dev, there, from);
+    sw_device_free(on->dev, dst, to);
+    if (scratch)
+        sw_device_free(on->dev, a.scratch, scratch);
+    if (saved)
+        sw_device_free(on->dev, a.saved, saved);
+    sw_plan_free(plan);
+    return back;
+}
+
+/* Reorders that convert, and the largest of 16-bit values, have the bits of the CPU. */
+static void conversions_agree(void **state)
+{
+    struct fixture cpu = open_cpu(true, 1);
+    struct problem p = pool_problem("maximum", true, 2, 20, 5, 7, 3, 2, 0);
+    const int blocks[] = {0, 8, 16, CHANNELS_LAST};
+    struct rng r = rng_of(3);
+    for (int i = 0; i < 4 * 4 * 2; i++) {
+        struct sw_desc from = layout_of(&p, blocks[i % 4]), to = layout_of(&p, blocks[i / 4 % 4]);
+        struct sw_plan *plan[4];
+        struct sw_err err;
+        float *plain = random_floats(&r, sw_desc_count(&from), -3, 3);
+        void *floats = stored_of(&from, plain), *got[4];
+        to.dtype = i / 16 ? SW_F16 : SW_BF16;
+        ASSERT_OK(make_reorder(cpu.stream, &from, &to, &plan[0], &err));
+        ASSERT_OK(make_reorder(gpu, &from, &to, &plan[1], &err));
+        ASSERT_OK(make_reorder(cpu.stream, &to, &from, &plan[2], &err));
+        ASSERT_OK(make_reorder(gpu, &to, &from, &plan[3], &err));
+        for (int k = 0; k < 4; k++)
+            got[k] = result_of(k % 2 ? gpu : cpu.stream, plan[k], k < 2 ? floats : got[0]);
+        assert_same_bits("to 16 bits", got[1], got[0], sw_desc_bytes(&to));
+        assert_same_bits("from 16 bits", got[3], got[2], sw_desc_bytes(&from));
+        free(got[2]);
+        free(got[3]);
+
+        struct sw_desc other = sw_desc_as(&from, to.dtype);
+        const struct sw_plan_passes none = {false, false, false};
+        ASSERT_OK(make_reorder(cpu.stream, &to, &other, &plan[0], &err));
+        ASSERT_OK(make_reorder(gpu, &to, &other, &plan[1], &err));
+        got[2] = result_of(cpu.stream, plan[0], got[0]);
+        got[3] = result_of(gpu, plan[1], got[0]);
+        assert_same_bits("moved", got[3], got[2], sw_desc_bytes(&other));
+        free(got[2]);
+        free(got[3]);
+
+        ASSERT_OK(make_plan_from(&p, &to, cpu.stream, none, &plan[0], &err));
+        ASSERT_OK(make_plan_from(&p, &to, gpu, none, &plan[1], &err));
+        assert_int_equal(plan[1]->dst.dtype, to.dtype);
+        struct sw_desc results[] = {plan[0]->dst, plan[1]->dst};
+        for (int k = 0; k < 2; k++) {
+            void *stored = result_of(k ? gpu : cpu.stream, plan[k], got[0]);
+            got[2 + k] = get_bytes(sw_desc_bytes(&results[k]));
+            sw_desc_to_plain(&results[k], stored, got[2 + k]);
+            free(stored);
+        }
+        assert_same_bits("maximum", got[3], got[2], (size_t)sw_desc_count(&results[0]) * 2);
+        for (int k = 0; k < 4; k++)
+            free(got[k]);
+        free(floats);
+        free(plain);
+    }
+    close_cpu(&cpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +405,7 @@ int main(void)
         cmocka_unit_test(poolings_agree),
         cmocka_unit_test(lrn_agrees),
         cmocka_unit_test(inner_products_agree),
+        cmocka_unit_test(conversions_agree),
         cmocka_unit_test(measured_engines_match_the_reference),
         cmocka_unit_test(measured_products_match_the_reference),
         cmocka_unit_test(converted_weights_are_saved_for_backward),

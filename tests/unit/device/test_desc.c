@@ -128,6 +128,8 @@ static void many_layouts_round_trip(void **state)
     struct sw_desc d[] = {
         sw_desc_plain(SW_U8, 3, (int64_t[]){5, 6, 7}),
         sw_desc_plain(SW_I32, 1, (int64_t[]){9}),
+        sw_desc_plain(SW_BF16, 3, (int64_t[]){5, 6, 7}),
+        sw_desc_blocked(SW_F16, 4, (int64_t[]){2, 5, 3, 3}, 1, 8),
         sw_desc_plain(SW_F32, 0, (int64_t[]){1}),
         sw_desc_plain(SW_F32, 6, (int64_t[]){2, 1, 3, 1, 2, 2}),
         sw_desc_blocked(SW_U8, 4, (int64_t[]){2, 5, 3, 3}, 1, 8),

@@ -68,17 +68,18 @@ static int pass_time(struct sw_plan *p, enum sw_tune_pass pass, struct sw_err *e
 }
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    assert_true((uintptr_t)a->src % 64 == 0 && a->src[0] == 0 && a->dst[0] == 0);
+    assert_true((uintptr_t)a->src % 64 == 0 && *(const float *)a->src == 0 &&
+                *(const float *)a->dst == 0);
     return pass_time(p, SW_TUNE_FORWARD, err);
 }
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    assert_true(a->diff_src[0] == 0 && a->diff_dst[0] == 0);
+    assert_true(*(const float *)a->diff_src == 0 && *(const float *)a->diff_dst == 0);
     return pass_time(p, SW_TUNE_DATA, err);
 }
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    assert_true(a->diff_dst[0] == 0);
+    assert_true(*(const float *)a->diff_dst == 0);
     return pass_time(p, SW_TUNE_WEIGHTS, err);
 }
 static void free_planted(struct sw_plan *p)
