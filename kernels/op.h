@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/step.h"
 #include "kernels/both.h"
+#include "kernels/desc.h"
 #include "kernels/precision.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,8 @@ struct sw_op_array {
     size_t offset;    /* of the pointer, in the arguments */
     size_t bytes;     /* 0: not used by this call: the pointer is NULL, or nothing is computed */
     bool written;     /* the call may write it; else it only reads it */
+    const enum sw_dtype *type; /* of an activation: the member of the arguments with the type of its
+                                  elements, f32 or 16 bits; else NULL */
 };
 struct sw_op_arrays {
     const void *args;
@@ -52,7 +55,7 @@ struct sw_op {
     /* Lists all pointers of the arguments, at most SW_OP_ARRAYS, always in the same order. */
     void (*arrays)(const void *args, struct sw_op_arrays *out);
     /* Computes on the CPU; the results do not depend on the number of threads. Errors: invalid
-     * arguments or data. */
+     * arguments or data. All activations are f32: sw_op_compute (device/op.h) converts 16 bits. */
     int (*cpu)(const struct sw_host_launch *l, const void *args);
 };
 
@@ -74,6 +77,16 @@ static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const
     a->offset = (size_t)((const char *)pointer - (const char *)out->args);
     a->bytes = bytes;
     a->written = written;
+    a->type = NULL;
+}
+
+/* Lists an array of n elements of an activation, none if there are none. */
+static inline void sw_op_activation_array(struct sw_op_arrays *out, const char *name,
+                                          const void *pointer, bool written,
+                                          const enum sw_dtype *type, int64_t n)
+{
+    sw_op_array(out, name, pointer, written, n > 0 ? (size_t)n * sw_dtype_bytes(*type) : 0);
+    out->array[out->count - 1].type = type;
 }
 
 /* Is the pointer's target writable? A conditional with a pointer to void has the qualifiers of
@@ -85,6 +98,17 @@ static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const
     sw_op_array(out, #member, &(s)->member, SW_OP_WRITTEN((s)->member), bytes)
 /* SW_ARRAY for a pointer that may be NULL because the call does not need the array. */
 #define SW_ARRAY_OR_NULL(out, s, member, bytes) SW_ARRAY(out, s, member, (s)->member ? (bytes) : 0)
+/* SW_ARRAY for n elements of an activation; `type` is the member of the arguments with their type.
+ */
+#define SW_ACTIVATION(out, s, member, type, n)                                                     \
+    sw_op_activation_array(out, #member, &(s)->member, SW_OP_WRITTEN((s)->member), &(type), n)
+/* SW_ACTIVATION for a pointer that may be NULL, and for each of an array of such pointers. */
+#define SW_ACTIVATION_OR_NULL(out, s, member, type, n)                                             \
+    SW_ACTIVATION(out, s, member, type, (s)->member ? (n) : 0)
+#define SW_ACTIVATIONS_OR_NULL(out, s, member, count, type, n)                                     \
+    for (int i_ = 0; i_ < (count); i_++)                                                           \
+    sw_op_activation_array(out, #member, &(s)->member[i_], SW_OP_WRITTEN((s)->member[i_]),         \
+                           &(type), (s)->member[i_] ? (n) : 0)
 /* SW_ARRAY_OR_NULL for each of an array of n pointers. */
 #define SW_ARRAYS_OR_NULL(out, s, member, n, bytes)                                                \
     for (int i_ = 0; i_ < (n); i_++)                                                               \

@@ -146,11 +146,13 @@ static int apply(const struct sw_host_launch *l, const struct sw_activation_grad
     {
         struct sw_range r = sw_team_range(k->n, SW_LINE_FLOATS);
         const struct function *f = &functions[k->function];
+        const float *dy = k->dy;
+        float *dx = k->dx;
 
-        if (k->dy)
-            f->backward(a, b, v + r.from, k->dy + r.from, k->dx + r.from, r.to - r.from);
+        if (dy)
+            f->backward(a, b, v + r.from, dy + r.from, dx + r.from, r.to - r.from);
         else
-            f->forward(a, b, v + r.from, k->dx + r.from, r.to - r.from);
+            f->forward(a, b, v + r.from, dx + r.from, r.to - r.from);
     }
 
     return SW_OK;
@@ -159,8 +161,8 @@ static int apply(const struct sw_host_launch *l, const struct sw_activation_grad
 static void activation_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_activation_args *a = args;
-    SW_ARRAY(out, a, x, sw_op_floats(a->n));
-    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+    SW_ACTIVATION(out, a, x, a->type, a->n);
+    SW_ACTIVATION(out, a, y, a->type, a->n);
 }
 
 int sw_cpu_activation(const struct sw_host_launch *l, const void *args)
@@ -178,12 +180,11 @@ static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_activation_gradient_args *a = args;
     bool reads_x = a->function == SW_ACT_GELU;
-    size_t all = sw_op_floats(a->n);
 
-    SW_ARRAY(out, a, x, a->x || reads_x ? all : 0);
-    SW_ARRAY(out, a, y, a->y || !reads_x ? all : 0);
-    SW_ARRAY(out, a, dy, all);
-    SW_ARRAY(out, a, dx, all);
+    SW_ACTIVATION(out, a, x, a->type, a->x || reads_x ? a->n : 0);
+    SW_ACTIVATION(out, a, y, a->type, a->y || !reads_x ? a->n : 0);
+    SW_ACTIVATION(out, a, dy, a->type, a->n);
+    SW_ACTIVATION(out, a, dx, a->type, a->n);
 }
 
 int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args)

@@ -246,7 +246,7 @@ static void arrays(const void *args, struct sw_op_arrays *out)
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
     const size_t channels = (size_t)channels_of(b), each = channels * sizeof(float);
-    const size_t feature = sw_desc_bytes(&b->desc);
+    const int64_t n = sw_desc_storage(&b->desc);
 
     SW_ARRAY_OR_NULL(out, b, sums, (2 * channels + 1) * sizeof(double));
     SW_ARRAY_OR_NULL(out, b, scratch, sw_channel_scratch_bytes(&b->desc));
@@ -260,10 +260,10 @@ static void arrays(const void *args, struct sw_op_arrays *out)
     SW_ARRAY_OR_NULL(out, b, update_variance, each);
     SW_ARRAY_OR_NULL(out, a, dscale, each);
     SW_ARRAY_OR_NULL(out, a, dbias, each);
-    SW_ARRAY_OR_NULL(out, a, x, feature);
-    SW_ARRAY_OR_NULL(out, a, y, feature);
-    SW_ARRAY_OR_NULL(out, a, dy, feature);
-    SW_ARRAY_OR_NULL(out, a, dx, feature);
+    SW_ACTIVATION_OR_NULL(out, a, x, b->desc.dtype, n);
+    SW_ACTIVATION_OR_NULL(out, a, y, b->desc.dtype, n);
+    SW_ACTIVATION_OR_NULL(out, a, dy, b->desc.dtype, n);
+    SW_ACTIVATION_OR_NULL(out, a, dx, b->desc.dtype, n);
 }
 
 #define OP(name, cpu)                                                                              \

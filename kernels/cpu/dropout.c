@@ -214,8 +214,8 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_dropout_args *a = args;
     SW_ARRAY(out, a, step, sizeof *a->step);
-    SW_ARRAY(out, a, x, sw_desc_bytes(&a->desc));
-    SW_ARRAY(out, a, y, sw_desc_bytes(&a->desc));
+    SW_ACTIVATION(out, a, x, a->desc.dtype, sw_desc_storage(&a->desc));
+    SW_ACTIVATION(out, a, y, a->desc.dtype, sw_desc_storage(&a->desc));
 }
 
 static int dropout(const struct sw_host_launch *l, const void *args)

@@ -44,8 +44,8 @@ void sw_kernel_zero_rows(int threads, int64_t from, int64_t to, int64_t columns,
 SW_KERNEL static void add(const void *args, int64_t from, int64_t n)
 {
     const struct sw_add_args *a = args;
-    const float *restrict x = a->x + from;
-    float *restrict y = a->y + from;
+    const float *restrict x = (const float *)a->x + from;
+    float *restrict y = (float *)a->y + from;
 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
@@ -101,8 +101,8 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n)
 static void add_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_add_args *a = args;
-    SW_ARRAY(out, a, y, sw_op_floats(a->n));
-    SW_ARRAY(out, a, x, sw_op_floats(a->n));
+    SW_ACTIVATION(out, a, y, a->type, a->n);
+    SW_ACTIVATION(out, a, x, a->type, a->n);
 }
 
 static int add_cpu(const struct sw_host_launch *l, const void *args)

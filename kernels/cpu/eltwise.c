@@ -72,19 +72,29 @@ SW_KERNEL static void relu(float *y, int64_t n)
         y[i] = 0.0f > y[i] ? 0.0f : y[i];
 }
 
+static const float *values_at(const void *x, int64_t at)
+{
+    return (const float *)x + at;
+}
+
+static float *floats_at(void *y, int64_t at)
+{
+    return (float *)y + at;
+}
+
 static void forward_piece(const void *args, int64_t at, int64_t n)
 {
     const struct sw_eltwise_args *k = args;
     static pair_fn *const pairs[] = {[SW_ELTWISE_SUM] = sum_pair,
                                      [SW_ELTWISE_PRODUCT] = product_pair,
                                      [SW_ELTWISE_MAX] = max_pair};
-    float *y = k->y + at;
+    float *y = floats_at(k->y, at);
 
     for (int i = 1; i < k->count; i++) {
         bool last_sum = k->kind == SW_ELTWISE_SUM && k->relu && i == k->count - 1;
         (last_sum ? sum_pair_relu : pairs[k->kind])(i == 1 ? k->factor[0] : 1.0f,
-                                                    i == 1 ? k->x[0] + at : y, k->factor[i],
-                                                    k->x[i] + at, y, n);
+                                                    i == 1 ? values_at(k->x[0], at) : y,
+                                                    k->factor[i], values_at(k->x[i], at), y, n);
     }
 
     if (k->relu && k->kind != SW_ELTWISE_SUM)
@@ -94,9 +104,9 @@ static void forward_piece(const void *args, int64_t at, int64_t n)
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_eltwise_args *a = args;
-    size_t all = sw_op_floats(a->n);
-    SW_ARRAYS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, all);
-    SW_ARRAY_OR_NULL(out, a, y, all);
+
+    SW_ACTIVATIONS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, a->type, a->n);
+    SW_ACTIVATION_OR_NULL(out, a, y, a->type, a->n);
 }
 
 static int forward(const struct sw_host_launch *l, const void *args)
@@ -147,7 +157,7 @@ SW_KERNEL static void mask_smaller(const float *x, const float *other, bool equa
 static void write_gradient(const struct sw_eltwise_sum_gradient_args *k, int i, const float *g,
                            int64_t at, int64_t n)
 {
-    (k->adds >> i & 1 ? scale_add : scale_to)(k->factor[i], g, k->dx[i] + at, n);
+    (k->adds >> i & 1 ? scale_add : scale_to)(k->factor[i], g, floats_at(k->dx[i], at), n);
 }
 
 /* One output may be dy itself; it is written last. */
@@ -155,11 +165,11 @@ static void sum_piece(const void *args, int64_t at, int64_t n)
 {
     const struct sw_eltwise_sum_gradient_args *k = args;
     float masked[PIECE];
-    const float *g = k->dy + at;
+    const float *g = values_at(k->dy, at);
     int in_place = -1;
 
     if (k->y) {
-        mask(k->y + at, g, masked, n);
+        mask(values_at(k->y, at), g, masked, n);
         g = masked;
     }
 
@@ -180,11 +190,9 @@ static void sum_piece(const void *args, int64_t at, int64_t n)
 static void sum_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_eltwise_sum_gradient_args *a = args;
-    size_t all = sw_op_floats(a->n);
-
-    SW_ARRAY_OR_NULL(out, a, y, all);
-    SW_ARRAY_OR_NULL(out, a, dy, all);
-    SW_ARRAYS_OR_NULL(out, a, dx, SW_ELTWISE_SRCS, all);
+    SW_ACTIVATION_OR_NULL(out, a, y, a->type, a->n);
+    SW_ACTIVATION_OR_NULL(out, a, dy, a->type, a->n);
+    SW_ACTIVATIONS_OR_NULL(out, a, dx, SW_ELTWISE_SRCS, a->type, a->n);
 }
 
 static int sum_gradient(const struct sw_host_launch *l, const void *args)
@@ -201,32 +209,30 @@ static void one_piece(const void *args, int64_t at, int64_t n)
     float g[PIECE];
 
     if (k->y)
-        mask(k->y + at, k->dy + at, g, n);
+        mask(values_at(k->y, at), values_at(k->dy, at), g, n);
     else
-        scale_to(1.0f, k->dy + at, g, n);
+        scale_to(1.0f, values_at(k->dy, at), g, n);
 
     for (int i = 0; i < k->count; i++) {
         if (i == k->of)
             continue;
 
         if (k->kind == SW_ELTWISE_PRODUCT)
-            product_pair(1, g, 1, k->x[i] + at, g, n);
+            product_pair(1, g, 1, values_at(k->x[i], at), g, n);
         else
-            mask_smaller(k->x[k->of] + at, k->x[i] + at, i > k->of, g, n);
+            mask_smaller(values_at(k->x[k->of], at), values_at(k->x[i], at), i > k->of, g, n);
     }
 
-    (k->add ? scale_add : scale_to)(1.0f, g, k->dx + at, n);
+    (k->add ? scale_add : scale_to)(1.0f, g, floats_at(k->dx, at), n);
 }
 
 static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_eltwise_gradient_args *a = args;
-    size_t all = sw_op_floats(a->n);
-
-    SW_ARRAYS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, all);
-    SW_ARRAY_OR_NULL(out, a, y, all);
-    SW_ARRAY_OR_NULL(out, a, dy, all);
-    SW_ARRAY_OR_NULL(out, a, dx, all);
+    SW_ACTIVATIONS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, a->type, a->n);
+    SW_ACTIVATION_OR_NULL(out, a, y, a->type, a->n);
+    SW_ACTIVATION_OR_NULL(out, a, dy, a->type, a->n);
+    SW_ACTIVATION_OR_NULL(out, a, dx, a->type, a->n);
 }
 
 static int gradient(const struct sw_host_launch *l, const void *args)

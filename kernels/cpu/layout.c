@@ -104,8 +104,8 @@ static bool find_runs(const struct sw_part_args *a, struct runs *k)
                        .src_stride = a->from.padded[a->axis] / step * from.unit,
                        .dst_stride = a->to.padded[a->axis] / step * to.unit,
                        .add = a->add,
-                       .src = a->src + a->from_at / step * from.unit,
-                       .dst = a->dst + a->to_at / step * to.unit};
+                       .src = (const float *)a->src + a->from_at / step * from.unit,
+                       .dst = (float *)a->dst + a->to_at / step * to.unit};
     return true;
 }
 
@@ -149,8 +149,8 @@ static bool copy_channels(int threads, const struct sw_part_args *a)
     for (int64_t i = 0; i < rows * a->count; i++) {
         int64_t from[SW_MAX_DIMS] = {i / a->count, a->from_at + i % a->count};
         int64_t to[SW_MAX_DIMS] = {i / a->count, a->to_at + i % a->count};
-        copy_strided(pixels, a->src + sw_desc_offset(&a->from, from), from_step,
-                     a->dst + sw_desc_offset(&a->to, to), to_step, a->add);
+        copy_strided(pixels, (const float *)a->src + sw_desc_offset(&a->from, from), from_step,
+                     (float *)a->dst + sw_desc_offset(&a->to, to), to_step, a->add);
     }
 
     return true;
@@ -171,8 +171,9 @@ static void copy_elements(const struct sw_part_args *a)
             to[i] = index[i] + (i == a->axis ? a->to_at : 0);
         }
 
-        float *at = a->dst + sw_desc_offset(&a->to, to);
-        *at = a->src[sw_desc_offset(&a->from, from)] + (a->add ? *at : 0);
+        const float *src = a->src;
+        float *at = (float *)a->dst + sw_desc_offset(&a->to, to);
+        *at = src[sw_desc_offset(&a->from, from)] + (a->add ? *at : 0);
 
         for (int i = a->from.ndim - 1; i >= 0; i--) {
             if (++index[i] < (i == a->axis ? a->count : a->from.dim[i]))
@@ -185,8 +186,8 @@ static void copy_elements(const struct sw_part_args *a)
 static void part_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_part_args *a = args;
-    SW_ARRAY(out, a, src, sw_desc_bytes(&a->from));
-    SW_ARRAY(out, a, dst, sw_desc_bytes(&a->to));
+    SW_ACTIVATION(out, a, src, a->from.dtype, sw_desc_storage(&a->from));
+    SW_ACTIVATION(out, a, dst, a->to.dtype, sw_desc_storage(&a->to));
 }
 
 static int part(const struct sw_host_launch *l, const void *args)
@@ -231,7 +232,7 @@ static void zero_beyond(const struct sw_desc *d, int beyond, float *x)
 static void padding_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_zero_padding_args *a = args;
-    SW_ARRAY(out, a, x, sw_desc_bytes(&a->desc));
+    SW_ACTIVATION(out, a, x, a->desc.dtype, sw_desc_storage(&a->desc));
 }
 
 static int zero_padding(const struct sw_host_launch *l, const void *args)

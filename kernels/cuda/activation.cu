@@ -53,7 +53,7 @@ static __device__ void activate(const struct sw_activation_args &k, int64_t i)
 {
     float a, b;
     sw_activation_constants(k.function, k.alpha, &a, &b);
-    k.y[i] = forward(k.function, a, b, k.x[i]);
+    ((float *)k.y)[i] = forward(k.function, a, b, ((const float *)k.x)[i]);
 }
 
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
@@ -67,12 +67,13 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 /* Where a relu is 0 the gradient is 0, even if dy is NaN. */
 static __device__ void gradient(const struct sw_activation_gradient_args &k, int64_t i)
 {
-    const float v = k.function == SW_ACT_GELU ? k.x[i] : k.y[i];
+    const float v = ((const float *)(k.function == SW_ACT_GELU ? k.x : k.y))[i];
+    const float dy = ((const float *)k.dy)[i];
     float a, b;
 
     sw_activation_constants(k.function, k.alpha, &a, &b);
-    k.dx[i] = k.function == SW_ACT_RELU ? (v > 0.0f ? k.dy[i] : 0.0f)
-                                        : k.dy[i] * slope(k.function, a, b, v);
+    ((float *)k.dx)[i] =
+        k.function == SW_ACT_RELU ? (v > 0.0f ? dy : 0.0f) : dy * slope(k.function, a, b, v);
 }
 
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)

@@ -42,7 +42,9 @@ static __device__ __forceinline__ float normalized(const struct pass &b, int64_t
 /* Returns the gradient that the relu passes. */
 static __device__ __forceinline__ float passed(const struct pass &b, int64_t c, int64_t at)
 {
-    return !b.n.b.relu || normalized(b, c, b.n.x[at], b.n.b.mean[c]) > 0 ? b.n.dy[at] : 0.0f;
+    return !b.n.b.relu || normalized(b, c, ((const float *)b.n.x)[at], b.n.b.mean[c]) > 0
+               ? ((const float *)b.n.dy)[at]
+               : 0.0f;
 }
 
 /* How blocks divide the elements. A thread reads vectors of `wide` adjacent elements, pixels of a
@@ -158,9 +160,9 @@ static __device__ __forceinline__ void add_vectors(const struct pass &b, const s
     w.at += w.vector * d.stride;
     for (; e + (FLIGHT - 1) * slots < to; e += FLIGHT * slots) {
         for (int i = 0; i < FLIGHT; i++) {
-            x[i] = load<wide>(b.n.x, w.at);
+            x[i] = load<wide>((const float *)b.n.x, w.at);
             if (back)
-                dy[i] = load<wide>(b.n.dy, w.at);
+                dy[i] = load<wide>((const float *)b.n.dy, w.at);
             go_on(d, &w);
         }
 
@@ -169,9 +171,9 @@ static __device__ __forceinline__ void add_vectors(const struct pass &b, const s
     }
 
     for (; e < to; e += slots) {
-        x[0] = load<wide>(b.n.x, w.at);
+        x[0] = load<wide>((const float *)b.n.x, w.at);
         if (back)
-            dy[0] = load<wide>(b.n.dy, w.at);
+            dy[0] = load<wide>((const float *)b.n.dy, w.at);
         add<back, wide, n>(s, b.n.b.relu, x[0], dy[0]);
         go_on(d, &w);
     }
@@ -316,7 +318,7 @@ static int launch_sums(const struct sw_cuda_launch *l, const void *args)
     if (!sw_cuda_channels(&a->b.desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    return sw_cuda_channel_sums(&k, a->x, NULL, (double *)l->room, a->b.sums, NULL, l);
+    return sw_cuda_channel_sums(&k, (const float *)a->x, NULL, (double *)l->room, a->b.sums, NULL, l);
 }
 
 /* The factors of y = factor (x - mean) + bias. */
@@ -370,8 +372,9 @@ static __global__ void normalize(struct pass b, const float *mean)
             uint32_t c, pixel;
             int64_t at = r * b.k.row_stride + i;
             sw_element_at(b.k, b.places, i, &c, &pixel);
-            float y = c < b.k.channels ? normalized(b, c, b.n.x[at], mean[c]) : 0.0f;
-            b.n.y[at] = b.n.b.relu && 0.0f > y ? 0.0f : y;
+            float y =
+                c < b.k.channels ? normalized(b, c, ((const float *)b.n.x)[at], mean[c]) : 0.0f;
+            ((float *)b.n.y)[at] = b.n.b.relu && 0.0f > y ? 0.0f : y;
         }
 }
 
@@ -429,8 +432,8 @@ static __global__ void backward(struct pass b)
 
             if (c < b.k.channels)
                 dx = b.factor[c] * passed(b, c, at) - b.constant[c] -
-                     b.of_x[c] * (b.n.x[at] - b.n.b.mean[c]);
-            b.n.dx[at] = dx;
+                     b.of_x[c] * (((const float *)b.n.x)[at] - b.n.b.mean[c]);
+            ((float *)b.n.dx)[at] = dx;
         }
 }
 

@@ -43,7 +43,8 @@ static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
             for (uint32_t j = 0; j < 4 && 4 * block + j < features; j++) {
                 uint32_t e = 4 * block + j;
                 int64_t at = sw_offset(k, r, e % channels, e / channels);
-                a.y[at] = changed(a.dropout, w.v[j], normal[j], a.x[at]);
+                ((float *)a.y)[at] =
+                    changed(a.dropout, w.v[j], normal[j], ((const float *)a.x)[at]);
             }
         }
 }
@@ -59,7 +60,8 @@ static __global__ void part(struct sw_dropout_args a, struct sw_channels k)
             int64_t at = sw_offset(k, r, c, pixel);
             float normal[4] = {0, 0, 0, 0};
             struct sw_philox4 w = draw(a, r, number / 4, normal);
-            a.y[at] = changed(a.dropout, w.v[number % 4], normal[number % 4], a.x[at]);
+            ((float *)a.y)[at] =
+                changed(a.dropout, w.v[number % 4], normal[number % 4], ((const float *)a.x)[at]);
         }
 }
 

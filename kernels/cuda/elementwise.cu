@@ -6,7 +6,7 @@
 
 static __device__ void add(const struct sw_add_args &a, int64_t i)
 {
-    a.y[i] += a.x[i];
+    ((float *)a.y)[i] += ((const float *)a.x)[i];
 }
 
 /* y is not read if beta is 0: it may contain anything. */

@@ -5,10 +5,11 @@
 
 static __device__ __forceinline__ float combined(const struct sw_eltwise_args &e, int64_t i)
 {
-    float v = e.kind == SW_ELTWISE_SUM ? e.factor[0] * e.x[0][i] : e.x[0][i];
+    float v = e.kind == SW_ELTWISE_SUM ? e.factor[0] * ((const float *)e.x[0])[i]
+                                       : ((const float *)e.x[0])[i];
 
     for (int k = 1; k < e.count; k++) {
-        float x = e.x[k][i];
+        float x = ((const float *)e.x[k])[i];
 
         if (e.kind == SW_ELTWISE_SUM)
             v += e.factor[k] * x;
@@ -24,7 +25,7 @@ static __device__ __forceinline__ float combined(const struct sw_eltwise_args &e
 static __device__ void forward(const struct sw_eltwise_args &e, int64_t i)
 {
     float v = combined(e, i);
-    e.y[i] = e.relu && 0.0f > v ? 0.0f : v;
+    ((float *)e.y)[i] = e.relu && 0.0f > v ? 0.0f : v;
 }
 
 /* Returns the gradient that a fused relu passes; y NULL: no relu. */
@@ -35,28 +36,30 @@ static __device__ __forceinline__ float passed(const float *y, const float *dy, 
 
 static __device__ void sum_backward(const struct sw_eltwise_sum_gradient_args &e, int64_t i)
 {
-    float g = passed(e.y, e.dy, i);
+    float g = passed((const float *)e.y, (const float *)e.dy, i);
     for (int k = 0; k < e.count; k++)
         if (e.dx[k])
-            e.dx[k][i] = e.factor[k] * g + (e.adds >> k & 1 ? e.dx[k][i] : 0.0f);
+            ((float *)e.dx[k])[i] =
+                e.factor[k] * g + (e.adds >> k & 1 ? ((float *)e.dx[k])[i] : 0.0f);
 }
 
 static __device__ void one_backward(const struct sw_eltwise_gradient_args &e, int64_t i)
 {
-    float g = passed(e.y, e.dy, i);
+    float g = passed((const float *)e.y, (const float *)e.dy, i);
 
     for (int k = 0; k < e.count; k++) {
         if (k == e.of)
             continue;
 
-        float mine = e.kind == SW_ELTWISE_MAX ? e.x[e.of][i] : 0.0f, other = e.x[k][i];
+        float mine = e.kind == SW_ELTWISE_MAX ? ((const float *)e.x[e.of])[i] : 0.0f,
+              other = ((const float *)e.x[k])[i];
         if (e.kind == SW_ELTWISE_PRODUCT)
             g *= other;
         else if (!(k > e.of ? mine >= other : mine > other))
             g = 0.0f;
     }
 
-    e.dx[i] = g + (e.add ? e.dx[i] : 0.0f);
+    ((float *)e.dx)[i] = g + (e.add ? ((float *)e.dx)[i] : 0.0f);
 }
 
 SW_CUDA_KERNELS(eltwise) = {

@@ -155,7 +155,8 @@ static int launch_zero_padding(const struct sw_cuda_launch *l, const void *args)
     if (n == here)
         return (int)cudaSuccess;
 
-    return SW_LAUNCH(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n, a->x);
+    return SW_LAUNCH(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n,
+                     (float *)a->x);
 }
 
 SW_CUDA_KERNELS(layout) = {

@@ -28,10 +28,11 @@ SW_BOTH void sw_activation_constants(enum sw_activation f, float alpha, float *a
 
 struct sw_activation_args {
     enum sw_activation function;
-    float alpha; /* of leaky_relu */
+    float alpha;        /* of leaky_relu */
+    enum sw_dtype type; /* of x and y */
     int64_t n;
-    const float *x;
-    float *y;
+    const void *x;
+    void *y;
 };
 extern const struct sw_op sw_op_activate; /* y = f(x) */
 
@@ -39,8 +40,9 @@ extern const struct sw_op sw_op_activate; /* y = f(x) */
 struct sw_activation_gradient_args {
     enum sw_activation function;
     float alpha;
+    enum sw_dtype type; /* of all four */
     int64_t n;
-    const float *x, *y, *dy;
-    float *dx;
+    const void *x, *y, *dy;
+    void *dx;
 };
 extern const struct sw_op sw_op_activation_gradient; /* dx = dy f'(x) */

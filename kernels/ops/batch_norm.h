@@ -22,8 +22,9 @@ struct sw_batch_norm {
 
 struct sw_batch_norm_args {
     struct sw_batch_norm b;
-    const float *x, *dy;
-    float *y, *dx, *dscale, *dbias; /* y may be x, dx may be dy; padding stays zero */
+    const void *x, *dy; /* of the type of desc, as y and dx */
+    void *y, *dx;       /* y may be x, dx may be dy; padding stays zero */
+    float *dscale, *dbias;
 };
 
 /* Sets sums to the sum of x and of x^2 per channel over all N rows, and the number of elements per

@@ -26,7 +26,7 @@ struct sw_dropout_args {
     struct sw_desc desc;
     struct sw_dropout dropout;
     const struct sw_step *step;
-    const float *x;
-    float *y; /* may be x */
+    const void *x; /* of the type of desc */
+    void *y;       /* may be x */
 };
 extern const struct sw_op sw_op_dropout;

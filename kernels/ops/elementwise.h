@@ -4,9 +4,10 @@
 #include "kernels/op.h"
 
 struct sw_add_args {
+    enum sw_dtype type; /* of x and y */
     int64_t n;
-    float *y;
-    const float *x;
+    void *y;
+    const void *x;
 };
 extern const struct sw_op sw_op_add_to; /* y += x */
 

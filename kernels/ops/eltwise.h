@@ -15,8 +15,9 @@ struct sw_eltwise_args {
     bool relu;
     int64_t n;                     /* storage elements */
     float factor[SW_ELTWISE_SRCS]; /* coefficients of a sum */
-    const float *x[SW_ELTWISE_SRCS];
-    float *y; /* may be x[0] */
+    enum sw_dtype type;            /* of x and y */
+    const void *x[SW_ELTWISE_SRCS];
+    void *y; /* may be x[0] */
 };
 extern const struct sw_op sw_op_eltwise;
 
@@ -25,9 +26,10 @@ struct sw_eltwise_sum_gradient_args {
     uint32_t adds; /* bit i: adds to dx[i] instead of overwriting it */
     int64_t n;
     float factor[SW_ELTWISE_SRCS];
-    const float *y; /* output of a fused relu, else NULL */
-    const float *dy;
-    float *dx[SW_ELTWISE_SRCS]; /* one may be dy; NULL: no gradient needed */
+    enum sw_dtype type; /* of all arrays */
+    const void *y;      /* output of a fused relu, else NULL */
+    const void *dy;
+    void *dx[SW_ELTWISE_SRCS]; /* one may be dy; NULL: no gradient needed */
 };
 extern const struct sw_op sw_op_eltwise_sum_gradient;
 
@@ -38,9 +40,10 @@ struct sw_eltwise_gradient_args {
     int count, of;
     bool add;
     int64_t n;
-    const float *x[SW_ELTWISE_SRCS];
-    const float *y; /* output of a fused relu, else NULL */
-    const float *dy;
-    float *dx; /* may be dy */
+    enum sw_dtype type; /* of all arrays */
+    const void *x[SW_ELTWISE_SRCS];
+    const void *y; /* output of a fused relu, else NULL */
+    const void *dy;
+    void *dx; /* may be dy */
 };
 extern const struct sw_op sw_op_eltwise_gradient;

@@ -11,18 +11,18 @@
 #include "kernels/op.h"
 
 struct sw_part_args {
-    struct sw_desc from, to; /* f32 */
+    struct sw_desc from, to; /* of one type, or one of f32 and the other one of 16 bits */
     int axis;                /* 1 or more */
     bool add;                /* dst += src */
     int64_t from_at, to_at, count;
-    const float *src;
-    float *dst; /* no overlap */
+    const void *src;
+    void *dst; /* no overlap */
 };
 extern const struct sw_op sw_op_part;
 
 /* Sets the padding of x to zero, for use after operations with f(0) != 0. */
 struct sw_zero_padding_args {
     struct sw_desc desc;
-    float *x;
+    void *x;
 };
 extern const struct sw_op sw_op_clear_padding;

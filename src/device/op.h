@@ -14,11 +14,8 @@ SW_MUST_CHECK static inline int sw_op_run(struct sw_stream *s, const struct sw_o
     return s->dev->ops->run(s, op, args, err);
 }
 
-/* Computes the operation on the CPU, synchronously. */
-SW_MUST_CHECK static inline int sw_op_compute(const struct sw_op *op, int threads,
-                                              enum sw_precision precision, const void *args,
-                                              struct sw_err *err)
-{
-    const struct sw_host_launch l = {.threads = threads, .precision = precision, .err = err};
-    return op->cpu(&l, args);
-}
+/* Computes the operation on the CPU, synchronously. Activations of 16 bits are converted to floats
+ * in temporary memory, and those that are written are rounded back (kernels/half.h), so an
+ * operation rounds each result once, as on a GPU. Errors: those of the operation, SW_ERR_NOMEM. */
+int sw_op_compute(const struct sw_op *op, int threads, enum sw_precision precision,
+                  const void *args, struct sw_err *err) SW_MUST_CHECK;

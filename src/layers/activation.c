@@ -57,8 +57,15 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (st->fused)
         return SW_OK;
 
-    int rc = sw_op_activation(r->stream, (enum sw_activation)c->function, (float)c->slope,
-                              l->src[0]->data, l->dst.data, sw_desc_storage(&l->dst.desc), err);
+    int rc =
+        sw_op_run(r->stream, &sw_op_activate,
+                  &(const struct sw_activation_args){.function = (enum sw_activation)c->function,
+                                                     .alpha = (float)c->slope,
+                                                     .type = l->dst.desc.dtype,
+                                                     .n = sw_desc_storage(&l->dst.desc),
+                                                     .x = l->src[0]->data,
+                                                     .y = l->dst.data},
+                  err);
     if (rc != SW_OK)
         return rc;
 
@@ -78,6 +85,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         r->stream, &sw_op_activation_gradient,
         &(const struct sw_activation_gradient_args){.function = (enum sw_activation)c->function,
                                                     .alpha = (float)c->slope,
+                                                    .type = l->dst.desc.dtype,
                                                     .x = l->src[0]->data,
                                                     .y = l->dst.data,
                                                     .dy = l->dst.grad,

@@ -123,15 +123,17 @@ static float factor_of(const struct sw_layer *l, int k)
     return c->coefficients.count ? (float)c->coefficients.items[k] : 1.0f;
 }
 
-static int read_sources(const struct sw_layer *l, const struct sw_pass *r, const float **x,
+static int read_sources(const struct sw_layer *l, const struct sw_pass *r, const void **x,
                         struct sw_err *err)
 {
     const struct state *st = l->state;
 
     for (int k = 0; k < l->src_count; k++) {
-        int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
+        const float *values;
+        int rc = sw_plain_values(&st->src[k], l, r, &values, err);
         if (rc != SW_OK)
             return rc;
+        x[k] = values;
     }
 
     return SW_OK;
@@ -145,6 +147,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                 .count = l->src_count,
                                 .relu = st->relu,
                                 .n = sw_desc_storage(&l->dst.desc),
+                                .type = l->dst.desc.dtype,
                                 .y = l->dst.data};
 
     int rc = read_sources(l, r, a.x, err);
@@ -162,6 +165,7 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
     struct sw_eltwise_sum_gradient_args a = {.count = l->src_count,
                                              .adds = l->adds.src,
                                              .n = sw_desc_storage(&l->dst.desc),
+                                             .type = l->dst.desc.dtype,
                                              .y = st->relu ? l->dst.data : NULL,
                                              .dy = l->dst.grad};
 
@@ -192,6 +196,7 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
     struct sw_eltwise_gradient_args a = {.kind = (enum sw_eltwise)c->operation,
                                          .count = l->src_count,
                                          .n = sw_desc_storage(&l->dst.desc),
+                                         .type = l->dst.desc.dtype,
                                          .y = st->relu ? l->dst.data : NULL,
                                          .dy = l->dst.grad};
 

@@ -6,11 +6,19 @@
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/layout.h"
 
-/* y += x, n storage elements. */
+/* y += x, n floats. */
 SW_MUST_CHECK static inline int sw_op_add(struct sw_stream *s, float *y, const float *x, int64_t n,
                                           struct sw_err *err)
 {
     const struct sw_add_args a = {.n = n, .y = y, .x = x};
+    return sw_op_run(s, &sw_op_add_to, &a, err);
+}
+
+/* y += x, all storage elements of two activations of layout d. */
+SW_MUST_CHECK static inline int sw_op_add_activation(struct sw_stream *s, const struct sw_desc *d,
+                                                     void *y, const void *x, struct sw_err *err)
+{
+    const struct sw_add_args a = {.type = d->dtype, .n = sw_desc_storage(d), .y = y, .x = x};
     return sw_op_run(s, &sw_op_add_to, &a, err);
 }
 
@@ -25,7 +33,7 @@ SW_MUST_CHECK static inline int sw_op_activation(struct sw_stream *s, enum sw_ac
 
 /* Sets the elements of x in d's padding to zero: after operations with f(0) != 0. */
 SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d,
-                                                   float *x, struct sw_err *err)
+                                                   void *x, struct sw_err *err)
 {
     const struct sw_zero_padding_args a = {.desc = *d, .x = x};
     return sw_op_run(s, &sw_op_clear_padding, &a, err);
