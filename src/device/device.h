@@ -122,7 +122,8 @@ struct sw_device {
     const struct sw_device_ops *ops;
     const struct sw_device_caps *caps; /* borrowed: its driver's */
     bool host_memory; /* a copy of caps->host_memory, the capability that is checked most */
-    char name[32];    /* cpu, sim:0, cuda:0 */
+    enum sw_precision precision; /* of products and stored activations; set when it is opened */
+    char name[32];               /* cpu, sim:0, cuda:0 */
     int index;
     struct sw_tune *tune; /* borrowed: measured algorithms (device/tune.h); NULL: the default
                              algorithms. Set before streams are created */

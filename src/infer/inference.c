@@ -3,6 +3,7 @@
 #include "infer/inference.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/tokens.h"
+#include "kernels/half.h"
 #include "run/job_data.h"
 #include "worker/worker.h"
 #include "worker/worker_place.h"
@@ -305,6 +306,14 @@ static int read_output(struct sw_inference *f, struct sw_err *err)
             int32_t whole;
             memcpy(&whole, &f->plain[i], sizeof whole);
             f->plain[i] = (float)whole;
+        }
+
+    /* The floats take the place of the 16-bit values, the last ones first. */
+    if (rc == SW_OK && sw_dtype_is_half(l->dst.desc.dtype))
+        for (int64_t i = count - 1; i >= 0; i--) {
+            uint16_t half;
+            memcpy(&half, (const uint16_t *)(const void *)f->plain + i, sizeof half);
+            f->plain[i] = l->dst.desc.dtype == SW_BF16 ? sw_bf16_value(half) : sw_fp16_value(half);
         }
 
     return rc;

@@ -114,6 +114,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_activation = {
     .base =
         SW_TYPE("activation", "element-wise function: relu, sigmoid, tanh, ...", struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),

@@ -196,6 +196,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_batch_norm = {
     .base = SW_TYPE("batch_norm", "batch normalization with running statistics", struct conf, opts,
                     .params = params),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     .keeps_columns = true,
     SW_LAYER_FEATURES(1, 1, 0),

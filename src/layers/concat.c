@@ -83,8 +83,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     }
 
     whole.dim[axis] = extent;
-    l->dst.desc = block ? sw_desc_blocked(SW_F32, whole.ndim, whole.dim, 1, block)
-                        : sw_desc_plain(SW_F32, whole.ndim, whole.dim);
+    l->dst.desc = block ? sw_desc_blocked(s->dst_type, whole.ndim, whole.dim, 1, block)
+                        : sw_desc_plain(s->dst_type, whole.ndim, whole.dim);
     l->can_add.src = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
 
@@ -163,6 +163,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_concat = {
     .base =
         SW_TYPE("concat", "joins sources along channels or another dimension", struct conf, opts),
+    .halves = SW_HALVES_AS_TOLD,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,

@@ -94,6 +94,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_convolution = {
     .base = SW_TYPE("convolution", "2-D convolution with groups, dilation and bias",
                     struct sw_conv_conf, opts, .params = sw_conv_params),
+    .halves = SW_HALVES_AS_TOLD,
     SW_CONV_TYPE,
     .can_fuse_relu = true,
     SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),

@@ -149,6 +149,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_deconvolution = {
     .base = SW_TYPE("deconvolution", "transposed 2-D convolution with groups, dilation and bias",
                     struct conf, opts, .params = sw_conv_params),
+    .halves = SW_HALVES_AS_TOLD,
     SW_CONV_TYPE,
     SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,

@@ -69,6 +69,7 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_dropout = {
     .base = SW_TYPE("dropout", "drops values at random in training", struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct sw_dropout),

@@ -243,6 +243,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_eltwise = {
     .base = SW_TYPE("eltwise", "sum, product or maximum of several sources, element by element",
                     struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     SW_LAYER_SOURCES(2, SW_LAYER_SRCS),
     .state_bytes = sizeof(struct state),

@@ -50,6 +50,7 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_flatten = {
     .base = SW_TYPE("flatten", "merges several dimensions into one", struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .columns = columns,

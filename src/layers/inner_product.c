@@ -12,8 +12,10 @@ struct conf {
 
 struct state {
     struct sw_plan_state
-        base;          /* first member, for the callbacks of layers that are a single plan */
-    struct sw_plain x; /* the source, if workers exchange factors */
+        base;           /* first member, for the callbacks of layers that are a single plan */
+    struct sw_plain x;  /* the source, if workers exchange factors */
+    struct sw_plan *dy; /* makes the factor from the gradient, which is not f32; owned by the layer;
+                           else NULL */
 };
 
 static const struct sw_opt opts[] = {
@@ -90,7 +92,7 @@ static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_des
                           "axis = 2: source 1 is %s, not rows x steps x features",
                           sw_desc_text(in, text));
 
-    *seen = sw_desc_plain(SW_F32, 2, (const int64_t[]){in->dim[0] * in->dim[1], in->dim[2]});
+    *seen = sw_desc_plain(in->dtype, 2, (const int64_t[]){in->dim[0] * in->dim[1], in->dim[2]});
     return SW_OK;
 }
 
@@ -120,7 +122,12 @@ static int setup_factors(struct sw_layer *l, const struct sw_layer_setup *s, str
     struct state *st = l->state;
     factors_of(l->conf, &l->src[0]->desc, &l->factors);
     l->backward_reads_src |= 1;
-    return sw_plain_init(&st->x, l, 0, s, err);
+
+    struct sw_desc floats = sw_desc_as(&l->dst.desc, SW_F32);
+    int rc = l->dst.desc.dtype == SW_F32
+                 ? SW_OK
+                 : sw_layer_reorder(l, s->stream, &l->dst.desc, &floats, &st->dy, err);
+    return rc == SW_OK ? sw_plain_init(&st->x, l, 0, s, err) : rc;
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -178,7 +185,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 
     if (c->axis > 1) {
         const int64_t *steps = l->src[0]->desc.dim;
-        l->dst.desc = sw_desc_plain(SW_F32, 3, (const int64_t[]){steps[0], steps[1], outputs});
+        l->dst.desc =
+            sw_desc_plain(l->dst.desc.dtype, 3, (const int64_t[]){steps[0], steps[1], outputs});
     }
 
     if (c->transpose)
@@ -206,7 +214,10 @@ static int copy_factors(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     if (rc != SW_OK)
         return rc;
 
-    return sw_copy(r->stream, f->dy, l->dst.grad, (size_t)(f->rows * f->outputs) * sizeof *x, err);
+    const struct sw_plan_args dy = {.src = l->dst.grad, .dst = f->dy};
+    return st->dy ? sw_plan_forward(st->dy, &dy, err)
+                  : sw_copy(r->stream, f->dy, l->dst.grad,
+                            (size_t)(f->rows * f->outputs) * sizeof *x, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -239,6 +250,7 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_inner_product = {
     .base = SW_TYPE("inner_product", "fully-connected layer", struct conf, opts, .params = params),
+    .halves = SW_HALVES_AS_TOLD,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
     .columns = columns,

@@ -137,7 +137,7 @@ int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *
     const struct sw_desc *d = &l->src[i]->desc;
     char text[128];
 
-    if (d->dtype != SW_F32)
+    if (d->dtype != SW_F32 && !(l->type->halves && sw_dtype_is_half(d->dtype)))
         return sw_err_set(err, SW_ERR_INVALID, "source %d holds %s values (%s), not features",
                           i + 1, sw_dtype_name(d->dtype), sw_desc_text(d, text));
     if (ndim && d->ndim != ndim)
@@ -240,6 +240,7 @@ int sw_layer_make_plan(struct sw_layer *l, const struct sw_layer_setup *s, struc
 {
     q.stream = s->stream;
     q.src = q.src ? q.src : &l->src[0]->desc;
+    q.dst_type = l->type->halves == SW_HALVES_AS_TOLD ? s->dst_type : q.src->dtype;
     q.passes = sw_setup_passes(s);
     return sw_plan_new(&q, &((struct sw_plan_state *)l->state)->plan, err);
 }
@@ -339,7 +340,7 @@ int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     if (l->dst.grad == l->src_grad[0])
         return SW_OK;
     if (l->adds.src & 1)
-        return sw_op_add(r->stream, l->src_grad[0], l->dst.grad, sw_desc_storage(d), err);
+        return sw_op_add_activation(r->stream, d, l->src_grad[0], l->dst.grad, err);
 
     return sw_copy(r->stream, l->src_grad[0], l->dst.grad, sw_desc_bytes(d), err);
 }

@@ -172,10 +172,11 @@ struct sw_layer {
 struct sw_layer_setup {
     struct sw_stream *stream; /* borrowed for the life of the layer */
     uint64_t seed;
-    bool training;       /* backward will run */
-    uint32_t wants_grad; /* bit i: src[i] needs a gradient */
-    bool frozen;         /* no parameter of the layer needs a gradient (skips_frozen) */
-    bool factors;        /* backward returns factors instead of gradients (factors_of) */
+    bool training;          /* backward will run */
+    enum sw_dtype dst_type; /* of the output's elements, for a layer with SW_HALVES_AS_TOLD */
+    uint32_t wants_grad;    /* bit i: src[i] needs a gradient */
+    bool frozen;            /* no parameter of the layer needs a gradient (skips_frozen) */
+    bool factors;           /* backward returns factors instead of gradients (factors_of) */
     bool sums; /* for a layer that splits_inputs: src[0] has a shard of the columns, and dst is a
                   partial sum to be reduced over the group */
     bool first_partial; /* with sums: this worker's partial sum includes what is added only once
@@ -268,6 +269,14 @@ struct sw_layer_borrow {
     const char *of; /* name of the parameter in that source */
 };
 
+/* Activations of 16 bits (kernels/precision.h). A source has 16 bits only if all its readers are
+ * of a type that reads them. */
+enum sw_layer_halves {
+    SW_HALVES_NONE,      /* reads f32 and writes f32 */
+    SW_HALVES_AS_SOURCE, /* reads both; the output has the type of source 0 */
+    SW_HALVES_AS_TOLD    /* reads both; the output has the type that setup gets */
+};
+
 /* A layer type, the last object in its file. The file contains, from top to bottom
  * (layers/dropout.c is a short example):
  *
@@ -295,6 +304,7 @@ struct sw_layer_borrow {
 struct sw_layer_type {
     struct sw_type base;
     enum sw_layer_role role;
+    enum sw_layer_halves halves;
     enum sw_energy energy;
     bool through_time;                     /* recurrent: backward propagates through time */
     const struct sw_layer_borrow *borrows; /* ends with param NULL; NULL: none */

@@ -83,6 +83,7 @@ static const char *refuses_split(const void *conf, int parts)
 const struct sw_layer_type sw_layer_lrn = {
     .base =
         SW_TYPE("lrn", "local response normalization across or within channels", struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .keeps_columns = true,

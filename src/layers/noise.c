@@ -115,6 +115,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_noise = {
     .base = SW_TYPE("noise", "corrupts values at random, for denoising autoencoders", struct conf,
                     opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct state),

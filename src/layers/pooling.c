@@ -138,6 +138,7 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_pooling = {
     .base = SW_TYPE("pooling", "maximum or average over windows", struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     SW_LAYER_FEATURES(1, 1, 4),
     .state_bytes = sizeof(struct sw_plan_state),

@@ -114,6 +114,7 @@ static const struct sw_layer_example examples[] = {
 
 const struct sw_layer_type sw_layer_reshape = {
     .base = SW_TYPE("reshape", "changes the dimensions of a row", struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .columns = columns,

@@ -94,8 +94,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
 
     int block = sw_desc_channel_block(in);
-    l->dst.desc = block ? sw_desc_blocked(SW_F32, out.ndim, out.dim, 1, block)
-                        : sw_desc_plain(SW_F32, out.ndim, out.dim);
+    l->dst.desc = block ? sw_desc_blocked(in->dtype, out.ndim, out.dim, 1, block)
+                        : sw_desc_plain(in->dtype, out.ndim, out.dim);
     l->can_add.src = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
 
@@ -162,6 +162,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_slice = {
     .base = SW_TYPE("slice", "a range of its source along channels or another dimension",
                     struct conf, opts),
+    .halves = SW_HALVES_AS_SOURCE,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,

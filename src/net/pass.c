@@ -170,8 +170,8 @@ static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err
          */
         if (net->aliases.node[i].adds_grad[k] &&
             !net->shapes.node[net->graph.node[i].src[k]].absent)
-            rc = sw_op_add(stream, l->src[k]->grad, l->src_grad[k],
-                           sw_desc_storage(&l->src[k]->desc), err);
+            rc = sw_op_add_activation(stream, &l->src[k]->desc, l->src[k]->grad, l->src_grad[k],
+                                      err);
 
     for (int k = 0; k < l->param_count && rc == SW_OK; k++)
         if (shape->adds_param[k])

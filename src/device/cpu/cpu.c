@@ -149,7 +149,7 @@ static int call(struct sw_stream *s, void (*fn)(void *user), void *user, struct 
 
 static int run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err)
 {
-    return sw_op_compute(op, sw_cpu_threads(s), sw_cpu_device_of(s->dev)->precision, args, err);
+    return sw_op_compute(op, sw_cpu_threads(s), s->dev->precision, args, err);
 }
 
 static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
@@ -286,7 +286,7 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
 #ifdef SW_HAVE_ONEDNN
     if (!reference) {
         dev->exact = &sw_cpu_dnnl_plans;
-        dev->halves = sw_cpu_dnnl_halves(dev->precision);
+        dev->halves = sw_cpu_dnnl_halves(dev->base.precision);
     }
 
 #else
@@ -294,7 +294,7 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
     dev->rounded = *dev->exact;
     dev->rounded.make[SW_PLAN_CONVOLUTION] = dev->rounded.make[SW_PLAN_INNER_PRODUCT] =
         sw_cpu_rounded_plan;
-    dev->ops.plans = dev->precision == SW_PRECISION_FP32 ? dev->exact : &dev->rounded;
+    dev->ops.plans = dev->base.precision == SW_PRECISION_FP32 ? dev->exact : &dev->rounded;
 }
 
 int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device **out,
@@ -305,7 +305,7 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
         return sw_err_nomem(err, "cpu device", sizeof *dev);
 
     dev->ops = cpu_ops;
-    dev->precision = precision;
+    dev->base.precision = precision;
     choose_plans(dev, reference);
     dev->base.ops = &dev->ops;
     strcpy(dev->base.name, "cpu");

@@ -33,7 +33,6 @@ struct sw_cpu_device {
     const struct sw_plan_makers *exact;  /* makers that compute in fp32 */
     const struct sw_plan_makers *halves; /* makers that read 16 bits, sum in fp32; or NULL */
     struct sw_plan_makers rounded;       /* makers that round the factors of products first */
-    enum sw_precision precision;
 };
 
 static inline struct sw_cpu_device *sw_cpu_device_of(struct sw_device *dev)

@@ -159,7 +159,7 @@ static size_t larger(size_t a, size_t b)
 static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err)
 {
-    enum sw_precision precision = sw_cpu_device_of(inner->stream->dev)->precision;
+    enum sw_precision precision = inner->stream->dev->precision;
     struct rounded *r = sw_calloc(1, sizeof *r);
     if (!r) {
         sw_plan_free(inner);

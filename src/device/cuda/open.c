@@ -207,7 +207,7 @@ int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct 
 
     sw_mutex_init(&d->lock);
     d->gpu = gpu;
-    d->precision = precision;
+    d->precision = d->base.precision = precision;
     d->base.ops = &sw_cuda_ops;
     d->base.caps = &sw_driver_cuda.caps;
     d->base.index = index;

@@ -118,6 +118,7 @@ int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_d
     d->slow = 1;
     d->probe_fd = -1;
     d->base.index = index;
+    d->base.precision = conf->precision;
     snprintf(d->base.name, sizeof d->base.name, "sim:%d", index);
     d->host = new_host();
 

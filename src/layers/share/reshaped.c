@@ -7,9 +7,9 @@ int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int nd
 {
     struct sw_reshaped *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
-    struct sw_desc plain = sw_desc_plain(SW_F32, in->ndim, in->dim);
+    struct sw_desc plain = sw_desc_plain(in->dtype, in->ndim, in->dim);
 
-    l->dst.desc = sw_desc_plain(SW_F32, ndim, dim);
+    l->dst.desc = sw_desc_plain(in->dtype, ndim, dim);
     if (sw_desc_is_plain(in)) {
         sw_layer_use_view(l);
         return SW_OK;

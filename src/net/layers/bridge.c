@@ -12,7 +12,8 @@
  * waits for its own device, so a worker whose device hangs is found waiting for the device and not
  * for another worker.
  *
- * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
+ * Bridges work on plain layouts, and add floats: another source is reordered first, its gradient
+ * last. Terms of a
  * sum are added in worker order, so the result does not depend on the order of arrival. Training
  * and evaluation nets use the same arena, so all workers pass a barrier between a training step and
  * an evaluation (worker/worker.c). */
@@ -43,6 +44,14 @@ static int make_stamps(struct sw_bridge *st, bool sends_backward, struct sw_err 
     return SW_OK;
 }
 
+/* Values that are added on the way are sent as floats. */
+static enum sw_dtype sent_type(const struct sw_layer *l, const struct sw_bridge_args *a)
+{
+    enum sw_dtype type = l->src[0]->desc.dtype;
+    bool adds = sw_movement_adds(a->from, a->to, false) || sw_movement_adds(a->from, a->to, true);
+    return sw_dtype_is_half(type) && adds ? SW_F32 : type;
+}
+
 static struct sw_net_connection make_connection(const struct sw_layer *l,
                                                 const struct sw_bridge_args *a,
                                                 const struct sw_layer_setup *s)
@@ -58,14 +67,14 @@ static struct sw_net_connection make_connection(const struct sw_layer *l,
         .move.to = a->to,
         .move.rows = a->from.dist == SW_DIST_ROWS ? a->group_rows : in->dim[0],
         .move.columns = a->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
-        .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
+        .column_bytes = (size_t)inner * sw_dtype_bytes(sent_type(l, a))};
 }
 
 static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_bridge *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
-    if (sw_desc_is_plain(in))
+    if (sw_desc_is_plain(in) && in->dtype == st->plain.dtype)
         return SW_OK;
 
     int rc = sw_layer_reorder(l, s->stream, in, &st->plain, &st->to_plain, err);
@@ -119,7 +128,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
         .workers = a->workers,
         .worker = a->worker,
         .host = a->stream->dev->host_memory,
-        .plain = sw_desc_plain(in->dtype, in->ndim, in->dim),
+        .plain = sw_desc_plain(sent_type(l, a), in->ndim, in->dim),
     };
 
     const struct sw_net_connection *c = &st->c;
@@ -268,6 +277,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 const struct sw_layer_type sw_net_bridge_src = {
     .base = {.name = "bridge_src",
              .help = "sends an output to the workers that need it distributed differently"},
+    .halves = SW_HALVES_AS_SOURCE,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_src,
@@ -277,6 +287,7 @@ const struct sw_layer_type sw_net_bridge_src = {
 
 const struct sw_layer_type sw_net_bridge_dst = {
     .base = {.name = "bridge_dst", .help = "an output distributed as its readers need it"},
+    .halves = SW_HALVES_AS_SOURCE,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_dst,

@@ -81,6 +81,30 @@ static void find_fused(struct sw_net_shapes *s)
     }
 }
 
+/* Finds the outputs that may be stored in 16 bits. Readers come after their sources. */
+static void find_halves(struct sw_net_shapes *s, enum sw_precision precision)
+{
+    for (int i = 0; i < s->graph->count; i++)
+        s->node[i].halves = sw_precision_is_half(precision) && s->graph->node[i].type->halves &&
+                            s->graph->node[i].readers > 0;
+
+    for (int i = s->graph->count - 1; i >= 0; i--) {
+        const struct sw_net_graph_node *node = &s->graph->node[i];
+        bool reads = node->type->halves == SW_HALVES_AS_TOLD ||
+                     (node->type->halves == SW_HALVES_AS_SOURCE && s->node[i].halves);
+
+        for (int k = 0; k < node->src_count && !reads; k++)
+            s->node[node->src[k]].halves = false;
+    }
+}
+
+/* The type in which the node's output is stored. Partial sums stay f32. */
+static enum sw_dtype stored_type(const struct sw_net_shape *shape, enum sw_precision precision,
+                                 bool partial)
+{
+    return !shape->halves || partial ? SW_F32 : precision == SW_PRECISION_BF16 ? SW_BF16 : SW_F16;
+}
+
 static uint32_t wanted_gradients(const struct setup *u, int i)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
@@ -290,6 +314,7 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
                                    .user = u};
 
     place_columns(u, i, &setup);
+    setup.dst_type = stored_type(shape, u->args->stream->dev->precision, setup.sums);
     return setup;
 }
 
@@ -463,6 +488,7 @@ int sw_net_shapes_init(struct sw_net_shapes *s, const struct sw_net_graph *graph
 
     find_paths_to_losses(s);
     find_fused(s);
+    find_halves(s, args->stream->dev->precision);
     rc = setup_nodes(&u, err);
 
     return rc == SW_OK ? sw_net_number(s, err) : rc;

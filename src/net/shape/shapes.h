@@ -15,6 +15,7 @@ struct sw_net_shape {
     int64_t columns; /* of the whole output; this worker may have a shard */
     size_t output_bytes; /* of this worker's shard of the output */
 
+    bool halves; /* its output may be stored in 16 bits: it and all its readers support them */
     bool fuse_relu,
         fused;       /* fuse_relu: it applies the relu that reads it; fused: it is such a relu */
     bool chain_link; /* it connects the two sides of a Boltzmann machine */
