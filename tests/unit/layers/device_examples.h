@@ -139,22 +139,24 @@ static void prepare(struct rig *g, const struct values *v)
     poison(l->saved, l->saved_bytes);
     poison(l->scratch, l->scratch_bytes);
     if (l->type->role != SW_ROLE_LOSS)
-        sw_desc_from_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
+        store_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
     else
         poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
 }
 
-/* Runs forward and backward of an example on the CPU and on the device; `compare` gets both. block,
- * no_data: as in struct how. */
+/* Runs forward and backward of an example on the CPU and on the device; `compare` gets both. how:
+ * its block, no_data and type are used. */
 typedef void compare_fn(const struct rig *there, const struct rig *cpu);
 
 static void check_example(const struct sw_layer_type *type, const struct sw_layer_example *ex,
-                          struct sw_stream *cpu, struct sw_stream *there, int block, bool no_data,
+                          struct sw_stream *cpu, struct sw_stream *there, struct how how,
                           compare_fn *compare)
 {
     struct rig a, b;
-    rig_setup(&a, type, ex, &(struct how){.stream = cpu, .block = block, .no_data = no_data});
-    rig_setup(&b, type, ex, &(struct how){.stream = there, .block = block, .no_data = no_data});
+    how.stream = cpu;
+    rig_setup(&a, type, ex, &how);
+    how.stream = there;
+    rig_setup(&b, type, ex, &how);
     for (int k = 0; k < a.layer.src_count; k++) {
         a.layer.src[k] = &a.src[k];
         b.layer.src[k] = &b.src[k];
@@ -175,16 +177,34 @@ static void check_example(const struct sw_layer_type *type, const struct sw_laye
     rig_close(&b);
 }
 
-static void check_examples(const struct sw_layer_type *type, struct sw_stream *cpu,
-                           struct sw_stream *there, compare_fn *compare)
+static void check_examples_in(enum sw_dtype element, const struct sw_layer_type *type,
+                              struct sw_stream *cpu, struct sw_stream *there, compare_fn *compare)
 {
     for (int e = 0; type->examples && type->examples[e].recipe; e++)
         for (int block = 0; block <= 16; block += 16) {
-            snprintf(where, sizeof where, "%s, example %d, block %d", type->base.name, e, block);
-            check_example(type, &type->examples[e], cpu, there, block, false, compare);
+            struct how how = {.block = block, .type = element};
+            snprintf(where, sizeof where, "%s, example %d, block %d, %s", type->base.name, e, block,
+                     sw_dtype_name(element));
+            check_example(type, &type->examples[e], cpu, there, how, compare);
+            how.no_data = true;
             if (type->base.params && type->backward)
-                check_example(type, &type->examples[e], cpu, there, block, true, compare);
+                check_example(type, &type->examples[e], cpu, there, how, compare);
         }
+}
+
+static void check_examples(const struct sw_layer_type *type, struct sw_stream *cpu,
+                           struct sw_stream *there, compare_fn *compare)
+{
+    check_examples_in(SW_F32, type, cpu, there, compare);
+}
+
+/* The same with sources and outputs of 16 bits, for the layers that support them. */
+static inline void check_half_examples(enum sw_dtype halves, struct sw_stream *cpu,
+                                       struct sw_stream *there, compare_fn *compare)
+{
+    for (int t = 0; sw_layer_types[t]; t++)
+        if (sw_layer_types[t]->halves)
+            check_examples_in(halves, sw_layer_types[t], cpu, there, compare);
 }
 
 /* Runs all examples of all layers with plain and with blocked sources, and those with parameters

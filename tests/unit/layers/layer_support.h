@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "kernels/half.h"
 #include "layers/layer.h"
 
 enum { RIG_SRCS = 3, RIG_PAIRS = 64 };
@@ -20,12 +21,13 @@ struct how {
     struct sw_stream *stream;
     const char *name; /* NULL: "tested" */
     uint64_t seed;
-    int block;                /* channels of 4-D sources in blocks of it; 0: plain */
-    bool mixed;               /* every second source stays plain, from the first on */
-    int64_t rows;             /* 0: the example's */
-    bool evaluation;          /* no backward */
-    bool no_data;             /* no source needs a gradient, as in the first layer of a net */
-    bool in_place;            /* if the layer allows it */
+    enum sw_dtype type; /* of sources and output: SW_F32, or 16 bits if the layer has halves */
+    int block;          /* channels of 4-D sources in blocks of it; 0: plain */
+    bool mixed;         /* every second source stays plain, from the first on */
+    int64_t rows;       /* 0: the example's */
+    bool evaluation;    /* no backward */
+    bool no_data;       /* no source needs a gradient, as in the first layer of a net */
+    bool in_place;      /* if the layer allows it */
     const struct rig *shares; /* rig whose parameter layouts it uses */
 };
 
@@ -79,8 +81,8 @@ static inline struct sw_desc source_layout(const struct sw_layer_example *ex, in
     memcpy(dim, ex->src[k].dim, sizeof dim);
     dim[0] = how->rows ? how->rows : dim[0];
     if (how->block && ex->src[k].ndim == 4 && !(how->mixed && k % 2 == 0))
-        return sw_desc_blocked(SW_F32, 4, dim, 1, how->block);
-    return sw_desc_plain(ex->src[k].labels ? SW_I32 : SW_F32, ex->src[k].ndim, dim);
+        return sw_desc_blocked(how->type, 4, dim, 1, how->block);
+    return sw_desc_plain(ex->src[k].labels ? SW_I32 : how->type, ex->src[k].ndim, dim);
 }
 
 /* Reads the conf; does not call the layer yet. */
@@ -119,7 +121,7 @@ static inline uint32_t wanted(const struct rig *g)
     uint32_t mask = 0;
     if (!g->how.evaluation && !g->how.no_data && g->layer.type->backward)
         for (int k = 0; k < g->layer.src_count && k < RIG_SRCS; k++)
-            mask |= (uint32_t)(g->src[k].desc.dtype == SW_F32) << k;
+            mask |= (uint32_t)(g->src[k].desc.dtype != SW_I32) << k;
     return mask & ~g->layer.type->targets;
 }
 
@@ -130,6 +132,7 @@ static inline int rig_try_setup(struct rig *g, struct sw_err *err)
     struct sw_layer_setup setup = {.stream = g->how.stream,
                                    .seed = g->how.seed,
                                    .training = !g->how.evaluation,
+                                   .dst_type = g->how.type,
                                    .wants_grad = wanted(g),
                                    .batch_rows = g->src[0].desc.dim[0],
                                    .layout = layout_of_other,
@@ -319,16 +322,47 @@ static inline void values_free(struct values *v)
 
 /* ---- Passes ---- */
 
-/* Converts to plain order; padding must be zero. */
-static inline void read_plain(const char *what, const struct sw_desc *d, const float *stored,
+static inline float value_of(enum sw_dtype type, uint16_t half)
+{
+    return type == SW_BF16 ? sw_bf16_value(half) : sw_fp16_value(half);
+}
+
+static inline uint16_t half_of(enum sw_dtype type, float x)
+{
+    return type == SW_BF16 ? sw_bf16_of(x) : sw_fp16_of(x);
+}
+
+/* Converts floats in plain order to a layout and its type. */
+static inline void store_plain(const struct sw_desc *d, const float *plain, void *stored)
+{
+    if (!sw_dtype_is_half(d->dtype)) {
+        sw_desc_from_plain(d, plain, stored);
+        return;
+    }
+    uint16_t *halves = get_bytes((size_t)sw_desc_count(d) * sizeof *halves);
+    for (int64_t i = 0; i < sw_desc_count(d); i++)
+        halves[i] = half_of(d->dtype, plain[i]);
+    sw_desc_from_plain(d, halves, stored);
+    free(halves);
+}
+
+/* Converts to floats in plain order; padding must be zero. */
+static inline void read_plain(const char *what, const struct sw_desc *d, const void *stored,
                               float *plain)
 {
-    float *again = get_bytes(sw_desc_bytes(d));
-    sw_desc_to_plain(d, stored, plain);
-    sw_desc_from_plain(d, plain, again);
+    const struct sw_desc f32 = sw_desc_as(d, SW_F32);
+    float *floats = get_bytes(sw_desc_bytes(&f32)), *again = get_bytes(sw_desc_bytes(&f32));
+    if (sw_dtype_is_half(d->dtype))
+        for (int64_t i = 0; i < sw_desc_storage(d); i++)
+            floats[i] = value_of(d->dtype, ((const uint16_t *)stored)[i]);
+    else
+        memcpy(floats, stored, sw_desc_bytes(d));
+    sw_desc_to_plain(&f32, floats, plain);
+    sw_desc_from_plain(&f32, plain, again);
     for (int64_t i = 0; i < sw_desc_storage(d); i++)
-        if (!(stored[i] == again[i]) && !(isnan(stored[i]) && isnan(again[i])))
-            fail_msg("%s: padding element %lld is %g", what, (long long)i, (double)stored[i]);
+        if (!(floats[i] == again[i]) && !(isnan(floats[i]) && isnan(again[i])))
+            fail_msg("%s: padding element %lld is %g", what, (long long)i, (double)floats[i]);
+    free(floats);
     free(again);
 }
 
@@ -336,9 +370,10 @@ static inline void set_inputs(struct rig *g, const struct values *v)
 {
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++)
-        sw_desc_from_plain(&g->src[k].desc,
-                           v->label[k] ? (const void *)v->label[k] : (const void *)v->src[k],
-                           g->src[k].data);
+        if (v->label[k])
+            sw_desc_from_plain(&g->src[k].desc, v->label[k], g->src[k].data);
+        else
+            store_plain(&g->src[k].desc, v->src[k], g->src[k].data);
     for (int i = 0; i < l->param_count; i++)
         sw_desc_from_plain(&l->param[i].layout, v->param[i], (float *)(uintptr_t)l->param[i].value);
     for (int i = 0; i < l->keep_count; i++)
@@ -418,7 +453,7 @@ static inline void rig_backward(struct rig *g, struct values *v)
     if (l->type->role == SW_ROLE_LOSS)
         poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
     else
-        sw_desc_from_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
+        store_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
     ASSERT_OK(rig_phases(g, l->type->backward, l->phases.backward, &err));
     for (int k = 0; k < l->src_count; k++)
         if (l->src_grad[k])

@@ -23,14 +23,17 @@ static void compare_plain(const char *what, const struct sw_desc *da, const void
         return;
     float *x = get_floats(n), *y = get_floats(n);
     double *wanted = get_doubles(n);
-    sw_desc_to_plain(da, a, x);
-    sw_desc_to_plain(db, b, y);
-    for (int64_t i = 0; i < n; i++)
-        wanted[i] = (double)y[i];
-    if (db->dtype == SW_F32)
-        assert_near(text, x, wanted, n, limit);
-    else
+    if (db->dtype == SW_I32) {
+        sw_desc_to_plain(da, a, x);
+        sw_desc_to_plain(db, b, y);
         assert_same_bits(text, x, y, (size_t)n * sizeof *x);
+    } else {
+        read_plain(text, da, a, x);
+        read_plain(text, db, b, y);
+        for (int64_t i = 0; i < n; i++)
+            wanted[i] = (double)y[i];
+        assert_near(text, x, wanted, n, limit);
+    }
     free(x);
     free(y);
     free(wanted);
@@ -80,6 +83,9 @@ static void examples_match_the_cpu_reference(void **state)
             check_all_examples(cpu.stream, gpu, compare_layers);
         else
             check_learning_examples(cpu.stream, gpu, compare_layers);
+        if (sw_precision_is_half(p))
+            check_half_examples(p == SW_PRECISION_BF16 ? SW_BF16 : SW_F16, cpu.stream, gpu,
+                                compare_layers);
         bridged += sw_device_bytes_of(dev).bridged;
         sw_stream_free(gpu);
         sw_device_close(dev);

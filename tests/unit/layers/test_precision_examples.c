@@ -1,5 +1,6 @@
 /* Every example of layers with parameters, on the CPU in every precision: close to fp32 within the
- * rounding of factors, and different from fp32 if the layer has products. */
+ * rounding of factors, and different from fp32 if the layer has products. And every example of
+ * layers that support activations of 16 bits. */
 #include "device_examples.h"
 
 /* Relative to the largest element. The rounding error of a factor is at most half a unit in the
@@ -74,10 +75,80 @@ static void examples_are_near_fp32(void **state)
         }
 }
 
+/* ---- Activations of 16 bits ---- */
+
+static void round_values(struct values *v, enum sw_dtype type)
+{
+    for (int k = 0; k < v->src_count; k++)
+        for (int64_t i = 0; i < v->src_n[k] && v->src[k]; i++)
+            v->src[k][i] = value_of(type, half_of(type, v->src[k][i]));
+    for (int64_t i = 0; i < v->dst_n; i++)
+        v->dst_grad[i] = value_of(type, half_of(type, v->dst_grad[i]));
+}
+
+static void compare_floats(const char *what, const float *x, const float *y, int64_t n)
+{
+    char text[512];
+    double *wanted = get_doubles(n);
+    snprintf(text, sizeof text, "%s: %s", where, what);
+    for (int64_t i = 0; i < n; i++)
+        wanted[i] = (double)y[i];
+    assert_near(text, x, wanted, n, limit);
+    free(wanted);
+}
+
+/* The same layer on the same values in 16 bits and in f32: the output is that of f32, rounded once;
+ * gradients differ only where backward reads the rounded output. */
+static void check_halves(enum sw_dtype type, const struct sw_layer_type *layer,
+                         const struct sw_layer_example *ex, struct how how)
+{
+    struct rig a, b;
+    rig_setup(&b, layer, ex, &how);
+    how.type = type;
+    rig_setup(&a, layer, ex, &how);
+    assert_int_equal(a.layer.dst.desc.dtype, type);
+    struct values x = values_new(&a, ex, 1), y = values_new(&b, ex, 1);
+    round_values(&x, type);
+    round_values(&y, type);
+    rig_pass(&a, &x);
+    rig_pass(&b, &y);
+
+    char text[512];
+    snprintf(text, sizeof text, "%s: output", where);
+    for (int64_t i = 0; i < y.dst_n; i++)
+        y.dst[i] = value_of(type, half_of(type, y.dst[i]));
+    assert_same_bits(text, x.dst, y.dst, (size_t)y.dst_n * sizeof *y.dst);
+    for (int k = 0; k < y.src_count; k++)
+        if (a.layer.src_grad[k])
+            compare_floats("source gradient", x.src_grad[k], y.src_grad[k], y.src_n[k]);
+    for (int i = 0; i < y.param_count; i++)
+        compare_floats("parameter gradient", x.param_grad[i], y.param_grad[i], y.param_n[i]);
+    values_free(&x), values_free(&y);
+    rig_close(&a), rig_close(&b);
+}
+
+static void outputs_in_16_bits_are_those_of_fp32_rounded_once(void **state)
+{
+    struct fixture f = open_cpu(true, 2);
+    for (int t = 0; sw_layer_types[t]; t++)
+        for (int e = 0; sw_layer_types[t]->halves && sw_layer_types[t]->examples[e].recipe; e++)
+            for (int k = 0; k < 8; k++) {
+                enum sw_dtype type = k & 1 ? SW_BF16 : SW_F16;
+                struct how how = {.stream = f.stream, .block = k & 2 ? 16 : 0, .in_place = k & 4};
+                snprintf(where, sizeof where, "%s, example %d, %s, block %d%s",
+                         sw_layer_types[t]->base.name, e, sw_dtype_name(type), how.block,
+                         how.in_place ? ", in place" : "");
+                limit = limits[type == SW_BF16 ? SW_PRECISION_BF16 : SW_PRECISION_FP16];
+                check_halves(type, sw_layer_types[t], &sw_layer_types[t]->examples[e], how);
+            }
+    close_cpu(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_are_near_fp32),
+        cmocka_unit_test(outputs_in_16_bits_are_those_of_fp32_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

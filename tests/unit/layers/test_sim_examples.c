@@ -49,6 +49,9 @@ static void lower_precisions_have_the_bits_of_the_cpu(void **state)
         struct sw_device *dev = open_sim_with(0, conf);
         struct sw_stream *sim = new_stream(dev);
         check_learning_examples(cpu.stream, sim, compare_layers);
+        if (sw_precision_is_half(p))
+            check_half_examples(p == SW_PRECISION_BF16 ? SW_BF16 : SW_F16, cpu.stream, sim,
+                                compare_layers);
         sw_stream_free(sim);
         sw_device_close(dev);
         close_cpu(&cpu);
