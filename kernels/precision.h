@@ -1,5 +1,5 @@
-/* Precision: the type to which products round their factors. One setting per job, `precision` in
- * [job].
+/* Precision: the type to which products round their factors, and in which a net stores its
+ * activations. One setting per job, `precision` in [job].
  *
  *   fp32   nothing is rounded
  *   tf32   10 bits of mantissa, a float's range
@@ -8,27 +8,32 @@
  *
  * Rounded to the type: both factors of every product. These are convolution, transposed convolution
  * and inner product (forward, gradient of the source and gradient of the weights), the products of
- * recurrent cells, and sw_op_gemm. Products are summed in fp32, and results are fp32. A product
- * rounds the floats that it reads (kernels/half.h: to nearest, ties to even); nothing else rounds.
+ * recurrent cells, and sw_op_gemm. Products are summed in fp32. Rounding is to nearest, ties to
+ * even (kernels/half.h).
  *
- * Always fp32: activations and gradients between layers, bias, activation functions, softmax,
- * losses and metrics, sums and running statistics of normalization, gradients of parameters and
- * their sums over workers, updaters with their state, and the parameters. So the value of a
- * parameter that is trained, saved and sent is its fp32 master copy; the product makes the copy in
- * the type.
+ * Stored in 16 bits with bf16 and fp16: the output of a layer, and its gradient, if the layer and
+ * all its readers support it (enum sw_layer_halves in layers/layer.h; net/shape/setup.c decides).
+ * Such a layer reads 16 bits, computes in fp32, and rounds each result once, when it is stored. So
+ * the scores that a loss reads, for example, stay fp32; and so do partial sums and gradients that
+ * workers add.
  *
- * The copy: on `cpu` and `sim` every pass rounds the factors into scratch memory, still as floats,
- * and runs the fp32 plan on them (device/cpu/rounded.c), which gives the numerics of GPUs without
- * their speed. If the processor multiplies bf16 and oneDNN is available, oneDNN reads 16 bits. On
- * `cuda` weights are converted to 16 bits once per version: the forward pass writes them to the
- * saved data of the plan, from which backward reads them; sources and gradients are converted into
- * scratch memory when they are read. Recurrent cells and sw_op_gemm leave the conversion to cuBLAS.
- * With tf32 the tensor cores round. A convolution of cuDNN writes its results in 16 bits, too,
- * since the library has compiled engines only for these; they are stored as floats.
+ * Always fp32: bias, softmax, losses and metrics, recurrent cells between their products, sums and
+ * running statistics of normalization, gradients of parameters and their sums over workers,
+ * updaters with their state, and the parameters. So the value of a parameter that is trained, saved
+ * and sent is its fp32 master copy; the product makes the copy in the type.
  *
- * Devices round the same values but sum them in different orders, so the bits of results differ
- * between devices. Rounding does not depend on threads or workers, and is the same in evaluation
- * and training. */
+ * On `cpu` and `sim` a pass converts activations to floats and rounds the factors in scratch
+ * memory, and runs the fp32 plan or operation on them (device/converted.c, device/cpu/rounded.c,
+ * device/ops/compute.c), which gives the numerics of GPUs without their speed. If the processor
+ * multiplies bf16 and oneDNN is available, oneDNN reads 16 bits. On `cuda` weights are converted to
+ * 16 bits once per version: the forward pass writes them to the saved data of the plan, from which
+ * backward reads them. Recurrent cells and sw_op_gemm leave the conversion to cuBLAS. With tf32 the
+ * tensor cores round.
+ *
+ * Devices round at the same places but sum in different orders, so the bits of results differ
+ * between devices; and a convolution of cuDNN rounds its result before the bias is added. Rounding
+ * does not depend on threads or on workers that split a batch by rows, and is the same in
+ * evaluation and training. */
 #pragma once
 
 #include <stdbool.h>

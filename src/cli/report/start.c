@@ -125,8 +125,9 @@ void sw_report_precision(struct sw_bytes *out, const struct sw_job_plan *p)
     if (sw_str_eq(p->precision, "fp32"))
         return;
 
-    sw_bytes_printf(out, "precision    %s for operands of matrix products, fp32 for all else",
-                    p->precision);
+    bool half = !sw_str_eq(p->precision, "tf32");
+    sw_bytes_printf(out, "precision    %s for operands of matrix products%s, fp32 for all else",
+                    p->precision, half ? " and for activations" : "");
     if (p->loss_scale > 0)
         sw_bytes_printf(out, "; initial loss scale %.0f", p->loss_scale);
     if (p->loss_scale > 0 && p->loss_scale_every > 0)

@@ -16,6 +16,7 @@ enum { WORLD_PARAMS = 1024 };
 struct plan_of_world {
     int64_t rows, channels, height, width, classes;
     bool reference, evaluation;
+    enum sw_precision precision;
     bool apart; /* the device's memory is treated as one that the host cannot reach */
     const struct world *shares; /* its parameters: values, layouts */
 };
@@ -160,7 +161,7 @@ static inline void world_bind(struct world *w)
 /* The net alone, without memory. */
 static inline struct world world_open(const char *text, const struct plan_of_world *plan)
 {
-    struct world w = {.plan = *plan, .f = open_cpu(plan->reference, 1)};
+    struct world w = {.plan = *plan, .f = open_cpu_as(plan->reference, plan->precision, 1)};
     w.f.dev->avoid_winograd = true; /* its scratch depends on the processor */
     struct sw_err err;
     w.f.dev->host_memory = !plan->apart;

@@ -15,6 +15,7 @@ static struct plan_of_world plan_for(uint64_t seed)
                                   .width = 10,
                                   .classes = RANDOM_CLASSES,
                                   .reference = seed % 2,
+                                  .precision = seed / 8 % 4,
                                   .apart = seed % 4 > 1};
 }
 
@@ -332,6 +333,42 @@ static void memory_plan_is_deterministic(void **state)
     }
 }
 
+/* ---- What is stored in 16 bits ---- */
+
+static enum sw_dtype stored(const struct world *w, const char *layer)
+{
+    return sw_net_layer(w->net, sw_net_find(w->net, layer))->dst.desc.dtype;
+}
+
+static void activations_have_16_bits_if_all_their_readers_can(void **state)
+{
+    static const char text[] =
+        WORLD_INPUTS "[layer a]\ntype = convolution\noutputs = 8\nkernel = 3\nsrc = image\n"
+                     "[layer act]\ntype = activation\nfunction = relu\nsrc = a\n"
+                     "[layer both]\ntype = inner_product\noutputs = 6\nsrc = act\n"
+                     "[layer thin]\ntype = sparsity\nsrc = both\n"
+                     "[layer wide]\ntype = inner_product\noutputs = 20\nsrc = both\n"
+                     "[layer drop]\ntype = dropout\nsrc = wide\n"
+                     "[layer fc]\ntype = inner_product\noutputs = 6\nsrc = drop\n"
+                     "[layer tail]\ntype = activation\nfunction = tanh\nsrc = fc\n"
+                     "[layer loss]\ntype = softmax_loss\nsrc = tail, label\n";
+    static const char *const halves[] = {"a", "act", "wide", "drop"};
+    static const char *const floats[] = {"image", "both", "thin", "fc", "tail", "loss"};
+
+    for (enum sw_precision p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++) {
+        struct plan_of_world plan = plan_for(0);
+        plan.precision = p;
+        struct world w = world_new(text, &plan);
+        for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
+            assert_int_equal(stored(&w, halves[i]), p == SW_PRECISION_BF16   ? SW_BF16
+                                                    : p == SW_PRECISION_FP16 ? SW_F16
+                                                                             : SW_F32);
+        for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+            assert_int_equal(stored(&w, floats[i]), SW_F32);
+        world_free(&w);
+    }
+}
+
 /* ---- Who may lie in whose memory ---- */
 
 #define CONV(name, src)                                                                            \
@@ -400,6 +437,7 @@ int main(void)
         cmocka_unit_test(an_evaluation_net_shares_the_arena),
         cmocka_unit_test(live_blocks_do_not_overlap),
         cmocka_unit_test(memory_plan_is_deterministic),
+        cmocka_unit_test(activations_have_16_bits_if_all_their_readers_can),
         cmocka_unit_test(sum_overwrites_only_sources_without_other_readers),
         cmocka_unit_test(views_of_the_data_follow_the_batch),
     };

@@ -49,6 +49,24 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
         }
 }
 
+/* Partial sums and gradients that workers add are not rounded to 16 bits before they are added, so
+ * the difference stays small. */
+static void activations_of_16_bits_can_be_split(void **state)
+{
+    static const char *const sets[] = {"job.partition=0", "job.partition=1", "job.partition=none",
+                                       "layer.fc1.partition=1in"};
+    train(.recipe = norm_recipe, .name = "norm", .steps = STEPS, .sets = {"job.precision=bf16"});
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (int sim = 0; sim < 2; sim++) {
+            train(.recipe = norm_recipe, .name = "norm-16", .steps = STEPS, .oversubscribe = true,
+                  .device = sim ? sims[2] : NULL,
+                  .sets = {workers_set[2], sets[i], "job.precision=bf16"});
+            double one = test_loss("norm", STEPS), two = test_loss("norm-16", STEPS);
+            if (!(fabs(one - two) < 0.02 * one))
+                fail_msg("%s: the loss is %g, that of one worker %g", sets[i], two, one);
+        }
+}
+
 /* Every worker has the statistics and parameters of its channels, of which nothing moves between
  * two layers that are split the same way. */
 static void check_norms(struct trial *t)
@@ -401,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
+        cmocka_unit_test(activations_of_16_bits_can_be_split),
         cmocka_unit_test(statistics_are_split_with_the_channels),
         cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
         cmocka_unit_test(aligned_channel_groups_move_nothing),
