@@ -7,7 +7,7 @@ enum { ALIGN_BYTES = 256 };
 /* The source or the result. */
 struct side {
     struct sw_plan *load, *store; /* owned; NULL: the inner plan uses the given array */
-    size_t value_at, gradient_at; /* floats in scratch */
+    size_t value_at, gradient_at; /* floats in scratch; the same if backward reads no value */
 };
 
 struct converted {
@@ -156,16 +156,17 @@ static int make_conversion(struct sw_stream *s, const struct sw_desc *from,
     return rc;
 }
 
-/* Prepares a side if it is stored in 16 bits; `floats` is the inner plan's layout. */
+/* Prepares a side if it is stored in 16 bits; `floats` is the inner plan's layout, `read` whether
+ * backward reads its value. */
 static int init_side(struct sw_plan *p, struct side *s, const struct sw_desc *stored,
-                     const struct sw_desc *floats, size_t *scratch, struct sw_err *err)
+                     const struct sw_desc *floats, bool read, size_t *scratch, struct sw_err *err)
 {
     size_t bytes = sw_desc_bytes(floats);
     if (stored->dtype == SW_F32)
         return SW_OK;
 
     s->value_at = sw_plan_reserve(p, bytes, ALIGN_BYTES);
-    s->gradient_at = sw_plan_reserve(p, bytes, ALIGN_BYTES);
+    s->gradient_at = read ? sw_plan_reserve(p, bytes, ALIGN_BYTES) : s->value_at;
 
     int rc = make_conversion(p->stream, stored, floats, scratch, &s->load, err);
     if (rc != SW_OK)
@@ -186,9 +187,9 @@ static int init(struct converted *c, const struct sw_plan_request *q, struct sw_
     p->src = *q->src;
     p->dst = sw_desc_as(&c->inner->dst, q->dst_type);
 
-    int rc = init_side(p, &c->src, &p->src, &c->inner->src, &scratch, err);
+    int rc = init_side(p, &c->src, &p->src, &c->inner->src, p->backward_reads_src, &scratch, err);
     if (rc == SW_OK)
-        rc = init_side(p, &c->dst, &p->dst, &c->inner->dst, &scratch, err);
+        rc = init_side(p, &c->dst, &p->dst, &c->inner->dst, p->backward_reads_dst, &scratch, err);
     if (rc != SW_OK)
         return rc;
 

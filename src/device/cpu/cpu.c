@@ -294,6 +294,8 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
     dev->rounded = *dev->exact;
     dev->rounded.make[SW_PLAN_CONVOLUTION] = dev->rounded.make[SW_PLAN_INNER_PRODUCT] =
         sw_cpu_rounded_plan;
+    dev->rounded.halves[SW_PLAN_CONVOLUTION] = dev->rounded.halves[SW_PLAN_INNER_PRODUCT] =
+        dev->halves;
     dev->ops.plans = dev->base.precision == SW_PRECISION_FP32 ? dev->exact : &dev->rounded;
 }
 

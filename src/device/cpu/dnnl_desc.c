@@ -6,7 +6,12 @@
 
 static dnnl_data_type_t dtype_to(enum sw_dtype t)
 {
-    return t == SW_F32 ? dnnl_f32 : t == SW_I32 ? dnnl_s32 : dnnl_u8;
+    static const dnnl_data_type_t types[] = {[SW_F32] = dnnl_f32,
+                                             [SW_I32] = dnnl_s32,
+                                             [SW_U8] = dnnl_u8,
+                                             [SW_BF16] = dnnl_bf16,
+                                             [SW_F16] = dnnl_f16};
+    return types[t];
 }
 
 void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md)
@@ -30,6 +35,15 @@ void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md)
     }
 }
 
+static enum sw_dtype dtype_of(dnnl_data_type_t t)
+{
+    enum sw_dtype all[] = {SW_F32, SW_I32, SW_U8, SW_BF16, SW_F16};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (dtype_to(all[i]) == t)
+            return all[i];
+    return SW_U8;
+}
+
 bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d)
 {
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
@@ -38,7 +52,7 @@ bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d)
         return false;
 
     memset(d, 0, sizeof *d);
-    d->dtype = md->data_type == dnnl_f32 ? SW_F32 : md->data_type == dnnl_s32 ? SW_I32 : SW_U8;
+    d->dtype = dtype_of(md->data_type);
 
     d->ndim = md->ndims;
     for (int i = 0; i < d->ndim; i++) {

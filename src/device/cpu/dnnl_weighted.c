@@ -21,10 +21,11 @@ struct build {
     bool winograd[SW_TUNE_PASSES]; /* whether each pass uses Winograd */
 };
 
-/* Passes read the operand type and write f32. */
-static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written)
+/* Passes read the operand type, and write floats or an activation of 16 bits. */
+static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written,
+                                enum sw_dtype stored)
 {
-    return written ? dnnl_f32 : w->operand_type;
+    return written && stored == SW_F32 ? dnnl_f32 : w->operand_type;
 }
 
 static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
@@ -44,9 +45,9 @@ static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
     dnnl_memory_desc_t typed = *weight;
 
     w.algorithm = algorithm;
-    w.src.data_type = type_of(&w, kind == dnnl_backward_data);
-    w.dst.data_type = type_of(&w, forward);
-    typed.data_type = type_of(&w, kind == dnnl_backward_weights);
+    w.src.data_type = type_of(&w, kind == dnnl_backward_data, w.q->src->dtype);
+    w.dst.data_type = type_of(&w, forward, w.q->dst_type);
+    typed.data_type = type_of(&w, kind == dnnl_backward_weights, SW_F32);
 
     return w.describe(&w, kind, &typed, d);
 }
@@ -186,7 +187,7 @@ static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitiv
 
     b->plain = w->src_plain;
     b->flat = w->src;
-    b->plain.data_type = b->flat.data_type = type_of(w, output);
+    b->plain.data_type = b->flat.data_type = type_of(w, output, w->q->src->dtype);
 
     dnnl_query_t chosen = output ? dnnl_query_diff_src_md : dnnl_query_src_md;
     return (struct sw_dnnl_port_spec){arg,     slot,
@@ -409,9 +410,10 @@ int sw_dnnl_weighted_new(const struct sw_dnnl_weighted *w, struct sw_plan **out,
     char text[128];
     sw_bytes_printf(&key, "%s of %s to ", w->name, sw_desc_text(q->src, text));
     w->append_key(q, &key);
-    sw_bytes_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
-                    w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
-                    (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(q->stream));
+    sw_bytes_printf(&key, " in %s with factors of %s on cpu, %s isa %x, threads %d",
+                    sw_dtype_name(q->dst_type), w->operand_type == dnnl_f32 ? "fp32" : "bf16",
+                    sw_cpu_dnnl_version(), (unsigned)dnnl_get_effective_cpu_isa(),
+                    sw_cpu_threads(q->stream));
 
     const struct sw_tune_maker maker = {
         .key = sw_bytes_text(&key), .user = &user, .make = make_plan, .list = list_candidates};

@@ -132,7 +132,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     if (rc != SW_OK)
         return rc;
 
-    if (p->bias.ndim) /* a sum, not a product, so nothing is rounded */
+    /* A sum, not a product, so nothing is rounded; in 16 bits the gradient is rounded already. */
+    if (p->bias.ndim && p->dst.dtype == SW_F32)
         sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
                              (char *)a->scratch + r->bias_at, a->diff_bias);
 
@@ -180,7 +181,7 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
         r->at[1] = sw_cpu_reserve(p, passes.backward_weights ? larger(src, weight) : weight);
     }
 
-    if (passes.backward_weights && inner->bias.ndim)
+    if (passes.backward_weights && inner->bias.ndim && p->dst.dtype == SW_F32)
         r->bias_at = sw_cpu_reserve(p, sw_cpu_bias_room(&p->dst));
     snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
              inner->algorithm);
@@ -193,10 +194,12 @@ int sw_cpu_rounded_plan(const struct sw_plan_request *q, struct sw_plan **out, s
 {
     const struct sw_cpu_device *dev = sw_cpu_device_of(q->stream->dev);
     struct sw_plan *inner = NULL;
-    int rc = dev->halves ? dev->halves->make[q->kind](q, &inner, err) : SW_ERR_UNSUPPORTED;
-    bool halves = rc == SW_OK;
+    bool other = q->src->dtype == SW_F16 || q->dst_type == SW_F16; /* `halves` reads bf16 only */
+    int rc =
+        dev->halves && !other ? dev->halves->make[q->kind](q, &inner, err) : SW_ERR_UNSUPPORTED;
+    bool halves = rc == SW_OK, floats = q->src->dtype == SW_F32 && q->dst_type == SW_F32;
 
-    if (rc == SW_ERR_UNSUPPORTED)
+    if (rc == SW_ERR_UNSUPPORTED && floats)
         rc = dev->exact->make[q->kind](q, &inner, err);
     return rc == SW_OK ? wrap(inner, halves, q->passes, out, err) : rc;
 }
