@@ -75,7 +75,8 @@ struct rounded {
     bool halves;           /* the inner plan rounds its operands to 16 bits itself */
     enum sw_precision to;
     size_t at[2];
-    size_t bias_at; /* for the gradient of the bias */
+    size_t bias_at;   /* for the gradient of the bias */
+    size_t floats_at; /* for the same: floats of a gradient that is stored in 16 bits */
 };
 
 static struct rounded *rounded_of(struct sw_plan *p)
@@ -120,6 +121,24 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     return sw_plan_backward_data(r->inner, &inner, err);
 }
 
+/* The gradient of the bias is a sum, not a product, so nothing is rounded. It does not depend on
+ * the number of threads, as oneDNN's does. */
+static void sum_bias(const struct rounded *r, const struct sw_plan_args *a)
+{
+    const struct sw_desc *dst = &r->base.dst;
+    const struct sw_desc floats = sw_desc_as(dst, SW_F32);
+    int threads = sw_cpu_threads(r->base.stream);
+    const float *x = a->diff_dst;
+
+    if (sw_dtype_is_half(dst->dtype)) {
+        float *copy = (float *)(void *)((char *)a->scratch + r->floats_at);
+        sw_kernel_from_halves(threads, dst->dtype, a->diff_dst, copy, sw_desc_storage(dst));
+        x = copy;
+    }
+
+    sw_cpu_bias_gradient(threads, &floats, x, (char *)a->scratch + r->bias_at, a->diff_bias);
+}
+
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct rounded *r = rounded_of(p);
@@ -132,11 +151,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     if (rc != SW_OK)
         return rc;
 
-    /* A sum, not a product, so nothing is rounded; in 16 bits the gradient is rounded already. */
-    if (p->bias.ndim && p->dst.dtype == SW_F32)
-        sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
-                             (char *)a->scratch + r->bias_at, a->diff_bias);
-
+    if (p->bias.ndim)
+        sum_bias(r, a);
     return SW_OK;
 }
 
@@ -181,8 +197,12 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
         r->at[1] = sw_cpu_reserve(p, passes.backward_weights ? larger(src, weight) : weight);
     }
 
-    if (passes.backward_weights && inner->bias.ndim && p->dst.dtype == SW_F32)
+    if (passes.backward_weights && inner->bias.ndim) {
         r->bias_at = sw_cpu_reserve(p, sw_cpu_bias_room(&p->dst));
+        if (sw_dtype_is_half(p->dst.dtype))
+            r->floats_at = sw_cpu_reserve(p, (size_t)sw_desc_storage(&p->dst) * sizeof(float));
+    }
+
     snprintf(p->algorithm, sizeof p->algorithm, "%s:%.54s", sw_precision_name(precision),
              inner->algorithm);
     *out = p;

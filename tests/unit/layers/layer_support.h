@@ -322,7 +322,7 @@ static inline void values_free(struct values *v)
 
 /* ---- Passes ---- */
 
-static inline float value_of(enum sw_dtype type, uint16_t half)
+static inline float half_value(enum sw_dtype type, uint16_t half)
 {
     return type == SW_BF16 ? sw_bf16_value(half) : sw_fp16_value(half);
 }
@@ -354,7 +354,7 @@ static inline void read_plain(const char *what, const struct sw_desc *d, const v
     float *floats = get_bytes(sw_desc_bytes(&f32)), *again = get_bytes(sw_desc_bytes(&f32));
     if (sw_dtype_is_half(d->dtype))
         for (int64_t i = 0; i < sw_desc_storage(d); i++)
-            floats[i] = value_of(d->dtype, ((const uint16_t *)stored)[i]);
+            floats[i] = half_value(d->dtype, ((const uint16_t *)stored)[i]);
     else
         memcpy(floats, stored, sw_desc_bytes(d));
     sw_desc_to_plain(&f32, floats, plain);

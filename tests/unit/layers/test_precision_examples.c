@@ -81,9 +81,9 @@ static void round_values(struct values *v, enum sw_dtype type)
 {
     for (int k = 0; k < v->src_count; k++)
         for (int64_t i = 0; i < v->src_n[k] && v->src[k]; i++)
-            v->src[k][i] = value_of(type, half_of(type, v->src[k][i]));
+            v->src[k][i] = half_value(type, half_of(type, v->src[k][i]));
     for (int64_t i = 0; i < v->dst_n; i++)
-        v->dst_grad[i] = value_of(type, half_of(type, v->dst_grad[i]));
+        v->dst_grad[i] = half_value(type, half_of(type, v->dst_grad[i]));
 }
 
 static void compare_floats(const char *what, const float *x, const float *y, int64_t n)
@@ -116,7 +116,7 @@ static void check_halves(enum sw_dtype type, const struct sw_layer_type *layer,
     char text[512];
     snprintf(text, sizeof text, "%s: output", where);
     for (int64_t i = 0; i < y.dst_n; i++)
-        y.dst[i] = value_of(type, half_of(type, y.dst[i]));
+        y.dst[i] = half_value(type, half_of(type, y.dst[i]));
     assert_same_bits(text, x.dst, y.dst, (size_t)y.dst_n * sizeof *y.dst);
     for (int k = 0; k < y.src_count; k++)
         if (a.layer.src_grad[k])
