@@ -475,23 +475,22 @@ static void count_all(struct bench *b)
             count_layer(b, i, BACKWARD);
 }
 
-/* An update reads value, gradient and state, and writes value and state. */
+/* One operation updates all parameters: it reads values, gradients and state, and writes values and
+ * state. */
 static void print_updates(const struct bench *b)
 {
     const struct sw_section *u = sw_recipe_find(b->recipe, "updater", NULL);
     int slots = sw_updater_slots((const struct sw_updater *)(const void *)u->type[0], u->conf[0]);
     double bytes = 0;
-    int64_t updates = 0;
 
     for (int p = 0; p < sw_net_param_count(b->net); p++) {
         const struct sw_net_param *np = sw_net_param(b->net, p);
         if (np->frozen || np->root >= 0)
             continue;
         bytes += (double)sw_desc_bytes(&sw_net_layer(b->net, np->layer)->param[np->index].layout);
-        updates++;
     }
     bytes *= 3 + 2 * slots;
-    printf("updates - update %.0f %.0f 0 %" PRId64 "\n", bytes, bytes, updates);
+    printf("updates - update %.0f %.0f 0 1\n", bytes, bytes);
 }
 
 /* ---- Measuring ---- */

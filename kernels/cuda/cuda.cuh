@@ -54,6 +54,27 @@ static inline unsigned sw_threads_for(int64_t n)
     return threads;
 }
 
+/* How the threads of a grid divide rows among them, without dividing indices: `wide` adjacent
+ * threads, a power of 2, take a row. */
+struct sw_row_walk {
+    int64_t row, row_step, column;
+};
+
+static __device__ __forceinline__ struct sw_row_walk sw_walk_rows(unsigned wide)
+{
+    const unsigned rows = blockDim.x / wide;
+    struct sw_row_walk w = {(int64_t)blockIdx.x * rows + threadIdx.x / wide,
+                            (int64_t)gridDim.x * rows, threadIdx.x % wide};
+    return w;
+}
+
+/* Returns the blocks of SW_THREADS threads for rows of which `wide` threads take one each. */
+static inline unsigned sw_walk_blocks(int64_t rows, unsigned wide, const struct sw_cuda_launch *l)
+{
+    const int64_t together = SW_THREADS / wide;
+    return sw_blocks_of((rows + together - 1) / together, (int64_t)l->processors * 32);
+}
+
 static __device__ __forceinline__ int64_t sw_first(void)
 {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

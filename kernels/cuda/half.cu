@@ -65,8 +65,11 @@ static void start(const struct sw_cuda_box *b, int64_t n, const void *src, void 
     const typename C::from *x = (const typename C::from *)src;
     typename C::to *y = (typename C::to *)dst;
     struct sw_small_box small;
+    struct sw_tiles tiles;
 
-    if (b && sw_small_box_of(b, &small))
+    if (b && sw_tiles_of(b, &tiles))
+        sw_start_transpose<C>(&tiles, false, x, y, l);
+    else if (b && sw_small_box_of(b, &small))
         SW_START((convert_box<C, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l, small,
                  n, x, y);
     else if (b)

@@ -2,6 +2,16 @@
 #include "kernels/cuda/layout.cuh"
 #include "kernels/ops/layout.h"
 
+/* No conversion (sw_transpose). */
+template <typename T> struct same {
+    typedef T from;
+    typedef T to;
+    static __device__ T of(T x)
+    {
+        return x;
+    }
+};
+
 /* B: struct sw_small_box or struct sw_cuda_box. */
 template <typename T, typename B>
 static __global__ void copy_box(B b, bool add, int64_t n, const T *src, T *dst)
@@ -19,6 +29,13 @@ static int copy_as(const struct sw_cuda_box *b, const void *src, void *dst,
 {
     const int64_t n = sw_box_count(b);
     struct sw_small_box small;
+    struct sw_tiles tiles;
+
+    if (sw_tiles_of(b, &tiles)) {
+        sw_start_transpose<same<T>>(&tiles, b->add, (const T *)src, (T *)dst, l);
+        return (int)cudaGetLastError();
+    }
+
     if (sw_small_box_of(b, &small))
         return SW_LAUNCH((copy_box<T, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l,
                          small, b->add, n, (const T *)src, (T *)dst);

@@ -1,10 +1,13 @@
-/* The storage offsets of the indices of a tensor, for any layout. */
+/* The storage offsets of the indices of a tensor, for any layout, and transposes through shared
+ * memory. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/divide.h"
 
-/* A box of fewer than 2^31 elements, with what divides the indices. */
+/* A box of fewer than 2^31 elements, with what divides the indices. Its dimensions are in the order
+ * of the target's strides, so that adjacent threads write adjacent elements; those that are
+ * adjacent in both tensors are one. */
 struct sw_small_box {
     struct sw_cuda_box b;
     struct sw_divisor size[SW_MAX_DIMS], from[SW_MAX_DIMS][SW_MAX_BLOCKS],
@@ -58,6 +61,65 @@ static inline int64_t sw_box_count(const struct sw_cuda_box *b)
     return n;
 }
 
+/* ---- On the host ---- */
+
+/* Exchanges two dimensions. */
+static inline void sw_box_swap(struct sw_cuda_box *b, int d, int e)
+{
+    const struct sw_cuda_box was = *b;
+
+    b->from.axis[d] = was.from.axis[e], b->from.axis[e] = was.from.axis[d];
+    b->to.axis[d] = was.to.axis[e], b->to.axis[e] = was.to.axis[d];
+    b->size[d] = was.size[e], b->size[e] = was.size[d];
+    b->from_at[d] = was.from_at[e], b->from_at[e] = was.from_at[d];
+    b->to_at[d] = was.to_at[e], b->to_at[e] = was.to_at[d];
+}
+
+/* Is index i of dimension d stored like index i size[d + 1] of the next dimension? */
+static inline bool sw_axis_goes_on(const struct sw_cuda_layout *l, const int64_t *size, int d)
+{
+    const struct sw_axis *outer = &l->axis[d], *inner = &l->axis[d + 1];
+
+    return outer->count == 1 && inner->count == 1 &&
+           outer->factor[0].stride == inner->factor[0].stride * size[d + 1];
+}
+
+/* Makes dimensions d and d + 1 one. */
+static inline void sw_box_merge(struct sw_cuda_box *b, int d)
+{
+    const int64_t inner = b->size[d + 1];
+
+    b->from_at[d] = b->from_at[d] * inner + b->from_at[d + 1];
+    b->to_at[d] = b->to_at[d] * inner + b->to_at[d + 1];
+    b->size[d] *= inner;
+    b->from.axis[d] = b->from.axis[d + 1];
+    b->to.axis[d] = b->to.axis[d + 1];
+
+    for (int k = d + 1; k + 1 < b->from.ndim; k++)
+        sw_box_swap(b, k, k + 1);
+    b->from.ndim = --b->to.ndim;
+}
+
+/* Orders the dimensions by the strides of the target, the smallest last, and merges them. */
+static inline void sw_box_simplify(struct sw_cuda_box *b)
+{
+    int64_t stride[SW_MAX_DIMS];
+
+    for (int d = 0; d < b->to.ndim; d++) {
+        stride[d] = b->to.axis[d].count ? b->to.axis[d].factor[0].stride : INT64_MAX;
+        for (int k = d; k > 0 && stride[k] > stride[k - 1]; k--) {
+            const int64_t larger = stride[k];
+            stride[k] = stride[k - 1];
+            stride[k - 1] = larger;
+            sw_box_swap(b, k, k - 1);
+        }
+    }
+
+    for (int d = b->from.ndim - 2; d >= 0; d--)
+        if (sw_axis_goes_on(&b->from, b->size, d) && sw_axis_goes_on(&b->to, b->size, d))
+            sw_box_merge(b, d);
+}
+
 static inline void sw_divisors_of(const struct sw_axis *a, struct sw_divisor *out)
 {
     for (int i = 0; i < a->count - 1; i++)
@@ -65,7 +127,7 @@ static inline void sw_divisors_of(const struct sw_axis *a, struct sw_divisor *ou
 }
 
 /* Returns false if an index may be 2^31 or more. */
-static inline bool sw_small_box_of(const struct sw_cuda_box *b, struct sw_small_box *out)
+static inline bool sw_small_box_as(const struct sw_cuda_box *b, struct sw_small_box *out)
 {
     bool small = sw_box_count(b) <= INT32_MAX;
 
@@ -79,4 +141,119 @@ static inline bool sw_small_box_of(const struct sw_cuda_box *b, struct sw_small_
     }
 
     return small;
+}
+
+static inline bool sw_small_box_of(const struct sw_cuda_box *b, struct sw_small_box *out)
+{
+    struct sw_cuda_box simple = *b;
+
+    sw_box_simplify(&simple);
+    return sw_small_box_as(&simple, out);
+}
+
+/* ---- Transposes ---- */
+
+enum { SW_TILE = 32, SW_TILE_LEAST = 16 }; /* the least size for which tiles are worth it */
+
+/* A small box whose next to last dimension is contiguous in the source, and whose last one in the
+ * target. */
+struct sw_tiles {
+    struct sw_small_box s;
+    struct sw_divisor from_tiles, to_tiles; /* tiles along these dimensions */
+    int64_t count;
+};
+
+static inline bool sw_is_contiguous(const struct sw_axis *a)
+{
+    return a->count > 0 && a->factor[0].stride == 1;
+}
+
+static inline int64_t sw_tiles_along(const struct sw_cuda_box *b, int d)
+{
+    return (b->size[d] + SW_TILE - 1) / SW_TILE;
+}
+
+/* Returns false if a transpose in tiles is not possible or not worth it. */
+static inline bool sw_tiles_of(const struct sw_cuda_box *box, struct sw_tiles *out)
+{
+    struct sw_cuda_box b = *box;
+    int from = 0;
+
+    sw_box_simplify(&b);
+    const int to = b.to.ndim - 1, beside = to - 1;
+    while (from < to && !sw_is_contiguous(&b.from.axis[from]))
+        from++;
+    if (from >= to || !sw_is_contiguous(&b.to.axis[to]) || b.size[from] < SW_TILE_LEAST ||
+        b.size[to] < SW_TILE_LEAST)
+        return false;
+
+    if (from != beside)
+        sw_box_swap(&b, from, beside);
+
+    const int64_t along_from = sw_tiles_along(&b, beside), along_to = sw_tiles_along(&b, to);
+    out->from_tiles = sw_divisor_of(along_from);
+    out->to_tiles = sw_divisor_of(along_to);
+    out->count = along_from * along_to;
+    for (int d = 0; d < beside; d++)
+        out->count *= b.size[d];
+
+    return sw_small_box_as(&b, &out->s) && out->count <= INT32_MAX;
+}
+
+/* Adds the offsets of an index of dimension d. */
+static __device__ __forceinline__ void sw_add_offsets(const struct sw_small_box &s, int d,
+                                                      uint32_t index, int64_t *from, int64_t *to)
+{
+    *from += sw_small_offset(s.b.from.axis[d], s.from[d], (uint32_t)s.b.from_at[d] + index);
+    *to += sw_small_offset(s.b.to.axis[d], s.to[d], (uint32_t)s.b.to_at[d] + index);
+}
+
+/* Copies a box, tile by tile. Both reads and writes are of adjacent elements. C converts an
+ * element. */
+template <typename C>
+static __global__ void sw_transpose(struct sw_tiles k, bool add, const typename C::from *src,
+                                    typename C::to *dst)
+{
+    __shared__ typename C::to tile[SW_TILE][SW_TILE + 1]; /* no two rows begin in one bank */
+
+    const struct sw_small_box &s = k.s;
+    const int last = s.b.from.ndim - 1;
+    const uint32_t lane = threadIdx.x % SW_TILE, line = threadIdx.x / SW_TILE;
+    for (int64_t i = blockIdx.x; i < k.count; i += gridDim.x) {
+        uint32_t rest = (uint32_t)i;
+        const uint32_t t0 = sw_divide_off(&k.to_tiles, &rest) * SW_TILE;
+        const uint32_t f0 = sw_divide_off(&k.from_tiles, &rest) * SW_TILE;
+        int64_t from = 0, to = 0;
+
+        for (int d = last - 2; d >= 0; d--)
+            sw_add_offsets(s, d, sw_divide_off(&s.size[d], &rest), &from, &to);
+
+        for (uint32_t t = line; t < SW_TILE; t += SW_THREADS / SW_TILE) {
+            int64_t at = from, ignored = 0;
+            sw_add_offsets(s, last - 1, f0 + lane, &at, &ignored);
+            sw_add_offsets(s, last, t0 + t, &at, &ignored);
+            if (f0 + lane < s.b.size[last - 1] && t0 + t < s.b.size[last])
+                tile[t][lane] = C::of(src[at]);
+        }
+
+        __syncthreads();
+
+        for (uint32_t f = line; f < SW_TILE; f += SW_THREADS / SW_TILE) {
+            int64_t at = to, ignored = 0;
+            sw_add_offsets(s, last - 1, f0 + f, &ignored, &at);
+            sw_add_offsets(s, last, t0 + lane, &ignored, &at);
+            if (f0 + f < s.b.size[last - 1] && t0 + lane < s.b.size[last])
+                dst[at] = add ? (typename C::to)(tile[lane][f] + dst[at]) : tile[lane][f];
+        }
+
+        __syncthreads();
+    }
+}
+
+template <typename C>
+static void sw_start_transpose(const struct sw_tiles *k, bool add, const typename C::from *src,
+                               typename C::to *dst, const struct sw_cuda_launch *l)
+{
+    SW_START(sw_transpose<C>, sw_blocks_of(k->count, (int64_t)l->processors * 32), SW_THREADS, l,
+             *k, add, src, dst);
 }

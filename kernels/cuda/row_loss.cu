@@ -245,22 +245,28 @@ static int launch_triplets(const struct sw_cuda_launch *l, const void *args)
                      a->result);
 }
 
-static __global__ void triplets_backward(struct sw_triplet_gradient_args a)
+static __global__ void triplets_backward(struct sw_triplet_gradient_args a, unsigned wide)
 {
-    int64_t valid = sw_op_valid_rows(a.step, a.rows);
-    float scale = a.weight * a.step->backward_scale;
+    const int64_t valid = sw_op_valid_rows(a.step, a.rows);
+    const float scale = a.weight * a.step->backward_scale;
+    const struct sw_row_walk w = sw_walk_rows(wide);
 
-    for (int64_t i = sw_first(); i < a.rows * a.columns; i += sw_stride()) {
-        int64_t r = i / a.columns;
-        float plus = a.plus ? a.plus[i] : 0.0f, minus = a.minus ? a.minus[i] : 0.0f;
-        a.dx[i] = r < valid ? scale * a.slope[r] * (plus - minus) : 0.0f;
+    for (int64_t r = w.row; r < a.rows; r += w.row_step) {
+        const float slope = r < valid ? scale * a.slope[r] : 0.0f;
+
+        for (int64_t i = r * a.columns + w.column; i < (r + 1) * a.columns; i += wide) {
+            float plus = a.plus ? a.plus[i] : 0.0f, minus = a.minus ? a.minus[i] : 0.0f;
+            a.dx[i] = r < valid ? slope * (plus - minus) : 0.0f;
+        }
     }
 }
 
 static int launch_triplets_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_triplet_gradient_args *a = (const struct sw_triplet_gradient_args *)args;
-    return SW_LAUNCH(triplets_backward, sw_blocks_for(a->rows * a->columns, l), SW_THREADS, l, *a);
+    const unsigned wide = sw_threads_for(a->columns);
+
+    return SW_LAUNCH(triplets_backward, sw_walk_blocks(a->rows, wide, l), SW_THREADS, l, *a, wide);
 }
 
 SW_CUDA_KERNELS(row_loss) = {{{&sw_op_row_loss, launch_forward, NULL},

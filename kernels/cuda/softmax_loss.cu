@@ -44,23 +44,30 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
                      a->result);
 }
 
-static __global__ void backward(struct sw_softmax_gradient_args a)
+static __global__ void backward(struct sw_softmax_gradient_args a, unsigned wide)
 {
     int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     const int64_t ignored = sw_labels_ignored(&a.labels);
-    float scale = sw_softmax_gradient_scale(&a);
+    const float scale = sw_softmax_gradient_scale(&a);
+    const struct sw_row_walk w = sw_walk_rows(wide);
 
-    for (int64_t i = sw_first(); i < a.rows * n; i += sw_stride()) {
-        int64_t r = i / n, label = r < valid ? a.labels.label[r] : ignored;
-        bool counts = r < valid && label != ignored;
-        a.dx[i] = counts ? scale * (a.prob[i] - (label == i % n ? 1.0f : 0.0f)) : 0.0f;
+    for (int64_t r = w.row; r < a.rows; r += w.row_step) {
+        const int64_t label = r < valid ? a.labels.label[r] : ignored;
+        const bool counts = r < valid && label != ignored;
+        const float *prob = a.prob + r * n;
+        float *dx = a.dx + r * n;
+
+        for (int64_t i = w.column; i < n; i += wide)
+            dx[i] = counts ? scale * (prob[i] - (label == i ? 1.0f : 0.0f)) : 0.0f;
     }
 }
 
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_softmax_gradient_args *a = (const struct sw_softmax_gradient_args *)args;
-    return SW_LAUNCH(backward, sw_blocks_for(a->rows * a->classes, l), SW_THREADS, l, *a);
+    const unsigned wide = sw_threads_for(a->classes);
+
+    return SW_LAUNCH(backward, sw_walk_blocks(a->rows, wide, l), SW_THREADS, l, *a, wide);
 }
 
 SW_CUDA_KERNELS(softmax_loss) = {{{&sw_op_softmax_loss, launch_forward, NULL},

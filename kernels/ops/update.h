@@ -1,4 +1,4 @@
-/* The update of a parameter as an operation. When the update is queued, the updater provides the
+/* The update of parameters as an operation. When the update is queued, the updater provides the
  * formula, so that devices know formulas but no updaters. A formula has a name and constants; on
  * the CPU it is a loop over a block, on other devices a kernel of the same name from the same
  * header (kernels/updaters). The descriptor is in exchange/update_op.c, with the CPU version. Plain
@@ -9,6 +9,7 @@
 
 enum { SW_UPDATER_SLOTS = 2 };           /* state arrays of an updater, at most */
 enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* largest struct of constants of a formula */
+enum { SW_UPDATE_CHUNK = 4096 };         /* elements of a parameter that a thread block updates */
 
 /* A block of elements for the loop of a formula. Pointers point to its first element. */
 struct sw_update_block {
@@ -36,26 +37,38 @@ struct sw_update_order {
                      already include it; 0: not LARS */
 };
 
-/* The values that change with every update, in device memory, so that the operation is the same in
- * every step and can be captured in a graph (device.h). */
+/* A parameter of an update: its elements, and the values that change with every update. In device
+ * memory, so that the operation is the same in every step and can be captured in a graph
+ * (device.h). */
 struct sw_update_numbers {
+    int64_t first, count; /* elements of the arrays of the operation */
+    int64_t first_chunk;  /* chunks of the parameters before it, sw_update_chunks of each */
     uint64_t
         constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* as in struct sw_update_order */
     double trust;                                                /* as in struct sw_update_order */
     float gradient_scale; /* factor of the gradient, without update control */
 };
 
+static inline int64_t sw_update_chunks(int64_t count)
+{
+    return (count + SW_UPDATE_CHUNK - 1) / SW_UPDATE_CHUNK;
+}
+
+/* Updates all parameters of the list, each with its own constants. Their elements are at the same
+ * places of all arrays. */
 struct sw_update_op_args {
     const struct sw_update_formula *formula; /* static */
-    const struct sw_update_numbers *numbers;
-    float *value, *slot[SW_UPDATER_SLOTS];
-    const float *gradient;
-    int64_t count;
+    const struct sw_update_numbers *numbers; /* [params] */
+    float *value, *slot[SW_UPDATER_SLOTS];   /* [elements] */
+    const float *gradient;                   /* [elements] */
+    int64_t elements;
+    int64_t chunks; /* of all parameters */
+    int params;
     float clip_value; /* as in struct sw_update_args (optim/updater.h) */
     /* The result of update control: a dropped update is skipped, clip_value is multiplied by the
      * loss scale, and the gradient's factor is that of the decision. NULL: no update control. */
     const struct sw_update_control_result *control;
-    bool *non_finite;
+    bool *non_finite; /* [params] */
 };
 extern const struct sw_op sw_op_update;
 

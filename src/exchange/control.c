@@ -1,8 +1,8 @@
-/* Update controllers. `each`: every parameter is updated alone, as soon as its gradients are
- * complete. `host`: the table decides about all updates of a step together, in two phases
- * (exchange/table/update_control.c), because clipping by norm, a loss scale, or skipping a
- * non-finite update needs all gradients. `device`: the same where devices update
- * (control_device.c). */
+/* Update controllers. `each`: every parameter is updated without regard to the others, as soon as
+ * its gradients and those of its list are complete. `host`: the table decides about all updates of
+ * a step together, in two phases (exchange/table/update_control.c), because clipping by norm, a
+ * loss scale, or skipping a non-finite update needs all gradients. `device`: the same where devices
+ * update (control_device.c). */
 #include "exchange/exchange_private.h"
 
 static int own_group(const struct sw_exchange *x)
@@ -28,8 +28,43 @@ static int begin_each(struct sw_exchange *x, uint64_t version, double *scale, st
     return sw_device_update_begin(x, version, err);
 }
 
-const struct sw_update_controller sw_control_each = {
-    .name = "each", .takes = takes_all, .begin = begin_each, .wait_own = wait_own};
+/* Does the device update the list at the end of the step, without the host? */
+static bool is_local(const struct sw_exchange *x, const struct sw_update_list *list)
+{
+    const struct sw_route *route = sw_exchange_listed(x, list, 0)->route;
+
+    return route->updates_on_device && route->device_only;
+}
+
+static bool is_queued_each(const struct sw_exchange *x)
+{
+    return x->args.overlap;
+}
+
+static int queue_each(struct sw_exchange *x, struct sw_err *err)
+{
+    for (int i = 0; i < x->list_count; i++) {
+        int rc = is_local(x, &x->lists[i]) ? sw_device_update_queue(x, &x->lists[i], err) : SW_OK;
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
+static int end_each(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    (void)version; /* pushes have counted it */
+    return is_queued_each(x) ? SW_OK : queue_each(x, err);
+}
+
+const struct sw_update_controller sw_control_each = {.name = "each",
+                                                     .takes = takes_all,
+                                                     .begin = begin_each,
+                                                     .is_queued = is_queued_each,
+                                                     .queue = queue_each,
+                                                     .end = end_each,
+                                                     .wait_own = wait_own};
 
 /* ---- host ---- */
 

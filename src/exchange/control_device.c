@@ -338,12 +338,16 @@ static int control(struct sw_exchange *x, struct sw_err *err)
 
     for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
-        if (!p->route->updates_on_device)
-            continue;
-        rc = adapt(p, err);
+        rc = p->route->updates_on_device ? adapt(p, err) : SW_OK;
         if (rc != SW_OK)
             return rc;
-        rc = sw_device_update_queue(p, err);
+    }
+
+    for (int i = 0; i < x->list_count; i++) {
+        const struct sw_update_list *list = &x->lists[i];
+        rc = sw_exchange_listed(x, list, 0)->route->updates_on_device
+                 ? sw_device_update_queue(x, list, err)
+                 : SW_OK;
         if (rc != SW_OK)
             return rc;
     }

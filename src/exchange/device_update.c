@@ -8,6 +8,9 @@ static void number(struct sw_port *p, uint64_t version)
 {
     struct sw_update_numbers *sent = sw_device_report_on_host(&p->x->report, p->at.numbers, 0);
 
+    *sent = (struct sw_update_numbers){.first = p->first,
+                                       .count = (int64_t)(p->bytes / sizeof(float)),
+                                       .first_chunk = p->first_chunk};
     p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, sent);
     p->constants_version = (int64_t)version;
 }
@@ -39,23 +42,31 @@ int sw_device_update_begin(struct sw_exchange *x, uint64_t version, struct sw_er
     return send_numbers(x, 0, x->count, err);
 }
 
-int sw_device_update_queue(struct sw_port *p, struct sw_err *err)
+int sw_device_update_queue(struct sw_exchange *x, const struct sw_update_list *list,
+                           struct sw_err *err)
 {
-    return sw_table_update_on_device(sw_port_table(p), p->param, p->formula, &p->at,
-                                     p->x->args.stream, err);
+    return sw_table_update_on_device(x->args.table, sw_exchange_listed(x, list, 0)->formula, list,
+                                     x->args.stream, err);
 }
 
 int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
-    p->version = (int64_t)version;
-    if (p->constants_version != (int64_t)version) {
-        number(p, version);
-        int rc = send_numbers(p->x, p->priority, 1, err);
-        if (rc != SW_OK)
-            return rc;
+    struct sw_exchange *x = p->x;
+    const struct sw_update_list *list = p->list;
+    bool sends = p->constants_version != (int64_t)version;
+
+    for (int i = 0; i < list->count; i++) {
+        struct sw_port *q = sw_exchange_listed(x, list, i);
+        q->version = (int64_t)version;
+        if (sends)
+            number(q, version);
     }
 
-    return sw_device_update_queue(p, err);
+    int rc = sends ? send_numbers(x, list->first, list->count, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_device_update_queue(x, list, err);
 }
 
 /* ---- Between table and device ---- */

@@ -261,18 +261,6 @@ int64_t sw_exchange_lag(const struct sw_exchange *x)
 
 /* ---- Push ---- */
 
-int sw_exchange_queue_push(struct sw_exchange *x, struct sw_param_list list, struct sw_err *err)
-{
-    for (int i = 0; i < list.count; i++) {
-        struct sw_port *p = sw_exchange_port(x, list.param[i]);
-        int rc = p->route->queue_push ? p->route->queue_push(p, err) : SW_OK;
-        if (rc != SW_OK)
-            return rc;
-    }
-
-    return SW_OK;
-}
-
 /* With `copy = sync`: waits for the gradient, its copy, the update, and the copy of the new value.
  * In two phases the update can only be waited for at the end of the step. */
 static int push_and_wait(struct sw_exchange *x, struct sw_port *p, uint64_t version,
@@ -337,12 +325,12 @@ int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale, st
     return x->control->begin(x, version, scale, err);
 }
 
-bool sw_exchange_queues_update_control(const struct sw_exchange *x)
+bool sw_exchange_queues_updates(const struct sw_exchange *x)
 {
     return x->control->is_queued && x->control->is_queued(x);
 }
 
-int sw_exchange_queue_update_control(struct sw_exchange *x, struct sw_err *err)
+int sw_exchange_queue_updates(struct sw_exchange *x, struct sw_err *err)
 {
     return x->control->queue(x, err);
 }
@@ -421,7 +409,7 @@ int sw_exchange_check_finite(const struct sw_exchange *x, int behind, struct sw_
     const int64_t *version = r->versions + (r->turn ^ behind) * x->count;
 
     for (int i = 0; i < x->count; i++)
-        if (bad[i])
+        if (bad[x->ports[i].place])
             return sw_table_report_nonfinite(x->args.table, x->ports[i].param, (uint64_t)version[i],
                                              err);
 

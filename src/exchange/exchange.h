@@ -116,9 +116,6 @@ int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale,
  * Blocks until they are available, and runs hosted servers meanwhile. */
 int sw_exchange_pull(struct sw_exchange *x, struct sw_param_list list, uint64_t version,
                      struct sw_err *err) SW_MUST_CHECK;
-/* Queues the device's part of a push: operations on the compute stream, which may be captured. */
-int sw_exchange_queue_push(struct sw_exchange *x, struct sw_param_list list,
-                           struct sw_err *err) SW_MUST_CHECK;
 /* Hands over the gradients of step `version`, which are complete when the queued work is done; the
  * values are not read any more. With `copy = sync` it waits for the updates. */
 int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t version,
@@ -131,10 +128,11 @@ int sw_exchange_bucket(const struct sw_exchange *x, int param);
 /* True under update control on the device: all updates are queued after the last backward pass, so
  * no pull in the next step waits, and segments need no break before a forward pass. */
 bool sw_exchange_updates_at_end(const struct sw_exchange *x);
-/* Is update control part of the step's own operations, after the last backward pass? If so, the
- * caller queues it with sw_exchange_queue_update_control before sw_exchange_end. */
-bool sw_exchange_queues_update_control(const struct sw_exchange *x);
-int sw_exchange_queue_update_control(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
+/* Are updates part of the step's own operations, after the last backward pass? If so, the caller
+ * queues them, and update control, with sw_exchange_queue_updates before sw_exchange_end:
+ * operations on the compute stream, which may be captured. */
+bool sw_exchange_queues_updates(const struct sw_exchange *x);
+int sw_exchange_queue_updates(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* Ends the pushes: all gradients of step `version` have been pushed. */
 int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Call once the loss of the step is known, after sw_exchange_queue_report and a wait for the

@@ -12,13 +12,13 @@
 struct sw_device_report {
     size_t bytes;      /* of the whole block on the device */
     int64_t *marks;    /* owned device memory [SW_MARKS]: the block */
-    bool *bad;         /* [ports]; NULL: the device does not update */
+    bool *bad;         /* [places]; NULL: the device does not update */
     size_t ask_bytes;  /* bytes that are copied to the host */
     void *host;        /* owned host memory: such a block for the newest step and for the one
                           before, which take turns (sw_device_report_on_host) */
     int turn;          /* of the newest step: 0 or 1 */
     int64_t *versions; /* owned [2][ports]: the updates that the flags `bad` are about */
-    struct sw_update_numbers *numbers;        /* [ports] */
+    struct sw_update_numbers *numbers;        /* [places] */
     struct sw_update_control_result *control; /* NULL: no update control on the device */
     struct sw_update_control_input *known;
 };
@@ -47,9 +47,12 @@ struct sw_device_control;
 
 struct sw_exchange {
     struct sw_exchange_args args;
-    struct sw_port *ports; /* owned [count], lowest layer first */
-    int count;             /* unique parameters; args.params may repeat one */
-    int *port_of;          /* owned [parameters of the table]; -1: not a parameter of this worker */
+    struct sw_port *ports;        /* owned [count], lowest layer first */
+    int count;                    /* unique parameters; args.params may repeat one */
+    struct sw_update_list *lists; /* owned [list_count]: the parameters that are updated together */
+    int list_count;
+    int *port_at; /* owned [count]: the port of each place */
+    int *port_of; /* owned [parameters of the table]; -1: not a parameter of this worker */
     void *state[SW_MOST_ROUTES]; /* owned by the routes, or NULL */
     const struct sw_update_controller *control;
     struct sw_device_control *control_state; /* owned by control_device.c */
@@ -66,6 +69,12 @@ struct sw_exchange {
 static inline const struct sw_table *sw_port_table(const struct sw_port *p)
 {
     return p->x->args.table;
+}
+/* Port i of the list. */
+static inline struct sw_port *sw_exchange_listed(const struct sw_exchange *x,
+                                                 const struct sw_update_list *list, int i)
+{
+    return &x->ports[x->port_at[list->first + i]];
 }
 static inline struct sw_port *sw_exchange_port(const struct sw_exchange *x, int param)
 {
@@ -109,8 +118,10 @@ int sw_device_update_begin(struct sw_exchange *x, uint64_t version,
 /* Copies the first value and updater state of a port to the device, once. */
 int sw_device_update_load(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Queues the update whose constants were uploaded; runs nothing on the host. */
-int sw_device_update_queue(struct sw_port *p, struct sw_err *err) SW_MUST_CHECK;
-/* Queues the update of a given version, after uploading its constants if necessary. */
+int sw_device_update_queue(struct sw_exchange *x, const struct sw_update_list *list,
+                           struct sw_err *err) SW_MUST_CHECK;
+/* Queues the update of a given version of the port and all others of its list, after uploading the
+ * constants if necessary. */
 int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 
 /* control_device.c */

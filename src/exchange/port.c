@@ -1,5 +1,7 @@
-/* Ports: the parameters of a worker and their memory on its device. One block holds for every
- * parameter its value, arrays for gradients and the updater's state, as its route requires. */
+/* Ports: the parameters of a worker and their memory on its device. Parameters that are updated
+ * together form a list. One block holds for every list its values, arrays for gradients and the
+ * updater's state, as its route requires: first the values of all its parameters, then their
+ * gradients, so that one operation updates them. */
 #include "base/os.h"
 #include "exchange/exchange_private.h"
 #include <stdio.h>
@@ -87,6 +89,68 @@ struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
     return sum;
 }
 
+/* ---- Lists ---- */
+
+static bool is_together(const struct sw_port *p, const struct sw_port *q)
+{
+    const struct sw_route *route = p->route;
+
+    return route == q->route && route->updates_together &&
+           (!route->bucket || route->bucket(p) == route->bucket(q));
+}
+
+/* Adds the port to a list, and gives it the next place. */
+static void list_port(struct sw_exchange *x, struct sw_update_list *list, int port)
+{
+    struct sw_port *p = &x->ports[port];
+
+    p->list = list;
+    p->place = list->first + list->count++;
+    p->first = list->elements;
+    p->first_chunk = list->chunks;
+    x->port_at[p->place] = port;
+    list->elements += (int64_t)(array_bytes(sw_port_table(p), p->param) / sizeof(float));
+    list->chunks += sw_update_chunks((int64_t)(p->bytes / sizeof(float)));
+}
+
+static int make_lists(struct sw_exchange *x, struct sw_err *err)
+{
+    size_t ports = (size_t)x->count + 1;
+
+    x->lists = sw_calloc(ports, sizeof *x->lists);
+    x->port_at = sw_calloc(ports, sizeof *x->port_at);
+    if (!x->lists || !x->port_at)
+        return sw_err_nomem(err, "parameters of a worker", ports * sizeof *x->lists);
+
+    for (int i = 0, listed = 0; i < x->count; i++) {
+        if (x->ports[i].list)
+            continue;
+
+        struct sw_update_list *list = &x->lists[x->list_count++];
+        list->first = listed;
+        for (int k = i; k < x->count; k++)
+            if (k == i || is_together(&x->ports[i], &x->ports[k]))
+                list_port(x, list, k);
+        listed += list->count;
+    }
+
+    return SW_OK;
+}
+
+/* The lowest gradient of the list. */
+static float *first_gradient(const struct sw_exchange *x, const struct sw_update_list *list)
+{
+    float *lowest = NULL;
+
+    for (int i = 0; i < list->count; i++) {
+        const struct sw_port *p = sw_exchange_listed(x, list, i);
+        float *gradient = p->route->gradient(p);
+        lowest = !lowest || gradient < lowest ? gradient : lowest;
+    }
+
+    return lowest;
+}
+
 /* ---- Making them ---- */
 
 static int take_memory(struct sw_exchange *x, struct sw_err *err)
@@ -121,6 +185,10 @@ static int take_memory(struct sw_exchange *x, struct sw_err *err)
         x->port_of[param] = x->count++;
     }
 
+    int rc = make_lists(x, err);
+    if (rc != SW_OK)
+        return rc;
+
     if (!a->own_memory || x->bytes == 0)
         return SW_OK;
 
@@ -150,27 +218,80 @@ static struct sw_port *lead_of(struct sw_port *p)
     return f && f->weight >= 0 ? sw_exchange_port(p->x, f->weight) : p;
 }
 
-static void place_port(struct sw_port *p, char *at)
+/* Gives memory to a list, and returns its end. Gradients that the route has elsewhere, in the order
+ * of their pushes, set the order of all arrays. */
+static float *place_list(struct sw_exchange *x, struct sw_update_list *list, float *at)
 {
-    struct sw_exchange *x = p->x;
-    const struct sw_route_query q = query_of(&x->args, p->param);
-    size_t room = array_bytes(q.table, p->param);
-    int arrays = arrays_of(p->route, &q);
+    const struct sw_port *first = sw_exchange_listed(x, list, 0);
+    const struct sw_route_query q = query_of(&x->args, first->param);
+    int arrays = arrays_of(first->route, &q);
 
-    p->at.value = (float *)(void *)at;
-    if (p->route->gradient)
-        p->at.gradient = p->route->gradient(p);
+    list->at.value = at;
+    at += list->elements;
+
+    if (first->route->gradient)
+        list->at.gradient = first_gradient(x, list);
     else if (arrays > 0)
-        p->at.gradient = (float *)(void *)(at + room);
+        list->at.gradient = at;
+    at += arrays * list->elements;
+
+    if (!first->route->updates_on_device)
+        return at;
+
+    for (int s = 0; s < sw_table_param_slots(q.table, first->param); s++, at += list->elements)
+        list->at.slot[s] = at;
+    list->at.bad = x->report.bad + list->first;
+    list->at.numbers = x->report.numbers + list->first;
+    list->at.control = x->report.control;
+
+    return at;
+}
+
+static float *part(float *array, int64_t first)
+{
+    return array ? array + first : NULL;
+}
+
+static void place_port(struct sw_port *p)
+{
+    const struct sw_param_place *list = &p->list->at;
+
+    if (p->route->gradient)
+        p->first = p->route->gradient(p) - list->gradient;
+
+    p->at.value = part(list->value, p->first);
+    p->at.gradient = part(list->gradient, p->first);
+    for (int s = 0; s < SW_UPDATER_SLOTS; s++)
+        p->at.slot[s] = part(list->slot[s], p->first);
 
     if (!p->route->updates_on_device)
         return;
 
-    for (int s = 0; s < sw_table_param_slots(q.table, p->param); s++)
-        p->at.slot[s] = (float *)(void *)(at + (size_t)(1 + arrays + s) * room);
-    p->at.bad = x->report.bad + p->priority;
-    p->at.numbers = x->report.numbers + p->priority;
-    p->at.control = x->report.control;
+    p->at.bad = p->x->report.bad + p->place;
+    p->at.numbers = p->x->report.numbers + p->place;
+    p->at.control = p->x->report.control;
+}
+
+/* Attaches the routes first: they say where gradients are. */
+static int place_ports(struct sw_exchange *x, struct sw_err *err)
+{
+    float *at = x->memory;
+
+    for (int i = 0; i < x->count; i++) {
+        x->ports[i].lead = lead_of(&x->ports[i]);
+        int rc = attach_route(&x->ports[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    if (!x->args.own_memory)
+        return SW_OK;
+
+    for (int i = 0; i < x->list_count; i++)
+        at = place_list(x, &x->lists[i], at);
+    for (int i = 0; i < x->count; i++)
+        place_port(&x->ports[i]);
+    return SW_OK;
 }
 
 /* Names the arrays for messages of the device: "conv1.weight (value)". */
@@ -214,21 +335,15 @@ int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    char *at = x->memory;
+    rc = place_ports(x, err);
+    if (rc != SW_OK || !x->args.own_memory)
+        return rc;
+
     int copies = 2;
     for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         const struct sw_route_query q = query_of(&x->args, p->param);
 
-        p->lead = lead_of(p);
-        rc = attach_route(p, err);
-        if (rc != SW_OK)
-            return rc;
-        if (!x->args.own_memory)
-            continue;
-
-        place_port(p, at);
-        at += port_bytes(p->route, &q);
         name_port(p);
         copies += p->route->copies ? p->route->copies(&q) : 0;
 
@@ -236,9 +351,6 @@ int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
-
-    if (!x->args.own_memory)
-        return SW_OK;
 
     return sw_copy_queue_new(x->args.device, copies, &x->queue, err);
 }
@@ -261,6 +373,8 @@ void sw_ports_free(struct sw_exchange *x)
 
     sw_device_free(dev, x->memory, x->bytes);
     sw_free(x->ports);
+    sw_free(x->lists);
+    sw_free(x->port_at);
     sw_free(x->port_of);
 }
 
@@ -269,5 +383,5 @@ float *sw_port_partial(const struct sw_port *p, int k)
 {
     if (!p->at.gradient || sw_table_factors_of(sw_port_table(p), p->param))
         return NULL;
-    return p->at.gradient + (size_t)k * (array_bytes(sw_port_table(p), p->param) / sizeof(float));
+    return p->at.gradient + k * p->list->elements;
 }

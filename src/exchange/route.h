@@ -46,6 +46,10 @@ struct sw_port {
     int param;                    /* the table's index */
     int priority; /* position among the worker's parameters, lowest layer first: the priority of its
                      copies */
+    int place;    /* position among the parameters in the order of their lists */
+    struct sw_update_list *list; /* borrowed: the parameters that are updated together; one alone
+                                    where the device does not update */
+    int64_t first, first_chunk;  /* in the list */
     size_t bytes;
     struct sw_param_place at;  /* device memory; all NULL where host memory is used */
     int64_t version;           /* the newest version that is queued on the device; SW_NEVER */
@@ -68,9 +72,12 @@ struct sw_route {
     bool (*takes)(const struct sw_route_query *q);
     /* Updater state is on the device, and the update is an operation of its compute stream. */
     bool updates_on_device;
+    /* The gradients of a bucket, or without buckets those of all parameters of the route, are known
+     * together: one operation updates these parameters. */
+    bool updates_together;
     /* The host need not act before forward or after backward, so a captured graph may contain the
-     * layer. queue_push makes update `version` in step `version`; for other routes that update on
-     * the device, the pull in the next step makes it. Excludes `wait`. */
+     * layer. Update `version` is made in step `version`, after its last backward pass; for other
+     * routes that update on the device, the pull in the next step makes it. Excludes `wait`. */
     bool device_only;
     /* The wait ends when all workers have pushed; a message to a hosted server does not end it. */
     bool is_collective;
@@ -93,9 +100,6 @@ struct sw_route {
      */
     void (*bind)(const struct sw_port *p, struct sw_exchange_binding *out);
 
-    /* Queues operations of the device, and runs nothing on the host; NULL: none. */
-    int (*queue_push)(struct sw_port *p, struct sw_err *err);
-    /* The host's part of the push. */
     int (*push)(struct sw_port *p, uint64_t version, struct sw_err *err);
     /* Blocks until pull(version) may be called. Returns SW_OK; SW_ERR_BUSY on timeout (0: polls) or
      * when a server that this worker hosts has a message; SW_ERR_CANCELLED when the job ends;

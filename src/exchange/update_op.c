@@ -8,39 +8,46 @@
 static void update_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_update_op_args *a = args;
-    size_t array = sw_op_floats(a->count);
-    bool any = a->count > 0;
+    size_t array = sw_op_floats(a->elements), params = (size_t)a->params;
+    bool any = a->chunks > 0;
 
     SW_ARRAY(out, a, value, array);
     SW_ARRAYS_OR_NULL(out, a, slot, SW_UPDATER_SLOTS, array);
     SW_ARRAY(out, a, gradient, array);
-    SW_ARRAY(out, a, non_finite, sizeof *a->non_finite);
-    SW_ARRAY(out, a, numbers, any ? sizeof *a->numbers : 0);
+    SW_ARRAY(out, a, non_finite, params * sizeof *a->non_finite);
+    SW_ARRAY(out, a, numbers, any ? params * sizeof *a->numbers : 0);
     SW_ARRAY_OR_NULL(out, a, control, any ? sizeof *a->control : 0);
 }
 
-static int update(const struct sw_host_launch *l, const void *args)
+static void update_param(const struct sw_update_op_args *a, int i)
 {
-    const struct sw_update_op_args *a = args;
-    struct sw_update_args u = {.value = a->value,
-                               .gradient = a->gradient,
-                               .count = a->count,
+    const struct sw_update_numbers *n = &a->numbers[i];
+    struct sw_update_args u = {.value = a->value + n->first,
+                               .gradient = a->gradient + n->first,
+                               .count = n->count,
                                .clip_value = a->clip_value,
-                               .gradient_scale = a->numbers->gradient_scale,
-                               .non_finite = a->non_finite};
-
-    if (a->control && a->control->dropped)
-        return SW_OK;
+                               .gradient_scale = n->gradient_scale,
+                               .non_finite = &a->non_finite[i]};
 
     if (a->control) {
         u.clip_value *= (float)a->control->loss_scale;
         u.gradient_scale = a->control->scale;
     }
 
-    for (int s = 0; s < SW_UPDATER_SLOTS; s++)
-        u.slot[s] = a->slot[s];
-    sw_update_blocks(&u, a->formula, a->numbers->constants);
+    for (int s = 0; s < SW_UPDATER_SLOTS && a->slot[s]; s++)
+        u.slot[s] = a->slot[s] + n->first;
+    sw_update_blocks(&u, a->formula, n->constants);
+}
 
+static int update(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_update_op_args *a = args;
+
+    if (a->control && a->control->dropped)
+        return SW_OK;
+
+    for (int i = 0; i < a->params; i++)
+        update_param(a, i);
     return SW_OK;
 }
 
@@ -87,7 +94,6 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
 
     sw_table_update_partials(t, param, version, &u);
     sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
-    memset(out, 0, sizeof *out);
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
     out->trust = order.trust;
     out->gradient_scale = u.gradient_scale;
@@ -95,22 +101,22 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
     return order.formula;
 }
 
-int sw_table_update_on_device(const struct sw_table *t, int param,
-                              const struct sw_update_formula *formula,
-                              const struct sw_param_place *place, struct sw_stream *s,
+int sw_table_update_on_device(const struct sw_table *t, const struct sw_update_formula *formula,
+                              const struct sw_update_list *list, struct sw_stream *s,
                               struct sw_err *err)
 {
-    struct sw_update_op_args a = {
-        .formula = formula,
-        .numbers = place->numbers,
-        .value = place->value,
-        .gradient = place->gradient,
-        .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
-        .clip_value = (float)t->args.clip_value,
-        .control = place->control,
-        .non_finite = place->bad};
+    struct sw_update_op_args a = {.formula = formula,
+                                  .numbers = list->at.numbers,
+                                  .value = list->at.value,
+                                  .gradient = list->at.gradient,
+                                  .elements = list->elements,
+                                  .chunks = list->chunks,
+                                  .params = list->count,
+                                  .clip_value = (float)t->args.clip_value,
+                                  .control = list->at.control,
+                                  .non_finite = list->at.bad};
 
     for (int i = 0; i < t->slots; i++)
-        a.slot[i] = place->slot[i];
+        a.slot[i] = list->at.slot[i];
     return sw_op_run(s, &sw_op_update, &a, err);
 }

@@ -183,11 +183,6 @@ static int queue_passes(void *submission, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
 
-        if (back >= 0 && !sw_segments_push_late(w->segments))
-            rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, back), err);
-        if (rc != SW_OK)
-            return rc;
-
         if (pass == layers - 1 && s->segment->to > layers)
             rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
         if (rc != SW_OK)
@@ -195,10 +190,10 @@ static int queue_passes(void *submission, struct sw_err *err)
     }
 
     bool last = s->segment->to == 2 * layers;
-    if (rc != SW_OK || !last || !sw_exchange_queues_update_control(w->exchange))
+    if (rc != SW_OK || !last || !sw_exchange_queues_updates(w->exchange))
         return rc;
 
-    return sw_exchange_queue_update_control(w->exchange, err);
+    return sw_exchange_queue_updates(w->exchange, err);
 }
 
 /* Records the passes of a segment that was launched as a graph. */
@@ -259,15 +254,11 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
  * layer down. */
 static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-
     for (int i = sw_net_layer_count(w->train) - 1; i >= 0; i--) {
         if (!sw_net_has_backward(w->train, i))
             continue;
 
-        int rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
-        if (rc != SW_OK)
-            return rc;
-        rc = push_layer(w, t, i, err);
+        int rc = push_layer(w, t, i, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -81,6 +81,7 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
 const struct sw_route sw_route_all_reduce = {.name = "all-reduce",
                                              .takes = takes,
                                              .updates_on_device = true,
+                                             .updates_together = true,
                                              .is_collective = true,
                                              .attach = attach,
                                              .detach = detach,

@@ -76,6 +76,7 @@ static void word_vector_gradients_match_the_cpu(void **state)
     check_gradient(9, 11, 20, 24);
     check_gradient(3, 70, 150, 3);
     check_gradient(2, 1, 7, 300);
+    check_gradient(61, 20, 50, 5); /* more tokens than a block compares at a time */
 }
 
 static void check_counts(int64_t rows, int64_t classes, int64_t top_k)

@@ -151,7 +151,7 @@ static const struct sw_update_formula *sgd_numbers(struct sw_update_numbers *out
     const struct sw_update_args update = {
         .count = COUNT, .lr = 0.03f, .weight_decay = 0.01f, .order = &order};
     sw_updater_apply(find_updater("lars"), conf, &update);
-    memset(out, 0, sizeof *out);
+    *out = (struct sw_update_numbers){.count = COUNT};
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
     out->trust = order.trust;
     out->gradient_scale = 77; /* not what counts */
@@ -185,7 +185,9 @@ static void update_both(struct sw_update_control_result control, bool changes)
     struct sw_update_numbers numbers;
     struct sw_update_op_args a = {.formula = sgd_numbers(&numbers),
                                   .gradient = gradient,
-                                  .count = COUNT,
+                                  .elements = COUNT,
+                                  .chunks = sw_update_chunks(COUNT),
+                                  .params = 1,
                                   .clip_value = 0.25f,
                                   .numbers = &numbers,
                                   .control = &control,

@@ -5,6 +5,8 @@
  * are decided upon together or dropped, staleness, rows that move, graphs, and waits that a fault
  * ends. At every pull the value is the one of that version, to the bit. */
 #include "exchange_support.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
 
 /* ---- A crowd ---- */
 
@@ -256,10 +258,7 @@ static int write_gradient(struct rank *r, int p, int64_t t, struct sw_err *err)
 /* What needs no host. */
 static int queue_own(struct rank *r, struct sw_err *err)
 {
-    int rc = sw_exchange_queue_push(r->x, (struct sw_param_list){r->pushes, r->push_count}, err);
-    return rc == SW_OK && sw_exchange_queues_update_control(r->x)
-               ? sw_exchange_queue_update_control(r->x, err)
-               : rc;
+    return sw_exchange_queues_updates(r->x) ? sw_exchange_queue_updates(r->x, err) : SW_OK;
 }
 
 /* Captured in the third step, and launched from then on. */
@@ -591,6 +590,49 @@ static void one_rank_runs_alone(void **state)
         run_case(&alone[i]);
 }
 
+/* This program's function takes the place of the library's, and counts. */
+static atomic_int updates, updated_params;
+
+int sw_table_update_on_device(const struct sw_table *t, const struct sw_update_formula *formula,
+                              const struct sw_update_list *list, struct sw_stream *s,
+                              struct sw_err *err)
+{
+    int (*real)(const struct sw_table *, const struct sw_update_formula *,
+                const struct sw_update_list *, struct sw_stream *, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_table_update_on_device");
+    atomic_fetch_add(&updates, 1);
+    atomic_fetch_add(&updated_params, list->count);
+    return real(t, formula, list, s, err);
+}
+
+static void assert_updates(const struct setup *s, int each_step, int params)
+{
+    atomic_store(&updates, 0);
+    atomic_store(&updated_params, 0);
+    run_case(s);
+    if (updates != STEPS * each_step || updated_params != STEPS * params)
+        fail_msg("%s: %d updates of %d parameters in %d steps, not %d of %d", s->name, updates,
+                 updated_params, STEPS, STEPS * each_step, STEPS * params);
+}
+
+/* One operation updates all parameters of one rank; of several ranks, those of a bucket. */
+static void gradients_that_are_known_together_make_one_update(void **state)
+{
+    const struct setup together = {.name = "local", UPDATES, .ranks = 1, .clip_norm = 1e9};
+    struct setup s = together;
+    assert_updates(&s, 1, PARAMS - 1);
+    s.clip_norm = 0;
+    assert_updates(&s, 1, PARAMS - 1);
+    s.extras = LATE;
+    assert_updates(&s, 1, PARAMS - 1);
+
+    /* Two buckets with three parameters at two ranks, and one that rank 0 alone has. */
+    s = (struct setup){.name = "reduces", REDUCES, .ranks = 2, .hosted = true};
+    assert_updates(&s, 2 * 2 + 1, 2 * 3 + 1);
+    s.clip_norm = 1e9;
+    assert_updates(&s, 2 * 2 + 1, 2 * 3 + 1);
+}
+
 /* Leaves of the tree are dealt out to the ranks: three to two, two and one. */
 static void sums_do_not_depend_on_the_distribution_of_microbatches(void **state)
 {
@@ -732,6 +774,7 @@ int main(void)
         cmocka_unit_test(every_route_is_complete),
         cmocka_unit_test(one_rank_runs_alone),
         cmocka_unit_test(every_version_is_the_sum_of_all_gradients),
+        cmocka_unit_test(gradients_that_are_known_together_make_one_update),
         cmocka_unit_test(sums_do_not_depend_on_the_distribution_of_microbatches),
         cmocka_unit_test(two_phase_updates_have_the_same_bits),
         cmocka_unit_test(a_nonfinite_update_is_dropped_by_all),

@@ -6,7 +6,13 @@
 #include "unit/device/sim_support.h" /* streams, copies to and from the device */
 #include "updater_support.h"
 
-enum { COUNT = 5003, STEPS = 3, ARRAYS = 1 + SW_UPDATER_SLOTS };
+enum { COUNT = 9600, PARAMS = 5, STEPS = 3, ARRAYS = 1 + SW_UPDATER_SLOTS };
+
+/* Parameters in the arrays of an update, not in their order: more than a chunk, exactly one, few
+ * elements, none, and such that are not aligned to 16 bytes. The rest is padding. */
+static const struct {
+    int64_t first, count;
+} ranges[PARAMS] = {{0, 5003}, {9568, 3}, {5040, 0}, {5056, 4096}, {9153, 402}};
 
 static struct sw_device *dev;
 static struct sw_stream *gpu;
@@ -19,18 +25,20 @@ struct model {
 };
 
 static const struct sw_update_formula *numbers_of(const struct sw_updater *u, const void *conf,
-                                                  int step, struct sw_update_numbers *out)
+                                                  int step, int param,
+                                                  struct sw_update_numbers *out)
 {
     struct sw_update_order order;
-    const struct sw_update_args update = {.count = COUNT,
-                                          .lr = 0.03f,
+    const struct sw_update_args update = {.count = ranges[param].count,
+                                          .lr = 0.03f + 0.01f * (float)param,
                                           .weight_decay = 0.01f,
                                           .value_norm = 3,
                                           .gradient_norm = 2,
                                           .step = (uint64_t)step,
                                           .order = &order};
     sw_updater_apply(u, conf, &update);
-    memset(out, 0, sizeof *out);
+    out->first = ranges[param].first;
+    out->count = ranges[param].count;
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
     out->gradient_scale = 0.75f;
     return order.formula;
@@ -49,23 +57,29 @@ static void update_one(struct sw_stream *s, struct sw_update_op_args a, float *c
 static void update_both(const struct sw_updater *u, const void *conf, struct model *m, int step,
                         float clip_value, const float *gradient)
 {
-    bool bad = false, bad_there = true;
-    struct sw_update_numbers numbers;
-    struct sw_update_op_args a = {.formula = numbers_of(u, conf, step, &numbers),
-                                  .numbers = &numbers,
+    bool bad[PARAMS] = {false}, bad_there[PARAMS], good[PARAMS] = {false};
+    struct sw_update_numbers numbers[PARAMS] = {{0}};
+    struct sw_update_op_args a = {.numbers = numbers,
                                   .gradient = gradient,
-                                  .count = COUNT,
+                                  .elements = COUNT,
+                                  .params = PARAMS,
                                   .clip_value = clip_value,
-                                  .non_finite = &bad};
+                                  .non_finite = bad};
+    for (int p = 0; p < PARAMS; p++) {
+        a.formula = numbers_of(u, conf, step, p, &numbers[p]);
+        numbers[p].first_chunk = a.chunks;
+        a.chunks += sw_update_chunks(numbers[p].count);
+    }
     update_one(cpu.stream, a, m->here, m->arrays);
     float *g = to_device(gpu, gradient, COUNT * sizeof *g);
-    bool good = false, *flag = to_device(gpu, &good, sizeof good);
-    a.numbers = to_device(gpu, &numbers, sizeof numbers);
+    bool *flag = to_device(gpu, good, sizeof good);
+    a.numbers = to_device(gpu, numbers, sizeof numbers);
     a.gradient = g;
     a.non_finite = flag;
     update_one(gpu, a, m->there, m->arrays);
-    to_host(gpu, &bad_there, flag, sizeof bad_there);
-    assert_int_equal(bad_there, bad);
+    to_host(gpu, bad_there, flag, sizeof bad_there);
+    assert_memory_equal(bad_there, bad, sizeof bad);
+    assert_true(bad[1] == (step == STEPS - 1) && !bad[0] && !bad[2] && !bad[3] && !bad[4]);
     sw_device_free(dev, g, COUNT * sizeof *g);
     sw_device_free(dev, flag, sizeof bad);
     sw_device_free(dev, (void *)a.numbers, sizeof numbers);
@@ -98,7 +112,7 @@ static void check_updater(const struct sw_updater *u, const char *key, double va
     for (int t = 0; t < STEPS; t++) {
         float *gradient = random_floats(&r, COUNT, -0.5, 0.5);
         if (t == STEPS - 1)
-            gradient[COUNT - 1] = INFINITY; /* is reported, and the update still runs */
+            gradient[ranges[1].first + 2] = INFINITY; /* is reported, and the update still runs */
         update_both(u, conf, &m, t, clip_value, gradient);
         free(gradient);
         compare(u, &m, clip_value);
