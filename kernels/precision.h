@@ -27,8 +27,8 @@
  * device/ops/compute.c), which gives the numerics of GPUs without their speed. If the processor
  * multiplies bf16 and oneDNN is available, oneDNN reads 16 bits. On `cuda` weights are converted to
  * 16 bits once per version: the forward pass writes them to the saved data of the plan, from which
- * backward reads them. Recurrent cells and sw_op_gemm leave the conversion to cuBLAS. With tf32 the
- * tensor cores round.
+ * backward reads them. sw_op_gemm leaves the conversion to cuBLAS, as do recurrent cells that do not
+ * run in one kernel. With tf32 the tensor cores round.
  *
  * Devices round at the same places but sum in different orders, so the bits of results differ
  * between devices; and a convolution of cuDNN rounds its result before the bias is added. Rounding
