@@ -22,7 +22,8 @@
  * their speed. If the processor multiplies bf16 and oneDNN is available, oneDNN reads 16 bits. On
  * `cuda` weights are converted to 16 bits once per version: the forward pass writes them to the
  * saved data of the plan, from which backward reads them; sources and gradients are converted into
- * scratch memory when they are read. Recurrent cells and sw_op_gemm leave the conversion to cuBLAS.
+ * scratch memory when they are read. sw_op_gemm leaves the conversion to
+ * cuBLAS, and recurrent cells where they do not run in one kernel, which rounds U and h itself.
  * With tf32 the tensor cores round. A convolution of cuDNN writes its results in 16 bits, too,
  * since the library has compiled engines only for these; they are stored as floats.
  *

@@ -9,6 +9,7 @@
 #include "kernels/axis.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/ops/ais.h"
+#include "kernels/precision.h"
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -130,6 +131,22 @@ struct sw_cuda_cell_back {
 int sw_cuda_cell_step_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_launch *l);
 /* The gradients of the gates of gru are r, z, q, n after the steps; they become r, z, n, q. */
 int sw_cuda_cell_end_back(const struct sw_recurrent_gradient_args *a,
+                          const struct sw_cuda_launch *l);
+
+/* ---- recurrent_sequence.cu ---- */
+
+/* All steps of a sequence in one kernel, with products of precision p; gates contain x W^T, and
+ * other arrays are as in the operations. The gradients of the gates of gru are r, z, q, n after it.
+ * Returns SW_CUDA_NO_KERNEL, with nothing done, if
+ *
+ *   - there are fewer than 4 steps, or hidden is not a multiple of 4
+ *   - the parts of U do not fit the shared memory of as many blocks as there are multiprocessors,
+ *     beside the rows that a block multiplies
+ *   - the products of a block are so large that one step after the other is probably faster: many
+ *     rows, or a large hidden size on a small GPU */
+int sw_cuda_sequence(const struct sw_recurrent_args *a, enum sw_precision p,
+                     const struct sw_cuda_launch *l);
+int sw_cuda_sequence_back(const struct sw_recurrent_gradient_args *a, enum sw_precision p,
                           const struct sw_cuda_launch *l);
 
 /* ---- layout.cu: copies between any layouts ---- */

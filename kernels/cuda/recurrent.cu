@@ -1,13 +1,9 @@
 /* One step of a recurrent cell, forward and backward; formulas in kernels/ops/recurrent.h and, for
  * the gradients, kernels/cpu/recurrent.c. A thread computes a hidden unit of a row; the caller
  * computes the products with weights. */
+#include "kernels/cuda/cell.cuh"
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/recurrent.h"
-
-static __device__ __forceinline__ float sigmoid(float x)
-{
-    return 1.0f / (1.0f + expf(-x));
-}
 
 /* ---- Initial state ---- */
 
@@ -61,50 +57,14 @@ int sw_cuda_cell_begin(const struct sw_recurrent_args *a, const struct sw_cuda_l
 
 /* ---- One step ---- */
 
-/* Reads r, z, q, n; keeps r, z, n, q. */
-static __device__ float gru(float *a, const float *b, int64_t n, float before)
-{
-    float r = sigmoid(a[0] + b[0]), z = sigmoid(a[n] + b[n]), q = a[2 * n] + b[3 * n];
-    float t = tanhf(a[3 * n] + b[2 * n] + r * q);
-
-    a[0] = r;
-    a[n] = z;
-    a[2 * n] = t;
-    a[3 * n] = q;
-
-    return (1 - z) * t + z * before;
-}
-
-static __device__ float lstm(float *a, const float *b, int64_t n, float *c)
-{
-    float i = sigmoid(a[0] + b[0]), f = sigmoid(a[n] + b[n]);
-    float g = tanhf(a[2 * n] + b[2 * n]), o = sigmoid(a[3 * n] + b[3 * n]);
-    float now = f * *c + i * g;
-
-    a[0] = i;
-    a[n] = f;
-    a[2 * n] = g;
-    a[3 * n] = o;
-    a[4 * n] = *c;
-    *c = now;
-
-    return o * tanhf(now);
-}
-
-static __device__ float rnn(bool relu, float *a, const float *b)
-{
-    float v = *a + *b;
-    return *a = relu ? (0.0f > v ? 0.0f : v) : tanhf(v);
-}
-
 static __device__ void step(const struct sw_cuda_cell &k, int64_t i)
 {
     int64_t n = k.hidden, r = i / n, j = i % n;
     float *a = k.gates + r * k.gates_pitch + j;
     const float *b = k.bias + j;
-    float h = k.kind == SW_CELL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
-              : k.kind == SW_CELL_LSTM ? lstm(a, b, n, k.c + i)
-                                       : rnn(k.kind == SW_CELL_RNN_RELU, a, b);
+    float h = k.kind == SW_CELL_GRU    ? sw_cell_gru(a, b, n, k.before[r * k.before_pitch + j])
+              : k.kind == SW_CELL_LSTM ? sw_cell_lstm(a, b, n, k.c + i)
+                                       : sw_cell_rnn(k.kind == SW_CELL_RNN_RELU, a, b);
 
     if (k.next)
         k.next[r * k.before_pitch + j] = h;
@@ -119,33 +79,6 @@ int sw_cuda_cell_step(const struct sw_cuda_cell *k, const struct sw_cuda_launch 
     return sw_start_each<struct sw_cuda_cell, step>(*k, k->rows * k->hidden, l);
 }
 
-/* Writes the gradients of r, z, q, n; returns the part of dh that bypasses the gates to the
- * previous step. */
-static __device__ float gru_back(const float *a, float before, float dh, int64_t n, float *d)
-{
-    float r = a[0], z = a[n], t = a[2 * n], q = a[3 * n];
-    float candidate = dh * (1 - z) * (1 - t * t);
-
-    d[0] = candidate * q * r * (1 - r);
-    d[n] = dh * (before - t) * z * (1 - z);
-    d[2 * n] = candidate * r;
-    d[3 * n] = candidate;
-
-    return dh * z;
-}
-
-static __device__ void lstm_back(const float *a, float dh, float *dc, int64_t n, float *d)
-{
-    float i = a[0], f = a[n], g = a[2 * n], o = a[3 * n], before = a[4 * n];
-    float t = tanhf(f * before + i * g), c = *dc + dh * o * (1 - t * t);
-
-    d[0] = c * g * i * (1 - i);
-    d[n] = c * before * f * (1 - f);
-    d[2 * n] = c * i * (1 - g * g);
-    d[3 * n] = dh * t * o * (1 - o);
-    *dc = c * f;
-}
-
 static __device__ void step_back(const struct sw_cuda_cell_back &k, int64_t i)
 {
     int64_t n = k.hidden, r = i / n, j = i % n;
@@ -154,11 +87,11 @@ static __device__ void step_back(const struct sw_cuda_cell_back &k, int64_t i)
     float dh = k.dh[i] + (k.dy ? k.dy[r * k.dy_pitch + j] : 0.0f);
 
     if (k.kind == SW_CELL_GRU)
-        dh = gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
+        dh = sw_cell_gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
     else if (k.kind == SW_CELL_LSTM)
-        lstm_back(a, dh, k.dc + i, n, d);
+        sw_cell_lstm_back(a, dh, k.dc + i, n, d);
     else
-        *d = dh * (k.kind == SW_CELL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
+        *d = sw_cell_rnn_back(k.kind == SW_CELL_RNN_RELU, *a, dh);
 
     k.dh[i] = dh;
 }

@@ -95,9 +95,9 @@ sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("estimate", sys.argv[1])
 e = importlib.util.module_from_spec(importlib.util.spec_from_loader("estimate", loader))
 loader.exec_module(e)
-e.BANDWIDTH, e.LAUNCH_S, e.SERIAL_S, e.PEAK, e.EFFICIENCY = 1000, 0.5, (2, 1), {"tf32": 100}, {"tf32": 0.5}
+e.BANDWIDTH, e.LAUNCH_S, e.PEAK, e.EFFICIENCY = 1000, 0.5, {"tf32": 100}, {"tf32": 0.5}
 e.SHARES, e.OTHER_SHARES = {"convolution": (0.5, 1), "add": (0.1, 1)}, (0.25, 1)
-e.EXTRA, e.SERIAL_KERNELS = {"tf32": (2, 0)}, {"recurrent": 3}
+e.EXTRA, e.RECURRENT = {"tf32": (2, 0)}, {"recurrent": (2, (6, 1))}
 conv, gru = e.parse("""c convolution forward 0 900 300 2
 - plan 500 1
 - add 400 1
@@ -106,6 +106,7 @@ r gru forward 0 250 100 1
 # The plan: 300 flops at 50 per second, then 500 bytes twice at 500; the sum: 400 bytes at 100; two launches.
 assert e.pass_s(conv, "tf32", e.NOW) == 6 + 2 + 4 + 1
 assert e.pass_s(conv, "tf32", e.AIM) == 6 + 0.4 + 1
-# 100 flops at 50 per second, a launch, and 5 time steps of 3 kernels.
-assert e.pass_s(gru, "tf32", e.NOW, time_steps=5) == 2 + 0.5 + 30
+# 100 flops at 50 per second, three launches, and 5 time steps.
+assert e.pass_s(gru, "tf32", e.NOW, time_steps=5) == 2 + 1.5 + 30
+assert e.pass_s(gru, "tf32", e.AIM, time_steps=5) == 2 + 1.5 + 5
 END

@@ -17,11 +17,19 @@ struct cuda_on_host_place {
 };
 extern cuda_on_host_place threadIdx, blockIdx, blockDim, gridDim;
 
-/* Runs one thread's function for all threads; `name` is for messages. */
+/* A grid; `name` is for messages. Blocks that run together may wait for each other; else one block
+ * runs after the other. */
+struct cuda_on_host_launch {
+    const char *name;
+    dim3 grid, block;
+    bool together;
+    size_t shared_bytes;
+};
+/* Runs one thread's function for all threads. */
 typedef void cuda_on_host_thread(const void *closure);
-void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thread *run,
-                      const void *closure);
+void cuda_on_host_run(const cuda_on_host_launch &l, cuda_on_host_thread *run, const void *closure);
 void __syncthreads();
+void __syncwarp();
 
 /* Runs it immediately or, if the stream is captured, at every launch of the graph. Refuses streams
  * of other devices than the calling thread's current one. */
@@ -30,21 +38,35 @@ cudaError_t cuda_on_host_do(cudaStream_t s, const std::function<void()> &what);
 cudaError_t cuda_on_host_fail(cudaError_t e);
 
 template <class F, class... A>
-static inline void cuda_on_host_start(cudaStream_t s, dim3 grid, dim3 block, const char *name,
-                                      const F &thread, A... arguments)
+static inline cudaError_t cuda_on_host_start(cudaStream_t s, const cuda_on_host_launch &l,
+                                             const F &thread, A... arguments)
 {
     auto bound = [thread, arguments...] { thread(arguments...); };
-    (void)cuda_on_host_do(s, [=] {
+    return cuda_on_host_do(s, [=] {
         cuda_on_host_run(
-            grid, block, name, [](const void *f) { (*static_cast<const decltype(bound) *>(f))(); },
-            &bound);
+            l, [](const void *f) { (*static_cast<const decltype(bound) *>(f))(); }, &bound);
     });
 }
 
 /* Arguments are copied, as by a launch. */
 #define SW_START(kernel, blocks, threads, launch, ...)                                             \
-    cuda_on_host_start((launch)->stream, blocks, threads, #kernel,                                 \
-                       [](auto... a) { kernel(a...); }, __VA_ARGS__)
+    (void)cuda_on_host_start((launch)->stream, {#kernel, blocks, threads, false, 0},               \
+                             [](auto... a) { kernel(a...); }, __VA_ARGS__)
+
+/* kernels/cuda/together.cuh */
+#define SW_START_TOGETHER(kernel, blocks, bytes, launch, args)                                     \
+    (int)cuda_on_host_start((launch)->stream, {#kernel, blocks, SW_THREADS, true, bytes},          \
+                            [run = kernel](auto a) { run(a); }, args)
+#define SW_SHARED_FLOATS(name) float *name = static_cast<float *>(cuda_on_host_shared())
+#define SW_PAUSE() cuda_on_host_pause()
+#define SW_MULTIPLY_FRAGMENTS(c, a, b) cuda_on_host_multiply(c, a, b)
+void *cuda_on_host_shared();
+void cuda_on_host_pause();
+/* mma.m16n8k8 of tf32: the layout of the PTX manual; bits that the hardware ignores are ignored. */
+void cuda_on_host_multiply(float c[4], const float a[4], const float b[2]);
+
+#undef __launch_bounds__
+#define __launch_bounds__(...)
 
 /* ---- Functions for kernels ---- */
 
@@ -82,6 +104,22 @@ static inline float atomicAdd(float *at, float value)
     float old = *at;
     *at = old + value;
     return old;
+}
+
+static inline unsigned atomicAdd(unsigned *at, unsigned value)
+{
+    unsigned old = *at;
+    *at = old + value;
+    return old;
+}
+
+template <class T> static inline T __ldcg(const T *at)
+{
+    return *at;
+}
+
+static inline void __threadfence()
+{
 }
 
 static inline void __threadfence_system()

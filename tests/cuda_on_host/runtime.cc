@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -18,21 +19,57 @@ cuda_on_host_place threadIdx, blockIdx, blockDim, gridDim;
 
 namespace
 {
-enum { MOST_THREADS = 1024, STACK_BYTES = 64 << 10 };
-enum state { READY, AT_BARRIER, DONE };
+enum { MOST_THREADS = 1024, MOST_FIBERS = 8192, STACK_BYTES = 64 << 10, WARP = 32 };
+enum state { READY, AT_WARP, AT_BARRIER, PAUSED, DONE };
 
-std::recursive_mutex lock; /* guards all below and the indices above */
-ucontext_t scheduler, fiber[MOST_THREADS];
+std::recursive_mutex lock;     /* guards all below and the indices above */
+ucontext_t entry[MOST_FIBERS]; /* of fibers that have not begun */
+jmp_buf scheduler, fiber[MOST_FIBERS];
+bool begun[MOST_FIBERS];
 char *stacks;
-state states[MOST_THREADS];
+state states[MOST_FIBERS];
+bool odd[MOST_FIBERS]; /* has the thread done an odd number of warp products? */
 unsigned current;
+bool moved; /* has a thread done more than pause again? */
 cuda_on_host_thread *run_thread;
 const void *closure_of_launch;
+
+/* A block that runs: its first fiber and its dynamic shared memory. */
+struct running {
+    const char *name;
+    unsigned first;
+    cuda_on_host_place at;
+    std::vector<float4> shared;
+};
+running *current_block;
 
 bool runs_backwards()
 {
     static const char *order = std::getenv("CUDA_ON_HOST_ORDER");
     return order && std::strcmp(order, "down") == 0;
+}
+
+/* The i-th of n in the order of this process. */
+unsigned in_order(unsigned i, unsigned n)
+{
+    return runs_backwards() ? n - 1 - i : i;
+}
+
+/* Switches without the system calls of swapcontext. */
+void leave_fiber()
+{
+    if (_setjmp(fiber[current]) == 0)
+        _longjmp(scheduler, 1);
+}
+
+void enter_fiber()
+{
+    if (_setjmp(scheduler) != 0)
+        return;
+    if (begun[current])
+        _longjmp(fiber[current], 1);
+    begun[current] = true;
+    setcontext(&entry[current]);
 }
 
 /* A fiber runs one thread after the other. */
@@ -41,7 +78,7 @@ void fiber_main()
     for (;;) {
         run_thread(closure_of_launch);
         states[current] = DONE;
-        swapcontext(&fiber[current], &scheduler);
+        leave_fiber();
     }
 }
 
@@ -49,77 +86,198 @@ void make_fibers()
 {
     if (stacks)
         return;
-    stacks = static_cast<char *>(mmap(nullptr, (size_t)MOST_THREADS * STACK_BYTES,
-                                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    stacks =
+        static_cast<char *>(mmap(nullptr, (size_t)MOST_FIBERS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (stacks == MAP_FAILED)
         std::abort();
-    for (unsigned t = 0; t < MOST_THREADS; t++) {
-        getcontext(&fiber[t]);
-        fiber[t].uc_stack.ss_sp = stacks + (size_t)t * STACK_BYTES;
-        fiber[t].uc_stack.ss_size = STACK_BYTES;
-        fiber[t].uc_link = nullptr;
-        makecontext(&fiber[t], fiber_main, 0);
+    for (unsigned t = 0; t < MOST_FIBERS; t++) {
+        getcontext(&entry[t]);
+        entry[t].uc_stack.ss_sp = stacks + (size_t)t * STACK_BYTES;
+        entry[t].uc_stack.ss_size = STACK_BYTES;
+        entry[t].uc_link = nullptr;
+        makecontext(&entry[t], fiber_main, 0);
     }
 }
 
-/* Runs every unfinished thread to its next barrier or its end; returns how many have reached the
- * barrier. */
-unsigned run_to_barrier(unsigned threads)
+/* Returns to the scheduler, which comes back when the thread may go on. */
+void stop_as(state why)
 {
-    unsigned waiting = 0;
-    for (unsigned i = 0; i < threads; i++) {
-        current = runs_backwards() ? threads - 1 - i : i;
-        if (states[current] == DONE)
-            continue;
-        threadIdx = {current, 0, 0};
-        swapcontext(&scheduler, &fiber[current]);
-        waiting += states[current] == AT_BARRIER;
-    }
-    return waiting;
+    states[current] = why;
+    leave_fiber();
 }
 
-void run_block(unsigned threads, const char *name)
+void run_fiber(const running &b, unsigned thread)
 {
-    for (unsigned t = 0; t < threads; t++)
-        states[t] = READY;
-    unsigned waiting;
-    while ((waiting = run_to_barrier(threads)) > 0)
-        if (waiting != threads) {
-            std::fprintf(stderr, "%s: %u of %u threads stand at a barrier, the others are done\n",
-                         name, waiting, threads);
+    current = b.first + thread;
+    threadIdx = {thread, 0, 0};
+    enter_fiber();
+    moved |= states[current] != PAUSED;
+}
+
+unsigned count(const running &b, unsigned from, unsigned n, state which)
+{
+    return (unsigned)std::count(states + b.first + from, states + b.first + from + n, which);
+}
+
+/* Makes all threads of a range ready that stopped for this reason. */
+void release(const running &b, unsigned from, unsigned n, state why)
+{
+    std::replace(states + b.first + from, states + b.first + from + n, why, READY);
+}
+
+/* Runs the threads of a warp until each is done, pauses or stands at the block's barrier. */
+void run_warp(const running &b, unsigned from, unsigned n)
+{
+    for (;;) {
+        for (unsigned i = 0; i < n; i++) {
+            unsigned thread = from + in_order(i, n);
+            if (states[b.first + thread] == READY)
+                run_fiber(b, thread);
+        }
+        unsigned together = count(b, from, n, AT_WARP);
+        if (together == 0)
+            return;
+        if (together != n) {
+            std::fprintf(stderr, "%s: %u of %u threads of a warp wait for it\n", b.name, together,
+                         n);
             std::abort();
         }
+        release(b, from, n, AT_WARP);
+    }
+}
+
+/* Runs every unfinished thread to its next barrier, pause or end; returns whether one is left. */
+bool run_to_barrier(running &b)
+{
+    unsigned threads = blockDim.x, warps = (threads + WARP - 1) / WARP;
+    blockIdx = b.at;
+    current_block = &b;
+    release(b, 0, threads, PAUSED);
+    for (unsigned w = 0; w < warps; w++) {
+        unsigned from = in_order(w, warps) * WARP;
+        run_warp(b, from, std::min(threads - from, (unsigned)WARP));
+    }
+    unsigned waiting = count(b, 0, threads, AT_BARRIER), done = count(b, 0, threads, DONE);
+    if (waiting > 0 && done > 0) {
+        std::fprintf(stderr, "%s: %u of %u threads stand at a barrier, the others are done\n",
+                     b.name, waiting, threads);
+        std::abort();
+    }
+    if (waiting == threads)
+        release(b, 0, threads, AT_BARRIER);
+    return done < threads;
+}
+
+/* Runs blocks at the same time: each in turn until it can only wait for another one, so that a
+ * block that does not wait is far ahead of others. */
+void run_blocks(std::vector<running> &blocks)
+{
+    size_t unfinished = blocks.size();
+    while (unfinished > 0) {
+        bool any = false;
+        unfinished = 0;
+        for (running &b : blocks) {
+            bool left;
+            do {
+                moved = false;
+                left = run_to_barrier(b);
+                any |= moved;
+            } while (left && moved);
+            unfinished += left;
+        }
+        if (unfinished > 0 && !any) {
+            std::fprintf(stderr, "%s: every thread waits for another one\n", blocks[0].name);
+            std::abort();
+        }
+    }
 }
 } // namespace
 
 void __syncthreads()
 {
-    states[current] = AT_BARRIER;
-    unsigned me = current;
-    swapcontext(&fiber[me], &scheduler);
-    states[me] = READY;
+    stop_as(AT_BARRIER);
 }
 
-void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thread *run,
-                      const void *closure)
+void __syncwarp()
+{
+    stop_as(AT_WARP);
+}
+
+void cuda_on_host_pause()
+{
+    stop_as(PAUSED);
+}
+
+void *cuda_on_host_shared()
+{
+    return current_block->shared.data();
+}
+
+static float as_tf32(float x)
+{
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    bits &= ~(uint32_t)0x1fff;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Each thread lays its operands down, waits for its warp, and sums what its results need. A thread
+ * may be one product ahead of others, so there are two places. */
+void cuda_on_host_multiply(float c[4], const float a[4], const float b[2])
+{
+    static float of_a[2][WARP][4], of_b[2][WARP][2];
+    unsigned lane = threadIdx.x % WARP;
+    bool place = odd[current] = !odd[current];
+    for (int i = 0; i < 4; i++)
+        of_a[place][lane][i] = as_tf32(a[i]);
+    for (int i = 0; i < 2; i++)
+        of_b[place][lane][i] = as_tf32(b[i]);
+    __syncwarp();
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        for (unsigned k = 0; k < 8; k++)
+            c[i] += of_a[place][row % 8 * 4 + k % 4][row / 8 + k / 4 * 2] *
+                    of_b[place][column * 4 + k % 4][k / 4];
+    }
+}
+
+extern "C" {
+unsigned cuda_on_host_together; /* launches of blocks that run together, for tests */
+}
+
+void cuda_on_host_run(const cuda_on_host_launch &l, cuda_on_host_thread *run, const void *closure)
 {
     std::lock_guard<std::recursive_mutex> guard(lock);
+    dim3 grid = l.grid, block = l.block;
     make_fibers();
+    unsigned blocks = grid.x * grid.y, at_once = l.together ? blocks : 1;
     if (block.x < 1 || block.x > MOST_THREADS || block.y != 1 || block.z != 1 || grid.x < 1 ||
-        grid.y < 1 || grid.y > 65535 || grid.z != 1) {
-        std::fprintf(stderr, "%s: blocks of %u x %u x %u threads in a grid of %u x %u x %u\n", name,
-                     block.x, block.y, block.z, grid.x, grid.y, grid.z);
+        grid.y < 1 || grid.y > 65535 || grid.z != 1 || at_once * block.x > MOST_FIBERS) {
+        std::fprintf(stderr, "%s: blocks of %u x %u x %u threads in a grid of %u x %u x %u\n",
+                     l.name, block.x, block.y, block.z, grid.x, grid.y, grid.z);
         std::abort();
     }
+    cuda_on_host_together += l.together;
     run_thread = run;
     closure_of_launch = closure;
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block.x, 1, 1};
-    unsigned blocks = grid.x * grid.y;
-    for (unsigned i = 0; i < blocks; i++) {
-        unsigned b = runs_backwards() ? blocks - 1 - i : i;
-        blockIdx = {b % grid.x, b / grid.x, 0};
-        run_block(block.x, name);
+    std::fill_n(odd, at_once * block.x, false);
+    for (unsigned first = 0; first < blocks; first += at_once) {
+        std::vector<running> now;
+        for (unsigned i = 0; i < at_once; i++) {
+            unsigned b = in_order(first + i, blocks);
+            float4 nothing;
+            std::memset(&nothing, 0xff, sizeof nothing);
+            now.push_back({l.name,
+                           i * block.x,
+                           {b % grid.x, b / grid.x, 0},
+                           std::vector<float4>(l.shared_bytes / sizeof(float4), nothing)});
+        }
+        std::fill_n(states, at_once * block.x, READY);
+        run_blocks(now);
     }
 }
 
@@ -599,12 +757,31 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
     return cudaSuccess;
 }
 
+/* CUDA_ON_HOST_PROCESSORS: multiprocessors; one, so that kernels use their grid-stride loops. */
+static int processors()
+{
+    const char *text = std::getenv("CUDA_ON_HOST_PROCESSORS");
+    return text ? std::atoi(text) : 1;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *out, cudaDeviceAttr what, int)
 {
-    *out = what == cudaDevAttrComputeCapabilityMajor   ? capability() / 10
-           : what == cudaDevAttrComputeCapabilityMinor ? capability() % 10
-                                                       : 1; /* multiprocessors: few, so that kernels
-                                                               use their grid-stride loops */
+    switch (what) {
+    case cudaDevAttrComputeCapabilityMajor:
+        *out = capability() / 10;
+        break;
+    case cudaDevAttrComputeCapabilityMinor:
+        *out = capability() % 10;
+        break;
+    case cudaDevAttrMultiProcessorCount:
+        *out = processors();
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *out = capability() >= 90 ? 227 << 10 : 64 << 10;
+        break;
+    default:
+        *out = 1;
+    }
     return cudaSuccess;
 }
 

@@ -4,7 +4,9 @@
  *
  * The recurrent products of gru have the columns r, z, q, those of the input r, z, n. While steps
  * run, the columns are therefore r, z, q, n, so that a step needs one product; before and after,
- * they are r, z, n, q, as other devices store them. */
+ * they are r, z, n, q, as other devices store them.
+ *
+ * One kernel runs all steps where U fits the shared memory of all blocks (sw_cuda_sequence). */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
@@ -72,20 +74,40 @@ static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
     return check(s, sw_cuda_cell_step(k, &l), err);
 }
 
+/* A kernel per step after the product with U. */
+static int run_forward(struct sw_stream *s, const struct sw_recurrent_args *a,
+                       const struct widths *w, struct sw_err *err)
+{
+    const struct sw_recurrent *r = &a->r;
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+    struct sw_cuda_cell k = {.kind = r->kind,
+                             .rows = r->rows,
+                             .hidden = r->hidden,
+                             .bias = a->bias,
+                             .gates_pitch = r->steps * w->kept,
+                             .before_pitch = r->steps * r->hidden,
+                             .c = r->kind == SW_CELL_LSTM ? a->c : NULL,
+                             .y_pitch = sw_recurrent_output_pitch(r)};
+
+    int rc = check(s, sw_cuda_cell_begin(a, &l), err);
+    if (rc != SW_OK)
+        return rc;
+
+    for (int64_t run = 0; run < r->steps; run++) {
+        rc = forward_step(s, a, w, &k, run, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
 int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_recurrent_args *a = args;
     const struct sw_recurrent *r = &a->r;
     const struct widths w = widths_of(r);
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    struct sw_cuda_cell k = {.kind = r->kind,
-                             .rows = r->rows,
-                             .hidden = r->hidden,
-                             .bias = a->bias,
-                             .gates_pitch = r->steps * w.kept,
-                             .before_pitch = r->steps * r->hidden,
-                             .c = r->kind == SW_CELL_LSTM ? a->c : NULL,
-                             .y_pitch = sw_recurrent_output_pitch(r)};
     const struct sw_product inputs =
         sw_product_of(r->rows * r->steps, w.gates, r->inputs, sw_stored(a->x, r->inputs),
                       sw_transposed(a->weight, r->inputs), a->gates, w.kept);
@@ -93,17 +115,9 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
     int rc = multiply(s, &inputs, err);
     if (rc != SW_OK)
         return rc;
-    rc = check(s, sw_cuda_cell_begin(a, &l), err);
-    if (rc != SW_OK)
-        return rc;
 
-    for (int64_t run = 0; run < r->steps; run++) {
-        rc = forward_step(s, a, &w, &k, run, err);
-        if (rc != SW_OK)
-            return rc;
-    }
-
-    return SW_OK;
+    int status = sw_cuda_sequence(a, sw_cuda_device_of(s->dev)->precision, &l);
+    return status == SW_CUDA_NO_KERNEL ? run_forward(s, a, &w, err) : check(s, status, err);
 }
 
 /* ---- Backward ---- */
@@ -150,6 +164,11 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
 {
     const struct sw_recurrent *r = &a->r;
     size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
+    struct sw_cuda_launch l = sw_cuda_launch_of(s);
+
+    int status = sw_cuda_sequence_back(a, sw_cuda_device_of(s->dev)->precision, &l);
+    if (status != SW_CUDA_NO_KERNEL)
+        return check(s, status, err);
 
     int rc = a->handed_on ? SW_OK : sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
     if (rc != SW_OK)

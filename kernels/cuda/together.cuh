@@ -1,0 +1,79 @@
+/* Kernels whose blocks run at the same time and wait for each other. A cooperative launch starts
+ * only when all blocks fit the multiprocessors at once, whatever else uses the GPU: it waits, like
+ * any kernel, for those that others occupy, and then no block waits for one that cannot start. Time
+ * slicing stops and resumes all blocks. The driver refuses grids that never fit, e.g. with a share
+ * of a GPU under MPS. */
+#pragma once
+
+#include "kernels/cuda/cuda.cuh"
+
+/* Launches one kernel with one argument in blocks of SW_THREADS, each with `bytes` of shared
+ * memory. Returns an enum cudaError. */
+#ifndef SW_START_TOGETHER
+#define SW_START_TOGETHER(kernel, blocks, bytes, launch, args)                                     \
+    sw_start_together(kernel, blocks, bytes, launch, args)
+
+template <typename A>
+static int sw_start_together(void (*kernel)(A), unsigned blocks, size_t bytes,
+                             const struct sw_cuda_launch *l, A args)
+{
+    const void *function = (const void *)kernel;
+    void *list[] = {&args};
+
+    cudaError_t e =
+        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e == cudaSuccess)
+        e = cudaLaunchCooperativeKernel(function, blocks, SW_THREADS, list, bytes, l->stream);
+    return (int)e;
+}
+#endif
+
+/* Declares the shared memory of such a launch, aligned for float4. */
+#ifndef SW_SHARED_FLOATS
+#define SW_SHARED_FLOATS(name)                                                                     \
+    extern __shared__ float4 name##_fours[];                                                       \
+    float *name = (float *)name##_fours
+#endif
+
+/* In a loop that waits for another block. */
+#ifndef SW_PAUSE
+#define SW_PAUSE() ((void)0)
+#endif
+
+/* c += a b of a warp on tensor cores: 16 rows, 8 columns, k = 8, factors rounded to tf32. For
+ * g = lane / 4 and t = lane % 4, a contains (row, k) = (g, t), (g + 8, t), (g, t + 4), (g + 8, t +
+ * 4); b (k, column) = (t, g), (t + 4, g); c (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1)
+ * (PTX ISA, mma.m16n8k8). */
+#ifndef SW_MULTIPLY_FRAGMENTS
+#define SW_MULTIPLY_FRAGMENTS(c, a, b) sw_multiply_fragments(c, a, b)
+
+static __device__ __forceinline__ void sw_multiply_fragments(float c[4], const float a[4],
+                                                             const float b[2])
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* callers never use it on older GPUs */
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(__float_as_int(a[0])), "r"(__float_as_int(a[1])), "r"(__float_as_int(a[2])),
+          "r"(__float_as_int(a[3])), "r"(__float_as_int(b[0])), "r"(__float_as_int(b[1])));
+#endif
+}
+#endif
+
+/* Waits until `blocks` blocks have called this as often as the calling one, whose calls are counted
+ * from 1 by `times`. What they wrote before is visible after it to reads that go past the L1 cache
+ * (__ldcg). `met` is zero at the launch. */
+static __device__ __forceinline__ void sw_meet(unsigned *met, unsigned blocks, unsigned times)
+{
+    __syncthreads();
+
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(met, 1u);
+        while (*(volatile unsigned *)met < blocks * times)
+            SW_PAUSE();
+        __threadfence();
+    }
+
+    __syncthreads();
+}
