@@ -99,6 +99,26 @@ static int sw_start_each(const A &args, int64_t n, const struct sw_cuda_launch *
     return SW_LAUNCH((sw_each_element<A, each>), sw_blocks_for(n, l), SW_THREADS, l, args, n);
 }
 
+/* Calls each(args, r, c) for r < rows and c < columns. */
+template <typename A, void each(const A &, int64_t, int64_t)>
+static __global__ void sw_each_of_rows(A args, int64_t rows, int64_t columns, unsigned wide)
+{
+    const struct sw_row_walk w = sw_walk_rows(wide);
+
+    for (int64_t r = w.row; r < rows; r += w.row_step)
+        for (int64_t c = w.column; c < columns; c += wide)
+            each(args, r, c);
+}
+
+template <typename A, void each(const A &, int64_t, int64_t)>
+static int sw_start_rows(const A &args, int64_t rows, int64_t columns,
+                         const struct sw_cuda_launch *l)
+{
+    const unsigned wide = sw_threads_for(columns);
+    return SW_LAUNCH((sw_each_of_rows<A, each>), sw_walk_blocks(rows, wide, l), SW_THREADS, l, args,
+                     rows, columns, wide);
+}
+
 /* The launcher of an operation on n elements. */
 template <typename A, void each(const A &, int64_t)>
 static int sw_launch_each(const struct sw_cuda_launch *l, const void *args)

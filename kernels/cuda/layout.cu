@@ -12,6 +12,24 @@ template <typename T> struct same {
     }
 };
 
+/* 16 bytes of adjacent elements. */
+template <typename T> struct alignas(16) pack {
+    static const int count = 16 / (int)sizeof(T);
+    T v[count];
+};
+
+template <typename T> static __device__ __forceinline__ T sum(T a, T b)
+{
+    return (T)(a + b);
+}
+
+template <typename T> static __device__ __forceinline__ pack<T> sum(pack<T> a, const pack<T> &b)
+{
+    for (int i = 0; i < pack<T>::count; i++)
+        a.v[i] = (T)(a.v[i] + b.v[i]);
+    return a;
+}
+
 /* B: struct sw_small_box or struct sw_cuda_box. */
 template <typename T, typename B>
 static __global__ void copy_box(B b, bool add, int64_t n, const T *src, T *dst)
@@ -19,17 +37,65 @@ static __global__ void copy_box(B b, bool add, int64_t n, const T *src, T *dst)
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t from, to;
         sw_box_offsets(b, i, &from, &to);
-        dst[to] = add ? (T)(src[from] + dst[to]) : src[from];
+        dst[to] = add ? sum(src[from], dst[to]) : src[from];
     }
 }
 
+/* The box in units of `by` adjacent elements; false if these are not adjacent in both tensors. */
+static bool pack_box(const struct sw_cuda_box *box, int by, struct sw_cuda_box *out)
+{
+    *out = *box;
+    sw_box_simplify(out);
+
+    const int last = out->to.ndim - 1;
+    if (last < 0 || out->size[last] % by || out->from_at[last] % by || out->to_at[last] % by)
+        return false;
+
+    for (int d = 0; d <= last; d++) {
+        struct sw_axis *const axes[] = {&out->from.axis[d], &out->to.axis[d]};
+
+        for (struct sw_axis *a : axes) {
+            if (d == last && (a->count != 1 || a->factor[0].stride != 1))
+                return false;
+
+            for (int i = 0; i < a->count && d < last; i++) {
+                if (a->factor[i].stride % by)
+                    return false;
+                a->factor[i].stride /= by;
+            }
+        }
+    }
+
+    out->size[last] /= by;
+    out->from_at[last] /= by;
+    out->to_at[last] /= by;
+
+    return true;
+}
+
+template <typename T>
+static int copy_small(const struct sw_small_box *b, const void *src, void *dst,
+                      const struct sw_cuda_launch *l)
+{
+    const int64_t n = sw_box_count(&b->b);
+    return SW_LAUNCH((copy_box<T, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l, *b,
+                     b->b.add, n, (const T *)src, (T *)dst);
+}
+
+/* Where elements are adjacent along one dimension of both tensors, they are copied 16 bytes at a
+ * time; where they are along two different ones, in tiles. */
 template <typename T>
 static int copy_as(const struct sw_cuda_box *b, const void *src, void *dst,
                    const struct sw_cuda_launch *l)
 {
+    const bool aligned = ((uintptr_t)src | (uintptr_t)dst) % sizeof(pack<T>) == 0;
     const int64_t n = sw_box_count(b);
+    struct sw_cuda_box packed;
     struct sw_small_box small;
     struct sw_tiles tiles;
+
+    if (aligned && pack_box(b, pack<T>::count, &packed) && sw_small_box_of(&packed, &small))
+        return copy_small<pack<T>>(&small, src, dst, l);
 
     if (sw_tiles_of(b, &tiles)) {
         sw_start_transpose<same<T>>(&tiles, b->add, (const T *)src, (T *)dst, l);
@@ -37,9 +103,7 @@ static int copy_as(const struct sw_cuda_box *b, const void *src, void *dst,
     }
 
     if (sw_small_box_of(b, &small))
-        return SW_LAUNCH((copy_box<T, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l,
-                         small, b->add, n, (const T *)src, (T *)dst);
-
+        return copy_small<T>(&small, src, dst, l);
     return SW_LAUNCH((copy_box<T, struct sw_cuda_box>), sw_blocks_for(n, l), SW_THREADS, l, *b,
                      b->add, n, (const T *)src, (T *)dst);
 }

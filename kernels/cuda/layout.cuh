@@ -200,51 +200,69 @@ static inline bool sw_tiles_of(const struct sw_cuda_box *box, struct sw_tiles *o
     return sw_small_box_as(&b, &out->s) && out->count <= INT32_MAX;
 }
 
-/* Adds the offsets of an index of dimension d. */
-static __device__ __forceinline__ void sw_add_offsets(const struct sw_small_box &s, int d,
-                                                      uint32_t index, int64_t *from, int64_t *to)
+/* The terms of index i of dimension d in the offsets. */
+static __device__ __forceinline__ int64_t sw_from_term(const struct sw_small_box &s, int d,
+                                                       uint32_t i)
 {
-    *from += sw_small_offset(s.b.from.axis[d], s.from[d], (uint32_t)s.b.from_at[d] + index);
-    *to += sw_small_offset(s.b.to.axis[d], s.to[d], (uint32_t)s.b.to_at[d] + index);
+    return sw_small_offset(s.b.from.axis[d], s.from[d], (uint32_t)s.b.from_at[d] + i);
 }
 
-/* Copies a box, tile by tile. Both reads and writes are of adjacent elements. C converts an
- * element. */
+static __device__ __forceinline__ int64_t sw_to_term(const struct sw_small_box &s, int d,
+                                                     uint32_t i)
+{
+    return sw_small_offset(s.b.to.axis[d], s.to[d], (uint32_t)s.b.to_at[d] + i);
+}
+
+/* Copies a box, tile by tile: a warp reads a line of adjacent elements, and writes one. C converts
+ * an element. All loads of a thread are under way before it uses the first. */
 template <typename C>
 static __global__ void sw_transpose(struct sw_tiles k, bool add, const typename C::from *src,
                                     typename C::to *dst)
 {
-    __shared__ typename C::to tile[SW_TILE][SW_TILE + 1]; /* no two rows begin in one bank */
+    __shared__ typename C::to tile[SW_TILE][SW_TILE + 1]; /* no two lines begin in one bank */
 
+    const int lines = SW_THREADS / SW_TILE, each = SW_TILE / lines;
     const struct sw_small_box &s = k.s;
-    const int last = s.b.from.ndim - 1;
+    const int t = s.b.from.ndim - 1, f = t - 1;
     const uint32_t lane = threadIdx.x % SW_TILE, line = threadIdx.x / SW_TILE;
     for (int64_t i = blockIdx.x; i < k.count; i += gridDim.x) {
         uint32_t rest = (uint32_t)i;
         const uint32_t t0 = sw_divide_off(&k.to_tiles, &rest) * SW_TILE;
         const uint32_t f0 = sw_divide_off(&k.from_tiles, &rest) * SW_TILE;
-        int64_t from = 0, to = 0;
+        const int64_t f_left = s.b.size[f] - f0, t_left = s.b.size[t] - t0;
+        int64_t from = 0, to = 0, at[each];
+        typename C::from read[each];
+        typename C::to old[each];
 
-        for (int d = last - 2; d >= 0; d--)
-            sw_add_offsets(s, d, sw_divide_off(&s.size[d], &rest), &from, &to);
-
-        for (uint32_t t = line; t < SW_TILE; t += SW_THREADS / SW_TILE) {
-            int64_t at = from, ignored = 0;
-            sw_add_offsets(s, last - 1, f0 + lane, &at, &ignored);
-            sw_add_offsets(s, last, t0 + t, &at, &ignored);
-            if (f0 + lane < s.b.size[last - 1] && t0 + t < s.b.size[last])
-                tile[t][lane] = C::of(src[at]);
+        for (int d = f - 1; d >= 0; d--) {
+            const uint32_t index = sw_divide_off(&s.size[d], &rest);
+            from += sw_from_term(s, d, index);
+            to += sw_to_term(s, d, index);
         }
+
+        from += sw_from_term(s, f, f0 + lane);
+        for (int j = 0; j < each; j++)
+            at[j] = from + sw_from_term(s, t, t0 + line + j * lines);
+        for (int j = 0; j < each; j++)
+            if (lane < f_left && line + j * lines < t_left)
+                read[j] = src[at[j]];
+        for (int j = 0; j < each; j++)
+            if (lane < f_left && line + j * lines < t_left)
+                tile[line + j * lines][lane] = C::of(read[j]);
 
         __syncthreads();
 
-        for (uint32_t f = line; f < SW_TILE; f += SW_THREADS / SW_TILE) {
-            int64_t at = to, ignored = 0;
-            sw_add_offsets(s, last - 1, f0 + f, &ignored, &at);
-            sw_add_offsets(s, last, t0 + lane, &ignored, &at);
-            if (f0 + f < s.b.size[last - 1] && t0 + lane < s.b.size[last])
-                dst[at] = add ? (typename C::to)(tile[lane][f] + dst[at]) : tile[lane][f];
-        }
+        to += sw_to_term(s, t, t0 + lane);
+        for (int j = 0; j < each; j++)
+            at[j] = to + sw_to_term(s, f, f0 + line + j * lines);
+        for (int j = 0; j < each; j++)
+            if (add && lane < t_left && line + j * lines < f_left)
+                old[j] = dst[at[j]];
+        for (int j = 0; j < each; j++)
+            if (lane < t_left && line + j * lines < f_left) {
+                const typename C::to now = tile[lane][line + j * lines];
+                dst[at[j]] = add ? (typename C::to)(now + old[j]) : now;
+            }
 
         __syncthreads();
     }

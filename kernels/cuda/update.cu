@@ -2,7 +2,7 @@
  * elements per thread with reads and writes of 16 bytes. Compiled without fused multiply-add, so
  * that parameters have the same bits as on the CPU. Every formula has a row in the table at the
  * end. */
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/params.cuh"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/adadelta.h"
 #include "kernels/updaters/adagrad.h"
@@ -85,27 +85,12 @@ static __device__ bool step_all(const struct sw_update_op_args &a, const each_el
     return bad;
 }
 
-/* The parameter of chunk blockIdx.x. */
-static __device__ int find_param(const struct sw_update_op_args &a)
-{
-    __shared__ int found;
-
-    for (int i = (int)threadIdx.x; i < a.params; i += SW_THREADS) {
-        int64_t chunk = (int64_t)blockIdx.x - a.numbers[i].first_chunk;
-        if (chunk >= 0 && chunk * SW_UPDATE_CHUNK < a.numbers[i].count)
-            found = i; /* one thread */
-    }
-
-    __syncthreads();
-    return found;
-}
-
 template <sw_formula formula, typename K> static __global__ void update(struct sw_update_op_args a)
 {
     if (a.control && a.control->dropped)
         return;
 
-    const int param = find_param(a);
+    const int param = sw_find_param(a.numbers, a.params);
     const struct sw_update_numbers *n = &a.numbers[param];
     const K *constants = (const K *)(const void *)n->constants;
     const each_element<K> k = {*constants, a.control ? a.control->scale : n->gradient_scale,

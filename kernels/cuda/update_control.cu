@@ -1,14 +1,13 @@
 /* Update control: computes the sums of squares of all gradients and decides about the update, in
  * the same order and with the same bits as the CPU (kernels/updaters/update_control.h). Compiled without
  * fused multiply-add; squares of floats are exact in double. */
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/params.cuh"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/update_control.h"
 #include "kernels/updaters/finite.h"
 #include "kernels/updaters/lars.h"
 
-/* SW_NORM_BLOCK blocks that a thread block sums at a time, with one thread per lane. */
-enum { NORM_BLOCKS = SW_THREADS / SW_NORM_LANES };
+enum { MEASURE_THREADS = SW_UPDATE_CHUNK / SW_NORM_BLOCK * SW_NORM_LANES };
 
 static __device__ __forceinline__ float clipped(float x, float limit, int *bad)
 {
@@ -18,58 +17,58 @@ static __device__ __forceinline__ float clipped(float x, float limit, int *bad)
     return x < -limit ? -limit : x > limit ? limit : x;
 }
 
-static __global__ void measure(const float *x, int64_t count, float clip,
-                               const struct sw_update_control_input *known, double *squares)
+/* A thread block measures a chunk of a parameter, with SW_NORM_LANES threads per block of the norm. */
+static __global__ void measure(struct sw_measure_args a)
 {
-    __shared__ double lanes[SW_THREADS];
-    __shared__ int found[SW_THREADS];
+    __shared__ double lanes[MEASURE_THREADS];
+    __shared__ int found[MEASURE_THREADS];
 
-    const float limit = clip * (float)known->loss_scale;
+    const struct sw_update_numbers *k = &a.numbers[sw_find_param(a.numbers, a.params)];
+    const float limit = a.limit * (float)a.known->loss_scale;
     const int lane = (int)threadIdx.x % SW_NORM_LANES, first = (int)threadIdx.x - lane;
-    for (int64_t set = blockIdx.x; set * NORM_BLOCKS * SW_NORM_BLOCK < count; set += gridDim.x) {
-        int64_t block = set * NORM_BLOCKS + first / SW_NORM_LANES, from = block * SW_NORM_BLOCK;
-        int64_t left = count - from, n = left < SW_NORM_BLOCK ? left : (int64_t)SW_NORM_BLOCK;
-        int64_t whole = n > 0 ? n / SW_NORM_LANES * SW_NORM_LANES : 0;
-        double mine = 0;
-        int bad = 0;
+    const int64_t chunk = (int64_t)blockIdx.x - k->first_chunk;
+    const int64_t block = chunk * (SW_UPDATE_CHUNK / SW_NORM_BLOCK) + first / SW_NORM_LANES;
+    const int64_t from = block * SW_NORM_BLOCK, left = k->count - from;
+    const int n = left < SW_NORM_BLOCK ? (int)left : SW_NORM_BLOCK;
+    const int whole = n > 0 ? n / SW_NORM_LANES * SW_NORM_LANES : 0;
+    const float *x = a.x + k->first + from;
+    double mine = 0;
+    int bad = 0;
 
-        for (int64_t i = lane; i < whole; i += SW_NORM_LANES) {
-            double v = (double)clipped(x[from + i], limit, &bad);
-            mine += v * v;
+    for (int i = lane; i < whole; i += SW_NORM_LANES) {
+        double v = (double)clipped(x[i], limit, &bad);
+        mine += v * v;
+    }
+
+    for (int i = whole; i < n && lane == 0; i++) {
+        double v = (double)clipped(x[i], limit, &bad);
+        mine += v * v;
+    }
+
+    lanes[threadIdx.x] = mine;
+    found[threadIdx.x] = bad;
+    __syncthreads();
+
+    if (lane == 0 && n > 0) {
+        double sum = 0;
+        int any = 0;
+
+        for (int l = 0; l < SW_NORM_LANES; l++) {
+            sum += lanes[first + l];
+            any |= found[first + l];
         }
 
-        for (int64_t i = whole; i < n && lane == 0; i++) {
-            double v = (double)clipped(x[from + i], limit, &bad);
-            mine += v * v;
-        }
-
-        lanes[threadIdx.x] = mine;
-        found[threadIdx.x] = bad;
-        __syncthreads();
-
-        if (lane == 0 && n > 0) {
-            double sum = 0;
-            int any = 0;
-
-            for (int l = 0; l < SW_NORM_LANES; l++) {
-                sum += lanes[first + l];
-                any |= found[first + l];
-            }
-
-            squares[block] = any ? (double)NAN : sum;
-        }
-
-        __syncthreads();
+        a.squares[k->first_square + block] = any ? (double)NAN : sum;
     }
 }
 
 static int launch_measure(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_measure_args *a = (const struct sw_measure_args *)args;
-    int64_t sets = (sw_norm_blocks(a->count) + NORM_BLOCKS - 1) / NORM_BLOCKS;
 
-    return SW_LAUNCH(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, a->x,
-                     a->count, a->limit, a->known, a->squares);
+    if (a->chunks == 0)
+        return (int)cudaSuccess;
+    return SW_LAUNCH(measure, (unsigned)a->chunks, MEASURE_THREADS, l, *a);
 }
 
 /* One thread block per array: each thread sums groups of blocks, and the first thread adds the
@@ -120,15 +119,18 @@ static int launch_update_control(const struct sw_cuda_launch *l, const void *arg
 
 static __global__ void rate(struct sw_rate_args a)
 {
-    struct sw_sgd *k = (struct sw_sgd *)(void *)a.numbers->constants;
-    *k = sw_lars_adapt(*k, a.numbers->trust, *a.value_squares, *a.gradient_squares,
-                       a.control->scale);
+    for (int i = (int)threadIdx.x; i < a.params; i += SW_THREADS) {
+        struct sw_update_numbers *n = &a.numbers[i];
+        struct sw_sgd *k = (struct sw_sgd *)(void *)n->constants;
+        *k = sw_lars_adapt(*k, n->trust, a.value_squares[n->total], a.gradient_squares[n->total],
+                           a.control->scale);
+    }
 }
 
 static int launch_rate(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_rate_args *a = (const struct sw_rate_args *)args;
-    return SW_LAUNCH(rate, 1, 1, l, *a);
+    return SW_LAUNCH(rate, 1, SW_THREADS, l, *a);
 }
 
 SW_CUDA_KERNELS(update_control) = {{{&sw_op_measure, launch_measure, NULL},

@@ -7,9 +7,7 @@
 
 #include "kernels/ops/update_control.h"
 
-enum { SW_UPDATER_SLOTS = 2 };           /* state arrays of an updater, at most */
-enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* largest struct of constants of a formula */
-enum { SW_UPDATE_CHUNK = 4096 };         /* elements of a parameter that a thread block updates */
+enum { SW_UPDATER_SLOTS = 2 }; /* state arrays of an updater, at most */
 
 /* A block of elements for the loop of a formula. Pointers point to its first element. */
 struct sw_update_block {
@@ -37,23 +35,6 @@ struct sw_update_order {
                      already include it; 0: not LARS */
 };
 
-/* A parameter of an update: its elements, and the values that change with every update. In device
- * memory, so that the operation is the same in every step and can be captured in a graph
- * (device.h). */
-struct sw_update_numbers {
-    int64_t first, count; /* elements of the arrays of the operation */
-    int64_t first_chunk;  /* chunks of the parameters before it, sw_update_chunks of each */
-    uint64_t
-        constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* as in struct sw_update_order */
-    double trust;                                                /* as in struct sw_update_order */
-    float gradient_scale; /* factor of the gradient, without update control */
-};
-
-static inline int64_t sw_update_chunks(int64_t count)
-{
-    return (count + SW_UPDATE_CHUNK - 1) / SW_UPDATE_CHUNK;
-}
-
 /* Updates all parameters of the list, each with its own constants. Their elements are at the same
  * places of all arrays. */
 struct sw_update_op_args {
@@ -72,12 +53,13 @@ struct sw_update_op_args {
 };
 extern const struct sw_op sw_op_update;
 
-/* Adapts the rate of one parameter's update to the norms of its value and gradient (LARS,
- * kernels/updaters/lars.h): multiplies the rate in `numbers` by the ratio. Runs after the decision,
- * which has the factor of the gradient. */
+/* Adapts the rates of updates to the norms of value and gradient (LARS, kernels/updaters/lars.h):
+ * multiplies the rates in `numbers` by the ratios. Runs after the decision, which has the factor of
+ * the gradients. */
 struct sw_rate_args {
-    const double *value_squares, *gradient_squares; /* of the whole parameter */
+    const double *value_squares, *gradient_squares; /* [totals]: of whole parameters */
     const struct sw_update_control_result *control;
-    struct sw_update_numbers *numbers; /* whose constants are a struct sw_sgd */
+    struct sw_update_numbers *numbers; /* [params], whose constants are a struct sw_sgd */
+    int totals, params;
 };
 extern const struct sw_op sw_op_rate;

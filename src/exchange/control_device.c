@@ -179,19 +179,35 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
 
 /* ---- Measures ---- */
 
-static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
+int64_t sw_device_control_first_square(const struct sw_port *p)
 {
     const struct sw_device_control *d = p->x->control_state;
-    const struct sw_table *t = sw_port_table(p);
-    int at = kind * sw_table_count(t) + p->param;
-    const struct sw_measure_args a = {.x = kind == 0 ? p->at.gradient : p->at.value,
-                                      .count =
-                                          sw_desc_storage(&sw_table_param(t, p->param)->layout),
-                                      .limit = kind == 0 ? sw_table_clip_value(t) : 0,
-                                      .known = p->x->report.known,
-                                      .squares = d->squares + (at > 0 ? d->host_ends[at - 1] : 0)};
 
-    return sw_op_run(p->x->args.stream, &sw_op_measure, &a, err);
+    return d && p->param > 0 ? d->host_ends[p->param - 1] : 0;
+}
+
+static int measure_list(const struct sw_exchange *x, const struct sw_update_list *list, int kind,
+                        struct sw_err *err)
+{
+    const struct sw_device_control *d = x->control_state;
+    const struct sw_table *t = x->args.table;
+    const int64_t blocks = all_blocks(t, x->args.worker) / kinds(t);
+    const struct sw_measure_args a = {.x = kind == 0 ? list->at.gradient : list->at.value,
+                                      .numbers = list->at.numbers,
+                                      .elements = list->elements,
+                                      .chunks = list->chunks,
+                                      .params = list->count,
+                                      .limit = kind == 0 ? sw_table_clip_value(t) : 0,
+                                      .known = x->report.known,
+                                      .squares = d->squares + kind * blocks,
+                                      .blocks = blocks};
+
+    return sw_op_run(x->args.stream, &sw_op_measure, &a, err);
+}
+
+static bool updates(const struct sw_exchange *x, const struct sw_update_list *list)
+{
+    return sw_exchange_listed(x, list, 0)->route->updates_on_device;
 }
 
 static int measure(const struct sw_exchange *x, struct sw_err *err)
@@ -206,11 +222,8 @@ static int measure(const struct sw_exchange *x, struct sw_err *err)
                                             .arrays = (int)end_count(t)};
 
     for (int kind = 0; kind < kinds(t); kind++)
-        for (int i = 0; i < x->count; i++) {
-            if (!x->ports[i].route->updates_on_device)
-                continue;
-
-            int rc = measure_port(&x->ports[i], kind, err);
+        for (int i = 0; i < x->list_count; i++) {
+            int rc = updates(x, &x->lists[i]) ? measure_list(x, &x->lists[i], kind, err) : SW_OK;
             if (rc != SW_OK)
                 return rc;
         }
@@ -308,19 +321,19 @@ static int vote(struct sw_exchange *x, struct sw_err *err)
 
 /* ---- The result ---- */
 
-/* Computes the parameter's learning rate where the updater derives it from norms. */
-static int adapt(const struct sw_port *p, struct sw_err *err)
+/* Computes the learning rates where the updater derives them from norms. */
+static int adapt(const struct sw_exchange *x, const struct sw_update_list *list, struct sw_err *err)
 {
-    const struct sw_table *t = sw_port_table(p);
-    const double *totals = p->x->control_state->totals;
-    int params = sw_table_count(t);
-    const struct sw_rate_args a = {.value_squares = totals + params + p->param,
-                                   .gradient_squares =
-                                       totals + (p->x->args.votes ? 2 * params : 0) + p->param,
-                                   .control = p->x->report.control,
-                                   .numbers = p->at.numbers};
+    const double *totals = x->control_state->totals;
+    int params = sw_table_count(x->args.table);
+    const struct sw_rate_args a = {.value_squares = totals + params,
+                                   .gradient_squares = totals + (x->args.votes ? 2 * params : 0),
+                                   .control = x->report.control,
+                                   .numbers = list->at.numbers,
+                                   .totals = params,
+                                   .params = list->count};
 
-    return kinds(t) > 1 ? sw_op_run(p->x->args.stream, &sw_op_rate, &a, err) : SW_OK;
+    return kinds(x->args.table) > 1 ? sw_op_run(x->args.stream, &sw_op_rate, &a, err) : SW_OK;
 }
 
 /* Queues update control and all updates. Runs nothing on the host, so it may be captured. */
@@ -336,18 +349,14 @@ static int control(struct sw_exchange *x, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    for (int i = 0; i < x->count; i++) {
-        struct sw_port *p = &x->ports[i];
-        rc = p->route->updates_on_device ? adapt(p, err) : SW_OK;
-        if (rc != SW_OK)
-            return rc;
-    }
-
     for (int i = 0; i < x->list_count; i++) {
         const struct sw_update_list *list = &x->lists[i];
-        rc = sw_exchange_listed(x, list, 0)->route->updates_on_device
-                 ? sw_device_update_queue(x, list, err)
-                 : SW_OK;
+        if (!updates(x, list))
+            continue;
+        rc = adapt(x, list, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_device_update_queue(x, list, err);
         if (rc != SW_OK)
             return rc;
     }

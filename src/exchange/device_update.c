@@ -10,7 +10,9 @@ static void number(struct sw_port *p, uint64_t version)
 
     *sent = (struct sw_update_numbers){.first = p->first,
                                        .count = (int64_t)(p->bytes / sizeof(float)),
-                                       .first_chunk = p->first_chunk};
+                                       .first_chunk = p->first_chunk,
+                                       .first_square = sw_device_control_first_square(p),
+                                       .total = p->param};
     p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, sent);
     p->constants_version = (int64_t)version;
 }

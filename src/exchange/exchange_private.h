@@ -126,6 +126,8 @@ int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err) SW
 
 /* control_device.c */
 struct sw_exchange_bytes sw_device_control_bytes(const struct sw_exchange_args *args);
+/* Where the sums of squares of the port's gradient begin; 0 without update control. */
+int64_t sw_device_control_first_square(const struct sw_port *p);
 
 /* copies.c: shared by the routes whose gradients the servers reduce. */
 int sw_copies_of_port(const struct sw_route_query *q);

@@ -60,21 +60,25 @@ static void rate_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_rate_args *a = args;
 
-    SW_ARRAY(out, a, value_squares, sizeof(double));
-    SW_ARRAY(out, a, gradient_squares, sizeof(double));
+    SW_ARRAY(out, a, value_squares, (size_t)a->totals * sizeof *a->value_squares);
+    SW_ARRAY(out, a, gradient_squares, (size_t)a->totals * sizeof *a->gradient_squares);
     SW_ARRAY(out, a, control, sizeof *a->control);
-    SW_ARRAY(out, a, numbers, sizeof *a->numbers);
+    SW_ARRAY(out, a, numbers, (size_t)a->params * sizeof *a->numbers);
 }
 
 static int rate(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_rate_args *a = args;
-    struct sw_sgd k;
 
-    memcpy(&k, a->numbers->constants, sizeof k);
-    k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
-                      a->control->scale);
-    memcpy(a->numbers->constants, &k, sizeof k);
+    for (int i = 0; i < a->params; i++) {
+        struct sw_update_numbers *n = &a->numbers[i];
+        struct sw_sgd k;
+
+        memcpy(&k, n->constants, sizeof k);
+        k = sw_lars_adapt(k, n->trust, a->value_squares[n->total], a->gradient_squares[n->total],
+                          a->control->scale);
+        memcpy(n->constants, &k, sizeof k);
+    }
 
     return SW_OK;
 }

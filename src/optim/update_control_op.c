@@ -8,15 +8,22 @@
 static void measure_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_measure_args *a = args;
-    SW_ARRAY(out, a, x, sw_op_floats(a->count));
+    SW_ARRAY(out, a, x, sw_op_floats(a->elements));
+    SW_ARRAY(out, a, numbers, (size_t)a->params * sizeof *a->numbers);
     SW_ARRAY(out, a, known, sizeof *a->known);
-    SW_ARRAY(out, a, squares, (size_t)sw_norm_blocks(a->count) * sizeof *a->squares);
+    SW_ARRAY(out, a, squares, (size_t)a->blocks * sizeof *a->squares);
 }
 
 static int measure(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_measure_args *a = args;
-    sw_gather_measure(a->x, a->count, a->limit * (float)a->known->loss_scale, a->squares);
+    const float limit = a->limit * (float)a->known->loss_scale;
+
+    for (int i = 0; i < a->params; i++) {
+        const struct sw_update_numbers *n = &a->numbers[i];
+        sw_gather_measure(a->x + n->first, n->count, limit, a->squares + n->first_square);
+    }
+
     return SW_OK;
 }
 

@@ -79,6 +79,7 @@ static void slices_of_every_layout_have_the_bits_of_the_cpu(void **state)
     check_slice((int64_t[]){3, 70, 6, 11}, 1, 45, 5, 19, 37); /* some channels */
     check_slice((int64_t[]){2, 33, 8, 5}, 2, 9, 3, 1, 6);     /* lines: they do not merge */
     check_slice((int64_t[]){2, 20, 3, 40}, 3, 50, 13, 2, 35); /* columns */
+    check_slice((int64_t[]){2, 80, 3, 4}, 1, 48, 16, 32, 24); /* four at a time */
     check_slice((int64_t[]){4, 3, 20, 20}, 1, 3, 0, 0, 3);    /* few channels: no tiles */
     check_slice((int64_t[]){5, 64, 1, 1}, 1, 64, 0, 0, 64);   /* one pixel */
     check_slice((int64_t[]){1, 32, 4, 16}, 1, 96, 32, 0, 32); /* one row */

@@ -39,21 +39,35 @@ static void assert_same_measures(const char *what, const double *a, const double
                      a[i]);
 }
 
+/* Two parameters, whose sums of squares are in the other order, with padding in between. */
 static void measure_both(const float *x, int64_t count, float limit, double scale)
 {
     struct sw_update_control_input known = {.loss_scale = scale};
-    int64_t blocks = sw_norm_blocks(count);
+    int64_t second = (count + 2) / 3, first = count - second - (second > 16 ? 16 : 0);
+    int64_t blocks = sw_norm_blocks(first) + sw_norm_blocks(second);
+    const struct sw_update_numbers numbers[2] = {
+        {.count = first, .first_square = sw_norm_blocks(second)},
+        {.first = count - second, .count = second, .first_chunk = sw_update_chunks(first)}};
     size_t bytes = (size_t)count * sizeof *x, square_bytes = (size_t)blocks * sizeof(double);
     double *here = calloc(1, square_bytes), *back = calloc(1, square_bytes), total[2],
            total_back[2];
     int64_t ends[2] = {0, blocks}; /* an array of which there is nothing */
     char what[64];
     assert_true(here && back);
-    struct sw_measure_args a = {x, count, limit, &known, here};
+    struct sw_measure_args a = {.x = x,
+                                .numbers = numbers,
+                                .elements = count,
+                                .chunks = sw_update_chunks(first) + sw_update_chunks(second),
+                                .params = 2,
+                                .limit = limit,
+                                .known = &known,
+                                .squares = here,
+                                .blocks = blocks};
     struct sw_norm_totals_args t = {here, ends, total, blocks, 2};
     run_on(cpu.stream, &sw_op_measure, &a);
     run_on(cpu.stream, &sw_op_norm_totals, &t);
     a.x = twin(x, bytes);
+    a.numbers = twin(numbers, sizeof numbers);
     a.known = twin(&known, sizeof known);
     a.squares = twin(back, square_bytes);
     t.squares = a.squares;
@@ -68,6 +82,7 @@ static void measure_both(const float *x, int64_t count, float limit, double scal
     assert_same_measures(what, total, total_back, 2);
     assert_true(total[0] == 0);
     let_go((void *)a.x, bytes);
+    let_go((void *)a.numbers, sizeof numbers);
     let_go((void *)a.known, sizeof known);
     let_go(a.squares, square_bytes);
     let_go((void *)t.ends, sizeof ends);
@@ -151,7 +166,7 @@ static const struct sw_update_formula *sgd_numbers(struct sw_update_numbers *out
     const struct sw_update_args update = {
         .count = COUNT, .lr = 0.03f, .weight_decay = 0.01f, .order = &order};
     sw_updater_apply(find_updater("lars"), conf, &update);
-    *out = (struct sw_update_numbers){.count = COUNT};
+    *out = (struct sw_update_numbers){.count = COUNT, .total = 1};
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
     out->trust = order.trust;
     out->gradient_scale = 77; /* not what counts */
@@ -176,7 +191,7 @@ static struct arrays update_on(struct sw_stream *s, struct sw_update_op_args a,
 static void update_both(struct sw_update_control_result control, bool changes)
 {
     struct rng r = rng_of(5);
-    double squares[2] = {4, 9};
+    double squares[5] = {(double)NAN, (double)NAN, 4, (double)NAN, 9}; /* the second total */
     bool bad = false;
     float back[COUNT], *before = random_floats(&r, COUNT, -1, 1);
     float *gradient = random_floats(&r, COUNT, -1, 1);
@@ -192,7 +207,7 @@ static void update_both(struct sw_update_control_result control, bool changes)
                                   .numbers = &numbers,
                                   .control = &control,
                                   .non_finite = &bad};
-    struct sw_rate_args rate = {&squares[0], &squares[1], &control, &numbers};
+    struct sw_rate_args rate = {&squares[1], &squares[3], &control, &numbers, 2, 1};
     struct arrays there = {twin(here.value, sizeof back), twin(here.momentum, sizeof back)};
     double *squares_there = twin(squares, sizeof squares);
     struct sw_update_op_args b = a;
@@ -202,9 +217,10 @@ static void update_both(struct sw_update_control_result control, bool changes)
     struct sw_update_numbers *numbers_there = twin(&numbers, sizeof numbers);
     b.numbers = numbers_there;
     update_on(cpu.stream, a, rate, here);
-    update_on(gpu, b,
-              (struct sw_rate_args){squares_there, squares_there + 1, b.control, numbers_there},
-              there);
+    update_on(
+        gpu, b,
+        (struct sw_rate_args){squares_there + 1, squares_there + 3, b.control, numbers_there, 2, 1},
+        there);
     to_host(gpu, back, there.value, sizeof back);
     assert_same_bits("values", here.value, back, sizeof back);
     assert_int_equal(memcmp(before, back, sizeof back) != 0, changes);
