@@ -224,6 +224,14 @@ static void count_waits(const char *copy, const char *more)
         .recipe = workers_recipe, .device = SIM, .before = count_calls, .sets = {copy, more}});
 }
 
+/* Calls of worker 0 for its device. */
+static void count_waits_of_two(const char *recipe, const char *reducer, const char *more)
+{
+    memset(&seen, 0, sizeof seen);
+    run((struct trial){
+        .recipe = recipe, .device = TWO, .before = count_calls, .sets = {NONE, reducer, more}});
+}
+
 /* The host waits for a step when the next one is queued, unless something is to be done behind it,
  * or the next one needs something from it. */
 static void next_step_is_queued_before_the_host_waits(void **state)
@@ -239,6 +247,38 @@ static void next_step_is_queued_before_the_host_waits(void **state)
     count_waits(NONE, "job.stop_at=train.loss<=0");
     assert_int_equal(seen.event_waits, 0);
     count_waits(NONE, "job.on_nan=skip");
+    assert_int_equal(seen.event_waits, 0);
+}
+
+#define LARS "type = lars\nlr = 2\nweight_decay = 0.0005\ntrust = 0.002\n"
+
+/* Devices that sum gradients, and those that need all gradients for an update, need as little. A
+ * loss scale follows from the last update, and servers sum on the host. */
+static void devices_that_sum_or_clip_go_ahead_too(void **state)
+{
+    static const char *const reducers[] = {"cluster.all_reduce=copies",
+                                           "cluster.all_reduce=library"};
+    static const char *const settings[] = {NULL, "job.grad_clip=norm:0.1"};
+
+    for (size_t i = 0; i < 2; i++) {
+        count_waits(NONE, settings[i]);
+        assert_int_equal(seen.event_waits, STEPS - 2);
+
+        for (size_t k = 0; k < 2; k++) {
+            count_waits_of_two(workers_recipe, reducers[k], settings[i]);
+            assert_int_equal(seen.event_waits, STEPS - 2);
+            count_waits_of_two(WITH(LARS), reducers[k], settings[i]);
+            assert_int_equal(seen.event_waits, STEPS - 2);
+        }
+    }
+
+    count_waits_of_two(workers_recipe, reducers[0], "job.checkpoint_every=3");
+    assert_int_equal(seen.event_waits, STEPS - STEPS / 3 - 1);
+    count_waits_of_two(workers_recipe, reducers[0], "job.precision=fp16");
+    assert_int_equal(seen.event_waits, 0);
+    count_waits_of_two(workers_recipe, SANDBLASTER, NULL);
+    assert_int_equal(seen.event_waits, 0);
+    count_waits_of_two(workers_recipe, reducers[0], "layer.fc1.partition=1");
     assert_int_equal(seen.event_waits, 0);
 }
 
@@ -359,6 +399,7 @@ int main(void)
         FRESH(recurrent_state_continues_in_a_graph),
         FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
         FRESH(next_step_is_queued_before_the_host_waits),
+        FRESH(devices_that_sum_or_clip_go_ahead_too),
         FRESH(step_is_split_into_segments_where_the_host_acts),
         FRESH(a_bucket_ends_a_graph_and_a_layer_in_it_does_not),
         FRESH(several_workers_have_graphs_between_waits),
