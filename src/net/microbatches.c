@@ -262,6 +262,11 @@ void sw_microbatches_set_sum(struct sw_microbatches *p, sw_microbatches_sum *sum
     p->sum_user = user;
 }
 
+void sw_microbatches_set_queue_sum(struct sw_microbatches *p, sw_microbatches_queue_sum *queue)
+{
+    p->queue_sum = queue;
+}
+
 void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void *user), void *user)
 {
     p->beat = beat;
@@ -416,6 +421,8 @@ static int add_sums(struct sw_microbatches *p, struct sw_err *err)
     const struct sw_net_info info = sw_net_info(sw_microbatches_first(p), p->layer);
     if (!p->sum || !own || info.whole_batch)
         return SW_OK;
+    if (p->queue_sum)
+        return p->queue_sum(p->sum_user, own, count, err);
     if (!p->sums)
         return p->sum(p->sum_user, own, count, info.in_rows, err);
 

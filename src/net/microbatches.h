@@ -81,6 +81,11 @@ typedef int sw_microbatches_sum(void *user, double *values, int count, bool in_r
 /* The callback runs between two phases of a layer that has sums. NULL (the default): there is one
  * microbatch and no other worker. */
 void sw_microbatches_set_sum(struct sw_microbatches *p, sw_microbatches_sum *sum, void *user);
+/* Callback for a worker with one microbatch: queues the sum over all workers of values [count] in
+ * device memory. With it, which is called with the `user` of the other one and in its place, the
+ * host waits for no device. */
+typedef int sw_microbatches_queue_sum(void *user, double *values, int count, struct sw_err *err);
+void sw_microbatches_set_queue_sum(struct sw_microbatches *p, sw_microbatches_queue_sum *queue);
 /* beat is called between any two phases of a layer, which may take long, as a heartbeat. NULL: no
  * heartbeat. */
 void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void *user), void *user);

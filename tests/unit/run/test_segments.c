@@ -282,6 +282,40 @@ static void devices_that_sum_or_clip_go_ahead_too(void **state)
     assert_int_equal(seen.event_waits, 0);
 }
 
+/* Devices sum what a layer needs of the whole batch, so that the host waits for losses alone, with
+ * the bits of sums on the host. */
+static void sums_of_layers_do_not_wait_for_devices(void **state)
+{
+    static const char *const reducers[] = {"cluster.all_reduce=copies",
+                                           "cluster.all_reduce=library"};
+    int before = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        memset(&seen, 0, sizeof seen);
+        run((struct trial){.recipe = budget_recipe,
+                           .device = TWO,
+                           .steps = i % 2 ? 2 * STEPS : STEPS,
+                           .before = count_calls,
+                           .sets = {NONE, reducers[i / 2]}});
+        if (i % 2)
+            assert_int_equal(seen.host_waits - before, STEPS);
+        before = seen.host_waits;
+    }
+
+    for (int devices = 2; devices <= 3; devices++) {
+        const char *sim = devices == 2 ? TWO : "sim:gpus=3,mem=64MiB";
+        run((struct trial){.recipe = budget_recipe,
+                           .name = "host",
+                           .device = sim,
+                           .sets = {"cluster.copy=async"}});
+        run((struct trial){.recipe = budget_recipe,
+                           .name = "device",
+                           .device = sim,
+                           .sets = {NONE, reducers[0], "job.streams=2"}});
+        assert_same_tensors(checkpoint_path("host", STEPS), checkpoint_path("device", STEPS));
+    }
+}
+
 /* ---- Where the host has something to do in a step ---- */
 
 /* Between two collects, or two gradients that are handed over: one segment each. */
@@ -400,6 +434,7 @@ int main(void)
         FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
         FRESH(next_step_is_queued_before_the_host_waits),
         FRESH(devices_that_sum_or_clip_go_ahead_too),
+        FRESH(sums_of_layers_do_not_wait_for_devices),
         FRESH(step_is_split_into_segments_where_the_host_acts),
         FRESH(a_bucket_ends_a_graph_and_a_layer_in_it_does_not),
         FRESH(several_workers_have_graphs_between_waits),
