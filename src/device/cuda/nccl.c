@@ -17,7 +17,6 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>
-#include <time.h>
 
 enum {
     SPIN_NS = 200000, /* how long to poll without a pause */
@@ -111,7 +110,7 @@ static int wait_until_started(const struct nccl *c, const char *what, int timeou
                               c->devices[r]->base.name, what, timeout_ms / 1000);
 
         if (now_ns - began_ns > SPIN_NS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            sw_thread_nap(NAP_NS);
         else
             sw_thread_yield();
     }
