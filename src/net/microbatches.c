@@ -490,6 +490,14 @@ int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backwa
     return rc;
 }
 
+int sw_microbatches_join_streams(struct sw_microbatches *p, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < p->count && rc == SW_OK; i++)
+        rc = sw_net_join_streams(p->microbatch[i].net, err);
+    return rc;
+}
+
 void sw_microbatches_wait(struct sw_microbatches *p)
 {
     for (int i = 0; p && i < p->count; i++)

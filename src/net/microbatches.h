@@ -102,6 +102,8 @@ int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backwa
 /* True if a pass of the layer only queues operations on a device, so that the host does not wait.
  */
 bool sw_microbatches_only_queues(const struct sw_microbatches *p, int layer, bool backward);
+/* sw_net_join_streams for all microbatches. */
+int sw_microbatches_join_streams(struct sw_microbatches *p, struct sw_err *err) SW_MUST_CHECK;
 /* Waits for all streams of the nets except the worker's. Call before freeing memory that passes
  * use. */
 void sw_microbatches_wait(struct sw_microbatches *p); /* NULL is accepted */

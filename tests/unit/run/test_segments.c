@@ -17,7 +17,7 @@ enum { STEPS = 9 };
 /* ---- What a run was ---- */
 
 static struct sw_segment_stats stats[8];
-static int segments, workers, buckets;
+static int segments, workers, buckets, streams;
 static char said[4096];
 
 /* Runs it and keeps how its steps were queued. */
@@ -30,6 +30,7 @@ static void run(struct trial t)
     workers = t.job->place.placement->worker_count;
     segments = sw_segments_count(t.job->workers[0].segments);
     buckets = t.job->exchange.sums.count;
+    streams = sw_net_stream_count(t.job->workers[0].train);
     for (int w = 0; w < workers; w++)
         stats[w] = sw_segments_stats(t.job->workers[w].segments);
     snprintf(said, sizeof said, "%s", t.text);
@@ -370,6 +371,40 @@ static void several_workers_have_graphs_between_waits(void **state)
     }
 }
 
+/* Two convolutions beside one another, of which one is longer, so that cuts are in between. */
+#define BESIDE                                                                                     \
+    "[layer image]\ntype = input\nfield = image\n"                                                 \
+    "[layer label]\ntype = input\nfield = label\n"                                                 \
+    "[layer first]\ntype = convolution\nsrc = image\noutputs = 4\nkernel = 3\npad = 1\n"           \
+    "[layer left]\ntype = convolution\nsrc = first\noutputs = 4\nkernel = 3\npad = 1\n"            \
+    "[layer left2]\ntype = convolution\nsrc = left\noutputs = 4\nkernel = 3\npad = 1\n"            \
+    "[layer right]\ntype = convolution\nsrc = first\noutputs = 4\nkernel = 1\n"                    \
+    "[layer norm]\ntype = batch_norm\nsrc = right\n"                                               \
+    "[layer sum]\ntype = eltwise\nsrc = left2, norm\n"                                             \
+    "[layer out]\ntype = inner_product\nsrc = sum\noutputs = 4\n"                                  \
+    "[layer loss]\ntype = softmax_loss\nsrc = out, label\n"
+
+/* Streams of independent layers are joined where a graph begins and ends. */
+static void layers_on_several_streams_have_graphs_between_waits(void **state)
+{
+    static const char recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS BESIDE;
+    static const char *const statistics[] = {"layer.norm.sync=yes", "layer.norm.sync=no"};
+
+    for (int i = 0; i < 2; i++) {
+        train(.recipe = recipe, .name = "single", .device = TWO, .steps = STEPS,
+              .oversubscribe = true,
+              .sets = {NONE, "cluster.bucket_size=1", "job.streams=1", statistics[i]});
+        compare((struct trial){
+            .recipe = recipe,
+            .device = TWO,
+            .sets = {NONE, "cluster.bucket_size=1", "job.streams=2", statistics[i]}});
+        assert_true(streams == 2 && segments > 2);
+        assert_true(stats[0].graphs > 2 && stats[1].graphs > 2);
+        assert_null(strstr(said, "not as a graph"));
+        assert_same_tensors(checkpoint_path("single", STEPS), checkpoint_path("graphs", STEPS));
+    }
+}
+
 /* Other rows, other nets: graphs of the old ones must not run. */
 static void rows_that_move_make_new_graphs(void **state)
 {
@@ -438,6 +473,7 @@ int main(void)
         FRESH(step_is_split_into_segments_where_the_host_acts),
         FRESH(a_bucket_ends_a_graph_and_a_layer_in_it_does_not),
         FRESH(several_workers_have_graphs_between_waits),
+        FRESH(layers_on_several_streams_have_graphs_between_waits),
         FRESH(rows_that_move_make_new_graphs),
         FRESH(uncaptured_operations_are_reported_once_and_run),
         FRESH(a_fault_in_a_graph_ends_the_run),
