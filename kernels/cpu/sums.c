@@ -1,6 +1,7 @@
 /* Sums of plain matrices over rows, over columns and over all elements, and addition of a row to
  * all rows. */
 #include "kernels/ops/sums.h"
+#include "base/tree.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
@@ -121,3 +122,23 @@ static int total(const struct sw_host_launch *l, const void *args)
 }
 
 const struct sw_op sw_op_total = {"total", sizeof(struct sw_total_args), total_arrays, total};
+
+/* ---- Rows of workers ---- */
+
+static void leaf_sums_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_leaf_sums_args *a = args;
+    int64_t elements = (int64_t)(a->leaves > 0 ? a->leaves - 1 : 0) * a->room + a->count;
+    SW_ARRAY(out, a, rows, (size_t)elements * sizeof *a->rows);
+    SW_ARRAY(out, a, sums, (size_t)a->count * sizeof *a->sums);
+}
+
+static int leaf_sums(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_leaf_sums_args *a = args;
+    sw_tree_sum(a->rows, a->leaves, a->room, a->count, a->sums);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_leaf_sums = {"leaf_sums", sizeof(struct sw_leaf_sums_args),
+                                      leaf_sums_arrays, leaf_sums};

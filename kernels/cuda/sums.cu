@@ -1,5 +1,6 @@
 /* Sums over rows, over columns and over all elements, and addition of a row to all rows. The shape
  * alone determines the parts of a sum, which are added in order and in double. */
+#include "base/tree.h"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/ops/sums.h"
 
@@ -128,9 +129,46 @@ static int launch_add_row(const struct sw_cuda_launch *l, const void *args)
     return sw_cuda_add_row(a->rows, a->columns, a->row, false, a->y, l);
 }
 
+/* adds[t] additions follow after row t is pushed onto the stack. */
+struct leaf_program {
+    int adds[SW_LEAF_SUMS];
+};
+
+static __global__ void leaf_sums(struct sw_leaf_sums_args a, struct leaf_program p)
+{
+    for (int64_t c = sw_first(); c < a.count; c += sw_stride()) {
+        double stack[SW_TREE_DEPTH];
+        int depth = 1;
+
+        stack[0] = a.rows[c]; /* nothing is added after the first row */
+
+        for (int t = 1; t < a.leaves; t++) {
+            stack[depth++] = a.rows[(int64_t)t * a.room + c];
+            for (int k = p.adds[t]; k > 0; k--, depth--)
+                stack[depth - 2] += stack[depth - 1];
+        }
+
+        a.sums[c] = stack[0];
+    }
+}
+
+static int launch_leaf_sums(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_leaf_sums_args *a = (const struct sw_leaf_sums_args *)args;
+    struct leaf_program p = {};
+
+    if (a->leaves > SW_LEAF_SUMS)
+        return SW_CUDA_NO_KERNEL;
+
+    for (int t = 0; t < a->leaves; t++)
+        p.adds[t] = sw_tree_adds(a->leaves, t, t + 1);
+    return SW_LAUNCH(leaf_sums, sw_blocks_for(a->count, l), SW_THREADS, l, *a, p);
+}
+
 SW_CUDA_KERNELS(sums) = {{{&sw_op_add_row, launch_add_row, NULL},
                           {&sw_op_sum_rows, launch_sum_rows, NULL},
                           {&sw_op_row_sums, launch_row_sums, NULL},
                           {&sw_op_two_sums, launch_weighted_row_sum, NULL},
                           {&sw_op_total, launch_total, NULL},
+                          {&sw_op_leaf_sums, launch_leaf_sums, NULL},
                           {}}};

@@ -1,5 +1,6 @@
 /* Sums over rows, over columns and over all elements of plain, dense matrices, and addition of a
- * row to all rows. Sums are in double and in an order that depends only on the shape. */
+ * row to all rows. Sums are in double and in an order that depends only on the shape. leaf_sums
+ * adds up the rows of several workers. */
 #pragma once
 
 #include "kernels/op.h"
@@ -41,3 +42,13 @@ struct sw_total_args {
     double *total;
 };
 extern const struct sw_op sw_op_total; /* *total = sum of x */
+
+/* Sums rows of doubles in the order of base/tree.h: sums[c] = the sum over the leaves of rows[leaf,
+ * c]. */
+enum { SW_LEAF_SUMS = 16 }; /* leaves, at most */
+struct sw_leaf_sums_args {
+    int leaves, room, count;
+    const double *rows; /* [leaves, room], of which `count` columns are summed */
+    double *sums;       /* [count] */
+};
+extern const struct sw_op sw_op_leaf_sums;

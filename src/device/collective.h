@@ -32,6 +32,7 @@ struct sw_collective_ops {
     int (*group_end)(struct sw_collective *c, struct sw_err *err);
     int (*check)(struct sw_collective *c, struct sw_err *err);
     void (*abort)(struct sw_collective *c);
+    bool (*abort_ends)(struct sw_collective *c, int timeout_ms);
 };
 
 struct sw_collective {
@@ -98,4 +99,10 @@ SW_MUST_CHECK static inline int sw_collective_check(struct sw_collective *c, str
 static inline void sw_collective_abort(struct sw_collective *c)
 {
     c->ops->abort(c);
+}
+/* Waits until the abort, if there was one, is over. False if it is not after timeout_ms: then it
+ * hangs in the library (`hanging`), until a later call returns true. By one thread at a time. */
+SW_MUST_CHECK static inline bool sw_collective_abort_ends(struct sw_collective *c, int timeout_ms)
+{
+    return c->ops->abort_ends(c, timeout_ms);
 }

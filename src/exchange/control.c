@@ -96,7 +96,13 @@ static int begin_host(struct sw_exchange *x, uint64_t version, double *scale, st
     return sw_device_update_begin(x, version, err);
 }
 
-static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+/* Servers decide, and a step begins with their last decision. */
+static bool waits_for_host(const struct sw_exchange *x)
+{
+    return true;
+}
+
+static int learn_host(struct sw_exchange *x, uint64_t version, int behind, struct sw_err *err)
 {
     bool finite;
 
@@ -110,6 +116,7 @@ static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *er
 const struct sw_update_controller sw_control_host = {.name = "host",
                                                      .takes = takes_host,
                                                      .two_phase = true,
+                                                     .waits = waits_for_host,
                                                      .begin = begin_host,
                                                      .finish = learn_host,
                                                      .wait_own = wait_own};

@@ -421,16 +421,26 @@ static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return SW_OK;
 }
 
-static int finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+/* Votes are counted on the host. With a loss scale it is the host, too, that computes what follows
+ * from a dropped update: the scale of the next step, and constants of updates that count those made
+ * (the bias corrections of adam). */
+static bool waits(const struct sw_exchange *x)
+{
+    return x->args.votes || sw_table_scales(x->args.table);
+}
+
+static int finish(struct sw_exchange *x, uint64_t version, int behind, struct sw_err *err)
 {
     const struct sw_device_report *r = &x->report;
 
-    return sw_table_settle(x->args.table, sw_device_report_on_host(r, r->control, 0), version, err);
+    return sw_table_settle(x->args.table, sw_device_report_on_host(r, r->control, behind), version,
+                           err);
 }
 
 const struct sw_update_controller sw_control_device = {.name = "device",
                                                        .takes = takes,
                                                        .two_phase = true,
+                                                       .waits = waits,
                                                        .attach = attach,
                                                        .detach = detach,
                                                        .begin = begin,

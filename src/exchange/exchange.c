@@ -340,18 +340,18 @@ int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return x->control->end ? x->control->end(x, version, err) : SW_OK;
 }
 
-int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+int sw_exchange_finish(struct sw_exchange *x, uint64_t version, int behind, struct sw_err *err)
 {
-    return x->control->finish ? x->control->finish(x, version, err) : SW_OK;
+    return x->control->finish ? x->control->finish(x, version, behind, err) : SW_OK;
 }
 
 int sw_exchange_depth(const struct sw_exchange *x)
 {
-    if (!x->args.own_memory || x->control->two_phase)
+    if (!x->args.own_memory || (x->control->waits && x->control->waits(x)))
         return 1;
 
     for (int i = 0; i < x->count; i++)
-        if (!x->ports[i].route->device_only)
+        if (!x->ports[i].route->device_only && !x->ports[i].route->is_collective)
             return 1;
 
     return 2;

@@ -135,13 +135,15 @@ bool sw_exchange_queues_updates(const struct sw_exchange *x);
 int sw_exchange_queue_updates(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* Ends the pushes: all gradients of step `version` have been pushed. */
 int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* Call once the loss of the step is known, after sw_exchange_queue_report and a wait for the
- * stream. Reports whether the loss is finite, and makes the result of update control known. Errors:
- * SW_ERR_DIVERGED where a non-finite gradient ends the run. */
-int sw_exchange_finish(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* How many steps may be queued before the first of them is finished: 2 where the device updates
- * every parameter alone, so that a step needs nothing that the host learns from the one before;
- * else 1. */
+/* Call once the loss of the step is known, after sw_exchange_queue_report and a wait for that copy.
+ * Reports whether the loss is finite, and makes the result of update control known. behind: 1 if
+ * the next step is already queued, else 0. Errors: SW_ERR_DIVERGED where a non-finite gradient ends
+ * the run. */
+int sw_exchange_finish(struct sw_exchange *x, uint64_t version, int behind,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* How many steps may be queued before the first of them is finished: 2 where devices update, alone
+ * or with sums that they make themselves, so that a step needs nothing that the host learns from
+ * the one before; else 1. */
 int sw_exchange_depth(const struct sw_exchange *x);
 /* The staleness, in steps, of the values that were pulled since sw_exchange_begin. */
 int64_t sw_exchange_lag(const struct sw_exchange *x);

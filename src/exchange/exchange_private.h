@@ -30,6 +30,9 @@ struct sw_update_controller {
     bool (*takes)(const struct sw_exchange_args *args);
     bool two_phase; /* two phases: no parameter is updated before all gradients of the step are
                        known. Routes then deliver sums and make no update */
+    /* Does a step need something that the host learns from the step before, or in its own middle?
+     * NULL: never. */
+    bool (*waits)(const struct sw_exchange *x);
     /* Creates the controller's state; or NULL. */
     int (*attach)(struct sw_exchange *x, struct sw_err *err);
     void (*detach)(struct sw_exchange *x);
@@ -38,7 +41,7 @@ struct sw_update_controller {
     bool (*is_queued)(const struct sw_exchange *x);
     int (*queue)(struct sw_exchange *x, struct sw_err *err);
     int (*end)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
-    int (*finish)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
+    int (*finish)(struct sw_exchange *x, uint64_t version, int behind, struct sw_err *err);
     int (*wait_own)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
 };
 extern const struct sw_update_controller sw_control_each, sw_control_host, sw_control_device;

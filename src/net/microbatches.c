@@ -262,6 +262,11 @@ void sw_microbatches_set_sum(struct sw_microbatches *p, sw_microbatches_sum *sum
     p->sum_user = user;
 }
 
+void sw_microbatches_set_queue_sum(struct sw_microbatches *p, sw_microbatches_queue_sum *queue)
+{
+    p->queue_sum = queue;
+}
+
 void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void *user), void *user)
 {
     p->beat = beat;
@@ -416,6 +421,8 @@ static int add_sums(struct sw_microbatches *p, struct sw_err *err)
     const struct sw_net_info info = sw_net_info(sw_microbatches_first(p), p->layer);
     if (!p->sum || !own || info.whole_batch)
         return SW_OK;
+    if (p->queue_sum)
+        return p->queue_sum(p->sum_user, own, count, err);
     if (!p->sums)
         return p->sum(p->sum_user, own, count, info.in_rows, err);
 
@@ -480,6 +487,14 @@ int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backwa
     set_turn(p, turn);
     int rc = run_layer(p, layer, backward, err);
     set_turn(p, 0);
+    return rc;
+}
+
+int sw_microbatches_join_streams(struct sw_microbatches *p, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < p->count && rc == SW_OK; i++)
+        rc = sw_net_join_streams(p->microbatch[i].net, err);
     return rc;
 }
 

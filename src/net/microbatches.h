@@ -81,6 +81,11 @@ typedef int sw_microbatches_sum(void *user, double *values, int count, bool in_r
 /* The callback runs between two phases of a layer that has sums. NULL (the default): there is one
  * microbatch and no other worker. */
 void sw_microbatches_set_sum(struct sw_microbatches *p, sw_microbatches_sum *sum, void *user);
+/* Callback for a worker with one microbatch: queues the sum over all workers of values [count] in
+ * device memory. With it, which is called with the `user` of the other one and in its place, the
+ * host waits for no device. */
+typedef int sw_microbatches_queue_sum(void *user, double *values, int count, struct sw_err *err);
+void sw_microbatches_set_queue_sum(struct sw_microbatches *p, sw_microbatches_queue_sum *queue);
 /* beat is called between any two phases of a layer, which may take long, as a heartbeat. NULL: no
  * heartbeat. */
 void sw_microbatches_set_heartbeat(struct sw_microbatches *p, void (*beat)(void *user), void *user);
@@ -97,6 +102,8 @@ int sw_microbatches_gibbs_step(struct sw_microbatches *p, int layer, bool backwa
 /* True if a pass of the layer only queues operations on a device, so that the host does not wait.
  */
 bool sw_microbatches_only_queues(const struct sw_microbatches *p, int layer, bool backward);
+/* sw_net_join_streams for all microbatches. */
+int sw_microbatches_join_streams(struct sw_microbatches *p, struct sw_err *err) SW_MUST_CHECK;
 /* Waits for all streams of the nets except the worker's. Call before freeing memory that passes
  * use. */
 void sw_microbatches_wait(struct sw_microbatches *p); /* NULL is accepted */

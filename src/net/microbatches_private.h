@@ -33,6 +33,7 @@ struct sw_microbatches {
     size_t kept_bytes; /* these have memory for every microbatch */
     size_t arena_bytes;
     sw_microbatches_sum *sum;
+    sw_microbatches_queue_sum *queue_sum; /* NULL: sums go through the host */
     void *sum_user;
     void (*beat)(void *user);
     void *beat_user;

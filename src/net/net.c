@@ -125,6 +125,11 @@ int sw_net_stream_count(const struct sw_net *net)
     return net->branches ? net->branches->count : 1;
 }
 
+int sw_net_join_streams(struct sw_net *net, struct sw_err *err)
+{
+    return sw_branch_join(net->order, err);
+}
+
 void sw_net_settle(struct sw_net *net)
 {
     sw_branches_settle(net->branches);

@@ -250,6 +250,9 @@ int sw_net_sum_count(const struct sw_net *net);
 /* Number of streams on which passes are queued. Work queued on the net's own stream is ordered with
  * them. sw_net_settle waits for all of them; call it before freeing memory that passes use. */
 int sw_net_stream_count(const struct sw_net *net);
+/* Joins them: on the net's own stream, which then waits for all. The passes between two joins can
+ * be captured. */
+int sw_net_join_streams(struct sw_net *net, struct sw_err *err) SW_MUST_CHECK;
 void sw_net_settle(struct sw_net *net);
 
 /* Runs one layer of a pass, all its phases; sums between phases cover the net's own rows only.

@@ -125,6 +125,8 @@ void sw_exchange_modes_set_rows(struct sw_exchange_plan *p, const struct sw_row_
 /* After sw_reduce_make has failed: does a thread hang in the library? If so, nothing it uses can be
  * freed. */
 bool sw_reduce_hangs(const struct sw_sums *d);
+/* Waits until the library is aborted, if it was. False if that hangs for timeout_ms. */
+bool sw_reduce_ends(const struct sw_sums *d, int timeout_ms);
 /* Called periodically by the watch thread: a failed all-reduce becomes the job's fault. */
 void sw_reduce_check(struct sw_exchange_plan *p);
 /* Call before the workers are freed, when nothing runs on their streams. A zeroed plan is accepted.

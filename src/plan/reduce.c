@@ -386,6 +386,11 @@ bool sw_reduce_hangs(const struct sw_sums *d)
     return d->members && d->members->hanging;
 }
 
+bool sw_reduce_ends(const struct sw_sums *d, int timeout_ms)
+{
+    return !d->members || sw_collective_abort_ends(d->members, timeout_ms);
+}
+
 void sw_reduce_check(struct sw_exchange_plan *p)
 {
     struct sw_err err;

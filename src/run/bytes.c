@@ -8,7 +8,9 @@
 #include "run/memory.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
+#include "worker/layer_sums.h"
 #include "worker/recurrent_state.h"
+#include "worker/sums.h"
 #include "worker/worker.h"
 #include "worker/worker_exchange.h"
 
@@ -42,7 +44,8 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
         return 0;
     return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
            sw_reduce_bytes(w->shared.exchange_plan) +
-           sw_exchange_modes_bytes(w->shared.exchange_plan);
+           sw_exchange_modes_bytes(w->shared.exchange_plan) +
+           sw_layer_sums_bytes(w->topology->group_size, sw_worker_longest_sum(w));
 }
 
 /* Bytes of host memory that a device reads and writes: reports and constants of the exchange, and

@@ -11,6 +11,7 @@
 #include "run/memory.h"
 #include "run/run.h"
 #include "run/tune.h"
+#include "worker/layer_sums.h"
 #include "worker/recurrent_state.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
@@ -355,10 +356,12 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     return sw_job_describe(job, err);
 }
 
-/* Waits until no queued work uses memory of the all-reduce or of factors any more. */
+/* Waits until no queued work uses memory of the all-reduce, of factors, or of sums of layers any
+ * more. */
 static void drain_streams(struct sw_job *job)
 {
-    bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
+    bool used =
+        job->exchange.sums.all_reduce || job->exchange.comm.factors || job->groups.layer_sums;
     struct sw_err ignored; /* a failed stream does not use memory any more either */
 
     for (int i = 0; used && i < job->topology->workers; i++) {
@@ -377,6 +380,13 @@ static void free_transfers(struct sw_job *job)
     }
 }
 
+static void free_layer_sums(struct sw_job *job)
+{
+    for (int g = 0; job->groups.layer_sums && g < job->topology->worker_groups; g++)
+        sw_layer_sums_free(job->groups.layer_sums[g]);
+    sw_free(job->groups.layer_sums);
+}
+
 void sw_job_close(struct sw_job *job)
 {
     if (!job)
@@ -386,6 +396,7 @@ void sw_job_close(struct sw_job *job)
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
     free_transfers(job);
+    free_layer_sums(job);
     for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

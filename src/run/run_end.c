@@ -39,6 +39,9 @@ const char *sw_run_end_roles(struct sw_job *job)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
             return job->servers[i].role;
 
+    if (!sw_reduce_ends(&job->exchange.sums, left_ms(until_ns)))
+        return "the abort of the all-reduce library";
+
     return NULL;
 }
 

@@ -5,8 +5,10 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/run.h"
+#include "worker/layer_sums.h"
 #include "worker/recurrent_state.h"
 #include "worker/server.h"
+#include "worker/sums.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
 #include <stdio.h>
@@ -206,6 +208,35 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+static int make_layer_sums(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_topology *t = job->topology;
+    const int most = sw_worker_longest_sum(&job->workers[0]);
+    struct sw_layer_sums **sums;
+
+    if (most == 0)
+        return SW_OK;
+
+    sums = job->groups.layer_sums = sw_calloc((size_t)t->worker_groups, sizeof(void *));
+    if (!sums)
+        return sw_err_nomem(err, "sums of layers", (size_t)t->worker_groups * sizeof(void *));
+
+    for (int g = 0; g < t->worker_groups; g++) {
+        int rc = sw_layer_sums_new(t->group_size, most, &sums[g], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    for (int i = 0; i < t->workers; i++) {
+        int rc = sw_layer_sums_join(sums[t->rank[i].group], t->rank[i].rank, job->workers[i].stream,
+                                    err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
 /* Memory that the workers share, and what lets them exchange data. */
 static int allocate_shared(struct sw_job *job, struct sw_err *err)
 {
@@ -245,6 +276,9 @@ static int allocate_shared(struct sw_job *job, struct sw_err *err)
         return rc;
 
     rc = sw_reduce_make(&job->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_layer_sums(job, err);
     if (rc != SW_OK)
         return rc;
 

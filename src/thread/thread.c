@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 /* pthread calls below fail only for objects that were never initialised or locks that are not held:
@@ -95,6 +96,14 @@ bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms)
 void sw_thread_yield(void)
 {
     sched_yield();
+}
+
+void sw_thread_nap(int64_t ns)
+{
+    enum { SLACK_NS = 1000 };
+
+    prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS, 0, 0, 0); /* on failure naps are longer */
+    nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
 }
 
 void sw_mutex_init(struct sw_mutex *m)

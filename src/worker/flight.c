@@ -5,11 +5,14 @@
 
 #include "base/os.h"
 
-/* Workers that compute together exchange data within a step, so that only a single one can be
- * ahead of what it has recorded. */
+/* Where activations move between workers, the host waits for them in the middle of a step, and
+ * counts who has read what. */
 static int depth_of(const struct sw_worker *w)
 {
-    return w->topology->workers == 1 ? sw_exchange_depth(w->exchange) : 1;
+    struct sw_transfer *const *transfers = w->shared.groups->transfers[SW_SPLIT_TRAIN];
+    bool moves = transfers && transfers[w->rank->group];
+
+    return moves ? 1 : sw_exchange_depth(w->exchange);
 }
 
 int sw_flight_init(struct sw_worker *w, struct sw_err *err)

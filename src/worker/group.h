@@ -15,6 +15,7 @@
 #include "plan/topology.h"
 #include "thread/thread.h"
 
+struct sw_layer_sums;
 struct sw_transfer;
 
 enum { SW_GROUP_MOST_LAG = 100, SW_GROUP_RING = SW_GROUP_MOST_LAG + 4 };
@@ -68,6 +69,8 @@ struct sw_job_groups {
                                 same rank in all groups */
     struct sw_transfer **transfers[SW_SPLITS]; /* owned [worker groups], each owned; NULL: no
                                                   activations move between the workers of a group */
+    struct sw_layer_sums **layer_sums; /* owned [worker groups], each owned; NULL: sums of layers go
+                                          through the host */
 };
 
 /* leaves: at least as many as workers. */

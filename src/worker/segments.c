@@ -107,13 +107,6 @@ static bool has_moved_activations(const struct sw_worker *w)
     return cost.recomputed + cost.offloaded > 0;
 }
 
-/* Is capturing worth it? Streams of independent layers join where a captured segment ends, which
- * costs more than it saves unless the segment is the whole step. */
-static bool is_worth_it(const struct sw_segments *s)
-{
-    return s->count == 1 || (sw_net_stream_count(s->w->train) == 1 && !has_moved_activations(s->w));
-}
-
 static void partition(struct sw_segments *s, enum sw_overlap overlap)
 {
     const struct sw_worker *w = s->w;
@@ -128,7 +121,7 @@ static void partition(struct sw_segments *s, enum sw_overlap overlap)
         last->captured = last->captured || (!is_alone(w, pass) && works(w->train, pass));
     }
 
-    for (int k = 0; k < s->count && !is_worth_it(s); k++)
+    for (int k = 0; k < s->count && s->count > 1 && has_moved_activations(w); k++)
         s->list[k].captured = false;
 }
 
@@ -263,6 +256,11 @@ static int launch(struct sw_segments *s, const struct sw_segment *seg, struct sw
     return rc;
 }
 
+static int join_streams(struct sw_segments *s, struct sw_err *err)
+{
+    return sw_microbatches_join_streams(s->w->microbatches[SW_SPLIT_TRAIN], err);
+}
+
 /* Logs once why the run is slower than it could be. */
 static void report_not_captured(struct sw_segments *s, const struct sw_segment *seg,
                                 const struct sw_err *why)
@@ -291,6 +289,8 @@ static void capture(struct sw_segments *s, struct sw_segment *seg,
 
     if (rc == SW_OK) {
         rc = queue(user, &why);
+        if (rc == SW_OK)
+            rc = join_streams(s, &why);
 
         int ended = sw_capture_end(stream, &seg->graph, &end);
         if (ended == SW_OK && rc != SW_OK) {
@@ -317,6 +317,10 @@ int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, st
     struct sw_segment *seg = &s->list[k];
 
     *launched = seg->graph != NULL;
+    int rc = seg->captured ? join_streams(s, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
     if (seg->captured && !seg->graph && seg->runs >= WARM_RUNS)
         capture(s, seg, queue, user);
     if (!seg->graph) {

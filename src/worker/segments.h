@@ -6,8 +6,9 @@
  * gradients that devices reduce in buckets when a bucket is complete, and values when the first of
  * a bucket is read. A pass in which the host waits (sums and activations of other workers) is a
  * segment of its own that is never captured; nothing is captured on the CPU or with `graphs = no`.
- * Where independent layers run on streams of their own (net/graph/branches.h), or activations are
- * recomputed or offloaded (net/memory/fit.c), only a whole step is captured.
+ * Independent layers that run on streams of their own (net/graph/branches.h) are joined where a
+ * captured segment begins and where it ends. Where activations are recomputed or offloaded
+ * (net/memory/fit.c), only a whole step is captured.
  *
  * The operations of a step do not depend on the step: what does is in device memory, written ahead
  * of the first segment (struct sw_step, struct sw_update_numbers). When nets are rebuilt, so are

@@ -124,7 +124,7 @@ static int check_loss(struct sw_worker *w, int64_t t, int behind, struct sw_err 
                 ? ", or precision = bf16: products of fp16 cannot read more than 65504"
                 : "");
 
-    return sw_exchange_finish(w->exchange, (uint64_t)t, err);
+    return sw_exchange_finish(w->exchange, (uint64_t)t, behind, err);
 }
 
 /* After the last forward pass: Gibbs chains and, in host memory, the check of the loss. A device

@@ -4,6 +4,8 @@
 #include "worker/sums.h"
 #include "base/os.h"
 #include "history/snapshot.h"
+#include "plan/choices.h"
+#include "worker/layer_sums.h"
 #include "worker/worker.h"
 
 /* Charges time within a pass. Outside of passes, in an evaluation, only the wait is shown. */
@@ -69,6 +71,38 @@ static int meet(struct sw_worker *w, struct sw_group *g, int rank, const char *w
     int rc = sw_group_barrier(g, rank);
     end_wait(w);
     return end_of(rc, err);
+}
+
+bool sw_worker_sums_on_device(const struct sw_worker *w)
+{
+    return sw_reduces(w->shared.exchange_plan) && w->topology->group_size > 1;
+}
+
+int sw_worker_longest_sum(const struct sw_worker *w)
+{
+    int most = 0;
+
+    for (int i = 0; i < w->topology->group_size && sw_worker_sums_on_device(w); i++) {
+        int count = sw_net_sum_count(w->shared.workers[i].train);
+        most = count > most ? count : most;
+    }
+
+    return most;
+}
+
+int sw_worker_queue_sum(void *worker, double *values, int count, struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+    struct sw_layer_sums *s = w->shared.groups->layer_sums[w->rank->group];
+
+    int rc = sw_layer_sums_put(s, w->rank->rank, values, count, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = meet(w, w->group, w->rank->rank, "the sums of the other workers", err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_layer_sums_take(s, w->rank->rank, values, count, err);
 }
 
 int sw_worker_barrier(struct sw_worker *w, const char *what, struct sw_err *err)

@@ -14,6 +14,14 @@ int sw_worker_sum(void *worker, double *values, int count, bool in_rows,
                   struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
                            struct sw_err *err) SW_MUST_CHECK;
+/* Do the devices of the worker's group sum layers themselves (layer_sums.h)? They do where they
+ * also reduce gradients, so that the links between them are tested. */
+bool sw_worker_sums_on_device(const struct sw_worker *w);
+/* Values of the longest sum that they make; 0: none. Once all training nets are built. */
+int sw_worker_longest_sum(const struct sw_worker *w);
+/* As sw_worker_sum, for values in device memory. Waits until the other workers have queued theirs,
+ * not for devices. */
+int sw_worker_queue_sum(void *worker, double *values, int count, struct sw_err *err) SW_MUST_CHECK;
 /* The following functions wait, and meanwhile the live snapshot shows that the worker waits for
  * `what`. Errors: SW_ERR_CANCELLED when the job is ending. */
 /* Barrier of all workers; or of those that made step w->step. */

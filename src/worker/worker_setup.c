@@ -96,6 +96,8 @@ static int make_microbatches(struct sw_worker *w, int split, const struct sw_net
 
     if (w->topology->microbatches > 1 || w->topology->splits_layers)
         sw_microbatches_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
+    if (training && sw_worker_sums_on_device(w))
+        sw_microbatches_set_queue_sum(*out, sw_worker_queue_sum);
     sw_microbatches_set_heartbeat(*out, heartbeat, w);
 
     return SW_OK;

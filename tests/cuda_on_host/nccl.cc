@@ -1,6 +1,7 @@
 /* NCCL for devices on the host: see README.md. The operations of a group run when it ends. As in
  * NCCL's non-blocking mode, communicators stay in progress for some queries; NCCL_ON_HOST=hang in
- * the environment makes the second one hang, =late makes it join late, =broken makes it fail. While
+ * the environment makes the second one hang, =late makes it join late, =broken makes it fail, and
+ * =stuck makes its abort hang until that is taken away. While
  * one is in progress only the thread that began the operation may query it, since that also ends
  * groups. */
 #include <nccl.h>
@@ -146,6 +147,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+    while (comm->rank == 1 && is_planted("stuck"))
+        std::this_thread::yield();
     delete comm;
     return ncclSuccess;
 }

@@ -302,6 +302,66 @@ static void role_that_hangs_is_named_and_abandoned(void **state)
                     run_id("stuck")));
 }
 
+/* An all-reduce library whose abort does not return: without a limit the run would not end. */
+static bool never_ends(struct sw_collective *c, int timeout_ms)
+{
+    sleep_ms(timeout_ms > 0 ? (unsigned)timeout_ms : 0);
+    return false;
+}
+
+static struct sw_collective_ops sound, planted;
+
+static int open_planted(struct sw_device *const *devices, int ranks, int timeout_ms,
+                        struct sw_collective **out, struct sw_err *err)
+{
+    int rc = sound.open(devices, ranks, timeout_ms, out, err);
+    if (rc == SW_OK)
+        (*out)->ops = &planted;
+    return rc;
+}
+
+static void plant_abort(struct trial *t)
+{
+    struct sw_sums *sums = &t->job->exchange.sums;
+
+    sound = planted = *sums->library;
+    planted.open = open_planted;
+    planted.abort_ends = never_ends;
+    sums->library = &planted;
+}
+
+static int run_without_end(void)
+{
+    struct trial t = {.name = "endless",
+                      .recipe = file_recipe(),
+                      .device = "sim:gpus=2,mem=64MiB,fault=lost@600",
+                      .oversubscribe = true,
+                      .steps = 1000,
+                      .before = plant_abort,
+                      .sets = {"cluster.copy=none", "cluster.all_reduce=library"}};
+    if (trial_open(&t) != SW_OK)
+        return 5;
+    trial_run(&t);
+    if (t.rc != SW_ERR_LIBRARY || !t.stuck)
+        return 2;
+    if (!strstr(t.err.text, "the abort of the all-reduce library did not end within 5 s: "))
+        return 3;
+    return strstr(t.err.text, "the device is lost") ? 0 : 4;
+}
+
+static void abort_that_hangs_is_named_and_abandoned(void **state)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        syscall(SYS_exit_group, run_without_end());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'endless'"), "failed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +384,7 @@ int main(void)
         CASE(server_thread_that_cannot_be_bound),
         CASE(server_thread_with_an_update_that_is_not_finite),
         CASE(role_that_hangs_is_named_and_abandoned),
+        CASE(abort_that_hangs_is_named_and_abandoned),
     };
     return cmocka_run_group_tests_name("roles", tests, fault_begin, home_end);
 }

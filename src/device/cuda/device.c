@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SPIN_NS = 200000,    /* how long a wait only yields the processor */
@@ -171,7 +170,7 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*query)(void *handle), void *han
         if (now_ns - began_ns < SPIN_NS)
             sw_thread_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            sw_thread_nap(NAP_NS);
     }
 
     (void)cudaGetLastError(); /* "not ready" is also recorded as the last error */

@@ -10,14 +10,13 @@
  * must not do at a time: a group polls its communicators without `lock`, and check leaves them
  * alone meanwhile. An abort may take long, so a separate thread runs it once the current group has
  * noticed it and returned. It is done when ncclGroupEnd returns, whatever the mode of the
- * communicators, which do not exist any more then. */
+ * communicators, which do not exist any more then. Nobody waits for that without a limit. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>
-#include <time.h>
 
 enum {
     SPIN_NS = 200000, /* how long to poll without a pause */
@@ -111,7 +110,7 @@ static int wait_until_started(const struct nccl *c, const char *what, int timeou
                               c->devices[r]->base.name, what, timeout_ms / 1000);
 
         if (now_ns - began_ns > SPIN_NS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            sw_thread_nap(NAP_NS);
         else
             sw_thread_yield();
     }
@@ -243,6 +242,23 @@ static void abort_all(struct sw_collective *collective)
     sw_mutex_unlock(&c->lock);
 }
 
+static bool has_aborter(struct nccl *c)
+{
+    sw_mutex_lock(&c->lock);
+    bool has = c->has_aborter;
+    sw_mutex_unlock(&c->lock);
+    return has;
+}
+
+static bool abort_ends(struct sw_collective *collective, int timeout_ms)
+{
+    struct nccl *c = nccl_of(collective);
+
+    bool ended = !has_aborter(c) || sw_thread_join_timed(&c->aborter, timeout_ms);
+    c->base.hanging = ended ? NULL : c;
+    return ended;
+}
+
 /* ---- Life ---- */
 
 static void free_nccl(struct nccl *c)
@@ -254,37 +270,44 @@ static void free_nccl(struct nccl *c)
     sw_free(c);
 }
 
-/* Waits for the abort; false if it hangs. It then still uses the communicators, so they are leaked.
- */
-static bool wait_for_aborter(struct nccl *c)
+/* Destroys the communicators unless they are aborted, or do not finish. */
+static void destroy_comms(struct nccl *c)
 {
+    struct sw_err ignored;
+
+    if (enter_group(c, &ignored) != SW_OK)
+        return;
+
+    end_comms(c, ncclCommFinalize);
+    bool finished = wait_until_started(c, "closing", CLOSE_MS, &ignored) == SW_OK;
+    if (finished)
+        end_comms(c, ncclCommDestroy);
+
     sw_mutex_lock(&c->lock);
-    bool has = c->has_aborter;
+    c->alive = !finished;
     sw_mutex_unlock(&c->lock);
-    return !has || sw_thread_join_timed(&c->aborter, CLOSE_MS);
+    leave_group(c);
 }
 
+/* What cannot be destroyed is aborted, by the other thread if that can be started. An abort that
+ * hangs still uses the communicators, so they are leaked. */
 static void close_nccl(struct sw_collective *collective)
 {
     struct nccl *c = nccl_of(collective);
-    struct sw_err ignored;
 
-    if (!wait_for_aborter(c))
+    if (!abort_ends(collective, CLOSE_MS))
         return;
 
-    sw_mutex_lock(&c->lock);
+    destroy_comms(c);
 
-    bool owns_comms = c->alive;
-    c->alive = false;
-    sw_mutex_unlock(&c->lock);
-
-    if (owns_comms) {
-        end_comms(c, ncclCommFinalize);
-        bool ended = wait_until_started(c, "closing", CLOSE_MS, &ignored) == SW_OK;
-        end_comms(c, ended ? ncclCommDestroy : ncclCommAbort);
+    if (c->alive) {
+        abort_all(collective);
+        if (!has_aborter(c))
+            end_comms(c, ncclCommAbort);
     }
 
-    free_nccl(c);
+    if (abort_ends(collective, CLOSE_MS))
+        free_nccl(c);
 }
 
 static int check_members(struct sw_device *const *devices, int ranks, struct sw_err *err)
@@ -393,6 +416,7 @@ static const struct sw_collective_ops nccl_ops = {
     .group_end = group_end,
     .check = check,
     .abort = abort_all,
+    .abort_ends = abort_ends,
 };
 
 __attribute__((visibility("default"))) extern const struct sw_nccl_module sw_nccl_module;

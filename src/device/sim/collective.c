@@ -269,6 +269,12 @@ static void abort_all(struct sw_collective *collective)
     sw_sim_event_happen(collective_of(collective)->gate, UINT64_MAX, &why);
 }
 
+/* Aborting is done when it returns. */
+static bool abort_ends(struct sw_collective *collective, int timeout_ms)
+{
+    return true;
+}
+
 /* ---- Life ---- */
 
 static void close_collective(struct sw_collective *collective)
@@ -349,4 +355,5 @@ const struct sw_collective_ops sw_sim_collectives = {
     .group_end = group_end,
     .check = check,
     .abort = abort_all,
+    .abort_ends = abort_ends,
 };

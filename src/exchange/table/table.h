@@ -343,9 +343,10 @@ int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t vers
 bool sw_table_has_phases(const struct sw_table *t);
 bool sw_table_is_controlled_on_device(const struct sw_table *t);
 /* With update control on devices: stores its result for update `version`. Called by any or all of
- * the workers, one after the other; the first call counts, and the others have the same result. All
- * getters of results return it afterwards. Errors: SW_ERR_DIVERGED where a non-finite gradient ends
- * the run. */
+ * the workers, one after the other; the first call for a version counts, and the others have the
+ * same result, also when they come after the first call for the next version. All getters of
+ * results return it afterwards. Errors: SW_ERR_DIVERGED where a non-finite gradient ends the run.
+ */
 int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *control,
                     uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Fills *out with the result of update control for the update group's update `version`; false if it

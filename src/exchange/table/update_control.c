@@ -185,7 +185,7 @@ int sw_table_settle(struct sw_table *t, const struct sw_update_control_result *c
 
     bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_UPDATE_CONTROLS].dropped &&
                  !ph->ring[version % SW_UPDATE_CONTROLS].overflow;
-    if (ph->version != version + 1)
+    if (ph->version <= version)
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "update control for update %llu, but the next update is %llu",
                         (unsigned long long)version, (unsigned long long)ph->version);

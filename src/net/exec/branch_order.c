@@ -15,6 +15,7 @@ void sw_branch_order_free(struct sw_branch_order *o)
     for (int a = 0; a < o->ops && o->done; a++)
         sw_event_free(o->branches->dev, o->done[a]);
     sw_free(o->done);
+    sw_free(o->done_in);
     sw_free(o->wait);
     sw_free(o->from);
     sw_free(o->until);
@@ -176,13 +177,14 @@ static int allocate(struct sw_branch_order *o, struct finding *f, struct sw_err 
     f->uses = sw_calloc(ops, sizeof *f->uses);
     f->count = sw_calloc(ops, sizeof *f->count);
     o->done = sw_calloc(ops, sizeof *o->done);
+    o->done_in = sw_calloc(ops, sizeof *o->done_in);
     o->wait = sw_calloc(ops * branches, sizeof *o->wait);
     o->from = sw_calloc(ops, sizeof *o->from);
     o->until = sw_calloc(ops, sizeof *o->until);
 
     o->state = sw_calloc(branches, sizeof *o->state);
-    if (!f->over || !f->uses || !f->count || !o->done || !o->wait || !o->from || !o->until ||
-        !o->state)
+    if (!f->over || !f->uses || !f->count || !o->done || !o->done_in || !o->wait || !o->from ||
+        !o->until || !o->state)
         return sw_err_nomem(err, "the order of branches", ops * f->words * sizeof *f->over);
 
     for (size_t i = 0; i < ops * branches; i++)

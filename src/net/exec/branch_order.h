@@ -15,6 +15,8 @@ struct sw_branch_order {
     int *from, *until; /* owned [ops]: first and last op that may run concurrently with this op */
 
     /* While passes run. */
+    int *done_in; /* owned [ops]: the number of joins when the op's event was last recorded */
+    int joins;
     bool begun; /* a direction is in progress */
     struct sw_branch_state {
         bool begun; /* its stream has waited for the start of this direction */
@@ -35,6 +37,11 @@ int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase,
                     struct sw_err *err) SW_MUST_CHECK;
 int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase,
                     struct sw_err *err) SW_MUST_CHECK;
+
+/* Makes the control stream wait for all branches, and all branches begin again after it. What is
+ * queued between two joins waits for no event from before or after them, and so can be a graph.
+ * No-op when o is NULL. Errors: those of the device. */
+int sw_branch_join(struct sw_branch_order *o, struct sw_err *err) SW_MUST_CHECK;
 
 /* Index of the op of the node's pass. */
 static inline int sw_branch_order_op(const struct sw_branch_order *o, int node, bool back)

@@ -74,7 +74,8 @@ int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase, s
     if (rc == SW_OK && (has_values || phase > 0)) /* wait for work queued between phases */
         rc = wait_for_control(o, branch, err);
     for (int k = 0; k < b->count && wait[k] != NONE && phase == 0 && rc == SW_OK; k++)
-        rc = sw_event_wait(b->branch[branch].stream, o->done[wait[k]], err);
+        if (o->done_in[wait[k]] == o->joins)
+            rc = sw_event_wait(b->branch[branch].stream, o->done[wait[k]], err);
     o->state[branch].ahead = true;
 
     return rc;
@@ -99,17 +100,33 @@ int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase, s
     const struct sw_net_shapes *shapes = o->exec->aliases->shapes;
     const struct sw_layer *l = &shapes->node[node].layer;
     const int branch = o->branches->of[node];
-    struct sw_event *done = o->done[sw_branch_order_op(o, node, back)];
+    const int op = sw_branch_order_op(o, node, back);
     int rc = SW_OK;
     if (phase + 1 < sw_net_layer_phases(l, back))
         return control_waits(o, branch, err);
 
-    if (done)
-        rc = sw_event_record(o->branches->branch[branch].stream, done, err);
+    if (o->done[op])
+        rc = sw_event_record(o->branches->branch[branch].stream, o->done[op], err);
+    o->done_in[op] = o->joins;
     if (rc == SW_OK && back && l->param_count > 0)
         rc = control_waits(o, branch, err);
     if (rc == SW_OK && is_last(shapes, node, back))
         rc = end_direction(o, err);
+
+    return rc;
+}
+
+int sw_branch_join(struct sw_branch_order *o, struct sw_err *err)
+{
+    if (!o)
+        return SW_OK;
+
+    int rc = end_direction(o, err);
+
+    o->joins++;
+    o->begun = false;
+    for (int i = 0; i < o->branches->count; i++)
+        o->state[i].begun = false;
 
     return rc;
 }

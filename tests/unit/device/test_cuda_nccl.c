@@ -246,6 +246,26 @@ static void an_abort_ends_a_group(void **state)
     gpus_close(&g);
 }
 
+/* Nobody waits for it without end, and nothing that it uses is freed. */
+static void an_abort_that_hangs_is_reported(void **state)
+{
+    struct sw_err err;
+    if (!is_planted())
+        return;
+    struct gpus g = gpus_open(2);
+    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    assert_true(sw_collective_abort_ends(g.members, 0)); /* there was none */
+    setenv("NCCL_ON_HOST", "stuck", 1);
+    sw_collective_abort(g.members);
+    assert_false(sw_collective_abort_ends(g.members, 20));
+    assert_non_null(g.members->hanging);
+    sw_collective_close(g.members);
+    unsetenv("NCCL_ON_HOST");
+    assert_true(sw_collective_abort_ends(g.members, 5000));
+    assert_null(g.members->hanging);
+    gpus_close(&g);
+}
+
 static bool has_nccl(void)
 {
     struct sw_device *dev = open_gpu(0);
@@ -270,6 +290,7 @@ int main(void)
         cmocka_unit_test(checks_do_not_disturb_a_group),
         cmocka_unit_test(failed_all_reduce_is_reported_by_check),
         cmocka_unit_test(an_abort_ends_a_group),
+        cmocka_unit_test(an_abort_that_hangs_is_reported),
     };
     if (!has_nccl())
         return SKIPPED;

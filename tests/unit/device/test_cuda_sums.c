@@ -169,6 +169,37 @@ static void check_columns(int64_t rows, int64_t columns)
     sw_device_free(dev, there, row);
 }
 
+/* The order of the tree, whatever the number of workers: the bits of the host. */
+static void rows_of_workers_have_the_sum_of_the_host(void **state)
+{
+    enum { ROOM = 520, COUNT = 515 };
+    struct rng r = rng_of(14);
+    struct sw_err err;
+
+    for (int leaves = 1; leaves <= SW_LEAF_SUMS; leaves++) {
+        const size_t bytes = (size_t)(leaves * ROOM) * sizeof(double), row = COUNT * sizeof(double);
+        double *x = get_doubles(leaves * ROOM), *here = get_doubles(COUNT),
+               *back = get_doubles(COUNT);
+        for (int i = 0; i < leaves * ROOM; i++)
+            x[i] = (double)rng_real(&r, -1, 1) * (i % 3 ? 1e9 : 1e-9);
+        double *x_there = to_device(gpu, x, bytes), *there = device_bytes(dev, row);
+
+        struct sw_leaf_sums_args a = {leaves, ROOM, COUNT, x, here};
+        ASSERT_OK(sw_op_run(cpu.stream, &sw_op_leaf_sums, &a, &err));
+        a.rows = x_there;
+        a.sums = there;
+        ASSERT_OK(sw_op_run(gpu, &sw_op_leaf_sums, &a, &err));
+        to_host(gpu, back, there, row);
+        assert_same_bits("sums", back, here, row);
+
+        free(x);
+        free(here);
+        free(back);
+        sw_device_free(dev, x_there, bytes);
+        sw_device_free(dev, there, row);
+    }
+}
+
 static void check_layer_norm(int64_t rows, int64_t n)
 {
     struct rng r = rng_of(13);
@@ -229,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channel_sums_match_the_cpu_in_every_layout),
         cmocka_unit_test(column_sums_match_the_cpu),
+        cmocka_unit_test(rows_of_workers_have_the_sum_of_the_host),
     };
     dev = open_gpu(0);
     if (!dev)

@@ -285,7 +285,7 @@ static int finish_step(struct rank *r, int64_t t, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_exchange_check_finite(r->x, 0, err);
     if (rc == SW_OK)
-        rc = sw_exchange_finish(r->x, (uint64_t)t, err);
+        rc = sw_exchange_finish(r->x, (uint64_t)t, 0, err);
     return rc == SW_OK && (s->drops || s->vetoes) ? sw_exchange_wait_own(r->x, (uint64_t)t, err)
                                                   : rc;
 }

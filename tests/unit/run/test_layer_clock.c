@@ -109,7 +109,7 @@ static void on_the_cpu_every_step_counts(void **state)
 
 static void concurrent_layers_have_no_times(void **state)
 {
-    int id = run((struct trial){.recipe = branches, .device = "sim:gpus=1,mem=64MiB"}, false);
+    int id = run((struct trial){.recipe = branches, .device = "sim:gpus=1,mem=64MiB"}, true);
     assert_true(ask("SELECT count(*) = 0 FROM layer_time WHERE run_id = %d", id));
     assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND text LIKE"
                     " 'layers have no times of their own%%--set job.streams=1%%'",

@@ -105,6 +105,31 @@ static void stop_names_the_step_behind_which_a_device_went_ahead(void **state)
     assert_no_difference("two", 2, "saved", 2);
 }
 
+/* Two devices, each with its half of the batch: one has the loss, and both have the gradient. */
+static void stop_names_the_step_behind_which_devices_went_ahead(void **state)
+{
+    static const char *const clip[] = {"job.grad_clip=norm:1e9", NULL};
+    write_tables();
+    train(.name = "two", .recipe = recipe_with(SGD), .steps = 2, .oversubscribe = true,
+          .device = "sim:gpus=2,mem=64MiB", .sets = {"cluster.copy=none", "layer.bn1.sync=no"});
+    for (int i = 0; i < 2; i++) {
+        struct trial t = {
+            .name = i ? "saved" : "clipped",
+            .recipe = recipe_with(SGD),
+            .device = "sim:gpus=2,mem=64MiB",
+            .oversubscribe = true,
+            .sets = {"cluster.copy=none", "job.checkpoint_every=2", "layer.bn1.sync=no", clip[i]}};
+        assert_int_equal(trial_open(&t), SW_OK);
+        assert_int_equal(t.job->workers[0].topology->workers, 2);
+        assert_int_equal(trial_run(&t), SW_ERR_DIVERGED);
+        if (!strstr(t.err.text, "step 3: ") && !strstr(t.err.text, "update 3"))
+            fail_msg("%s", t.err.text);
+        trial_close(&t);
+        assert_int_equal(count_files(t.name, ".safetensors"), 2); /* steps 0 and 2 */
+        assert_no_difference("two", 2, t.name, 2);
+    }
+}
+
 static void skipped_update_equals_a_run_without_its_batch(void **state)
 {
     static const char *const updaters[] = {SGD, ADAM};
@@ -348,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_names_the_step),
         cmocka_unit_test(stop_names_the_step_behind_which_a_device_went_ahead),
+        cmocka_unit_test(stop_names_the_step_behind_which_devices_went_ahead),
         cmocka_unit_test(skipped_update_equals_a_run_without_its_batch),
         cmocka_unit_test(overflowing_statistics_are_detected),
         cmocka_unit_test(skipping_is_the_same_for_workers_servers_and_devices),

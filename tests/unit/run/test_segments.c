@@ -17,7 +17,7 @@ enum { STEPS = 9 };
 /* ---- What a run was ---- */
 
 static struct sw_segment_stats stats[8];
-static int segments, workers, buckets;
+static int segments, workers, buckets, streams;
 static char said[4096];
 
 /* Runs it and keeps how its steps were queued. */
@@ -30,6 +30,7 @@ static void run(struct trial t)
     workers = t.job->place.placement->worker_count;
     segments = sw_segments_count(t.job->workers[0].segments);
     buckets = t.job->exchange.sums.count;
+    streams = sw_net_stream_count(t.job->workers[0].train);
     for (int w = 0; w < workers; w++)
         stats[w] = sw_segments_stats(t.job->workers[w].segments);
     snprintf(said, sizeof said, "%s", t.text);
@@ -224,6 +225,14 @@ static void count_waits(const char *copy, const char *more)
         .recipe = workers_recipe, .device = SIM, .before = count_calls, .sets = {copy, more}});
 }
 
+/* Calls of worker 0 for its device. */
+static void count_waits_of_two(const char *recipe, const char *reducer, const char *more)
+{
+    memset(&seen, 0, sizeof seen);
+    run((struct trial){
+        .recipe = recipe, .device = TWO, .before = count_calls, .sets = {NONE, reducer, more}});
+}
+
 /* The host waits for a step when the next one is queued, unless something is to be done behind it,
  * or the next one needs something from it. */
 static void next_step_is_queued_before_the_host_waits(void **state)
@@ -240,6 +249,72 @@ static void next_step_is_queued_before_the_host_waits(void **state)
     assert_int_equal(seen.event_waits, 0);
     count_waits(NONE, "job.on_nan=skip");
     assert_int_equal(seen.event_waits, 0);
+}
+
+#define LARS "type = lars\nlr = 2\nweight_decay = 0.0005\ntrust = 0.002\n"
+
+/* Devices that sum gradients, and those that need all gradients for an update, need as little. A
+ * loss scale follows from the last update, and servers sum on the host. */
+static void devices_that_sum_or_clip_go_ahead_too(void **state)
+{
+    static const char *const reducers[] = {"cluster.all_reduce=copies",
+                                           "cluster.all_reduce=library"};
+    static const char *const settings[] = {NULL, "job.grad_clip=norm:0.1"};
+
+    for (size_t i = 0; i < 2; i++) {
+        count_waits(NONE, settings[i]);
+        assert_int_equal(seen.event_waits, STEPS - 2);
+
+        for (size_t k = 0; k < 2; k++) {
+            count_waits_of_two(workers_recipe, reducers[k], settings[i]);
+            assert_int_equal(seen.event_waits, STEPS - 2);
+            count_waits_of_two(WITH(LARS), reducers[k], settings[i]);
+            assert_int_equal(seen.event_waits, STEPS - 2);
+        }
+    }
+
+    count_waits_of_two(workers_recipe, reducers[0], "job.checkpoint_every=3");
+    assert_int_equal(seen.event_waits, STEPS - STEPS / 3 - 1);
+    count_waits_of_two(workers_recipe, reducers[0], "job.precision=fp16");
+    assert_int_equal(seen.event_waits, 0);
+    count_waits_of_two(workers_recipe, SANDBLASTER, NULL);
+    assert_int_equal(seen.event_waits, 0);
+    count_waits_of_two(workers_recipe, reducers[0], "layer.fc1.partition=1");
+    assert_int_equal(seen.event_waits, 0);
+}
+
+/* Devices sum what a layer needs of the whole batch, so that the host waits for losses alone, with
+ * the bits of sums on the host. */
+static void sums_of_layers_do_not_wait_for_devices(void **state)
+{
+    static const char *const reducers[] = {"cluster.all_reduce=copies",
+                                           "cluster.all_reduce=library"};
+    int before = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        memset(&seen, 0, sizeof seen);
+        run((struct trial){.recipe = budget_recipe,
+                           .device = TWO,
+                           .steps = i % 2 ? 2 * STEPS : STEPS,
+                           .before = count_calls,
+                           .sets = {NONE, reducers[i / 2]}});
+        if (i % 2)
+            assert_int_equal(seen.host_waits - before, STEPS);
+        before = seen.host_waits;
+    }
+
+    for (int devices = 2; devices <= 3; devices++) {
+        const char *sim = devices == 2 ? TWO : "sim:gpus=3,mem=64MiB";
+        run((struct trial){.recipe = budget_recipe,
+                           .name = "host",
+                           .device = sim,
+                           .sets = {"cluster.copy=async"}});
+        run((struct trial){.recipe = budget_recipe,
+                           .name = "device",
+                           .device = sim,
+                           .sets = {NONE, reducers[0], "job.streams=2"}});
+        assert_same_tensors(checkpoint_path("host", STEPS), checkpoint_path("device", STEPS));
+    }
 }
 
 /* ---- Where the host has something to do in a step ---- */
@@ -293,6 +368,40 @@ static void several_workers_have_graphs_between_waits(void **state)
         compare((struct trial){.recipe = budget_recipe, .device = TWO, .sets = {ways[i]}});
         assert_true(stats[0].graphs > 0 && stats[1].graphs > 0);
         assert_null(strstr(said, "not as a graph"));
+    }
+}
+
+/* Two convolutions beside one another, of which one is longer, so that cuts are in between. */
+#define BESIDE                                                                                     \
+    "[layer image]\ntype = input\nfield = image\n"                                                 \
+    "[layer label]\ntype = input\nfield = label\n"                                                 \
+    "[layer first]\ntype = convolution\nsrc = image\noutputs = 4\nkernel = 3\npad = 1\n"           \
+    "[layer left]\ntype = convolution\nsrc = first\noutputs = 4\nkernel = 3\npad = 1\n"            \
+    "[layer left2]\ntype = convolution\nsrc = left\noutputs = 4\nkernel = 3\npad = 1\n"            \
+    "[layer right]\ntype = convolution\nsrc = first\noutputs = 4\nkernel = 1\n"                    \
+    "[layer norm]\ntype = batch_norm\nsrc = right\n"                                               \
+    "[layer sum]\ntype = eltwise\nsrc = left2, norm\n"                                             \
+    "[layer out]\ntype = inner_product\nsrc = sum\noutputs = 4\n"                                  \
+    "[layer loss]\ntype = softmax_loss\nsrc = out, label\n"
+
+/* Streams of independent layers are joined where a graph begins and ends. */
+static void layers_on_several_streams_have_graphs_between_waits(void **state)
+{
+    static const char recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS BESIDE;
+    static const char *const statistics[] = {"layer.norm.sync=yes", "layer.norm.sync=no"};
+
+    for (int i = 0; i < 2; i++) {
+        train(.recipe = recipe, .name = "single", .device = TWO, .steps = STEPS,
+              .oversubscribe = true,
+              .sets = {NONE, "cluster.bucket_size=1", "job.streams=1", statistics[i]});
+        compare((struct trial){
+            .recipe = recipe,
+            .device = TWO,
+            .sets = {NONE, "cluster.bucket_size=1", "job.streams=2", statistics[i]}});
+        assert_true(streams == 2 && segments > 2);
+        assert_true(stats[0].graphs > 2 && stats[1].graphs > 2);
+        assert_null(strstr(said, "not as a graph"));
+        assert_same_tensors(checkpoint_path("single", STEPS), checkpoint_path("graphs", STEPS));
     }
 }
 
@@ -359,9 +468,12 @@ int main(void)
         FRESH(recurrent_state_continues_in_a_graph),
         FRESH(the_host_waits_for_losses_alone_and_sends_batches_ahead),
         FRESH(next_step_is_queued_before_the_host_waits),
+        FRESH(devices_that_sum_or_clip_go_ahead_too),
+        FRESH(sums_of_layers_do_not_wait_for_devices),
         FRESH(step_is_split_into_segments_where_the_host_acts),
         FRESH(a_bucket_ends_a_graph_and_a_layer_in_it_does_not),
         FRESH(several_workers_have_graphs_between_waits),
+        FRESH(layers_on_several_streams_have_graphs_between_waits),
         FRESH(rows_that_move_make_new_graphs),
         FRESH(uncaptured_operations_are_reported_once_and_run),
         FRESH(a_fault_in_a_graph_ends_the_run),

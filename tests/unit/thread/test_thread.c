@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -143,6 +144,23 @@ static void mutex_excludes(void **state)
     sw_mutex_fini(&s.lock);
 }
 
+static void nap(void *slack)
+{
+    sw_thread_nap(1000);
+    *(int *)slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+}
+
+/* What the system adds to a nap, here and in other threads. */
+static void naps_are_exact_for_the_thread_that_takes_them(void **state)
+{
+    int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), there = 0;
+    struct sw_thread t;
+    assert_int_equal(sw_thread_start(&t, "napper", nap, &there, NULL), SW_OK);
+    sw_thread_join(&t);
+    assert_int_equal(there, 1000);
+    assert_int_equal(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +169,7 @@ int main(void)
         cmocka_unit_test(timed_join_gives_up_and_can_be_repeated),
         cmocka_unit_test(timed_wait_ends_after_its_time),
         cmocka_unit_test(mutex_excludes),
+        cmocka_unit_test(naps_are_exact_for_the_thread_that_takes_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
