@@ -1,5 +1,5 @@
 /* Activation functions and their derivatives; formulas in kernels/cpu/activation.c. */
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/wide.cuh"
 #include "kernels/ops/activation.h"
 
 static __device__ __forceinline__ float forward(enum sw_activation f, float a, float b, float x)
@@ -49,41 +49,69 @@ static __device__ __forceinline__ float slope(enum sw_activation f, float a, flo
     return 1.0f;
 }
 
-static __device__ void activate(const struct sw_activation_args &k, int64_t i)
+template <typename T, int n>
+static __device__ __forceinline__ void apply(enum sw_activation f,
+                                             const struct sw_activation_args &k, int64_t i)
 {
-    float a, b;
-    sw_activation_constants(k.function, k.alpha, &a, &b);
-    ((float *)k.y)[i] = forward(k.function, a, b, ((const float *)k.x)[i]);
-}
+    float a, b, v[n];
 
-static int launch_forward(const struct sw_cuda_launch *l, const void *args)
-{
-    const struct sw_activation_args *k = (const struct sw_activation_args *)args;
-    return k->function < SW_ACT_COUNT
-               ? sw_start_each<struct sw_activation_args, activate>(*k, k->n, l)
-               : SW_CUDA_NO_KERNEL;
+    sw_activation_constants(f, k.alpha, &a, &b);
+    sw_load<T, n>(k.x, i, v);
+    for (int j = 0; j < n; j++)
+        v[j] = forward(f, a, b, v[j]);
+    sw_store<T, n>(k.y, i, v);
 }
 
 /* Where a relu is 0 the gradient is 0, even if dy is NaN. */
-static __device__ void gradient(const struct sw_activation_gradient_args &k, int64_t i)
+template <typename T, int n>
+static __device__ __forceinline__ void apply(enum sw_activation f,
+                                             const struct sw_activation_gradient_args &k, int64_t i)
 {
-    const float v = ((const float *)(k.function == SW_ACT_GELU ? k.x : k.y))[i];
-    const float dy = ((const float *)k.dy)[i];
-    float a, b;
+    float a, b, v[n], dy[n];
 
-    sw_activation_constants(k.function, k.alpha, &a, &b);
-    ((float *)k.dx)[i] =
-        k.function == SW_ACT_RELU ? (v > 0.0f ? dy : 0.0f) : dy * slope(k.function, a, b, v);
+    sw_activation_constants(f, k.alpha, &a, &b);
+    sw_load<T, n>(f == SW_ACT_GELU ? k.x : k.y, i, v);
+    sw_load<T, n>(k.dy, i, dy);
+    for (int j = 0; j < n; j++)
+        dy[j] = f == SW_ACT_RELU ? (v[j] > 0.0f ? dy[j] : 0.0f) : dy[j] * slope(f, a, b, v[j]);
+    sw_store<T, n>(k.dx, i, dy);
 }
 
-static int launch_backward(const struct sw_cuda_launch *l, const void *args)
+/* Chooses the function once per vector. */
+struct activate {
+    template <typename T, int n, typename A> static __device__ void at(const A &k, int64_t i)
+    {
+        switch (k.function) {
+        case SW_ACT_RELU:
+            return apply<T, n>(SW_ACT_RELU, k, i);
+        case SW_ACT_LEAKY_RELU:
+            return apply<T, n>(SW_ACT_LEAKY_RELU, k, i);
+        case SW_ACT_SIGMOID:
+            return apply<T, n>(SW_ACT_SIGMOID, k, i);
+        case SW_ACT_TANH:
+            return apply<T, n>(SW_ACT_TANH, k, i);
+        case SW_ACT_STANH:
+            return apply<T, n>(SW_ACT_STANH, k, i);
+        case SW_ACT_SOFTPLUS:
+            return apply<T, n>(SW_ACT_SOFTPLUS, k, i);
+        case SW_ACT_GELU:
+            return apply<T, n>(SW_ACT_GELU, k, i);
+        case SW_ACT_COUNT:
+            break;
+        }
+    }
+};
+
+template <const struct sw_op &op, typename A>
+static int launch(const struct sw_cuda_launch *l, const void *args)
 {
-    const struct sw_activation_gradient_args *k = (const struct sw_activation_gradient_args *)args;
-    return k->function < SW_ACT_COUNT
-               ? sw_start_each<struct sw_activation_gradient_args, gradient>(*k, k->n, l)
+    return ((const A *)args)->function < SW_ACT_COUNT
+               ? sw_launch_vectors<op, A, struct activate>(l, args)
                : SW_CUDA_NO_KERNEL;
 }
 
-SW_CUDA_KERNELS(activation) = {{{&sw_op_activate, launch_forward, NULL},
-                                {&sw_op_activation_gradient, launch_backward, NULL},
-                                {}}};
+SW_CUDA_KERNELS(activation) = {
+    {{&sw_op_activate, launch<sw_op_activate, struct sw_activation_args>, NULL},
+     {&sw_op_activation_gradient,
+      launch<sw_op_activation_gradient, struct sw_activation_gradient_args>, NULL},
+     {}}};

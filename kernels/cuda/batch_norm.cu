@@ -4,6 +4,7 @@
  * are added in a fixed order. The backward pass recomputes y = factor (x - mean) + bias with the
  * same fused operation, so that a relu passes the same elements. */
 #include "kernels/cuda/places.cuh"
+#include "kernels/cuda/wide.cuh"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/sparsity.h"
 
@@ -31,21 +32,54 @@ static bool begin(struct pass *b, const struct sw_cuda_launch *l, const void *ar
     return true;
 }
 
+/* ---- Elements ---- */
+
+/* How vectors of elements adjacent in a row lie: in one channel, in as many channels, or (then an
+ * element at a time) across borders of channels and rows, or not aligned. */
+enum lie { ONE_CHANNEL, OWN_CHANNELS, ACROSS };
+
+static enum lie lie_of(const struct sw_channels *k, int n)
+{
+    if (k->row_stride % n)
+        return ACROSS;
+    if (k->lanes == 1)
+        return k->group_stride % n ? ACROSS : ONE_CHANNEL;
+
+    return k->channels % n || k->pixel_stride % n || (k->padded && k->lanes % n) ? ACROSS
+                                                                                 : OWN_CHANNELS;
+}
+
+/* Calls E::at<T, n, own>(args, at, c) for the n elements at offset `at`, which are in channels c to
+ * c + own - 1, or in padding. */
+template <typename T, int n, int own, typename E, typename A>
+static __global__ void each_element(A args, struct sw_channels k, struct sw_places places)
+{
+    for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
+        for (uint32_t i = sw_first_in_row() * n; i < k.row_stride; i += sw_stride_in_row() * n) {
+            uint32_t c, pixel;
+            sw_element_at(k, places, i, &c, &pixel);
+            E::template at<T, n, own>(args, r * k.row_stride + i, c);
+        }
+}
+
+/* aligned: all arrays are. */
+template <typename T, typename E, typename A>
+static int start_elements(E, const A &args, const struct sw_channels *k, bool aligned,
+                          const struct sw_cuda_launch *l)
+{
+    constexpr int n = sw_wide<T>;
+    const enum lie lie = aligned ? lie_of(k, n) : ACROSS;
+    const struct sw_places places = sw_places_of(k);
+
+    return lie == ONE_CHANNEL    ? SW_LAUNCH((each_element<T, n, 1, E, A>), sw_row_grid(k, n),
+                                             SW_THREADS, l, args, *k, places)
+           : lie == OWN_CHANNELS ? SW_LAUNCH((each_element<T, n, n, E, A>), sw_row_grid(k, n),
+                                             SW_THREADS, l, args, *k, places)
+                                 : SW_LAUNCH((each_element<T, 1, 1, E, A>), sw_row_grid(k),
+                                             SW_THREADS, l, args, *k, places);
+}
+
 /* ---- Sums ---- */
-
-static __device__ __forceinline__ float normalized(const struct pass &b, int64_t c, float x,
-                                                   float mean)
-{
-    return fmaf(b.factor[c], x - mean, b.n.b.bias[c]);
-}
-
-/* Returns the gradient that the relu passes. */
-static __device__ __forceinline__ float passed(const struct pass &b, int64_t c, int64_t at)
-{
-    return !b.n.b.relu || normalized(b, c, ((const float *)b.n.x)[at], b.n.b.mean[c]) > 0
-               ? ((const float *)b.n.dy)[at]
-               : 0.0f;
-}
 
 /* How blocks divide the elements. A thread reads vectors of `wide` adjacent elements, pixels of a
  * plane or channels of a pixel; threads at the same column of a block read the same channels, every
@@ -60,15 +94,15 @@ struct division {
 
 enum { FLIGHT = 4, MOST_PARTS = 512, BLOCKS = 1024, COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
 
-static struct division divide(const struct sw_channels *k)
+static struct division divide(const struct sw_channels *k, int wide)
 {
     struct division d = {};
 
     d.planes = k->lanes == 1;
-    d.wide = (d.planes ? k->pixels : k->padded ? k->lanes : k->channels) % 4 == 0 ? 4 : 1;
+    d.wide = (d.planes ? k->pixels : k->padded ? k->lanes : k->channels) % wide == 0 ? wide : 1;
     d.columns = 1;
     while (!d.planes && d.columns * d.wide < (k->padded ? k->lanes : k->channels) &&
-           d.columns < (d.wide == 4 ? 16 : COLUMNS))
+           d.columns < (d.wide > 1 ? 64 / d.wide : (unsigned)COLUMNS))
         d.columns *= 2;
 
     const int64_t together = d.planes ? 1 : d.columns * d.wide, slots = SW_THREADS / d.columns;
@@ -89,9 +123,10 @@ static struct division divide(const struct sw_channels *k)
     return d;
 }
 
-int64_t sw_cuda_channel_doubles(const struct sw_channels *k)
+int64_t sw_cuda_channel_doubles(const struct sw_channels *channels, enum sw_dtype type)
 {
-    return 2 * divide(k).parts * k->channels;
+    const int wide = SW_WIDE_BYTES / (int)sw_dtype_bytes(type);
+    return 2 * divide(channels, wide).parts * channels->channels;
 }
 
 /* The position of a thread. */
@@ -109,35 +144,26 @@ static __device__ __forceinline__ void go_on(const struct division &d, struct wa
     }
 }
 
-template <unsigned wide> struct alignas(4 * wide) vector {
-    float v[wide];
-};
-
-template <unsigned wide>
-static __device__ __forceinline__ struct vector<wide> load(const float *x, int64_t at) {
-    return *(const struct vector<wide> *)(x + at);
-}
-
 /* Sums of x and x^2, or for backward of dy and dy (x - mean), of some channels. */
-template <unsigned n>
-struct sums {
+template <int n> struct sums {
     double one[n], two[n];
     float mean[n], factor[n], bias[n];
 };
 
-template <bool back, unsigned wide, unsigned n>
-static __device__ __forceinline__ void add(struct sums<n> *s, bool relu, struct vector<wide> x,
-                                           struct vector<wide> dy)
+template <typename T, bool back, int wide, int n>
+static __device__ __forceinline__ void add(struct sums<n> *s, bool relu,
+                                           const struct sw_vector<T, wide> &x,
+                                           const struct sw_vector<T, wide> &dy)
 {
-    for (unsigned j = 0; j < wide; j++) {
-        const unsigned c = n == 1 ? 0 : j;
-        double v = (double)x.v[j], other = v;
+    for (int j = 0; j < wide; j++) {
+        const int c = n == 1 ? 0 : j;
+        const float here = sw_value(x.v[j]);
+        double v = (double)here, other = v;
 
         if (back) {
-            const float centered = x.v[j] - s->mean[c];
-            const bool passes = !relu || fmaf(s->factor[c], centered, s->bias[c]) > 0;
+            const bool passes = !relu || fmaf(s->factor[c], here - s->mean[c], s->bias[c]) > 0;
             other -= (double)s->mean[c];
-            v = passes ? (double)dy.v[j] : 0;
+            v = passes ? (double)sw_value(dy.v[j]) : 0;
         }
 
         s->one[c] += v;
@@ -146,7 +172,7 @@ static __device__ __forceinline__ void add(struct sums<n> *s, bool relu, struct 
 }
 
 /* Several loads are under way before their elements are added. */
-template <bool back, unsigned wide, unsigned n>
+template <typename T, bool back, int wide, int n>
 static __device__ __forceinline__ void add_vectors(const struct pass &b, const struct division &d,
                                                    int64_t from, int64_t to, int64_t group_at,
                                                    struct sums<n> *s)
@@ -154,27 +180,27 @@ static __device__ __forceinline__ void add_vectors(const struct pass &b, const s
     const unsigned slots = SW_THREADS / d.columns;
     int64_t e = from + threadIdx.x / d.columns;
     struct walk w = {group_at + e / d.vectors * d.row_stride, e % d.vectors};
-    struct vector<wide> x[FLIGHT], dy[FLIGHT] = {
+    struct sw_vector<T, wide> x[FLIGHT], dy[FLIGHT] = {
     };
 
     w.at += w.vector * d.stride;
     for (; e + (FLIGHT - 1) * slots < to; e += FLIGHT * slots) {
         for (int i = 0; i < FLIGHT; i++) {
-            x[i] = load<wide>((const float *)b.n.x, w.at);
+            x[i] = sw_vector_at<T, wide>(b.n.x, w.at);
             if (back)
-                dy[i] = load<wide>((const float *)b.n.dy, w.at);
+                dy[i] = sw_vector_at<T, wide>(b.n.dy, w.at);
             go_on(d, &w);
         }
 
         for (int i = 0; i < FLIGHT; i++)
-            add<back, wide, n>(s, b.n.b.relu, x[i], dy[i]);
+            add<T, back, wide, n>(s, b.n.b.relu, x[i], dy[i]);
     }
 
     for (; e < to; e += slots) {
-        x[0] = load<wide>((const float *)b.n.x, w.at);
+        x[0] = sw_vector_at<T, wide>(b.n.x, w.at);
         if (back)
-            dy[0] = load<wide>((const float *)b.n.dy, w.at);
-        add<back, wide, n>(s, b.n.b.relu, x[0], dy[0]);
+            dy[0] = sw_vector_at<T, wide>(b.n.dy, w.at);
+        add<T, back, wide, n>(s, b.n.b.relu, x[0], dy[0]);
         go_on(d, &w);
     }
 }
@@ -193,7 +219,7 @@ static __device__ __forceinline__ void add_slots(double *room, unsigned columns)
 }
 
 /* planes: a vector is in one channel. */
-template <bool back, unsigned wide, bool planes>
+template <typename T, bool back, int wide, bool planes>
 static __global__ void sum_parts(struct pass b, struct division d, const struct sw_step *step)
 {
     enum { N = planes ? 1 : wide }; /* channels per thread */
@@ -214,8 +240,8 @@ static __global__ void sum_parts(struct pass b, struct division d, const struct 
     }
 
     if (c < channels)
-        add_vectors<back, wide, N>(b, d, from, from + each < elements ? from + each : elements,
-                                   group * d.group_stride + column * N, &s);
+        add_vectors<T, back, wide, N>(b, d, from, from + each < elements ? from + each : elements,
+                                      group * d.group_stride + column * N, &s);
 
     for (unsigned j = 0; j < N; j++) {
         first[t] = s.one[j];
@@ -261,49 +287,61 @@ static __global__ void add_parts(struct pass b, unsigned parts, const struct sw_
     }
 }
 
-template <bool back>
+template <typename T, bool back>
 static int sum_up(const struct pass *b, const struct sw_step *step, const struct sw_cuda_launch *l)
 {
-    const struct division d = divide(&b->k);
+    constexpr int wide = sw_wide<T>;
+    const struct division d = divide(&b->k, wide);
     const unsigned blocks = d.groups * d.parts;
 
     /* Arrays of devices are aligned; another order of the sums would give other bits. */
-    if (((uintptr_t)b->n.x | (uintptr_t)(back ? b->n.dy : NULL)) % (d.wide * sizeof(float)))
+    if (d.wide > 1 && (!sw_is_wide(b->n.x) || !sw_is_wide(back ? b->n.dy : NULL)))
         return SW_CUDA_NO_KERNEL;
 
-    if (d.planes && d.wide == 4)
-        SW_START((sum_parts<back, 4, true>), blocks, SW_THREADS, l, *b, d, step);
+    if (d.planes && d.wide > 1)
+        SW_START((sum_parts<T, back, wide, true>), blocks, SW_THREADS, l, *b, d, step);
     else if (d.planes)
-        SW_START((sum_parts<back, 1, true>), blocks, SW_THREADS, l, *b, d, step);
-    else if (d.wide == 4)
-        SW_START((sum_parts<back, 4, false>), blocks, SW_THREADS, l, *b, d, step);
+        SW_START((sum_parts<T, back, 1, true>), blocks, SW_THREADS, l, *b, d, step);
+    else if (d.wide > 1)
+        SW_START((sum_parts<T, back, wide, false>), blocks, SW_THREADS, l, *b, d, step);
     else
-        SW_START((sum_parts<back, 1, false>), blocks, SW_THREADS, l, *b, d, step);
+        SW_START((sum_parts<T, back, 1, false>), blocks, SW_THREADS, l, *b, d, step);
 
     return SW_LAUNCH(add_parts, (unsigned)((2 * b->k.channels + COLUMNS - 1) / COLUMNS), SW_THREADS,
                      l, *b, d.parts, step);
 }
 
-int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const struct sw_step *step,
-                         double *parts, double *sums, float *rounded,
-                         const struct sw_cuda_launch *l)
+template <typename T>
+static int sum_forward(const struct pass *b, const struct sw_step *step,
+                       const struct sw_cuda_launch *l)
+{
+    return sum_up<T, false>(b, step, l);
+}
+
+template <typename T> static int sum_backward(const struct pass *b, const struct sw_cuda_launch *l)
+{
+    return sum_up<T, true>(b, NULL, l);
+}
+
+int sw_cuda_channel_sums(const struct sw_cuda_channel_sums *a, const struct sw_cuda_launch *l)
 {
     struct pass b = {};
 
-    b.k = *k;
-    b.n.x = x;
-    b.parts = parts;
-    b.n.b.sums = sums;
-    b.n.dbias = rounded;
+    b.k = a->channels;
+    b.n.x = a->x;
+    b.parts = a->parts;
+    b.n.b.sums = a->sums;
+    b.n.dbias = a->rounded;
 
-    return sum_up<false>(&b, step, l);
+    return SW_BY_TYPE(a->type, sum_forward, &b, a->step, l);
 }
 
 /* The bytes of the parts of an activation; 0 where no kernel supports its layout. */
 static size_t parts_bytes(const struct sw_desc *d)
 {
     struct sw_channels k;
-    return sw_cuda_channels(d, &k) ? (size_t)sw_cuda_channel_doubles(&k) * sizeof(double) : 0;
+    return sw_cuda_channels(d, &k) ? (size_t)sw_cuda_channel_doubles(&k, d->dtype) * sizeof(double)
+                                   : 0;
 }
 
 static size_t sums_room(const void *args)
@@ -314,11 +352,15 @@ static size_t sums_room(const void *args)
 static int launch_sums(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = (const struct sw_batch_norm_args *)args;
-    struct sw_channels k;
-    if (!sw_cuda_channels(&a->b.desc, &k))
+    struct sw_cuda_channel_sums sums = {};
+    if (!sw_cuda_channels(&a->b.desc, &sums.channels))
         return SW_CUDA_NO_KERNEL;
 
-    return sw_cuda_channel_sums(&k, (const float *)a->x, NULL, (double *)l->room, a->b.sums, NULL, l);
+    sums.type = a->b.desc.dtype;
+    sums.x = a->x;
+    sums.parts = (double *)l->room;
+    sums.sums = a->b.sums;
+    return sw_cuda_channel_sums(&sums, l);
 }
 
 /* The factors of y = factor (x - mean) + bias. */
@@ -335,7 +377,7 @@ static int launch_sums_backward(const struct sw_cuda_launch *l, const void *args
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    return sum_up<true>(&b, NULL, l);
+    return SW_BY_TYPE(b.n.b.desc.dtype, sum_backward, &b, l);
 }
 
 /* ---- Normalization ---- */
@@ -365,17 +407,57 @@ static __global__ void find_moments(struct pass b)
     }
 }
 
-static __global__ void normalize(struct pass b, const float *mean)
-{
-    for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
-        for (uint32_t i = sw_first_in_row(); i < b.k.row_stride; i += sw_stride_in_row()) {
-            uint32_t c, pixel;
-            int64_t at = r * b.k.row_stride + i;
-            sw_element_at(b.k, b.places, i, &c, &pixel);
-            float y =
-                c < b.k.channels ? normalized(b, c, ((const float *)b.n.x)[at], mean[c]) : 0.0f;
-            ((float *)b.n.y)[at] = b.n.b.relu && 0.0f > y ? 0.0f : y;
+/* y = factor (x - mean) + bias of elements of one channel, or of `own` channels. */
+template <int n, int own> struct line {
+    float factor[own], mean[own], bias[own];
+
+    __device__ __forceinline__ line(const struct pass &b, const float *means, uint32_t c)
+    {
+        sw_load<float, own>(b.factor, c, factor);
+        sw_load<float, own>(means, c, mean);
+        sw_load<float, own>(b.n.b.bias, c, bias);
+    }
+    __device__ __forceinline__ float y(int j, float x) const
+    {
+        const int c = own == 1 ? 0 : j;
+        return fmaf(factor[c], x - mean[c], bias[c]);
+    }
+};
+
+/* The arguments of a normalization by these means. */
+struct normalization {
+    struct pass b;
+    const float *mean;
+};
+
+struct normalize {
+    template <typename T, int n, int own>
+    static __device__ void at(const struct normalization &a, int64_t at, uint32_t c)
+    {
+        const struct pass &b = a.b;
+        float v[n] = {};
+
+        if (c < b.k.channels) {
+            const struct line<n, own> line(b, a.mean, c);
+            sw_load<T, n>(b.n.x, at, v);
+            for (int j = 0; j < n; j++) {
+                v[j] = line.y(j, v[j]);
+                v[j] = b.n.b.relu && 0.0f > v[j] ? 0.0f : v[j];
+            }
         }
+
+        sw_store<T, n>(b.n.y, at, v);
+    }
+};
+
+template <typename T>
+static int start_normalize(const struct pass *b, const float *mean, const struct sw_cuda_launch *l)
+{
+    const struct normalization a = {*b, mean};
+    const bool aligned = sw_is_wide(b->n.x) && sw_is_wide(b->n.y) && sw_is_wide(b->factor) &&
+                         sw_is_wide(mean) && sw_is_wide(b->n.b.bias);
+
+    return start_elements<T>(normalize(), a, &b->k, aligned, l);
 }
 
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
@@ -385,7 +467,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_moments, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    return SW_LAUNCH(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, (const float *)b.n.b.mean);
+    return SW_BY_TYPE(b.n.b.desc.dtype, start_normalize, &b, b.n.b.mean, l);
 }
 
 static __global__ void find_running_factors(struct pass b)
@@ -402,7 +484,7 @@ static int launch_running(const struct sw_cuda_launch *l, const void *args)
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_running_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    return SW_LAUNCH(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, b.n.b.running_mean);
+    return SW_BY_TYPE(b.n.b.desc.dtype, start_normalize, &b, b.n.b.running_mean, l);
 }
 
 /* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
@@ -420,21 +502,38 @@ static __global__ void find_gradient_factors(struct pass b)
     }
 }
 
-static __global__ void backward(struct pass b)
-{
-    for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
-        for (uint32_t i = sw_first_in_row(); i < b.k.row_stride; i += sw_stride_in_row()) {
-            uint32_t c, pixel;
-            int64_t at = r * b.k.row_stride + i;
-            float dx = 0.0f;
+struct backward {
+    template <typename T, int n, int own>
+    static __device__ void at(const struct pass &b, int64_t at, uint32_t c)
+    {
+        float v[n] = {}, dy[n], constant[own], of_x[own];
 
-            sw_element_at(b.k, b.places, i, &c, &pixel);
+        if (c < b.k.channels) {
+            const struct line<n, own> line(b, b.n.b.mean, c);
+            sw_load<float, own>(b.constant, c, constant);
+            sw_load<float, own>(b.of_x, c, of_x);
+            sw_load<T, n>(b.n.x, at, v);
+            sw_load<T, n>(b.n.dy, at, dy);
 
-            if (c < b.k.channels)
-                dx = b.factor[c] * passed(b, c, at) - b.constant[c] -
-                     b.of_x[c] * (((const float *)b.n.x)[at] - b.n.b.mean[c]);
-            ((float *)b.n.dx)[at] = dx;
+            for (int j = 0; j < n; j++) {
+                const int i = own == 1 ? 0 : j;
+                const float passed = !b.n.b.relu || line.y(j, v[j]) > 0 ? dy[j] : 0.0f;
+                v[j] = line.factor[i] * passed - constant[i] - of_x[i] * (v[j] - line.mean[i]);
+            }
         }
+
+        sw_store<T, n>(b.n.dx, at, v);
+    }
+};
+
+template <typename T>
+static int start_backward(const struct pass *b, const struct sw_cuda_launch *l)
+{
+    const bool aligned = sw_is_wide(b->n.x) && sw_is_wide(b->n.dy) && sw_is_wide(b->n.dx) &&
+                         sw_is_wide(b->factor) && sw_is_wide(b->constant) && sw_is_wide(b->of_x) &&
+                         sw_is_wide(b->n.b.mean) && sw_is_wide(b->n.b.bias);
+
+    return start_elements<T>(backward(), *b, &b->k, aligned, l);
 }
 
 static int launch_backward(const struct sw_cuda_launch *l, const void *args)
@@ -444,35 +543,55 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
         return SW_CUDA_NO_KERNEL;
 
     SW_START(find_gradient_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    return SW_LAUNCH(backward, sw_row_grid(&b.k), SW_THREADS, l, b);
+    return SW_BY_TYPE(b.n.b.desc.dtype, start_backward, &b, l);
 }
 
 /* ---- Bias ---- */
 
-/* scale NULL: 1. x NULL: 0. */
-static __global__ void add_bias(struct sw_channels k, struct sw_places places, const float *x,
-                                const float *bias, const struct sw_step *scale, bool relu, float *y)
-{
-    float factor = scale ? scale->backward_scale : 1.0f;
+/* y = x + bias scale; x NULL: 0, bias NULL: 0, scale NULL: 1. */
+struct bias {
+    int64_t channels;
+    const void *x;
+    const float *bias;
+    const struct sw_step *scale;
+    bool relu;
+    void *y;
+};
 
-    for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
-        for (uint32_t i = sw_first_in_row(); i < k.row_stride; i += sw_stride_in_row()) {
-            uint32_t c, pixel;
-            int64_t at = r * k.row_stride + i;
+struct add_bias {
+    template <typename T, int n, int own>
+    static __device__ void at(const struct bias &a, int64_t at, uint32_t c)
+    {
+        const float factor = a.scale ? a.scale->backward_scale : 1.0f;
+        float v[n] = {}, bias[own] = {};
 
-            sw_element_at(k, places, i, &c, &pixel);
+        if (c < a.channels && a.x)
+            sw_load<T, n>(a.x, at, v);
+        if (c < a.channels && a.bias)
+            sw_load<float, own>(a.bias, c, bias);
 
-            bool is_there = c < k.channels;
-            float v = (is_there && x ? x[at] : 0.0f) + (is_there && bias ? bias[c] * factor : 0.0f);
-            y[at] = relu && 0.0f > v ? 0.0f : v;
+        for (int j = 0; j < n; j++) {
+            v[j] += bias[own == 1 ? 0 : j] * factor;
+            v[j] = a.relu && 0.0f > v[j] ? 0.0f : v[j];
         }
+
+        sw_store<T, n>(a.y, at, v);
+    }
+};
+
+template <typename T>
+static int start_bias(const struct bias *a, const struct sw_channels *k,
+                      const struct sw_cuda_launch *l)
+{
+    const bool aligned = sw_is_wide(a->x) && sw_is_wide(a->bias) && sw_is_wide(a->y);
+    return start_elements<T>(add_bias(), *a, k, aligned, l);
 }
 
-int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const float *bias, bool relu,
-                         float *y, const struct sw_cuda_launch *l)
+int sw_cuda_channel_bias(const struct sw_channels *channels, enum sw_dtype type, const void *x,
+                         const float *bias, bool relu, void *y, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(add_bias, sw_row_grid(k), SW_THREADS, l, *k, sw_places_of(k), x, bias,
-                     (const struct sw_step *)NULL, relu, y);
+    const struct bias a = {channels->channels, x, bias, NULL, relu, y};
+    return SW_BY_TYPE(type, start_bias, &a, channels, l);
 }
 
 /* ---- Sparsity ---- */
@@ -502,11 +621,15 @@ static __global__ void penalty(struct sw_sparsity_args a, struct sw_channels k)
 static int launch_sparsity_sums(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_sparsity_args *a = (const struct sw_sparsity_args *)args;
-    struct sw_channels k;
-    if (!sw_cuda_channels(&a->desc, &k))
+    struct sw_cuda_channel_sums sums = {};
+    if (!sw_cuda_channels(&a->desc, &sums.channels))
         return SW_CUDA_NO_KERNEL;
 
-    return sw_cuda_channel_sums(&k, a->x, a->step, (double *)l->room, a->sums, NULL, l);
+    sums.x = a->x;
+    sums.step = a->step;
+    sums.parts = (double *)l->room;
+    sums.sums = a->sums;
+    return sw_cuda_channel_sums(&sums, l);
 }
 
 static size_t sparsity_room(const void *args)
@@ -531,8 +654,8 @@ static int launch_sparsity_backward(const struct sw_cuda_launch *l, const void *
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    return SW_LAUNCH(add_bias, sw_row_grid(&k), SW_THREADS, l, k, sw_places_of(&k), a->dy,
-                     (const float *)a->slope, a->step, false, a->dx);
+    const struct bias b = {k.channels, a->dy, a->slope, a->step, false, a->dx};
+    return start_bias<float>(&b, &k, l);
 }
 
 SW_CUDA_KERNELS(batch_norm) = {{{&sw_op_batch_norm_sums, launch_sums, sums_room},

@@ -16,6 +16,12 @@ enum { SW_THREADS = 256 }; /* threads per block, also the maximum for block sums
 /* Launches a kernel and returns the enum cudaError of the launch. */
 #define SW_LAUNCH(...) (SW_START(__VA_ARGS__), (int)cudaGetLastError())
 
+/* Keeps a loop over a grid as it is: the compiler would divide 64-bit numbers for the iterations of
+ * its unrolled loop. */
+#ifndef SW_ROLLED
+#define SW_ROLLED _Pragma("unroll 1")
+#endif
+
 #ifndef SW_CLOCK
 #define SW_CLOCK(ns) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns))
 #endif
@@ -176,7 +182,8 @@ static inline unsigned sw_sum_blocks(int64_t rows)
 
 /* Reports invalid data; only the first report is kept. */
 static __device__ inline void sw_report_invalid(struct sw_cuda_trouble *t, int found, uint64_t who,
-                                      int64_t row, int64_t column, int64_t limit, double value)
+                                                int64_t row, int64_t column, int64_t limit,
+                                                double value)
 {
     if (t->found || atomicCAS(&t->owner, 0, 1) != 0)
         return;

@@ -1,70 +1,115 @@
 /* Several arrays combined element by element, and the gradients; formulas in kernels/cpu/eltwise.c.
- * A thread computes one element of all arrays, so any output may be one of the inputs. */
-#include "kernels/cuda/cuda.cuh"
+ * A thread computes the same elements of all arrays, so any output may be one of the inputs. */
+#include "kernels/cuda/wide.cuh"
 #include "kernels/ops/eltwise.h"
 
-static __device__ __forceinline__ float combined(const struct sw_eltwise_args &e, int64_t i)
+static __device__ __forceinline__ float combined(enum sw_eltwise kind, float v, float factor,
+                                                 float x)
 {
-    float v = e.kind == SW_ELTWISE_SUM ? e.factor[0] * ((const float *)e.x[0])[i]
-                                       : ((const float *)e.x[0])[i];
+    return kind == SW_ELTWISE_SUM       ? v + factor * x
+           : kind == SW_ELTWISE_PRODUCT ? v * x
+           : v > x || v != v            ? v
+                                        : x;
+}
 
-    for (int k = 1; k < e.count; k++) {
-        float x = ((const float *)e.x[k])[i];
+struct combine {
+    template <typename T, int n>
+    static __device__ void at(const struct sw_eltwise_args &e, int64_t i)
+    {
+        float v[n], x[n];
 
-        if (e.kind == SW_ELTWISE_SUM)
-            v += e.factor[k] * x;
-        else if (e.kind == SW_ELTWISE_PRODUCT)
-            v *= x;
-        else
-            v = v > x || v != v ? v : x;
+        sw_load<T, n>(e.x[0], i, v);
+        for (int j = 0; j < n && e.kind == SW_ELTWISE_SUM; j++)
+            v[j] *= e.factor[0];
+
+        for (int k = 1; k < e.count; k++) {
+            sw_load<T, n>(e.x[k], i, x);
+            for (int j = 0; j < n; j++)
+                v[j] = combined(e.kind, v[j], e.factor[k], x[j]);
+        }
+
+        for (int j = 0; j < n; j++)
+            v[j] = e.relu && 0.0f > v[j] ? 0.0f : v[j];
+        sw_store<T, n>(e.y, i, v);
     }
+};
 
-    return v;
+/* Sets g to the gradient that a fused relu passes; y NULL: no relu. */
+template <typename T, int n>
+static __device__ __forceinline__ void load_passed(const void *y, const void *dy, int64_t i,
+                                                   float *g)
+{
+    float v[n];
+
+    sw_load<T, n>(dy, i, g);
+    if (!y)
+        return;
+
+    sw_load<T, n>(y, i, v);
+    for (int j = 0; j < n; j++)
+        g[j] = v[j] > 0.0f ? g[j] : 0.0f;
 }
 
-static __device__ void forward(const struct sw_eltwise_args &e, int64_t i)
-{
-    float v = combined(e, i);
-    ((float *)e.y)[i] = e.relu && 0.0f > v ? 0.0f : v;
-}
+struct sum_gradient {
+    template <typename T, int n>
+    static __device__ void at(const struct sw_eltwise_sum_gradient_args &e, int64_t i)
+    {
+        float g[n];
 
-/* Returns the gradient that a fused relu passes; y NULL: no relu. */
-static __device__ __forceinline__ float passed(const float *y, const float *dy, int64_t i)
-{
-    return y && !(y[i] > 0.0f) ? 0.0f : dy[i];
-}
+        load_passed<T, n>(e.y, e.dy, i, g);
+        for (int k = 0; k < e.count; k++) {
+            if (!e.dx[k])
+                continue;
 
-static __device__ void sum_backward(const struct sw_eltwise_sum_gradient_args &e, int64_t i)
-{
-    float g = passed((const float *)e.y, (const float *)e.dy, i);
-    for (int k = 0; k < e.count; k++)
-        if (e.dx[k])
-            ((float *)e.dx[k])[i] =
-                e.factor[k] * g + (e.adds >> k & 1 ? ((float *)e.dx[k])[i] : 0.0f);
-}
-
-static __device__ void one_backward(const struct sw_eltwise_gradient_args &e, int64_t i)
-{
-    float g = passed((const float *)e.y, (const float *)e.dy, i);
-
-    for (int k = 0; k < e.count; k++) {
-        if (k == e.of)
-            continue;
-
-        float mine = e.kind == SW_ELTWISE_MAX ? ((const float *)e.x[e.of])[i] : 0.0f,
-              other = ((const float *)e.x[k])[i];
-        if (e.kind == SW_ELTWISE_PRODUCT)
-            g *= other;
-        else if (!(k > e.of ? mine >= other : mine > other))
-            g = 0.0f;
+            float dx[n] = {};
+            if (e.adds >> k & 1)
+                sw_load<T, n>(e.dx[k], i, dx);
+            for (int j = 0; j < n; j++)
+                dx[j] += e.factor[k] * g[j];
+            sw_store<T, n>(e.dx[k], i, dx);
+        }
     }
+};
 
-    ((float *)e.dx)[i] = g + (e.add ? ((float *)e.dx)[i] : 0.0f);
-}
+/* Of a product or a maximum. */
+struct one_gradient {
+    template <typename T, int n>
+    static __device__ void at(const struct sw_eltwise_gradient_args &e, int64_t i)
+    {
+        float g[n], mine[n] = {}, other[n], dx[n] = {};
+
+        load_passed<T, n>(e.y, e.dy, i, g);
+        if (e.kind == SW_ELTWISE_MAX)
+            sw_load<T, n>(e.x[e.of], i, mine);
+
+        for (int k = 0; k < e.count; k++) {
+            if (k == e.of)
+                continue;
+
+            sw_load<T, n>(e.x[k], i, other);
+            for (int j = 0; j < n; j++)
+                g[j] = e.kind == SW_ELTWISE_PRODUCT ? g[j] * other[j]
+                       : k > e.of                   ? (mine[j] >= other[j] ? g[j] : 0.0f)
+                                                    : (mine[j] > other[j] ? g[j] : 0.0f);
+        }
+
+        if (e.add)
+            sw_load<T, n>(e.dx, i, dx);
+        for (int j = 0; j < n; j++)
+            dx[j] += g[j];
+        sw_store<T, n>(e.dx, i, dx);
+    }
+};
 
 SW_CUDA_KERNELS(eltwise) = {
-    {{&sw_op_eltwise, sw_launch_each<struct sw_eltwise_args, forward>, NULL},
+    {{&sw_op_eltwise, sw_launch_vectors<sw_op_eltwise, struct sw_eltwise_args, struct combine>,
+      NULL},
      {&sw_op_eltwise_sum_gradient,
-      sw_launch_each<struct sw_eltwise_sum_gradient_args, sum_backward>, NULL},
-     {&sw_op_eltwise_gradient, sw_launch_each<struct sw_eltwise_gradient_args, one_backward>, NULL},
+      sw_launch_vectors<sw_op_eltwise_sum_gradient, struct sw_eltwise_sum_gradient_args,
+                        struct sum_gradient>,
+      NULL},
+     {&sw_op_eltwise_gradient,
+      sw_launch_vectors<sw_op_eltwise_gradient, struct sw_eltwise_gradient_args,
+                        struct one_gradient>,
+      NULL},
      {}}};

@@ -74,24 +74,31 @@ int sw_cuda_find_non_finite(const float *x, int64_t n, int *answer, const struct
 
 /* ---- sums.cu ---- */
 
-/* y[r, c] += row[c] (NULL: 0), then max(0, .) if relu. */
-int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y,
-                    const struct sw_cuda_launch *l);
-int sw_cuda_sum_rows(int64_t rows, int64_t columns, const float *x, float *sum,
+/* y[r, c] += row[c] (NULL: 0), then max(0, .) if relu; `type` is that of the elements of y, and of
+ * x below. */
+int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, enum sw_dtype type,
+                    void *y, const struct sw_cuda_launch *l);
+int sw_cuda_sum_rows(int64_t rows, int64_t columns, enum sw_dtype type, const void *x, float *sum,
                      const struct sw_cuda_launch *l);
 
-/* ---- batch_norm.cu; k is the layout of the elements ---- */
+/* ---- batch_norm.cu; channels is the layout of the elements ---- */
 
 /* Sets sums [2 C + 1] to the sums of x and x^2 over the valid rows (step NULL: all), and the
- * elements of each; parts: scratch of sw_cuda_channel_doubles. rounded, unless NULL: the sums of x
- * as floats [C]. */
-int64_t sw_cuda_channel_doubles(const struct sw_channels *k);
-int sw_cuda_channel_sums(const struct sw_channels *k, const float *x, const struct sw_step *step,
-                         double *parts, double *sums, float *rounded,
-                         const struct sw_cuda_launch *l);
-/* y = x + bias[channel], then max(0, .) if relu; y may be x, bias NULL. */
-int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const float *bias, bool relu,
-                         float *y, const struct sw_cuda_launch *l);
+ * elements of each. */
+struct sw_cuda_channel_sums {
+    struct sw_channels channels;
+    enum sw_dtype type; /* of x */
+    const void *x;
+    const struct sw_step *step;
+    double *parts; /* scratch of sw_cuda_channel_doubles */
+    double *sums;
+    float *rounded; /* the sums of x [C]; or NULL */
+};
+int64_t sw_cuda_channel_doubles(const struct sw_channels *channels, enum sw_dtype type);
+int sw_cuda_channel_sums(const struct sw_cuda_channel_sums *a, const struct sw_cuda_launch *l);
+/* y = x + bias[channel], then max(0, .) if relu; y may be x, bias NULL; both are of `type`. */
+int sw_cuda_channel_bias(const struct sw_channels *channels, enum sw_dtype type, const void *x,
+                         const float *bias, bool relu, void *y, const struct sw_cuda_launch *l);
 
 /* ---- units.cu: pieces of annealed importance sampling (kernels/ops/ais.h) ---- */
 
@@ -194,8 +201,9 @@ struct sw_cuda_pool {
     struct sw_kernel_windows w;
     struct sw_channels in, out;
     enum sw_pool_divisor by;
-    const float *x, *dy;
-    float *y, *dx;
+    enum sw_dtype type; /* of the activations and their gradients */
+    const void *x, *dy;
+    void *y, *dx;
     int32_t *index; /* pixel of each maximum, plain [rows, channels, out pixels]; or NULL */
 };
 int sw_cuda_max_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l);
@@ -208,8 +216,9 @@ struct sw_cuda_lrn {
     int64_t height, width, size;
     bool within_channel;
     float alpha, beta, bias; /* alpha as multiplied with the sum of squares */
-    const float *x, *dy;
-    float *y, *dx;
+    enum sw_dtype type;      /* of the activations and their gradients */
+    const void *x, *dy;
+    void *y, *dx;
     float *scale; /* of every element; NULL: not kept */
     float *ratio; /* scratch for backward, as many elements */
 };

@@ -1,6 +1,7 @@
 /* Local response normalization across and within channels; formulas in kernels/cpu/lrn.c. Each
  * thread computes one element and reads its whole window; the caches serve overlapping reads. */
 #include "kernels/cuda/places.cuh"
+#include "kernels/cuda/wide.cuh"
 
 /* Returns s^-beta; 3/4, the value of AlexNet, is a special case. */
 static __device__ __forceinline__ float negative_power(float s, float beta)
@@ -31,7 +32,8 @@ static struct lrn lrn_of(const struct sw_cuda_lrn *a)
 }
 
 /* Returns the sum of v or of its squares over the window around an element. */
-static __device__ float sum_window(const struct lrn &n, const float *v, bool squares, int64_t r,
+template <typename T>
+static __device__ float sum_window(const struct lrn &n, const T *v, bool squares, int64_t r,
                                    uint32_t c, uint32_t pixel)
 {
     const struct sw_cuda_lrn &a = n.a;
@@ -47,11 +49,11 @@ static __device__ float sum_window(const struct lrn &n, const float *v, bool squ
     float sum = 0.0f;
 
     for (int64_t j = c0; j < c1; j++) {
-        const float *here = v + r * a.k.row_stride + sw_channel_at(a.k, n.places, (uint32_t)j);
+        const T *here = v + r * a.k.row_stride + sw_channel_at(a.k, n.places, (uint32_t)j);
 
         for (int64_t y = y0; y < y1; y++)
             for (int64_t x = x0; x < x1; x++) {
-                float e = here[(y * a.width + x) * a.k.pixel_stride];
+                float e = sw_value(here[(y * a.width + x) * a.k.pixel_stride]);
                 sum += squares ? e * e : e;
             }
     }
@@ -59,9 +61,10 @@ static __device__ float sum_window(const struct lrn &n, const float *v, bool squ
     return sum;
 }
 
-static __global__ void forward(struct lrn n)
+template <typename T> static __global__ void forward(struct lrn n)
 {
     const struct sw_cuda_lrn &a = n.a;
+    const T *x = (const T *)a.x;
 
     for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
         for (uint32_t i = sw_first_in_row(); i < a.k.row_stride; i += sw_stride_in_row()) {
@@ -72,31 +75,41 @@ static __global__ void forward(struct lrn n)
 
             float scale = a.bias;
             if (c < a.k.channels)
-                scale += a.alpha * sum_window(n, a.x, true, r, c, pixel);
-            a.y[at] = a.x[at] * negative_power(scale, a.beta);
+                scale += a.alpha * sum_window(n, x, true, r, c, pixel);
+            sw_round((T *)a.y + at, sw_value(x[at]) * negative_power(scale, a.beta));
             if (a.scale)
                 a.scale[at] = scale;
         }
 }
 
+template <typename T>
+static int start_forward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
+{
+    return SW_LAUNCH(forward<T>, sw_row_grid(&a->k), SW_THREADS, l, lrn_of(a));
+}
+
 int sw_cuda_lrn(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
 {
-    return SW_LAUNCH(forward, sw_row_grid(&a->k), SW_THREADS, l, lrn_of(a));
+    return SW_BY_TYPE(a->type, start_forward, a, l);
 }
 
-static __global__ void ratios(struct sw_cuda_lrn a)
+template <typename T> static __global__ void ratios(struct sw_cuda_lrn a)
 {
+    const T *x = (const T *)a.x, *dy = (const T *)a.dy;
+
     for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
-        for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
-            int64_t at = r * a.k.row_stride + i;
-            float power = negative_power(a.scale[at], a.beta);
-            a.ratio[at] = a.dy[at] * power * a.x[at] / a.scale[at];
-        }
+        SW_ROLLED
+    for (int64_t i = sw_first(); i < a.k.row_stride; i += sw_stride()) {
+        int64_t at = r * a.k.row_stride + i;
+        float power = negative_power(a.scale[at], a.beta);
+        a.ratio[at] = sw_value(dy[at]) * power * sw_value(x[at]) / a.scale[at];
+    }
 }
 
-static __global__ void backward(struct lrn n)
+template <typename T> static __global__ void backward(struct lrn n)
 {
     const struct sw_cuda_lrn &a = n.a;
+    const T *x = (const T *)a.x, *dy = (const T *)a.dy;
     float factor = 2.0f * a.alpha * a.beta;
 
     for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
@@ -104,13 +117,21 @@ static __global__ void backward(struct lrn n)
             uint32_t c, pixel;
             int64_t at = r * a.k.row_stride + i;
             sw_element_at(a.k, n.places, i, &c, &pixel);
+
             float sum = c < a.k.channels ? sum_window(n, a.ratio, false, r, c, pixel) : 0.0f;
-            a.dx[at] = a.dy[at] * negative_power(a.scale[at], a.beta) - factor * a.x[at] * sum;
+            sw_round((T *)a.dx + at, sw_value(dy[at]) * negative_power(a.scale[at], a.beta) -
+                                         factor * sw_value(x[at]) * sum);
         }
+}
+
+template <typename T>
+static int start_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
+{
+    SW_START(ratios<T>, sw_row_grid(&a->k), SW_THREADS, l, *a);
+    return SW_LAUNCH(backward<T>, sw_row_grid(&a->k), SW_THREADS, l, lrn_of(a));
 }
 
 int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launch *l)
 {
-    SW_START(ratios, sw_row_grid(&a->k), SW_THREADS, l, *a);
-    return SW_LAUNCH(backward, sw_row_grid(&a->k), SW_THREADS, l, lrn_of(a));
+    return SW_BY_TYPE(a->type, start_backward, a, l);
 }

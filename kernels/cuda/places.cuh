@@ -73,9 +73,11 @@ static __device__ __forceinline__ uint32_t sw_stride_in_row(void)
     return gridDim.x * blockDim.x;
 }
 
-/* Returns a grid whose x is the storage of a row and whose y is the rows. */
-static inline dim3 sw_row_grid(const struct sw_channels *k)
+/* Returns a grid whose x is the storage of a row, n elements per thread, and whose y is the rows.
+ */
+static inline dim3 sw_row_grid(const struct sw_channels *k, int n = 1)
 {
-    return dim3(sw_blocks_of((k->row_stride + SW_THREADS - 1) / SW_THREADS, 1024),
-                sw_blocks_of(k->rows, 65535), 1);
+    const int64_t each = (int64_t)SW_THREADS * n;
+    return dim3(sw_blocks_of((k->row_stride + each - 1) / each, 1024), sw_blocks_of(k->rows, 65535),
+                1);
 }

@@ -2,16 +2,17 @@
  * alone determines the parts of a sum, which are added in order and in double. */
 #include "base/tree.h"
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/wide.cuh"
 #include "kernels/ops/sums.h"
 
-struct rows_term {
+template <typename T> struct rows_term {
     int64_t columns;
-    const float *x;
+    const T *x;
     float *sum;
 
     __device__ void get(int64_t r, int64_t c, double *v) const
     {
-        *v = (double)x[r * columns + c];
+        *v = (double)sw_value(x[r * columns + c]);
     }
     __device__ void set(int, int64_t c, double total) const
     {
@@ -19,17 +20,26 @@ struct rows_term {
     }
 };
 
-int sw_cuda_sum_rows(int64_t rows, int64_t columns, const float *x, float *sum,
+template <typename T>
+static int sum_rows(int64_t rows, int64_t columns, const void *x, float *sum,
+                    const struct sw_cuda_launch *l)
+{
+    const struct rows_term<T> t = {
+        columns, (const T *)x, sum
+    };
+    return sw_sum_columns<1>(t, rows, columns, l);
+}
+
+int sw_cuda_sum_rows(int64_t rows, int64_t columns, enum sw_dtype type, const void *x, float *sum,
                      const struct sw_cuda_launch *l)
 {
-    const struct rows_term t = {columns, x, sum};
-    return sw_sum_columns<1>(t, rows, columns, l);
+    return SW_BY_TYPE(type, sum_rows, rows, columns, x, sum, l);
 }
 
 static int launch_sum_rows(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_sum_rows_args *a = (const struct sw_sum_rows_args *)args;
-    return sw_cuda_sum_rows(a->rows, a->columns, a->x, a->sum, l);
+    return sw_cuda_sum_rows(a->rows, a->columns, SW_F32, a->x, a->sum, l);
 }
 
 static __global__ void sum_parts(const float *x, int64_t n, double *part)
@@ -37,6 +47,7 @@ static __global__ void sum_parts(const float *x, int64_t n, double *part)
     __shared__ double room[SW_THREADS];
 
     double mine = 0;
+    SW_ROLLED
     for (int64_t i = sw_first(); i < n; i += sw_stride())
         mine += (double)x[i];
 
@@ -104,29 +115,51 @@ static int launch_weighted_row_sum(const struct sw_cuda_launch *l, const void *a
     return sw_sum_columns<1>(t, t.a.rows, t.a.columns, l);
 }
 
-/* NaN passes a relu, so that divergence is detected. */
-static __global__ void add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y)
+/* A thread has n columns. NaN passes a relu, so that divergence is detected. */
+template <typename T, int n>
+static __global__ void add_row(int64_t rows, int64_t columns, const float *row, bool relu, T *y)
 {
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y)
-        for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
-            float v = y[r * columns + c] + (row ? row[c] : 0.0f);
-            y[r * columns + c] = relu && 0.0f > v ? 0.0f : v;
+        SW_ROLLED
+    for (int64_t c = sw_first() * n; c < columns; c += sw_stride() * n) {
+        float v[n], add[n] = {};
+
+        sw_load<T, n>(y, r * columns + c, v);
+        if (row)
+            sw_load<float, n>(row, c, add);
+        for (int j = 0; j < n; j++) {
+            v[j] += add[j];
+            v[j] = relu && 0.0f > v[j] ? 0.0f : v[j];
         }
+        sw_store<T, n>(y, r * columns + c, v);
+    }
 }
 
-int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y,
-                    const struct sw_cuda_launch *l)
+template <typename T>
+static int start_add_row(int64_t rows, int64_t columns, const float *row, bool relu, void *y,
+                         const struct sw_cuda_launch *l)
 {
-    const unsigned threads = sw_threads_for(columns);
-    const dim3 grid(sw_blocks_of((columns + threads - 1) / threads, 1024),
-                    sw_blocks_of(rows, 65535), 1);
-    return SW_LAUNCH(add_row, grid, threads, l, rows, columns, row, relu, y);
+    const bool wide = columns % sw_wide<T> == 0 && sw_is_wide(row) && sw_is_wide(y);
+    const int64_t each = wide ? columns / sw_wide<T> : columns;
+    const unsigned threads = sw_threads_for(each);
+    const dim3 grid(sw_blocks_of((each + threads - 1) / threads, 1024), sw_blocks_of(rows, 65535),
+                    1);
+
+    return wide ? SW_LAUNCH((add_row<T, sw_wide<T>>), grid, threads, l, rows, columns, row, relu,
+                            (T *)y)
+                : SW_LAUNCH((add_row<T, 1>), grid, threads, l, rows, columns, row, relu, (T *)y);
+}
+
+int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, enum sw_dtype type,
+                    void *y, const struct sw_cuda_launch *l)
+{
+    return SW_BY_TYPE(type, start_add_row, rows, columns, row, relu, y, l);
 }
 
 static int launch_add_row(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_row_args *a = (const struct sw_row_args *)args;
-    return sw_cuda_add_row(a->rows, a->columns, a->row, false, a->y, l);
+    return sw_cuda_add_row(a->rows, a->columns, a->row, false, SW_F32, a->y, l);
 }
 
 /* adds[t] additions follow after row t is pushed onto the stack. */

@@ -70,6 +70,11 @@ void cuda_on_host_multiply(float c[4], const float a[4], const float b[2]);
 
 /* ---- Functions for kernels ---- */
 
+#define SW_ROLLED
+#define SW_FP16_OF(h, x) (h = sw_fp16_of(x))
+#define SW_FP16_VALUE(x, h) (x = sw_fp16_value(h))
+#define SW_STORE_WIDE(to, word) std::memcpy(to, word, sizeof word)
+
 #define SW_CLOCK(ns)                                                                               \
     (ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count())
 

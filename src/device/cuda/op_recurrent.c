@@ -230,7 +230,7 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
     if (rc != SW_OK)
         return rc;
 
-    return check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err);
+    return check(s, sw_cuda_sum_rows(all, w->biases, SW_F32, a->dgates, a->dbias, &l), err);
 }
 
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_err *err)

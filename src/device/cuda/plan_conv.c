@@ -73,7 +73,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
         return SW_OK;
 
     return sw_cuda_plan_check(p,
-                              sw_cuda_channel_bias(&c->dst_channels, a->dst,
+                              sw_cuda_channel_bias(&c->dst_channels, SW_F32, a->dst,
                                                    c->bias ? a->bias : NULL, c->relu, a->dst, &l),
                               err);
 }
@@ -102,12 +102,14 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(c->base.stream);
-    double *sums = sw_cuda_at(a, c->sums_offset), *parts = sums + 2 * c->shape.outputs + 1;
+    double *sums = sw_cuda_at(a, c->sums_offset);
+    const struct sw_cuda_channel_sums k = {.channels = c->dst_channels,
+                                           .x = a->diff_dst,
+                                           .parts = sums + 2 * c->shape.outputs + 1,
+                                           .sums = sums,
+                                           .rounded = a->diff_bias};
 
-    return sw_cuda_plan_check(
-        &c->base,
-        sw_cuda_channel_sums(&c->dst_channels, a->diff_dst, NULL, parts, sums, a->diff_bias, &l),
-        err);
+    return sw_cuda_plan_check(&c->base, sw_cuda_channel_sums(&k, &l), err);
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -218,7 +220,7 @@ static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
 static void reserve_workspace(struct conv *c)
 {
     int64_t bytes = 0;
-    int64_t doubles = 2 * c->shape.outputs + 1 + sw_cuda_channel_doubles(&c->dst_channels);
+    int64_t doubles = 2 * c->shape.outputs + 1 + sw_cuda_channel_doubles(&c->dst_channels, SW_F32);
 
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
         if (c->graph[pass])

@@ -9,20 +9,23 @@ static int add_bias(struct sw_plan *p, const struct sw_plan_args *a, void *room,
     bool known = sw_cuda_channels(&p->dst, &k);
 
     (void)known; /* checked by the maker */
-    return sw_cuda_plan_check(p, sw_cuda_channel_bias(&k, a->dst, a->bias, false, a->dst, &l), err);
+    return sw_cuda_plan_check(
+        p, sw_cuda_channel_bias(&k, SW_F32, a->dst, a->bias, false, a->dst, &l), err);
 }
 
 static int bias_gradient(struct sw_plan *p, const struct sw_plan_args *a, void *room,
                          struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    double *sums = room, *parts = sums + 2 * p->dst.dim[1] + 1;
-    struct sw_channels k;
-    bool known = sw_cuda_channels(&p->dst, &k);
+    double *sums = room;
+    struct sw_cuda_channel_sums k = {.x = a->diff_dst,
+                                     .parts = sums + 2 * p->dst.dim[1] + 1,
+                                     .sums = sums,
+                                     .rounded = a->diff_bias};
+    bool known = sw_cuda_channels(&p->dst, &k.channels);
 
     (void)known; /* checked by the maker */
-    return sw_cuda_plan_check(
-        p, sw_cuda_channel_sums(&k, a->diff_dst, NULL, parts, sums, a->diff_bias, &l), err);
+    return sw_cuda_plan_check(p, sw_cuda_channel_sums(&k, &l), err);
 }
 
 int sw_cuda_deconvolution(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
@@ -37,7 +40,7 @@ int sw_cuda_deconvolution(const struct sw_plan_request *q, struct sw_plan **out,
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "deconvolution does not support images of 2^31 pixels or more");
 
-    size_t doubles = (size_t)(2 * c->outputs + 1 + sw_cuda_channel_doubles(&k));
+    size_t doubles = (size_t)(2 * c->outputs + 1 + sw_cuda_channel_doubles(&k, SW_F32));
     return sw_deconv_new(q, &image, &cuda,
                          c->bias && q->passes.backward_weights ? doubles * sizeof(double) : 0, out,
                          err);

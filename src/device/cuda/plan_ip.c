@@ -97,9 +97,10 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     if (c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
         return SW_OK;
 
-    return sw_cuda_plan_check(
-        p, sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL, c->relu, a->dst, &l),
-        err);
+    return sw_cuda_plan_check(p,
+                              sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL,
+                                              c->relu, SW_F32, a->dst, &l),
+                              err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -145,7 +146,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
         return SW_OK;
 
     return sw_cuda_plan_check(
-        p, sw_cuda_sum_rows(c->rows, c->outputs, a->diff_dst, a->diff_bias, &l), err);
+        p, sw_cuda_sum_rows(c->rows, c->outputs, SW_F32, a->diff_dst, a->diff_bias, &l), err);
 }
 
 static void free_plan(struct sw_plan *p)

@@ -20,11 +20,13 @@ static int pool_forward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     const struct pool *c = (const struct pool *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_pool k = c->kernel;
+    const float *x;
 
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &x, err);
     if (rc != SW_OK)
         return rc;
 
+    k.x = x;
     k.y = a->dst;
     k.index = c->max && c->training ? a->saved : NULL;
     return sw_cuda_plan_check(p, c->max ? sw_cuda_max_pool(&k, &l) : sw_cuda_avg_pool(&k, &l), err);
@@ -106,11 +108,13 @@ static int lrn_forward(struct sw_plan *p, const struct sw_plan_args *a, struct s
     const struct lrn *c = (const struct lrn *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
+    const float *x;
 
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &x, err);
     if (rc != SW_OK)
         return rc;
 
+    k.x = x;
     k.y = a->dst;
     k.scale = c->training ? a->saved : NULL;
     return sw_cuda_plan_check(p, sw_cuda_lrn(&k, &l), err);
@@ -121,11 +125,13 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     const struct lrn *c = (const struct lrn *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
+    const float *x;
 
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &k.x, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &x, err);
     if (rc != SW_OK)
         return rc;
 
+    k.x = x;
     k.dy = a->diff_dst;
     k.dx = sw_cuda_side_out(&c->diff, a, a->diff_src);
     k.scale = a->saved;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # ctest-timeout: 120
 # What nvcc makes of the CUDA kernels, without a GPU: per kernel at most so many 64-bit divisions of
-# integers and registers, at least so many 16-byte loads, and no spills. ptx.txt names every kernel;
+# integers and registers, at least so many loads and stores of 16 bytes, and no spills. ptx.txt names every kernel;
 # variants of a template count together, but those for boxes of fewer than 2^31 elements on their
 # own. Skipped without nvcc.
 set -eu
@@ -16,7 +16,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Prints FILE KERNEL DIVISIONS WIDE_LOADS REGISTERS SPILLED_BYTES for every kernel of a file.
+# Prints FILE KERNEL DIVISIONS WIDE REGISTERS SPILLED_BYTES for every kernel of a file.
 measure()
 {
     stem=$(basename "$1" .cu)
@@ -28,7 +28,7 @@ measure()
     awk -v file="$stem" '
         /\.entry / { name = $0; sub(/.*\.entry /, "", name); sub(/\(.*/, "", name); seen[name] = 1 }
         /(div|rem)\.[su]64/ { divisions[name]++ }
-        /ld\.global[a-z.]*\.v4\.[fub]32|ld\.global[a-z.]*\.v2\.[fub]64/ { wide[name]++ }
+        /(ld|st)\.global[a-z.]*\.(v4\.[fub]32|v2\.[fub]64)/ { wide[name]++ }
         /Compiling entry function/ { split($0, part, "\047"); name = part[2] }
         /bytes spill stores/ { spilled[name] += $5 + $9 }
         /Used [0-9]+ registers/ { for (i = 1; i < NF; i++) if ($i == "Used") used[name] = $(i + 1) }
@@ -67,7 +67,7 @@ awk '
     { k = $1 " " $2; met[k] = 1 }
     !(k in divisions) { print k ": not in ptx.txt (measured: " $0 ")"; bad = 1; next }
     $3 > divisions[k] { print k ": " $3 " divisions of 64 bits instead of " divisions[k]; bad = 1 }
-    $4 < wide[k] { print k ": " $4 " loads of 16 bytes instead of " wide[k]; bad = 1 }
+    $4 < wide[k] { print k ": " $4 " loads and stores of 16 bytes instead of " wide[k]; bad = 1 }
     $5 > registers[k] { print k ": " $5 " registers instead of " registers[k]; bad = 1 }
     $6 > 0 { print k ": " $6 " bytes of spilled registers"; bad = 1 }
     END {
