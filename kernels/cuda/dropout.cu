@@ -1,8 +1,9 @@
 /* Dropout and noise with the same random words as on the CPU (kernels/cpu/dropout.c), by the
- * element's number in a row, channels last. A thread computes the four elements of one Philox
- * block; in a shard, where blocks are incomplete, one element. */
+ * element's number in a row, channels last. A thread computes the four elements of each Philox
+ * block that it draws; in a shard, where blocks are incomplete, one element. */
 #include "kernels/cuda/normal.cuh"
 #include "kernels/cuda/places.cuh"
+#include "kernels/cuda/wide.cuh"
 #include "kernels/ops/dropout.h"
 
 static __device__ __forceinline__ float changed(const struct sw_dropout &d, uint32_t word,
@@ -27,12 +28,34 @@ static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_dropout
     return w;
 }
 
+/* Rows whose elements are stored in the order of their numbers: a thread has the n elements of n /
+ * 4 Philox blocks. */
+template <typename T, int n>
+static __global__ void rows(struct sw_dropout_args a, int64_t count, int64_t features)
+{
+    for (int64_t r = blockIdx.y; r < count; r += gridDim.y)
+        for (uint32_t i = sw_first_in_row() * n; i < features; i += sw_stride_in_row() * n) {
+            float v[n];
+            sw_load<T, n>(a.x, r * features + i, v);
+
+            for (uint32_t block = 0; block < n / 4; block++) {
+                float normal[4] = {0, 0, 0, 0};
+                struct sw_philox4 w = draw(a, r, i / 4 + block, normal);
+                for (int j = 0; j < 4; j++)
+                    v[4 * block + j] = changed(a.dropout, w.v[j], normal[j], v[4 * block + j]);
+            }
+
+            sw_store<T, n>(a.y, r * features + i, v);
+        }
+}
+
 /* Adjacent threads process adjacent pixels if these are adjacent in memory. */
-static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
+template <typename T> static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
 {
     uint32_t channels = (uint32_t)k.channels, pixels = (uint32_t)k.pixels;
     uint32_t features = channels * pixels, blocks = (features + 3) / 4;
     bool planes = k.lanes == 1 && channels % 4 == 0;
+    const T *x = (const T *)a.x;
 
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (uint32_t i = (uint32_t)sw_first(); i < blocks; i += (uint32_t)sw_stride()) {
@@ -43,15 +66,15 @@ static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
             for (uint32_t j = 0; j < 4 && 4 * block + j < features; j++) {
                 uint32_t e = 4 * block + j;
                 int64_t at = sw_offset(k, r, e % channels, e / channels);
-                ((float *)a.y)[at] =
-                    changed(a.dropout, w.v[j], normal[j], ((const float *)a.x)[at]);
+                sw_round((T *)a.y + at, changed(a.dropout, w.v[j], normal[j], sw_value(x[at])));
             }
         }
 }
 
-static __global__ void part(struct sw_dropout_args a, struct sw_channels k)
+template <typename T> static __global__ void part(struct sw_dropout_args a, struct sw_channels k)
 {
     uint32_t channels = (uint32_t)k.channels, features = channels * (uint32_t)k.pixels;
+    const T *x = (const T *)a.x;
 
     for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (uint32_t e = (uint32_t)sw_first(); e < features; e += (uint32_t)sw_stride()) {
@@ -60,9 +83,25 @@ static __global__ void part(struct sw_dropout_args a, struct sw_channels k)
             int64_t at = sw_offset(k, r, c, pixel);
             float normal[4] = {0, 0, 0, 0};
             struct sw_philox4 w = draw(a, r, number / 4, normal);
-            ((float *)a.y)[at] =
-                changed(a.dropout, w.v[number % 4], normal[number % 4], ((const float *)a.x)[at]);
+            sw_round((T *)a.y + at,
+                     changed(a.dropout, w.v[number % 4], normal[number % 4], sw_value(x[at])));
         }
+}
+
+template <typename T>
+static int start(const struct sw_dropout_args *a, const struct sw_channels *k,
+                 const struct sw_cuda_launch *l)
+{
+    constexpr int n = sw_wide<T>;
+
+    if (a->dropout.channels && a->dropout.channels != k->channels)
+        return SW_LAUNCH(part<T>, sw_row_grid(k), SW_THREADS, l, *a, *k);
+    if (sw_desc_is_channels_last(&a->desc) && k->row_stride % n == 0 && sw_is_wide(a->x) &&
+        sw_is_wide(a->y))
+        return SW_LAUNCH((rows<T, n>), sw_row_grid(k, n), SW_THREADS, l, *a, k->rows,
+                         k->row_stride);
+
+    return SW_LAUNCH(whole<T>, sw_row_grid(k), SW_THREADS, l, *a, *k);
 }
 
 static int launch_dropout(const struct sw_cuda_launch *l, const void *args)
@@ -72,15 +111,13 @@ static int launch_dropout(const struct sw_cuda_launch *l, const void *args)
     if (!sw_cuda_channels(&a->desc, &k))
         return SW_CUDA_NO_KERNEL;
 
-    const bool is_part = a->dropout.channels && a->dropout.channels != k.channels;
     cudaError_t answer = cudaSuccess;
     if (a->x != a->y && sw_desc_storage(&a->desc) != sw_desc_count(&a->desc))
         answer = cudaMemsetAsync(a->y, 0, sw_desc_bytes(&a->desc), l->stream);
     if (answer != cudaSuccess)
         return (int)answer;
 
-    return is_part ? SW_LAUNCH(part, sw_row_grid(&k), SW_THREADS, l, *a, k)
-                   : SW_LAUNCH(whole, sw_row_grid(&k), SW_THREADS, l, *a, k);
+    return SW_BY_TYPE(a->desc.dtype, start, a, &k, l);
 }
 
 SW_CUDA_KERNELS(dropout) = {{{&sw_op_dropout, launch_dropout, NULL}, {}}};

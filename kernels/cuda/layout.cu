@@ -1,5 +1,7 @@
-/* Copies a box of one tensor to the same box of another, for any layouts, and zeroes padding. */
+/* Copies a box of one tensor to the same box of another or adds it, for any layouts, and zeroes
+ * padding. */
 #include "kernels/cuda/layout.cuh"
+#include "kernels/cuda/wide.cuh"
 #include "kernels/ops/layout.h"
 
 /* No conversion (sw_transpose). */
@@ -191,6 +193,39 @@ int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, 
 
 /* ---- Slices and padding ---- */
 
+/* dst += src, of 16 bits or of two types. */
+template <typename D, typename S, typename B>
+static __global__ void add_box(B b, int64_t n, const S *src, D *dst)
+{
+    SW_ROLLED
+    for (int64_t i = sw_first(); i < n; i += sw_stride()) {
+        int64_t from, to;
+        sw_box_offsets(b, i, &from, &to);
+        sw_round(dst + to, sw_value(dst[to]) + sw_value(src[from]));
+    }
+}
+
+template <typename D, typename S>
+static int add_to(const struct sw_cuda_box *b, const S *src, void *dst,
+                  const struct sw_cuda_launch *l)
+{
+    const int64_t n = sw_box_count(b);
+    struct sw_small_box small;
+    if (sw_small_box_of(b, &small))
+        return SW_LAUNCH((add_box<D, S, struct sw_small_box>), sw_blocks_for(n, l), SW_THREADS, l,
+                         small, n, src, (D *)dst);
+
+    return SW_LAUNCH((add_box<D, S, struct sw_cuda_box>), sw_blocks_for(n, l), SW_THREADS, l, *b, n,
+                     src, (D *)dst);
+}
+
+template <typename S>
+static int add_from(const struct sw_cuda_box *b, const struct sw_part_args *a,
+                    const struct sw_cuda_launch *l)
+{
+    return SW_BY_TYPE(a->to.dtype, add_to, b, (const S *)a->src, a->dst, l);
+}
+
 static int launch_part(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_part_args *a = (const struct sw_part_args *)args;
@@ -201,10 +236,18 @@ static int launch_part(const struct sw_cuda_launch *l, const void *args)
     b.from_at[a->axis] = a->from_at;
     b.to_at[a->axis] = a->to_at;
 
-    return copy(&b, a->src, a->dst, l);
+    const bool same = a->from.dtype == a->to.dtype;
+    if (sw_box_count(&b) == 0 || (same && !(a->add && sw_dtype_is_half(a->to.dtype))))
+        return copy(&b, a->src, a->dst, l);
+    if (a->add)
+        return SW_BY_TYPE(a->from.dtype, add_from, &b, a, l);
+
+    return sw_cuda_convert_box(conversion(a->from.dtype, a->to.dtype), &b, a->src, a->dst, l);
 }
 
-static __global__ void zero_padding(struct sw_desc d, struct sw_cuda_layout at, int64_t n, float *x)
+/* Zero has the same bits in all types: T has their size. */
+template <typename T>
+static __global__ void zero_padding(struct sw_desc d, struct sw_cuda_layout at, int64_t n, T *x)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t offset = 0, rest = i;
@@ -218,7 +261,7 @@ static __global__ void zero_padding(struct sw_desc d, struct sw_cuda_layout at, 
         }
 
         if (outside)
-            x[offset] = 0.0f;
+            x[offset] = 0;
     }
 }
 
@@ -236,8 +279,11 @@ static int launch_zero_padding(const struct sw_cuda_launch *l, const void *args)
     if (n == here)
         return (int)cudaSuccess;
 
-    return SW_LAUNCH(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n,
-                     (float *)a->x);
+    return sw_dtype_is_half(d->dtype)
+               ? SW_LAUNCH(zero_padding<uint16_t>, sw_blocks_for(n, l), SW_THREADS, l, *d,
+                           layout_of(d), n, (uint16_t *)a->x)
+               : SW_LAUNCH(zero_padding<uint32_t>, sw_blocks_for(n, l), SW_THREADS, l, *d,
+                           layout_of(d), n, (uint32_t *)a->x);
 }
 
 SW_CUDA_KERNELS(layout) = {

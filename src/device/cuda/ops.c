@@ -58,18 +58,6 @@ static int launch(struct sw_stream *stream, const struct sw_cuda_kernel *k, cons
     return SW_OK;
 }
 
-/* Does the operation read or write activations of 16 bits? */
-static bool has_halves(const struct sw_op *op, const void *args)
-{
-    struct sw_op_arrays list;
-
-    sw_op_list(op, args, &list);
-    for (int i = 0; i < list.count; i++)
-        if (list.array[i].type && sw_dtype_is_half(*list.array[i].type))
-            return true;
-    return false;
-}
-
 int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *args,
                 struct sw_err *err)
 {
@@ -83,7 +71,7 @@ int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *ar
         if (composed[i].op == op)
             return composed[i].run(stream, args, err);
 
-    rc = launch(stream, has_halves(op, args) ? NULL : find(op), args, &status, err);
+    rc = launch(stream, find(op), args, &status, err);
     if (rc != SW_OK)
         return rc;
 

@@ -5,6 +5,7 @@
 #include "cuda_support.h"
 #include "device/op.h"
 
+#include "kernels/half.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/sums.h"
@@ -21,17 +22,18 @@ static void assert_close(const double *a, const double *b, int64_t n)
             fail_msg("sum %lld is %.9g instead of %.9g", (long long)i, a[i], b[i]);
 }
 
-static void assert_close_floats(const float *a, const float *b, int64_t n)
+static void assert_close_floats(const float *a, const float *b, int64_t n, float limit)
 {
     for (int64_t i = 0; i < n; i++)
-        if (!(fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i]))))
+        if (!(fabsf(a[i] - b[i]) <= limit * (1 + fabsf(b[i]))))
             fail_msg("element %lld is %.9g instead of %.9g", (long long)i, (double)a[i],
                      (double)b[i]);
 }
 
 /* Host arrays of a normalization, and the same on the GPU. */
 struct arrays {
-    float *x, *dy, *dx, *channel; /* channel: scale, bias, mean, inv_std, dscale, dbias */
+    void *x, *dy, *dx;
+    float *channel; /* channel: scale, bias, mean, inv_std, dscale, dbias */
     double *sums;
     void *scratch;
 };
@@ -54,21 +56,41 @@ static struct sw_batch_norm_args args_of(const struct sw_desc *d, const struct a
                                        .dbias = a->channel + 5 * c};
 }
 
+static float *floats_of(enum sw_dtype t, const void *x, int64_t n)
+{
+    float *y = get_floats(n);
+
+    for (int64_t i = 0; i < n; i++)
+        y[i] = t == SW_F32    ? ((const float *)x)[i]
+               : t == SW_BF16 ? sw_bf16_value(((const uint16_t *)x)[i])
+                              : sw_fp16_value(((const uint16_t *)x)[i]);
+    return y;
+}
+
+static void *random_elements(struct rng *r, enum sw_dtype t, int64_t n, double to)
+{
+    float *x = random_floats(r, n, -1, to);
+
+    for (int64_t i = 0; i < n && t != SW_F32; i++)
+        ((uint16_t *)(void *)x)[i] = t == SW_BF16 ? sw_bf16_of(x[i]) : sw_fp16_of(x[i]);
+    return x;
+}
+
 static void check_channels(const struct sw_desc *d, bool relu)
 {
     struct rng r = rng_of(11);
     struct sw_err err;
     const int64_t n = sw_desc_storage(d), c = d->dim[1], sums = 2 * c + 1;
-    const size_t bytes = (size_t)n * sizeof(float), sum_bytes = (size_t)sums * sizeof(double);
+    const size_t bytes = sw_desc_bytes(d), sum_bytes = (size_t)sums * sizeof(double);
     const size_t channel_bytes = (size_t)(6 * c) * sizeof(float);
-    struct arrays here = {random_floats(&r, n, -1, 3),
-                          random_floats(&r, n, -1, 1),
+    struct arrays here = {random_elements(&r, d->dtype, n, 3),
+                          random_elements(&r, d->dtype, n, 1),
                           get_floats(n),
                           random_floats(&r, 6 * c, 0.5f, 1.5f),
                           malloc(sum_bytes),
                           malloc(sw_channel_scratch_bytes(d))};
     double *back = malloc(sum_bytes), *again = malloc(sum_bytes);
-    float *dx = get_floats(n);
+    void *dx = get_floats(n);
     assert_true(here.sums && here.scratch && back && again);
     struct arrays there = {
         to_device(gpu, here.x, bytes),  to_device(gpu, here.dy, bytes),
@@ -90,8 +112,14 @@ static void check_channels(const struct sw_desc *d, bool relu)
     ASSERT_OK(sw_op_run(cpu.stream, &sw_op_batch_norm_gradient, &a, &err));
     ASSERT_OK(sw_op_run(gpu, &sw_op_batch_norm_gradient, &b, &err));
     to_host(gpu, dx, there.dx, bytes);
-    assert_close_floats(dx, here.dx, n);
+    float *gradient = floats_of(d->dtype, dx, n), *right = floats_of(d->dtype, here.dx, n);
+    assert_close_floats(gradient, right, n,
+                        d->dtype == SW_F32    ? 1e-4f
+                        : d->dtype == SW_BF16 ? ldexpf(1, -7)
+                                              : ldexpf(1, -10));
 
+    free(gradient);
+    free(right);
     free(here.x);
     free(here.dy);
     free(here.dx);
@@ -109,9 +137,9 @@ static void check_channels(const struct sw_desc *d, bool relu)
     sw_device_free(dev, there.scratch, sw_channel_scratch_bytes(d));
 }
 
-static struct sw_desc channels_last(const int64_t *dim)
+static struct sw_desc channels_last(enum sw_dtype t, const int64_t *dim)
 {
-    struct sw_desc d = sw_desc_plain(SW_F32, 4, dim);
+    struct sw_desc d = sw_desc_plain(t, 4, dim);
 
     d.stride[1] = 1;
     d.stride[3] = dim[1];
@@ -126,12 +154,14 @@ static void channel_sums_match_the_cpu_in_every_layout(void **state)
     static const int64_t shapes[][4] = {{6, 64, 7, 14}, {20, 3, 15, 15}, {5, 66, 7, 7},
                                         {3, 144, 8, 8}, {70, 8, 1, 1},   {2, 1, 4, 4}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int relu = 0; relu < 2; relu++) {
-            struct sw_desc d = sw_desc_plain(SW_F32, 4, shapes[i]);
+        for (size_t k = 0; k < 3; k++) {
+            const enum sw_dtype t = k < 2 ? SW_F32 : i % 2 ? SW_F16 : SW_BF16;
+            const bool relu = (k + i / 2) % 2;
+            struct sw_desc d = sw_desc_plain(t, 4, shapes[i]);
             check_channels(&d, relu);
-            d = channels_last(shapes[i]);
+            d = channels_last(t, shapes[i]);
             check_channels(&d, relu);
-            d = sw_desc_blocked(SW_F32, 4, shapes[i], 1, 16);
+            d = sw_desc_blocked(t, 4, shapes[i], 1, 16);
             check_channels(&d, relu);
         }
 }
@@ -152,7 +182,7 @@ static void check_columns(int64_t rows, int64_t columns)
     a.sum = there;
     ASSERT_OK(sw_op_run(gpu, &sw_op_sum_rows, &a, &err));
     to_host(gpu, back, there, row);
-    assert_close_floats(back, here, columns);
+    assert_close_floats(back, here, columns, 1e-4f);
 
     struct sw_two_sums_args t = {rows, rows / 3, columns, -2, 0.25f, x, here};
     ASSERT_OK(sw_op_run(cpu.stream, &sw_op_two_sums, &t, &err));
@@ -160,7 +190,7 @@ static void check_columns(int64_t rows, int64_t columns)
     t.sum = there;
     ASSERT_OK(sw_op_run(gpu, &sw_op_two_sums, &t, &err));
     to_host(gpu, back, there, row);
-    assert_close_floats(back, here, columns);
+    assert_close_floats(back, here, columns, 1e-4f);
 
     free(x);
     free(here);
@@ -231,7 +261,7 @@ static void check_layer_norm(int64_t rows, int64_t n)
     ASSERT_OK(sw_op_run(gpu, &sw_op_layer_norm_gradient, &a, &err));
     for (int i = 0; i < 2; i++) {
         to_host(gpu, back, there[4 + i], row);
-        assert_close_floats(back, here[i], n);
+        assert_close_floats(back, here[i], n, 1e-4f);
     }
 
     const size_t size[] = {bytes, row, moments, bytes, row, row};
