@@ -27,13 +27,14 @@
  * device/ops/compute.c), which gives the numerics of GPUs without their speed. If the processor
  * multiplies bf16 and oneDNN is available, oneDNN reads 16 bits. On `cuda` weights are converted to
  * 16 bits once per version: the forward pass writes them to the saved data of the plan, from which
- * backward reads them. sw_op_gemm leaves the conversion to cuBLAS, as do recurrent cells that do not
- * run in one kernel. With tf32 the tensor cores round.
+ * backward reads them. sw_op_gemm leaves the conversion to cuBLAS, as do recurrent cells that do
+ * not run in one kernel. With tf32 the tensor cores round.
  *
  * Devices round at the same places but sum in different orders, so the bits of results differ
- * between devices; and a convolution of cuDNN rounds its result before the bias is added. Rounding
- * does not depend on threads or on workers that split a batch by rows, and is the same in
- * evaluation and training. */
+ * between devices. Where cuDNN or cuBLAS adds a bias to a result of 16 bits, it reads the bias
+ * rounded to 16 bits; where no such engine exists, the result is rounded before the bias is added,
+ * too. Rounding does not depend on threads or on workers that split a batch by rows, and is the
+ * same in evaluation and training. */
 #pragma once
 
 #include <stdbool.h>

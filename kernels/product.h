@@ -12,7 +12,8 @@ struct sw_factor_matrix {
     bool transposed;
 };
 
-/* c [m, n] = alpha a [m, k] b [k, n] + beta c; pitch: of c. */
+/* c [m, n] = alpha a [m, k] b [k, n] + beta c; pitch: of c. Its elements are floats, or 16-bit
+ * values where the callee says so. */
 struct sw_product {
     int64_t m, n, k;
     float alpha;

@@ -50,7 +50,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct deconv *d = deconv_of(p);
-    float *diff = d->copied ? at(a, d->copy_offset) : a->diff_src;
+    void *diff = d->copied ? at(a, d->copy_offset) : a->diff_src;
     struct sw_plan_args inner = {
         .src = a->diff_dst, .weight = a->weight, .dst = diff, .scratch = a->scratch};
 
@@ -116,6 +116,7 @@ int sw_deconv_new(const struct sw_plan_request *q, const struct sw_desc *image,
         .kind = SW_PLAN_CONVOLUTION,
         .stream = q->stream,
         .src = image,
+        .dst_type = q->src->dtype,
         .passes = {.backward_data = true, .backward_weights = q->passes.backward_weights},
         .shape.conv = &shape};
 

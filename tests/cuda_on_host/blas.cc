@@ -46,10 +46,31 @@ static bool factor_of(cudaDataType_t type, factor *out)
     return type == CUDA_R_32F || *out != FLOATS;
 }
 
-/* c [m, n] = alpha op(a) op(b) + beta c, column by column. */
+static void write(factor type, void *x, int64_t i, float value)
+{
+    if (type == FLOATS)
+        static_cast<float *>(x)[i] = value;
+    else
+        static_cast<uint16_t *>(x)[i] = type == BF16 ? sw_bf16_of(value) : sw_fp16_of(value);
+}
+
+/* What a product does to an element of row i before it is stored. */
+struct epilogue {
+    bool relu = false;
+    factor type = FLOATS; /* of the bias, and of the result */
+    const void *bias = nullptr;
+
+    float operator()(float v, int64_t i) const
+    {
+        v += bias ? (float)read(type, bias, i) : 0;
+        return relu && 0 > v ? 0 : v;
+    }
+};
+
+/* c [m, n] = alpha op(a) op(b) + beta c, column by column; elements of 16 bits are rounded once. */
 static void multiply(factor type, bool flip_a, bool flip_b, int64_t m, int64_t n, int64_t k,
                      float alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
-                     float beta, float *c, int64_t ldc)
+                     float beta, void *c, int64_t ldc, const epilogue &finish = epilogue())
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
@@ -57,8 +78,8 @@ static void multiply(factor type, bool flip_a, bool flip_b, int64_t m, int64_t n
             for (int64_t p = 0; p < k; p++)
                 sum += read(type, a, flip_a ? i * lda + p : p * lda + i) *
                        read(type, b, flip_b ? p * ldb + j : j * ldb + p);
-            float old = beta == 0 ? 0 : beta * c[j * ldc + i];
-            c[j * ldc + i] = alpha * (float)sum + old;
+            float old = beta == 0 ? 0 : beta * (float)read(finish.type, c, j * ldc + i);
+            write(finish.type, c, j * ldc + i, finish(alpha * (float)sum + old, i));
         }
 }
 
@@ -77,7 +98,7 @@ struct product {
     bool tf32 = false;
     bool flip_a = false, flip_b = false;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    const float *bias = nullptr;
+    const void *bias = nullptr;
 };
 struct matrix {
     uint64_t rows, columns;
@@ -170,8 +191,10 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOpe
 {
     bool flip_a = ta != CUBLAS_OP_N, flip_b = tb != CUBLAS_OP_N;
     factor type;
+    epilogue stored;
     if (m < 0 || n < 0 || k < 0 || lda < (flip_a ? k : m) || ldb < (flip_b ? n : k) || ldc < m ||
-        !factor_of(atype, &type) || atype != btype || ctype != CUDA_R_32F)
+        !factor_of(atype, &type) || atype != btype || (ctype != CUDA_R_32F && ctype != atype) ||
+        !factor_of(ctype, &stored.type))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (!is_ready(h))
         return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -185,8 +208,7 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOpe
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
     return status_of(cuda_on_host_do(h->stream, [=] {
-        multiply(type, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, static_cast<float *>(c),
-                 ldc);
+        multiply(type, flip_a, flip_b, m, n, k, by, a, lda, b, ldb, kept, c, ldc, stored);
     }));
 }
 
@@ -304,7 +326,8 @@ static bool fits(const product *p, const matrix *a, const matrix *b, const matri
 {
     uint64_t m = p->flip_a ? a->columns : a->rows, k = p->flip_a ? a->rows : a->columns;
     uint64_t n = p->flip_b ? b->rows : b->columns, k2 = p->flip_b ? b->columns : b->rows;
-    return m == c->rows && n == c->columns && k == k2 && a->type == b->type && c->type == FLOATS;
+    return m == c->rows && n == c->columns && k == k2 && a->type == b->type &&
+           (c->type == FLOATS || c->type == a->type);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
@@ -343,10 +366,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     const product *p = reinterpret_cast<product *>(d);
     const matrix *ma = reinterpret_cast<matrix *>(la), *mb = reinterpret_cast<matrix *>(lb);
     const matrix *mo = reinterpret_cast<matrix *>(lout);
-    float *y = static_cast<float *>(out);
     int64_t m = (int64_t)mo->rows, n = (int64_t)mo->columns;
     bool bias = p->epilogue == CUBLASLT_EPILOGUE_BIAS || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
-    bool relu = p->epilogue == CUBLASLT_EPILOGUE_RELU || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+    epilogue finish;
+    finish.relu =
+        p->epilogue == CUBLASLT_EPILOGUE_RELU || p->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+    finish.type = mo->type;
+    finish.bias = bias ? p->bias : nullptr;
     if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias) || !room ||
         number_of(algorithm) == 0)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -354,12 +380,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
     return status_of(cuda_on_host_do(stream, [=, p = *p, ma = *ma, mb = *mb, mo = *mo] {
         multiply(ma.type, p.flip_a, p.flip_b, m, n, (int64_t)(p.flip_a ? ma.rows : ma.columns), by,
-                 a, ma.step, b, mb.step, kept, y, mo.step);
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t i = 0; i < m; i++) {
-                float v = y[j * mo.step + i] + (bias ? p.bias[i] : 0);
-                y[j * mo.step + i] = relu && 0 > v ? 0 : v;
-            }
+                 a, ma.step, b, mb.step, kept, out, mo.step, finish);
     }));
 }
 }

@@ -1,6 +1,6 @@
 /* The calls of cuDNN's graph API that the cuda device makes: descriptors store their attributes,
- * and a plan of one convolution runs as loops over the described dimensions and strides. See
- * README.md. */
+ * and a plan of one convolution, with a bias and a relu or without, runs as loops over the
+ * described dimensions and strides. See README.md. */
 #include "cuda_runtime.h"
 #include "kernels/half.h"
 
@@ -24,7 +24,8 @@ struct object {
     bool finished = false;
     std::map<int, std::vector<int64_t>> numbers;
     std::map<int, std::vector<void *>> pointers;
-    std::map<int, object_ref> objects;
+    std::map<int, object_ref> objects;  /* the first of each attribute */
+    std::vector<object_ref> operations; /* of an operation graph */
 
     bool has(int name) const
     {
@@ -65,6 +66,11 @@ std::vector<int> needs(cudnnBackendDescriptorType_t type)
                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+        return {CUDNN_ATTR_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MATH_PREC};
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         return {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS};
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
@@ -147,9 +153,9 @@ void fill_zero(tensor &t)
                     t.data[t.at(a, b, c, d)] = 0;
 }
 
-/* Adds every product of two elements to the array that the pass writes. */
-void convolve(cudnnBackendDescriptorType_t pass, bool tensor_cores, const object &conv, tensor x,
-              tensor w, tensor y)
+/* Adds every product of two elements to the array that the pass writes, which it returns. */
+tensor &convolve(cudnnBackendDescriptorType_t pass, bool tensor_cores, const object &conv,
+                 tensor &x, tensor &w, tensor &y)
 {
     const std::vector<int64_t> &pad = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
     const std::vector<int64_t> &stride = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
@@ -184,7 +190,20 @@ void convolve(cudnnBackendDescriptorType_t pass, bool tensor_cores, const object
                                 else
                                     pw += py * px;
                             }
-    written.store();
+    return written;
+}
+
+/* Adds a bias to every channel, and applies a relu. */
+void finish(tensor &y, const tensor &bias, bool relu)
+{
+    for (int64_t n = 0; n < y.dim[0]; n++)
+        for (int64_t m = 0; m < y.dim[1]; m++)
+            for (int64_t h = 0; h < y.dim[2]; h++)
+                for (int64_t w = 0; w < y.dim[3]; w++) {
+                    float &v = y.data[y.at(n, m, h, w)];
+                    v += bias.data[bias.at(0, m, 0, 0)];
+                    v = relu && 0 > v ? 0 : v;
+                }
 }
 
 /* Whether the output size matches padding, stride and kernel, which the library checks. */
@@ -219,15 +238,15 @@ const object &array_of(const object &operation, int name)
     return *operation.objects.at(name);
 }
 
-/* 16-bit engines support only channels last and no groups; forward may write floats, unless the number
- * of filters is divisible by 3; forward writes nothing else if that is divisible by 5, so that all
- * cases are tested. Gradients are written in 16 bits only, as by cuDNN 9. */
-bool suits_halves(const object &operation, const int *name, int writes)
+/* 16-bit engines support only channels last and no groups; forward may write floats, unless the
+ * number of filters is divisible by 3; forward writes nothing else if that is divisible by 5, so
+ * that all cases are tested. Gradients are written in 16 bits only, as by cuDNN 9. */
+bool suits_halves(const object &operation, const int *name, int writes, const object &result)
 {
     const object *array[3];
     bool any = false;
     for (int i = 0; i < 3; i++) {
-        array[i] = &array_of(operation, name[1 + i]);
+        array[i] = i == writes ? &result : &array_of(operation, name[1 + i]);
         any = any || array[i]->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] != CUDNN_DATA_FLOAT;
     }
     if (!any)
@@ -251,11 +270,51 @@ const int *names_of(cudnnBackendDescriptorType_t type)
                                                                                   : names[2];
 }
 
-int written_by(cudnnBackendDescriptorType_t type)
+int output_of(cudnnBackendDescriptorType_t type)
 {
     return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 2
            : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 0
                                                                                   : 1;
+}
+
+bool is_virtual(const object &tensor)
+{
+    return tensor.has(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+}
+
+/* Whether the operations after a convolution add a 16-bit bias and may apply a relu, by virtual
+ * floats, to a 16-bit result. There is no such engine if the number of filters is divisible by 7,
+ * so that both cases are tested. */
+bool suits_fusion(const object &graph)
+{
+    const std::vector<object_ref> &all = graph.operations;
+    const int modes[] = {CUDNN_POINTWISE_ADD, CUDNN_POINTWISE_RELU_FWD};
+    object_ref last = all[0]->objects.at(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+
+    for (size_t i = 1; i < all.size(); i++) {
+        const object &operation = *all[i];
+        if (i > 2 || operation.type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+            operation.objects.at(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+                    ->numbers.at(CUDNN_ATTR_POINTWISE_MODE)[0] != modes[i - 1] ||
+            operation.objects.at(CUDNN_ATTR_OPERATION_POINTWISE_XDESC) != last ||
+            !is_virtual(*last) || last->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] != 0)
+            return false;
+        last = operation.objects.at(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    }
+
+    const object &bias = *all[1]->objects.at(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    const std::vector<int64_t> &dim = last->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS);
+    return !is_virtual(*last) && bias.numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS)[1] == dim[1] &&
+           bias.numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] != CUDNN_DATA_FLOAT && dim[1] % 7 != 0;
+}
+
+/* The array that a graph writes, which is not that of its convolution if that is virtual. */
+object_ref written_by(const object &graph)
+{
+    const object &first = *graph.operations.front(), &last = *graph.operations.back();
+    return graph.operations.size() > 1
+               ? last.objects.at(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)
+               : first.objects.at(names_of(first.type)[1 + output_of(first.type)]);
 }
 
 const std::vector<int64_t> &dims_of(const object &operation, int name)
@@ -332,9 +391,12 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
         return CUDNN_STATUS_BAD_PARAM;
     if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
         object_ref &value = of(*static_cast<const cudnnBackendDescriptor_t *>(values));
-        if (count != 1 || (!value->finished && value->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
+        if ((count != 1 && name != CUDNN_ATTR_OPERATIONGRAPH_OPS) ||
+            (!value->finished && value->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
             return CUDNN_STATUS_BAD_PARAM;
         o.objects[name] = value;
+        for (int64_t i = 0; i < count && name == CUDNN_ATTR_OPERATIONGRAPH_OPS; i++)
+            o.operations.push_back(of(static_cast<const cudnnBackendDescriptor_t *>(values)[i]));
     } else if (type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE) {
         void *const *all = static_cast<void *const *>(values);
         o.pointers[name] = std::vector<void *>(all, all + count);
@@ -343,6 +405,8 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
         o.numbers[name] = std::vector<int64_t>(all, all + count);
     } else if (type == CUDNN_TYPE_FLOAT) {
         o.numbers[name] = {(int64_t) * static_cast<const float *>(values)};
+    } else if (type == CUDNN_TYPE_BOOLEAN) {
+        o.numbers[name] = {*static_cast<const bool *>(values)};
     } else { /* enumerations */
         o.numbers[name] = {*static_cast<const int *>(values)};
     }
@@ -360,7 +424,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
         const int *name = names_of(operation.type);
         if (!fits(*operation.objects.at(name[0]), dims_of(operation, name[1]),
                   dims_of(operation, name[2]), dims_of(operation, name[3])) ||
-            !suits_halves(operation, name, written_by(operation.type)))
+            !suits_halves(operation, name, output_of(operation.type), *written_by(o)) ||
+            (o.operations.size() > 1 && !suits_fusion(o)))
             return CUDNN_STATUS_NOT_SUPPORTED;
     }
     o.finished = true;
@@ -424,14 +489,22 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan
         std::memset(pack.pointers.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0), 0xff,
                     (size_t)workspace_of(*plan));
         const object &config = *plan->objects.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-        const object &operation = *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE)
-                                       ->objects.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+        const object &graph = *config.objects.at(CUDNN_ATTR_ENGINECFG_ENGINE);
+        const object &operation = *graph.operations[0];
         const int *name = names_of(operation.type);
-        convolve(operation.type, config.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0] == 1,
-                 *operation.objects.at(name[0]),
-                 tensor_of(pack, operation.objects.at(name[1])),
-                 tensor_of(pack, operation.objects.at(name[2])),
-                 tensor_of(pack, operation.objects.at(name[3])));
+        bool fused = graph.operations.size() > 1;
+        tensor x = tensor_of(pack, operation.objects.at(name[1]));
+        tensor w = tensor_of(pack, operation.objects.at(name[2]));
+        tensor y = tensor_of(pack, fused ? written_by(graph) : operation.objects.at(name[3]));
+        tensor &result =
+            convolve(operation.type, config.numbers.at(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)[0] == 1,
+                     *operation.objects.at(name[0]), x, w, y);
+        if (fused)
+            finish(result,
+                   tensor_of(pack,
+                             graph.operations[1]->objects.at(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)),
+                   graph.operations.size() > 2);
+        result.store();
     });
     return e == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }

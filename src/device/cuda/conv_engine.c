@@ -1,193 +1,16 @@
-/* Convolutions in cuDNN's graph API, and which engine of the library computes one. Descriptors are
- * reference-counted objects of the library; a graph keeps the execution plan and releases all
- * others once that is created. The contract is in device/cuda/conv_engine.h. */
+/* Which engine of cuDNN computes a convolution. A graph keeps the execution plan and releases all
+ * other descriptors once that is created. The contract is in device/cuda/conv_engine.h. */
 #include "device/cuda/conv_engine.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "device/cpu/cpu.h"
-#include <cudnn.h>
+#include "device/cuda/conv_operation.h"
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16,   /* of every array, in bytes; arenas align at least so */
     MAX_ENGINES = 32, /* maximum number of engines of one list */
     MODES = 2,        /* lists of engines: that of the heuristics, and the fallback */
 };
-
-/* ---- Descriptors: the first error stays in *e, and later calls do nothing ---- */
-
-static void create(cudnnStatus_t *e, cudnnBackendDescriptorType_t type,
-                   cudnnBackendDescriptor_t *out)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendCreateDescriptor(type, out);
-}
-
-static void set(cudnnStatus_t *e, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t count, const void *values)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendSetAttribute(d, name, type, count, values);
-}
-
-static void set_descriptor(cudnnStatus_t *e, cudnnBackendDescriptor_t d,
-                           cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
-{
-    set(e, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-}
-
-static void get(cudnnStatus_t *e, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t room, int64_t *count, void *values)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendGetAttribute(d, name, type, room, count, values);
-}
-
-static void finish(cudnnStatus_t *e, cudnnBackendDescriptor_t d)
-{
-    if (*e == CUDNN_STATUS_SUCCESS)
-        *e = cudnnBackendFinalize(d);
-}
-
-static void drop(cudnnBackendDescriptor_t d)
-{
-    if (d)
-        (void)cudnnBackendDestroyDescriptor(d);
-}
-
-static void make_tensor(cudnnStatus_t *e, int64_t id, const struct sw_desc *d, cudnnDataType_t type,
-                        cudnnBackendDescriptor_t *out)
-{
-    int64_t alignment = ALIGNMENT;
-
-    create(e, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out);
-    set(e, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-    set(e, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(e, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, d->dim);
-    set(e, *out, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, d->stride);
-    set(e, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    finish(e, *out);
-}
-
-/* The padding after the input: what the last window needs, but the same as the padding before it if
- * floor rounding results in the same output size. */
-static int64_t padding_after(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pad,
-                             int64_t dilation)
-{
-    int64_t after = sw_conv_pad_after(in, out, kernel, stride, pad, dilation);
-    return after <= pad && pad - after < stride ? pad : after;
-}
-
-static void make_convolution(cudnnStatus_t *e, const struct sw_desc *src,
-                             const struct sw_conv_shape *c, cudnnBackendDescriptor_t *out)
-{
-    const int64_t dims = 2, before[] = {c->pad_h, c->pad_w};
-    const int64_t strides[] = {c->stride_h, c->stride_w};
-    const int64_t dilations[] = {c->dilation_h, c->dilation_w};
-    const int64_t after[] = {
-        padding_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, c->dilation_h),
-        padding_after(src->dim[3], c->out_w, c->kernel_w, c->stride_w, c->pad_w, c->dilation_w)};
-    cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-
-    create(e, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, dims, before);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, dims, after);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, dims, strides);
-    set(e, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, dims, dilations);
-    finish(e, *out);
-}
-
-/* ---- Operations: one per pass, which differ in names only ---- */
-
-struct operation {
-    const char *name;
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t alpha, beta, convolution, image, filter, result;
-    int64_t writes; /* the array that is written */
-};
-
-static const struct operation operations[SW_TUNE_PASSES] = {
-    [SW_TUNE_FORWARD] =
-        {
-            "forward",
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-            SW_CUDA_CONV_RESULT,
-        },
-    [SW_TUNE_DATA] =
-        {
-            "backward_data",
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-            SW_CUDA_CONV_IMAGE,
-        },
-    [SW_TUNE_WEIGHTS] =
-        {
-            "backward_weights",
-            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-            SW_CUDA_CONV_FILTER,
-        },
-};
-
-/* The element type of an array of the operation. */
-static cudnnDataType_t type_of(const struct sw_cuda_conv_question *q, const struct operation *o,
-                               int64_t array)
-{
-    bool halves = array == o->writes ? q->writes_halves : q->halves;
-    bool bf16 = q->gpu->precision == SW_PRECISION_BF16;
-    return !halves ? CUDNN_DATA_FLOAT : bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-}
-
-/* Creates a graph of one operation. The library keeps the descriptors that others refer to. */
-static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct sw_cuda_conv_question *q)
-{
-    const struct operation *o = &operations[q->pass];
-    cudnnBackendDescriptor_t part[5] = {NULL}, graph = NULL;
-    const float alpha = 1, beta = 0;
-
-    make_tensor(e, SW_CUDA_CONV_IMAGE, q->src, type_of(q, o, SW_CUDA_CONV_IMAGE), &part[0]);
-    make_tensor(e, SW_CUDA_CONV_FILTER, q->weight, type_of(q, o, SW_CUDA_CONV_FILTER), &part[1]);
-    make_tensor(e, SW_CUDA_CONV_RESULT, q->dst, type_of(q, o, SW_CUDA_CONV_RESULT), &part[2]);
-    make_convolution(e, q->src, q->shape, &part[3]);
-    create(e, o->type, &part[4]);
-    set_descriptor(e, part[4], o->image, part[0]);
-    set_descriptor(e, part[4], o->filter, part[1]);
-    set_descriptor(e, part[4], o->result, part[2]);
-    set_descriptor(e, part[4], o->convolution, part[3]);
-    set(e, part[4], o->alpha, CUDNN_TYPE_FLOAT, 1, &alpha);
-    set(e, part[4], o->beta, CUDNN_TYPE_FLOAT, 1, &beta);
-    finish(e, part[4]);
-    create(e, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
-    if (q->gpu->handle)
-        set(e, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &q->gpu->handle);
-    set_descriptor(e, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, part[4]);
-    finish(e, graph);
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        drop(part[i]);
-
-    return graph;
-}
 
 /* ---- Engines ---- */
 
@@ -246,13 +69,14 @@ static struct notes notes_of(cudnnBackendDescriptor_t config)
     int64_t one = 0, numbers = 0, behaviors = 0;
     struct notes n = {0};
 
-    create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
-    get(&e, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &engine);
-    get(&e, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-        CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &numbers, number);
-    get(&e, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-        CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behaviors, behavior);
-    drop(engine);
+    sw_dnn_create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    sw_dnn_get(&e, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one,
+               &engine);
+    sw_dnn_get(&e, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &numbers, number);
+    sw_dnn_get(&e, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+               CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behaviors, behavior);
+    sw_dnn_drop(engine);
 
     n.refused = e != CUDNN_STATUS_SUCCESS || numbers > CUDNN_NUMERICAL_NOTE_TYPE_COUNT ||
                 behaviors > CUDNN_BEHAVIOR_NOTE_TYPE_COUNT;
@@ -280,7 +104,7 @@ static void set_gpu(cudnnStatus_t *e, const struct sw_cuda_conv_gpu *gpu,
                     cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t described)
 {
     if (gpu->description)
-        set_descriptor(e, d, described, gpu->description);
+        sw_dnn_set_descriptor(e, d, described, gpu->description);
 }
 
 /* The names of attributes that only newer libraries have. */
@@ -302,16 +126,16 @@ static void list_engines(const struct sw_cuda_conv_question *q, cudnnBackendDesc
     cudnnBackendDescriptor_t *config = all->config[all->modes++];
     int64_t count = 0;
 
-    create(&e, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
-    set_descriptor(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    set(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    sw_dnn_create(&e, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
+    sw_dnn_set_descriptor(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    sw_dnn_set(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     set_gpu(&e, q->gpu, heuristics, (cudnnBackendAttributeName_t)HEURISTICS_GPU);
-    finish(&e, heuristics);
+    sw_dnn_finish(&e, heuristics);
     for (int i = 0; i < MAX_ENGINES; i++)
-        create(&e, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]);
-    get(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES,
-        &count, config);
-    drop(heuristics);
+        sw_dnn_create(&e, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]);
+    sw_dnn_get(&e, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+               MAX_ENGINES, &count, config);
+    sw_dnn_drop(heuristics);
 
     for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS; i++) {
         struct engine one = {
@@ -325,7 +149,7 @@ static void drop_engines(struct engines *all)
 {
     for (int mode = 0; mode < MODES; mode++)
         for (int i = 0; i < MAX_ENGINES; i++)
-            drop(all->config[mode][i]);
+            sw_dnn_drop(all->config[mode][i]);
 }
 
 /* Writes the name "a3/12": the mode, the index in its list, and the number of the engine. */
@@ -335,14 +159,14 @@ static void name_of(const struct engine *n, char name[SW_TUNE_NAME])
     cudnnBackendDescriptor_t engine = NULL;
     int64_t count = 0, number = -1;
 
-    create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
-    get(&e, n->config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-        &engine);
-    get(&e, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &number);
+    sw_dnn_create(&e, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    sw_dnn_get(&e, n->config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+               &engine);
+    sw_dnn_get(&e, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &number);
 
     snprintf(name, SW_TUNE_NAME, "%c%lld/%lld", n->mode == CUDNN_HEUR_MODE_A ? 'a' : 'f',
              (long long)n->index, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
-    drop(engine);
+    sw_dnn_drop(engine);
 }
 
 /* ---- Graphs ---- */
@@ -358,17 +182,19 @@ static bool try_engine(const struct sw_cuda_conv_question *q, struct engine *n,
     if (n->fails)
         return false;
 
-    create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+    sw_dnn_create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     if (q->gpu->handle)
-        set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &q->gpu->handle);
+        sw_dnn_set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                   &q->gpu->handle);
     set_gpu(&e, q->gpu, plan, (cudnnBackendAttributeName_t)PLAN_GPU);
-    set_descriptor(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, n->config);
-    finish(&e, plan);
-    get(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    sw_dnn_set_descriptor(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, n->config);
+    sw_dnn_finish(&e, plan);
+    sw_dnn_get(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+               &bytes);
 
     n->fails = e != CUDNN_STATUS_SUCCESS || bytes > q->gpu->workspace_bytes;
     if (n->fails) {
-        drop(plan);
+        sw_dnn_drop(plan);
         return false;
     }
 
@@ -431,8 +257,8 @@ static char *key_of(const struct sw_cuda_conv_question *q)
         sw_bytes_printf(&key, "%s step %lld, ", sw_desc_text(all[i], text),
                         (long long)all[i]->stride[1]);
     sw_tune_key_conv(&key, q->shape);
-    sw_bytes_printf(&key, " %s %d %d %d %s", operations[q->pass].name, q->halves, q->writes_halves,
-                    q->tf32, q->wanted);
+    sw_bytes_printf(&key, " %s %d %d %d %d %s", sw_cuda_conv_pass_name(q->pass), q->halves,
+                    q->writes_halves, q->fused, q->tf32, q->wanted);
 
     return sw_bytes_take(&key);
 }
@@ -442,7 +268,7 @@ static bool find(const struct sw_cuda_conv_question *q, struct engines *all,
                  struct sw_cuda_conv_graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
-    cudnnBackendDescriptor_t graph = make_graph(&e, q);
+    cudnnBackendDescriptor_t graph = sw_cuda_conv_operation(&e, q);
     bool found = false, named = q->wanted[0];
 
     if (e == CUDNN_STATUS_SUCCESS) {
@@ -451,10 +277,10 @@ static bool find(const struct sw_cuda_conv_question *q, struct engines *all,
     }
     if (e == CUDNN_STATUS_SUCCESS && !found) {
         list_engines(q, graph, CUDNN_HEUR_MODE_FALLBACK, all);
-        found = named ? choose_by_name(q, all, g) : choose(q, all, WISHES, g);
+        found = named ? choose_by_name(q, all, g) : choose(q, all, q->fused ? 1 : WISHES, g);
     }
 
-    drop(graph);
+    sw_dnn_drop(graph);
     return found;
 }
 
@@ -473,7 +299,8 @@ static struct sw_cuda_conv_graph *make_new(const struct sw_cuda_conv_question *q
     }
 
     g->halves = q->writes_halves;
-    g->name = operations[q->pass].name;
+    g->fused = q->fused;
+    g->name = sw_cuda_conv_pass_name(q->pass);
     return g;
 }
 
@@ -514,7 +341,7 @@ void sw_cuda_conv_graph_put(struct sw_cuda_conv_graph *g)
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
-    drop(g->plan);
+    sw_dnn_drop(g->plan);
     sw_free(g->key);
     sw_free(g);
 }
@@ -534,7 +361,7 @@ static void add_names(const struct sw_cuda_conv_question *q, struct engines *all
 
         name_of(n, name);
         sw_tune_add_candidate(out, name);
-        drop(tried.plan);
+        sw_dnn_drop(tried.plan);
     }
 }
 
@@ -546,7 +373,7 @@ void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, struct sw_tu
     if (!all)
         return;
 
-    graph = make_graph(&e, q);
+    graph = sw_cuda_conv_operation(&e, q);
     if (e == CUDNN_STATUS_SUCCESS) {
         list_engines(q, graph, CUDNN_HEUR_MODE_A, all);
         add_names(q, all, 0, out);
@@ -559,7 +386,7 @@ void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, struct sw_tu
         add_names(q, all, first, out);
     }
 
-    drop(graph);
+    sw_dnn_drop(graph);
     drop_engines(all);
     sw_free(all);
 }
@@ -579,10 +406,10 @@ bool sw_cuda_conv_gpu_describe(struct sw_cuda_conv_gpu *gpu, const char *json)
 #if CUDNN_VERSION >= 90800
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
 
-    create(&e, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &gpu->description);
-    set(&e, gpu->description, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-        (int64_t)strlen(json), json);
-    finish(&e, gpu->description);
+    sw_dnn_create(&e, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &gpu->description);
+    sw_dnn_set(&e, gpu->description, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+               (int64_t)strlen(json), json);
+    sw_dnn_finish(&e, gpu->description);
     return e == CUDNN_STATUS_SUCCESS;
 #else
     (void)gpu, (void)json;
@@ -592,6 +419,6 @@ bool sw_cuda_conv_gpu_describe(struct sw_cuda_conv_gpu *gpu, const char *json)
 
 void sw_cuda_conv_gpu_fini(struct sw_cuda_conv_gpu *gpu)
 {
-    drop(gpu->description);
+    sw_dnn_drop(gpu->description);
     gpu->description = NULL;
 }

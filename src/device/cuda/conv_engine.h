@@ -36,12 +36,13 @@ int64_t sw_cuda_conv_workspace(size_t memory_bytes);
 bool sw_cuda_conv_gpu_describe(struct sw_cuda_conv_gpu *gpu, const char *json);
 void sw_cuda_conv_gpu_fini(struct sw_cuda_conv_gpu *gpu);
 
-/* The ids of the arrays of an operation in a variant pack. */
+/* The ids of the arrays of an operation in a variant pack; only a fused one reads a bias. */
 enum {
     SW_CUDA_CONV_IMAGE = 1,
     SW_CUDA_CONV_FILTER,
     SW_CUDA_CONV_RESULT,
-    SW_CUDA_CONV_ARRAYS = SW_CUDA_CONV_RESULT
+    SW_CUDA_CONV_BIAS,
+    SW_CUDA_CONV_ARRAYS = SW_CUDA_CONV_BIAS
 };
 
 /* An execution plan. */
@@ -50,6 +51,7 @@ struct sw_cuda_conv_graph {
     const char *name; /* of the pass, for messages; static */
     int64_t workspace_bytes;
     bool halves;                 /* the output has 16-bit elements */
+    bool fused;                  /* it adds the bias, and has applied the relu if there is one */
     bool tensor_cores, compiles; /* the engine uses tensor cores, was compiled at run time */
     /* For conv_engine.c: */
     struct sw_cuda_conv_gpu *gpu; /* borrowed */
@@ -66,7 +68,10 @@ struct sw_cuda_conv_question {
     enum sw_tune_pass pass;
     bool halves;        /* inputs have 16-bit elements of the GPU's precision */
     bool writes_halves; /* and so has the output */
-    bool tf32;          /* inputs may be rounded to tf32 */
+    bool fused; /* forward, 16-bit output: relu(conv + bias) as the shape says, with a bias of
+                   16-bit elements. Sums are fp32, and the result is rounded once. Only by an
+                   engine with tensor cores that is not compiled at run time. */
+    bool tf32;  /* inputs may be rounded to tf32 */
     const char *wanted; /* the name of an engine; "": by the rule */
 };
 

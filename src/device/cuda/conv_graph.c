@@ -3,17 +3,19 @@
 #include "device/cuda/libraries.h"
 #include <cudnn.h>
 
-static cudnnStatus_t fill(cudnnBackendDescriptor_t pack, const struct sw_cuda_conv_arrays *a)
+static cudnnStatus_t fill(cudnnBackendDescriptor_t pack, bool fused,
+                          const struct sw_cuda_conv_arrays *a)
 {
     const int64_t ids[SW_CUDA_CONV_ARRAYS] = {SW_CUDA_CONV_IMAGE, SW_CUDA_CONV_FILTER,
-                                              SW_CUDA_CONV_RESULT};
-    const void *arrays[SW_CUDA_CONV_ARRAYS] = {a->image, a->filter, a->result};
+                                              SW_CUDA_CONV_RESULT, SW_CUDA_CONV_BIAS};
+    const void *arrays[SW_CUDA_CONV_ARRAYS] = {a->image, a->filter, a->result, a->bias};
+    const int64_t count = fused ? SW_CUDA_CONV_ARRAYS : SW_CUDA_CONV_ARRAYS - 1;
 
     cudnnStatus_t e = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-                                               CUDNN_TYPE_INT64, SW_CUDA_CONV_ARRAYS, ids);
+                                               CUDNN_TYPE_INT64, count, ids);
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                                     CUDNN_TYPE_VOID_PTR, SW_CUDA_CONV_ARRAYS, arrays);
+                                     CUDNN_TYPE_VOID_PTR, count, arrays);
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
                                      1, &a->workspace);
@@ -33,7 +35,7 @@ int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, struct sw_stream 
 
     cudnnStatus_t e = cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
     if (e == CUDNN_STATUS_SUCCESS)
-        e = fill(pack, a);
+        e = fill(pack, g->fused, a);
     if (e == CUDNN_STATUS_SUCCESS)
         e = cudnnBackendExecute(s->dnn, g->plan, pack);
     if (pack)

@@ -163,16 +163,17 @@ static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_product 
                               cublasOperation_t of_b)
 {
     bool bf16 = s->device->precision == SW_PRECISION_BF16;
-    bool halves = f == SW_CUDA_HALF_FACTORS;
+    bool halves = f == SW_CUDA_HALF_FACTORS || f == SW_CUDA_HALF_PRODUCT;
     cudaDataType_t type = !halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
+    cudaDataType_t product = f == SW_CUDA_HALF_PRODUCT ? type : CUDA_R_32F;
     cublasComputeType_t compute = halves                       ? CUBLAS_COMPUTE_32F
                                   : f == SW_CUDA_EXACT_FACTORS ? CUBLAS_COMPUTE_32F_PEDANTIC
                                   : bf16                       ? CUBLAS_COMPUTE_32F_FAST_16BF
                                                                : CUBLAS_COMPUTE_32F_FAST_16F;
 
     return cublasGemmEx_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b.at, type,
-                           p->b.pitch, p->a.at, type, p->a.pitch, &p->beta, p->c, CUDA_R_32F,
-                           p->pitch, compute, CUBLAS_GEMM_DEFAULT);
+                           p->b.pitch, p->a.at, type, p->a.pitch, &p->beta, p->c, product, p->pitch,
+                           compute, CUBLAS_GEMM_DEFAULT);
 }
 
 /* cuBLAS is column-major, so it computes the transpose: c^T = op(b)^T op(a)^T. */

@@ -20,7 +20,13 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* The factors of a product: floats, which cuBLAS rounds to the device's precision; floats that it
- * does not round; or 16-bit values of that precision. */
-enum sw_cuda_factors { SW_CUDA_FLOAT_FACTORS, SW_CUDA_EXACT_FACTORS, SW_CUDA_HALF_FACTORS };
+ * does not round; or 16-bit values of that precision. A product of 16-bit values is written as
+ * floats, or as such values, too. */
+enum sw_cuda_factors {
+    SW_CUDA_FLOAT_FACTORS,
+    SW_CUDA_EXACT_FACTORS,
+    SW_CUDA_HALF_FACTORS,
+    SW_CUDA_HALF_PRODUCT
+};
 int sw_cuda_multiply(struct sw_stream *s, const struct sw_product *p, enum sw_cuda_factors f,
                      struct sw_err *err) SW_MUST_CHECK;

@@ -14,7 +14,7 @@ enum {
 
 struct sw_cuda_light {
     struct sw_cuda_stream *stream; /* borrowed */
-    bool bias;
+    bool bias, writes_halves;
     cublasLtMatmulDesc_t product; /* owned, as are the layouts */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
@@ -85,14 +85,15 @@ static cublasStatus_t describe(struct sw_cuda_light *l, const struct sw_cuda_lig
     if (e == CUBLAS_STATUS_SUCCESS)
         e = lay_out(type, p->a.transposed, p->m, p->k, p->a.pitch, &l->b);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = lay_out(CUDA_R_32F, false, p->m, p->n, p->pitch, &l->c);
+        e = lay_out(args->writes_halves ? type : CUDA_R_32F, false, p->m, p->n, p->pitch, &l->c);
 
     return e;
 }
 
 /* ---- Suggestions ---- */
 
-static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference)
+static cublasStatus_t set_preferences(const struct sw_cuda_light *l,
+                                      cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t sides[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -106,6 +107,12 @@ static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference)
         e = cublasLtMatmulPreferenceSetAttribute(preference, sides[i], &alignment,
                                                  sizeof alignment);
 
+    /* A product that is split along k is summed before it is rounded. */
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    if (l->writes_halves && e == CUBLAS_STATUS_SUCCESS)
+        e = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
+
     return e;
 }
 
@@ -118,7 +125,7 @@ static int get_suggestions(const struct sw_cuda_light *l, int most,
     cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
 
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = set_preferences(preference);
+        e = set_preferences(l, preference);
 
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmulAlgoGetHeuristic(l->stream->lt, l->product, l->a, l->b, l->c, l->c,
@@ -209,6 +216,7 @@ static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args
 
     l->stream = s;
     l->bias = args->bias;
+    l->writes_halves = args->writes_halves;
 
     rc = sw_cuda_check_blas(s, (int)describe(l, args), "matrix product", err);
     if (rc == SW_OK)
@@ -255,8 +263,8 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
     sw_cuda_light_free(l);
 }
 
-int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, const float *bias,
-                      float *c, struct sw_err *err)
+int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, const void *bias,
+                      void *c, struct sw_err *err)
 {
     struct sw_cuda_stream *s = l->stream;
     const float one = 1, zero = 0;

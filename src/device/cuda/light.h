@@ -13,7 +13,8 @@ struct sw_cuda_light;
  * of c. */
 struct sw_cuda_light_args {
     struct sw_product product;
-    bool halves; /* the factors have 16-bit elements */
+    bool halves;        /* the factors have 16-bit elements */
+    bool writes_halves; /* and so have the result and the bias */
     bool bias, relu;
     const char *wanted; /* the name of an algorithm; "": the first */
 };
@@ -28,5 +29,5 @@ void sw_cuda_light_free(struct sw_cuda_light *p); /* NULL is accepted */
 void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,
                         struct sw_tune_candidates *out);
 /* c = relu(op(a) op(b) + bias), bias and relu optional; all arrays are aligned to 64 bytes. */
-int sw_cuda_light_run(struct sw_cuda_light *p, const void *a, const void *b, const float *bias,
-                      float *c, struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_light_run(struct sw_cuda_light *p, const void *a, const void *b, const void *bias,
+                      void *c, struct sw_err *err) SW_MUST_CHECK;

@@ -1,16 +1,16 @@
-/* Convolution by cuDNN's graph API (conv_engine.h), one graph per pass, made once. Bias and relu
- * are separate kernels. With measured algorithms (device/tune.h) a pass may use any suitable
- * engine.
+/* Convolution by cuDNN's graph API (conv_engine.h), one graph per pass, made once. With measured
+ * algorithms (device/tune.h) a pass may use any suitable engine.
  *
- * Layouts: tensor cores read channels last, and with plain arrays an engine for them transposes
- * these in its workspace. So tf32 and 16 bits compute with channels last, which the activations
- * then keep from layer to layer; fp32, for which the plain engines are the fast ones, computes with
- * plain arrays.
+ * Activations keep the layout of the computation (conv_layout.h) from layer to layer.
  *
  * In 16-bit precision, operands and results are 16-bit values, since the library has compiled
- * engines only for these; results are converted to floats. If a pass has no such engine, its result
- * is fp32; and if it has no 16-bit engine at all, operands are rounded to 16-bit precision, stored
- * as floats and multiplied in tf32, which does not round them further. */
+ * engines only for these. A source and a result of that type are read and written where they are;
+ * floats are converted in scratch. If a pass has no such engine, its result is fp32; and if it has
+ * no 16-bit engine at all, operands are rounded to 16-bit precision, stored as floats and
+ * multiplied in tf32, which does not round them further.
+ *
+ * Bias and relu are part of the forward graph if its result has 16 bits and the library has a
+ * compiled engine for that, which reads the bias in 16 bits. Else they are a kernel. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/conv_graph.h"
@@ -21,14 +21,15 @@
 
 struct conv {
     struct sw_plan base;                              /* first member */
-    struct sw_cuda_side src, weight, diff;            /* operands that passes read */
+    struct sw_cuda_side src, weight, bias_row, diff;  /* operands that passes read */
     struct sw_cuda_side out_src, out_weight, out_dst; /* results that passes write */
     enum sw_cuda_form form;                           /* form of the operands */
+    struct sw_cuda_conv_layouts used;                 /* layouts of the computation, as f32 */
     struct sw_conv_shape shape;
     struct sw_cuda_conv_graph *graph[SW_TUNE_PASSES]; /* NULL: the pass is not run */
     size_t workspace_offset, sums_offset;             /* in scratch; sums: for the bias gradient */
     struct sw_channels dst_channels;
-    bool bias, relu;
+    enum sw_dtype dst_type;
     const struct sw_tune_choice *choice; /* set only during creation */
 };
 
@@ -48,55 +49,72 @@ static int execute(struct conv *c, enum sw_tune_pass pass, const struct sw_plan_
     return sw_cuda_conv_graph_run(g, c->base.stream, &arrays, err);
 }
 
+/* Adds the bias and applies the relu to the result at x, unless the graph has done so. */
+static int finish(struct conv *c, const struct sw_plan_args *a, enum sw_dtype type, void *x,
+                  struct sw_err *err)
+{
+    const struct sw_conv_shape *s = &c->shape;
+    struct sw_cuda_launch l = sw_cuda_launch_of(c->base.stream);
+    if (c->graph[SW_TUNE_FORWARD]->fused || (!s->bias && !s->fuse_relu))
+        return SW_OK;
+
+    return sw_cuda_plan_check(&c->base,
+                              sw_cuda_channel_bias(&c->dst_channels, type, x,
+                                                   s->bias ? a->bias : NULL, s->fuse_relu, x, &l),
+                              err);
+}
+
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct conv *c = conv_of(p);
-    struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    const void *src, *weight;
+    const void *src, *weight, *bias = NULL;
+    void *out = sw_cuda_side_out(&c->out_dst, a, a->dst);
+    bool floats = c->out_dst.used.dtype == SW_F32;
 
-    int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
+    rc = sw_cuda_side_in(p, &c->weight, a, a->weight, false, &weight, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, SW_TUNE_FORWARD, a,
-                 (struct sw_cuda_conv_arrays){src, weight,
-                                              sw_cuda_product_out(&c->out_dst, a, a->dst), NULL},
+    if (c->graph[SW_TUNE_FORWARD]->fused)
+        rc = sw_cuda_side_in(p, &c->bias_row, a, a->bias, false, &bias, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, SW_TUNE_FORWARD, a, (struct sw_cuda_conv_arrays){src, weight, out, bias, NULL},
                  err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
+
+    /* Floats are rounded after this. */
+    rc = floats ? finish(c, a, SW_F32, out, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
-    if (!c->bias && !c->relu)
-        return SW_OK;
+    rc = sw_cuda_side_done(p, &c->out_dst, a, a->dst, err);
+    if (rc != SW_OK)
+        return rc;
 
-    return sw_cuda_plan_check(p,
-                              sw_cuda_channel_bias(&c->dst_channels, SW_F32, a->dst,
-                                                   c->bias ? a->bias : NULL, c->relu, a->dst, &l),
-                              err);
+    return floats ? SW_OK : finish(c, a, p->dst.dtype, a->dst, err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct conv *c = conv_of(p);
+    void *out = sw_cuda_side_out(&c->out_src, a, a->diff_src);
     const void *weight, *diff;
 
-    int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, c->weight.saved, &weight, err);
+    int rc = sw_cuda_side_in(p, &c->weight, a, a->weight, c->weight.saved, &weight, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
+    rc = sw_cuda_side_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, SW_TUNE_DATA, a,
-                 (struct sw_cuda_conv_arrays){sw_cuda_product_out(&c->out_src, a, a->diff_src),
-                                              weight, diff, NULL},
+    rc = execute(c, SW_TUNE_DATA, a, (struct sw_cuda_conv_arrays){out, weight, diff, NULL, NULL},
                  err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err);
+    return sw_cuda_side_done(p, &c->out_src, a, a->diff_src, err);
 }
 
 static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw_err *err)
@@ -104,6 +122,7 @@ static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw
     struct sw_cuda_launch l = sw_cuda_launch_of(c->base.stream);
     double *sums = sw_cuda_at(a, c->sums_offset);
     const struct sw_cuda_channel_sums k = {.channels = c->dst_channels,
+                                           .type = c->base.dst.dtype,
                                            .x = a->diff_dst,
                                            .parts = sums + 2 * c->shape.outputs + 1,
                                            .sums = sums,
@@ -115,25 +134,24 @@ static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     struct conv *c = conv_of(p);
+    void *out = sw_cuda_side_out(&c->out_weight, a, a->diff_weight);
     const void *src, *diff;
 
-    int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
+    rc = sw_cuda_side_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc = execute(c, SW_TUNE_WEIGHTS, a,
-                 (struct sw_cuda_conv_arrays){
-                     src, sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, NULL},
+    rc = execute(c, SW_TUNE_WEIGHTS, a, (struct sw_cuda_conv_arrays){src, out, diff, NULL, NULL},
                  err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
+    rc = sw_cuda_side_done(p, &c->out_weight, a, a->diff_weight, err);
     if (rc != SW_OK)
         return rc;
 
-    return c->bias ? bias_gradient(c, a, err) : SW_OK;
+    return c->shape.bias ? bias_gradient(c, a, err) : SW_OK;
 }
 
 static void drop_graphs(struct conv *c)
@@ -174,53 +192,53 @@ static void lay_out_results(struct conv *c)
         const struct sw_desc *given, *used;
         struct sw_cuda_side *out;
     } all[] = {
-        {SW_TUNE_FORWARD, &c->diff, &p->dst, &p->dst, &c->out_dst},
-        {SW_TUNE_DATA, &c->src, &p->src, &c->src.used, &c->out_src},
-        {SW_TUNE_WEIGHTS, &c->weight, &p->weight, &c->weight.used, &c->out_weight},
+        {SW_TUNE_FORWARD, &c->diff, &p->dst, &c->used.dst, &c->out_dst},
+        {SW_TUNE_DATA, &c->src, &p->src, &c->used.src, &c->out_src},
+        {SW_TUNE_WEIGHTS, &c->weight, &p->weight, &c->used.weight, &c->out_weight},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct sw_cuda_conv_graph *g = c->graph[all[i].by];
+        const struct sw_cuda_side *read = all[i].read;
         if (!g)
             continue;
 
-        enum sw_cuda_form form = g->halves ? SW_CUDA_HALVES : SW_CUDA_FLOATS;
-        if (form == SW_CUDA_FLOATS && all[i].read->form == SW_CUDA_FLOATS)
-            *all[i].out = *all[i].read;
+        if (!g->halves && read->used.dtype == SW_F32 && !read->rounded)
+            *all[i].out = *read;
         else
-            sw_cuda_factor_init(p, all[i].out, all[i].given, all[i].used, form, false);
+            sw_cuda_factor_init(p, all[i].out, all[i].given, all[i].used,
+                                g->halves ? SW_CUDA_HALVES : SW_CUDA_FLOATS, false);
     }
+
+    if (c->graph[SW_TUNE_FORWARD]->fused)
+        sw_cuda_factor_init(p, &c->bias_row, &p->bias, &p->bias, SW_CUDA_HALVES, false);
 }
 
-/* Lays out operands; with channels last the filters are channels-last, too. */
+/* Lays out operands. */
 static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
 {
-    const struct sw_desc *src = &c->base.src;
+    struct sw_plan *p = &c->base;
     const struct sw_conv_shape *s = &c->shape;
-    const int64_t dst[] = {src->dim[0], s->outputs, s->out_h, s->out_w};
-    const int64_t weight[] = {s->outputs, src->dim[1] / s->groups, s->kernel_h, s->kernel_w};
-    struct sw_desc used_src =
-        last ? sw_cuda_channels_last(src->dim) : sw_desc_plain(SW_F32, 4, src->dim);
-    struct sw_desc used_weight =
-        last ? sw_cuda_channels_last(weight) : sw_desc_plain(SW_F32, 4, weight);
 
-    c->base.weight = s->weight_layout ? *s->weight_layout : used_weight;
-    c->base.dst = last ? sw_cuda_channels_last(dst) : sw_desc_plain(SW_F32, 4, dst);
+    c->used = sw_cuda_conv_lay_out(last, p->src.dim, s);
+    p->weight = s->weight_layout ? *s->weight_layout : c->used.weight;
+    p->dst = sw_desc_as(&c->used.dst, c->dst_type);
     if (s->bias)
-        c->base.bias = sw_desc_plain(SW_F32, 1, &s->outputs);
-    c->base.scratch_bytes = c->base.saved_bytes = 0;
-    sw_cuda_factor_init(&c->base, &c->src, src, &used_src, c->form, false);
-    sw_cuda_factor_init(&c->base, &c->weight, &c->base.weight, &used_weight, c->form,
+        p->bias = sw_desc_plain(SW_F32, 1, &s->outputs);
+    p->scratch_bytes = p->saved_bytes = 0;
+    sw_cuda_factor_init(p, &c->src, &p->src, &c->used.src, c->form, false);
+    sw_cuda_factor_init(p, &c->weight, &p->weight, &c->used.weight, c->form,
                         c->form != SW_CUDA_FLOATS && passes.training && passes.backward_data);
-    c->diff = (struct sw_cuda_side){.given = c->base.dst, .used = c->base.dst};
+    c->diff = (struct sw_cuda_side){.given = p->dst, .used = p->dst};
     if (passes.backward_data || passes.backward_weights)
-        sw_cuda_factor_init(&c->base, &c->diff, &c->base.dst, &c->base.dst, c->form, false);
+        sw_cuda_factor_init(p, &c->diff, &p->dst, &c->used.dst, c->form, false);
 }
 
 static void reserve_workspace(struct conv *c)
 {
     int64_t bytes = 0;
-    int64_t doubles = 2 * c->shape.outputs + 1 + sw_cuda_channel_doubles(&c->dst_channels, SW_F32);
+    int64_t doubles =
+        2 * c->shape.outputs + 1 + sw_cuda_channel_doubles(&c->dst_channels, c->dst_type);
 
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
         if (c->graph[pass])
@@ -228,7 +246,7 @@ static void reserve_workspace(struct conv *c)
 
     if (bytes)
         c->workspace_offset = sw_cuda_reserve(&c->base, (size_t)bytes);
-    if (c->bias && c->graph[SW_TUNE_WEIGHTS])
+    if (c->shape.bias && c->graph[SW_TUNE_WEIGHTS])
         c->sums_offset = sw_cuda_reserve(&c->base, (size_t)doubles * sizeof(double));
 }
 
@@ -240,9 +258,9 @@ static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tu
     return (struct sw_cuda_conv_question){
         .gpu = stream->conv,
         .shape = &c->shape,
-        .src = &c->src.used,
-        .weight = &c->weight.used,
-        .dst = &c->base.dst,
+        .src = &c->used.src,
+        .weight = &c->used.weight,
+        .dst = &c->used.dst,
         .pass = pass,
         .halves = halves,
         .writes_halves = halves,
@@ -256,7 +274,12 @@ static bool prepare(struct conv *c, enum sw_tune_pass pass)
 {
     struct sw_cuda_conv_question q = question_of(c, pass);
 
+    q.fused = pass == SW_TUNE_FORWARD && c->shape.bias && q.halves && c->dst_type != SW_F32;
     c->graph[pass] = sw_cuda_conv_graph_get(&q);
+    if (!c->graph[pass] && q.fused) {
+        q.fused = false;
+        c->graph[pass] = sw_cuda_conv_graph_get(&q);
+    }
     if (!c->graph[pass] && q.halves) {
         q.writes_halves = false;
         c->graph[pass] = sw_cuda_conv_graph_get(&q);
@@ -287,10 +310,11 @@ static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
     }
 
     lay_out_results(c);
-    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s%s%s%s%.20s", last ? "nhwc" : "nchw",
+    snprintf(p->algorithm, sizeof p->algorithm, "cudnn:%s%s%s%s%s%s%.20s", last ? "nhwc" : "nchw",
              precision == SW_PRECISION_FP32 ? "" : ":",
              precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
-             form == SW_CUDA_ROUNDED ? ":as-tf32" : "", c->choice->name[0][0] ? ":" : "",
+             form == SW_CUDA_ROUNDED ? ":as-tf32" : "",
+             c->graph[SW_TUNE_FORWARD]->fused ? ":fused" : "", c->choice->name[0][0] ? ":" : "",
              c->choice->name[0]);
 
     return true;
@@ -298,15 +322,18 @@ static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
 
 static bool try_forms(struct conv *c, struct sw_plan_passes passes)
 {
-    switch (sw_cuda_device_of(c->base.stream->dev)->precision) {
+    enum sw_precision precision = sw_cuda_device_of(c->base.stream->dev)->precision;
+    bool last = sw_cuda_conv_prefers_last(precision);
+
+    switch (precision) {
     case SW_PRECISION_FP32:
-        return try_form(c, SW_CUDA_FLOATS, false, passes);
+        return try_form(c, SW_CUDA_FLOATS, last, passes);
     case SW_PRECISION_TF32:
-        return try_form(c, SW_CUDA_FLOATS, true, passes) ||
+        return try_form(c, SW_CUDA_FLOATS, last, passes) ||
                try_form(c, SW_CUDA_FLOATS, false, passes);
     default:
-        return try_form(c, SW_CUDA_HALVES, true, passes) ||
-               try_form(c, SW_CUDA_ROUNDED, true, passes) ||
+        return try_form(c, SW_CUDA_HALVES, last, passes) ||
+               try_form(c, SW_CUDA_ROUNDED, last, passes) ||
                try_form(c, SW_CUDA_ROUNDED, false, passes);
     }
 }
@@ -323,8 +350,7 @@ static struct conv *begin(const struct sw_plan_request *q, const struct sw_tune_
                                .src = *q->src,
                                .backward_reads_src = passes.backward_weights};
     c->shape = *q->shape.conv;
-    c->bias = c->shape.bias;
-    c->relu = c->shape.fuse_relu;
+    c->dst_type = q->dst_type;
     c->choice = choice;
 
     return c;
@@ -363,6 +389,7 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
     if (try_forms(c, passes)) {
         struct sw_cuda_conv_question q = question_of(c, pass);
         q.writes_halves = c->graph[pass]->halves;
+        q.fused = c->graph[pass]->fused;
         sw_cuda_conv_graph_list(&q, out);
     }
 
@@ -375,9 +402,11 @@ static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, str
     char text[128], library[48];
 
     /* A change of the rules of conv_engine.h is a new library: its engines have other names. */
-    snprintf(library, sizeof library, "cuDNN %zu, rules 2", cudnnGetVersion());
+    snprintf(library, sizeof library, "cuDNN %zu, rules 3", cudnnGetVersion());
     sw_bytes_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
     sw_tune_key_conv(&what, q->shape.conv);
+    if (q->dst_type != SW_F32)
+        sw_bytes_printf(&what, " in %s", sw_dtype_name(q->dst_type));
     if (q->stream->dev->avoid_winograd)
         sw_bytes_printf(&what, " without Winograd");
 
@@ -414,6 +443,8 @@ int sw_cuda_convolution(const struct sw_plan_request *q, struct sw_plan **out, s
     struct sw_plan_request user = *q;
     const struct sw_tune_choice rule = {0};
 
+    if (!sw_cuda_reads_types(q))
+        return SW_ERR_UNSUPPORTED;
     int rc = check_size(q, err);
     if (rc != SW_OK)
         return rc;

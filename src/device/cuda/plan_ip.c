@@ -5,7 +5,9 @@
  *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
  *
  * In 16-bit precision the operands are 16-bit values: weights are converted by forward and saved
- * for backward, sources and gradients are converted when they are read. Results are fp32.
+ * for backward. A source and a result of that type are read and written where they are; floats are
+ * converted when they are read. The gradient of the weights is fp32. A product of cuBLASLt with a
+ * 16-bit result reads its bias in 16 bits.
  *
  * By default the forward product uses cuBLASLt's first algorithm (light.h) and the other two use
  * cuBLAS, whose choice is the same every time. With measured algorithms (device/tune.h) each may
@@ -26,6 +28,7 @@ struct ip {
     struct sw_plan base;                                        /* first member */
     struct sw_cuda_side src, weight;                            /* operands for writing gradients */
     struct sw_cuda_side src_factor, weight_factor, diff_factor; /* operands that products read */
+    struct sw_cuda_side bias_row;
     bool halves;                     /* whether the operands have 16-bit elements */
     int64_t rows, features, outputs; /* N, K, M */
     bool transposed;                 /* weights are stored as [K, M] */
@@ -61,9 +64,18 @@ static struct sw_product product_of(const struct ip *c, enum sw_tune_pass pass)
     }
 }
 
+/* Is the result of the pass stored in 16 bits? */
+static bool writes_halves(const struct ip *c, enum sw_tune_pass pass)
+{
+    enum sw_dtype type = pass == SW_TUNE_FORWARD ? c->base.dst.dtype
+                         : pass == SW_TUNE_DATA  ? c->base.src.dtype
+                                                 : SW_F32;
+    return type != SW_F32;
+}
+
 /* Computes the product of a pass; only forward products of cuBLASLt read bias. */
 static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const void *b,
-                    const float *bias, float *out, struct sw_err *err)
+                    const void *bias, void *out, struct sw_err *err)
 {
     if (c->product[pass])
         return sw_cuda_light_run(c->product[pass], a, b, bias, out, err);
@@ -74,7 +86,10 @@ static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const v
     p.c = out;
 
     return sw_cuda_multiply(c->base.stream, &p,
-                            c->halves ? SW_CUDA_HALF_FACTORS : SW_CUDA_FLOAT_FACTORS, err);
+                            writes_halves(c, pass) ? SW_CUDA_HALF_PRODUCT
+                            : c->halves            ? SW_CUDA_HALF_FACTORS
+                                                   : SW_CUDA_FLOAT_FACTORS,
+                            err);
 }
 
 /* ---- Passes ---- */
@@ -83,15 +98,18 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     struct ip *c = ip_of(p);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    const void *src, *weight;
+    const void *src, *weight, *bias;
 
-    int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
+    int rc = sw_cuda_side_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
+    rc = sw_cuda_side_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
     if (rc != SW_OK)
         return rc;
-    rc = multiply(c, SW_TUNE_FORWARD, src, weight, a->bias, a->dst, err);
+    rc = sw_cuda_side_in(p, &c->bias_row, a, a->bias, false, &bias, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_FORWARD, src, weight, bias, a->dst, err);
     if (rc != SW_OK)
         return rc;
     if (c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
@@ -99,7 +117,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 
     return sw_cuda_plan_check(p,
                               sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL,
-                                              c->relu, SW_F32, a->dst, &l),
+                                              c->relu, p->dst.dtype, a->dst, &l),
                               err);
 }
 
@@ -108,11 +126,10 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct ip *c = ip_of(p);
     const void *diff, *weight;
 
-    int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &diff, err);
+    int rc = sw_cuda_side_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &diff, err);
     if (rc != SW_OK)
         return rc;
-    rc =
-        sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight, err);
+    rc = sw_cuda_side_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight, err);
     if (rc != SW_OK)
         return rc;
     rc = multiply(c, SW_TUNE_DATA, diff, weight, NULL, sw_cuda_side_out(&c->src, a, a->diff_src),
@@ -129,10 +146,10 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *diff;
 
-    int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
+    int rc = sw_cuda_side_in(p, &c->src_factor, a, a->src, false, &src, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
+    rc = sw_cuda_side_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
     if (rc != SW_OK)
         return rc;
     rc = multiply(c, SW_TUNE_WEIGHTS, c->transposed ? src : diff, c->transposed ? diff : src, NULL,
@@ -146,7 +163,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
         return SW_OK;
 
     return sw_cuda_plan_check(
-        p, sw_cuda_sum_rows(c->rows, c->outputs, SW_F32, a->diff_dst, a->diff_bias, &l), err);
+        p, sw_cuda_sum_rows(c->rows, c->outputs, p->dst.dtype, a->diff_dst, a->diff_bias, &l), err);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -171,6 +188,7 @@ static struct sw_cuda_light_args lt_args_of(const struct ip *c, enum sw_tune_pas
 
     return (struct sw_cuda_light_args){.product = product_of(c, pass),
                                        .halves = c->halves,
+                                       .writes_halves = writes_halves(c, pass),
                                        .bias = forward_pass && c->base.bias.ndim,
                                        .relu = forward_pass && c->relu,
                                        .wanted = wanted};
@@ -205,6 +223,16 @@ static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
         }
 
     return SW_OK;
+}
+
+/* The bias of cuBLASLt has the type of the result. */
+static void lay_out_bias(struct ip *c)
+{
+    struct sw_plan *p = &c->base;
+    bool converted = p->bias.ndim && c->product[SW_TUNE_FORWARD] && p->dst.dtype != SW_F32;
+
+    sw_cuda_factor_init(p, &c->bias_row, &p->bias, &p->bias,
+                        converted ? SW_CUDA_HALVES : SW_CUDA_FLOATS, false);
 }
 
 /* Lays out the operands. Only converted weights are saved for backward; sources and gradients are
@@ -249,13 +277,13 @@ static struct ip *begin(const struct sw_plan_request *q, struct sw_plan_passes p
     c->halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
 
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
-    struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
+    struct sw_desc plain = sw_desc_plain(src->dtype, src->ndim, src->dim);
     struct sw_desc matrix = sw_desc_plain(SW_F32, 2, weight);
     *p = (struct sw_plan){.ops = &ops, .stream = q->stream, .src = *src};
     p->weight = shape->weight_layout ? *shape->weight_layout : matrix;
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
-    p->dst = sw_desc_plain(SW_F32, 2, dst);
+    p->dst = sw_desc_plain(q->dst_type, 2, dst);
     p->backward_reads_src = passes.backward_weights;
     lay_out(c, &plain, &matrix, passes);
 
@@ -274,6 +302,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 
     struct sw_plan *p = &c->base;
     int rc = prepare_passes(c, choice, passes, err);
+    lay_out_bias(c);
     snprintf(p->algorithm, sizeof p->algorithm, "%s%s%s%s%s%.20s",
              c->product[SW_TUNE_FORWARD] ? "cublaslt" : by_cublas, c->relu ? ":relu" : "",
              precision == SW_PRECISION_FP32 ? "" : ":",
@@ -311,9 +340,11 @@ static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, str
     const struct sw_ip_shape *shape = q->shape.ip;
     char text[128], what[SW_TUNE_KEY / 2], library[48];
 
-    snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s", sw_desc_text(q->src, text),
+    snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s%s%s", sw_desc_text(q->src, text),
              (long long)shape->outputs, shape->bias ? " bias" : "", shape->fuse_relu ? " relu" : "",
-             sw_plan_is_transposed(shape->weight_layout) ? " turned" : "");
+             sw_plan_is_transposed(shape->weight_layout) ? " turned" : "",
+             q->dst_type != SW_F32 ? " in " : "",
+             q->dst_type != SW_F32 ? sw_dtype_name(q->dst_type) : "");
     snprintf(library, sizeof library, "cuBLASLt %zu", cublasLtGetVersion());
 
     const struct sw_cuda_tuned tuned = {
@@ -325,6 +356,8 @@ int sw_cuda_inner_product(const struct sw_plan_request *q, struct sw_plan **out,
 {
     struct sw_plan_request user = *q;
     const struct sw_tune_choice rule = {0};
+    if (!sw_cuda_reads_types(q))
+        return SW_ERR_UNSUPPORTED;
     return q->stream->dev->tune ? tuned_plan(q, out, err)
                                 : make_plan(&user, &rule, q->passes, out, err);
 }

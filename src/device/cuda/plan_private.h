@@ -2,6 +2,7 @@
  * that of the computation. Internal to device/cuda. */
 #pragma once
 
+#include "device/cuda/conv_layout.h"
 #include "device/cuda/cuda_private.h"
 #include "device/tune.h"
 
@@ -9,12 +10,12 @@
  * values of that precision. */
 enum sw_cuda_form { SW_CUDA_FLOATS, SW_CUDA_ROUNDED, SW_CUDA_HALVES };
 
-/* An operand (source, weight or gradient): the layout of the caller (given), and the layout and
- * form of the computation (used). If they differ, there is a copy in scratch or in the memory that
+/* An operand (source, weight, result or gradient): the layout and type of the caller (given), and
+ * those of the computation (used). If they differ, there is a copy in scratch or in the memory that
  * forward saves for backward. */
 struct sw_cuda_side {
-    struct sw_desc given, used; /* `used` ignores its dtype */
-    enum sw_cuda_form form;
+    struct sw_desc given, used;
+    bool rounded; /* floats, which the copy rounds to the 16-bit precision */
     bool copied, saved;
     size_t offset; /* in scratch or in saved memory */
 };
@@ -26,43 +27,35 @@ static inline void *sw_cuda_at(const struct sw_plan_args *a, size_t offset)
     return (char *)a->scratch + offset;
 }
 
+/* The 16-bit type of the device's precision, and whether source and result of the request have no
+ * other 16-bit type. */
+enum sw_dtype sw_cuda_half_type(const struct sw_stream *s);
+bool sw_cuda_reads_types(const struct sw_plan_request *q);
+
 void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                        const struct sw_desc *used);
-/* Returns the operand in the layout of the computation: the given one, or a copy that it makes.
- * Also enters the device, so that kernels may be launched afterwards. */
-int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                    const struct sw_plan_args *a, const float *given, const float **used,
-                    struct sw_err *err) SW_MUST_CHECK;
-/* As sw_cuda_side_init and sw_cuda_side_in for operands of matrix products, in any form. `cached`:
- * an earlier pass has left the copy. */
+/* As sw_cuda_side_init for an operand of a product, in a form that gives the type of `used`. Saved:
+ * the copy is kept for backward. */
 void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                          const struct sw_desc *used, enum sw_cuda_form form, bool saved);
-int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool cached,
-                      const void **used, struct sw_err *err) SW_MUST_CHECK;
-/* Returns where a product of either form is written; sw_cuda_product_done copies it to its
- * destination. */
-void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
-                          float *given);
-int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
-                         const struct sw_plan_args *a, float *given,
-                         struct sw_err *err) SW_MUST_CHECK;
-/* Returns where the gradient of the operand is written; sw_cuda_side_done copies it to its
- * destination. */
-float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
-                        float *given);
+/* Returns the operand as the computation reads it: the given one, or a copy, which it makes unless
+ * an earlier pass has left it (cached). Also enters the device, so that kernels may be launched
+ * afterwards. */
+int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
+                    const struct sw_plan_args *a, const void *given, bool cached, const void **used,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Returns where the operand is written; sw_cuda_side_done copies it to its destination. */
+void *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, void *given);
 int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, float *given, struct sw_err *err) SW_MUST_CHECK;
+                      const struct sw_plan_args *a, void *given, struct sw_err *err) SW_MUST_CHECK;
 
 /* Returns the layout itself if kernels support it (plain, blocked channels, channels last), else
  * the plain layout. */
 struct sw_desc sw_cuda_known_layout(const struct sw_desc *d);
-/* Returns a layout of the same kind, which kernels support, with other dimensions. */
+/* Returns a layout of the same kind and type, which kernels support, with other dimensions. */
 struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *dim);
-/* Returns the channels-last (NHWC) layout of [N, C, H, W]. */
-struct sw_desc sw_cuda_channels_last(const int64_t *dim);
 
-/* Copies a tensor to another layout. */
+/* Copies a tensor to another layout, or to or from a 16-bit type. */
 int sw_cuda_reorder_in_plan(struct sw_plan *p, const struct sw_desc *from, const void *src,
                             const struct sw_desc *to, void *dst, struct sw_err *err) SW_MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /* Pooling and local response normalization by kernels of this project, since cuDNN supports neither
  * windows that are clipped at the border nor normalization within channels. They keep every layout
- * that the kernels support, so that nothing is reordered between them and a convolution. */
+ * that the kernels support, so that nothing is reordered between them and a convolution, and
+ * compute in fp32 on activations of either type. What they save is fp32. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -20,13 +21,11 @@ static int pool_forward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     const struct pool *c = (const struct pool *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_pool k = c->kernel;
-    const float *x;
 
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &x, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, false, &k.x, err);
     if (rc != SW_OK)
         return rc;
 
-    k.x = x;
     k.y = a->dst;
     k.index = c->max && c->training ? a->saved : NULL;
     return sw_cuda_plan_check(p, c->max ? sw_cuda_max_pool(&k, &l) : sw_cuda_avg_pool(&k, &l), err);
@@ -66,6 +65,9 @@ int sw_cuda_pooling(const struct sw_plan_request *q, struct sw_plan **out, struc
 {
     const struct sw_desc *src = q->src;
     const struct sw_pool_shape *shape = q->shape.pool;
+    if (src->dtype != q->dst_type)
+        return SW_ERR_UNSUPPORTED;
+
     struct pool *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "pooling plan", sizeof *c);
@@ -78,10 +80,11 @@ int sw_cuda_pooling(const struct sw_plan_request *q, struct sw_plan **out, struc
     sw_cuda_side_init(p, &c->src, src, &used);
     c->kernel.w = sw_pool_windows(src, shape);
     c->kernel.by = shape->divisor;
+    c->kernel.type = src->dtype;
     c->max = shape->max;
     c->training = q->passes.training || q->passes.backward_data;
     if (c->max && c->training)
-        p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 per element */
+        p->saved_bytes = (size_t)sw_desc_storage(&p->dst) * sizeof(int32_t);
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.in) || !sw_cuda_channels(&p->dst, &c->kernel.out)) {
         sw_free(c);
@@ -108,13 +111,11 @@ static int lrn_forward(struct sw_plan *p, const struct sw_plan_args *a, struct s
     const struct lrn *c = (const struct lrn *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
-    const float *x;
 
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &x, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, false, &k.x, err);
     if (rc != SW_OK)
         return rc;
 
-    k.x = x;
     k.y = a->dst;
     k.scale = c->training ? a->saved : NULL;
     return sw_cuda_plan_check(p, sw_cuda_lrn(&k, &l), err);
@@ -125,13 +126,11 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     const struct lrn *c = (const struct lrn *)(void *)p;
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_cuda_lrn k = c->kernel;
-    const float *x;
 
-    int rc = sw_cuda_side_in(p, &c->src, a, a->src, &x, err);
+    int rc = sw_cuda_side_in(p, &c->src, a, a->src, false, &k.x, err);
     if (rc != SW_OK)
         return rc;
 
-    k.x = x;
     k.dy = a->diff_dst;
     k.dx = sw_cuda_side_out(&c->diff, a, a->diff_src);
     k.scale = a->saved;
@@ -151,12 +150,16 @@ int sw_cuda_normalisation(const struct sw_plan_request *q, struct sw_plan **out,
 {
     const struct sw_desc *src = q->src;
     const struct sw_lrn_shape *shape = q->shape.lrn;
+    if (src->dtype != q->dst_type)
+        return SW_ERR_UNSUPPORTED;
+
     struct lrn *c = sw_calloc(1, sizeof *c);
     if (!c)
         return sw_err_nomem(err, "lrn plan", sizeof *c);
 
     struct sw_plan *p = &c->base;
     struct sw_desc used = sw_cuda_known_layout(src);
+    size_t floats = (size_t)sw_desc_storage(&used) * sizeof(float);
     int64_t window = shape->within_channel ? shape->size * shape->size : shape->size;
     *p = (struct sw_plan){.ops = &lrn_ops,
                           .stream = q->stream,
@@ -171,12 +174,13 @@ int sw_cuda_normalisation(const struct sw_plan_request *q, struct sw_plan **out,
                                      .within_channel = shape->within_channel,
                                      .alpha = shape->alpha / (float)window,
                                      .beta = shape->beta,
-                                     .bias = shape->k};
+                                     .bias = shape->k,
+                                     .type = src->dtype};
     c->training = q->passes.training || q->passes.backward_data;
     if (c->training)
-        p->saved_bytes = sw_desc_bytes(&used);
+        p->saved_bytes = floats;
     if (q->passes.backward_data)
-        c->ratio_offset = sw_cuda_reserve(p, sw_desc_bytes(&used));
+        c->ratio_offset = sw_cuda_reserve(p, floats);
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.k)) {
         sw_free(c);

@@ -17,18 +17,6 @@ int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err)
 
 /* ---- Layouts ---- */
 
-struct sw_desc sw_cuda_channels_last(const int64_t *dim)
-{
-    struct sw_desc d = sw_desc_plain(SW_F32, 4, dim);
-
-    d.stride[1] = 1;
-    d.stride[3] = dim[1];
-    d.stride[2] = dim[1] * dim[3];
-    d.stride[0] = dim[1] * dim[3] * dim[2];
-
-    return d;
-}
-
 struct sw_desc sw_cuda_known_layout(const struct sw_desc *d)
 {
     struct sw_channels k;
@@ -39,26 +27,39 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
 {
     int block = sw_desc_channel_block(kind);
     if (block)
-        return sw_desc_blocked(SW_F32, kind->ndim, dim, 1, block);
-    if (kind->ndim == 4 && !sw_desc_is_plain(kind))
-        return sw_cuda_channels_last(dim);
+        return sw_desc_blocked(kind->dtype, kind->ndim, dim, 1, block);
+    if (kind->ndim == 4 && !sw_desc_is_plain(kind)) {
+        struct sw_desc last = sw_cuda_channels_last(dim);
+        return sw_desc_as(&last, kind->dtype);
+    }
 
-    return sw_desc_plain(SW_F32, kind->ndim, dim);
+    return sw_desc_plain(kind->dtype, kind->ndim, dim);
 }
 
 /* ---- Operands ---- */
 
-void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
-                         const struct sw_desc *used, enum sw_cuda_form form, bool saved)
+enum sw_dtype sw_cuda_half_type(const struct sw_stream *s)
 {
-    size_t bytes =
-        (size_t)sw_desc_storage(used) * (form == SW_CUDA_HALVES ? sizeof(uint16_t) : sizeof(float));
+    return sw_cuda_device_of(s->dev)->precision == SW_PRECISION_BF16 ? SW_BF16 : SW_F16;
+}
 
-    *side = (struct sw_cuda_side){.given = *given,
-                                  .used = *used,
-                                  .form = form,
-                                  .copied = form != SW_CUDA_FLOATS || !sw_desc_equal(given, used)};
+bool sw_cuda_reads_types(const struct sw_plan_request *q)
+{
+    const enum sw_dtype types[] = {q->src->dtype, q->dst_type};
+    bool halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
 
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i] != SW_F32 && (!halves || types[i] != sw_cuda_half_type(q->stream)))
+            return false;
+
+    return true;
+}
+
+static void init_side(struct sw_plan *p, struct sw_cuda_side *side, bool saved)
+{
+    size_t bytes = sw_desc_bytes(&side->used);
+
+    side->copied = side->rounded || !sw_desc_equal(&side->given, &side->used);
     side->saved = saved && side->copied;
     if (side->saved) {
         side->offset = p->saved_bytes;
@@ -71,7 +72,19 @@ void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const str
 void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                        const struct sw_desc *used)
 {
-    sw_cuda_factor_init(p, side, given, used, SW_CUDA_FLOATS, false);
+    *side = (struct sw_cuda_side){.given = *given, .used = *used};
+    init_side(p, side, false);
+}
+
+void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
+                         const struct sw_desc *used, enum sw_cuda_form form, bool saved)
+{
+    enum sw_dtype type = form == SW_CUDA_HALVES ? sw_cuda_half_type(p->stream) : SW_F32;
+
+    *side = (struct sw_cuda_side){.given = *given,
+                                  .used = sw_desc_as(used, type),
+                                  .rounded = form == SW_CUDA_ROUNDED && given->dtype == SW_F32};
+    init_side(p, side, saved);
 }
 
 static void *copy_of(const struct sw_cuda_side *side, const struct sw_plan_args *a)
@@ -91,75 +104,44 @@ int sw_cuda_reorder_in_plan(struct sw_plan *p, const struct sw_desc *from, const
     return sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err);
 }
 
-/* As reorder, and converts elements to or from the form of the operand. */
-static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, const void *src,
-                   void *dst, struct sw_err *err)
+/* As reorder, and rounds floats to 16-bit precision. */
+static int round_in_plan(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                         const struct sw_desc *to, void *dst, struct sw_err *err)
 {
-    struct sw_cuda_device *d = sw_cuda_device_of(p->stream->dev);
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
-    bool bf16 = d->precision == SW_PRECISION_BF16;
-    enum sw_cuda_conversion c = side->form == SW_CUDA_ROUNDED
-                                    ? (bf16 ? SW_CUDA_ROUND_BF16 : SW_CUDA_ROUND_FP16)
-                                : in ? (bf16 ? SW_CUDA_TO_BF16 : SW_CUDA_TO_FP16)
-                                     : (bf16 ? SW_CUDA_FROM_BF16 : SW_CUDA_FROM_FP16);
-    const struct sw_desc *from = in ? &side->given : &side->used;
-    const struct sw_desc *to = in ? &side->used : &side->given;
+    enum sw_cuda_conversion c =
+        sw_cuda_half_type(p->stream) == SW_BF16 ? SW_CUDA_ROUND_BF16 : SW_CUDA_ROUND_FP16;
 
-    int rc = sw_cuda_enter(d, err);
+    int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     if (rc != SW_OK)
         return rc;
 
     return sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err);
 }
 
-int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool cached,
-                      const void **used, struct sw_err *err)
+int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
+                    const struct sw_plan_args *a, const void *given, bool cached, const void **used,
+                    struct sw_err *err)
 {
     *used = side->copied ? copy_of(side, a) : given;
     if (!side->copied || cached)
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
 
-    return side->form == SW_CUDA_FLOATS
-               ? sw_cuda_reorder_in_plan(p, &side->given, given, &side->used, copy_of(side, a), err)
-               : convert(p, side, true, given, copy_of(side, a), err);
+    return (side->rounded ? round_in_plan : sw_cuda_reorder_in_plan)(
+        p, &side->given, given, &side->used, copy_of(side, a), err);
 }
 
-int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                    const struct sw_plan_args *a, const float *given, const float **used,
-                    struct sw_err *err)
-{
-    const void *cached;
-    int rc = sw_cuda_factor_in(p, side, a, given, false, &cached, err);
-    *used = cached;
-    return rc;
-}
-
-void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
-                          float *given)
+void *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, void *given)
 {
     return side->copied ? copy_of(side, a) : given;
 }
 
-int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
-                         const struct sw_plan_args *a, float *given, struct sw_err *err)
-{
-    if (!side->copied)
-        return SW_OK;
-    return side->form == SW_CUDA_HALVES ? convert(p, side, false, copy_of(side, a), given, err)
-                                        : sw_cuda_reorder_in_plan(p, &side->used, copy_of(side, a),
-                                                                  &side->given, given, err);
-}
-
-float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
-{
-    return sw_cuda_product_out(side, a, given);
-}
-
 int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, float *given, struct sw_err *err)
+                      const struct sw_plan_args *a, void *given, struct sw_err *err)
 {
-    return sw_cuda_product_done(p, side, a, given, err);
+    return side->copied
+               ? sw_cuda_reorder_in_plan(p, &side->used, copy_of(side, a), &side->given, given, err)
+               : SW_OK;
 }
 
 /* ---- Measured algorithms ---- */
@@ -232,4 +214,9 @@ const struct sw_plan_makers sw_cuda_plans = {
             [SW_PLAN_INNER_PRODUCT] = sw_cuda_inner_product,
             [SW_PLAN_REORDER] = sw_cuda_plan_reorder,
         },
-    .halves = {[SW_PLAN_REORDER] = true}};
+    .halves = {[SW_PLAN_CONVOLUTION] = true,
+               [SW_PLAN_DECONVOLUTION] = true,
+               [SW_PLAN_POOLING] = true,
+               [SW_PLAN_LRN] = true,
+               [SW_PLAN_INNER_PRODUCT] = true,
+               [SW_PLAN_REORDER] = true}};

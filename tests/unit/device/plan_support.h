@@ -5,7 +5,7 @@
 
 #include "device_support.h"
 
-enum kind { CONVOLUTION, POOLING, LRN, INNER_PRODUCT };
+enum kind { CONVOLUTION, DECONVOLUTION, POOLING, LRN, INNER_PRODUCT };
 
 /* A plan to create, and the passes to run. */
 struct problem {
@@ -61,6 +61,19 @@ static inline struct problem conv_problem(const char *name, int64_t n, int64_t c
     return p;
 }
 
+/* The transposed convolution whose result has the shape of such a convolution's source, with
+ * `outputs` channels. There is no formula for it here. */
+static inline struct problem deconv_problem(const char *name, int64_t n, int64_t c, int64_t h,
+                                            int64_t w, int64_t outputs, int64_t kernel,
+                                            int64_t stride, int64_t pad, int64_t groups)
+{
+    struct problem p = conv_problem(name, n, c, h, w, outputs, kernel, stride, pad, groups);
+    p.kind = DECONVOLUTION;
+    p.conv.out_h = (h - 1) * stride + kernel - 2 * pad;
+    p.conv.out_w = (w - 1) * stride + kernel - 2 * pad;
+    return p;
+}
+
 static inline struct problem pool_problem(const char *name, bool max, int64_t n, int64_t c,
                                           int64_t h, int64_t w, int64_t kernel, int64_t stride,
                                           int64_t pad)
@@ -107,15 +120,17 @@ static inline struct sw_desc source_desc(const struct problem *p)
     return sw_desc_plain(SW_F32, problem_ndim(p), p->dim);
 }
 
-/* Makes a plan for a source in the given layout; the result has the type of the source. */
-static inline int make_plan_from(const struct problem *p, const struct sw_desc *src,
-                                 struct sw_stream *s, struct sw_plan_passes passes,
-                                 struct sw_plan **plan, struct sw_err *err)
+/* Makes a plan for a source in the given layout, with a result of that type. */
+static inline int make_plan_to(const struct problem *p, const struct sw_desc *src,
+                               enum sw_dtype dst_type, struct sw_stream *s,
+                               struct sw_plan_passes passes, struct sw_plan **plan,
+                               struct sw_err *err)
 {
-    struct sw_plan_request q = {.stream = s, .src = src, .dst_type = src->dtype, .passes = passes};
+    struct sw_plan_request q = {.stream = s, .src = src, .dst_type = dst_type, .passes = passes};
     switch (p->kind) {
     case CONVOLUTION:
-        q.kind = SW_PLAN_CONVOLUTION;
+    case DECONVOLUTION:
+        q.kind = p->kind == CONVOLUTION ? SW_PLAN_CONVOLUTION : SW_PLAN_DECONVOLUTION;
         q.shape.conv = &p->conv;
         break;
     case POOLING:
@@ -134,6 +149,14 @@ static inline int make_plan_from(const struct problem *p, const struct sw_desc *
     return sw_plan_new(&q, plan, err);
 }
 
+/* The result has the type of the source. */
+static inline int make_plan_from(const struct problem *p, const struct sw_desc *src,
+                                 struct sw_stream *s, struct sw_plan_passes passes,
+                                 struct sw_plan **plan, struct sw_err *err)
+{
+    return make_plan_to(p, src, src->dtype, s, passes, plan, err);
+}
+
 static inline int make_plan(const struct problem *p, struct sw_stream *s,
                             struct sw_plan_passes passes, struct sw_plan **plan, struct sw_err *err)
 {
@@ -149,14 +172,19 @@ static inline int make_reorder(struct sw_stream *s, const struct sw_desc *from,
     return sw_plan_new(&q, plan, err);
 }
 
+static inline bool convolves(const struct problem *p)
+{
+    return p->kind == CONVOLUTION || p->kind == DECONVOLUTION;
+}
+
 static inline bool has_weights(const struct problem *p)
 {
-    return p->kind == CONVOLUTION || p->kind == INNER_PRODUCT;
+    return convolves(p) || p->kind == INNER_PRODUCT;
 }
 
 static inline bool has_bias(const struct problem *p)
 {
-    return p->kind == CONVOLUTION ? p->conv.bias : p->kind == INNER_PRODUCT && p->ip.bias;
+    return convolves(p) ? p->conv.bias : p->kind == INNER_PRODUCT && p->ip.bias;
 }
 
 static inline bool has_relu(const struct problem *p)

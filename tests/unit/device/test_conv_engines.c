@@ -30,6 +30,7 @@ int main(void)
 #else
 
 #include "device/cuda/conv_engine.h"
+#include "device/cuda/conv_layout.h"
 #include <cudnn.h>
 
 /* ---- The convolutions of a net ---- */
@@ -172,23 +173,9 @@ static bool describe(const struct gpu *g, enum sw_precision precision, struct sw
 
 struct tally {
     int asked, none, wrong_cores, compiled;
+    int fused, unfused;      /* with bias and relu in the graph of the convolution, and without */
     int64_t workspace_bytes; /* the largest */
 };
-
-/* Layouts as device/cuda/plan_conv.c chooses them. */
-static struct sw_desc laid_out(bool last, const int64_t *dim)
-{
-    struct sw_desc d = sw_desc_plain(SW_F32, 4, dim);
-
-    if (last) {
-        d.stride[1] = 1;
-        d.stride[3] = dim[1];
-        d.stride[2] = dim[1] * dim[3];
-        d.stride[0] = dim[1] * dim[3] * dim[2];
-    }
-
-    return d;
-}
 
 static void complain(const struct sw_cuda_conv_question *q, const struct noted *n, const char *what)
 {
@@ -229,31 +216,50 @@ static void judge(const struct sw_cuda_conv_question *q, const struct noted *n, 
     sw_cuda_conv_graph_put(g);
 }
 
+/* Bias and relu are fused by an engine that uses tensor cores and is not compiled, in a workspace
+ * within the limit. */
+static void judge_fused(const struct sw_cuda_conv_question *asked, const struct noted *n,
+                        struct tally *t)
+{
+    struct sw_cuda_conv_question q = *asked;
+    q.fused = true;
+    struct sw_cuda_conv_graph *g = sw_cuda_conv_graph_get(&q);
+
+    if (!g) {
+        /* cuDNN 9.19 has no engine for two grouped convolutions of AlexNet. */
+        assert_true(n->shape.groups > 1);
+        t->unfused++;
+        complain(&q, n, "bias and relu not fused");
+        return;
+    }
+
+    t->fused++;
+    assert_true(g->fused && g->halves && g->tensor_cores && !g->compiles);
+    assert_true(g->workspace_bytes <= q.gpu->workspace_bytes);
+    sw_cuda_conv_graph_put(g);
+}
+
 static void judge_convolution(struct sw_cuda_conv_gpu *gpu, const struct noted *n, int64_t rows,
                               struct tally *t)
 {
     const struct sw_conv_shape *s = &n->shape;
-    const bool half = sw_precision_is_half(gpu->precision),
-               last = gpu->precision != SW_PRECISION_FP32;
-    const struct sw_desc src =
-        laid_out(last, (const int64_t[]){rows, n->channels, n->height, n->width});
-    const struct sw_desc weight = laid_out(
-        last, (const int64_t[]){s->outputs, n->channels / s->groups, s->kernel_h, s->kernel_w});
-    const struct sw_desc dst =
-        laid_out(last, (const int64_t[]){rows, s->outputs, s->out_h, s->out_w});
+    const bool half = sw_precision_is_half(gpu->precision);
+    const int64_t dim[] = {rows, n->channels, n->height, n->width};
+    const struct sw_cuda_conv_layouts l =
+        sw_cuda_conv_lay_out(sw_cuda_conv_prefers_last(gpu->precision), dim, s);
 
     /* Refused before cuDNN is asked, whose indices have 32 bits; and a net with a layer that takes
      * an eighth of the memory does not fit. */
-    if (sw_desc_storage(&src) > INT32_MAX || sw_desc_storage(&dst) > INT32_MAX ||
-        (int64_t)(sw_desc_bytes(&src) + sw_desc_bytes(&dst)) > gpu->workspace_bytes)
+    if (sw_desc_storage(&l.src) > INT32_MAX || sw_desc_storage(&l.dst) > INT32_MAX ||
+        (int64_t)(sw_desc_bytes(&l.src) + sw_desc_bytes(&l.dst)) > gpu->workspace_bytes)
         return;
 
     for (int pass = 0; pass < SW_TUNE_PASSES; pass++) {
         const struct sw_cuda_conv_question q = {.gpu = gpu,
                                                 .shape = s,
-                                                .src = &src,
-                                                .weight = &weight,
-                                                .dst = &dst,
+                                                .src = &l.src,
+                                                .weight = &l.weight,
+                                                .dst = &l.dst,
                                                 .pass = (enum sw_tune_pass)pass,
                                                 .halves = half,
                                                 .writes_halves = half,
@@ -261,6 +267,8 @@ static void judge_convolution(struct sw_cuda_conv_gpu *gpu, const struct noted *
                                                 .wanted = ""};
         if (n->pass[pass])
             judge(&q, n, t);
+        if (n->pass[pass] && pass == SW_TUNE_FORWARD && half && s->bias)
+            judge_fused(&q, n, t);
     }
 }
 
@@ -282,8 +290,10 @@ static void judge_gpu(const struct gpu *g, enum sw_precision precision, const in
             judge_convolution(&gpu, &noted[i], rows[k], &t);
     sw_cuda_conv_gpu_fini(&gpu);
 
-    print_message("%s, %s: %d passes, largest workspace %lld MB\n", g->name,
+    print_message("%s, %s: %d passes, largest workspace %lld MB", g->name,
                   sw_precision_name(precision), t.asked, (long long)(t.workspace_bytes >> 20));
+    print_message(sw_precision_is_half(precision) ? ", bias fused in %d of %d\n" : "\n", t.fused,
+                  t.fused + t.unfused);
     assert_int_equal(t.none, 0);
     assert_int_equal(t.wrong_cores, 0);
     assert_int_equal(t.compiled, 0);
@@ -306,9 +316,6 @@ static void every_convolution_has_its_engine(void **state)
 static void equal_convolutions_share_a_graph(void **state)
 {
     struct sw_cuda_conv_gpu gpu;
-    const struct sw_desc src = laid_out(false, (const int64_t[]){2, 8, 9, 9}),
-                         weight = laid_out(false, (const int64_t[]){16, 8, 3, 3}),
-                         dst = laid_out(false, (const int64_t[]){2, 16, 9, 9});
     struct sw_conv_shape shape = {.outputs = 16,
                                   .groups = 1,
                                   .kernel_h = 3,
@@ -321,8 +328,14 @@ static void equal_convolutions_share_a_graph(void **state)
                                   .dilation_w = 1,
                                   .out_h = 9,
                                   .out_w = 9};
-    struct sw_cuda_conv_question q = {
-        .gpu = &gpu, .shape = &shape, .src = &src, .weight = &weight, .dst = &dst, .wanted = ""};
+    const struct sw_cuda_conv_layouts l =
+        sw_cuda_conv_lay_out(false, (const int64_t[]){2, 8, 9, 9}, &shape);
+    struct sw_cuda_conv_question q = {.gpu = &gpu,
+                                      .shape = &shape,
+                                      .src = &l.src,
+                                      .weight = &l.weight,
+                                      .dst = &l.dst,
+                                      .wanted = ""};
 
     assert_true(describe(&gpus[0], SW_PRECISION_FP32, &gpu));
     struct sw_cuda_conv_graph *one = sw_cuda_conv_graph_get(&q),

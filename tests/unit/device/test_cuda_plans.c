@@ -2,10 +2,11 @@
  * ctest-timeout: 300
  * Plans on a GPU compared with the CPU's reference: all passes, with plain and blocked sources and
  * with channels last, shapes that are not multiples of blocks or alignments, and one that cuDNN
- * does not support; in every precision. Skipped without a GPU. */
+ * does not support; in every precision, and on activations of 16 bits. Skipped without a GPU. */
 #include "base/os.h"
 #include "cuda_support.h"
 #include "device/tune.h"
+#include "kernels/half.h"
 #include "plan_support.h"
 #include "sim_support.h" /* streams, copies to a device and back */
 
@@ -14,51 +15,69 @@ static enum sw_precision precision; /* of it, and of the CPU's reference */
 
 enum { CHANNELS_LAST = -1 }; /* instead of a block */
 
-/* ---- A plan with host arrays that wraps a plan of the device ---- */
+/* ---- A plan with host arrays of floats that wraps a plan of a device ---- */
 
 struct wrapped_plan {
     struct sw_plan base; /* first member */
     struct sw_plan *inner;
 };
 
-enum { ARRAYS = 10 };
-
 typedef int pass_fn(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err);
 
-static size_t bytes_of(const struct sw_desc *d)
+/* The type of an array. */
+static enum sw_dtype type_of(const struct sw_plan *p, int array)
 {
-    return d->ndim ? sw_desc_bytes(d) : 0;
+    return array == SW_PLAN_SRC || array == SW_PLAN_DIFF_SRC   ? p->src.dtype
+           : array == SW_PLAN_DST || array == SW_PLAN_DIFF_DST ? p->dst.dtype
+                                                               : SW_F32;
+}
+
+/* Floats as the device stores them, in `bytes`. */
+static void *send(struct sw_stream *s, enum sw_dtype type, const void *here, size_t bytes)
+{
+    if (type == SW_F32)
+        return to_device(s, here, bytes);
+    uint16_t *halves = get_bytes(bytes);
+    for (size_t i = 0; i < bytes / sizeof *halves; i++) {
+        float x = ((const float *)here)[i];
+        halves[i] = type == SW_BF16 ? sw_bf16_of(x) : sw_fp16_of(x);
+    }
+    void *there = to_device(s, halves, bytes);
+    free(halves);
+    return there;
+}
+
+static void fetch(struct sw_stream *s, enum sw_dtype type, void *here, const void *there,
+                  size_t bytes)
+{
+    if (type == SW_F32) {
+        to_host(s, here, there, bytes);
+        return;
+    }
+    uint16_t *halves = get_bytes(bytes);
+    to_host(s, halves, there, bytes);
+    for (size_t i = 0; i < bytes / sizeof *halves; i++)
+        ((float *)here)[i] = type == SW_BF16 ? sw_bf16_value(halves[i]) : sw_fp16_value(halves[i]);
+    free(halves);
 }
 
 static int call_inner(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run,
                       struct sw_err *err)
 {
-    const size_t src = bytes_of(&p->src), weight = bytes_of(&p->weight), bias = bytes_of(&p->bias);
-    const size_t dst = bytes_of(&p->dst);
-    const size_t bytes[ARRAYS] = {
-        src, weight, bias, dst, dst, src, weight, bias, p->saved_bytes, p->scratch_bytes};
-    const void *const here[ARRAYS] = {a->src,      a->weight,   a->bias,        a->dst,
-                                      a->diff_dst, a->diff_src, a->diff_weight, a->diff_bias,
-                                      a->saved,    a->scratch};
-    void *there[ARRAYS] = {NULL};
-    for (int i = 0; i < ARRAYS; i++)
+    struct sw_plan *inner = ((struct wrapped_plan *)(void *)p)->inner;
+    size_t bytes[SW_PLAN_ARRAYS];
+    void *here[SW_PLAN_ARRAYS], *there[SW_PLAN_ARRAYS] = {NULL};
+    sw_plan_bytes(inner, bytes);
+    sw_plan_list(a, here);
+    for (int i = 0; i < SW_PLAN_ARRAYS; i++)
         if (here[i] && bytes[i])
-            there[i] = to_device(gpu, here[i], bytes[i]);
-    const struct sw_plan_args b = {.src = there[0],
-                                   .weight = there[1],
-                                   .bias = there[2],
-                                   .dst = there[3],
-                                   .diff_dst = there[4],
-                                   .diff_src = there[5],
-                                   .diff_weight = there[6],
-                                   .diff_bias = there[7],
-                                   .saved = there[8],
-                                   .scratch = there[9]};
-    int rc = run(((struct wrapped_plan *)(void *)p)->inner, &b, err);
-    for (int i = 0; i < ARRAYS; i++) {
+            there[i] = send(inner->stream, type_of(inner, i), here[i], bytes[i]);
+    const struct sw_plan_args b = sw_plan_args_of(there);
+    int rc = run(inner, &b, err);
+    for (int i = 0; i < SW_PLAN_ARRAYS; i++) {
         if (there[i] && rc == SW_OK)
-            to_host(gpu, (void *)(uintptr_t)here[i], there[i], bytes[i]);
-        sw_device_free(gpu->dev, there[i], bytes[i]);
+            fetch(inner->stream, type_of(inner, i), here[i], there[i], bytes[i]);
+        sw_device_free(inner->stream->dev, there[i], bytes[i]);
     }
     return rc;
 }
@@ -103,16 +122,24 @@ static int make_there(const struct problem *p, int block, struct sw_plan **out, 
     return make_plan_from(p, &src, gpu, all, out, err);
 }
 
+/* One rounding to the type, of the largest value. */
+static double rounding(enum sw_dtype type)
+{
+    return type == SW_BF16 ? 8e-3 : 1e-3;
+}
+
 /* Both round the same operands and accumulate floats. But libraries round to tf32 differently, and
  * a convolution may have no engine that writes floats. */
-static double limit_of(const struct problem *p)
+static double limit_of(const struct problem *p, enum sw_dtype type)
 {
     static const double rounded[] = {1e-4, 2e-3, 8e-3, 1e-3};
-    return precision == SW_PRECISION_TF32 || p->kind == CONVOLUTION ? rounded[precision] : 1e-4;
+    if (type != SW_F32)
+        return rounding(type);
+    return precision == SW_PRECISION_TF32 || convolves(p) ? rounded[precision] : 1e-4;
 }
 
 static void compare(const struct problem *p, int block, const char *what, const float *a,
-                    const float *b, int64_t n)
+                    const float *b, int64_t n, double limit)
 {
     char text[128];
     double *wanted = get_doubles(n);
@@ -120,28 +147,62 @@ static void compare(const struct problem *p, int block, const char *what, const 
              block, what);
     for (int64_t i = 0; i < n; i++)
         wanted[i] = (double)b[i];
-    assert_near(text, a, wanted, n, limit_of(p));
+    assert_near(text, a, wanted, n, limit);
     free(wanted);
+}
+
+static void compare_all(const struct problem *p, int block, const struct sw_plan *plan,
+                        const struct tensors *a, const struct tensors *b)
+{
+    double params = limit_of(p, SW_F32);
+    compare(p, block, "dst", a->dst, b->dst, a->dst_count, limit_of(p, plan->dst.dtype));
+    compare(p, block, "diff_src", a->diff_src, b->diff_src, a->src_count,
+            limit_of(p, plan->src.dtype));
+    if (has_weights(p))
+        compare(p, block, "diff_weight", a->diff_weight, b->diff_weight, a->weight_count, params);
+    if (has_bias(p))
+        compare(p, block, "diff_bias", a->diff_bias, b->diff_bias, a->bias_count, params);
+}
+
+/* Runs the plan on random floats. */
+static struct tensors run_wrapped(const struct problem *p, struct sw_plan *plan)
+{
+    struct wrapped_plan c = {.base = *plan, .inner = plan};
+    c.base.ops = &carried_ops;
+    c.base.src.dtype = c.base.dst.dtype = SW_F32;
+    struct tensors t = random_tensors(p, &c.base, 7);
+    run_plan(p, &c.base, &t);
+    return t;
+}
+
+static void check_types(const struct problem *p, int block, enum sw_dtype from, enum sw_dtype to,
+                        struct fixture *cpu)
+{
+    const struct sw_plan_passes all = {true, has_weights(p), true};
+    struct sw_plan *here, *there;
+    struct sw_err err;
+    struct sw_desc plain = layout_of(p, 0), src = layout_of(p, block);
+    plain.dtype = src.dtype = from;
+    ASSERT_OK(make_plan_to(p, &plain, to, cpu->stream, all, &here, &err));
+    ASSERT_OK(make_plan_to(p, &src, to, gpu, all, &there, &err));
+    assert_int_equal(there->dst.dtype, to);
+    struct tensors a = run_wrapped(p, there), b = run_wrapped(p, here);
+    compare_all(p, block, there, &a, &b);
+    sw_plan_free(here);
+    sw_plan_free(there);
+    free_tensors(&a);
+    free_tensors(&b);
 }
 
 static void check_problem(const struct problem *p, int block, struct fixture *cpu)
 {
-    struct sw_plan *plan;
-    struct sw_err err;
-    ASSERT_OK(make_there(p, block, &plan, &err));
-    struct wrapped_plan c = {.base = *plan, .inner = plan};
-    c.base.ops = &carried_ops;
-    struct tensors a = random_tensors(p, &c.base, 7), b = run_problem(p, cpu->stream, 7);
-    run_plan(p, &c.base, &a);
-    compare(p, block, "dst", a.dst, b.dst, a.dst_count);
-    compare(p, block, "diff_src", a.diff_src, b.diff_src, a.src_count);
-    if (has_weights(p))
-        compare(p, block, "diff_weight", a.diff_weight, b.diff_weight, a.weight_count);
-    if (has_bias(p))
-        compare(p, block, "diff_bias", a.diff_bias, b.diff_bias, a.bias_count);
-    sw_plan_free(plan);
-    free_tensors(&a);
-    free_tensors(&b);
+    check_types(p, block, SW_F32, SW_F32, cpu);
+}
+
+/* The type of activations: that of the precision, or one that no product has. */
+static enum sw_dtype half_type(void)
+{
+    return precision == SW_PRECISION_FP16 ? SW_F16 : SW_BF16;
 }
 
 static void check_table(const struct problem *p, size_t count)
@@ -150,7 +211,10 @@ static void check_table(const struct problem *p, size_t count)
     struct fixture cpu = open_cpu_as(true, precision, 1);
     for (size_t i = 0; i < count; i++)
         for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
-            check_problem(&p[i], blocks[b], &cpu);
+            for (int types = 0; types < 4; types++)
+                if (types % 3 == 0 || blocks[b] == CHANNELS_LAST)
+                    check_types(&p[i], blocks[b], types & 1 ? half_type() : SW_F32,
+                                types & 2 ? half_type() : SW_F32, &cpu);
     close_cpu(&cpu);
 }
 
@@ -166,12 +230,22 @@ static void convolutions_agree(void **state)
         conv_problem("no bias", 2, 5, 9, 9, 7, 5, 1, 0, 1),
         conv_problem("relu", 2, 4, 8, 8, 6, 3, 1, 1, 1),
         conv_problem("hangs over on one side", 2, 3, 7, 7, 4, 3, 1, 0, 1),
+        conv_problem("relu in no graph", 2, 4, 6, 6, 14, 3, 1, 1, 1),
     };
     p[4].conv.dilation_h = p[4].conv.dilation_w = 2;
     p[4].conv.out_h = p[4].conv.out_w = conv_out(12, 3, 1, 2, 2);
     p[6].conv.bias = false;
-    p[7].conv.fuse_relu = true;
+    p[7].conv.fuse_relu = p[9].conv.fuse_relu = true;
     p[8].conv.out_h = p[8].conv.out_w = 7;
+    check_table(p, sizeof p / sizeof *p);
+}
+
+static void deconvolutions_agree(void **state)
+{
+    const struct problem p[] = {
+        deconv_problem("stride 2", 2, 16, 5, 5, 8, 4, 2, 1, 1),
+        deconv_problem("groups", 3, 6, 4, 5, 9, 3, 1, 0, 3),
+    };
     check_table(p, sizeof p / sizeof *p);
 }
 
@@ -242,6 +316,33 @@ static void converted_weights_are_saved_for_backward(void **state)
                         strstr(plan->algorithm, sw_precision_name(precision)));
             sw_plan_free(plan);
         }
+}
+
+/* Activations of the type of the precision are read and written where they are, and a convolution
+ * adds the bias if the library has an engine for that. */
+static void no_activation_of_16_bits_is_copied(void **state)
+{
+    const struct sw_plan_passes all = {true, true, true};
+    struct problem p[] = {conv_problem("fused", 4, 16, 24, 24, 16, 3, 1, 1, 1),
+                          conv_problem("not fused", 4, 16, 24, 24, 14, 3, 1, 1, 1),
+                          pool_problem("maximum", true, 4, 16, 24, 24, 3, 2, 0),
+                          ip_problem("product", 512, 64, 0, 0, 16)};
+    p[0].conv.fuse_relu = true;
+    if (!sw_precision_is_half(precision))
+        return;
+    for (int i = 0; i < 4; i++) {
+        struct sw_plan *plan;
+        struct sw_err err;
+        struct sw_desc src = layout_of(&p[i], CHANNELS_LAST);
+        src.dtype = half_type();
+        ASSERT_OK(make_plan_from(&p[i], &src, gpu, all, &plan, &err));
+        assert_true(plan->scratch_bytes < sw_desc_bytes(&src) / 2);
+        if (convolves(&p[i]) && getenv("SINGA_CUDA_MODULE"))
+            assert_int_equal(strstr(plan->algorithm, ":fused") != NULL, i == 0);
+        if (convolves(&p[i]))
+            assert_int_equal(plan->dst.stride[1], 1);
+        sw_plan_free(plan);
+    }
 }
 
 /* A clock with arbitrary times, so that every engine is the fastest once. */
@@ -401,6 +502,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_agree),
+        cmocka_unit_test(deconvolutions_agree),
         cmocka_unit_test(arrays_of_2_to_the_31_are_refused),
         cmocka_unit_test(poolings_agree),
         cmocka_unit_test(lrn_agrees),
@@ -408,6 +510,7 @@ int main(void)
         cmocka_unit_test(conversions_agree),
         cmocka_unit_test(measured_engines_match_the_reference),
         cmocka_unit_test(measured_products_match_the_reference),
+        cmocka_unit_test(no_activation_of_16_bits_is_copied),
         cmocka_unit_test(converted_weights_are_saved_for_backward),
     };
     int rc = 0;
