@@ -4,11 +4,11 @@
  * distributed by sw_part. Only sw_group_barrier, sw_group_wait, sw_group_sum, sw_group_keep_pace
  * and sw_group_sleep block.
  *
- * Workers of a synchronous group are within one step of each other (a step needs everybody's
- * gradients of the one before). Asynchronous worker groups together form one group of this kind,
- * too, in which sw_group_keep_pace keeps all workers within SW_GROUP_MOST_LAG steps of each other,
- * the length of the rings. During warm-up some of them sleep while the others make steps alone and
- * wake them for the first barrier. */
+ * Workers of a synchronous group are within a few steps of each other (a step needs everybody's
+ * gradients of the one before, and up to two are in flight: flight.h). Asynchronous worker groups
+ * together form one group of this kind, too, in which sw_group_keep_pace keeps all workers within
+ * SW_GROUP_MOST_LAG steps of each other, the length of the rings. During warm-up some of them sleep
+ * while the others make steps alone and wake them for the first barrier. */
 #pragma once
 
 #include "device/device.h"
