@@ -61,7 +61,7 @@ has out '^fc inner_product forward 4800 4800 4096 1$'  # 512 + 4096 + 64 + 128
 # The output's gradient (which two plans read), source, weights, and the gradients of these and the biases.
 has out '^fc inner_product backward 9408 9536 8192 2$'
 has out '^- plan 9536 2$'
-has out '^updates - update 24000 24000 0 4$' # 5 arrays of 4800 bytes
+has out '^updates - update 24000 24000 0 1$' # 5 arrays of 4800 bytes
 
 for device in cpu sim; do
     "$operations" --trial --device $device "$T/net.ini" job.batch=4 >"$T/out" 2>"$T/err" || fail "no table on $device"
