@@ -394,8 +394,8 @@ void sw_reserve_report(struct sw_job *job)
 {
     if (job->reserve.shared.length)
         sw_events_report(&job->events, SW_LOG_WARN, "placement",
-                         "%s: both runs are slower; `run --when-free` waits, job.cores = N takes "
-                         "fewer",
+                         "%s: the runs slow each other down; `run --when-free` waits, --cores N "
+                         "takes fewer",
                          sw_bytes_text(&job->reserve.shared));
 }
 
