@@ -147,6 +147,7 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
         return rc;
 
     s->classes = s->raw.classes;
+    s->classes_fixed = s->raw.classes_fixed || s->raw.naming;
     s->naming = s->raw.naming;
     s->vocabulary = s->raw.vocabulary;
     s->unit = s->raw.unit;
@@ -190,6 +191,8 @@ void sw_source_close(struct sw_source *s)
     if (!s)
         return;
 
+    for (int f = 0; f < SW_MAX_FIELDS; f++)
+        sw_scaling_fini(&s->scaling[f]);
     sw_transform_fini(&s->transform);
     sw_records_close(&s->raw);
     if (s->bad)
