@@ -315,15 +315,16 @@ static int check_labels(const struct sw_source *s, int f, int64_t place, const v
         if ((label >= 0 && label < range->classes) || (range->ignores && label == range->ignored))
             continue;
 
-        sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
+        if (!s->raw.format->locate) /* else the caller adds the place */
+            sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
         sw_err_set(
             err, SW_ERR_INVALID,
-            "%s: %s %d, but layer %s has scores for %lld classes (0 to %lld): give the layer "
+            "%s%s%s %d, but layer %s has scores for %lld classes (0 to %lld): give the layer "
             "before it more outputs, or correct the record",
-            sw_bytes_text(&where), s->field[f].name, label, range->layer, (long long)range->classes,
-            (long long)range->classes - 1);
+            sw_bytes_text(&where), where.length ? ": " : "", s->field[f].name, label, range->layer,
+            (long long)range->classes, (long long)range->classes - 1);
         sw_bytes_fini(&where);
-        return sw_err_prefix(err, SW_ERR_INVALID, "data %s", s->name);
+        return SW_ERR_INVALID;
     }
 
     return SW_OK;

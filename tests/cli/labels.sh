@@ -85,5 +85,5 @@ printf '%64s' '' | npy image.npy '<f4' '(8, 2)'
 printf '\000\000\000\000\001\000\000\000\000\000\000\000\007\000\000\000\001\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000' |
     npy fine.npy '<i4' '(8,)'
 recipe 2 | sed 's/^format = csv/format = npy/; s/^paths = rows.csv/paths = image.npy\nfields = fine:fine.npy/; s/^field = label/field = fine/' >fine.ini
-expect 2 run fine.ini
-has err 'data train: record 3 \(image\.npy\): fine 7, but layer loss has scores for 2 classes \(0 to 1\)'
+expect 1 run fine.ini
+has err 'prefetch train: data train: record 3 \(image\.npy\): fine 7, but layer loss has scores for 2 classes \(0 to 1\)'

@@ -24,6 +24,7 @@ static struct scene scene_of(const char *type, const struct sw_scaling *scaling)
     for (int k = 0; k < 2; k++)
         s.g.layer.src[k] = &s.g.src[k];
     ASSERT_OK(rig_try_setup(&s.g, &err));
+    rig_allocate(&s.g);
     s.v = values_new(&s.g, &two, 21);
     memcpy(s.v.src[0], predicted, sizeof predicted);
     memcpy(s.v.src[1], target, sizeof target);
