@@ -33,6 +33,7 @@ struct sw_stage_names;
 
 struct sw_job_options {
     const char *recipe_path;
+    const char *trained; /* a checkpoint whose recipe is used, in place of recipe_path; or NULL */
     const char *const *sets; /* --set texts */
     int set_count;
     const char *device;    /* --device, or NULL */
@@ -48,7 +49,8 @@ struct sw_job_options {
      * or the last one; otherwise the first one or that of the checkpoint to resume, and later
      * stages are checked, too. */
     const char *stage;
-    const char *weights;                  /* a checkpoint that will be read, or NULL */
+    const char *weights; /* a checkpoint that will be read, or NULL: its names of classes and
+                            tokens replace those of the data */
     const struct sw_stage_names *earlier; /* internal to sw_job_open, like the next two: */
     const struct sw_job
         *before; /* previous job of the same run: its machine map, and the lengths of its stages */
