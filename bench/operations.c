@@ -154,8 +154,8 @@ static void build(struct bench *b)
         const struct sw_field *field = &b->source->field[f];
         int64_t dim[SW_MAX_DIMS] = {b->conf->batch};
         memcpy(dim + 1, field->dim, (size_t)field->ndim * sizeof *dim);
-        fields[f] =
-            (struct sw_net_field){field->name, sw_desc_plain(field->dtype, field->ndim + 1, dim)};
+        fields[f] = (struct sw_net_field){
+            .name = field->name, .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim)};
     }
 
     struct sw_net_args args = {.recipe = b->recipe,

@@ -12,6 +12,7 @@
 #include "checkpoint/carried_over.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/scale.h"
+#include "checkpoint/standardized.h"
 #include "checkpoint/tokens.h"
 #include "data/spec.h"
 #include "exchange/table/sync.h"
@@ -176,6 +177,9 @@ static int add_metadata(const struct sw_checkpoint_job *job, int64_t step, struc
     if (rc != SW_OK)
         return rc;
     rc = sw_tokens_write(job->source[SW_SPLIT_TRAIN], w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_standardized_write(job->source[SW_SPLIT_TRAIN], w, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_data_spec_write(job->source[SW_SPLIT_EVAL] ? job->source[SW_SPLIT_EVAL]
@@ -431,6 +435,9 @@ int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *
     rc = sw_tokens_check(job->source, f, err);
     if (rc != SW_OK)
         goto out;
+    rc = sw_standardized_read(job->source, f, err);
+    if (rc != SW_OK)
+        goto out;
     rc = take_values(job, f, err);
     if (rc != SW_OK)
         goto out;
@@ -613,6 +620,8 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
         rc = read_meta(f, &file_meta, err);
     if (rc == SW_OK)
         rc = sw_tokens_check(job->source, f, err);
+    if (rc == SW_OK)
+        rc = sw_standardized_read(job->source, f, err);
     if (rc == SW_OK)
         rc = sw_recurrent_state_read(&job->workers[0], f, err);
     if (rc == SW_OK && job->stage.index > 0)

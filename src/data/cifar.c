@@ -78,6 +78,7 @@ void sw_cifar_begin(struct sw_records *r, const struct sw_cifar_layout *layout)
 {
     *(struct sw_cifar_layout *)r->state = *layout;
     r->classes = layout->classes[layout->wanted];
+    r->classes_fixed = true;
     r->field[0] = (struct sw_field){"image", SW_U8, 3, {3, 32, 32}};
     r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
     r->field_count = 2;

@@ -60,7 +60,9 @@ struct sw_records {
     void *part; /* owned; parts of format->part_bytes bytes each; NULL without open_part */
     int parts;
     int64_t count;
-    int64_t classes; /* labels are 0 .. classes-1 */
+    int64_t classes;    /* labels are 0 .. classes-1 */
+    bool classes_fixed; /* classes is their number by definition or by a key, not merely the largest
+                           label + 1; always so if they have names */
     /* Hash of the names of the classes or tokens, in order; 0: they have no names. It must be the
      * same in all sections of a job. Names are numbered by data/classes.h (sorted) or
      * data/vocabulary.h (by frequency), never in the order of arrival. */

@@ -300,6 +300,52 @@ static int finish_image(struct sw_reader *r, int64_t sample, int image, const vo
     return SW_OK;
 }
 
+/* Checks the labels of a field against the range that the net accepts. */
+static int check_labels(const struct sw_source *s, int f, int64_t place, const void *raw,
+                        struct sw_err *err)
+{
+    const struct sw_label_range *range = &s->labels[f];
+    const int64_t count = range->classes ? sw_field_count(&s->field[f]) : 0; /* integers */
+    struct sw_bytes where = {0};
+
+    for (int64_t i = 0; i < count; i++) {
+        int32_t label;
+
+        memcpy(&label, (const char *)raw + (size_t)i * sizeof label, sizeof label);
+        if ((label >= 0 && label < range->classes) || (range->ignores && label == range->ignored))
+            continue;
+
+        if (!s->raw.format->locate) /* else the caller adds the place */
+            sw_records_locate(&s->raw, sw_subset_record(&s->subset, place), &where);
+        sw_err_set(
+            err, SW_ERR_INVALID,
+            "%s%s%s %d, but layer %s has scores for %lld classes (0 to %lld): give the layer "
+            "before it more outputs, or correct the record",
+            sw_bytes_text(&where), where.length ? ": " : "", s->field[f].name, label, range->layer,
+            (long long)range->classes, (long long)range->classes - 1);
+        sw_bytes_fini(&where);
+        return SW_ERR_INVALID;
+    }
+
+    return SW_OK;
+}
+
+/* Copies a field other than the image; a standardized one becomes floats. */
+static void copy_field(const struct sw_source *s, int f, const void *raw, void *to, size_t bytes)
+{
+    memcpy(to, raw, bytes);
+    if (!s->scaling[f].count)
+        return;
+
+    if (s->raw.field[f].dtype == SW_I32) {
+        int32_t whole;
+        memcpy(&whole, raw, sizeof whole);
+        *(float *)to = (float)whole;
+    }
+
+    sw_scaling_apply(&s->scaling[f], to);
+}
+
 static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image, void *const *out,
                       int64_t out_row, struct sw_err *err)
 {
@@ -311,10 +357,12 @@ static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image,
         unsigned char *to = out[f] ? (unsigned char *)out[f] + (size_t)out_row * bytes : NULL;
         const void *raw = r->raw[i * SW_MAX_FIELDS + f];
 
-        if (to && f == image)
+        if (to && f == image) {
             rc = finish_image(r, sample, f, raw, to, err);
-        else if (to)
-            memcpy(to, raw, bytes);
+        } else if (to) {
+            copy_field(s, f, raw, to, bytes);
+            rc = check_labels(s, f, r->place[i], raw, err);
+        }
     }
 
     return rc;

@@ -174,6 +174,7 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
         return rc;
 
     s->classes = s->raw.classes;
+    s->classes_fixed = s->raw.classes_fixed || s->raw.naming;
     s->naming = s->raw.naming;
     s->class_names = &s->raw.class_names;
     s->vocabulary = s->raw.vocabulary;
@@ -218,6 +219,8 @@ void sw_source_close(struct sw_source *s)
     if (!s)
         return;
 
+    for (int f = 0; f < SW_MAX_FIELDS; f++)
+        sw_scaling_fini(&s->scaling[f]);
     sw_transform_fini(&s->transform);
     sw_records_close(&s->raw);
     if (s->bad)

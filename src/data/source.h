@@ -16,6 +16,7 @@
 #include "data/data.h"
 #include "data/format.h"
 #include "data/permute.h"
+#include "data/scaling.h"
 #include "data/subset.h"
 #include "data/transform.h"
 #include <string.h>
@@ -49,10 +50,19 @@ struct sw_bad_records {
     int64_t count; /* atomic */
 };
 
+/* The labels that a net accepts in an integer field. */
+struct sw_label_range {
+    int64_t classes; /* labels are 0 .. classes-1; 0: any */
+    bool ignores;    /* `ignored` is valid, too */
+    int32_t ignored;
+    const char *layer; /* that reads them, for messages; borrowed */
+};
+
 struct sw_source {
     char name[64];
     bool training;
     int64_t records, classes;               /* records: in the part of this section */
+    bool classes_fixed;                     /* as in sw_records */
     uint64_t naming;                        /* as in sw_records; the same in all sources of a job */
     const struct sw_lexicon *class_names;   /* as in sw_records, memory of raw */
     const struct sw_vocabulary *vocabulary; /* as in sw_records */
@@ -61,6 +71,8 @@ struct sw_source {
     int64_t workers, prefetch; /* keys of the section */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS]; /* after transforms: `image` f32 [C, H, W], `label` i32 */
+    struct sw_label_range labels[SW_MAX_FIELDS]; /* of each field; set before records are fetched */
+    struct sw_scaling scaling[SW_MAX_FIELDS];    /* of each field; count 0: values are unchanged */
     /* Bytes of an image that a device finishes (kernels/ops/pixels.h); 0: it must be floats. */
     size_t pixels_bytes;
     /* the rest is private to source.c */
@@ -138,6 +150,6 @@ int64_t sw_source_record(struct sw_reader *r, int64_t sample);
 /* Fills `count` rows of every field with the samples from `first` on: field_out[f] points to the
  * first row, rows are contiguous [count, ...] of s->field[f]. A field with NULL field_out[f] is
  * skipped. In evaluation first + count must not exceed the number of records. Errors: those of the
- * format, prefixed with "data NAME: ". */
+ * format, and SW_ERR_INVALID for a label outside its range, prefixed with "data NAME: ". */
 int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
                     void *const field_out[SW_MAX_FIELDS], struct sw_err *err) SW_MUST_CHECK;

@@ -2,6 +2,7 @@
  * file, and copies a layer's activation to the host. */
 #include "infer/inference.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/standardized.h"
 #include "checkpoint/tokens.h"
 #include "kernels/half.h"
 #include "run/job_data.h"
@@ -187,6 +188,45 @@ static int read_states(struct sw_inference *inf, const char *weights, const stru
     return rc;
 }
 
+static const struct sw_input_conf *input_of(const struct sw_section *s)
+{
+    return s && sw_str_eq(type_of(s)->base.name, "input") ? s->conf[0] : NULL;
+}
+
+/* The field in whose units the layer's output is: the one that it reads, or that it is compared
+ * with by a loss or metric. NULL: none. */
+static const char *field_of_units(const struct sw_recipe *recipe, const char *layer)
+{
+    const struct sw_input_conf *input = input_of(sw_recipe_find(recipe, "layer", layer));
+    if (input)
+        return input->field;
+
+    for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s)) {
+        const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
+
+        if ((type_of(s)->role != SW_ROLE_LOSS && type_of(s)->role != SW_ROLE_METRIC) ||
+            src->count < 2 || !sw_str_eq(src->items[0], layer))
+            continue;
+
+        input = input_of(sw_recipe_find(recipe, "layer", src->items[1]));
+        if (input)
+            return input->field;
+    }
+
+    return NULL;
+}
+
+static int load_units(struct sw_inference *inf, const struct sw_st_file *f, struct sw_err *err)
+{
+    const struct sw_desc *d = &sw_inference_layer(inf)->dst.desc;
+    const char *field = field_of_units(inf->w->shared.recipe, inf->layer);
+    int rc = field ? sw_standardized_find(f, field, &inf->units, err) : SW_OK;
+
+    if (rc == SW_OK && inf->units.count != sw_desc_features(d))
+        sw_scaling_fini(&inf->units);
+    return rc;
+}
+
 static int load(struct sw_inference *inf, const char *weights, int64_t *step, struct sw_err *err)
 {
     struct sw_net *net = inf->w->eval;
@@ -202,6 +242,12 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
     if (rc != SW_OK)
         goto out;
     rc = sw_tokens_check(inf->w->shared.data->source, f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_standardized_read(inf->w->shared.data->source, f, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = load_units(inf, f, err);
     if (rc != SW_OK)
         goto out;
     rc = read_params(inf, weights, f, err);
@@ -277,6 +323,7 @@ void sw_inference_end(struct sw_inference *f)
         sw_tensor_free(f->tensors[i]);
     sw_free(f->tensors);
     sw_free(f->plain);
+    sw_scaling_fini(&f->units);
     if (f->recurrent)
         sw_device_free(f->w->device, f->recurrent, f->recurrent_bytes);
     *f = (struct sw_inference){0};
@@ -315,6 +362,9 @@ static int read_output(struct sw_inference *f, struct sw_err *err)
             memcpy(&half, (const uint16_t *)(const void *)f->plain + i, sizeof half);
             f->plain[i] = l->dst.desc.dtype == SW_BF16 ? sw_bf16_value(half) : sw_fp16_value(half);
         }
+
+    for (int64_t i = 0; rc == SW_OK && f->units.count && i < count; i += f->units.count)
+        sw_scaling_undo(&f->units, f->plain + i);
 
     return rc;
 }

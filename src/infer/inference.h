@@ -5,6 +5,7 @@
  * One owner: the job's main thread. */
 #pragma once
 
+#include "data/scaling.h"
 #include "net/net.h"
 #include "recipe/recipe.h"
 
@@ -19,7 +20,9 @@ struct sw_inference {
     int tensor_count;
     void *recurrent; /* owned device memory: recurrent state */
     size_t recurrent_bytes;
-    float *plain; /* owned: the layer's output of one pass */
+    float *plain;            /* owned: the layer's output of one pass */
+    struct sw_scaling units; /* owned: of the layer's output, which is given in the units of the
+                                data; count 0: it has no units, or they are not standardized */
 };
 
 struct sw_inference_args {

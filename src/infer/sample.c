@@ -65,7 +65,7 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
 
     s->field = names[0];
 
-    const struct sw_net_field field = {s->field, sw_desc_plain(SW_I32, 2, one)};
+    const struct sw_net_field field = {.name = s->field, .desc = sw_desc_plain(SW_I32, 2, one)};
     const struct sw_inference_args args = {.layer = layer,
                                            .weights = s->args->weights,
                                            .rows = 1,

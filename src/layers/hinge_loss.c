@@ -63,6 +63,7 @@ static int setup_labels(struct sw_layer *l, const struct sw_layer_setup *s, stru
     if (rc != SW_OK)
         return rc;
 
+    l->labels = (struct sw_layer_labels){.src = 1, .classes = st->src[0].columns, .per_sample = 1};
     l->dst.desc = st->src[0].desc;
     l->backward_reads_dst = true;
     return SW_OK;

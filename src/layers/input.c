@@ -1,25 +1,30 @@
 /* input: one field of the data source, such as image or label. The prefetch threads have already
- * written the batch to its memory, so forward has nothing to do. */
+ * written the batch to its memory, standardized if the keys ask for that (data/scaling.h), so
+ * forward has nothing to do. */
 #include "layers/layer.h"
 
-struct conf {
-    const char *field;
-};
-
 static const struct sw_opt opts[] = {
-    SW_OPT(STRING, struct conf, field, "field of the data source: image, label", .required = true),
+    SW_OPT(STRING, struct sw_input_conf, field, "field of the data source: image, label",
+           .required = true),
+    SW_OPT(BOOL, struct sw_input_conf, standardize,
+           "(value - mean) / std with mean and std of the training data, which checkpoints keep; "
+           "predict, mae and rmse give the units of the data",
+           .def = "no"),
+    SW_OPT(REALS, struct sw_input_conf, mean,
+           "standardize with this mean, one number or one per value, instead of the measured one"),
+    SW_OPT(REALS, struct sw_input_conf, std, "standardize with this standard deviation, as mean",
+           .min = 0, .max = -1, .above_min = true),
     {0},
 };
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
-    const struct sw_desc *d = s->field ? s->field(s->user, c->field) : NULL;
-    if (!d)
+    const struct sw_input_conf *c = l->conf;
+
+    if (!s->field || !s->field(s->user, c->field, &l->dst))
         return sw_err_set(err, SW_ERR_INVALID, "field = %s: the data source has no such field",
                           c->field);
 
-    l->dst.desc = *d;
     return SW_OK;
 }
 
@@ -30,12 +35,12 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 
 const char *sw_layer_input_field(const struct sw_layer *l)
 {
-    const struct conf *c = l->conf;
+    const struct sw_input_conf *c = l->conf;
     return c->field;
 }
 
 const struct sw_layer_type sw_layer_input = {
-    .base = SW_TYPE("input", "one field of the data source", struct conf, opts),
+    .base = SW_TYPE("input", "one field of the data source", struct sw_input_conf, opts),
     .role = SW_ROLE_INPUT,
     .split_reason = "every worker reads its rows of the data",
     SW_LAYER_SOURCES(0, 0),

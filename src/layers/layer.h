@@ -51,10 +51,14 @@ enum {
 /* An activation: the output of a layer, and in training the gradient of the loss with respect to
  * it, both in the layout `desc`. The memory belongs to the net's arena (for input layers to the
  * batch). */
+struct sw_scaling;
 struct sw_layer_tensor {
     struct sw_desc desc;
     void *data; /* elements of desc.dtype */
     void *grad; /* as data, of floats or their 16-bit forms; NULL where no gradient is needed */
+    /* How the data source standardized the values of an input; NULL: not at all. Its numbers are
+     * known when rows are computed, not yet in setup. Borrowed from the source. */
+    const struct sw_scaling *scaling;
 };
 
 /* A parameter as its layer sees it. */
@@ -106,6 +110,15 @@ struct sw_layer_factors {
     float *x, *dy;
 };
 
+/* The labels that a loss or metric compares with the columns of its source 0. */
+struct sw_layer_labels {
+    int src;            /* the source that has them */
+    int64_t classes;    /* valid labels are 0 .. classes-1; 0: the layer reads no labels */
+    int64_t per_sample; /* 1, or the steps of a sequence */
+    bool ignores;       /* rows whose label is `ignored` do not count */
+    int32_t ignored;
+};
+
 /* The number of phases of each pass. */
 struct sw_layer_phases {
     int forward, backward; /* 0: one phase. Between phases `sums` is all-reduced */
@@ -133,6 +146,7 @@ struct sw_layer {
     struct sw_layer_recurrent_state recurrent[SW_LAYER_RECURRENT_STATES];
     int recurrent_count;
     struct sw_layer_factors factors; /* if requested in setup */
+    struct sw_layer_labels labels;
     struct sw_layer_phases phases;
     int sum_count;                     /* elements of sums */
     int pair_count;                    /* losses and metrics: pairs in result; 0: one */
@@ -196,9 +210,9 @@ struct sw_layer_setup {
     /* Returns the layout that a parameter already has in this job (for the evaluation net), or
      * NULL. */
     const struct sw_desc *(*layout)(void *user, const struct sw_layer *l, const char *param);
-    /* Returns the shape [N, ...] and dtype of a data field, or NULL if the data source has no such
-     * field. */
-    const struct sw_desc *(*field)(void *user, const char *field);
+    /* Sets shape [N, ...], dtype and scaling of `out` to those of a data field; false if the data
+     * source has no such field. */
+    bool (*field)(void *user, const char *field, struct sw_layer_tensor *out);
     void *user;
 };
 
@@ -381,6 +395,12 @@ struct sw_layer_type {
 
 /* Returns the data field that an input layer reads. */
 const char *sw_layer_input_field(const struct sw_layer *l);
+/* The keys of an input layer. */
+struct sw_input_conf {
+    const char *field;
+    bool standardize;          /* with the mean and std of the training section, or */
+    struct sw_reals mean, std; /* with these; both empty: not given */
+};
 
 /* Runs the type's setup, after the check of source 0 that the type asks for. Errors:
  * SW_ERR_INVALID, and those of setup. */

@@ -76,6 +76,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (rc != SW_OK)
         return rc;
 
+    if (st->by.by_label && classes == 1)
+        l->labels.classes = 2;
     st->top_k = c->top_k > 0 ? c->top_k : st->by.by_label && classes > 1 ? 1 : 0;
     l->pair_count = (int)(2 * classes);
     l->dst.desc = sw_class_rows(&st->by);

@@ -4,12 +4,12 @@
 #include "base/str.h"
 #include "net/net.h"
 
-/* The shape of a data field, or NULL: the source has no such field. */
-static inline const struct sw_desc *sw_net_args_field(const struct sw_net_args *a,
-                                                      const char *field)
+/* A data field, or NULL: the source has no such field. */
+static inline const struct sw_net_field *sw_net_args_field(const struct sw_net_args *a,
+                                                           const char *field)
 {
     for (int i = 0; i < a->field_count; i++)
         if (sw_str_eq(a->fields[i].name, field))
-            return &a->fields[i].desc;
+            return &a->fields[i];
     return NULL;
 }

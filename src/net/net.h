@@ -23,7 +23,8 @@
 /* One field of the data source as an input layer sees it. */
 struct sw_net_field {
     const char *name;
-    struct sw_desc desc; /* with the rows of this net */
+    struct sw_desc desc;              /* with the rows of this net */
+    const struct sw_scaling *scaling; /* of a standardized field, borrowed for the net's life */
 };
 
 struct sw_net;

@@ -8,6 +8,7 @@
 #include "net/transfer.h"
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
+#include "run/label_range.h"
 #include "run/memory.h"
 #include "run/run.h"
 #include "run/tune.h"
@@ -130,6 +131,10 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
+    rc = sw_job_check_labels(job, SW_SPLIT_TRAIN, err);
+    if (rc != SW_OK)
+        return rc;
+
     rc = sw_exchange_modes_check(&job->exchange.comm, err);
     if (rc != SW_OK)
         return rc;
@@ -164,6 +169,10 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
         if (rc != SW_OK)
             return rc;
     }
+
+    rc = sw_job_check_labels(job, SW_SPLIT_EVAL, err);
+    if (rc != SW_OK)
+        return rc;
 
     rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc != SW_OK)

@@ -6,6 +6,7 @@
 #include "data/source.h"
 #include "data/spec.h"
 #include "run/job_private.h"
+#include "run/standardize.h"
 #include <string.h>
 
 const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
@@ -109,6 +110,8 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         goto out;
 
     rc = check_naming(job, err);
+    if (rc == SW_OK)
+        return sw_job_standardize(job, split, err);
 
 out:
     if (rc != SW_ERR_INVALID)

@@ -25,7 +25,9 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
         for (int i = 0; i < field->ndim; i++)
             dim[i + 1] = field->dim[i];
         out[f] = (struct sw_net_field){.name = field->name,
-                                       .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim)};
+                                       .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim),
+                                       .scaling = source->scaling[f].count > 0 ? &source->scaling[f]
+                                                                               : NULL};
     }
 
     return source->field_count;

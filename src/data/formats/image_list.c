@@ -105,6 +105,7 @@ static int list_open(struct sw_records *r, const struct sw_format_args *args, st
     sw_picture_files_fields(images, args, r);
 
     r->classes = conf->classes;
+    r->classes_fixed = conf->classes > 0;
     for (int64_t i = 0; i < images->count; i++) {
         if (images->item[i].label >= r->classes)
             r->classes = images->item[i].label + 1;

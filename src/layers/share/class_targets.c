@@ -40,6 +40,9 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
 
     c->ignores = is_ignored_given(ignore_label);
     c->ignored = c->ignores ? (int32_t)ignore_label : 0;
+    if (c->by_label)
+        l->labels =
+            (struct sw_layer_labels){1, c->scores.columns, c->per_sample, c->ignores, c->ignored};
     return c->by_label ? SW_OK : sw_plain_init(&c->targets, l, 1, s, err);
 }
 

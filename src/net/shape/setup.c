@@ -19,10 +19,14 @@ struct setup {
     int at;                 /* the node being set up */
 };
 
-static const struct sw_desc *find_field(void *user, const char *field)
+static bool find_field(void *user, const char *field, struct sw_layer_tensor *out)
 {
     const struct setup *u = user;
-    return sw_net_args_field(u->args, field);
+    const struct sw_net_field *f = sw_net_args_field(u->args, field);
+
+    if (f)
+        *out = (struct sw_layer_tensor){.desc = f->desc, .scaling = f->scaling};
+    return f != NULL;
 }
 
 static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, const char *param)

@@ -39,8 +39,8 @@ static const char *why_not_data(const struct spreading *x, const struct sw_net_g
         return NULL;
 
     const struct sw_layer l = sw_net_graph_layer(x->g, node->src[0]);
-    const struct sw_desc *data = sw_net_args_field(x->args, sw_layer_input_field(&l));
-    return data ? node->type->refuses_data(data) : NULL;
+    const struct sw_net_field *data = sw_net_args_field(x->args, sw_layer_input_field(&l));
+    return data ? node->type->refuses_data(&data->desc) : NULL;
 }
 
 /* Does a layer of any net of the recipe use its parameters? Their partition is the same in all
@@ -245,8 +245,8 @@ static int64_t columns_of(const struct spreading *x, int i)
 
     if (type->role == SW_ROLE_INPUT) {
         const struct sw_layer l = sw_net_graph_layer(x->g, i);
-        const struct sw_desc *d = sw_net_args_field(x->args, sw_layer_input_field(&l));
-        return !d ? 0 : d->ndim > 1 ? d->dim[1] : 1;
+        const struct sw_net_field *f = sw_net_args_field(x->args, sw_layer_input_field(&l));
+        return !f ? 0 : f->desc.ndim > 1 ? f->desc.dim[1] : 1;
     }
 
     return node->src_count > 0 && (type->split == SW_SPLIT_ELEMENTWISE || type->keeps_columns)

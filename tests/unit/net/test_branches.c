@@ -54,8 +54,9 @@ static struct on_gpu gpu_open(const struct world *w, int streams)
 {
     struct on_gpu g = {.w = w, .dev = open_sim(0)};
     const int64_t dim[4] = {w->plan.rows, w->plan.channels, w->plan.height, w->plan.width};
-    const struct sw_net_field fields[2] = {{"image", sw_desc_plain(SW_F32, 4, dim)},
-                                           {"label", sw_desc_plain(SW_I32, 1, dim)}};
+    const struct sw_net_field fields[2] = {
+        {.name = "image", .desc = sw_desc_plain(SW_F32, 4, dim)},
+        {.name = "label", .desc = sw_desc_plain(SW_I32, 1, dim)}};
     struct sw_err err;
     g.stream = new_stream(g.dev);
     sw_stream_name(g.stream, "control");
