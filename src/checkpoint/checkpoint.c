@@ -133,7 +133,7 @@ static int add_texts(const struct sw_checkpoint_job *job, struct sw_st_writer *w
     struct sw_bytes name = {0}, path = {0};
 
     sw_text_add(&name, job->name);
-    sw_text_add(&path, sw_recipe_path(job->recipe));
+    sw_text_add(&path, sw_recipe_file(job->recipe));
     const struct {
         const char *key, *value;
     } texts[] = {

@@ -29,6 +29,10 @@ static void json_value(struct answer *a, const struct sw_explained *e)
 
     sw_explained_from(e, &from);
     sw_json_string(&a->w, "value", e->value);
+    if (e->written)
+        sw_json_string(&a->w, "written", e->written);
+    if (e->found)
+        sw_json_string(&a->w, "found", e->found);
     sw_json_string(&a->w, "origin", sw_origin_name(e->origin));
     sw_json_string(&a->w, "where", sw_bytes_text(&from));
     a->out->failed |= from.failed;
@@ -67,6 +71,8 @@ static void add_from(const struct sw_explained *e, struct sw_bytes *out)
         sw_bytes_add(out, " ([stage])");
     if (e->origin == SW_FROM_INCLUDE)
         sw_bytes_add(out, " (included)");
+    if (e->found)
+        sw_bytes_printf(out, ", %s", e->found);
 }
 
 static void add_one(struct answer *a, const struct sw_explained *e, const char *section)
@@ -76,6 +82,8 @@ static void add_one(struct answer *a, const struct sw_explained *e, const char *
     sw_bytes_printf(a->out, "%s.%s = %s\n  from        ", section, e->key,
                     e->value ? e->value : "-");
     add_from(e, a->out);
+    if (e->written)
+        sw_bytes_printf(a->out, "\n  written     %s", e->written);
 
     while (sw_explained_replaced(&below)) {
         sw_bytes_printf(a->out, "\n  instead of  %s, ", below.value);

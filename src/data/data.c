@@ -78,10 +78,10 @@ const struct sw_opt sw_data_opts[] = {
         .max = 1e6),
     OPT(REALS, std, "divides after the mean, in raw units: one value, or one per channel",
         .min = 1e-6, .max = 1e6),
-    OPT(STRING, mean_image,
+    OPT(PATH, mean_image,
         "file with a mean image (.npy, or the tensor `mean` of a .safetensors), subtracted "
         "instead of `mean`"),
-    OPT(STRING, whiten,
+    OPT(PATH, whiten,
         "file with tensors whiten.mean and whiten.matrix (.safetensors, made by `data stats`): ZCA "
         "whitening of the finished row"),
     OPT(BOOL, log1p, "log(x + 1) before mean, std and scale, for counts", .def = "no"),

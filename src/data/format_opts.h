@@ -5,7 +5,7 @@
 #include "recipe/option.h"
 
 #define SW_FORMAT_PATHS(conf, what)                                                                \
-    SW_OPT(STRINGS, conf, paths, what ": a list of names or patterns with * and ?",                \
+    SW_OPT(PATHS, conf, paths, what ": a list of names or patterns with * and ?",                \
            .required = true)
 
 #define SW_FORMAT_CLASSES(conf)                                                                    \

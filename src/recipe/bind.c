@@ -180,7 +180,13 @@ static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
     if (!row)
         return false;
 
-    if (conf && !*reported && !sw_opt_read(row, v->text, &r->pool, conf, &p) && !r->pool.failed) {
+    const bool names_files = row->type == SW_OPT_PATH || row->type == SW_OPT_PATHS;
+    const char *text = names_files ? sw_value_files(r, v, row, n->pub.title) : v->text;
+
+    if (text && conf && !*reported && !sw_opt_read(row, text, &r->pool, conf, &p) &&
+        !r->pool.failed) {
+        if (text != v->text)
+            p.offset = p.bytes = 0; /* positions in the text as it was written differ */
         sw_value_error(r, n, v, p.offset, p.bytes, "%s", p.reason);
 
         if (row->type == SW_OPT_ENUM) {

@@ -1,8 +1,9 @@
 /* Internal to src/recipe: a recipe while it is being built. recipe.c runs the phases in this order:
  * read the file (ini.c) with its included files (include.c), overrides (override.c) and [vars]
  * (vars.c); merge the sections with the overrides (merge.c, override.c); apply the lines of the
- * stage (stage.c) and the fallback (fallback.c); drop keys of replaced types and bind (bind.c);
- * remove sections of other stages (stage.c); compute the identity (identity.c). A phase adds
+ * stage (stage.c) and the fallback (fallback.c); drop keys of replaced types and bind (bind.c),
+ * which locates files (files.c); remove sections of other stages (stage.c); compute the identity
+ * (identity.c) and the overrides to store. A phase adds
  * errors to diags and continues; a failed allocation sets pool.failed, which is checked between
  * phases. */
 #pragma once
@@ -24,6 +25,7 @@ struct sw_override {
     const char *value;  /* "-1" */
     int rank;           /* order of its messages: after those of all files */
     int path_column, value_column; /* in label */
+    const char *fixed; /* `text` with absolute paths, which a run stores; NULL: text */
 };
 
 /* A key of a section after merging, or a line of [fallback] or of a stage (then key is a path). */
@@ -33,6 +35,10 @@ struct sw_value {
     const char *key, *raw;
     const char *text;             /* after expansion; NULL before, or when that failed */
     bool expanded;                /* text has been computed */
+    const char *files;            /* text with each path where it leads (files.c); NULL: not located */
+    const char *found;            /* how, for `explain`; NULL: all paths are absolute */
+    const struct sw_opt *row;     /* of files */
+    bool by_place;                /* files depends on the working directory */
     bool dropped;                 /* belongs to a type that was replaced */
     bool unknown;                 /* the section has no such key; already reported */
     bool is_fallback;             /* a fallback format that replaces missing files */
@@ -68,6 +74,13 @@ struct sw_var {
     const struct sw_value *value; /* where it was given; its text is set */
 };
 
+/* A variable of the environment that the recipe uses. */
+struct sw_env_use {
+    struct sw_env_use *next;
+    const char *name, *value;
+    bool given; /* by --set env.NAME=VALUE */
+};
+
 struct sw_fallback_choice {
     struct sw_fallback_choice *next;
     const struct sw_draft *section;
@@ -78,7 +91,7 @@ struct sw_fallback_choice {
 
 struct sw_recipe {
     struct sw_pool pool;
-    struct sw_diags diags;
+    struct sw_diags diags, warnings;
     struct sw_ini ini; /* of all files: sections of included ones first, each section once */
     const char *text;  /* of all files */
     const struct sw_schema *schema;
@@ -95,6 +108,9 @@ struct sw_recipe {
     struct sw_fallback_choice *fallback_choices, *last_fallback_choice;
     size_t expanded_bytes;
     const char *data_folder; /* default of SINGA_DATA, computed on first use; or NULL */
+    const char *data_root;   /* what ${SINGA_DATA} stands for, computed on first use; or NULL */
+    struct sw_env_use *env_used;
+    const char *added_overrides; /* what a run stores besides the overrides that were given */
     const char *overrides, *fallback;
     char hash[33];
 };
@@ -158,9 +174,27 @@ void sw_vars_build(struct sw_recipe *r);
 /* The text of a value after expansion, computed once; NULL when that fails, which is reported under
  * `title`. */
 const char *sw_value_text(struct sw_recipe *r, struct sw_value *v, const char *title);
+/* A text after expansion; NULL when that fails, which is not reported. */
+const char *sw_expanded_text(struct sw_recipe *r, const char *raw);
+/* The last of the first `visible` variables with that name, or NULL. */
+const struct sw_var *sw_var_find(const struct sw_recipe *r, const char *name, size_t bytes,
+                                 int visible);
 /* The value with [vars] of the file expanded and environment variables left as they are; returns
  * `raw` itself when there is a problem. */
 const char *sw_canonical_text(struct sw_recipe *r, const char *raw);
+
+/* ---- files.c ---- */
+/* Whether no file has that name or matches that pattern. */
+bool sw_file_is_missing(const char *path);
+/* The path from the root; the path itself when the working directory is unknown. */
+const char *sw_absolute_path(struct sw_recipe *r, const char *path);
+/* The value of a PATH or PATHS row, each path where it leads; computed once. NULL when expansion
+ * fails, which is reported under `title`. */
+const char *sw_value_files(struct sw_recipe *r, struct sw_value *v, const struct sw_opt *row,
+                           const char *title);
+/* Computes what a run stores so that the paths of the recipe lead to the same files from every
+ * working directory and in every environment. After bind. */
+void sw_files_fix(struct sw_recipe *r);
 
 /* ---- fallback.c ---- */
 /* Applies the fallback. `decided` lists the sections that fall back; NULL: decide by which files

@@ -37,7 +37,9 @@ void sw_explained_from(const struct sw_explained *e, struct sw_bytes *out)
 
 static void take_value(struct sw_explained *e, const struct sw_value *v)
 {
-    e->value = v->text ? v->text : v->raw;
+    e->value = v->files ? v->files : v->text ? v->text : v->raw;
+    e->written = v->files && strcmp(v->files, v->raw) != 0 ? v->raw : NULL;
+    e->found = v->found;
     e->origin = v->origin;
     e->where = sw_place_of_value(v, 0, 0);
     e->below = v->below;

@@ -11,7 +11,9 @@ struct sw_value;
 struct sw_explained {
     const char *kind, *name; /* of the section; name may be NULL; "vars" has no row */
     const char *key;
-    const char *value;        /* as it would be written; NULL: not given */
+    const char *value;        /* as it would be written, files where they are; NULL: not given */
+    const char *written;      /* of files: as it was written; NULL: like value */
+    const char *found;        /* of files: "relative to the recipe"; NULL: absolute, or no files */
     const struct sw_opt *row; /* NULL for a key that chooses a type, and for a variable */
     enum sw_origin origin;
     struct sw_place where;        /* not set for a default */

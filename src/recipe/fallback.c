@@ -2,29 +2,20 @@
  * file exists, in order: a format with a path that exists, or a format that needs no path because
  * its data is synthetic. The lines of [fallback] apply only if some section falls back. A file that
  * exists is never replaced, however damaged or unreadable it is. */
-#include "base/os.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
-#include <errno.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether no file has that name or matches that pattern. */
-static bool is_missing(const char *path)
+/* The value of `fallback` is a list of TYPE or TYPE PATH. */
+static size_t path_of_alternative(const char *item)
 {
-    struct stat st;
-
-    if (strpbrk(path, "*?[")) {
-        glob_t found;
-        int rc = glob(path, GLOB_NOSORT, NULL, &found);
-        if (rc == 0)
-            globfree(&found);
-        return rc == GLOB_NOMATCH;
-    }
-    return sw_os()->stat(path, &st) != 0 &&
-           (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG);
+    size_t word = strcspn(item, " \t");
+    return word + strspn(item + word, " \t");
 }
+
+static const struct sw_opt alternatives = {.type = SW_OPT_PATHS, .path_at = path_of_alternative};
+static const struct sw_opt paths_row = {.type = SW_OPT_PATHS};
 
 /* Whether the comma-separated list names files and none of them exists. */
 static bool all_missing(struct sw_recipe *r, const char *paths)
@@ -34,7 +25,7 @@ static bool all_missing(struct sw_recipe *r, const char *paths)
     while (paths) {
         struct sw_span item = sw_span_next(&paths);
         const char *path = item.bytes ? sw_pool_copy(&r->pool, item.at, item.bytes) : NULL;
-        if (path && !is_missing(path))
+        if (path && !sw_file_is_missing(path))
             return false;
 
         any |= path != NULL;
@@ -114,7 +105,7 @@ static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *deci
 {
     struct sw_value *v = sw_draft_find(n, n->pub.schema->paths_key);
 
-    *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
+    *paths = v ? sw_value_files(r, v, &paths_row, n->pub.title) : NULL;
     if (decided)
         return choice_of(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
 
@@ -126,7 +117,7 @@ static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *deci
 static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *wanted,
                   const char *decided, struct alternative *out)
 {
-    const char *at = sw_value_text(r, wanted, n->pub.title);
+    const char *at = sw_value_files(r, wanted, &alternatives, n->pub.title);
     int about = decided ? choice_of(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
     struct alternative a;
     int number = 0, chosen = 0;
@@ -136,7 +127,7 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
 
         bool serves = about > 0               ? number == about
                       : about == WITHOUT_PATH ? !a.path
-                                              : !a.path || !is_missing(a.path);
+                                              : !a.path || !sw_file_is_missing(a.path);
         if (serves && !chosen) {
             chosen = number;
             *out = a;
@@ -159,6 +150,8 @@ static void put_value(struct sw_recipe *r, struct sw_draft *n, const struct sw_v
     v->next = v->below = NULL;
     v->key = key;
     v->text = text;
+    v->files = strcmp(key, n->pub.schema->paths_key) == 0 ? text : NULL;
+    v->found = NULL;
     v->expanded = true;
     v->origin = SW_FROM_FALLBACK;
     v->is_fallback = true;

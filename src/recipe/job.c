@@ -21,6 +21,12 @@ static const char *const on_nan[] = {"stop", "skip", "rollback", NULL}; /* enum 
 /* The limit of a batch: far below what a 32-bit index can count. */
 #define MOST_ROWS 16777216
 
+/* An item of init_from is a file, unless it is a rule or `previous`. */
+static size_t file_of_init(const char *item)
+{
+    return strstr(item, "->") || strcmp(item, "previous") == 0 ? strlen(item) : 0;
+}
+
 const struct sw_opt sw_job_opts[] = {
     {FIELD(name), .type = SW_OPT_STRING,
      .help = "name of the run in the history; the recipe file's unless given"},
@@ -49,7 +55,7 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(best_by), .type = SW_OPT_STRING,
      .help =
          "metric that selects the best checkpoint; default: accuracy if the net has it, else loss"},
-    {FIELD(init_from), .type = SW_OPT_STRINGS,
+    {FIELD(init_from), .type = SW_OPT_PATHS, .path_at = file_of_init,
      .help = "checkpoints to start from, by the same names or by rules behind a file: "
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
     {FIELD(freeze), .type = SW_OPT_STRINGS,
@@ -109,7 +115,7 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(cores), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1024,
      .help = "number of processor cores that the run uses, free ones first; 0: all that other runs "
              "do not use"},
-    {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
+    {FIELD(db), .type = SW_OPT_PATH, .written = true, .help = "history database, a file"},
     {.key = NULL},
 };
 

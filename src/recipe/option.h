@@ -16,6 +16,8 @@ enum sw_opt_type {
     SW_OPT_BYTES,   /* int64_t, written 4GB, 512MB, 1024 */
     SW_OPT_STRINGS, /* struct sw_strings: comma-separated, blanks trimmed */
     SW_OPT_REALS,   /* struct sw_reals: comma-separated */
+    SW_OPT_PATH,    /* const char *: as STRING, names a file or folder (recipe/files.c) */
+    SW_OPT_PATHS,   /* struct sw_strings: as STRINGS, names files or folders */
 };
 
 struct sw_strings {
@@ -41,6 +43,10 @@ struct sw_opt {
     bool required;              /* an error when absent */
     bool above_min, below_max;  /* the limit itself is not allowed */
     const char *hint;           /* under an error about the value: what to write; or NULL */
+    /* PATH, PATHS: */
+    bool written; /* the program makes the file, so it is not looked for in SINGA_DATA */
+    size_t (*path_at)(const char *item); /* bytes of an item before its path, its length if it is
+                                            no path; NULL: the item is a path */
 };
 
 /* An option row that fills the member `member` of `conf`: the kind (INT for SW_OPT_INT), the help,

@@ -1,5 +1,6 @@
 /* Parses `--set` texts and other options that have a key, and joins them again for a resume. */
 #include "recipe/build.h"
+#include <stdio.h>
 #include <string.h>
 
 static struct sw_place place_of_text(const struct sw_override *o)
@@ -122,19 +123,28 @@ void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *sourc
             read_option(r, &source->options[i]);
 }
 
+static const char *stored(const struct sw_override *o)
+{
+    return o->fixed ? o->fixed : o->text;
+}
+
 const char *sw_overrides_join(struct sw_recipe *r)
 {
-    size_t bytes = 1;
+    size_t bytes = 2;
 
     for (const struct sw_override *o = r->sets; o; o = o->next)
-        bytes += strlen(o->text) + 1;
+        bytes += strlen(stored(o)) + 1;
+    bytes += r->added_overrides ? strlen(r->added_overrides) : 0;
 
     char *joined = sw_pool_alloc(&r->pool, bytes, 1), *p = joined;
     for (const struct sw_override *o = r->sets; o && joined; o = o->next) {
-        p = stpcpy(p, o->text);
+        p = stpcpy(p, stored(o));
         if (o->next)
             *p++ = '\n';
     }
+
+    if (joined && r->added_overrides && *r->added_overrides)
+        sprintf(p, "%s%s", r->sets ? "\n" : "", r->added_overrides);
 
     return joined;
 }

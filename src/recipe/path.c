@@ -229,7 +229,7 @@ void sw_merge_overrides(struct sw_recipe *r)
 {
     for (const struct sw_override *o = r->sets; o && !r->pool.failed; o = o->next) {
         bool line = sw_str_starts(o->path, "fallback.");
-        if (sw_str_starts(o->path, "vars."))
+        if (sw_str_starts(o->path, "vars.") || sw_str_starts(o->path, "env."))
             continue;
 
         struct sw_value *v = sw_value_of_set(r, o, line ? strlen("fallback.") : 0);

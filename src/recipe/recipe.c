@@ -27,7 +27,6 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
         return rc;
 
     sw_overrides_read(r, source);
-    r->overrides = sw_overrides_join(r);
     sw_vars_build(r);
     if (r->pool.failed)
         goto nomem;
@@ -58,6 +57,8 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
     if (r->pool.failed)
         goto nomem;
 
+    sw_files_fix(r);
+    r->overrides = sw_overrides_join(r);
     if (!r->diags.count)
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
@@ -92,6 +93,7 @@ int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema
     r->schema = schema;
     r->env = source->env ? source->env : process_env;
     r->env_user = source->env_user;
+    r->overrides = "";
 
     int rc = build(r, source, text, bytes, err);
     sw_free(read);
@@ -111,6 +113,7 @@ void sw_recipe_free(struct sw_recipe *r)
 
     sw_seen_fini(&r->index);
     sw_diags_fini(&r->diags);
+    sw_diags_fini(&r->warnings);
     sw_pool_fini(&r->pool);
     sw_free(r);
 }
@@ -241,6 +244,11 @@ const struct sw_diags *sw_recipe_diags(const struct sw_recipe *r)
     return &r->diags;
 }
 
+const struct sw_diags *sw_recipe_warnings(const struct sw_recipe *r)
+{
+    return &r->warnings;
+}
+
 int sw_recipe_status(const struct sw_recipe *r, struct sw_err *err)
 {
     return sw_diags_status(&r->diags, err);
@@ -251,6 +259,20 @@ int sw_recipe_status(const struct sw_recipe *r, struct sw_err *err)
 const char *sw_recipe_path(const struct sw_recipe *r)
 {
     return r->ini.file->path;
+}
+
+/* Links in the folder are resolved, the file itself is not: its paths are relative to the folder. */
+const char *sw_recipe_file(struct sw_recipe *r)
+{
+    const char *path = r->ini.file->path, *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const char *given = sw_pool_copy(&r->pool, path, (size_t)(name - path));
+    char *folder = given ? realpath(*given ? given : ".", NULL) : NULL;
+
+    const char *whole =
+        folder ? sw_pool_format(&r->pool, "%s/%s", strcmp(folder, "/") ? folder : "", name) : NULL;
+    free(folder);
+    return whole ? whole : sw_absolute_path(r, path);
 }
 
 const char *sw_recipe_text(const struct sw_recipe *r)

@@ -6,8 +6,10 @@
  * first; FILE is relative to the folder of the including file. If several files set a key, the last
  * one wins; a section that several files contain is merged at its first position.
  * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
- * environment; SINGA_DATA, when the environment lacks it, is ./data, or
- * ~/.local/share/singa-ws/data when only that exists. An unknown variable is an error.
+ * environment, in which `--set env.NAME=VALUE` replaces a variable; SINGA_DATA, when the environment
+ * lacks it, is ./data, or ~/.local/share/singa-ws/data when only that exists. An unknown variable is
+ * an error. Keys of the types PATH and PATHS name files; where a relative path leads is described in
+ * recipe/files.c.
  * `--set SECTION.KEY=VALUE` takes the longest section of the recipe whose kind knows the rest as a
  * key; without one it creates the section.
  * `[stage NAME]` is a part of a run (stage.c): its lines are keys of [job], and SECTION.KEY of any
@@ -134,13 +136,18 @@ void sw_recipe_hint(struct sw_recipe *recipe, const char *fmt, ...) SW_PRINTF(2,
 void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char *const *candidates,
                          int count, const char *label);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
+/* What works but will not in the next release; not errors. */
+const struct sw_diags *sw_recipe_warnings(const struct sw_recipe *recipe);
 /* SW_OK, or SW_ERR_INVALID with the first message if the recipe has errors. */
 int sw_recipe_status(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 
-/* What a run stores so that the same recipe can be loaded again: the path for messages, the text
- * (with the text of included files embedded after their include lines, which is a valid recipe
- * itself), the --set arguments and options joined by newlines, and the fallback decision. */
+/* What a run stores so that the same recipe can be loaded again, from any working directory: the
+ * path from the root, to which paths in the text are relative; the text (with the text of included
+ * files embedded after their include lines, which is a valid recipe itself); the --set arguments
+ * and options joined by newlines, with absolute paths, and `env.NAME=VALUE` for each variable of
+ * the environment that the recipe uses; and the fallback decision. */
 const char *sw_recipe_path(const struct sw_recipe *recipe);
+const char *sw_recipe_file(struct sw_recipe *recipe); /* the path from the root */
 const char *sw_recipe_text(const struct sw_recipe *recipe);
 const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when there are none */
 const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test:1"; "" none */
@@ -153,6 +160,6 @@ void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_bytes
  * as merged (identical to the hash of the equivalent single file), in file order, keys
  * sorted within each, [vars] expanded, the environment not (`${SINGA_DATA}` stays), without
  * comments and blanks. Overrides are not hashed: --set job.steps=10 leaves the hash unchanged, and
- * so does another value of SINGA_DATA. Any other change of the file changes the hash, job.name and
+ * so does another value of SINGA_DATA or another folder of the recipe: paths count as written. Any other change of the file changes the hash, job.name and
  * job.steps included. */
 const char *sw_recipe_hash(const struct sw_recipe *recipe);

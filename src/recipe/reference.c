@@ -18,6 +18,8 @@ static const char *type_word(enum sw_opt_type type)
         [SW_OPT_BYTES] = "bytes",
         [SW_OPT_STRINGS] = "list of text",
         [SW_OPT_REALS] = "list of real",
+        [SW_OPT_PATH] = "file",
+        [SW_OPT_PATHS] = "list of files",
     };
     return words[type];
 }

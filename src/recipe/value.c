@@ -197,6 +197,7 @@ static bool read_field(const struct sw_opt *row, const char *text, struct sw_poo
         *size = sizeof(v->boolean);
         return sw_parse_bool(text, &v->boolean) || fail(p, "must be yes or no");
     case SW_OPT_STRING:
+    case SW_OPT_PATH:
         *size = sizeof(v->string);
         v->string = text;
         return true;
@@ -207,6 +208,7 @@ static bool read_field(const struct sw_opt *row, const char *text, struct sw_poo
         *size = sizeof(v->integer);
         return read_bytes(row, text, &v->integer, p);
     case SW_OPT_STRINGS:
+    case SW_OPT_PATHS:
         *size = sizeof(v->strings);
         return read_strings(text, pool, &v->strings, p);
     case SW_OPT_REALS:
@@ -275,6 +277,7 @@ bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_bytes *o
         sw_bytes_add(out, *(const bool *)field ? "yes" : "no");
         return true;
     case SW_OPT_STRING:
+    case SW_OPT_PATH:
         if (*(const char *const *)field)
             sw_bytes_add(out, *(const char *const *)field);
         return *(const char *const *)field != NULL;
@@ -282,6 +285,7 @@ bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_bytes *o
         sw_bytes_add(out, row->choices[*(const int *)field]);
         return true;
     case SW_OPT_STRINGS:
+    case SW_OPT_PATHS:
         return write_strings(field, out);
     case SW_OPT_REALS:
         return write_reals(field, out);

@@ -1,4 +1,5 @@
-/* `${NAME}`: lines of [vars], then the environment. A line of [vars] sees the lines above it only,
+/* `${NAME}`: lines of [vars], then the environment, in which `--set env.NAME=VALUE` replaces a
+ * variable; a run stores those that it used in this form. A line of [vars] sees the lines above it only,
  * so there are no cycles, each is expanded once, and `A = ${A}/x` means the environment's A. */
 #include "base/os.h"
 #include "recipe/build.h"
@@ -9,6 +10,8 @@ enum {
     MAX_VALUE_BYTES = 64 << 10, /* of one value after expansion */
     MAX_TOTAL_BYTES = 16 << 20, /* of all that were expanded */
 };
+
+static const char vars_prefix[] = "vars.", env_prefix[] = "env.";
 
 /* The variables that an expansion may use. */
 struct scope {
@@ -71,6 +74,58 @@ static const struct sw_var *find_var(const struct scope *s, const char *name)
     return NULL;
 }
 
+const struct sw_var *sw_var_find(const struct sw_recipe *r, const char *name, size_t bytes,
+                                 int visible)
+{
+    for (int i = visible; i-- > 0;)
+        if (strncmp(r->vars[i].name, name, bytes) == 0 && !r->vars[i].name[bytes])
+            return &r->vars[i];
+    return NULL;
+}
+
+static const struct sw_override *env_override(const struct sw_recipe *r, const char *name)
+{
+    const struct sw_override *found = NULL;
+
+    for (const struct sw_override *o = r->sets; o; o = o->next)
+        if (sw_str_starts(o->path, env_prefix) && strcmp(o->path + strlen(env_prefix), name) == 0)
+            found = o;
+
+    return found;
+}
+
+/* Notes that the recipe uses a variable of the environment, or returns the earlier note. */
+static const char *use_env(struct sw_recipe *r, const char *name, const char *value, bool given)
+{
+    struct sw_env_use **at = &r->env_used;
+    while (*at && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    if (*at)
+        return (*at)->value;
+
+    struct sw_env_use *use = sw_pool_alloc(&r->pool, 1, sizeof(*use));
+    const char *copy = sw_pool_copy(&r->pool, name, strlen(name));
+    const char *kept = sw_pool_copy(&r->pool, value, strlen(value));
+    if (!use || !copy || !kept)
+        return value;
+
+    *use = (struct sw_env_use){.name = copy, .value = kept, .given = given};
+    *at = use;
+    return kept;
+}
+
+/* A variable of the environment; NULL: it is not set. */
+static const char *env_value(struct sw_recipe *r, const char *name)
+{
+    const struct sw_override *o = env_override(r, name);
+    const char *text = o ? o->value : r->env(r->env_user, name);
+
+    if (strcmp(name, "SINGA_DATA") == 0)
+        text = sw_absolute_path(r, text && *text ? text : data_folder(r));
+
+    return text ? use_env(r, name, text, o != NULL) : NULL;
+}
+
 /* Adds the value of one name. */
 static bool add_variable(const struct scope *s, const char *name, struct sw_bytes *out,
                          struct failure *f)
@@ -90,9 +145,7 @@ static bool add_variable(const struct scope *s, const char *name, struct sw_byte
         return false;
     }
 
-    const char *text = var ? var->text : s->r->env(s->r->env_user, name);
-    if ((!text || !*text) && !var && strcmp(name, "SINGA_DATA") == 0)
-        text = data_folder(s->r);
+    const char *text = var ? var->text : env_value(s->r, name);
     if (!text) {
         f->unknown = true;
         return false;
@@ -218,6 +271,13 @@ const char *sw_value_text(struct sw_recipe *r, struct sw_value *v, const char *t
     return v->text;
 }
 
+const char *sw_expanded_text(struct sw_recipe *r, const char *raw)
+{
+    struct failure f;
+    struct scope scope = {.r = r, .visible = r->var_count};
+    return expand(&scope, raw, &f);
+}
+
 const char *sw_canonical_text(struct sw_recipe *r, const char *raw)
 {
     struct failure f;
@@ -228,13 +288,13 @@ const char *sw_canonical_text(struct sw_recipe *r, const char *raw)
 
 /* ---- [vars] ---- */
 
-static bool check_name(struct sw_recipe *r, const struct sw_value *v)
+static bool check_name(struct sw_recipe *r, const struct sw_value *v, const char *title)
 {
     if (is_name(v->key, strlen(v->key)))
         return true;
 
     char shown[SW_SHOWN];
-    sw_diags_add(&r->diags, sw_place_of_key(v), "vars: invalid variable name '%s'",
+    sw_diags_add(&r->diags, sw_place_of_key(v), "%s: invalid variable name '%s'", title,
                  sw_shown(shown, v->key));
     sw_diags_hint(&r->diags, "a variable's name consists of letters, digits and _");
 
@@ -246,7 +306,7 @@ static bool check_name(struct sw_recipe *r, const struct sw_value *v)
 static void define(struct sw_recipe *r, struct sw_value *file, struct sw_value *set)
 {
     struct sw_value *v = set ? set : file;
-    if (!check_name(r, v))
+    if (!check_name(r, v, "vars"))
         return;
 
     struct failure f;
@@ -274,7 +334,7 @@ static struct sw_override *last_set_of(const struct sw_recipe *r, const char *na
     struct sw_override *found = NULL;
 
     for (struct sw_override *o = r->sets; o; o = o->next)
-        if (sw_str_starts(o->path, "vars.") && strcmp(o->path + 5, name) == 0)
+        if (sw_str_starts(o->path, vars_prefix) && strcmp(o->path + strlen(vars_prefix), name) == 0)
             found = o;
 
     return found;
@@ -308,16 +368,22 @@ void sw_vars_build(struct sw_recipe *r)
     r->vars = sw_pool_alloc(&r->pool, room, sizeof(*r->vars));
     for (; e && r->vars && !r->pool.failed; e = e->next) {
         struct sw_value *file = sw_value_of_entry(r, e, SW_FROM_RECIPE);
-        struct sw_value *set = sw_value_of_set(r, last_set_of(r, e->key), 5);
+        struct sw_value *set = sw_value_of_set(r, last_set_of(r, e->key), strlen(vars_prefix));
         if (file)
             define(r, file, set);
     }
 
     /* Variables that only the command line defines may use every line of [vars]. */
     for (struct sw_override *o = r->sets; o && r->vars && !r->pool.failed; o = o->next) {
-        bool is_var = sw_str_starts(o->path, "vars.") && !is_defined(r, o->path + 5);
-        struct sw_value *v = is_var ? sw_value_of_set(r, last_set_of(r, o->path + 5), 5) : NULL;
+        bool is_var = sw_str_starts(o->path, vars_prefix) && !is_defined(r, o->path + strlen(vars_prefix));
+        const char *name = is_var ? o->path + strlen(vars_prefix) : "";
+        struct sw_value *v =
+            is_var ? sw_value_of_set(r, last_set_of(r, name), strlen(vars_prefix)) : NULL;
         if (v)
             define(r, NULL, v);
+
+        v = sw_str_starts(o->path, env_prefix) ? sw_value_of_set(r, o, strlen(env_prefix)) : NULL;
+        if (v)
+            check_name(r, v, "env");
     }
 }

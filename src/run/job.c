@@ -196,6 +196,16 @@ static int prepare_tune(struct sw_job *job, struct sw_err *err)
     return sw_job_tune_prepare(&job->speed.tune, kept, job->workers, err);
 }
 
+static void log_warnings(const struct sw_job *job)
+{
+    const struct sw_diags *d = sw_recipe_warnings(job->recipe);
+
+    for (int i = 0; i < d->count; i++)
+        sw_log_write(job->events.log, SW_LOG_WARN, "recipe", "%s: %s%s%s", d->items[i].where,
+                     d->items[i].text, d->items[i].hint ? "; " : "",
+                     d->items[i].hint ? d->items[i].hint : "");
+}
+
 static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = copy_options(&job->options, o, err);
@@ -213,6 +223,8 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (job->stage.name)
         sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "opening stage %s", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
+    if (!o->before)
+        log_warnings(job);
 
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name

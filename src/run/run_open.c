@@ -33,7 +33,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
     const struct sw_job_plan *p = &job->plan;
     struct sw_run_info info = {
         .name = job->name,
-        .recipe = p->recipe,
+        .recipe = sw_recipe_file(job->recipe),
         .recipe_text = sw_recipe_text(job->recipe),
         .recipe_hash = sw_recipe_hash(job->recipe),
         .overrides = sw_recipe_overrides(job->recipe),

@@ -202,7 +202,7 @@ static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err 
 {
     *run = (struct sw_run){.id = sw_history_run_id(job->events.history),
                            .name = sw_strdup(job->name),
-                           .recipe = sw_strdup(sw_recipe_path(job->recipe)),
+                           .recipe = sw_strdup(sw_recipe_file(job->recipe)),
                            .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
                            .overrides = sw_strdup(sw_recipe_overrides(job->recipe)),
                            .fallback = sw_strdup(sw_recipe_fallback(job->recipe))};

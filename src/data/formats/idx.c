@@ -218,7 +218,7 @@ static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 
 static const struct sw_opt idx_opts[] = {
     SW_FORMAT_PATHS(struct idx_conf, "image files, plain or .gz"),
-    SW_OPT(STRINGS, struct idx_conf, labels,
+    SW_OPT(PATHS, struct idx_conf, labels,
            "label files, one for each file in paths, in the same order", .required = true),
     {0},
 };

@@ -271,7 +271,7 @@ static void folder_close(struct sw_records *r)
 
 static const struct sw_opt folder_opts[] = {
     SW_FORMAT_PATHS(struct folder_conf, "folders whose sub-folders are the classes"),
-    SW_OPT(STRING, struct folder_conf, class_names,
+    SW_OPT(PATH, struct folder_conf, class_names,
            "file with the names of the sub-folders, one per line, in the order of their numbers; "
            "unset: sorted by name"),
     {0},

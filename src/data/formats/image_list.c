@@ -116,7 +116,7 @@ static int list_open(struct sw_records *r, const struct sw_format_args *args, st
 
 static const struct sw_opt list_opts[] = {
     SW_FORMAT_PATHS(struct list_conf, "lists with lines `path label`, plain or .gz"),
-    SW_OPT(STRING, struct list_conf, root,
+    SW_OPT(PATH, struct list_conf, root,
            "folder that paths are relative to; unset: the folder of the list"),
     SW_OPT(INT, struct list_conf, classes,
            "number of classes, checked against the labels; 0: the largest label + 1", .def = "0",

@@ -34,6 +34,13 @@ static const char *cut(const char *item)
     return colon && colon > item && colon[1] ? colon : NULL;
 }
 
+/* Where the file begins in an item of `fields`. */
+static size_t file_of_named(const char *item)
+{
+    const char *colon = cut(item);
+    return colon ? (size_t)(colon + 1 - item) : strlen(item);
+}
+
 static int check_items(const struct sw_strings *fields, struct sw_err *err)
 {
     for (int i = 0; i < fields->count; i++) {
@@ -176,9 +183,9 @@ static int npy_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 
 static const struct sw_opt npy_opts[] = {
     SW_FORMAT_PATHS(struct npy_conf, "arrays of the field image, plain or .gz"),
-    OPT(STRINGS, labels,
+    OPT(PATHS, labels,
         "arrays of the field label: one class per record, or a row of values (label sets)"),
-    OPT(STRINGS, fields, "arrays of further fields, a list of NAME:FILE"),
+    OPT(PATHS, fields, "arrays of further fields, a list of NAME:FILE", .path_at = file_of_named),
     SW_FORMAT_SHAPE(struct npy_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };

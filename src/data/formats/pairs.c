@@ -544,26 +544,26 @@ static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_b
 #define OPT(kind, member, ...) SW_OPT(kind, struct pairs_conf, member, __VA_ARGS__)
 
 static const struct sw_opt pairs_opts[] = {
-    OPT(STRINGS, paths,
+    OPT(PATHS, paths,
         "images: .npy arrays of pixels or features, or lists with a line for each record: path "
         "of the image, tags, labels, separated by tabs; names or patterns",
         .required = true),
-    OPT(STRING, root, "folder that paths in lists are relative to; unset: the folder of the list"),
+    OPT(PATH, root, "folder that paths in lists are relative to; unset: the folder of the list"),
     SW_FORMAT_SHAPE(struct pairs_conf, "one channel per value up to 64, else one row"),
-    OPT(STRINGS, text, "texts as features: .npy arrays"),
-    OPT(STRINGS, tags,
+    OPT(PATHS, text, "texts as features: .npy arrays"),
+    OPT(PATHS, tags,
         "tags: files with a line of words for each record, or .npy arrays of integers padded with "
         "-1; unset: those in the lists"),
-    OPT(STRING, vocabulary,
+    OPT(PATH, vocabulary,
         "file with one tag per line; unset: built from the tags, the most frequent first"),
-    OPT(STRINGS, vocabulary_from,
+    OPT(PATHS, vocabulary_from,
         "files in the form of tags to build the vocabulary from, the same in all sections"),
     SW_FORMAT_MAX_TOKENS(struct pairs_conf,
                          "limit for distinct tags, which keeps the most frequent; 0: all"),
     OPT(INT, max_tags,
         "limit for the tags of a record; further tags are dropped; 0: the largest number",
         .def = "0", .min = 0, .max = 1e6),
-    OPT(STRINGS, labels,
+    OPT(PATHS, labels,
         "labels: files with a line of words for each record, or .npy arrays of classes or of one "
         "value per class; unset: those in the lists"),
     OPT(BOOL, label_sets, "labels in lines are sets: one value per class; no: one class per record",

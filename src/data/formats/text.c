@@ -342,9 +342,9 @@ static const struct sw_opt text_opts[] = {
     OPT(INT, stride,
         "tokens from the beginning of a record to that of the next; 0: length (no gap or overlap)",
         .def = "0", .min = 0, .max = MAX_LENGTH),
-    OPT(STRING, vocabulary,
+    OPT(PATH, vocabulary,
         "file with one token per line; unset: built from texts, the most frequent token first"),
-    OPT(STRINGS, vocabulary_from,
+    OPT(PATHS, vocabulary_from,
         "texts to build the vocabulary from, the same in all sections; unset: paths"),
     SW_FORMAT_MAX_TOKENS(
         struct text_conf,

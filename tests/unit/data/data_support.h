@@ -143,7 +143,8 @@ static inline void support_set(struct support_conf *c, const char *key, const vo
 
 static inline void support_text(struct support_conf *c, const char *key, const char *value)
 {
-    assert_int_equal(support_row(c->format, key)->type, SW_OPT_STRING);
+    const struct sw_opt *o = support_row(c->format, key);
+    assert_true(o->type == SW_OPT_STRING || o->type == SW_OPT_PATH);
     support_set(c, key, &value, sizeof value);
 }
 
@@ -152,7 +153,7 @@ static inline void support_strings(struct support_conf *c, const char *key, int 
                                    const char *b)
 {
     const struct sw_opt *o = support_row(c->format, key);
-    assert_int_equal(o->type, SW_OPT_STRINGS);
+    assert_true(o->type == SW_OPT_STRINGS || o->type == SW_OPT_PATHS);
     c->names[slot][0] = a;
     c->names[slot][1] = b;
     const struct sw_strings list = {c->names[slot], b ? 2 : 1};

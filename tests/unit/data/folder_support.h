@@ -37,6 +37,6 @@ static inline int support_remove_all(void **state)
 static inline void support_string(struct support_conf *c, const char *key, const char *value)
 {
     const struct sw_opt *o = support_row(c->format, key);
-    assert_int_equal(o->type, SW_OPT_STRING);
+    assert_int_equal(o->type, SW_OPT_PATH);
     memcpy(c->bytes + o->offset, &value, sizeof value);
 }

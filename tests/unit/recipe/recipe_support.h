@@ -118,8 +118,8 @@ static const struct sw_opt toy_data_opts[] = {
     {.key = NULL},
 };
 static const struct sw_opt toy_idx_opts[] = {
-    {TOY(toy_idx, paths), .type = SW_OPT_STRINGS, .required = true},
-    {TOY(toy_idx, labels), .type = SW_OPT_STRING, .required = true},
+    {TOY(toy_idx, paths), .type = SW_OPT_PATHS, .required = true},
+    {TOY(toy_idx, labels), .type = SW_OPT_PATH, .required = true},
     {TOY(toy_idx, cache), .type = SW_OPT_BYTES, .def = "64MiB", .min = 0, .max = INFINITY},
     {.key = NULL},
 };

@@ -60,7 +60,7 @@ static void explain_visits_every_row_with_its_origin(void **state)
     has(&out, "job.epochs=- default;\n");
     has(&out, "data.train.format=idx x.ini:7;\n");
     has(&out, "data.train.fallback=- default;\n");
-    has(&out, "data.train.paths=a , b x.ini:8;\n");
+    has(&out, "data.train.paths=a, b x.ini:8;\n");
     has(&out, "data.train.mean=1, 2.5 x.ini:10;\n");
     has(&out, "data.train.cache=64MiB default;\n"); /* as the table writes it */
     has(&out, "updater.policy=fixed default;\n");
