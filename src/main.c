@@ -1,6 +1,7 @@
 /* The program: finds the verb in the table that the build generates from src/cli/, runs it, and
  * returns its exit code. Each verb is documented in its own file. */
 #include "cli/cli.h"
+#include "cli/options/habits.h"
 #include "cli/training/stop_signals.h"
 #include <errno.h>
 #include <signal.h>
@@ -29,6 +30,10 @@ static int unknown_verb(const char *word)
 
     for (int i = 0; sw_verbs[i] && count < MAX_VERBS; i++)
         names[count++] = sw_verbs[i]->name;
+
+    const char *habit = sw_habit_verb(word);
+    if (habit)
+        return sw_cli_usage(NULL, "unknown verb '%s'; use '%s'", word, habit);
 
     const char *near = sw_str_nearest(word, names, count);
     if (near)

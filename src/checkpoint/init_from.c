@@ -3,7 +3,8 @@
  * A file without rules sets every parameter (and buffer) of the same name; one with
  * rules sets only what they name. `*` matches the same text on both sides. A rule
  * must match a tensor and a parameter, one with a `*` at least one. ^T transposes a matrix. Later
- * values replace earlier ones. `--init-from FILE` replaces the whole list.
+ * values replace earlier ones. `--init-from FILE` replaces the whole list. Parameters that `reset`
+ * names are left out: they start from their initial values.
  *
  * A later stage starts with all tensors of the same name from the previous stages; its own
  * init_from comes after that, and `previous` there means the result of the previous stage.
@@ -15,6 +16,7 @@
 #include "checkpoint/carried_over.h"
 #include "checkpoint/checkpoint.h"
 #include "exchange/table/table_file.h"
+#include "net/net.h"
 #include "recipe/job.h"
 #include "worker/events.h"
 #include "worker/worker.h"
@@ -136,8 +138,10 @@ static int read_list(const struct sw_checkpoint_job *job, const char *option, st
     const bool later = job->stage.index > 0;
     const bool own = later ? sw_section_by_stage(s, "init_from") : !option;
     const struct sw_strings list = job->conf->init_from;
+    const bool resets = !later || sw_section_by_stage(s, "reset");
     const size_t count = (size_t)list.count + 2;
 
+    job->takes->reset = resets ? &job->conf->reset : NULL;
     job->takes->files = sw_calloc(count, sizeof *job->takes->files);
     job->takes->rules = sw_calloc(count, sizeof *job->takes->rules);
     if (!job->takes->files || !job->takes->rules)
@@ -185,6 +189,51 @@ static const char *target_name(const struct sw_checkpoint_job *job, int i)
 static bool is_state(const struct sw_checkpoint_job *job, int i)
 {
     return i >= sw_table_count(table_of(job));
+}
+
+/* The layer of a target: "bn1" of bn1.scale and of state.bn1.mean. *param: what follows. */
+static void layer_of(const struct sw_checkpoint_job *job, int target, char layer[NAME],
+                     const char **param)
+{
+    const char *name = target_name(job, target);
+    if (is_state(job, target) && sw_str_starts(name, state_prefix))
+        name += strlen(state_prefix);
+
+    const char *dot = strrchr(name, '.');
+    snprintf(layer, NAME, "%.*s", dot ? (int)(dot - name) : (int)strlen(name), name);
+    *param = dot ? dot + 1 : "";
+}
+
+static bool is_reset_by(const struct sw_checkpoint_job *job, int target, const char *pattern)
+{
+    char layer[NAME];
+    const char *param;
+
+    layer_of(job, target, layer, &param);
+    return sw_net_pattern_fits(pattern, layer, param);
+}
+
+static bool is_reset(const struct sw_checkpoint_job *job, int target)
+{
+    const struct sw_strings *reset = job->takes->reset;
+
+    for (int i = 0; reset && i < reset->count; i++)
+        if (is_reset_by(job, target, reset->items[i]))
+            return true;
+
+    return false;
+}
+
+/* Adds the layer of a target to a list of layers, once. */
+static void add_layer(const struct sw_checkpoint_job *job, int target, struct sw_bytes *out)
+{
+    char layer[NAME], last[NAME + 2];
+    const char *param;
+
+    layer_of(job, target, layer, &param);
+    snprintf(last, sizeof last, ", %.*s", NAME - 1, layer);
+    if (!sw_str_eq(sw_bytes_text(out), layer) && !sw_str_ends(sw_bytes_text(out), last))
+        sw_bytes_printf(out, "%s%s", out->length ? ", " : "", layer);
 }
 
 /* Finds the tensor that a rule assigns to a target; returns false if none. A pattern that renames
@@ -253,6 +302,8 @@ static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_i
             char tensor[NAME];
             struct take t = {.from = from, .target = i, .tensor = tensor};
 
+            if (is_reset(job, i))
+                continue;
             if (file->rule_count) {
                 t.rule = &rules[r];
                 if (!apply(job, t.rule, i, tensor))
@@ -282,13 +333,21 @@ static struct sw_table_source source_of(const struct sw_checkpoint_job *job, con
                                     .transposed = t->rule && t->rule->transposed};
 }
 
+/* What checking the tensors of a file found. */
+struct checking {
+    int found;
+    struct sw_bytes misfits; /* layers with another shape than in the file */
+    struct sw_err first;     /* the first of them */
+};
+
 static int check_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
                      struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
-    int *found = user, rc;
+    struct checking *checking = user;
+    int rc;
 
-    ++*found;
+    checking->found++;
 
     if (is_state(job, t->target)) {
         rc = sw_buffer_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
@@ -298,8 +357,17 @@ static int check_one(const struct sw_checkpoint_job *job, const struct take *t, 
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
     }
 
-    if (rc == SW_OK || !t->rule)
+    if (rc == SW_OK)
         return rc;
+
+    if (!t->rule) {
+        if (rc != SW_ERR_INVALID)
+            return rc;
+        if (!checking->misfits.length)
+            checking->first = *err;
+        add_layer(job, t->target, &checking->misfits);
+        return SW_OK;
+    }
 
     sw_recipe_error_item(job->recipe, s, "init_from", t->rule->item, "%s", err->text);
     return sw_recipe_status(job->recipe, err);
@@ -329,6 +397,28 @@ static void hint(const struct sw_checkpoint_job *job, const struct tensors *from
     if (names)
         sw_recipe_hint_near(job->recipe, word, names, (int)count, NULL);
     sw_free(names);
+}
+
+/* Adds a "did you mean" hint from the layers with parameters. */
+static void hint_layers(const struct sw_checkpoint_job *job, const char *word)
+{
+    const int count = target_count(job);
+    char(*layers)[NAME] = sw_calloc((size_t)count + 1, sizeof *layers);
+    const char **names = sw_calloc((size_t)count + 1, sizeof *names), *param;
+    int n = 0;
+
+    for (int i = 0; layers && names && i < count; i++) {
+        layer_of(job, i, layers[n], &param);
+        if (n == 0 || !sw_str_eq(layers[n], layers[n - 1])) {
+            names[n] = layers[n];
+            n++;
+        }
+    }
+
+    if (layers && names)
+        sw_recipe_hint_near(job->recipe, word, names, n, "the net has");
+    sw_free(names);
+    sw_free(layers);
 }
 
 /* A rule with a `*` must match something. */
@@ -383,16 +473,39 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_init
     return sw_recipe_status(job->recipe, err);
 }
 
+/* Layers of another shape, as for other classes, can start from initial values. */
+static int refuse_misfits(const struct checking *c, struct sw_err *err)
+{
+    const char *layers = sw_bytes_text(&c->misfits);
+    struct sw_bytes options = {0};
+
+    for (const char *at = layers; *at; at += strspn(at, ", ")) {
+        int n = (int)strcspn(at, ",");
+        sw_bytes_printf(&options, " --reset %.*s", n, at);
+        at += n;
+    }
+
+    int rc = sw_err_set(err, SW_ERR_INVALID,
+                        "%s; use%s (or reset = %s in [job]) to start from initial values there",
+                        c->first.text, sw_bytes_text(&options), layers);
+    sw_bytes_fini(&options);
+    return rc;
+}
+
 static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                          const struct tensors *from, struct sw_err *err)
 {
-    int found = 0, rc = check_found(job, file, from, err);
+    struct checking c = {0};
+    int rc = check_found(job, file, from, err);
 
     if (rc == SW_OK)
-        rc = for_each_match(job, file, from, check_one, &found, err);
+        rc = for_each_match(job, file, from, check_one, &c, err);
+    if (rc == SW_OK && c.misfits.length)
+        rc = refuse_misfits(&c, err);
+    sw_bytes_fini(&c.misfits);
 
     /* A stage may have a different net. */
-    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(table_of(job)) > 0)
+    if (rc == SW_OK && c.found == 0 && !file->previous && sw_table_count(table_of(job)) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         file->path);
 
@@ -424,10 +537,32 @@ static int check_file(const struct sw_checkpoint_job *job, const struct sw_init_
     return rc;
 }
 
+/* Every pattern of `reset` must match a parameter. */
+static int check_reset(const struct sw_checkpoint_job *job, struct sw_err *err)
+{
+    const struct sw_strings *reset = job->takes->reset;
+
+    for (int i = 0; reset && i < reset->count; i++) {
+        int target = 0;
+        while (target < target_count(job) && !is_reset_by(job, target, reset->items[i]))
+            target++;
+        if (target < target_count(job))
+            continue;
+
+        sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "reset", i,
+                             "no layer with parameters matches '%s'", reset->items[i]);
+        hint_layers(job, reset->items[i]);
+    }
+
+    return sw_recipe_status(job->recipe, err);
+}
+
 int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,
                        const struct sw_stage_names *earlier, struct sw_err *err)
 {
     int rc = read_list(job, option, err);
+    if (rc == SW_OK)
+        rc = check_reset(job, err);
     for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
         rc = check_file(job, &job->takes->files[i], earlier, err);
     return rc;
@@ -440,6 +575,7 @@ struct taking {
     bool *has;             /* owned [targets]: set from some file */
     bool *used;            /* owned [tensors of the current file] */
     int count;             /* parameters set from the current file */
+    struct sw_bytes line;  /* of the report, about the current file */
     struct sw_bytes names; /* "enc1.weight from rbm1.weight" */
 };
 
@@ -513,6 +649,14 @@ static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_
     }
 }
 
+static void report_line(const struct sw_checkpoint_job *job, struct taking *t)
+{
+    if (t->line.length)
+        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role, "%s",
+                         sw_bytes_text(&t->line));
+    sw_bytes_clear(&t->line);
+}
+
 static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,
                      struct taking *t, struct sw_err *err)
 {
@@ -537,10 +681,11 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_f
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* tensors of a previous stage are carried over */
             list_unused(f, t->used, &unused);
-        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role,
-                         "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
-                         from.path, t->names.length ? ": " : "", sw_bytes_text(&t->names),
-                         unused.length ? "; unused tensors: " : "", sw_bytes_text(&unused));
+        report_line(job, t);
+        sw_bytes_printf(&t->line, "%d of %d parameters start from %s%s%s%s%s", t->count,
+                        param_count(job), from.path, t->names.length ? ": " : "",
+                        sw_bytes_text(&t->names), unused.length ? "; unused tensors: " : "",
+                        sw_bytes_text(&unused));
     }
 
     sw_free(t->used);
@@ -554,11 +699,16 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_init_f
 int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 {
     struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
-    struct sw_bytes own = {0}, frozen_names = {0};
+    struct sw_bytes own = {0}, frozen_names = {0}, reset = {0};
     int rc = SW_OK, params = sw_table_count(table_of(job));
 
-    if (job->takes->file_count == 0)
+    if (job->takes->file_count == 0) {
+        if (job->takes->reset && job->takes->reset->count)
+            sw_events_report(job->events, SW_LOG_WARN, job->workers[0].role,
+                             "reset has no effect: all parameters start from initial values; use "
+                             "--init-from RUN or init_from to start from trained ones");
         return SW_OK;
+    }
 
     t.has = sw_calloc((size_t)target_count(job) + 1, sizeof *t.has);
     if (!t.has)
@@ -569,13 +719,19 @@ int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 
     for (int i = 0; i < params && rc == SW_OK; i++) {
         const struct sw_param *p = sw_table_param(table_of(job), i);
-        if (!t.has[i] && p->part_first == 0)
+        if (is_reset(job, i))
+            add_layer(job, i, &reset);
+        else if (!t.has[i] && p->part_first == 0)
             list(p->frozen ? &frozen_names : &own, p->name, "", "", "");
     }
 
+    if (rc == SW_OK && reset.length)
+        sw_bytes_printf(&t.line, "%sreset: %s", t.line.length ? "; " : "", sw_bytes_text(&reset));
     if (rc == SW_OK && own.length)
-        sw_events_report(job->events, SW_LOG_INFO, job->workers[0].role,
-                         "with the initial values of the recipe: %s", sw_bytes_text(&own));
+        sw_bytes_printf(&t.line, "%swith the initial values of the recipe: %s",
+                        t.line.length ? "; " : "", sw_bytes_text(&own));
+    if (rc == SW_OK)
+        report_line(job, &t);
 
     if (rc == SW_OK && frozen_names.length)
         sw_events_report(job->events, SW_LOG_WARN, job->workers[0].role,
@@ -585,6 +741,8 @@ int sw_init_from_load(const struct sw_checkpoint_job *job, struct sw_err *err)
 
     sw_bytes_fini(&frozen_names);
     sw_bytes_fini(&own);
+    sw_bytes_fini(&reset);
+    sw_bytes_fini(&t.line);
     sw_bytes_fini(&t.names);
     sw_free(t.has);
 

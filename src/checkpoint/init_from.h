@@ -29,6 +29,7 @@ struct sw_init_from {
     struct sw_init_from_file *files; /* owned */
     struct sw_init_from_rule *rules; /* owned */
     int file_count, rule_count;
+    const struct sw_strings *reset; /* patterns of job.reset; NULL: none in this stage */
 };
 
 void sw_stage_names_fini(struct sw_stage_names *n);

@@ -1,6 +1,9 @@
 /* singa-ws run: trains the net of a recipe. */
+#include "base/os.h"
+#include "cli/checkpoint/weights.h"
 #include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
+#include "recipe/job.h"
 
 struct options {
     struct sw_cli_common common;
@@ -8,6 +11,7 @@ struct options {
     const char *name, *out_dir, *init_from;
     const char *cores;
     bool when_free;
+    struct sw_cli_list resets;
     struct sw_live_view_options live_view;
 };
 
@@ -18,17 +22,57 @@ static const struct sw_cli_option options_of_run[] = {
                        "name of the run; default: the recipe's job.name"),
     SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
                        "folder for checkpoints; default: runs/ID in the state directory"),
-    SW_CLI_TEXT_OPTION(
-        struct options, init_from, "init-from", "FILE",
-        "initialize parameters by name from a checkpoint; default: the recipe's job.init_from"),
     SW_CLI_TEXT_OPTION(struct options, cores, "cores", "N",
                        "processor cores to use; default: job.cores, else all that other runs do "
                        "not use"),
     SW_CLI_FLAG_OPTION(struct options, when_free, "when-free",
                        "wait in the queue until the cores and GPUs are free, then start"),
+    SW_CLI_TEXT_OPTION(
+        struct options, init_from, "init-from", "FILE|RUN",
+        "start from the parameters of a checkpoint or a run (RUN, RUN:best, RUN:STEP), by name; "
+        "default: the recipe's job.init_from"),
+    SW_CLI_LIST_OPTION(struct options, resets, "reset", "LAYER",
+                       "start this layer from initial values instead; may be repeated"),
     SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
+
+/* The file that --init-from names. */
+static int find_weights(const struct options *o, const struct sw_job_options *job,
+                        struct sw_weights *w, struct sw_err *err)
+{
+    const struct sw_job_conf *conf;
+    struct sw_recipe *recipe = NULL;
+    struct sw_err ignored; /* opening the job reports the errors of the recipe */
+
+    if (!o->init_from)
+        return SW_OK;
+
+    int rc = sw_job_read_recipe(job, &recipe, &conf, &ignored);
+    const struct sw_weights_args args = {.what = o->init_from,
+                                         .option = "--init-from",
+                                         .db = o->common.db,
+                                         .job_db = rc == SW_OK ? conf->db : NULL,
+                                         .recipe = job->recipe_path,
+                                         .hash = rc == SW_OK ? sw_recipe_hash(recipe) : NULL};
+    rc = rc == SW_OK ? sw_weights_find(&args, w, err) : SW_OK;
+    sw_recipe_free(recipe);
+
+    return rc;
+}
+
+/* "fc1, fc2" of all --reset; NULL without one. */
+static char *join_resets(const struct options *o)
+{
+    struct sw_bytes out = {0};
+
+    for (int i = 0; i < o->resets.count; i++)
+        sw_bytes_printf(&out, "%s%s", i ? ", " : "", o->resets.items[i]);
+
+    char *text = out.length ? sw_bytes_take(&out) : NULL;
+    sw_bytes_fini(&out);
+    return text;
+}
 
 static int train(void *options, struct sw_live_view *live_view)
 {
@@ -36,11 +80,13 @@ static int train(void *options, struct sw_live_view *live_view)
     struct sw_trainer t = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
+    struct sw_weights weights = {0};
+    char *reset = join_resets(o);
     int code;
 
     job.name = o->name;
     job.out_dir = o->out_dir;
-    job.init_from = o->init_from;
+    job.reset = reset;
     job.steps = o->steps;
     job.cores = o->cores;
 
@@ -48,9 +94,14 @@ static int train(void *options, struct sw_live_view *live_view)
     sw_live_view_report(live_view, &t.report);
     sw_trainer_reserve(&t, &job, o->when_free);
     if (rc == SW_OK)
+        rc = find_weights(o, &job, &weights, &err);
+    job.init_from = weights.path;
+    if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     sw_trainer_fini(&t);
+    sw_weights_fini(&weights);
+    sw_free(reset);
 
     return code;
 }

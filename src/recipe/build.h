@@ -25,7 +25,7 @@ struct sw_override {
     const char *value;  /* "-1" */
     int rank;           /* order of its messages: after those of all files */
     int path_column, value_column; /* in label */
-    const char *fixed; /* `text` with absolute paths, which a run stores; NULL: text */
+    const char *fixed;             /* `text` with absolute paths, which a run stores; NULL: text */
 };
 
 /* A key of a section after merging, or a line of [fallback] or of a stage (then key is a path). */
@@ -33,16 +33,16 @@ struct sw_value {
     struct sw_value *next;
     struct sw_value *below; /* what it replaced */
     const char *key, *raw;
-    const char *text;             /* after expansion; NULL before, or when that failed */
-    bool expanded;                /* text has been computed */
-    const char *files;            /* text with each path where it leads (files.c); NULL: not located */
-    const char *found;            /* how, for `explain`; NULL: all paths are absolute */
-    const struct sw_opt *row;     /* of files */
-    bool by_place;                /* files depends on the working directory */
-    bool dropped;                 /* belongs to a type that was replaced */
-    bool unknown;                 /* the section has no such key; already reported */
-    bool is_fallback;             /* a fallback format that replaces missing files */
-    bool by_fallback;             /* a line of a stage set by [fallback] */
+    const char *text;         /* after expansion; NULL before, or when that failed */
+    bool expanded;            /* text has been computed */
+    const char *files;        /* text with each path where it leads (files.c); NULL: not located */
+    const char *found;        /* how, for `explain`; NULL: all paths are absolute */
+    const struct sw_opt *row; /* of files */
+    bool by_place;            /* files depends on the working directory */
+    bool dropped;             /* belongs to a type that was replaced */
+    bool unknown;             /* the section has no such key; already reported */
+    bool is_fallback;         /* a fallback format that replaces missing files */
+    bool by_fallback;         /* a line of a stage set by [fallback] */
     const struct sw_stage *stage; /* the stage that sets the value, or NULL */
     enum sw_origin origin;
     const struct sw_override *set; /* the override that sets it, or NULL: */

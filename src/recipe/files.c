@@ -55,8 +55,8 @@ const char *sw_absolute_path(struct sw_recipe *r, const char *path)
 static const char *folder_of(struct sw_recipe *r, const struct sw_ini_file *file)
 {
     const char *slash = strrchr(file->path, '/');
-    const char *folder = sw_pool_copy(&r->pool, file->path,
-                                      slash ? (size_t)(slash + 1 - file->path) : 0);
+    const char *folder =
+        sw_pool_copy(&r->pool, file->path, slash ? (size_t)(slash + 1 - file->path) : 0);
     return folder ? folder : "";
 }
 
@@ -147,8 +147,7 @@ static const char *locate(struct sw_recipe *r, struct sw_value *v, const struct 
 
 /* Adds an item of the expanded text: what precedes the path, and where the path leads. */
 static void add_item(struct sw_recipe *r, struct sw_value *v, const struct sw_opt *row,
-                     const char *base, const char *title, struct sw_span item,
-                     struct sw_bytes *out)
+                     const char *base, const char *title, struct sw_span item, struct sw_bytes *out)
 {
     const char *text = sw_pool_copy(&r->pool, item.at, item.bytes);
     if (!text)
@@ -255,8 +254,7 @@ static const char *fixed_override(struct sw_recipe *r, const struct sw_draft *n,
     sw_bytes_printf(&out, "%s=", v->key);
     add_absolute(r, v, &out);
 
-    const char *text =
-        out.failed ? NULL : sw_pool_copy(&r->pool, sw_bytes_text(&out), out.length);
+    const char *text = out.failed ? NULL : sw_pool_copy(&r->pool, sw_bytes_text(&out), out.length);
     r->pool.failed |= out.failed;
     sw_bytes_fini(&out);
 

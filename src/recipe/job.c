@@ -58,6 +58,9 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(init_from), .type = SW_OPT_PATHS, .path_at = file_of_init,
      .help = "checkpoints to start from, by the same names or by rules behind a file: "
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
+    {FIELD(reset), .type = SW_OPT_STRINGS,
+     .help = "layers or parameters that init_from does not set, such as a new head: LAYER or "
+             "LAYER.PARAM, with * and ?; they start from their initial values"},
     {FIELD(freeze), .type = SW_OPT_STRINGS,
      .help = "parameters that are not trained: LAYER.PARAM or LAYER, with * and ?"},
     {FIELD(grad_clip), .type = SW_OPT_STRING,

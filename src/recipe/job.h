@@ -27,6 +27,7 @@ struct sw_job_conf {
     int on_nan;          /* enum sw_on_nan */
     const char *grad_clip;        /* as written, or NULL */
     double clip_value, clip_norm; /* parsed from grad_clip; 0: no limit. Not keys themselves */
+    struct sw_strings reset;      /* patterns of parameters that init_from does not set */
     struct sw_strings freeze;     /* patterns of parameters that are not trained */
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
     const char *memory;           /* as written: default, fit:SIZE */

@@ -6,10 +6,10 @@
  * first; FILE is relative to the folder of the including file. If several files set a key, the last
  * one wins; a section that several files contain is merged at its first position.
  * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
- * environment, in which `--set env.NAME=VALUE` replaces a variable; SINGA_DATA, when the environment
- * lacks it, is ./data, or ~/.local/share/singa-ws/data when only that exists. An unknown variable is
- * an error. Keys of the types PATH and PATHS name files; where a relative path leads is described in
- * recipe/files.c.
+ * environment, in which `--set env.NAME=VALUE` replaces a variable; SINGA_DATA, when the
+ * environment lacks it, is ./data, or ~/.local/share/singa-ws/data when only that exists. An
+ * unknown variable is an error. Keys of the types PATH and PATHS name files; where a relative path
+ * leads is described in recipe/files.c.
  * `--set SECTION.KEY=VALUE` takes the longest section of the recipe whose kind knows the rest as a
  * key; without one it creates the section.
  * `[stage NAME]` is a part of a run (stage.c): its lines are keys of [job], and SECTION.KEY of any
@@ -160,6 +160,6 @@ void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_bytes
  * as merged (identical to the hash of the equivalent single file), in file order, keys
  * sorted within each, [vars] expanded, the environment not (`${SINGA_DATA}` stays), without
  * comments and blanks. Overrides are not hashed: --set job.steps=10 leaves the hash unchanged, and
- * so does another value of SINGA_DATA or another folder of the recipe: paths count as written. Any other change of the file changes the hash, job.name and
- * job.steps included. */
+ * so does another value of SINGA_DATA or another folder of the recipe: paths count as written. Any
+ * other change of the file changes the hash, job.name and job.steps included. */
 const char *sw_recipe_hash(const struct sw_recipe *recipe);

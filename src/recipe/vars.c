@@ -1,6 +1,7 @@
 /* `${NAME}`: lines of [vars], then the environment, in which `--set env.NAME=VALUE` replaces a
- * variable; a run stores those that it used in this form. A line of [vars] sees the lines above it only,
- * so there are no cycles, each is expanded once, and `A = ${A}/x` means the environment's A. */
+ * variable; a run stores those that it used in this form. A line of [vars] sees the lines above it
+ * only, so there are no cycles, each is expanded once, and `A = ${A}/x` means the environment's A.
+ */
 #include "base/os.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
@@ -375,7 +376,8 @@ void sw_vars_build(struct sw_recipe *r)
 
     /* Variables that only the command line defines may use every line of [vars]. */
     for (struct sw_override *o = r->sets; o && r->vars && !r->pool.failed; o = o->next) {
-        bool is_var = sw_str_starts(o->path, vars_prefix) && !is_defined(r, o->path + strlen(vars_prefix));
+        bool is_var =
+            sw_str_starts(o->path, vars_prefix) && !is_defined(r, o->path + strlen(vars_prefix));
         const char *name = is_var ? o->path + strlen(vars_prefix) : "";
         struct sw_value *v =
             is_var ? sw_value_of_set(r, last_set_of(r, name), strlen(vars_prefix)) : NULL;

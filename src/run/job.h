@@ -43,6 +43,7 @@ struct sw_job_options {
     bool overwrite;        /* out_dir may contain another run's checkpoints, which are replaced */
     const char *db;        /* --db, or NULL */
     const char *init_from; /* checkpoint whose parameters are loaded by name, or NULL */
+    const char *reset;     /* --reset, layers separated by commas, or NULL */
     int64_t steps;         /* --steps; 0: as in the recipe. Never changes a schedule's horizon */
     bool steps_at_most;    /* `steps` can only shorten the run */
     /* For a recipe with stages: the only one to open. NULL: with `weights` the stage of that file,

@@ -65,6 +65,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
         {"--device", "job.device", o->device},
         {"--framework", "cluster.framework", o->framework},
         {"--cores", "job.cores", o->cores},
+        {"--reset", "job.reset", o->reset},
     };
     struct sw_recipe_source source = {.path = o->recipe_path,
                                       .sets = o->sets,

@@ -41,6 +41,21 @@ wrong() {
 }
 wrong "unknown verb 'runn'; did you mean 'run'\?" runn
 wrong "unknown verb 'frobnicate'" frobnicate
+# Words from other programs.
+for pair in train:run fit:run test:eval infer:predict; do
+    wrong "unknown verb '${pair%:*}'; use '${pair#*:}'" "${pair%:*}" "$tiny"
+done
+wrong "unknown option '--epochs'; use --set job\.epochs=VALUE" run --epochs 3 "$tiny"
+wrong "unknown option '--gpu'; use --device cuda" run "$tiny" --gpu
+wrong "unknown option '--gpu'; use --device cuda" run "$tiny" --gpu=0
+wrong "unknown option '--lr'; use --set updater\.lr=VALUE" run --lr=0.1 "$tiny"
+wrong "unknown option '--learning-rate'; use --set updater\.lr=VALUE" run --learning-rate 0.1 "$tiny"
+wrong "unknown option '--batch-size'; use --set job\.batch=VALUE" run --batch-size 3 "$tiny"
+wrong "unknown option '--momentum'; use --set updater\.momentum=VALUE" check "$tiny" --momentum=0.9
+wrong "unknown option '--num-workers'; use --set data\.train\.workers=VALUE" run --num-workers=2 "$tiny"
+wrong "unknown option '--pretrained'; use --init-from" run --pretrained x "$tiny"
+# Advice is given only for what the verb can do.
+wrong "unknown option '--epochs'$" history list --epochs=3
 wrong "unknown option '--json'" --json
 wrong 'RECIPE is missing' run
 wrong 'RECIPE is missing' eval --json

@@ -3,6 +3,7 @@
  * --help. In a verb with sub-verbs the first argument that is not an option names the sub-verb. */
 #include "base/os.h"
 #include "cli/cli.h"
+#include "cli/options/habits.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,6 +220,29 @@ static const struct sw_cli_option *row_of(const struct table *t, int value)
     return NULL;
 }
 
+static bool takes(const void *table, const char *option)
+{
+    const struct table *t = table;
+
+    for (int i = 0; i < t->count; i++)
+        if (sw_str_eq(t->row[i]->name, option))
+            return true;
+
+    return false;
+}
+
+/* Explains an unknown option that other programs have, or that is a key of the recipe. */
+static bool advise(const struct sw_verb *v, const struct table *t, const char *name)
+{
+    struct sw_bytes advice = {0};
+    const bool known = sw_habit_option(name, takes, t, &advice);
+
+    if (known)
+        sw_cli_usage(typed(v), "unknown option '--%s'; use %s", name, sw_bytes_text(&advice));
+    sw_bytes_fini(&advice);
+    return known;
+}
+
 /* An option that getopt_long refused: unknown, ambiguous, or a flag that got an argument. */
 static int refuse(const struct sw_verb *v, const struct table *t, const char *word)
 {
@@ -245,6 +269,9 @@ static int refuse(const struct sw_verb *v, const struct table *t, const char *wo
         return sw_cli_usage(typed(v), "option '--%s' is ambiguous", name);
     if (begins == 1)
         return sw_cli_usage(typed(v), "option '--%s' takes no argument", name);
+
+    if (advise(v, t, name))
+        return SW_EXIT_USAGE;
 
     const char *near = sw_str_nearest(name, names, (size_t)t->count + 2);
     if (near)
