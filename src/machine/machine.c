@@ -321,8 +321,10 @@ static void describe(struct sw_machine *m)
         m->host[0] = '\0';
     m->memory_bytes = (int64_t)root->total_memory;
     m->package_count = count_packages(m);
-    if (m->here)
+    if (m->here) {
         m->cpu_quota = sw_cpu_quota("/proc", "/sys");
+        m->memory_quota = sw_memory_quota("/proc", "/sys");
+    }
 }
 
 static int machine_new(const char *source, struct sw_machine **out, struct sw_err *err)

@@ -59,6 +59,7 @@ struct sw_machine {
     int hidden_gpus;                 /* by CUDA_VISIBLE_DEVICES */
     double *nvlinks;                 /* owned [gpu_count][gpu_count]; NULL: unknown */
     int64_t memory_bytes;            /* of all allowed nodes */
+    int64_t memory_quota;            /* bytes that cgroups grant; 0: no limit */
     double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */
     struct hwloc_topology *topology; /* owned; for machine/ only */
     struct hwloc_bitmap_s *allowed;  /* owned; for machine/ only */

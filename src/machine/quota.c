@@ -1,4 +1,4 @@
-/* The CPU quota of cgroups, version 1 and 2: walks from the groups in /proc/self/cgroup up to the
+/* The CPU quota and the memory limit of cgroups, version 1 and 2: walks from the groups in /proc/self/cgroup up to the
  * root and keeps the smallest limit. In a container the path may be the host's; then only the root
  * is found. */
 #include "machine/quota.h"
@@ -53,6 +53,35 @@ static double quota_v1(const char *folder, const char *group)
     return quota;
 }
 
+/* memory.max holds bytes, or "max". */
+static double memory_v2(const char *folder, const char *group)
+{
+    char *text = read_file(folder, group, "memory.max");
+    double bytes = text ? strtod(text, NULL) : 0;
+
+    sw_free(text);
+    return bytes;
+}
+
+/* Without a limit, memory.limit_in_bytes is the largest number of whole pages. */
+static double memory_v1(const char *folder, const char *group)
+{
+    char *text = read_file(folder, group, "memory.limit_in_bytes");
+    double bytes = text ? strtod(text, NULL) : 0;
+
+    sw_free(text);
+    return bytes < 0x1p62 ? bytes : 0;
+}
+
+/* A limit that cgroups set: its controller, and how version 1 and 2 write it. */
+struct limit {
+    const char *controller;
+    double (*v1)(const char *folder, const char *group);
+    double (*v2)(const char *folder, const char *group);
+};
+static const struct limit cpu_limit = {"cpu", quota_v1, quota_v2};
+static const struct limit memory_limit = {"memory", memory_v1, memory_v2};
+
 static void keep_smallest(double *quota, double other)
 {
     if (other > 0 && (*quota == 0 || other < *quota))
@@ -62,12 +91,12 @@ static void keep_smallest(double *quota, double other)
 /* The smallest quota from the group up to the root, since limits of parents apply, too. In a
  * container the path may be that of the host, and then only the root exists here. Truncates group.
  */
-static double walk_up(const char *folder, char *group, bool v2)
+static double walk_up(const struct limit *limit, const char *folder, char *group, bool v2)
 {
     double quota = 0;
 
     for (;;) {
-        keep_smallest(&quota, v2 ? quota_v2(folder, group) : quota_v1(folder, group));
+        keep_smallest(&quota, v2 ? limit->v2(folder, group) : limit->v1(folder, group));
 
         char *slash = strrchr(group, '/');
         if (!slash)
@@ -77,12 +106,14 @@ static double walk_up(const char *folder, char *group, bool v2)
     }
 }
 
-/* Whether a list such as "cpu,cpuacct" contains `cpu`. */
-static bool lists_cpu(const char *controllers)
+/* Whether a list such as "cpu,cpuacct" contains the controller. */
+static bool lists(const char *controllers, const char *controller)
 {
+    const size_t n = strlen(controller);
+
     for (const char *p = controllers; p; p = strchr(p, ',')) {
         p += *p == ',';
-        if (strncmp(p, "cpu", 3) == 0 && (p[3] == ',' || p[3] == '\0'))
+        if (strncmp(p, controller, n) == 0 && (p[n] == ',' || p[n] == '\0'))
             return true;
     }
 
@@ -90,7 +121,7 @@ static bool lists_cpu(const char *controllers)
 }
 
 /* A line of /proc/self/cgroup: NUMBER:CONTROLLERS:PATH, without controllers for version 2. */
-static double line_quota(char *line, const char *sys_root)
+static double line_limit(const struct limit *limit, char *line, const char *sys_root)
 {
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : 0;
     if (!group)
@@ -100,24 +131,34 @@ static double line_quota(char *line, const char *sys_root)
     *group++ = '\0';
 
     bool v2 = controllers[0] == '\0';
-    if (!v2 && !lists_cpu(controllers))
+    if (!v2 && !lists(controllers, limit->controller))
         return 0;
 
     char *folder = sw_format("%s/fs/cgroup%s%s", sys_root, v2 ? "" : "/", controllers);
-    double quota = folder ? walk_up(folder, group, v2) : 0;
+    double quota = folder ? walk_up(limit, folder, group, v2) : 0;
     sw_free(folder);
+
+    return quota;
+}
+
+static double find(const struct limit *limit, const char *proc_root, const char *sys_root)
+{
+    char *text = read_file(proc_root, "/self", "cgroup"), *rest = text, *line;
+    double quota = 0;
+
+    while (rest && (line = strsep(&rest, "\n")))
+        keep_smallest(&quota, line_limit(limit, line, sys_root));
+    sw_free(text);
 
     return quota;
 }
 
 double sw_cpu_quota(const char *proc_root, const char *sys_root)
 {
-    char *text = read_file(proc_root, "/self", "cgroup"), *rest = text, *line;
-    double quota = 0;
+    return find(&cpu_limit, proc_root, sys_root);
+}
 
-    while (rest && (line = strsep(&rest, "\n")))
-        keep_smallest(&quota, line_quota(line, sys_root));
-    sw_free(text);
-
-    return quota;
+int64_t sw_memory_quota(const char *proc_root, const char *sys_root)
+{
+    return (int64_t)find(&memory_limit, proc_root, sys_root);
 }

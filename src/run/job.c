@@ -9,6 +9,7 @@
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
 #include "run/label_range.h"
+#include "run/limits.h"
 #include "run/memory.h"
 #include "run/run.h"
 #include "run/tune.h"
@@ -379,7 +380,11 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc != SW_OK)
         return rc;
 
-    return sw_job_describe(job, err);
+    rc = sw_job_describe(job, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return o->reserve ? sw_limits_check(job, err) : SW_OK;
 }
 
 /* Waits until no queued work uses memory of the all-reduce, of factors, or of sums of layers any
@@ -460,6 +465,7 @@ void sw_job_close(struct sw_job *job)
     sw_trace_free(job->monitor.trace);
     sw_fault_fini(&job->fault);
     sw_bytes_fini(&job->report.fallback);
+    sw_bytes_fini(&job->report.limits);
 
     char *const owned[] = {job->name,
                            job->options.out_dir,

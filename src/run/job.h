@@ -165,6 +165,7 @@ struct sw_job_bytes {
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
     const char *device_why; /* why auto is not every GPU; "": it is, or the device was requested */
+    const char *limits;     /* what leaves the job less than the machine has; "": nothing */
     const char *stage;      /* NULL: the recipe has none */
     int stage_index, stage_count;
     int64_t stage_from, stage_steps; /* the step after which it begins; its length */

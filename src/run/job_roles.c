@@ -10,6 +10,7 @@
 #include "plan/auto_device.h"
 #include "run/job_hooks.h"
 #include "run/job_private.h"
+#include "run/limits.h"
 #include "run/microbatches.h"
 #include "worker/server.h"
 #include "worker/worker.h"
@@ -485,6 +486,7 @@ int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o, struc
 
     if (job->place.machine->here)
         limit_threads(job);
+    sw_limits_describe(job);
     rc = make_units(job, err);
     if (rc != SW_OK)
         return rc;

@@ -382,6 +382,7 @@ void sw_job_describe_roles(struct sw_job *job)
     p->recipe = sw_recipe_path(job->recipe);
     p->device = job->place.devices.text;
     p->device_why = job->place.device_why;
+    p->limits = sw_bytes_text(&job->report.limits);
     p->framework = job->report.framework.name;
     p->framework_reason = job->report.framework.reason;
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);

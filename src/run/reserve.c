@@ -98,8 +98,9 @@ static int read_request(struct sw_job *job, int least, struct request *r, struct
         return sw_recipe_status(job->recipe, err);
     }
 
+    job->reserve.slurm_cores = slurm_cores(m);
     *r = (struct request){
-        .cores = {.cores = cores ? cores : slurm_cores(m), .workers = least}};
+        .cores = {.cores = cores ? cores : job->reserve.slurm_cores, .workers = least}};
     r->cores.least = larger(least, job->reserve.saved_workers * job->reserve.saved_threads);
     if (r->cores.least > m->core_count)
         r->cores.least = m->core_count;
@@ -228,6 +229,7 @@ static int follow_stage(struct sw_job *job, const struct sw_job *before, struct 
     if (sw_core_set_count(&before->reserve.reserved.cores) > 0 && job->place.machine->owners == 1)
         sw_machine_restrict(job->place.machine, &before->reserve.reserved.cores);
     job->reserve.map_cores = before->reserve.map_cores;
+    job->reserve.slurm_cores = before->reserve.slurm_cores;
     job->reserve.reserved = before->reserve.reserved;
 
     if (before->reserve.registration &&

@@ -16,6 +16,7 @@ struct sw_job_reserve {
     struct sw_bytes shared; /* who else uses the cores and GPUs; "": nobody */
     /* Of the resumed checkpoint, unless job.cores says how many cores to use; 0: unknown. */
     int saved_workers, saved_threads;
+    int slurm_cores; /* that SLURM_CPUS_PER_TASK allows; 0: it sets no limit */
     int map_cores;          /* of the machine map before it was restricted */
 };
 

@@ -72,6 +72,7 @@ static void start(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_string(w, "recipe", p->recipe);
     sw_json_string(w, "device", p->device);
     sw_json_string(w, "device_reason", p->device_why);
+    sw_json_string(w, "limits", p->limits);
     sw_json_placement(w, p->placement);
     sw_json_string(w, "framework", p->framework);
     sw_json_string(w, "framework_reason", p->framework_reason);

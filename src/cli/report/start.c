@@ -188,6 +188,8 @@ void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *p,
     sw_bytes_add(out, "\nplacement    ");
     sw_print_placement(out, p->placement, INDENT, verbose);
     sw_report_device(out, p);
+    if (*p->limits)
+        sw_bytes_printf(out, "limits       %s\n", p->limits);
     sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);

@@ -307,6 +307,30 @@ static double quota(void)
     return sw_cpu_quota(proc, sys);
 }
 
+static int64_t memory(void)
+{
+    char proc[64], sys[64];
+    snprintf(proc, sizeof proc, "%s/proc", root);
+    snprintf(sys, sizeof sys, "%s/sys", root);
+    return sw_memory_quota(proc, sys);
+}
+
+static void smallest_memory_limit_of_the_ancestors_limits(void **state)
+{
+    assert_int_equal(memory(), 0);
+    put("proc/self/cgroup", "0::/system.slice/slurmd/job_7/step_0\n");
+    put("sys/fs/cgroup/system.slice/slurmd/job_7/step_0/memory.max", "max\n");
+    assert_int_equal(memory(), 0);
+    put("sys/fs/cgroup/system.slice/slurmd/job_7/memory.max", "8589934592\n");
+    put("sys/fs/cgroup/system.slice/memory.max", "17179869184\n");
+    assert_int_equal(memory(), 8589934592);
+    put("proc/self/cgroup", "5:memory:/job\n4:cpu,cpuacct:/job\n");
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_int_equal(memory(), 0);
+    put("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1073741824\n");
+    assert_int_equal(memory(), 1073741824);
+}
+
 static void without_cgroups_nothing_limits(void **state)
 {
     assert_true(quota() == 0);
@@ -377,6 +401,7 @@ int main(void)
         WITH_ROOT(smallest_quota_of_the_cgroup_ancestors_limits),
         WITH_ROOT(a_container_sees_its_limit_at_the_root),
         WITH_ROOT(version_1_quotas_limit),
+        WITH_ROOT(smallest_memory_limit_of_the_ancestors_limits),
         cmocka_unit_test(a_quota_limits_computing_threads),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
