@@ -76,6 +76,12 @@ static int find(const struct sw_module_kind *k, char *path, struct sw_err *err)
     return rc;
 }
 
+int sw_module_installed(const struct sw_module_kind *k, struct sw_err *err)
+{
+    char path[PATH_BYTES];
+    return find(k, path, err);
+}
+
 /* ---- Loading ---- */
 
 static int check(const struct sw_module_kind *k, const char *path, const struct sw_module_head *m,

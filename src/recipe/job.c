@@ -45,7 +45,10 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(eval_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between evaluations; 0: only at the end"},
     {FIELD(checkpoint_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
-     .help = "steps between checkpoints; 0: only at the end"},
+     .help = "steps between checkpoints; 0: only at the ends"},
+    {FIELD(checkpoint_ends), .type = SW_OPT_BOOL, .def = "yes",
+     .help = "also write checkpoints at step 0 and at the end; no: a run that ends leaves no weights, "
+             "but one that is stopped still writes a checkpoint"},
     {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between lines of output; 0: by time"},
     {FIELD(keep_checkpoints), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1000000,
@@ -234,6 +237,22 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
         job->loss_scale = 0;
 }
 
+/* A rollback and the next stage begin from a checkpoint. */
+static void check_ends(struct sw_recipe *r, const struct sw_section *s,
+                       const struct sw_job_conf *job)
+{
+    if (job->checkpoint_ends)
+        return;
+
+    if (sw_recipe_stage_count(r) > 0) {
+        sw_recipe_error(r, s, "checkpoint_ends", "no is not possible in a recipe with stages");
+        sw_recipe_hint(r, "a stage begins from the checkpoint at the end of the previous one");
+    } else if (job->on_nan == SW_ON_NAN_ROLLBACK) {
+        sw_recipe_error(r, s, "checkpoint_ends", "no conflicts with on_nan = rollback");
+        sw_recipe_hint(r, "a rollback needs the checkpoint of step 0: on_nan = stop or skip");
+    }
+}
+
 int sw_job_apply_rules(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
@@ -243,6 +262,7 @@ int sw_job_apply_rules(struct sw_recipe *r, const struct sw_job_conf **out, stru
     settle_clip(r, s, job);
     settle_memory(r, s, job);
     settle_scale(r, s, job);
+    check_ends(r, s, job);
     if (!job->eval_batch)
         job->eval_batch = job->batch;
     if (!job->name)

@@ -17,9 +17,10 @@ struct sw_job_conf {
     int64_t batch;            /* samples behind one update */
     int64_t eval_batch;       /* = batch unless set */
     int64_t eval_every;       /* steps; 0: only at the end */
-    int64_t checkpoint_every; /* steps; 0: only at the end */
+    int64_t checkpoint_every; /* steps; 0: only at step 0 and at the end */
     int64_t display_every;    /* steps; 0: by time */
     int64_t keep_checkpoints; /* how many of the newest to keep, beside the best; 0: all */
+    bool checkpoint_ends;     /* also write one at step 0 and at the end */
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
     int algorithm;       /* enum sw_algorithm */

@@ -15,8 +15,8 @@ static int write_checkpoint(void *run, struct sw_err *err)
 }
 
 /* Values come from the initializers, from another run's file or the previous stage, or from the
- * resumed checkpoint. A new run writes checkpoint 0, so that there always is one; a new stage
- * replaces the file that it begins from. */
+ * resumed checkpoint. A new run writes checkpoint 0 unless checkpoint_ends = no, so that there always
+ * is one; a new stage replaces the file that it begins from. */
 static int load_first_values(void *run, struct sw_err *err)
 {
     struct sw_job *job = run;
@@ -38,7 +38,7 @@ static int load_first_values(void *run, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return sw_checkpoint_write(&c, err);
+    return job->conf->checkpoint_ends ? sw_checkpoint_write(&c, err) : SW_OK;
 }
 
 static bool has_checkpoint(void *run, int64_t step)

@@ -48,8 +48,8 @@ static struct sw_group_decision decide(void *worker, int64_t t)
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     d.evaluate = job->data->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
                  (d.last || due(c->eval_every, own));
-    d.checkpoint =
-        d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
+    d.checkpoint = (d.last && c->checkpoint_ends) || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) ||
+                   due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = w->topology->warmup_steps > 0 && t == w->topology->warmup_steps;
     d.rollback = sw_nonfinite_requests_rollback(job->nonfinite);
@@ -299,8 +299,10 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_group_decision *d, 
     if (rc != SW_OK)
         return rc;
 
-    if (reached)
-        d->last = d->checkpoint = true;
+    if (reached) {
+        d->last = true;
+        d->checkpoint |= w->shared.conf->checkpoint_ends;
+    }
     if (d->last || d->stop)
         return SW_OK;
 

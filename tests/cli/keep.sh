@@ -87,3 +87,23 @@ expect 0 run "$tiny" --out "$T/another" --name second --quiet --steps 5 --set jo
 cp "$T/another/checkpoint-5.safetensors" "$T/shared"
 expect 0 resume first --steps 20 --quiet
 [ -e "$T/shared/checkpoint-5.safetensors" ] || fail "another run's checkpoint was removed"
+
+# Without checkpoints at the ends a run that is done leaves none; a stopped one does, and can be resumed.
+expect 0 run "$tiny" --out "$T/none" --name none --quiet --set job.checkpoint_ends=no
+[ -z "$(files "$T/none")" ] || fail "checkpoint_ends = no left $(files "$T/none")"
+expect 3 resume none
+has err 'has no checkpoint'
+expect 0 run "$tiny" --out "$T/middle" --quiet --set job.checkpoint_ends=no --set job.checkpoint_every=15
+[ "$(files "$T/middle")" = '15 30 ' ] || fail "in the middle: $(files "$T/middle")"
+expect 0 run "$tiny" --out "$T/reached" --quiet --set job.checkpoint_ends=no --set 'job.stop_at=loss<=1000'
+[ -z "$(files "$T/reached")" ] || fail "stop_at left $(files "$T/reached")"
+start run "$tiny" --out "$T/stopped" --name stopped --set job.checkpoint_ends=no \
+    --set job.steps=100000000 --set job.eval_every=0
+until_true 20 file_has out '^step=5 '
+kill -s TERM "$pid"
+ended 75
+step=$(files "$T/stopped" | tr -d ' ')
+[ "${step:-0}" -ge 5 ] || fail "SIGTERM left '$(files "$T/stopped")'"
+expect 0 resume stopped --steps $((step + 2)) --quiet
+expect 2 check "$tiny" --set job.checkpoint_ends=no --set job.on_nan=rollback
+has err 'no conflicts with on_nan = rollback'

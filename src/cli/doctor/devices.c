@@ -414,8 +414,13 @@ static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err 
 {
     const char *name = d->device ? d->device : "auto";
     if (sw_str_eq(name, "auto")) {
+        struct sw_err why;
+
         all->request.driver = sw_driver_on_bus();
         open_gpus(d, all);
+        /* Where there are GPUs, each of them has been reported. */
+        if (d->machine->gpu_count == 0 && all->request.driver->installed(&why) != SW_OK)
+            sw_doctor_find(d, SW_FINDING_NOTE, "devices", NULL, NULL, "%s", why.text);
         return SW_OK;
     }
 

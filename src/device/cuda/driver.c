@@ -21,7 +21,8 @@ static const struct sw_module_kind kind = {
     .abi = SW_CUDA_ABI,
     .table_bytes = SW_CUDA_TABLE_BYTES,
     .what = "CUDA device",
-    .without = "configure with -DSINGA_CUDA=ON where nvcc and cuDNN are; use --device cpu",
+    .without = "install the package singa-ws-cuda, or configure with -DSINGA_CUDA=ON where nvcc and "
+               "cuDNN are; use --device cpu",
 };
 
 /* Reports a missing NVIDIA driver, since without it libraries only report that they failed; else
@@ -118,6 +119,11 @@ static bool is_likely(void)
 {
     return getenv(kind.variable) || access("/dev/nvidiactl", F_OK) == 0 ||
            access("/dev/dxg", F_OK) == 0;
+}
+
+static int installed(struct sw_err *err)
+{
+    return sw_module_installed(&kind, err);
 }
 
 static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err)
@@ -274,6 +280,7 @@ const struct sw_driver sw_driver_cuda = {
     .gemm_side = 2048,
     .parse = parse,
     .is_likely = is_likely,
+    .installed = installed,
     .enumerate = enumerate,
     .open = open_device,
     .libraries = libraries,
