@@ -21,19 +21,18 @@ static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mo
     double flops = m->run.flops_per_sample * speed;
     char number[32], text[64];
 
-    snprintf(text, sizeof text, "%s samples/s", sw_chart_number(number, speed));
+    snprintf(text, sizeof text, "%s samples/s", sw_human_real(number, speed));
 
     int x = figure(c, in, in.x, SW_ROLE_STRONG, text);
     if (flops > 0 && in.w >= 64) {
-        snprintf(text, sizeof text, "%sflop/s", sw_human_count(number, flops));
-        x = figure(c, in, x, SW_ROLE_DIM, text);
+        x = figure(c, in, x, SW_ROLE_DIM, sw_human_unit(number, flops, "flop/s"));
     }
 
-    snprintf(text, sizeof text, "step %s ms", sw_chart_number(number, m->ledger.step_ms));
+    snprintf(text, sizeof text, "step %s", sw_human_seconds(number, m->ledger.step_ms / 1000));
     x = figure(c, in, x, SW_ROLE_TEXT, text);
-    snprintf(text, sizeof text, "p50 %s", sw_chart_number(number, m->ledger.p50_ms));
+    snprintf(text, sizeof text, "p50 %s", sw_human_seconds(number, m->ledger.p50_ms / 1000));
     x = figure(c, in, x, SW_ROLE_TEXT, text);
-    snprintf(text, sizeof text, "p99 %s", sw_chart_number(number, m->ledger.p99_ms));
+    snprintf(text, sizeof text, "p99 %s", sw_human_seconds(number, m->ledger.p99_ms / 1000));
     figure(c, in, x, SW_ROLE_TEXT, text);
 }
 
@@ -76,7 +75,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
 
     for (int p = 0; p < SW_STEP_PHASES && row < in.h; p++) {
         double ms = 0;
-        char figure[16], text[32];
+        char figure[32], text[64];
 
         for (int w = 0; w < l->worker_count; w++)
             ms += l->worker[w].ms[p] / l->worker_count;
@@ -87,7 +86,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
         sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT,
                        sw_step_phase_name((enum sw_step_phase)p));
         sw_canvas_bar(c, in.x + NAME_W, in.y + row, bar, fraction[p], role);
-        snprintf(text, sizeof text, "%s ms %5.1f %%", sw_chart_number(figure, ms),
+        snprintf(text, sizeof text, "%s %5.1f %%", sw_human_seconds(figure, ms / 1000),
                  100 * fraction[p]);
         sw_canvas_right(c, in.x + NAME_W + bar, in.y + row, FIGURES_W, SW_ROLE_TEXT, text);
         row++;
@@ -98,10 +97,10 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
         hidden += l->worker[w].hidden_ms / l->worker_count;
 
     if (hidden > 0 && row < in.h) {
-        char figure[16];
+        char figure[32];
         sw_canvas_printf(c, in.x, in.y + row, in.w, SW_ROLE_DIM,
-                         "%s ms of communication overlapped with compute",
-                         sw_chart_number(figure, hidden));
+                         "%s of communication overlapped with compute",
+                         sw_human_seconds(figure, hidden / 1000));
         row++;
     }
 
