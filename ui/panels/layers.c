@@ -24,9 +24,9 @@ static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_r
     sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
 
     if (bar > 4 && most > 0) {
-        int forward_w = sw_canvas_bar_columns(bar - 1, l->forward_ms / most);
-        sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
-        sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
+        const double phases[SW_STEP_PHASES] = {
+            [SW_STEP_FORWARD] = l->forward_ms, [SW_STEP_BACKWARD] = l->backward_ms};
+        sw_ui_phase_bar(c, in.x + name_w, y, sw_canvas_bar_columns(bar - 1, ms / most), phases);
     }
 
     snprintf(text, sizeof text, "%8s %8s %5.1f %%", sw_human_seconds(forward, l->forward_ms / 1000),
