@@ -12,6 +12,7 @@ enum {
     MIN_W = 16,
     MIN_H = 4,
     DASH_DOTS = 3,
+    LETTER_COLUMNS = 14, /* distance of a line's letters */
     BRAILLE = 0x2800
 };
 
@@ -209,7 +210,8 @@ static double dot_y(const struct pen *p, double y)
 static uint32_t ascii_of(const struct sw_chart_line *line)
 {
     static const char by_stroke[] = {'*', '-', '.', 'o'};
-    return (uint32_t)(line->ascii ? line->ascii : by_stroke[line->stroke]);
+    char own = line->letter ? line->letter : line->ascii;
+    return (uint32_t)(own ? own : by_stroke[line->stroke]);
 }
 
 /* Sets a dot of the braille block: U+2800 and a bit for each of 2 x 4 positions. A cell has one
@@ -322,6 +324,69 @@ static void draw_curve(struct pen *p)
     }
 }
 
+/* ---- Letters ----------------------------------------------------------------------------------
+ */
+
+char sw_chart_letter(int i)
+{
+    return (char)(i < 26 ? 'A' + i : i < 52 ? 'a' + i - 26 : 0);
+}
+
+/* The row of a line at a column of cells; -1 where it has no value or is not visible. */
+static int row_at(const struct pen *p, int column)
+{
+    double at = (column + 0.5) * p->across, x0 = NAN, y0 = NAN, y = NAN;
+
+    for (size_t i = 0; i < p->line->count && isnan(y); i++) {
+        const struct sw_point *q = &p->line->points[i];
+        double x1 = dot_x(p, q->x), y1 = isfinite(q->y) ? dot_y(p, q->y) : (double)NAN;
+
+        if (x0 <= at && at <= x1 && x1 > x0)
+            y = y0 + (y1 - y0) * ((at - x0) / (x1 - x0));
+        x0 = x1;
+        y0 = y1;
+    }
+
+    double row = floor(y / p->down + 0.5 / p->down);
+    return row >= 0 && row < p->in.h ? (int)row : -1;
+}
+
+static bool put_letter(struct pen *p, int column)
+{
+    int row = row_at(p, column);
+
+    if (row >= 0)
+        sw_canvas_rune(p->c, p->in.x + column, p->in.y + row, (uint32_t)p->line->letter,
+                       p->line->role);
+    return row >= 0;
+}
+
+/* Puts the letter of a line on it at regular distances, or once on a short line. Lines take turns,
+ * so that their letters are apart where the lines are not. */
+static void draw_letters(struct pen *p, int turn, int turns)
+{
+    int first = LETTER_COLUMNS * (2 * turn + 1) / (2 * turns), drawn = 0;
+
+    for (int column = first; column < p->in.w; column += LETTER_COLUMNS)
+        drawn += put_letter(p, column);
+    for (int column = p->in.w - 1; column >= 0 && drawn == 0; column--)
+        drawn += put_letter(p, column);
+}
+
+static void draw_all_letters(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
+{
+    int turns = 0;
+
+    for (int i = 0; i < chart->line_count; i++)
+        turns += chart->lines[i].letter != 0;
+
+    for (int i = 0, turn = 0; i < chart->line_count && c->caps.utf8; i++)
+        if (chart->lines[i].letter) {
+            struct pen p = pen_of(c, in, chart, &chart->lines[i]);
+            draw_letters(&p, turn++, turns);
+        }
+}
+
 static int column_of(struct sw_area in, const struct sw_chart *chart, double x)
 {
     double fraction = sw_chart_fraction_x(chart, x);
@@ -365,5 +430,6 @@ void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart 
             draw_curve(&p);
     }
 
+    draw_all_letters(c, in, chart);
     draw_marks(c, in, chart);
 }

@@ -26,8 +26,13 @@ struct sw_chart_line {
     size_t count;
     enum sw_role role;
     enum sw_stroke stroke;
-    char ascii; /* the character without UTF-8; 0: the default of the stroke */
+    char ascii;  /* the character without UTF-8; 0: the default of the stroke */
+    char letter; /* identifies the line without colors: stands on it now and then, and is its
+                    character without UTF-8; 0: none */
 };
+
+/* The letter of the i-th of several lines: 'A', 'B', ...; 0 beyond 'z'. */
+char sw_chart_letter(int i);
 
 /* A mark on the x axis: a resume or the best value. */
 struct sw_chart_mark {

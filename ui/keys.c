@@ -63,6 +63,26 @@ static int page_of(const struct sw_layout *l, int number)
     return 1;
 }
 
+/* Whether a key scrolls; *by gets the number of lines, downwards. */
+static bool is_move(int key, int page, int *by)
+{
+    enum { FAR = 1 << 20 };
+    static const struct {
+        int key, letter, lines, pages;
+    } moves[] = {{SW_KEY_UP, 'k', -1, 0},      {SW_KEY_DOWN, 'j', 1, 0},
+                 {SW_KEY_PAGE_UP, 'b', 0, -1}, {SW_KEY_PAGE_DOWN, ' ', 0, 1},
+                 {SW_KEY_HOME, 'g', -FAR, 0},  {SW_KEY_END, 'G', FAR, 0},
+                 {SW_KEY_WHEEL_UP, 0, -3, 0},  {SW_KEY_WHEEL_DOWN, 0, 3, 0}};
+
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (key == moves[i].key || (key > 0 && key == moves[i].letter)) {
+            *by = moves[i].lines + moves[i].pages * page;
+            return true;
+        }
+
+    return false;
+}
+
 /* Scrolls down for positive values; the offset of events counts from the newest, so its sign is
  * reversed. */
 static void scroll(struct sw_ui_view *v, const struct sw_ui_model *m, int number, int by)
@@ -244,12 +264,7 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
 static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
                         const struct sw_layout *l, int key)
 {
-    enum { FAR = 1 << 20 };
-    static const struct {
-        int key, letter, lines, pages;
-    } moves[] = {{SW_KEY_UP, 'k', -1, 0},      {SW_KEY_DOWN, 'j', 1, 0},
-                 {SW_KEY_PAGE_UP, 'b', 0, -1}, {SW_KEY_PAGE_DOWN, ' ', 0, 1},
-                 {SW_KEY_HOME, 'g', -FAR, 0},  {SW_KEY_END, 'G', FAR, 0}};
+    int by;
 
     if (key == SW_KEY_LEFT || key == SW_KEY_RIGHT) {
         if (v->focus == CURVES)
@@ -257,36 +272,40 @@ static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
         return true;
     }
 
-    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (key == moves[i].key || key == moves[i].letter) {
-            scroll(v, m, v->focus, moves[i].lines + moves[i].pages * page_of(l, v->focus));
-            return true;
-        }
+    if (!is_move(key, page_of(l, v->focus), &by))
+        return false;
 
-    return false;
+    scroll(v, m, v->focus, by);
+    return true;
+}
+
+/* Scrolls the help, or closes it. */
+static void press_in_help(struct sw_ui_view *v, int key, int w, int h)
+{
+    struct sw_help_size s = sw_screen_help(w, h);
+    int by;
+
+    if (is_move(key, s.shown > 2 ? s.shown - 1 : 1, &by) && s.shown > 0)
+        v->scroll[0] = clamp(v->scroll[0] + by, s.lines - s.shown);
+    else
+        v->mode = SW_UI_NORMAL;
+}
+
+/* Keys that quit in every mode. */
+static bool leaves(int key)
+{
+    return key == 3 || key == SW_KEY_F10 || key == SW_KEY_HANGUP;
 }
 
 static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_model *m,
                                    const struct sw_layout *l, int key)
 {
-    bool leaves = key == 3 || key == SW_KEY_F10 || key == SW_KEY_HANGUP;
-    if (v->mode == SW_UI_FILTERING && !leaves) {
+    if (v->mode == SW_UI_FILTERING && !leaves(key)) {
         type_filter(v, key);
         return SW_ACT_NONE;
     }
-    if (v->mode == SW_UI_CONFIRMING && !leaves)
+    if (v->mode == SW_UI_CONFIRMING && !leaves(key))
         return answer(v, key);
-
-    if (v->mode == SW_UI_HELP && !leaves) {
-        bool scrolls = key == SW_KEY_UP || key == SW_KEY_DOWN;
-
-        if (scrolls)
-            v->scroll[0] = clamp(v->scroll[0] + (key == SW_KEY_UP ? -1 : 1), 20);
-        else
-            v->mode = SW_UI_NORMAL;
-
-        return SW_ACT_NONE;
-    }
 
     v->message[0] = 0;
 
@@ -340,6 +359,11 @@ enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
     struct sw_layout l;
 
     sw_layout_make(&l, w, h, m, v);
+    if (v->mode == SW_UI_HELP && !leaves(in->key)) {
+        press_in_help(v, in->key, w, h);
+        return SW_ACT_NONE;
+    }
+
     if (in->key == SW_KEY_CLICK)
         return v->mode == SW_UI_NORMAL ? click(v, m, &l, in, w)
                                        : press_key(v, m, &l, SW_KEY_ESCAPE);

@@ -1,6 +1,6 @@
 /* Divides the screen among panels. Panels of a column get their minimum height by rank, then their
- * preferred height, then a fraction of the remaining lines; a panel that does not fit is not shown.
- * Pure functions; the contract is in ui/layout.h. */
+ * good height, then their preferred height, then a fraction of the remaining lines; a panel that
+ * does not fit is not shown. Pure functions; the contract is in ui/layout.h. */
 #include "ui/layout.h"
 
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
@@ -72,6 +72,19 @@ static void reserve_minimums(struct column *k, int room)
         }
 }
 
+/* Raises panels to their good height, by rank; returns the remaining lines. */
+static int raise_to_good(struct column *k, int rest)
+{
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int i = 0; i < k->count; i++)
+            for (; k->panel[i]->rank == rank && k->h[i] > 0 && rest > 0 &&
+                   k->h[i] < k->panel[i]->good_h + FRAME;
+                 rest--)
+                k->h[i]++;
+
+    return rest;
+}
+
 /* Distributes lines one by one, by rank, until all panels have their preferred height or no line
  * remains; returns the remaining lines. */
 static int distribute(struct column *k, int rest)
@@ -123,7 +136,7 @@ static void stack(struct sw_layout *l, const char *const *names, struct sw_area 
     }
 
     reserve_minimums(&k, at.h);
-    grow(&k, distribute(&k, at.h - used(&k)));
+    grow(&k, distribute(&k, raise_to_good(&k, at.h - used(&k))));
 
     for (int i = 0, y = at.y; i < k.count; y += k.h[i++])
         if (k.h[i] > 0)

@@ -44,6 +44,8 @@ static bool is_better(const struct sw_ui_series *s, double value)
 void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
 {
     sw_trail_add(&s->trail, (double)step, value);
+    s->first = s->count == 0 ? value : s->first;
+    s->changes |= value != s->first;
     s->recent[s->count++ % SW_UI_RECENT] = value;
     s->last_step = step;
 
@@ -72,6 +74,11 @@ const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const 
     }
 
     return NULL;
+}
+
+bool sw_ui_is_constant(const struct sw_ui_series *s)
+{
+    return s->count > 1 && !s->changes;
 }
 
 double sw_ui_newest(const struct sw_ui_series *s)
@@ -360,12 +367,37 @@ static void count_servers(const struct sw_ui_model *m, struct sw_bottleneck_inpu
     in->servers_busy = in->dedicated_servers > 0 ? busy / in->dedicated_servers : (double)NAN;
 }
 
+/* The workers of the first group; 0 if the placement is not known. */
+static int group_size(const struct sw_ui_model *m)
+{
+    int count = 0;
+
+    for (int i = 0; i < m->placement_count; i++)
+        count += sw_str_starts(m->placements[i].unit, "worker0.");
+
+    return count;
+}
+
+/* The threads that read training data for the first worker; 0 if the run is not live. */
+static int readers_of_a_worker(const struct sw_ui_model *m)
+{
+    int count = 0;
+
+    for (int i = 0; i < m->thread_count; i++)
+        count += sw_str_starts(m->threads[i].slot.name, "prefetch0.0 train ");
+
+    return count;
+}
+
 struct sw_bottleneck sw_ui_bottleneck(const struct sw_ui_model *m)
 {
     struct sw_bottleneck_input in = {.ledger = &m->ledger};
     double all = 0;
 
     count_servers(m, &in);
+    in.group_size = group_size(m);
+    in.readers = readers_of_a_worker(m);
+    in.on_cpu = sw_str_starts(m->run.device, "cpu");
 
     for (int i = 0; i < m->link_count; i++)
         if (sw_str_eq(m->links[i].kind, "h2d") || sw_str_eq(m->links[i].kind, "d2h"))

@@ -35,6 +35,8 @@ struct sw_ui_series {
     double best;                 /* lowest of a loss, highest of others; NaN: none */
     int64_t best_step;
     int64_t not_finite; /* number of non-finite values */
+    bool changes;       /* a value differs from the first one */
+    double first;
 };
 
 struct sw_ui_run {
@@ -148,6 +150,8 @@ void sw_ui_series_fini(struct sw_ui_series *list, int *count);
 /* Finds a curve, or NULL. split NULL stands for any split except train. */
 const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const char *split,
                                              const char *name);
+/* Whether a curve has several values, all the same. */
+bool sw_ui_is_constant(const struct sw_ui_series *s);
 /* The newest value of a curve; NaN if it has none or s is NULL. */
 double sw_ui_newest(const struct sw_ui_series *s);
 /* The median of the newest values, so that outliers such as steps with an evaluation do not count.

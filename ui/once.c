@@ -73,6 +73,7 @@ static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
     sw_json_close_object(w);
     sw_json_string(w, "bound", sw_bound_name(v.bound));
     sw_json_string(w, "verdict", v.text);
+    sw_json_string(w, "advice", *v.advice ? v.advice : NULL);
 }
 
 static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)

@@ -66,7 +66,6 @@ void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
                      const double ms[SW_STEP_PHASES])
 {
     double all = 0, upto = 0;
-    bool blocks = c->caps.utf8 && c->caps.colours > 0;
 
     for (int p = 0; p < SW_STEP_PHASES; p++)
         all += ms[p];
@@ -76,9 +75,7 @@ void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
 
         int end = sw_canvas_bar_columns(columns, upto / all);
         for (; at < end; at++)
-            sw_canvas_rune(c, x + at, y,
-                           blocks ? SW_BAR_RUNE
-                                  : (uint32_t)sw_step_phase_letter((enum sw_step_phase)p),
+            sw_canvas_rune(c, x + at, y, (uint32_t)sw_step_phase_letter((enum sw_step_phase)p),
                            sw_step_phase_role((enum sw_step_phase)p));
     }
 }
@@ -136,6 +133,37 @@ static size_t bytes_within(const char *text, size_t left, int columns)
     return bytes;
 }
 
+/* The bytes of the first line of a text that is wrapped at so many columns. */
+static size_t line_bytes(const char *text, int columns)
+{
+    size_t fits = bytes_within(text, strlen(text), columns), end = fits;
+
+    while (text[end] && end > 0 && text[end] != ' ')
+        end--;
+    return end > 0 ? end : fits;
+}
+
+int sw_ui_wrap_part(struct sw_canvas *c, struct sw_area in, int skip, enum sw_role role,
+                    const char *text)
+{
+    struct sw_bytes plain = {0};
+    int line = 0;
+
+    sw_text_add(&plain, text);
+
+    for (const char *at = sw_bytes_text(&plain); *at && in.w > 0; line++) {
+        size_t n = line_bytes(at, in.w);
+
+        if (line >= skip && line - skip < in.h)
+            sw_canvas_printf(c, in.x, in.y + line - skip, in.w, role, "%.*s", (int)n, at);
+        at += n;
+        at += strspn(at, " ");
+    }
+
+    sw_bytes_fini(&plain);
+    return line;
+}
+
 int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw_role role,
                const char *text)
 {
@@ -144,21 +172,14 @@ int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw
 
     sw_text_add(&plain, text);
 
-    const char *at = sw_bytes_text(&plain);
-    while (*at && columns > 0) {
-        size_t fits = bytes_within(at, strlen(at), columns), end = fits;
+    for (const char *at = sw_bytes_text(&plain); *at && columns > 0; line++) {
+        size_t n = line_bytes(at, columns);
 
-        while (at[end] && end > 0 && at[end] != ' ')
-            end--;
-        end = end > 0 ? end : fits;
-
-        bool last = line + 1 == rows;
+        /* The last line shows by its end that there is more. */
         if (line < rows)
-            sw_canvas_printf(c, x, y + line, columns, role, "%.*s", (int)(last ? strlen(at) : end),
-                             at);
-
-        line++;
-        at += end;
+            sw_canvas_printf(c, x, y + line, columns, role, "%.*s",
+                             (int)(line + 1 == rows ? strlen(at) : n), at);
+        at += n;
         at += strspn(at, " ");
     }
 

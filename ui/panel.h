@@ -13,8 +13,10 @@ struct sw_panel {
     const char *help;  /* one line, for the help screen */
     int number;        /* the digit key that focuses it; 0: it has no frame (header, help) */
     int rank;          /* panels with the highest rank are left out first */
-    int min_h; /* minimum number of lines inside the frame; with fewer the panel is left out */
-    int grow;  /* weight in the distribution of remaining lines */
+    int min_h;  /* minimum number of lines inside the frame; with fewer the panel is left out */
+    int good_h; /* lines that it gets before any panel of a higher rank gets more than its minimum
+                 */
+    int grow;   /* weight in the distribution of remaining lines */
     /* The preferred number of lines inside the frame at that width. */
     int (*want_h)(const struct sw_ui_model *m, int w);
     void (*draw)(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
@@ -37,8 +39,8 @@ const struct sw_panel *sw_panel_named(const char *name);
 void sw_ui_clock(char out[16], double unix_time);
 /* Formats a duration: "00:06:00", "2d 03:04", or "--" if unknown. */
 void sw_ui_duration(char out[16], double seconds);
-/* Draws a bar of that many columns, divided among the phases in proportion to ms, in colors or,
- * without colors, letters. */
+/* Draws a bar of that many columns, divided among the phases in proportion to ms. It consists of
+ * their letters, which their colors only repeat. */
 void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
                      const double ms[SW_STEP_PHASES]);
 /* Formats a fraction as "97 %"; "--" for NaN. */
@@ -53,4 +55,8 @@ const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const st
  * whole text needs. */
 int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw_role role,
                const char *text);
+/* Draws the lines of a wrapped text from line `skip` on that fit into the area; returns the number
+ * of all lines. With in.h = 0 nothing is drawn, and c may be NULL. */
+int sw_ui_wrap_part(struct sw_canvas *c, struct sw_area in, int skip, enum sw_role role,
+                    const char *text);
 enum sw_role sw_ui_status_role(enum sw_run_status s);

@@ -4,7 +4,16 @@
 #include "ui/plot_chart.h"
 #include <math.h>
 
-enum { LEFT = 64, RIGHT = 18, TOP = 40, BOTTOM = 52, TEXT = 12, TITLE = 15, LEGEND_ROW = 18 };
+enum {
+    LEFT = 64,
+    RIGHT = 18,
+    TOP = 40,
+    BOTTOM = 52,
+    TEXT = 12,
+    TITLE = 15,
+    LEGEND_ROW = 18,
+    LETTER_W = 14
+};
 enum { LABEL_COLUMNS = 8, X_LABEL_COLUMNS = 12, MOST_DECADES = 12 };
 
 /* The drawing state: the image, the area of the lines, and the chart. */
@@ -142,6 +151,58 @@ static void draw_lines(const struct pen *n, const struct sw_plot_labels *labels)
     }
 }
 
+/* ---- Letters ----------------------------------------------------------------------------------
+ */
+
+static void put_letter(const struct pen *n, const struct sw_chart_line *line, double x, double y,
+                       uint32_t colour)
+{
+    const char text[] = {line->letter, 0};
+
+    if (line->letter)
+        sw_plot_text(
+            n->p, x, y,
+            (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .bold = true, .colour = colour},
+            text);
+}
+
+/* Draws the letter of a line on a white disk at its point nearest to a fraction of the x axis, so
+ * that lines are told apart without their colors. */
+static void draw_letter(const struct pen *n, const struct sw_chart_line *line, double fraction,
+                        uint32_t colour)
+{
+    const struct sw_point *best = NULL;
+    double nearest = INFINITY;
+
+    for (size_t i = 0; i < line->count; i++) {
+        double d = fabs(sw_chart_fraction_x(n->chart, line->points[i].x) - fraction);
+        if (has_place(n, &line->points[i]) && d < nearest) {
+            nearest = d;
+            best = &line->points[i];
+        }
+    }
+
+    if (!best)
+        return;
+
+    double x = at_x(n, best->x), y = at_y(n, best->y);
+    sw_plot_dot(n->p, x, y, 7, 0xffffff);
+    put_letter(n, line, x, y, colour);
+}
+
+static void draw_letters(const struct pen *n, const struct sw_plot_labels *labels)
+{
+    int count = 0, turn = 0;
+
+    for (int l = 0; l < n->chart->line_count; l++)
+        count += n->chart->lines[l].letter != 0;
+
+    for (int l = 0; l < n->chart->line_count; l++)
+        if (n->chart->lines[l].letter)
+            draw_letter(n, &n->chart->lines[l], (turn++ + 0.5) / count,
+                        sw_plot_colour(labels->colours[l]));
+}
+
 /* ---- Legend -----------------------------------------------------------------------------------
  */
 
@@ -162,13 +223,14 @@ static bool more_above(const struct pen *n)
 
 static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels)
 {
-    double width = 0, rows = 0;
+    double width = 0, rows = 0, indent = 0;
 
     for (int l = 0; l < n->chart->line_count; l++) {
         if (!labels->lines[l])
             continue;
 
         double w = sw_plot_text_width(TEXT, false, labels->lines[l]);
+        indent = n->chart->lines[l].letter ? LETTER_W : indent;
         width = w > width ? w : width;
         rows++;
     }
@@ -176,6 +238,7 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
     if (rows == 0)
         return;
 
+    width += indent;
     struct sw_plot_box b = {n->in.x + n->in.w - width - 50, n->in.y + 8, width + 42,
                             rows * LEGEND_ROW + 8};
     if (b.x < n->in.x)
@@ -195,7 +258,9 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
         sw_plot_path_add(n->p, b.x + 28, y);
         sw_plot_path_stroke(n->p, sw_plot_colour(labels->colours[l]), 2,
                             n->chart->lines[l].stroke == SW_STROKE_DASHED);
-        sw_plot_text(n->p, b.x + 34, y,
+        put_letter(n, &n->chart->lines[l], b.x + 34 + LETTER_W / 3.0, y,
+                   sw_plot_colour(labels->colours[l]));
+        sw_plot_text(n->p, b.x + 34 + indent, y,
                      (struct sw_plot_font){SW_PLOT_LEFT, .size = TEXT, .most = n->in.w - 44},
                      labels->lines[l]);
         y += LEGEND_ROW;
@@ -213,6 +278,7 @@ void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_ch
     axis_x(&n);
     sw_plot_clip(p, n.in);
     draw_lines(&n, labels);
+    draw_letters(&n, labels);
     sw_plot_clip_end(p);
     sw_plot_frame(p, n.in, SW_PLOT_GREY, 1);
     draw_legend(&n, labels);

@@ -253,11 +253,12 @@ static void read_machine_map(struct sw_sampler *s, struct sw_ui_machine *m)
 
     for (int i = 0; i < s->map->gpu_count && i < 8; i++) {
         const struct sw_io *io = sw_machine_gpu(s->map, i);
+        char rate[32];
         int n = snprintf(m->gpus[i], sizeof m->gpus[i], "%d: %.48s", i, io->name);
 
         if (io->link_gb_per_s > 0)
-            snprintf(m->gpus[i] + n, sizeof m->gpus[i] - (size_t)n, ", PCIe %.0f GB/s",
-                     io->link_gb_per_s);
+            snprintf(m->gpus[i] + n, sizeof m->gpus[i] - (size_t)n, ", PCIe %s",
+                     sw_human_unit(rate, io->link_gb_per_s * 1e9, "B/s"));
 
         m->gpu_count++;
     }

@@ -4,6 +4,7 @@
 #include "ui/screen.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- The last line ----------------------------------------------------------------------------
@@ -158,24 +159,28 @@ static void draw_small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
 
     y = metric_lines(c, y, c->h, m);
     if (y < c->h)
-        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, bottleneck.text);
+        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_TEXT, bottleneck.text);
+    if (*bottleneck.advice && c->h - y >= 3)
+        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, bottleneck.advice);
     if (c->h - y >= 2)
         sw_panel_named("workers")->draw(c, (struct sw_area){0, y, c->w, c->h - y}, m, v);
 }
+
+enum { HELP_W = 84, HELP_NOTE_W = 72 };
 
 /* ---- The whole screen
  * --------------------------------------------------------------------------------
  */
 
 static void draw_framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel *p,
-                        const struct sw_ui_model *m, const struct sw_ui_view *v)
+                        const struct sw_ui_model *m, const struct sw_ui_view *v, const char *note)
 {
     char text[96] = "";
     bool focus = p->number > 0 && v->focus == p->number;
 
     if (p->note)
         p->note(m, v, text);
-    sw_canvas_box(c, at, focus ? SW_ROLE_FOCUS : SW_ROLE_BORDER, p->title, text);
+    sw_canvas_box(c, at, focus ? SW_ROLE_FOCUS : SW_ROLE_BORDER, p->title, note ? note : text);
 
     struct sw_area in = sw_area_inside(at);
     if (in.w > 4 && in.h > 0)
@@ -193,16 +198,47 @@ static void dim_stale(struct sw_canvas *c, const struct sw_layout *l, const stru
             sw_canvas_recolour(c, sw_area_inside(l->place[i].area), SW_ROLE_DIM);
 }
 
+struct sw_help_size sw_screen_help(int w, int h)
+{
+    struct sw_help_size s = {.w = w < HELP_W ? w : HELP_W};
+
+    s.lines = sw_panel_named("help")->want_h(NULL, s.w - 4);
+    s.shown = s.lines < h - 2 ? s.lines : h - 2;
+    return s;
+}
+
 static void help(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
-    const struct sw_panel *p = sw_panel_named("help");
-    int w = c->w < 84 ? c->w : 84, h = p->want_h(m, w) + 2;
+    struct sw_help_size s = sw_screen_help(c->w, c->h);
+    int h = s.shown + 2;
+    struct sw_area at = {(c->w - s.w) / 2, (c->h - h) / 2, s.w, h};
+    char note[80] = "any key closes it";
 
-    h = h > c->h ? c->h : h;
-
-    struct sw_area at = {(c->w - w) / 2, (c->h - h) / 2, w, h};
+    if (s.shown < s.lines && s.w < HELP_NOTE_W)
+        snprintf(note, sizeof note, "PgDn; any other closes it");
+    else if (s.shown < s.lines)
+        snprintf(note, sizeof note, "%d-%d of %d: arrows and PgDn scroll, any other closes it",
+                 v->scroll[0] + 1, v->scroll[0] + s.shown, s.lines);
     sw_canvas_fill(c, at, ' ', SW_ROLE_TEXT);
-    draw_framed(c, at, p, m, v);
+    draw_framed(c, at, sw_panel_named("help"), m, v, note);
+}
+
+/* The smallest screens: the state, or the most important keys, over all lines. */
+static void draw_tiny(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
+{
+    struct sw_bytes text = {0};
+
+    if (v->mode == SW_UI_HELP)
+        sw_bytes_add(&text, "q quit  p pause  c checkpoint  x stop  (more keys: enlarge this)");
+    else if (v->mode == SW_UI_FILTERING)
+        sw_bytes_printf(&text, "filter: /%s_", v->filter);
+    else if (*v->message)
+        sw_bytes_add(&text, v->message);
+    else
+        sw_screen_headline(m, &text);
+
+    sw_ui_wrap(c, 0, 0, c->w, c->h, SW_ROLE_TEXT, sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }
 
 void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
@@ -214,10 +250,7 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
 
     sw_layout_make(&l, c->w, c->h, m, v);
     if (!l.frames && (c->h < 4 || c->w < 30)) {
-        struct sw_bytes line = {0};
-        sw_screen_headline(m, &line);
-        sw_ui_wrap(c, 0, 0, c->w, c->h, SW_ROLE_TEXT, sw_bytes_text(&line));
-        sw_bytes_fini(&line);
+        draw_tiny(c, m, v);
         return;
     }
 
@@ -225,7 +258,7 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
     if (!l.frames)
         draw_small(c, l.header.h, m, v);
     for (int i = 0; i < l.count; i++)
-        draw_framed(c, l.place[i].area, l.place[i].panel, m, v);
+        draw_framed(c, l.place[i].area, l.place[i].panel, m, v, NULL);
     dim_stale(c, &l, m);
 
     if (l.footer.h > 0)

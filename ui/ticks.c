@@ -80,24 +80,35 @@ double sw_ticks_fraction(struct sw_ui_range r, bool log, double value)
 /* ---- Labels -----------------------------------------------------------------------------------
  */
 
+/* Formats a value with the digits, or with as many as it has before the point: an exponent before a
+ * prefix would be unreadable. */
+static void put_digits(char *out, double value, int digits, const char *prefix)
+{
+    do
+        snprintf(out, NUMBER_BYTES, "%.*g%.1s", digits++, value, prefix);
+    while (fabs(value) >= 1 && strchr(out, 'e'));
+}
+
 const char *sw_ticks_number(char *out, double value, int digits)
 {
-    double size = fabs(value);
+    static const char prefixes[] = "kMGTPE";
+    double scaled = value, most = 1000 - 0.5 * pow(10, digits > 3 ? 3 - digits : 0);
+    int p = -1;
 
-    if (!isfinite(value))
+    if (!isfinite(value)) {
         snprintf(out, NUMBER_BYTES, "%s", isnan(value) ? "--" : value > 0 ? "inf" : "-inf");
-    else if (size >= 999.95e9)
+        return out;
+    }
+
+    for (; prefixes[p + 1] && fabs(scaled) >= most; p++)
+        scaled /= 1000;
+
+    if (fabs(scaled) >= most)
         snprintf(out, NUMBER_BYTES, "%.*g", digits, value);
-    else if (size >= 999.95e6)
-        snprintf(out, NUMBER_BYTES, "%.*gG", digits, value * 1e-9);
-    else if (size >= 999950)
-        snprintf(out, NUMBER_BYTES, "%.*gM", digits, value * 1e-6);
-    else if (size >= 9999.5)
-        snprintf(out, NUMBER_BYTES, "%.*gk", digits, value * 1e-3);
-    else if (size >= 999.5)
+    else if (p == 0 && fabs(value) < 9999.5)
         snprintf(out, NUMBER_BYTES, "%.*f", digits > 4 ? digits - 4 : 0, value);
     else
-        snprintf(out, NUMBER_BYTES, "%.*g", digits, value);
+        put_digits(out, scaled, digits, p < 0 ? "" : prefixes + p);
 
     return out;
 }

@@ -4,6 +4,7 @@
 #include "ui/verdict.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,8 @@ static const struct {
     char letter;
 } phases[SW_STEP_PHASES] = {
     {"read", SW_ROLE_DATA, 'r'},        {"decode", SW_ROLE_DATA, 'd'},
-    {"copy", SW_ROLE_COPY, 'c'},        {"forward", SW_ROLE_COMPUTE, '='},
-    {"backward", SW_ROLE_COMPUTE, '='}, {"update", SW_ROLE_COMM, 'u'},
+    {"copy", SW_ROLE_COPY, 'c'},        {"forward", SW_ROLE_COMPUTE, 'f'},
+    {"backward", SW_ROLE_COMPUTE, 'b'}, {"update", SW_ROLE_COMM, 'u'},
     {"comm", SW_ROLE_COMM, '#'},        {"wait", SW_ROLE_WAIT, '.'},
     {"rest", SW_ROLE_DIM, '~'},
 };
@@ -199,8 +200,66 @@ static enum sw_step_phase largest_excess(const struct sw_ledger *l, int slow)
     return worst;
 }
 
-static bool has_slow_worker(const struct sw_ledger *l, struct sw_bottleneck *v)
+static void diagnose(struct sw_bottleneck *v, enum sw_bound bound, const char *fmt, ...)
+    SW_PRINTF(3, 4);
+static void diagnose(struct sw_bottleneck *v, enum sw_bound bound, const char *fmt, ...)
 {
+    va_list ap;
+
+    v->bound = bound;
+    va_start(ap, fmt);
+    vsnprintf(v->text, sizeof v->text, fmt, ap);
+    va_end(ap);
+}
+
+static void advise(struct sw_bottleneck *v, const char *fmt, ...) SW_PRINTF(2, 3);
+static void advise(struct sw_bottleneck *v, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(v->advice, sizeof v->advice, fmt, ap);
+    va_end(ap);
+}
+
+/* " (now 2)": the number of prefetch threads of a worker, if it is known. */
+static const char *readers_now(const struct sw_bottleneck_input *in, char out[24])
+{
+    *out = 0;
+    if (in->readers > 0)
+        snprintf(out, 24, " (now %d)", in->readers);
+    return out;
+}
+
+/* "worker1.0", as the panels call it, or "worker 2" if the size of the groups is not known. */
+static const char *worker_name(const struct sw_bottleneck_input *in, int worker, char out[32])
+{
+    if (in->group_size > 0)
+        snprintf(out, 32, "worker%d.%d", worker / in->group_size, worker % in->group_size);
+    else
+        snprintf(out, 32, "worker %d", worker);
+    return out;
+}
+
+static void advise_on_slow_worker(const struct sw_bottleneck_input *in, enum sw_step_phase excess,
+                                  struct sw_bottleneck *v)
+{
+    char now[24];
+
+    if (excess == SW_STEP_READ || excess == SW_STEP_DECODE)
+        advise(v, "raise workers in [data train]%s; panel 4 shows its cores", readers_now(in, now));
+    else if (excess == SW_STEP_H2D)
+        advise(v, "check the link of its device: singa-ws doctor");
+    else if (excess == SW_STEP_FORWARD || excess == SW_STEP_BACKWARD)
+        advise(v, "set rebalance = yes in [cluster]; check its cores: singa-ws doctor");
+    else
+        advise(v, "end other programs on its cores (panel 4 shows them): singa-ws doctor");
+}
+
+static bool has_slow_worker(const struct sw_bottleneck_input *in, struct sw_bottleneck *v)
+{
+    const struct sw_ledger *l = in->ledger;
+    char name[32];
     int slow = 0;
     double others = 0, waiting = 0;
 
@@ -221,43 +280,34 @@ static bool has_slow_worker(const struct sw_ledger *l, struct sw_bottleneck *v)
         (waiting < significant && waiting_fraction(&l->worker[slow]) < 0.01))
         return false;
 
-    v->bound = SW_BOUND_WORKER;
+    enum sw_step_phase excess = largest_excess(l, slow);
     v->worker = l->worker[slow].worker;
-    snprintf(v->text, sizeof v->text,
-             "worker %d is slow: %.1fx the others' work, mostly %s; they wait %.0f %%", v->worker,
-             factor, sw_step_phase_name(largest_excess(l, slow)), 100 * waiting);
+    diagnose(v, SW_BOUND_WORKER, "%s is slow: %.1fx the others' work, mostly %s; they wait %.0f %%",
+             worker_name(in, v->worker, name), factor, sw_step_phase_name(excess), 100 * waiting);
+    advise_on_slow_worker(in, excess, v);
 
     return true;
 }
 
-static void set_bottleneck(struct sw_bottleneck *v, enum sw_bound bound, const char *fmt,
-                           double percent) __attribute__((format(printf, 3, 0)));
-static void set_bottleneck(struct sw_bottleneck *v, enum sw_bound bound, const char *fmt,
-                           double percent)
+static bool waits_for_data(const struct sw_bottleneck_input *in, struct sw_bottleneck *v)
 {
-    v->bound = bound;
-    snprintf(v->text, sizeof v->text, fmt, percent);
-}
+    double read = sw_ledger_fraction(in->ledger, SW_STEP_READ),
+           decode = sw_ledger_fraction(in->ledger, SW_STEP_DECODE);
+    char now[24];
 
-static bool waits_for_data(const struct sw_ledger *l, struct sw_bottleneck *v)
-{
-    double read = sw_ledger_fraction(l, SW_STEP_READ),
-           decode = sw_ledger_fraction(l, SW_STEP_DECODE);
     if (read + decode < significant)
         return false;
 
-    if (read >= decode)
-        set_bottleneck(
-            v, SW_BOUND_DISK,
-            "input-bound: workers wait %.0f %% for reading; try shards, a faster disk or more data "
-            "workers",
-            100 * (read + decode));
-    else
-        set_bottleneck(
-            v, SW_BOUND_DECODE,
-            "input-bound: workers wait %.0f %% for decoding; try more data workers or smaller "
-            "images",
-            100 * (read + decode));
+    readers_now(in, now);
+    if (read >= decode) {
+        diagnose(v, SW_BOUND_DISK, "input-bound: workers wait %.0f %% for reading",
+                 100 * (read + decode));
+        advise(v, "raise workers in [data train]%s, or use a shard: singa-ws data import", now);
+    } else {
+        diagnose(v, SW_BOUND_DECODE, "input-bound: workers wait %.0f %% for decoding",
+                 100 * (read + decode));
+        advise(v, "raise workers in [data train]%s, or data import --resize into a shard", now);
+    }
 
     return true;
 }
@@ -268,19 +318,17 @@ static bool waits_for_copies(const struct sw_bottleneck_input *in, struct sw_bot
     double comm = sw_ledger_fraction(in->ledger, SW_STEP_COMM);
     double step_ms = in->ledger->step_ms;
 
-    if (h2d >= significant)
-        set_bottleneck(
-            v, SW_BOUND_COPY,
-            "copy-bound: copying batches to the device takes %.0f %% of a step; try a faster link",
-            100 * h2d);
-    else if (comm >= significant && in->copy_ms >= 0.5 * comm * step_ms)
-        set_bottleneck(v, SW_BOUND_COPY,
-                       "copy-bound: copies of gradients and parameters take %.0f %% of a step; try "
-                       "copy = none or "
-                       "larger batches",
-                       100 * comm);
-    else
+    if (h2d >= significant) {
+        diagnose(v, SW_BOUND_COPY, "copy-bound: copying batches to the device takes %.0f %%",
+                 100 * h2d);
+        advise(v, "lower crop or resize in [data train]; check the link: singa-ws doctor");
+    } else if (comm >= significant && in->copy_ms >= 0.5 * comm * step_ms) {
+        diagnose(v, SW_BOUND_COPY, "copy-bound: copies of gradients and parameters take %.0f %%",
+                 100 * comm);
+        advise(v, "set copy = none in [cluster], or raise batch in [job]");
+    } else {
         return false;
+    }
 
     return true;
 }
@@ -291,26 +339,70 @@ static bool too_many_servers(const struct sw_bottleneck_input *in, struct sw_bot
     double exchange = sw_ledger_fraction(l, SW_STEP_COMM) + sw_ledger_fraction(l, SW_STEP_UPDATE);
     double compute =
         sw_ledger_fraction(l, SW_STEP_FORWARD) + sw_ledger_fraction(l, SW_STEP_BACKWARD);
+
     if (in->server_cores > 0 && in->servers_busy < idle_servers && compute >= 0.5) {
-        v->bound = SW_BOUND_SERVERS;
-        snprintf(v->text, sizeof v->text,
-                 "too many servers: %d use %d core%s and are busy %.0f %%; try fewer, or "
-                 "bind_servers = yes",
+        diagnose(v, SW_BOUND_SERVERS, "too many servers: %d use %d core%s and are busy %.0f %%",
                  in->dedicated_servers, in->server_cores, in->server_cores == 1 ? "" : "s",
                  100 * in->servers_busy);
+        advise(v, "lower servers_per_group in [cluster], or set bind_servers = yes there");
         return true;
     }
 
     if (in->servers > l->worker_count && exchange >= significant) {
-        v->bound = SW_BOUND_SERVERS;
-        snprintf(v->text, sizeof v->text,
-                 "too many servers: %d for %d worker%s, and parameters take %.0f %% of a step; "
-                 "use fewer servers",
+        diagnose(v, SW_BOUND_SERVERS,
+                 "too many servers: %d for %d worker%s; parameters take %.0f %% of a step",
                  in->servers, l->worker_count, l->worker_count == 1 ? "" : "s", 100 * exchange);
+        advise(v, "lower servers_per_group in [cluster] to at most %d", l->worker_count);
         return true;
     }
 
     return false;
+}
+
+/* The worker that waits least is the one that the others wait for. */
+static int least_waiting(const struct sw_ledger *l)
+{
+    int least = 0;
+
+    for (int w = 1; w < l->worker_count; w++)
+        if (waiting_fraction(&l->worker[w]) < waiting_fraction(&l->worker[least]))
+            least = w;
+
+    return l->worker[least].worker;
+}
+
+static void waits_for_workers(const struct sw_bottleneck_input *in, double wait,
+                              struct sw_bottleneck *v)
+{
+    const int workers = in->ledger->worker_count;
+    char name[32];
+
+    if (workers > 1)
+        diagnose(v, SW_BOUND_GROUPS, "workers wait %.0f %% for each other, %s least", 100 * wait,
+                 worker_name(in, least_waiting(in->ledger), name));
+    else
+        diagnose(v, SW_BOUND_GROUPS, "the worker waits %.0f %% of a step for others", 100 * wait);
+
+    if (in->group_size > 0 && workers > in->group_size)
+        advise(v, "raise staleness in [cluster], or set consistency = async there");
+    else
+        advise(v, "set rebalance = yes in [cluster], or split fewer layers (partition = 0)");
+}
+
+static void computes(const struct sw_bottleneck_input *in, double fraction, struct sw_bottleneck *v)
+{
+    diagnose(v, SW_BOUND_COMPUTE, "compute-bound: %.0f %% forward and backward", 100 * fraction);
+
+    if (in->slowest_layer) {
+        size_t n = strlen(v->text);
+        snprintf(v->text + n, sizeof v->text - n, "; slowest layer: %.40s (%.0f %%)",
+                 in->slowest_layer, 100 * in->slowest_fraction);
+    }
+
+    if (in->on_cpu)
+        advise(v, "nothing waits; faster: tune = yes in [job], more cores, or a GPU");
+    else
+        advise(v, "nothing waits; faster: precision = bf16 in [job], or more devices");
 }
 
 /* Names the largest phase, if no other rule applies. */
@@ -323,35 +415,21 @@ static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottle
     double compute =
         sw_ledger_fraction(l, SW_STEP_FORWARD) + sw_ledger_fraction(l, SW_STEP_BACKWARD);
 
-    if (comm >= significant && comm >= update && comm >= wait)
-        set_bottleneck(
-            v, SW_BOUND_COMM,
-            "communication-bound: workers wait %.0f %% for parameters; try larger batches or a "
-            "partition",
-            100 * comm);
-    else if (wait >= significant && wait >= update)
-        set_bottleneck(v, SW_BOUND_GROUPS, "workers wait %.0f %% of a step for each other",
-                       100 * wait);
-    else if (update >= significant && update >= rest)
-        set_bottleneck(
-            v, SW_BOUND_UPDATE,
-            "update-bound: updates take %.0f %% of a step; try larger batches or servers on other "
-            "cores",
-            100 * update);
-    else if (rest >= significant && rest > compute)
-        set_bottleneck(
-            v, SW_BOUND_OVERHEAD,
-            "overhead: %.0f %% of a step is neither computing nor waiting; try a larger batch or "
-            "stop other programs",
-            100 * rest);
-    else
-        set_bottleneck(v, SW_BOUND_COMPUTE, "compute-bound: %.0f %% forward and backward",
-                       100 * compute);
-
-    if (v->bound == SW_BOUND_COMPUTE && in->slowest_layer) {
-        size_t n = strlen(v->text);
-        snprintf(v->text + n, sizeof v->text - n, "; slowest layer: %.40s (%.0f %%)",
-                 in->slowest_layer, 100 * in->slowest_fraction);
+    if (comm >= significant && comm >= update && comm >= wait) {
+        diagnose(v, SW_BOUND_COMM, "communication-bound: workers wait %.0f %% for parameters",
+                 100 * comm);
+        advise(v, "raise batch in [job], set comm = auto in [cluster], or use fewer workers");
+    } else if (wait >= significant && wait >= update) {
+        waits_for_workers(in, wait, v);
+    } else if (update >= significant && update >= rest) {
+        diagnose(v, SW_BOUND_UPDATE, "update-bound: updates take %.0f %% of a step", 100 * update);
+        advise(v, "raise batch in [job], or set bind_servers = no in [cluster]");
+    } else if (rest >= significant && rest > compute) {
+        diagnose(v, SW_BOUND_OVERHEAD,
+                 "overhead: %.0f %% of a step is neither computing nor waiting", 100 * rest);
+        advise(v, "raise batch in [job], or end other programs (panel 4 shows the load)");
+    } else {
+        computes(in, compute, v);
     }
 }
 
@@ -364,8 +442,8 @@ struct sw_bottleneck sw_bottleneck_find(const struct sw_bottleneck_input *in)
         return v;
     }
 
-    if (!has_slow_worker(in->ledger, &v) && !waits_for_data(in->ledger, &v) &&
-        !waits_for_copies(in, &v) && !too_many_servers(in, &v))
+    if (!has_slow_worker(in, &v) && !waits_for_data(in, &v) && !waits_for_copies(in, &v) &&
+        !too_many_servers(in, &v))
         largest_phase(in, &v);
 
     return v;

@@ -1,13 +1,14 @@
-/* Names the bottleneck of a run in one line, from the time breakdown of the newest steps. The rules
- * look for one slow worker first (all others wait for it, and their waiting is not the cause), then
- * at what a step waits for: data, copies, servers, other workers. A pure function of its
- * arguments. */
+/* Names the bottleneck of a run in one line and what to do about it in another, from the time
+ * breakdown of the newest steps. The rules look for one slow worker first (all others wait for it,
+ * and their waiting is not the cause), then at what a step waits for: data, copies, servers, other
+ * workers. A pure function of its arguments. */
 #pragma once
 
 #include "history/history.h"
 #include "ui/canvas.h"
 
-/* The phases of a step that workers measure. */ enum sw_step_phase {
+/* The phases of a step that workers measure. */
+enum sw_step_phase {
     SW_STEP_READ,
     SW_STEP_DECODE,
     SW_STEP_H2D,
@@ -22,7 +23,7 @@
 /* The name of a phase ("read", "decode", "copy", "forward", ...) and its appearance in a bar. */
 const char *sw_step_phase_name(enum sw_step_phase p);
 enum sw_role sw_step_phase_role(enum sw_step_phase p);
-char sw_step_phase_letter(enum sw_step_phase p); /* in a bar without colours */
+char sw_step_phase_letter(enum sw_step_phase p); /* in bars and legends */
 
 enum { SW_LEDGER_WORKERS = 64, SW_LEDGER_STEPS = 512 };
 
@@ -76,13 +77,18 @@ struct sw_bottleneck_input {
     double copy_ms;        /* copies of gradients and parameters, per step and worker; 0: none */
     const char *slowest_layer; /* NULL: unknown */
     double slowest_fraction;   /* its fraction of the compute time of a step */
+    int group_size;            /* workers of a group, for their names; 0: unknown */
+    int readers;               /* prefetch threads of a worker; 0: unknown */
+    bool on_cpu;
 };
 
 struct sw_bottleneck {
     enum sw_bound bound;
-    int worker; /* index of the slow worker for SW_BOUND_WORKER, else -1 */
-    char text[160];
+    int worker;       /* index of the slow worker for SW_BOUND_WORKER, else -1 */
+    char text[160];   /* what limits the run */
+    char advice[128]; /* which keys or commands would help; "": nothing is known */
 };
 
-/* Finds what limits the run from the time breakdown of its steps. */
+/* Finds what limits the run from the time breakdown of its steps. Both texts usually fit into 76
+ * columns. */
 struct sw_bottleneck sw_bottleneck_find(const struct sw_bottleneck_input *in);

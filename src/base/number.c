@@ -124,38 +124,62 @@ bool sw_parse_bool(const char *s, bool *value)
 
 enum { HUMAN_BYTES = 32 };
 
-/* Formats a value with one decimal, a blank and a decimal prefix: "61.0 M". */
-static const char *scaled(char *out, double value, const char *unit)
+/* The next prefix is used from here on, where rounding would give 1000. */
+static bool needs_prefix(double value, bool has_prefix)
 {
-    static const char prefix[] = "kMGTPE";
-    int p = -1;
+    return fabs(value) >= (has_prefix ? 999.95 : 999.5);
+}
+
+const char *sw_human_unit(char *out, double value, const char *unit)
+{
+    static const char prefixes[] = "kMGTPEZYRQ";
+    const char *gap = *unit ? " " : "";
+    double scaled = value;
+    int p = -1, last = (int)sizeof prefixes - 2;
 
     if (!isfinite(value)) {
-        snprintf(out, HUMAN_BYTES, "?");
+        snprintf(out, HUMAN_BYTES, "--");
         return out;
     }
 
-    while (fabs(value) >= 999.95 && p < 5) {
-        value /= 1000;
-        p++;
-    }
+    for (; p < last && needs_prefix(scaled, p >= 0); p++)
+        scaled /= 1000;
 
-    if (p < 0)
-        snprintf(out, HUMAN_BYTES, "%.0f%s%s", value, *unit ? " " : "", unit);
+    if (p >= 0 && needs_prefix(scaled, true))
+        snprintf(out, HUMAN_BYTES, "%.3g%s%s", value, gap, unit);
+    else if (p >= 0)
+        snprintf(out, HUMAN_BYTES, "%.1f %c%s", scaled, prefixes[p], unit);
     else
-        snprintf(out, HUMAN_BYTES, "%.1f %c%s", value, prefix[p], unit);
+        snprintf(out, HUMAN_BYTES, "%.*g%s%s", 3, value, gap, unit);
 
     return out;
 }
 
 const char *sw_human_bytes(char *out, double bytes)
 {
-    return scaled(out, bytes, "B");
+    return sw_human_unit(out, bytes, "B");
 }
 
 const char *sw_human_count(char *out, double count)
 {
-    return scaled(out, count, "");
+    return sw_human_unit(out, count, "");
+}
+
+/* Formats a time below a second with three digits: "94.7 us". */
+static void short_seconds(char *out, double seconds)
+{
+    const char *unit = seconds < 0.9995e-6 ? "ns" : seconds < 0.9995e-3 ? "us" : "ms";
+    double scale = seconds < 0.9995e-6 ? 1e9 : seconds < 0.9995e-3 ? 1e6 : 1e3;
+    snprintf(out, HUMAN_BYTES, "%.3g %s", scale * seconds, unit);
+}
+
+const char *sw_human_real(char *out, double value)
+{
+    if (!isfinite(value) || fabs(value) >= 9999.5)
+        return sw_human_count(out, value);
+
+    snprintf(out, HUMAN_BYTES, "%.4g", value);
+    return out;
 }
 
 const char *sw_human_seconds(char *out, double seconds)
@@ -163,11 +187,9 @@ const char *sw_human_seconds(char *out, double seconds)
     double whole = nearbyint(seconds);
 
     if (!(seconds >= 0 && seconds < 1e12))
-        snprintf(out, HUMAN_BYTES, "?");
-    else if (seconds < 0.0009995)
-        snprintf(out, HUMAN_BYTES, "%.0f us", 1e6 * seconds);
-    else if (seconds < 0.9995)
-        snprintf(out, HUMAN_BYTES, "%.0f ms", 1e3 * seconds);
+        snprintf(out, HUMAN_BYTES, "--");
+    else if (seconds > 0 && seconds < 0.9995)
+        short_seconds(out, seconds);
     else if (seconds < 59.95)
         snprintf(out, HUMAN_BYTES, "%.1f s", seconds);
     else if (whole < 3600)

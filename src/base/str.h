@@ -54,9 +54,17 @@ bool sw_parse_real(const char *s, double *value);
 bool sw_parse_bytes(const char *s, int64_t *value);
 bool sw_parse_bool(const char *s, bool *value); /* yes no true false on off 1 0 */
 
-/* "1.6 GB", "61.0 M", "2 m 05 s" into out (at least 32 bytes); returns out. */
+/* Numbers for people, into out (at least 32 bytes); all return out. A value that is not finite is
+ * "--". Every output for people uses these, so that a quantity looks the same everywhere. */
+
+/* A value with a decimal SI prefix and its unit: "773 flop", "97.4 Gflop/s", "0.25 B/s". The unit
+ * has at most 16 bytes. */
+const char *sw_human_unit(char *out, double value, const char *unit);
+/* "1.6 GB", "61.0 M", "94.7 us", "2 m 05 s". */
 const char *sw_human_bytes(char *out, double bytes);
 const char *sw_human_count(char *out, double count);
+/* A measured number with four digits: "0.0742", "1698", "22.4 k". */
+const char *sw_human_real(char *out, double value);
 const char *sw_human_seconds(char *out, double seconds);
 
 /* "128x96x55x55", cut at `bytes`. */

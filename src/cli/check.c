@@ -180,8 +180,8 @@ static void print_text(struct sw_bytes *out, const struct sw_job_plan *p, const 
         sw_report_exchange(out, p);
     sw_bytes_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
                     sw_human_count(count, (double)p->params));
-    sw_bytes_printf(out, "work         %sflop per sample\n",
-                    sw_human_count(flops, p->flops_per_sample));
+    sw_bytes_printf(out, "work         %s per sample\n",
+                    sw_human_unit(flops, p->flops_per_sample, "flop"));
     print_memory(out, p, x->base_bytes);
     sw_bytes_add(out, "placement    ");
     sw_print_placement(out, p->placement, "             ", verbose);

@@ -17,8 +17,8 @@ fi
 expect 0 run "$tiny" --out "$T/a" --steps 2 --quiet
 expect 0 doctor
 has out '^history +ok +.*history\.db: 1 runs'
-has out 'node 0: [0-9.e+]+ Gflop/s in matrix products, [0-9.]+ GB/s from memory'
-has out 'writes [0-9.e-]+ GB/s with fsync, reads'
+has out 'node 0: [0-9.]+ [kMGT]flop/s in matrix products, [0-9.]+ [kMGT]B/s from memory'
+has out 'writes [0-9.]+ [kMGT]B/s with fsync, reads'
 [ -s "$T/state/singa-ws/doctor.json" ] || fail 'the figures were not kept'
 ls -A "$T/state/singa-ws" | grep -q '^\.doctor' && fail 'a file to measure with was left'
 if have_python; then
@@ -44,7 +44,7 @@ done
 children="$children $hogs"
 if grep -q '^cpu ' /proc/stat 2>/dev/null; then
     expect 0 doctor
-    has out '^cpu +note +node 0: .* GB/s from memory.*; but the machine is busy: other programs used [0-9.]+ CPUs'
+    has out '^cpu +note +node 0: .*B/s from memory.*; but the machine is busy: other programs used [0-9.]+ CPUs'
     has err 'are not saved'
     cmp "$T/kept.json" "$T/state/singa-ws/doctor.json" || fail 'figures of a busy machine were kept'
 fi
@@ -52,8 +52,8 @@ kill $hogs
 wait $hogs 2>/dev/null
 
 expect 0 doctor --device sim:gpus=2
-has out '^devices +ok +sim:0 to sim:1: [0-9.]+ GB/s, [0-9.e+]+ us, directly$'
-has out '^devices +ok +sim:1 to host: [0-9.]+ GB/s, [0-9.e+]+ us$'
+has out '^devices +ok +sim:0 to sim:1: [0-9.]+ [kMGT]B/s, [0-9.]+ [num]s, directly$'
+has out '^devices +ok +sim:1 to host: [0-9.]+ [kMGT]B/s, [0-9.]+ [num]s$'
 has out '^devices +ok +all-reduce over all devices: '
 has out '^versions +ok +sums over devices: built into sim|all-reduce backend: .*sim'
 has out '^devices +ok +sim:1: .* in matrix products$'

@@ -98,11 +98,11 @@ sees one 'checkpoint +step [1-9][0-9]*: checkpoint-'
 
 # Panels and help, opened and closed, also by mouse: a click on the last line, then one anywhere.
 press one '?'
-sees one 'any key closes it'
+sees one 'any other closes it'
 press one Space
 sees one 'q quit'
 tmux_ send-keys -t one -H 1b 5b 4d 20 2a 3e 1b 5b 4d 23 2a 3e
-sees one 'any key closes it'
+sees one 'any other closes it'
 tmux_ send-keys -t one -H 1b 5b 4d 20 2a 2a 1b 5b 4d 23 2a 2a
 sees one 'q quit'
 press one 3

@@ -151,13 +151,13 @@ expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^copies +sim:0 to sim:1: not verified$'
 has out '^copy +async: simulated GPUs exercise the server path, unless copy = none is set$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe --measure
-has out '^copies +sim:0 to sim:1: directly, [0-9.]+ GB/s, [0-9.]+ us, verified$'
+has out '^copies +sim:0 to sim:1: directly, [0-9.]+ [kMGT]B/s, [0-9.]+ [num]s, verified$'
 has out '^ +all-reduce: .*, verified$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^ +sim:1 to sim:0: directly, .* verified$'
 # No measured bandwidth exceeds that of the link.
 expect 0 topo "$tiny" --device sim:gpus=2,pcie=1GB/s --oversubscribe --measure
-has out '^copies +sim:0 to sim:1: directly, (0\.[0-9]+|1) GB/s, '
+has out '^copies +sim:0 to sim:1: directly, ([0-9.]+ MB|1\.0 GB)/s, '
 expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --measure
 has out 'sim:0 to sim:1: through the host, .*, verified; direct: damaged: '
 expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --json

@@ -97,9 +97,8 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
     if (y < end && m->machine.known && m->live) {
         char rate[32];
-        sw_human_bytes(rate, m->machine.read_per_s);
-        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_TEXT, "disk       %s/s read by the trainer",
-                         isnan(m->machine.read_per_s) ? "--" : rate);
+        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_TEXT, "disk       %s read by the trainer",
+                         sw_human_unit(rate, m->machine.read_per_s, "B/s"));
     }
 }
 

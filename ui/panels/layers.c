@@ -17,20 +17,20 @@ static double all_ms(const struct sw_ui_model *m)
 static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_run_layer *l,
                 double all, double most)
 {
-    char text[48], forward[16], backward[16];
+    char text[96], forward[32], backward[32];
     int name_w = in.w > 70 ? 20 : 12, bar = in.w - name_w - FIGURES_W;
     double ms = l->forward_ms + l->backward_ms;
 
     sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
 
     if (bar > 4 && most > 0) {
-        int forward_w = sw_canvas_bar_columns(bar - 1, l->forward_ms / most);
-        sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
-        sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
+        const double phases[SW_STEP_PHASES] = {
+            [SW_STEP_FORWARD] = l->forward_ms, [SW_STEP_BACKWARD] = l->backward_ms};
+        sw_ui_phase_bar(c, in.x + name_w, y, sw_canvas_bar_columns(bar - 1, ms / most), phases);
     }
 
-    snprintf(text, sizeof text, "%7s %7s %5.1f %%", sw_chart_number(forward, l->forward_ms),
-             sw_chart_number(backward, l->backward_ms), all > 0 ? 100 * ms / all : 0);
+    snprintf(text, sizeof text, "%8s %8s %5.1f %%", sw_human_seconds(forward, l->forward_ms / 1000),
+             sw_human_seconds(backward, l->backward_ms / 1000), all > 0 ? 100 * ms / all : 0);
     sw_canvas_right(c, in.x + in.w - FIGURES_W, y, FIGURES_W, SW_ROLE_TEXT, text);
 }
 
@@ -51,7 +51,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
     if (in.h > 2) {
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "layer");
-        sw_canvas_right(c, in.x, y, in.w, SW_ROLE_DIM, "forward backward   share");
+        sw_canvas_right(c, in.x, y, in.w, SW_ROLE_DIM, " forward backward   share");
         y++;
     }
 
@@ -62,10 +62,10 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    char ms[16];
+    char time[32];
     *out = 0;
     if (m->layer_count > 0)
-        snprintf(out, 80, "ms per step, %s total", sw_chart_number(ms, all_ms(m)));
+        snprintf(out, 80, "%s per step", sw_human_seconds(time, all_ms(m) / 1000));
 }
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)

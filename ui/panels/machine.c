@@ -88,22 +88,13 @@ static void node_line(struct writer *w, const struct sw_ui_machine *k, const str
     }
 }
 
-static void rate(char out[48], double bytes_per_s)
-{
-    sw_human_bytes(out, isnan(bytes_per_s) ? 0 : bytes_per_s);
-    snprintf(isnan(bytes_per_s) ? out : out + strlen(out), 8, isnan(bytes_per_s) ? "--" : "/s");
-}
-
 static void process_line(struct writer *w, const struct sw_ui_machine *k)
 {
-    char cpus[16], memory[32], in[48], out[48];
+    char cpus[32], memory[32], in[32], out[32];
 
-    sw_chart_number(cpus, k->process_cpus);
-    sw_human_bytes(memory, k->process_memory);
-    rate(in, k->read_per_s);
-    rate(out, k->write_per_s);
-    line(w, SW_ROLE_STRONG, "trainer  %s cpus  %s  reads %s  writes %s", cpus,
-         isnan(k->process_memory) ? "--" : memory, in, out);
+    line(w, SW_ROLE_STRONG, "trainer  %s cpus  %s  reads %s  writes %s",
+         sw_chart_number(cpus, k->process_cpus), sw_human_bytes(memory, k->process_memory),
+         sw_human_unit(in, k->read_per_s, "B/s"), sw_human_unit(out, k->write_per_s, "B/s"));
 }
 
 /* Shows the values that are known, and their age if they are old. */
@@ -143,13 +134,13 @@ static void place_line(struct writer *w, const struct sw_run_placement *p)
 
 static void link_line(struct writer *w, const struct sw_run_traffic *l)
 {
-    char bytes[32], ms[16];
+    char bytes[32], time[32];
 
     sw_human_bytes(bytes, l->bytes_per_step);
 
     if (l->ms_per_step > 0)
-        line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step, %s ms", l->from, l->to, l->kind, bytes,
-             sw_chart_number(ms, l->ms_per_step));
+        line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step, %s", l->from, l->to, l->kind, bytes,
+             sw_human_seconds(time, l->ms_per_step / 1000));
     else
         line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step", l->from, l->to, l->kind, bytes);
 }

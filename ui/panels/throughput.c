@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_W = 9, FIGURES_W = 20, CHART_H = 6 };
+enum { NAME_W = 11, FIGURES_W = 20, CHART_H = 6 };
 
 /* Appends a figure to the line, if it fits. */
 static int figure(struct sw_canvas *c, struct sw_area in, int x, enum sw_role role,
@@ -21,19 +21,18 @@ static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mo
     double flops = m->run.flops_per_sample * speed;
     char number[32], text[64];
 
-    snprintf(text, sizeof text, "%s samples/s", sw_chart_number(number, speed));
+    snprintf(text, sizeof text, "%s samples/s", sw_human_real(number, speed));
 
     int x = figure(c, in, in.x, SW_ROLE_STRONG, text);
     if (flops > 0 && in.w >= 64) {
-        snprintf(text, sizeof text, "%sflop/s", sw_human_count(number, flops));
-        x = figure(c, in, x, SW_ROLE_DIM, text);
+        x = figure(c, in, x, SW_ROLE_DIM, sw_human_unit(number, flops, "flop/s"));
     }
 
-    snprintf(text, sizeof text, "step %s ms", sw_chart_number(number, m->ledger.step_ms));
+    snprintf(text, sizeof text, "step %s", sw_human_seconds(number, m->ledger.step_ms / 1000));
     x = figure(c, in, x, SW_ROLE_TEXT, text);
-    snprintf(text, sizeof text, "p50 %s", sw_chart_number(number, m->ledger.p50_ms));
+    snprintf(text, sizeof text, "p50 %s", sw_human_seconds(number, m->ledger.p50_ms / 1000));
     x = figure(c, in, x, SW_ROLE_TEXT, text);
-    snprintf(text, sizeof text, "p99 %s", sw_chart_number(number, m->ledger.p99_ms));
+    snprintf(text, sizeof text, "p99 %s", sw_human_seconds(number, m->ledger.p99_ms / 1000));
     figure(c, in, x, SW_ROLE_TEXT, text);
 }
 
@@ -76,7 +75,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
 
     for (int p = 0; p < SW_STEP_PHASES && row < in.h; p++) {
         double ms = 0;
-        char figure[16], text[32];
+        char figure[32], text[64];
 
         for (int w = 0; w < l->worker_count; w++)
             ms += l->worker[w].ms[p] / l->worker_count;
@@ -84,10 +83,11 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
             continue; /* not used in this run */
 
         enum sw_role role = sw_step_phase_role((enum sw_step_phase)p);
-        sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT,
-                       sw_step_phase_name((enum sw_step_phase)p));
+        sw_canvas_printf(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT, "%c %s",
+                         sw_step_phase_letter((enum sw_step_phase)p),
+                         sw_step_phase_name((enum sw_step_phase)p));
         sw_canvas_bar(c, in.x + NAME_W, in.y + row, bar, fraction[p], role);
-        snprintf(text, sizeof text, "%s ms %5.1f %%", sw_chart_number(figure, ms),
+        snprintf(text, sizeof text, "%s %5.1f %%", sw_human_seconds(figure, ms / 1000),
                  100 * fraction[p]);
         sw_canvas_right(c, in.x + NAME_W + bar, in.y + row, FIGURES_W, SW_ROLE_TEXT, text);
         row++;
@@ -98,10 +98,10 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
         hidden += l->worker[w].hidden_ms / l->worker_count;
 
     if (hidden > 0 && row < in.h) {
-        char figure[16];
+        char figure[32];
         sw_canvas_printf(c, in.x, in.y + row, in.w, SW_ROLE_DIM,
-                         "%s ms of communication overlapped with compute",
-                         sw_chart_number(figure, hidden));
+                         "%s of communication overlapped with compute",
+                         sw_human_seconds(figure, hidden / 1000));
         row++;
     }
 
@@ -119,8 +119,8 @@ static void speed_chart(struct sw_canvas *c, struct sw_area in, const struct sw_
     sw_chart_smooth(s->trail.points, s->trail.count, 0.6, smooth);
 
     struct sw_chart_line lines[] = {
-        {s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.'},
-        {smooth, s->trail.count, SW_ROLE_LINE4, SW_STROKE_SOLID, '*'}};
+        {s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.', 0},
+        {smooth, s->trail.count, SW_ROLE_LINE4, SW_STROKE_SOLID, '*', 0}};
     struct sw_chart chart = {.lines = lines + 1,
                              .line_count = 1,
                              .x_to = s->last_step > 0 ? (double)s->last_step : 1,
@@ -140,38 +140,48 @@ static enum sw_role bottleneck_role(enum sw_bound b)
                                    : SW_ROLE_WARN;
 }
 
+/* Draws what limits the run and what would help, over two lines each if there is room; returns the
+ * number of lines. */
+static int draw_verdict(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
+{
+    struct sw_bottleneck b = sw_ui_bottleneck(m);
+    int most = in.h > 3 ? 2 : 1, y = 0;
+
+    int needed = sw_ui_wrap(c, in.x, in.y, in.w, most, bottleneck_role(b.bound), b.text);
+    y += needed < most ? needed : most;
+
+    if (*b.advice && y < in.h) {
+        needed = sw_ui_wrap(c, in.x, in.y + y, in.w, most, SW_ROLE_TEXT, b.advice);
+        y += needed < most ? needed : most;
+    }
+
+    return y;
+}
+
 static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
                  const struct sw_ui_view *v)
 {
-    struct sw_bottleneck bottleneck = sw_ui_bottleneck(m);
     double fraction[SW_STEP_PHASES];
-    int y = in.y;
+    int y = in.y, end = in.y + in.h;
 
     phase_fractions(&m->ledger, fraction);
 
-    enum sw_role role = bottleneck_role(bottleneck.bound);
-    if (in.h < 3) {
-        y += in.h > 1;
-        if (in.h > 1)
-            speeds(c, in, m);
-        sw_canvas_text(c, in.x, y, in.w, role, bottleneck.text);
-        return;
+    if (in.h > 1) {
+        speeds(c, in, m);
+        y++;
     }
+    if (in.h > 2)
+        sw_ui_phase_bar(c, in.x, y++, in.w, fraction);
 
-    speeds(c, in, m);
-    sw_ui_phase_bar(c, in.x, in.y + 1, in.w, fraction);
+    y += draw_verdict(c, (struct sw_area){in.x, y, in.w, end - y}, m);
 
-    int lines = in.h > 4 ? 2 : 1;
-    int taken = sw_ui_wrap(c, in.x, in.y + 2, in.w, lines, role, bottleneck.text);
-    y += 2 + (taken < lines ? taken : lines);
-
-    int left = in.y + in.h - y;
+    int left = end - y;
     if (left >= 7)
         y += table(c, (struct sw_area){in.x, y, in.w, left}, &m->ledger, fraction);
     else if (left >= 1)
         legend(c, (struct sw_area){in.x, y++, in.w, 1}, fraction);
 
-    speed_chart(c, (struct sw_area){in.x, y, in.w, in.y + in.h - y}, m);
+    speed_chart(c, (struct sw_area){in.x, y, in.w, end - y}, m);
 }
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
@@ -185,7 +195,7 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    return w >= 90 ? 4 : w >= 76 ? 4 : 13;
+    return w >= 76 ? 5 : 13;
 }
 
 const struct sw_panel sw_panel_throughput = {
@@ -195,6 +205,7 @@ const struct sw_panel sw_panel_throughput = {
     .number = 2,
     .rank = 1,
     .min_h = 2,
+    .good_h = 4,
     .grow = 1,
     .want_h = want_h,
     .draw = draw,

@@ -229,7 +229,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . wait  ~ rest");
+    snprintf(out, 80, "f b compute  r d data  c copy  u # parameters  . wait  ~ rest");
 }
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)

@@ -87,8 +87,8 @@ static void print_text(struct sw_bytes *out, const struct sw_import_result *r, d
     else
         sw_bytes_printf(out, "files        %d, %s to %s\n", r->files, r->first, r->last);
 
-    sw_bytes_printf(out, "time         %s, %s/s\n", sw_human_seconds(time, seconds),
-                    sw_human_bytes(rate, (double)r->bytes / (seconds > 0 ? seconds : 1)));
+    sw_bytes_printf(out, "time         %s, %s\n", sw_human_seconds(time, seconds),
+                    sw_human_unit(rate, (double)r->bytes / (seconds > 0 ? seconds : 1), "B/s"));
 }
 
 static void print_json(struct sw_bytes *out, const struct sw_import_result *r, double seconds)

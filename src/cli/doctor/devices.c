@@ -154,6 +154,7 @@ static void report_copy(struct sw_doctor *d, const struct probe *t)
 {
     static const char fix[] =
         "do not use this device; check cables and risers, and dmesg for bus errors";
+    char rate[32], time[32];
     const char *from = name_of(t->from), *to = name_of(t->to);
 
     if (t->hangs)
@@ -167,14 +168,16 @@ static void report_copy(struct sw_doctor *d, const struct probe *t)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that uses it would fail", fix,
                        "copies from %s to %s fail: %s", from, to, t->err.text);
     else
-        sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us", from, to, t->copies.gb_per_s,
-                     t->copies.latency_us);
+        sw_doctor_ok(d, "devices", "%s to %s: %s, %s", from, to,
+                     sw_human_unit(rate, t->copies.gb_per_s * 1e9, "B/s"),
+                     sw_human_seconds(time, t->copies.latency_us * 1e-6));
 }
 
 static void report_product(struct sw_doctor *d, const struct probe *t)
 {
     static const char fix[] = "do not use this device; check its temperature, power supply and "
                               "clocks (undo overclocking), then have it replaced";
+    char rate[32];
 
     if (t->hangs)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would hang", fix,
@@ -187,7 +190,8 @@ static void report_product(struct sw_doctor *d, const struct probe *t)
                        "%s computes a wrong matrix product: relative error %.2g", t->to->name,
                        t->error);
     else
-        sw_doctor_ok(d, "devices", "%s: %.4g Gflop/s in matrix products", t->to->name, t->gflops);
+        sw_doctor_ok(d, "devices", "%s: %s in matrix products", t->to->name,
+                     sw_human_unit(rate, t->gflops * 1e9, "flop/s"));
 }
 
 static void json_probe(struct sw_json_writer *w, const struct probe *t)
@@ -254,10 +258,12 @@ static void report_link(struct sw_doctor *d, const struct sw_peer_links *w, int 
     const struct sw_peer_link *link =
         direct ? sw_peer_links_direct(w, a, b) : sw_peer_links_staged(w, a, b);
     const char *how = direct ? "directly" : "through the host";
+    char rate[32], time[32];
 
     if (link->state == SW_PEER_LINK_SOUND)
-        sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us, %s", w->name[a], w->name[b],
-                     link->gb_per_s, link->latency_us, how);
+        sw_doctor_ok(d, "devices", "%s to %s: %s, %s, %s", w->name[a], w->name[b],
+                     sw_human_unit(rate, link->gb_per_s * 1e9, "B/s"),
+                     sw_human_seconds(time, link->latency_us * 1e-6), how);
     else if (link->state == SW_PEER_LINK_UNKNOWN && link->why[0])
         sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go through the host, unverified",
                        "reinstall singa-ws with its probe program", "%s to %s, %s: not tested: %s",
@@ -273,9 +279,12 @@ static void report_link(struct sw_doctor *d, const struct sw_peer_links *w, int 
 
 static void report_allreduce(struct sw_doctor *d, const struct sw_peer_link *sum)
 {
+    char rate[32], time[32];
+
     if (sum->state == SW_PEER_LINK_SOUND)
-        sw_doctor_ok(d, "devices", "all-reduce over all devices: %.3g GB/s, %.3g us", sum->gb_per_s,
-                     sum->latency_us);
+        sw_doctor_ok(d, "devices", "all-reduce over all devices: %s, %s",
+                     sw_human_unit(rate, sum->gb_per_s * 1e9, "B/s"),
+                     sw_human_seconds(time, sum->latency_us * 1e-6));
     else if (sum->state > SW_PEER_LINK_NONE)
         sw_doctor_find(d, SW_FINDING_WARN, "devices",
                        "gradients are all-reduced by copies between devices, which is slower",

@@ -148,6 +148,7 @@ static void report_space(struct sw_doctor *d, const char *folder, const struct s
 
 static int test_folder(struct sw_doctor *d, const char *folder, struct sw_err *err)
 {
+    char a[32], b[32];
     struct sw_disk disk;
     struct probe t = {0};
     int code = sw_survey_disk(folder, &disk, err);
@@ -167,8 +168,9 @@ static int test_folder(struct sw_doctor *d, const char *folder, struct sw_err *e
                            "check for disk errors (dmesg, smartctl -a), and back up its files",
                            "%s: data read back differ from the data written", folder);
         else if (!code)
-            sw_doctor_ok(d, "disk", "%s: writes %.3g GB/s with fsync, reads %.3g GB/s%s", folder,
-                         t.write_gb_per_s, t.read_gb_per_s,
+            sw_doctor_ok(d, "disk", "%s: writes %s with fsync, reads %s%s", folder,
+                         sw_human_unit(a, t.write_gb_per_s * 1e9, "B/s"),
+                         sw_human_unit(b, t.read_gb_per_s * 1e9, "B/s"),
                          t.cached ? " (from the page cache)" : "");
 
         sw_json_real(&d->json, "write_gb_per_s", t.write_gb_per_s);

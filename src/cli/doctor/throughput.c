@@ -165,11 +165,13 @@ static int64_t array_bytes(const struct sw_doctor *d, const struct sw_numa_node 
 static void report_node(struct sw_doctor *d, const struct rates *r)
 {
     const struct sw_numa_node *node = &d->machine->nodes[r->node];
-    char rates[128], busy[64] = "repeated passes differ in speed";
+    char rates[128], busy[64] = "repeated passes differ in speed", flops[32], bytes[32];
     bool cached = 2 * r->array_bytes <= cache_bytes(d->machine, node);
 
-    snprintf(rates, sizeof rates, "node %d: %.4g Gflop/s in matrix products, %.3g GB/s from %s",
-             node->number < 0 ? 0 : node->number, r->gflops.median, r->gb_per_s.median,
+    snprintf(rates, sizeof rates, "node %d: %s in matrix products, %s from %s",
+             node->number < 0 ? 0 : node->number,
+             sw_human_unit(flops, r->gflops.median * 1e9, "flop/s"),
+             sw_human_unit(bytes, r->gb_per_s.median * 1e9, "B/s"),
              cached ? "memory or caches" : "memory");
     if (r->other_cpus > idle_cpus)
         snprintf(busy, sizeof busy, "other programs used %.1f CPUs", r->other_cpus);
@@ -193,6 +195,7 @@ static void report_node(struct sw_doctor *d, const struct rates *r)
 static void compare(struct sw_doctor *d, const double *gb_per_s)
 {
     double slow = INFINITY, fast = 0;
+    char low[32], high[32];
 
     for (int n = 0; n < d->machine->node_count; n++) {
         slow = fmin(slow, gb_per_s[n]);
@@ -204,7 +207,8 @@ static void compare(struct sw_doctor *d, const double *gb_per_s)
             d, SW_FINDING_WARN, "memory", "each step waits for the worker on the slowest node",
             "install the same memory modules in the same channels of every processor; check "
             "for other load with top",
-            "the slowest node reads %.3g GB/s, the fastest %.3g", slow, fast);
+            "the slowest node reads %s, the fastest %s", sw_human_unit(low, slow * 1e9, "B/s"),
+            sw_human_unit(high, fast * 1e9, "B/s"));
 }
 
 static void add_json(struct sw_doctor *d, const struct rates *r)

@@ -198,6 +198,8 @@ struct scene {
     struct sw_chart_line *lines; /* owned [2 * count] */
     const char **labels;         /* owned [2 * count] */
     int *colours;
+    bool lettered; /* there are several curves, which letters tell apart */
+    int letters;   /* that are taken */
     char y[64];
 };
 
@@ -210,7 +212,8 @@ static void add_line(struct scene *s, const struct sw_point *points, size_t coun
                      enum sw_stroke stroke, int colour, const char *label)
 {
     int n = s->chart.line_count++;
-    s->lines[n] = (struct sw_chart_line){points, count, role_of(colour), stroke, 0};
+    char letter = label && s->lettered ? sw_chart_letter(s->letters++) : 0;
+    s->lines[n] = (struct sw_chart_line){points, count, role_of(colour), stroke, 0, letter};
     s->labels[n] = label;
     s->colours[n] = colour;
 }
@@ -259,6 +262,7 @@ static int make_scene(struct scene *s, const struct sw_curves *all, bool bands, 
     if (!s->lines || !s->labels || !s->colours)
         return sw_err_nomem(err, "lines of a chart", 0);
 
+    s->lettered = all->count > 1;
     s->chart = (struct sw_chart){.lines = s->lines, .log_y = all->args.log_y, .cursor = NAN};
     for (int i = 0; i < all->count; i++)
         add_curve(s, all, i, bands);
@@ -311,14 +315,17 @@ static struct sw_ui_caps terminal_caps(void)
     return (struct sw_ui_caps){is_utf8(), colours};
 }
 
-/* Draws the legend below the chart: a sample of each line, then its label. */
+/* Draws the legend below the chart: a sample or the letter of each line, then its label. */
 static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row)
 {
     for (int l = 0; l < s->chart.line_count; l++) {
         if (!s->labels[l])
             continue;
 
-        const char *mark = canvas->caps.utf8 ? s->lines[l].stroke == SW_STROKE_DASHED ? "╌╌" : "━━"
+        const char letter[] = {s->lines[l].letter, ' ', 0};
+        const char *mark = s->lettered ? letter
+                           : canvas->caps.utf8
+                               ? s->lines[l].stroke == SW_STROKE_DASHED ? "╌╌" : "━━"
                            : s->lines[l].stroke == SW_STROKE_DASHED ? "--"
                                                                     : "**";
         sw_canvas_text(canvas, 8, row, 2, s->lines[l].role, mark);

@@ -32,16 +32,6 @@ const char *sw_run_duration(const struct sw_run *run, char *out)
     return isnan(s) ? "--" : sw_human_seconds(out, s);
 }
 
-const char *sw_real_text(double value, char *out)
-{
-    if (isnan(value))
-        snprintf(out, SW_RUN_TEXT, "--");
-    else
-        snprintf(out, SW_RUN_TEXT, "%.4g", value);
-
-    return out;
-}
-
 void sw_columns_plain(struct sw_columns *t, const char *text)
 {
     sw_columns_cell(t, "%s", text && *text ? text : "--");
@@ -50,7 +40,7 @@ void sw_columns_plain(struct sw_columns *t, const char *text)
 void sw_columns_real(struct sw_columns *t, double value)
 {
     char text[SW_RUN_TEXT];
-    sw_columns_cell(t, "%s", sw_real_text(value, text));
+    sw_columns_cell(t, "%s", sw_human_real(text, value));
 }
 
 void sw_columns_share(struct sw_columns *t, double value)

@@ -12,8 +12,6 @@ const char *sw_run_time_text(double unix_s, char *out);
 /* From the start to the end, or to now for a run that is running; NaN for a crashed one. */
 double sw_run_seconds(const struct sw_run *run);
 const char *sw_run_duration(const struct sw_run *run, char *out); /* out [SW_RUN_TEXT] */
-/* "0.0123", or "--" for NaN. Returns out [SW_RUN_TEXT]. */
-const char *sw_real_text(double value, char *out);
 
 void sw_columns_plain(struct sw_columns *t, const char *text); /* NULL and "" are "--" */
 void sw_columns_real(struct sw_columns *t, double value);      /* four digits */

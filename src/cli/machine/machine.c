@@ -101,6 +101,8 @@ static void print_caches(struct sw_bytes *out, const struct sw_machine *m,
 
 static void print_device(struct sw_bytes *out, const struct sw_io *io)
 {
+    char rate[32];
+
     switch (io->kind) {
     case SW_IO_HOST_BRIDGE:
         sw_bytes_printf(out, "host bridge %s", io->bus);
@@ -117,7 +119,7 @@ static void print_device(struct sw_bytes *out, const struct sw_io *io)
     }
 
     if (io->link_gb_per_s > 0)
-        sw_bytes_printf(out, ", PCIe %.3g GB/s", io->link_gb_per_s);
+        sw_bytes_printf(out, ", PCIe %s", sw_human_unit(rate, io->link_gb_per_s * 1e9, "B/s"));
     sw_bytes_add(out, "\n");
 }
 

@@ -47,17 +47,20 @@ static void print_link(struct sw_bytes *out, const struct sw_peer_links *w, int 
 {
     const struct sw_peer_link *direct = sw_peer_links_direct(w, a, b),
                               *link = sw_peer_links_saved(w, a, b);
+    char rate[32], time[32];
 
     sw_bytes_printf(out, "%s to %s: ", w->name[a], w->name[b]);
 
     if (direct->state == SW_PEER_LINK_UNKNOWN)
         sw_bytes_printf(out, "not verified%s%s", direct->why[0] ? ": " : "", direct->why);
     else if (link == direct)
-        sw_bytes_printf(out, "directly, %.3g GB/s, %.3g us, verified", link->gb_per_s,
-                        link->latency_us);
+        sw_bytes_printf(out, "directly, %s, %s, verified",
+                        sw_human_unit(rate, link->gb_per_s * 1e9, "B/s"),
+                        sw_human_seconds(time, link->latency_us * 1e-6));
     else if (link->state == SW_PEER_LINK_SOUND)
-        sw_bytes_printf(out, "through the host, %.3g GB/s, %.3g us, verified", link->gb_per_s,
-                        link->latency_us);
+        sw_bytes_printf(out, "through the host, %s, %s, verified",
+                        sw_human_unit(rate, link->gb_per_s * 1e9, "B/s"),
+                        sw_human_seconds(time, link->latency_us * 1e-6));
     else
         sw_bytes_printf(out, "through the host: %s%s%s", sw_peer_link_state_name(link->state),
                         link->why[0] ? ": " : "", link->why);
@@ -71,6 +74,7 @@ static void print_link(struct sw_bytes *out, const struct sw_peer_links *w, int 
 void sw_print_peer_links(struct sw_bytes *out, const struct sw_peer_links *w, const char *title,
                          int indent)
 {
+    char rate[32], time[32];
     bool first = true;
 
     for (int a = 0; a < w->count; a++)
@@ -86,7 +90,9 @@ void sw_print_peer_links(struct sw_bytes *out, const struct sw_peer_links *w, co
     sw_bytes_printf(out, "%-*sall-reduce: ", indent, "");
 
     if (w->sum.state == SW_PEER_LINK_SOUND)
-        sw_bytes_printf(out, "%.3g GB/s, %.3g us, verified\n", w->sum.gb_per_s, w->sum.latency_us);
+        sw_bytes_printf(out, "%s, %s, verified\n",
+                        sw_human_unit(rate, w->sum.gb_per_s * 1e9, "B/s"),
+                        sw_human_seconds(time, w->sum.latency_us * 1e-6));
     else
         sw_bytes_printf(out, "%s%s%s\n",
                         w->sum.state == SW_PEER_LINK_UNKNOWN

@@ -107,10 +107,10 @@ void sw_report_fit(struct sw_bytes *out, const struct sw_job_plan *p)
                     sw_human_bytes(saved, (double)f->saved_bytes));
 
     if (f->recomputed)
-        sw_bytes_printf(
-            out, INDENT "%d recomputed in backward: %sflop and %s of memory traffic per step\n",
-            f->recomputed, sw_human_count(flops, f->recompute_flops),
-            sw_human_bytes(moved, f->recompute_bytes));
+        sw_bytes_printf(out,
+                        INDENT "%d recomputed in backward: %s and %s of memory traffic per step\n",
+                        f->recomputed, sw_human_unit(flops, f->recompute_flops, "flop"),
+                        sw_human_bytes(moved, f->recompute_bytes));
 
     if (f->offloaded)
         sw_bytes_printf(out, INDENT "%d offloaded: %s to the host and back per step\n",
@@ -193,9 +193,9 @@ void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *p,
     sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
-    sw_bytes_printf(out, "parameters   %lld (%s), %sflop per sample\n", (long long)p->params,
+    sw_bytes_printf(out, "parameters   %lld (%s), %s per sample\n", (long long)p->params,
                     sw_human_count(count, (double)p->params),
-                    sw_human_count(flops, p->flops_per_sample));
+                    sw_human_unit(flops, p->flops_per_sample, "flop"));
     memory(out, p);
     sw_report_fit(out, p);
     sw_bytes_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
@@ -263,7 +263,7 @@ static void metric_table(struct sw_bytes *out, const struct sw_report *r)
 void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
                        const struct sw_job_event *e)
 {
-    char time[32], peak[32], rss[32];
+    char time[32], speed[32], peak[32], rss[32];
 
     sw_bytes_printf(out, "\n%-13s", sw_run_status_name(e->status));
     if (r->run_id)
@@ -274,8 +274,9 @@ void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
     metric_table(out, r);
 
     if (isfinite(e->step_ms) && e->step_ms > 0)
-        sw_bytes_printf(out, "speed        %.4g samples/s, %.4g ms per step\n",
-                        1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
+        sw_bytes_printf(out, "speed        %s samples/s, %s per step\n",
+                        sw_human_real(speed, 1000 * (double)r->plan->batch / e->step_ms),
+                        sw_human_seconds(time, e->step_ms / 1000));
 
     if (e->skipped_records)
         sw_bytes_printf(out, "skipped      %lld records that could not be read\n",

@@ -114,7 +114,7 @@ static void part(struct line *l, const char *fmt, ...)
 
 static void format_status(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
 {
-    char time[32];
+    char number[32];
 
     part(l, "step %lld/%lld", (long long)e->step, (long long)e->steps);
     if (e->steps > 0)
@@ -131,12 +131,8 @@ static void format_status(struct line *l, const struct sw_report *r, const struc
     if (!accuracy && isfinite(evaluated))
         part(l, "accuracy %.4g", evaluated);
 
-    if (isfinite(e->samples_per_s))
-        part(l, "%.0f samples/s", e->samples_per_s);
-    else
-        part(l, "-- samples/s");
-
-    part(l, "ETA %s", isfinite(e->eta_s) ? sw_human_seconds(time, e->eta_s) : "--");
+    part(l, "%s samples/s", sw_human_real(number, e->samples_per_s));
+    part(l, "ETA %s", sw_human_seconds(number, e->eta_s));
 }
 
 /* Whether stdout accepts output: a terminal that was stopped with Ctrl-S does not, and the training

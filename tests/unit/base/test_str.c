@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 static void buffer_grows_and_stays_terminated(void **state)
 {
     struct sw_bytes b = {0};
@@ -211,13 +213,46 @@ static void human_numbers_are_short(void **state)
     assert_string_equal(sw_human_count(out, 7), "7");
     assert_string_equal(sw_human_seconds(out, 125), "2 m 05 s");
     assert_string_equal(sw_human_seconds(out, 59.99), "1 m 00 s");
-    assert_string_equal(sw_human_seconds(out, 0.0123), "12 ms");
+    assert_string_equal(sw_human_seconds(out, 0.0123), "12.3 ms");
     assert_string_equal(sw_human_seconds(out, 4.25), "4.2 s");
     assert_string_equal(sw_human_seconds(out, 3 * 3600 + 7 * 60 + 9), "3 h 07 m");
     assert_string_equal(sw_human_seconds(out, 2 * 86400 + 3600), "2 d 01 h");
-    assert_string_equal(sw_human_seconds(out, -1), "?");
-    assert_string_equal(sw_human_bytes(out, 0.0 / 0.0), "?");
+    assert_string_equal(sw_human_seconds(out, 0), "0.0 s");
+    assert_string_equal(sw_human_seconds(out, 94.71e-6), "94.7 us");
+    assert_string_equal(sw_human_seconds(out, 0.99951e-3), "1 ms");
+    assert_string_equal(sw_human_seconds(out, 12e-9), "12 ns");
+    assert_string_equal(sw_human_seconds(out, -1), "--");
+    assert_string_equal(sw_human_bytes(out, 0.0 / 0.0), "--");
     assert_true(strlen(sw_human_bytes(out, 1.7e308)) < 32);
+}
+
+static void quantities_have_si_prefixes(void **state)
+{
+    static const struct {
+        double value;
+        const char *unit, *text;
+    } rows[] = {{773, "flop", "773 flop"},
+                {1e3, "flop", "1.0 kflop"},
+                {2.65e15, "flop", "2.6 Pflop"},
+                {97.44e9, "flop/s", "97.4 Gflop/s"},
+                {0, "B/s", "0 B/s"},
+                {0.25, "B/s", "0.25 B/s"},
+                {12.34, "B/s", "12.3 B/s"},
+                {999.4, "B/s", "999 B/s"},
+                {999.6, "B/s", "1.0 kB/s"},
+                {999949, "B", "999.9 kB"},
+                {999951, "B", "1.0 MB"},
+                {-1500, "B", "-1.5 kB"},
+                {3e31, "flop", "30.0 Qflop"},
+                {3e40, "flop", "3e+40 flop"},
+                {INFINITY, "flop", "--"}};
+    char out[32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(sw_human_unit(out, rows[i].value, rows[i].unit), rows[i].text);
+    assert_string_equal(sw_human_real(out, 0.07424), "0.07424");
+    assert_string_equal(sw_human_real(out, 1698), "1698");
+    assert_string_equal(sw_human_real(out, 22436), "22.4 k");
+    assert_string_equal(sw_human_real(out, NAN), "--");
 }
 
 static void utf8_is_checked_strictly(void **state)
@@ -253,6 +288,7 @@ int main(void)
         cmocka_unit_test(bytes_accept_decimal_and_binary_units),
         cmocka_unit_test(bool_accepts_eight_words),
         cmocka_unit_test(human_numbers_are_short),
+        cmocka_unit_test(quantities_have_si_prefixes),
         cmocka_unit_test(utf8_is_checked_strictly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static struct sw_chart ramp(struct sw_chart_line *line, struct sw_point points[1
 {
     for (int i = 0; i < 11; i++)
         points[i] = (struct sw_point){i, i, i, i};
-    *line = (struct sw_chart_line){points, 11, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
+    *line = (struct sw_chart_line){points, 11, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 0};
     return (struct sw_chart){.lines = line, .line_count = 1, .x_to = 10, .y_to = 10, .cursor = NAN};
 }
 
@@ -148,7 +148,7 @@ static void ramp_is_drawn_in_braille(void **state)
 static void points_outside_the_window_are_not_drawn(void **state)
 {
     struct sw_point points[3] = {{-1e12, 5, 5, 5}, {5, 1e300, 1e300, 1e300}, {1e12, 5, 5, 5}};
-    struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
+    struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 0};
     struct sw_chart chart = {.lines = &line, .line_count = 1, .x_to = 10, .y_to = 1, .cursor = NAN};
     struct sw_canvas c = canvas_of(10, 3, true);
     sw_chart_draw(&c, (struct sw_area){0, 0, 10, 3}, &chart);
@@ -158,7 +158,7 @@ static void points_outside_the_window_are_not_drawn(void **state)
 static void log_scale_ignores_non_positive_values(void **state)
 {
     struct sw_point points[3] = {{0, -1, -1, -1}, {1, 0.01, 0.01, 0.01}, {2, 1, 1, 1}};
-    struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
+    struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 0};
     struct sw_chart chart = {
         .lines = &line, .line_count = 1, .x_to = 2, .log_y = true, .cursor = NAN};
     sw_chart_fit(&chart);
@@ -175,7 +175,7 @@ static void draw_odd(double first, double second, bool odd_x, bool log_y)
                                  {2, a, a, a}};
     struct sw_chart_line lines[4];
     for (int i = 0; i < 4; i++)
-        lines[i] = (struct sw_chart_line){points, 3, SW_ROLE_LINE1, (enum sw_stroke)i, 0};
+        lines[i] = (struct sw_chart_line){points, 3, SW_ROLE_LINE1, (enum sw_stroke)i, 0, 0};
     struct sw_chart_mark mark = {first, 'v', SW_ROLE_WARN};
     struct sw_chart chart = {.lines = lines,
                              .line_count = 4,
@@ -222,6 +222,30 @@ static void truncated_text_is_marked_and_wide_characters_stay_whole(void **state
     assert_screen(&c, "1234~\na xz\ne\\x1b[2J\n");
 }
 
+static void letters_tell_lines_apart_without_colors(void **state)
+{
+    struct sw_point low[2] = {{0, 1, 1, 1}, {10, 1, 1, 1}}, high[2] = {{0, 9, 9, 9}, {10, 9, 9, 9}};
+    struct sw_chart_line lines[] = {{low, 2, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 'A'},
+                                    {high, 2, SW_ROLE_LINE2, SW_STROKE_SOLID, 0, 'B'}};
+    struct sw_chart chart = {.lines = lines, .line_count = 2, .x_to = 10, .cursor = NAN};
+    sw_chart_fit(&chart);
+    for (int utf8 = 0; utf8 < 2; utf8++)
+        for (int w = 16; w <= 60; w += 11) {
+            struct sw_canvas c = {0};
+            struct sw_bytes text = {0};
+            struct sw_err err;
+            assert_int_equal(sw_canvas_begin(&c, w, 12, (struct sw_ui_caps){utf8, 0}, &err), SW_OK);
+            sw_chart_draw(&c, (struct sw_area){0, 0, w, 12}, &chart);
+            sw_canvas_to_text(&c, &text);
+            const char *a = strchr(sw_bytes_text(&text), 'A'),
+                       *b = strchr(sw_bytes_text(&text), 'B');
+            assert_true(a && b && b < a); /* the higher line is above */
+            sw_bytes_fini(&text);
+            sw_canvas_fini(&c);
+        }
+    assert_true(sw_chart_letter(0) == 'A' && sw_chart_letter(27) == 'b' && !sw_chart_letter(52));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +261,7 @@ int main(void)
         cmocka_unit_test(charts_of_any_values_are_drawn),
         cmocka_unit_test(the_mean_of_equal_values_is_that_value),
         cmocka_unit_test(truncated_text_is_marked_and_wide_characters_stay_whole),
+        cmocka_unit_test(letters_tell_lines_apart_without_colors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "ui_support.h"
 
 #include "ui/keys.h"
+#include "ui/screen.h"
 #include "ui/theme.h"
 
 struct hands {
@@ -195,6 +196,142 @@ static void the_mouse_points_scrolls_and_presses_keys(void **state)
     unstage(h.m);
 }
 
+/* The drawn help of a screen, as text. */
+static void draw_help(const struct hands *h, int w, int height, struct sw_bytes *out)
+{
+    struct sw_canvas c = {0};
+    struct sw_err err;
+    assert_int_equal(sw_canvas_begin(&c, w, height, (struct sw_ui_caps){false, 0}, &err), SW_OK);
+    sw_screen_draw(&c, h->m, &h->v);
+    sw_canvas_to_text(&c, out);
+    sw_canvas_fini(&c);
+}
+
+static bool help_shows(const struct hands *h, int w, int height, const char *what)
+{
+    struct sw_bytes text = {0};
+    draw_help(h, w, height, &text);
+    bool found = strstr(sw_bytes_text(&text), what) != NULL;
+    sw_bytes_fini(&text);
+    return found;
+}
+
+static void press_at(struct hands *h, int key, int w, int height)
+{
+    struct sw_ui_input in = {.key = key};
+    assert_int_equal(sw_ui_press(&h->v, h->m, &in, w, height), SW_ACT_NONE);
+}
+
+/* By pages, lines and ends, also with letters and the wheel, on several screens. */
+static void help_scrolls_to_its_end_and_back(void **state)
+{
+    static const int sizes[][2] = {{80, 24}, {60, 15}, {40, 10}, {200, 20}};
+    static const int down[] = {SW_KEY_PAGE_DOWN, ' ', SW_KEY_DOWN, 'j', 'G', SW_KEY_END,
+                               SW_KEY_WHEEL_DOWN};
+    static const int up[] = {SW_KEY_PAGE_UP, 'b', SW_KEY_UP, 'k', 'g', SW_KEY_HOME,
+                             SW_KEY_WHEEL_UP};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (size_t k = 0; k < sizeof down / sizeof *down; k++) {
+            struct hands h = begin();
+            int w = sizes[s][0], height = sizes[s][1];
+            press_at(&h, '?', w, height);
+            assert_true(help_shows(&h, w, height, "q F10 Ctrl-C"));
+            assert_true(help_shows(&h, w, height, "any other closes"));
+            assert_true(help_shows(&h, w, height, "PgDn"));
+            assert_false(help_shows(&h, w, height, "8 runs  "));
+            for (int i = 0; i < 200; i++)
+                press_at(&h, down[k], w, height);
+            assert_int_equal(h.v.mode, SW_UI_HELP);
+            assert_true(help_shows(&h, w, height, "8 runs  "));
+            assert_false(help_shows(&h, w, height, "q F10 Ctrl-C"));
+            for (int i = 0; i < 200; i++)
+                press_at(&h, up[k], w, height);
+            assert_true(help_shows(&h, w, height, "q F10 Ctrl-C"));
+            press_at(&h, 'z', w, height);
+            assert_int_equal(h.v.mode, SW_UI_NORMAL);
+            unstage(h.m);
+        }
+}
+
+/* No page skips a line: the last line before PgDn is still visible after it. */
+static void pages_of_the_help_overlap(void **state)
+{
+    struct hands h = begin();
+    struct sw_help_size s = sw_screen_help(80, 24);
+    press_at(&h, '?', 80, 24);
+    press_at(&h, SW_KEY_PAGE_DOWN, 80, 24);
+    assert_true(s.shown < s.lines && h.v.scroll[0] > 0 && h.v.scroll[0] < s.shown);
+    unstage(h.m);
+}
+
+/* Whether a word stands in the column of keys. */
+static bool help_lists(const char *help, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *line = help; line; line = strchr(line, '\n'), line += line != NULL) {
+        const char *keys = strchr(line, '|');
+        for (int x = 1; keys && x < 20; x++)
+            if (keys[x] == ' ' && strncmp(keys + x + 1, word, n) == 0 && keys[x + 1 + n] == ' ')
+                return true;
+    }
+    return false;
+}
+
+/* Every key that does something is in the help. */
+static void every_key_is_in_the_help(void **state)
+{
+    static const struct {
+        int key;
+        const char *word;
+    } named[] = {{SW_KEY_TAB, "Tab"},
+                 {SW_KEY_ENTER, "Enter"},
+                 {SW_KEY_ESCAPE, "Esc"},
+                 {SW_KEY_UP, "Up"},
+                 {SW_KEY_DOWN, "Down"},
+                 {SW_KEY_LEFT, "Left"},
+                 {SW_KEY_RIGHT, "Right"},
+                 {SW_KEY_PAGE_UP, "PgUp"},
+                 {SW_KEY_PAGE_DOWN, "PgDn"},
+                 {SW_KEY_HOME, "Home"},
+                 {SW_KEY_END, "End"},
+                 {SW_KEY_F1, "F1"},
+                 {SW_KEY_F10, "F10"},
+                 {SW_KEY_CLICK, "mouse"},
+                 {SW_KEY_WHEEL_UP, "mouse"},
+                 {SW_KEY_BACK_TAB, "Shift-Tab"},
+                 {' ', "Space"},
+                 {12, "Ctrl-L"},
+                 {3, "Ctrl-C"}};
+    struct hands h = begin();
+    struct sw_bytes help = {0};
+    h.v.mode = SW_UI_HELP;
+    draw_help(&h, 84, 60, &help);
+    unstage(h.m);
+
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (!help_lists(sw_bytes_text(&help), named[i].word))
+            fail_msg("the help lacks %s", named[i].word);
+    for (int key = '!'; key < 127; key++) {
+        char word[] = {(char)key, 0};
+        bool acts = false;
+        for (int focus = 1; focus <= 8; focus++) {
+            h = begin();
+            h.v.focus = focus;
+            h.v.scroll[focus] = h.v.selected = 1;
+            struct sw_ui_view before = h.v;
+            acts |= press(&h, key) != SW_ACT_NONE || memcmp(&before, &h.v, sizeof before) != 0;
+            unstage(h.m);
+        }
+        bool number = key >= '1' && key <= '8';
+        if (acts && !number && !help_lists(sw_bytes_text(&help), word))
+            fail_msg("the help lacks %s", word);
+        if (!acts && help_lists(sw_bytes_text(&help), word) && !strchr("dfuABC#.~", key))
+            fail_msg("%s is in the help and does nothing", word);
+    }
+    assert_non_null(strstr(sw_bytes_text(&help), "1 to 8"));
+    sw_bytes_fini(&help);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +345,9 @@ int main(void)
         cmocka_unit_test(the_window_of_curves_stays_within_the_run),
         cmocka_unit_test(scales_and_themes_cycle),
         cmocka_unit_test(the_mouse_points_scrolls_and_presses_keys),
+        cmocka_unit_test(help_scrolls_to_its_end_and_back),
+        cmocka_unit_test(pages_of_the_help_overlap),
+        cmocka_unit_test(every_key_is_in_the_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static void plot_odd(struct sw_plot *p, double first, double second, bool odd_x,
     const char *names[4] = {"a"};
     int colours[4] = {0};
     for (int i = 0; i < 4; i++)
-        lines[i] = (struct sw_chart_line){points, 3, SW_ROLE_LINE1, (enum sw_stroke)i, 0};
+        lines[i] = (struct sw_chart_line){points, 3, SW_ROLE_LINE1, (enum sw_stroke)i, 0, 0};
     struct sw_chart chart = {.lines = lines,
                              .line_count = 4,
                              .x_from = odd_x ? first : 0,

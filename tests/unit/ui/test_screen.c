@@ -80,7 +80,7 @@ static void golden(const char *name, const struct sw_ui_model *m, const struct s
 
 static void every_size_and_terminal_matches_its_golden_file(void **state)
 {
-    static const int sizes[][2] = {{40, 10}, {80, 24}, {160, 50}, {250, 70}};
+    static const int sizes[][2] = {{40, 10}, {60, 15}, {80, 24}, {120, 40}, {200, 60}};
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -116,6 +116,7 @@ static void help_confirmation_and_filter_match_golden_files(void **state)
     struct sw_ui_view v = view_of_a_beginner();
     v.mode = SW_UI_HELP;
     golden("help", m, &v, 100, 36, utf8);
+    golden("help-80x24", m, &v, 80, 24, utf8);
     v.mode = SW_UI_CONFIRMING;
     snprintf(v.message, sizeof v.message, "stop training? (y/n)");
     golden("confirming", m, &v, 80, 24, utf8);
@@ -171,7 +172,7 @@ static void overlay_of_another_run_is_dashed(void **state)
     m->overlay_run = 127;
     v.maximized = true;
     golden("overlay", m, &v, 100, 30, utf8);
-    assert_true(shows(m, &v, 100, 30, "#127 train 1.5"));
+    assert_true(shows(m, &v, 100, 30, "C #127 1.5"));
     assert_true(shows(m, &v, 100, 30, "overlay #127"));
     unstage(m);
 }
@@ -184,6 +185,66 @@ static void non_finite_values_are_counted(void **state)
     sw_ui_series_point(&m->series[0], STAGED_STEP + 1, NAN);
     sw_ui_series_point(&m->series[0], STAGED_STEP + 2, INFINITY);
     assert_true(shows(m, &v, 100, 30, "2 non-finite"));
+    unstage(m);
+}
+
+/* Curves in the order of their titles on the screen. */
+static void constant_learning_rate_comes_last(void **state)
+{
+    struct sw_ui_view v = view_of_a_beginner();
+    for (int varies = 0; varies < 2; varies++) {
+        struct sw_ui_model *m = stage();
+        sw_ui_series_fini(m->series, &m->series_count);
+        for (int i = 0; i < 3; i++) {
+            static const char *const names[] = {"loss", "lr", "samples_per_s"};
+            struct sw_ui_series *s = sw_ui_series_add(m->series, &m->series_count, SW_UI_SERIES,
+                                                      i + 1, "train", names[i]);
+            for (int step = 1; step < 50; step++)
+                sw_ui_series_point(s, step, i == 1 && !varies ? 0.05 : 1.0 / step);
+        }
+        assert_true(shows(m, &v, 80, 24, "samples_per_s") == !varies);
+        assert_true(shows(m, &v, 80, 24, " lr  train") == varies);
+        unstage(m);
+    }
+}
+
+static void every_evaluation_has_its_curve_and_letter(void **state)
+{
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    struct sw_ui_series *s =
+        sw_ui_series_add(m->series, &m->series_count, SW_UI_SERIES, 9, "val", "loss");
+    for (int i = 400; i < STAGED_STEP; i += 400)
+        sw_ui_series_point(s, i, 1.9);
+    v.maximized = true;
+    assert_true(shows(m, &v, 200, 60, "A train 0.354  B test 0.494  "));
+    assert_true(shows(m, &v, 200, 60, "C val 1.9"));
+    assert_true(shows(m, &v, 200, 60, "\u2824C\u2824") || shows(m, &v, 200, 60, "\u2812C\u2812") ||
+                shows(m, &v, 200, 60, "\u2809C\u2809") || shows(m, &v, 200, 60, "\u28c0C\u28c0"));
+    unstage(m);
+}
+
+/* At 80 x 24 the advice has a line, and no other panel is lost for it. */
+static void advice_is_on_a_standard_terminal(void **state)
+{
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    assert_true(shows(m, &v, 80, 24, "set rebalance = yes in [cluster]; check its cores"));
+    for (int number = 1; number <= 7; number += number == 3 ? 4 : 1)
+        assert_true(shows(m, &v, 80, 24, sw_panel_numbered(number)->title));
+    assert_true(shows(m, &v, 40, 10, "set rebalance = yes"));
+    unstage(m);
+}
+
+static void tiny_screen_answers_the_help_key(void **state)
+{
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    v.mode = SW_UI_HELP;
+    assert_true(shows(m, &v, 60, 2, "q quit"));
+    v.mode = SW_UI_CONFIRMING;
+    snprintf(v.message, sizeof v.message, "stop training? (y/n)");
+    assert_true(shows(m, &v, 60, 1, "stop training? (y/n)"));
     unstage(m);
 }
 
@@ -207,7 +268,7 @@ static void unknown_is_never_zero(void **state)
     m->found = true;
     m->run = (struct sw_ui_run){.id = 1, .name = "young", .steps = 10, .batch = 4};
     assert_true(shows(m, &v, 80, 24, "-- samples/s"));
-    assert_true(shows(m, &v, 80, 24, "step -- ms"));
+    assert_true(shows(m, &v, 80, 24, "step --"));
     assert_true(shows(m, &v, 80, 24, "no step has been measured yet"));
     assert_true(shows(m, &v, 40, 1, "loss --"));
     m->found = false;
@@ -309,6 +370,10 @@ int main(void)
         cmocka_unit_test(one_line_screen_shows_the_essentials),
         cmocka_unit_test(overlay_of_another_run_is_dashed),
         cmocka_unit_test(non_finite_values_are_counted),
+        cmocka_unit_test(constant_learning_rate_comes_last),
+        cmocka_unit_test(every_evaluation_has_its_curve_and_letter),
+        cmocka_unit_test(advice_is_on_a_standard_terminal),
+        cmocka_unit_test(tiny_screen_answers_the_help_key),
         cmocka_unit_test(paused_is_shown_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
         cmocka_unit_test(any_screen_size_is_drawn),

@@ -106,6 +106,27 @@ static void numbers_of_any_size_and_precision_are_short(void **state)
         }
 }
 
+static void prefix_is_never_behind_an_exponent(void **state)
+{
+    static const struct {
+        double value;
+        int digits;
+        const char *text;
+    } rows[] = {{999.96e9, 3, "1T"},       {999.7e6, 3, "1G"},    {265e6, 2, "265M"},
+                {12e3, 1, "12k"},          {2.65e15, 3, "2.65P"}, {999.6, 3, "1000"},
+                {1754, 3, "1754"},         {9999.6, 3, "10k"},    {344512, 3, "345k"},
+                {1000001, 7, "1.000001M"}, {0.0431, 3, "0.0431"}, {-12e3, 3, "-12k"},
+                {3e21, 3, "3e+21"},        {265, 1, "265"},       {0, 3, "0"}};
+    char out[SW_TICK_LABEL];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(sw_ticks_number(out, rows[i].value, rows[i].digits), rows[i].text);
+    for (double v = 1; v < 1e22; v *= 1.0137)
+        for (int digits = 1; digits <= 6; digits++) {
+            const char *text = sw_ticks_number(out, v, digits);
+            assert_false(strchr(text, 'e') && strpbrk(text, "kMGTPE"));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +135,7 @@ int main(void)
         cmocka_unit_test(rounding_differences_are_not_a_range),
         cmocka_unit_test(close_ticks_get_more_digits),
         cmocka_unit_test(numbers_of_any_size_and_precision_are_short),
+        cmocka_unit_test(prefix_is_never_behind_an_exponent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
