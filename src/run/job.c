@@ -432,6 +432,7 @@ void sw_job_close(struct sw_job *job)
     sw_trace_free(job->monitor.trace);
     sw_fault_fini(&job->fault);
     sw_bytes_fini(&job->report.fallback);
+    sw_bytes_fini(&job->report.warnings);
 
     char *const owned[] = {job->name,
                            job->options.out_dir,
