@@ -25,8 +25,12 @@ enum { FLUSH_MS = 500, FLUSH_LAST_MS = 5000 };
 
 void sw_retention_init(struct sw_retention *r, struct sw_events *events)
 {
-    *r = (struct sw_retention){
-        .events = events, .evaluated = -1, .from = -1, .best = {.step = -1}, .saved_step = -1};
+    *r = (struct sw_retention){.events = events,
+                               .evaluated = -1,
+                               .from = -1,
+                               .best = {.step = -1},
+                               .best_seen = {.step = -1},
+                               .saved_step = -1};
 }
 
 void sw_retention_fini(struct sw_retention *r)
@@ -39,16 +43,25 @@ void sw_retention_fini(struct sw_retention *r)
 
 /* ---- the best ---- */
 
-bool sw_retention_beats(const struct sw_retention *r, int64_t step)
+static bool beats(const struct sw_retention *r, const struct sw_best *best)
 {
-    if (!r->metric || r->evaluated != step)
-        return false;
-
-    double value = r->metric->value;
-    if (r->best.step < 0)
+    const double value = r->metric->value;
+    if (best->step < 0)
         return value == value;
 
-    return r->less_is_better ? value < r->best.value : value > r->best.value;
+    return r->less_is_better ? value < best->value : value > best->value;
+}
+
+void sw_retention_evaluated(struct sw_retention *r, int64_t step)
+{
+    r->evaluated = step;
+    if (r->metric && beats(r, &r->best_seen))
+        r->best_seen = (struct sw_best){.step = step, .value = r->metric->value};
+}
+
+bool sw_retention_beats(const struct sw_retention *r, int64_t step)
+{
+    return r->metric && r->evaluated == step && beats(r, &r->best);
 }
 
 struct sw_best sw_retention_best_with(const struct sw_retention *r, int64_t step)
@@ -95,7 +108,7 @@ void sw_retention_read(struct sw_retention *r, const struct sw_st_file *f)
 
     if (step && metric && value && r->metric && sw_str_eq(metric, r->metric_name) &&
         sw_parse_int(step, &best.step) && best.step >= 0 && sw_parse_real(value, &best.value))
-        r->best = best;
+        r->best = r->best_seen = best;
 
     record_again(r);
 

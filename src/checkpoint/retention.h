@@ -25,11 +25,12 @@ struct sw_retention {
         *metric; /* borrowed: newest value of the compared metric; NULL: nothing is evaluated */
     const char *metric_name; /* borrowed */
     bool less_is_better;
-    int64_t evaluated;   /* step of the newest evaluation, or -1 */
-    int64_t from;        /* step that a resume started from, or -1 */
-    const char *resumed; /* borrowed: the checkpoint that this segment resumed from, or NULL */
-    struct sw_best best;
-    int64_t saved_step; /* atomic: of the newest checkpoint of this segment; -1: none yet */
+    int64_t evaluated;        /* step of the newest evaluation, or -1 */
+    int64_t from;             /* step that a resume started from, or -1 */
+    const char *resumed;      /* borrowed: the checkpoint that this segment resumed from, or NULL */
+    struct sw_best best;      /* of the checkpoints */
+    struct sw_best best_seen; /* of all evaluations since the checkpoint that was resumed */
+    int64_t saved_step;       /* atomic: of the newest checkpoint of this segment; -1: none yet */
 };
 
 void sw_retention_init(struct sw_retention *r, struct sw_events *events);
@@ -40,6 +41,8 @@ const char *sw_retention_newest(const struct sw_retention *r, int64_t *step);
 /* Adds a checkpoint that is on disk; checksum may be NULL. Errors: SW_ERR_NOMEM. */
 int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, const char *checksum,
                      struct sw_err *err) SW_MUST_CHECK;
+/* Call after each evaluation, when its metrics are known. */
+void sw_retention_evaluated(struct sw_retention *r, int64_t step);
 /* Is the evaluation of this step better than that of the best checkpoint? False if the step was not
  * evaluated. */
 bool sw_retention_beats(const struct sw_retention *r, int64_t step);

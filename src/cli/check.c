@@ -190,7 +190,9 @@ static void print_text(struct sw_bytes *out, const struct sw_job_plan *p, const 
     sw_report_precision(out, p);
     sw_report_copy(out, p);
     sw_bytes_printf(out, "history      %s\n", x->db ? x->db : "--");
+    sw_report_warnings(out, p);
     sw_report_data(out, p);
+    sw_report_notes(out, p);
 }
 
 /* ---- For programs -----------------------------------------------------------------------------

@@ -55,6 +55,8 @@ static void print_text(struct sw_bytes *out, const struct view *v)
         sw_report_copy(out, v->plan);
     sw_bytes_add(out, "placement    ");
     sw_print_placement(out, v->placement, "             ", v->verbose);
+    if (v->plan)
+        sw_report_warnings(out, v->plan);
 }
 
 static void print_json(struct sw_bytes *out, const struct view *v)

@@ -205,7 +205,7 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
              s->bind_servers ? "on the workers' cores" : "on spare cores if there are any");
 }
 
-/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps stale". */
+/* "2 asynchronous groups of 1 worker, own batches, at most 4 steps stale". */
 static void describe_asynchronous(const struct sw_cluster_shape *s,
                                   const struct sw_cluster_sync *sync, char *out, size_t bytes)
 {
@@ -219,10 +219,14 @@ static void describe_asynchronous(const struct sw_cluster_shape *s,
         snprintf(first, sizeof first, "; the first group trains %d step%s alone",
                  (int)sync->warmup_steps, sync->warmup_steps == 1 ? "" : "s");
 
-    snprintf(out, bytes, "%d asynchronous group%s of %d worker%s, each with its own batches%s%s%s",
-             s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
-             s->workers_per_group == 1 ? "" : "s",
-             sync->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
+    if (s->worker_groups == 1)
+        snprintf(out, bytes, "1 group of %d worker%s: nothing is asynchronous",
+                 s->workers_per_group, s->workers_per_group == 1 ? "" : "s");
+    else
+        snprintf(out, bytes, "%d asynchronous groups of %d worker%s, own batches%s%s%s",
+                 s->worker_groups, s->workers_per_group, s->workers_per_group == 1 ? "" : "s",
+                 sync->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound,
+                 first);
 }
 
 static void describe_reason(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s,
@@ -241,6 +245,32 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
         snprintf(out + n, bytes - (size_t)n, "1 worker");
     else
         describe_synchronous(s, out + n, bytes - (size_t)n);
+}
+
+static bool is_bsp(const struct sw_cluster_conf *c)
+{
+    struct sw_cluster_sync sync;
+    struct sw_err ignored;
+    const char *key;
+
+    return sw_cluster_sync(c, &sync, &key, &ignored) == SW_OK &&
+           sync.consistency == SW_CONSISTENCY_BSP;
+}
+
+/* An asynchronous framework with a single group: what to set for more of them. */
+static void describe_warning(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s,
+                             const struct sw_machine *m, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    if (is_bsp(c) || s->worker_groups > 1)
+        return;
+
+    snprintf(out, bytes,
+             "%s with 1 worker group: nothing is asynchronous; for 2 groups use --set "
+             "cluster.worker_groups=2%s",
+             frameworks[framework_of(c)],
+             c->devices || 2 * s->workers_per_group <= sw_machine_threads(m) ? ""
+                                                                             : " --oversubscribe");
 }
 
 /* The default number of worker groups: one per NUMA node or device, and at least 2 if there are
@@ -263,16 +293,6 @@ static int default_workers(const struct sw_cluster_conf *c, const struct sw_mach
     if (groups > 1)
         return c->devices > groups ? c->devices / groups : 1;
     return c->devices ? c->devices : m->node_count;
-}
-
-static bool is_bsp(const struct sw_cluster_conf *c)
-{
-    struct sw_cluster_sync sync;
-    struct sw_err ignored;
-    const char *key;
-
-    return sw_cluster_sync(c, &sync, &key, &ignored) == SW_OK &&
-           sync.consistency == SW_CONSISTENCY_BSP;
 }
 
 static int default_server_groups(const struct sw_cluster_conf *c, const struct framework *f,
@@ -434,6 +454,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
     framework->name = frameworks[which];
     describe_reason(c, shape, framework->reason, sizeof framework->reason);
+    describe_warning(c, shape, m, framework->warning, sizeof framework->warning);
 
     return SW_OK;
 }

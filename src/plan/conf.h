@@ -70,6 +70,7 @@ struct sw_cluster_sync {
 struct sw_framework_choice {
     const char *name;
     char reason[256];
+    char warning[192]; /* "": none */
 };
 /* Computes the cluster shape for the settings on this machine, and the framework with a reason.
  * Default: allreduce with one worker per NUMA node. Errors: SW_ERR_INVALID (an invalid combination;

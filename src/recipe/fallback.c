@@ -276,9 +276,9 @@ static void announce_lines(const struct sw_recipe *r, struct sw_bytes *out)
 void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_bytes *out)
 {
     for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
-        sw_bytes_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
-                        f->section->pub.title, f->paths ? f->paths : "", f->to,
-                        f->found ? " of " : "", f->found ? f->found : "", f->from);
+        sw_bytes_printf(out, "%s: format %s%s%s instead of %s: no file %s\n", f->section->pub.title,
+                        f->to, f->found ? " of " : "", f->found ? f->found : "", f->from,
+                        f->paths ? f->paths : "");
 
     if (any_synthetic(r))
         announce_lines(r, out);

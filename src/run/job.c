@@ -466,6 +466,7 @@ void sw_job_close(struct sw_job *job)
     sw_fault_fini(&job->fault);
     sw_bytes_fini(&job->report.fallback);
     sw_bytes_fini(&job->report.limits);
+    sw_bytes_fini(&job->report.warnings);
 
     char *const owned[] = {job->name,
                            job->options.out_dir,

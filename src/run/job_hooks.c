@@ -70,7 +70,7 @@ static int roll_back(void *run, struct sw_err *err)
 static void note_evaluation(void *run, int64_t step)
 {
     struct sw_job *job = run;
-    job->retention.evaluated = step;
+    sw_retention_evaluated(&job->retention, step);
 }
 
 static bool is_best(void *run, int64_t step)

@@ -396,6 +396,11 @@ void sw_job_describe_roles(struct sw_job *job)
     p->placement = job->place.placement;
     p->machine = job->place.machine;
     p->fallback = sw_bytes_text(&job->report.fallback);
+
+    sw_bytes_clear(&job->report.warnings);
+    if (*job->report.framework.warning)
+        sw_bytes_printf(&job->report.warnings, "%s\n", job->report.framework.warning);
+    p->warnings = sw_bytes_text(&job->report.warnings);
 }
 
 int sw_job_describe(struct sw_job *job, struct sw_err *err)

@@ -11,6 +11,7 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/tune.h"
+#include "worker/record.h"
 #include "worker/server.h"
 #include "worker/worker.h"
 #include <math.h>
@@ -225,6 +226,19 @@ static void warn_bridged(struct sw_job *job)
     }
 }
 
+/* The step after which a run stopped need not have been displayed. */
+static void report_last_step(struct running *r)
+{
+    const struct sw_worker *w = &r->job->workers[0];
+    struct sw_job_event e = {.type = SW_JOB_DISPLAY};
+
+    if (w->step == w->record.first_step || r->displayed_step == w->step)
+        return;
+
+    sw_record_event(w, SW_SPLIT_TRAIN, &e);
+    observe(r, &e);
+}
+
 static void report_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
@@ -252,6 +266,12 @@ static void report_summary(struct running *r, enum sw_run_status status)
         e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
                                    sw_topology_samples(job->topology, w->record.first_step)) *
                           1e9 / (double)w->timer.trained_ns;
+    }
+
+    if (job->retention.best_seen.step >= 0) {
+        e.best_metric = job->retention.metric_name;
+        e.best_value = job->retention.best_seen.value;
+        e.best_step = job->retention.best_seen.step;
     }
 
     int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
@@ -321,6 +341,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
             deliver(&r, &queued);
         rc = sw_run_outcome(job, err);
+        if (rc == SW_ERR_CANCELLED)
+            report_last_step(&r);
         if (rc != SW_OK || !sw_job_has_next(job))
             report_summary(&r, sw_run_status_of(rc));
     }

@@ -51,6 +51,9 @@ struct sw_job_event {
     const char *source, *text;
     /* summary */
     enum sw_run_status status;
+    const char *best_metric; /* NULL: nothing was evaluated */
+    double best_value;       /* of the evaluations so far */
+    int64_t best_step;
     double step_ms; /* mean */
     size_t peak_bytes, rss_bytes;
     /* summary, and the result of sw_job_evaluate */

@@ -1,19 +1,24 @@
 # ctest-timeout: 120
-# Output of run without a terminal: first lines, key=value lines, table; JSON; --quiet.
+# Output of run without a terminal: first lines (at most 8 of 80 columns), key=value lines, a table of
+# at most 10 lines; JSON; --quiet.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/run" --name first --no-ui --set job.checkpoint_every=20
 has out '^run +1, first \(.*tiny\.ini\): 40 steps of 16 samples'
-has out '^placement +worker0\.0 +cpu, .*cores'
-has out '^ +server0\.0 +cpu, .*cores [0-9,-]+( .shared with worker0\.0.)?$'
-has out '^ +main +cores [0-9,-]+( .shared: no spare core.)?$'
+has out '^placement +[0-9]+ workers? on cpu, cores [0-9,-]+ .[0-9]+ threads?'
 has out '^framework +allreduce .default; [0-9]+ worker'
-has out '^parameters +[0-9]+ '
-has out '^memory +[0-9.]+ [kM]?B'
+has out '^parameters +[0-9.]+ k?, .*flop per sample; memory [0-9.]+ [kM]?B$'
 has out "^history +$SINGA_DB\$"
 has out "^checkpoints +$T/run\$"
-has out '^data .*train.*200'
-has out '^data .*test.*50'
+has out '^data +train: synthetic, 200 records; test: synthetic, 50 records$'
+first_lines() {
+    sed '/^step=/,$d' "$T/out"
+}
+brief() {
+    [ "$(first_lines | wc -l)" -le 8 ] || fail "more than 8 lines"
+    ! first_lines | grep -E '.{81}' || fail 'a line of more than 80 columns'
+}
+brief
 for step in 1 2 3 4 5; do
     has out "^step=$step steps=40 split=train loss=[0-9.]+"
 done
@@ -23,14 +28,48 @@ has out "^step=20 checkpoint=$T/run/checkpoint-20\.safetensors bytes=[0-9]+"
 has out '^done +run 1, first: step 40 of 40'
 has out '^ +train +test$'
 has out '^accuracy +-- +[0-9.]+$'
-has out '^speed '
-has out '^memory .* at most, .* resident'
+has out '^best +accuracy [0-9.]+ at step (20|40)$'
+has out '^speed +[0-9.e+]+ samples/s, .* ms per step; [0-9.]+ [MG]B resident$'
 has out "^checkpoint +$T/run/checkpoint-40\.safetensors"
+has out '^next +singa-ws predict 1 '
+[ "$(sed '1,/^$/d' "$T/out" | wc -l)" -le 10 ] || fail 'a summary of more than 10 lines'
 [ -s "$T/err" ] && fail 'something on stderr'
 grep -q "$(printf '\r')" "$T/out" && fail 'a carriage return in a log'
 grep -q "$(printf '\033')" "$T/out" && fail 'an escape in a log'
 [ -s "$T/run/checkpoint-20.safetensors" ] || fail 'no checkpoint at step 20'
 [ "$(grep -c '^step=.*split=train' "$T/out")" -le 40 ] || fail 'more displays than steps'
+
+# -v prints everything.
+expect 0 run "$tiny" --out "$T/verbose" --name verbose -v --steps 1
+has out '^placement +worker0\.0 +cpu, .*cores .* threads?: '
+has out '^ +server0\.0 +cpu, .*cores [0-9,-]+, .*thread'
+has out '^ +main +cores [0-9,-]+, '
+has out '^memory +[0-9.]+ [kM]?B: parameters'
+has out '^data +train: .*200 records of 3x12x12'
+has out '^data +test: .*50'
+
+# Long names, paths and reasons are shortened; the last part of a path stays.
+long=$T/$(printf 'deep/%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)end
+mkdir -p "$long"
+cp "$tiny" "$long/tiny.ini"
+expect 0 run "$long/tiny.ini" --out "$long/out" --steps 1 --framework hogwild --oversubscribe \
+    --set cluster.worker_groups=3 --set cluster.warmup_steps=1
+brief
+has out '^run .*\(\.\.\./.*tiny\.ini\)'
+has out '^checkpoints +\.\.\./.*/deep/end/out$'
+expect 0 run "$long/tiny.ini" --out "$T/a" --steps 1 --name "$(printf 'name%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)"
+brief
+
+# Notes are counted; a warning stays visible.
+expect 0 run "$tiny" --out "$T/notes" --steps 1 --oversubscribe --set job.partition=1 \
+    --set cluster.workers_per_group=2
+brief
+has out '^notes +[1-9][0-9]* .use -v.$'
+expect 0 run "$tiny" --out "$T/alone" --steps 1 --framework downpour --set cluster.worker_groups=1
+brief
+has out '^framework +downpour .1 group of 1 worker: nothing is asynchronous.$'
+has out '^warning +downpour with 1 worker group: nothing is asynchronous'
+has out '^ .*--set cluster\.worker_groups=2'
 
 # display_every counts steps.
 expect 0 run "$tiny" --out "$T/every" --set job.display_every=10
@@ -44,7 +83,7 @@ expect 0 run "$tiny" --out "$T/quiet" --quiet
 
 # --steps ends early, and --out has a default in the state directory.
 expect 0 run "$tiny" --steps 7 --json
-[ -s "$XDG_STATE_HOME/singa-ws/runs/4/checkpoint-7.safetensors" ] ||
+[ -s "$XDG_STATE_HOME/singa-ws/runs/9/checkpoint-7.safetensors" ] ||
     fail "no checkpoint in the state directory: $(find "$XDG_STATE_HOME")"
 if have_python; then
     expect 0 run "$tiny" --out "$T/json" --json --set job.checkpoint_every=20
@@ -60,7 +99,7 @@ assert types[0] == "start" and types[-1] == "summary", types
 assert set(types) <= {"start", "display", "eval", "checkpoint", "event", "summary"}, types
 assert all(list(r)[:2] == ["type", "step"] and isinstance(r["step"], int) for r in rows)
 start = rows[0]
-assert start["run"] == 5 and start["steps"] == 40 and start["parameters"] > 0, start
+assert start["run"] == 10 and start["steps"] == 40 and start["parameters"] > 0, start
 assert start["placement"][0]["unit"] == "worker0.0" and start["placement"][0]["cores"], start
 displays = [r for r in rows if r["type"] == "display"]
 assert [r["step"] for r in displays][:5] == [1, 2, 3, 4, 5], displays
@@ -72,6 +111,16 @@ assert {20, 40} <= {r["step"] for r in rows if r["type"] == "checkpoint"}
 assert rows[-1]["status"] == "done" and rows[-1]["step"] == 40, rows[-1]
 END
 fi
+
+# A run that is stopped ends with the metrics of its last step, and names what continues it.
+start run "$tiny" --out "$T/stop" --set job.steps=1000000 --set job.eval_every=1000000
+until_true 30 file_has out '^step=5 '
+kill -INT "$pid"
+ended 75
+last=$(sed -n 's/^stopped .*: step \([0-9]*\) of .*/\1/p' "$T/out")
+has out "^step=$last .*split=train"
+hasnt out '^at step'
+has out '^next +singa-ws resume [0-9]+$'
 
 # A diverged run exits with 4, and no checkpoint contains NaN.
 "$SW" run "$tiny" --out "$T/nan" --set updater.lr=1e30 --set updater.policy=fixed >"$T/out" 2>"$T/err"

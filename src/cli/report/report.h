@@ -62,6 +62,10 @@ double sw_report_value(const struct sw_report *r, const char *split, const char 
 void sw_report_text(struct sw_report *r, const struct sw_job_event *e); /* LIVE and PLAIN */
 void sw_report_json(struct sw_report *r, const struct sw_job_event *e);
 void sw_report_data(struct sw_bytes *out, const struct sw_job_plan *plan); /* also of `check` */
+/* What the user should know before the training. */
+void sw_report_warnings(struct sw_bytes *out, const struct sw_job_plan *plan);
+/* Where partitions and exchange modes of layers deviate from those of the net. */
+void sw_report_notes(struct sw_bytes *out, const struct sw_job_plan *plan);
 void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
 /* The activations that memory = fit:SIZE recomputes or offloads, and the cost; nothing (null in
  * JSON) without a budget. */
@@ -86,7 +90,8 @@ void sw_report_exchange_json(struct sw_json_writer *w,
                              const struct sw_job_layer *l); /* the same as a JSON object */
 /* The net as a Graphviz graph. */
 void sw_report_dot(struct sw_bytes *out, const struct sw_job_plan *plan);
-/* The first lines of a run; verbose: with the reasons of the placement. */
+/* The first lines of a run: at most 8 of at most 80 columns; verbose: everything, with the reasons
+ * of the placement. `out` is empty. */
 void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *plan,
                      const struct sw_job_event *e, bool verbose);
 void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
@@ -97,5 +102,7 @@ void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
  * each line also has the number of threads and the reason. */
 void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, const char *indent,
                         bool reasons);
+/* "2 workers on cpu, cores 0-1 (1 thread each); 1 server shares them" */
+void sw_print_placement_brief(struct sw_bytes *out, const struct sw_placement *p);
 /* Lines of text, each but the first after indent; ends with a newline. */
 void sw_print_lines(struct sw_bytes *out, const char *text, const char *indent);

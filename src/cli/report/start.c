@@ -1,69 +1,12 @@
-/* Prints the first lines of a run and its closing table. */
+/* Prints the first lines of a run: at most 8 lines of 80 columns, or all that is known. */
 #include "cli/report/report.h"
 
 #include "base/text.h"
-#include "cli/terminal/columns.h"
-#include "plan/placement.h"
-#include <math.h>
+#include "cli/terminal/clip.h"
 #include <stdio.h>
 #include <string.h>
 
 #define INDENT "             " /* the width of a title */
-
-/* The first worker that has cores of this row, or NULL. */
-static const struct sw_placement_row *worker_on(const struct sw_placement *p,
-                                                const struct sw_placement_row *row)
-{
-    for (int i = 0; i < p->worker_count; i++)
-        if (sw_core_set_overlaps(&p->rows[i].cores, &row->cores))
-            return &p->rows[i];
-    return NULL;
-}
-
-/* Appends with whom row i shares its cores: " (shared with worker0.0)", or nothing. */
-static void add_sharing(struct sw_bytes *out, const struct sw_placement *p, int i)
-{
-    const struct sw_placement_row *row = &p->rows[i], *worker = worker_on(p, row);
-
-    if (i < p->worker_count)
-        sw_bytes_add(out, p->oversubscribed ? " (shared: oversubscribed)" : "");
-    else if (i >= p->worker_count + p->server_count)
-        sw_bytes_add(out, sw_core_set_count(&p->spare) == 0 ? " (shared: no spare core)" : "");
-    else if (worker)
-        sw_bytes_printf(out, " (shared with %s)", worker->role);
-}
-
-void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, const char *indent,
-                        bool reasons)
-{
-    const int roles = p->worker_count + p->server_count;
-    int width = 0;
-
-    for (int i = 0; i < p->row_count; i++) {
-        const int n = (int)strlen(p->rows[i].role);
-        width = n > width ? n : width;
-    }
-
-    for (int i = 0; i < p->row_count; i++) {
-        const struct sw_placement_row *row = &p->rows[i];
-        char cores[128];
-
-        sw_bytes_printf(out, "%s%-*s  ", i ? indent : "", width, row->role);
-        if (i < roles)
-            sw_bytes_printf(out, "%s, ", row->device);
-        if (i < roles && row->numa >= 0)
-            sw_bytes_printf(out, "node %d, ", row->numa);
-        sw_bytes_printf(out, "cores %s", sw_core_set_text(&row->cores, cores, sizeof cores));
-
-        if (reasons)
-            sw_bytes_printf(out, ", %d thread%s: %s\n", row->threads, row->threads == 1 ? "" : "s",
-                            row->reason);
-        else
-            add_sharing(out, p, i);
-
-        sw_bytes_add(out, reasons ? "" : "\n");
-    }
-}
 
 static void memory(struct sw_bytes *out, const struct sw_job_plan *p)
 {
@@ -155,135 +98,247 @@ void sw_report_data(struct sw_bytes *out, const struct sw_job_plan *p)
         if (*p->data[i])
             sw_bytes_printf(out, "data         %s\n", p->data[i]);
 
-    if (*p->notes) {
-        sw_bytes_add(out, "partition    ");
-        sw_print_lines(out, p->notes, INDENT);
-    }
-
-    sw_report_exchange_brief(out, p);
-
     if (*p->fallback) {
         sw_bytes_add(out, "fallback     ");
         sw_print_lines(out, p->fallback, INDENT);
     }
 }
 
-void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *p,
-                     const struct sw_job_event *e, bool verbose)
+void sw_report_notes(struct sw_bytes *out, const struct sw_job_plan *p)
 {
-    char count[32], flops[32];
+    if (*p->notes) {
+        sw_bytes_add(out, "partition    ");
+        sw_print_lines(out, p->notes, INDENT);
+    }
 
+    sw_report_exchange_brief(out, p);
+}
+
+void sw_report_warnings(struct sw_bytes *out, const struct sw_job_plan *p)
+{
+    if (!*p->warnings)
+        return;
+
+    sw_bytes_add(out, "warning      ");
+    sw_print_lines(out, p->warnings, INDENT);
+}
+
+/* ---- All that is known ------------------------------------------------------------------------
+ */
+
+static void run_number(struct sw_bytes *out, const struct sw_job_event *e)
+{
     if (e->run_id)
-        sw_bytes_printf(out, "run          %lld, ", (long long)e->run_id);
+        sw_bytes_printf(out, "%lld, ", (long long)e->run_id);
     else
-        sw_bytes_add(out, "run          not in the history yet, ");
+        sw_bytes_add(out, "not in the history yet, ");
+}
 
-    sw_text_add(out, p->name);
-    sw_bytes_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
-                    (long long)p->batch);
+static void steps(struct sw_bytes *out, const struct sw_job_plan *p, const struct sw_job_event *e)
+{
+    sw_bytes_printf(out, "%lld steps of %lld samples", (long long)e->steps, (long long)p->batch);
     if (e->step > 0)
         sw_bytes_printf(out, ", from step %lld", (long long)e->step);
-    if (*p->stages)
-        sw_bytes_printf(out, "\nstages       %s", p->stages);
-    sw_bytes_add(out, "\nplacement    ");
-    sw_print_placement(out, p->placement, INDENT, verbose);
+}
+
+/* What the brief report only counts. */
+static void notes(struct sw_bytes *out, const struct sw_job_plan *p)
+{
     sw_report_device(out, p);
     if (*p->limits)
         sw_bytes_printf(out, "limits       %s\n", p->limits);
-    sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
+    sw_report_fit(out, p);
+    sw_report_notes(out, p);
+}
+
+static void report_all(struct sw_bytes *out, const struct sw_job_plan *p,
+                       const struct sw_job_event *e)
+{
+    char count[32], flops[32];
+
+    sw_bytes_add(out, "run          ");
+    run_number(out, e);
+    sw_text_add(out, p->name);
+    sw_bytes_printf(out, " (%s): ", p->recipe);
+    steps(out, p, e);
+    if (*p->stages)
+        sw_bytes_printf(out, "\nstages       %s", p->stages);
+
+    sw_bytes_add(out, "\nplacement    ");
+    sw_print_placement(out, p->placement, INDENT, true);
+    sw_bytes_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_bytes_printf(out, "parameters   %lld (%s), %s per sample\n", (long long)p->params,
                     sw_human_count(count, (double)p->params),
                     sw_human_unit(flops, p->flops_per_sample, "flop"));
     memory(out, p);
-    sw_report_fit(out, p);
     sw_bytes_printf(out, "history      %s\n", e->db_path ? e->db_path : "--");
     sw_bytes_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
+    sw_report_warnings(out, p);
     sw_report_data(out, p);
+    notes(out, p);
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
+/* ---- At most 8 lines of 80 columns ------------------------------------------------------------
  */
 
-/* Whether an earlier split has the metric, which the table lists once. */
-static bool is_listed(const struct sw_report *r, int split, int metric)
+enum { COLUMNS = 80, TITLE = sizeof INDENT - 1, ROOM = COLUMNS - TITLE, ROWS = 8 };
+
+static int lines_of(const char *text)
 {
-    const char *name = r->split[split].metric[metric].name;
-
-    for (int s = 0; s < split; s++)
-        for (int m = 0; m < r->split[s].metric_count; m++)
-            if (sw_str_eq(r->split[s].metric[m].name, name))
-                return true;
-
-    return false;
+    int count = 0;
+    for (; *text; text++)
+        count += *text == '\n';
+    return count;
 }
 
-static void metric_row(struct sw_columns *t, const struct sw_report *r, const char *name)
+/* "12, lenet (recipes/lenet.ini): 10000 steps of 64 samples". The path gives way. */
+static void brief_run(struct sw_bytes *out, const struct sw_job_plan *p,
+                      const struct sw_job_event *e)
 {
-    sw_columns_cell(t, "%s", name);
+    enum { SHORTEST_PATH = 12 };
+    struct sw_bytes line = {0}, rest = {0};
 
-    for (int s = 0; s < r->split_count; s++) {
-        double value = sw_report_value(r, r->split[s].name, name);
-        if (isnan(value))
-            sw_columns_cell(t, "--");
-        else
-            sw_columns_cell(t, "%.6g", value);
-    }
-}
+    run_number(&line, e);
+    sw_text_add(&line, p->name);
+    if (p->stage)
+        sw_bytes_printf(&rest, "stage %s (%d/%d), ", p->stage, p->stage_index + 1, p->stage_count);
+    steps(&rest, p, e);
 
-static void metric_table(struct sw_bytes *out, const struct sw_report *r)
-{
-    struct sw_columns t = {0};
-
-    if (r->split_count == 0)
-        return;
-
-    sw_columns_add(&t, "           "); /* as wide as the titles of the other lines */
-
-    for (int s = 0; s < r->split_count; s++) {
-        char title[80];
-        snprintf(title, sizeof title, ">%s", r->split[s].name);
-        sw_columns_add(&t, title);
+    const int left = ROOM - (int)strlen(" (): ") - sw_text_columns(sw_bytes_text(&line)) -
+                     sw_text_columns(sw_bytes_text(&rest));
+    if (left >= SHORTEST_PATH) {
+        sw_bytes_add(&line, " (");
+        sw_clip_path(&line, p->recipe, left);
+        sw_bytes_add(&line, ")");
     }
 
-    sw_columns_cell(&t, "at step");
-    for (int s = 0; s < r->split_count; s++)
-        sw_columns_cell(&t, "%lld", (long long)r->split[s].step);
-
-    for (int s = 0; s < r->split_count; s++)
-        for (int m = 0; m < r->split[s].metric_count; m++)
-            if (!is_listed(r, s, m))
-                metric_row(&t, r, r->split[s].metric[m].name);
-
-    sw_columns_print(&t, out);
-    sw_columns_fini(&t);
+    sw_bytes_printf(&line, ": %s", sw_bytes_text(&rest));
+    sw_bytes_add(out, "run          ");
+    sw_clip_text(out, sw_bytes_text(&line), ROOM);
+    sw_bytes_add(out, "\n");
+    sw_bytes_fini(&line);
+    sw_bytes_fini(&rest);
 }
 
-void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
-                       const struct sw_job_event *e)
+static void brief_roles(struct sw_bytes *out, const struct sw_job_plan *p)
 {
-    char time[32], speed[32], peak[32], rss[32];
+    struct sw_bytes line = {0};
 
-    sw_bytes_printf(out, "\n%-13s", sw_run_status_name(e->status));
-    if (r->run_id)
-        sw_bytes_printf(out, "run %lld, ", (long long)r->run_id);
-    sw_text_add(out, r->plan->name);
-    sw_bytes_printf(out, ": step %lld of %lld, %s\n", (long long)e->step, (long long)e->steps,
-                    sw_human_seconds(time, e->elapsed_s));
-    metric_table(out, r);
+    sw_print_placement_brief(&line, p->placement);
+    sw_bytes_add(out, "placement    ");
+    sw_clip_text(out, sw_bytes_text(&line), ROOM);
 
-    if (isfinite(e->step_ms) && e->step_ms > 0)
-        sw_bytes_printf(out, "speed        %s samples/s, %s per step\n",
-                        sw_human_real(speed, 1000 * (double)r->plan->batch / e->step_ms),
-                        sw_human_seconds(time, e->step_ms / 1000));
+    sw_bytes_clear(&line);
+    sw_bytes_printf(&line, "%s (%s)", p->framework, p->framework_reason);
+    sw_bytes_add(out, "\nframework    ");
+    sw_clip_text(out, sw_bytes_text(&line), ROOM);
+    sw_bytes_add(out, "\n");
+    sw_bytes_fini(&line);
+}
 
-    if (e->skipped_records)
-        sw_bytes_printf(out, "skipped      %lld records that could not be read\n",
-                        (long long)e->skipped_records);
+static void brief_size(struct sw_bytes *out, const struct sw_job_plan *p)
+{
+    char count[32], flops[32], total[32], each[32];
 
-    sw_bytes_printf(out, "memory       %s at most, %s resident\n",
-                    sw_human_bytes(peak, (double)e->peak_bytes),
-                    sw_human_bytes(rss, (double)e->rss_bytes));
-    sw_bytes_printf(out, "checkpoint   %s\n", *r->checkpoint ? r->checkpoint : "--");
+    sw_bytes_printf(out, "parameters   %s, %s per sample; memory %s",
+                    sw_human_count(count, (double)p->params),
+                    sw_human_unit(flops, p->flops_per_sample, "flop"),
+                    sw_human_bytes(total, (double)p->bytes.peak));
+    if (p->bytes.device)
+        sw_bytes_printf(out, ", %s per device", sw_human_bytes(each, (double)p->bytes.device));
+    if (!sw_str_eq(p->precision, "fp32"))
+        sw_bytes_printf(out, "; %s", p->precision);
+    sw_bytes_add(out, "\n");
+}
+
+static void brief_path(struct sw_bytes *out, const char *title, const char *path)
+{
+    sw_bytes_printf(out, "%-*s", TITLE, title);
+    sw_clip_path(out, path ? path : "--", ROOM);
+    sw_bytes_add(out, "\n");
+}
+
+/* A single warning in as many rows as there are, else one row for each. */
+static void brief_warnings(struct sw_bytes *out, const char *text, int rows)
+{
+    const int count = lines_of(text), shown = count > rows ? rows - 1 : count;
+    struct sw_bytes line = {0};
+
+    sw_bytes_add(out, "warning      ");
+
+    for (int i = 0; i < shown; i++) {
+        const size_t n = strcspn(text, "\n");
+
+        sw_bytes_clear(&line);
+        sw_bytes_append(&line, text, n);
+        sw_bytes_add(out, i ? INDENT : "");
+        sw_clip_wrap(out, sw_bytes_text(&line), INDENT, ROOM, count == 1 ? rows : 1);
+        text += n + 1;
+    }
+
+    if (shown < count)
+        sw_bytes_printf(out, "%s%d %swarnings (use -v)\n", shown ? INDENT : "", count - shown,
+                        shown ? "more " : "");
+    sw_bytes_fini(&line);
+}
+
+/* "train: idx, 60000 records; test: idx, 10000 records" */
+static void brief_data(struct sw_bytes *out, const struct sw_job_plan *p)
+{
+    static const char last[] = " records";
+    struct sw_bytes line = {0};
+
+    for (int i = 0; i < 2; i++) {
+        const char *end = strstr(p->data[i], last);
+
+        sw_bytes_add(&line, line.length && *p->data[i] ? "; " : "");
+        sw_bytes_append(&line, p->data[i],
+                        end ? (size_t)(end - p->data[i]) + strlen(last) : strlen(p->data[i]));
+    }
+
+    sw_bytes_add(out, "data         ");
+    sw_clip_text(out, sw_bytes_text(&line), ROOM);
+    sw_bytes_add(out, "\n");
+    sw_bytes_fini(&line);
+}
+
+static void report_brief(struct sw_bytes *out, const struct sw_job_plan *p,
+                         const struct sw_job_event *e)
+{
+    struct sw_bytes begin = {0}, warnings = {0}, hidden = {0};
+
+    brief_run(&begin, p, e);
+    brief_roles(&begin, p);
+    brief_size(&begin, p);
+    brief_path(&begin, "history", e->db_path);
+    brief_path(&begin, "checkpoints", e->out_dir);
+    sw_bytes_add(&warnings, p->warnings);
+    sw_bytes_add(&warnings, p->fallback);
+    notes(&hidden, p);
+
+    const int rows = ROWS - lines_of(sw_bytes_text(&begin)),
+              count = lines_of(sw_bytes_text(&hidden));
+    sw_bytes_add(out, sw_bytes_text(&begin));
+
+    if (warnings.length > 0)
+        brief_warnings(out, sw_bytes_text(&warnings), rows);
+    else
+        brief_data(out, p);
+    if (count > 0 && lines_of(sw_bytes_text(out)) < ROWS)
+        sw_bytes_printf(out, "notes        %d (use -v)\n", count);
+
+    sw_bytes_fini(&begin);
+    sw_bytes_fini(&warnings);
+    sw_bytes_fini(&hidden);
+}
+
+void sw_report_start(struct sw_bytes *out, const struct sw_job_plan *p,
+                     const struct sw_job_event *e, bool verbose)
+{
+    if (verbose)
+        report_all(out, p, e);
+    else
+        report_brief(out, p, e);
 }

@@ -73,9 +73,8 @@ static void fallback_replaces_the_format_when_no_file_exists(void **state)
     assert_ptr_equal(format_of(r, "test"), &toy_synthetic_type);
     assert_int_equal(steps_of(r), 7);
     assert_string_equal(sw_recipe_fallback(r), "train,test");
-    expect_announcement(r, "data train: no file /data/a, /data/b: using format synthetic instead "
-                           "of idx\n"
-                           "data test: no file /data/t: using format synthetic instead of idx\n"
+    expect_announcement(r, "data train: format synthetic instead of idx: no file /data/a, /data/b\n"
+                           "data test: format synthetic instead of idx: no file /data/t\n"
                            "[fallback] sets job.steps = 7, data.train.records = 50\n");
     sw_recipe_free(r);
 }
@@ -113,9 +112,8 @@ static void set_overrides_fallback(void **state)
     assert_int_equal(((const struct toy_synthetic *)s->conf[0])->records, 60);
     s = sw_recipe_find(r, "job", NULL);
     assert_int_equal(((const struct sw_job_conf *)s->common)->seed, 4);
-    expect_announcement(r, "data train: no file /data/a, /data/b: using format synthetic instead "
-                           "of idx\n"
-                           "data test: no file /data/t: using format synthetic instead of idx\n"
+    expect_announcement(r, "data train: format synthetic instead of idx: no file /data/a, /data/b\n"
+                           "data test: format synthetic instead of idx: no file /data/t\n"
                            "[fallback] sets job.seed = 4, data.train.records = 60\n");
     sw_recipe_free(r);
     /* Where the files are is part of the question. */
@@ -281,8 +279,7 @@ static void fallback_uses_the_first_existing_alternative(void **state)
     assert_string_equal(paths_of(r), "/data/b");
     assert_int_equal(steps_of(r), 100);
     assert_string_equal(sw_recipe_fallback(r), "train:1");
-    expect_announcement(r, "data train: no file /data/a: using format idx of /data/b instead of "
-                           "idx\n");
+    expect_announcement(r, "data train: format idx of /data/b instead of idx: no file /data/a\n");
     sw_recipe_free(r);
 
     r = load_ladder("", NULL);
