@@ -88,12 +88,13 @@ static void metric_table(struct sw_bytes *out, const struct sw_report *r, int64_
 
 static void speed(struct sw_bytes *out, const struct sw_job_event *e)
 {
-    char rss[32];
+    char rss[32], speed_text[32], time[32];
 
     sw_human_bytes(rss, (double)e->rss_bytes);
     if (isfinite(e->step_ms) && isfinite(e->samples_per_s))
-        sw_bytes_printf(out, "speed        %.4g samples/s, %.4g ms per step; %s resident\n",
-                        e->samples_per_s, e->step_ms, rss);
+        sw_bytes_printf(out, "speed        %s samples/s, %s per step; %s resident\n",
+                        sw_human_real(speed_text, e->samples_per_s),
+                        sw_human_seconds(time, e->step_ms / 1000), rss);
     else
         sw_bytes_printf(out, "memory       %s resident\n", rss);
 }
