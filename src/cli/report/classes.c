@@ -34,9 +34,9 @@ static void print_scores(struct sw_bytes *out, const struct sw_class_report *r)
 
     sw_columns_cell(&t, "accuracy");
     sw_columns_cell(&t, "%lld", (long long)macro.count);
+    sw_columns_cell(&t, "%s", "");
+    sw_columns_cell(&t, "%s", "");
     sw_columns_cell(&t, "%.4f", sw_class_report_accuracy(r));
-    sw_columns_cell(&t, "%s", "");
-    sw_columns_cell(&t, "%s", "");
 
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
