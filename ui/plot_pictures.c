@@ -102,17 +102,118 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
     return SW_OK;
 }
 
+/* ---- Contact sheets ---------------------------------------------------------------------------
+ */
+
+enum { SHEET_COLUMNS = 6, SHEET_W = 150, LINE_H = 15, GAP = 12, CAPTION = 11 };
+
+static int sheet_columns(const struct sw_plot_sheet *s)
+{
+    const int count = s->tiles.count;
+    return count < 1 ? 1 : count < SHEET_COLUMNS ? count : SHEET_COLUMNS;
+}
+
+/* The height of an image that is as wide as its tile; of upright ones as high. */
+static struct sw_plot_size sheet_picture(const struct sw_plot_sheet *s)
+{
+    const double scale = (double)SHEET_W / (s->tiles.w > s->tiles.h ? s->tiles.w : s->tiles.h);
+    return (struct sw_plot_size){scale * s->tiles.w, scale * s->tiles.h};
+}
+
+static struct sw_plot_size sheet_tile(const struct sw_plot_sheet *s)
+{
+    return (struct sw_plot_size){SHEET_W + GAP, sheet_picture(s).h + s->lines * LINE_H + GAP};
+}
+
+struct sw_plot_size sw_plot_sheet_size(const struct sw_plot_sheet *s)
+{
+    const int columns = sheet_columns(s), rows = (s->tiles.count + columns - 1) / columns;
+    const struct sw_plot_size tile = sheet_tile(s);
+
+    return (struct sw_plot_size){fmax(columns * tile.w, 2 * SHEET_W) + 2 * MARGIN,
+                                 rows * tile.h + TITLE_H + MARGIN};
+}
+
+int sw_plot_sheet(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_sheet *s,
+                  struct sw_err *err)
+{
+    const int columns = sheet_columns(s), w = s->tiles.w, h = s->tiles.h;
+    const struct sw_plot_size tile = sheet_tile(s), picture = sheet_picture(s);
+    uint8_t *rgb = sw_calloc((size_t)w * (size_t)h, 3);
+    if (!rgb)
+        return sw_err_nomem(err, "an image of a contact sheet", (size_t)w * (size_t)h * 3);
+
+    for (int n = 0; n < s->tiles.count; n++) {
+        const double x = box.x + MARGIN + n % columns * tile.w + GAP / 2.0;
+        const double y = box.y + TITLE_H + n / columns * tile.h;
+
+        paint_tile(&s->tiles, n, rgb, w);
+        sw_plot_pixels(p,
+                       (struct sw_plot_box){x + (SHEET_W - picture.w) / 2, y, picture.w, picture.h},
+                       rgb, w, h);
+        for (int line = 0; line < s->lines; line++)
+            sw_plot_text(p, x + SHEET_W / 2.0, y + picture.h + (line + 0.6) * LINE_H,
+                         (struct sw_plot_font){SW_PLOT_CENTRE, .size = CAPTION, .most = SHEET_W},
+                         s->captions[n * s->lines + line]);
+    }
+
+    draw_title(p, box, s->tiles.title);
+    sw_free(rgb);
+    return SW_OK;
+}
+
 /* ---- Confusion --------------------------------------------------------------------------------
  */
 
-enum { CONFUSION_LEFT = 70, CONFUSION_BOTTOM = 56, MANY_CLASSES = 30 };
+enum { AXIS = 36, MANY_CLASSES = 30, LABEL = 11, WIDEST_NAME = 150, EVERY = 16 };
+
+static int cell_of(const struct sw_plot_confusion *c)
+{
+    const int cell = c->classes <= 12 ? 48 : c->classes <= MANY_CLASSES ? 30 : 720 / c->classes;
+    return cell < 2 ? 2 : cell;
+}
+
+static const char *class_name(const struct sw_plot_confusion *c, int i, char text[16])
+{
+    if (c->names)
+        return c->names[i];
+    snprintf(text, 16, "%d", i);
+    return text;
+}
+
+/* The width of the widest class name. */
+static double widest_name(const struct sw_plot_confusion *c)
+{
+    double widest = 0;
+
+    for (int i = 0; i < c->classes; i++) {
+        char text[16];
+        widest = fmax(widest, sw_plot_text_width(LABEL, false, class_name(c, i, text)));
+    }
+
+    return fmin(widest, WIDEST_NAME);
+}
+
+/* Names below the matrix read upwards where they are wider than a cell. */
+static bool names_go_up(const struct sw_plot_confusion *c)
+{
+    return c->names && widest_name(c) > cell_of(c);
+}
+
+static double left_of(const struct sw_plot_confusion *c)
+{
+    return AXIS + 8 + fmax(widest_name(c), 24);
+}
+
+static double bottom_of(const struct sw_plot_confusion *c)
+{
+    return AXIS + (names_go_up(c) ? widest_name(c) + 8 : 20);
+}
 
 struct sw_plot_size sw_plot_confusion_size(const struct sw_plot_confusion *c)
 {
-    int cell = c->classes <= 12 ? 48 : c->classes <= MANY_CLASSES ? 30 : 720 / c->classes;
-    double side = (cell < 2 ? 2 : cell) * (double)c->classes;
-    side = fmax(side, 200);
-    return (struct sw_plot_size){side + CONFUSION_LEFT + MARGIN, side + TITLE_H + CONFUSION_BOTTOM};
+    const double side = fmax(cell_of(c) * (double)c->classes, 200);
+    return (struct sw_plot_size){side + left_of(c) + MARGIN, side + TITLE_H + bottom_of(c)};
 }
 
 static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, double fraction,
@@ -133,29 +234,35 @@ static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, d
 }
 
 /* Draws the class names along both sides; with many classes only every n-th. */
-static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int classes)
+static void draw_class_names(struct sw_plot *p, struct sw_plot_box in,
+                             const struct sw_plot_confusion *c)
 {
-    double cell = in.w / classes;
-    int every = (int)ceil(16 / cell);
+    const double cell = in.w / c->classes;
+    const int every = (int)ceil(EVERY / cell);
+    const bool up = names_go_up(c);
 
-    for (int i = 0; i < classes; i += every) {
+    for (int i = 0; i < c->classes; i += every) {
         char text[16];
+        const char *name = class_name(c, i, text);
+        const double middle = (i + 0.5) * cell;
 
-        snprintf(text, sizeof text, "%d", i);
-        sw_plot_text(p, in.x - 6, in.y + (i + 0.5) * cell,
-                     (struct sw_plot_font){SW_PLOT_RIGHT, .size = 11}, text);
-        sw_plot_text(p, in.x + (i + 0.5) * cell, in.y + in.h + 12,
-                     (struct sw_plot_font){SW_PLOT_CENTRE, .size = 11}, text);
+        sw_plot_text(p, in.x - 6, in.y + middle,
+                     (struct sw_plot_font){SW_PLOT_RIGHT, .size = LABEL, .most = WIDEST_NAME},
+                     name);
+        sw_plot_text(p, in.x + middle, in.y + in.h + (up ? 8 : 12),
+                     (struct sw_plot_font){up ? SW_PLOT_RIGHT : SW_PLOT_CENTRE, .size = LABEL,
+                                           .up = up, .most = WIDEST_NAME},
+                     name);
     }
 }
 
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_confusion *c)
 {
-    double side = fmin(box.w - CONFUSION_LEFT - MARGIN, box.h - TITLE_H - CONFUSION_BOTTOM);
+    double side = fmin(box.w - left_of(c) - MARGIN, box.h - TITLE_H - bottom_of(c));
 
     side = fmax(side, 1); /* the box is too small */
 
-    struct sw_plot_box in = {box.x + CONFUSION_LEFT, box.y + TITLE_H, side, side};
+    struct sw_plot_box in = {box.x + left_of(c), box.y + TITLE_H, side, side};
     double cell = side / c->classes;
     for (int row = 0; row < c->classes; row++) {
         double all = 0;
@@ -172,9 +279,9 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
     }
 
     sw_plot_frame(p, in, SW_PLOT_GREY, 1);
-    draw_class_names(p, in, c->classes);
+    draw_class_names(p, in, c);
     draw_title(p, box, c->title);
-    sw_plot_text(p, in.x + side / 2, in.y + side + 36,
+    sw_plot_text(p, in.x + side / 2, in.y + side + bottom_of(c) - 16,
                  (struct sw_plot_font){SW_PLOT_CENTRE, .size = TEXT, .most = side},
                  "predicted class");
     sw_plot_text(p, box.x + 18, in.y + side / 2,

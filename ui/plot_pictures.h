@@ -16,12 +16,24 @@ struct sw_plot_size sw_plot_tiles_size(const struct sw_plot_tiles *t);
 int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_tiles *t,
                   struct sw_err *err) SW_MUST_CHECK;
 
+/* Images with lines of text below each, as tiles of equal width. */
+struct sw_plot_sheet {
+    struct sw_plot_tiles tiles;
+    const char *const *captions; /* borrowed [count][lines] */
+    int lines;
+};
+struct sw_plot_size sw_plot_sheet_size(const struct sw_plot_sheet *s);
+/* Errors: SW_ERR_NOMEM. */
+int sw_plot_sheet(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_sheet *s,
+                  struct sw_err *err) SW_MUST_CHECK;
+
 /* counts [classes][classes]: the row is the true class, the column the predicted one. The shade of
  * a cell is its fraction of the row. */
 struct sw_plot_confusion {
     const int64_t *counts; /* borrowed */
     int classes;
     const char *title;
+    const char *const *names; /* borrowed [classes]; NULL: numbers */
 };
 struct sw_plot_size sw_plot_confusion_size(const struct sw_plot_confusion *c);
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box,

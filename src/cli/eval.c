@@ -1,27 +1,42 @@
-/* singa-ws eval: loss and metrics of weights on a split of a recipe's data. */
+/* singa-ws eval: loss and metrics of weights on a split of a recipe's data, and a report by class.
+ */
 #include "base/json.h"
 #include "cli/checkpoint/weights.h"
 #include "cli/history/runs.h"
+#include "cli/plot/class_plot.h"
+#include "cli/plot/picture.h"
+#include "cli/report/classes.h"
 #include "cli/training/trainer.h"
 #include "infer/evaluate_alone.h"
 #include <string.h>
 
 struct options {
     struct sw_cli_common common;
-    const char *weights, *split;
+    const char *weights, *split, *plot;
+    bool report;
+    int64_t worst;
 };
+
+enum { MOST_WORST = 1000 };
 
 static const struct sw_cli_option options_of_eval[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_SPLIT_OPTION(struct options),
+    SW_CLI_FLAG_OPTION(struct options, report, "report",
+                       "also precision, recall and F1 of each class, and the confusion matrix"),
+    SW_CLI_INT_OPTION(struct options, worst, "worst", "N", 1,
+                      "also the N records with the highest loss"),
+    SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
+                       "draw to FILE.png or FILE.svg: the confusion matrix, or with --worst the "
+                       "images of these records"),
     {0},
 };
 
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
-static void print_json(struct sw_bytes *out, const struct sw_job_event *e,
-                       const struct sw_weights *w)
+static void print_json(struct sw_bytes *out, const struct options *o, const struct sw_job_event *e,
+                       const struct sw_weights *w, const struct sw_class_report *report)
 {
     struct sw_json_writer j;
 
@@ -32,6 +47,11 @@ static void print_json(struct sw_bytes *out, const struct sw_job_event *e,
     sw_json_int(&j, "step", e->step);
     sw_json_int(&j, "skipped_records", e->skipped_records);
     sw_weights_describe_json(w, &j);
+    if (o->report)
+        sw_json_classes(&j, report);
+    if (o->worst)
+        sw_json_worst(&j, report);
+    sw_json_string(&j, "plot", o->plot);
     sw_cli_json_end(&j);
 }
 
@@ -63,19 +83,72 @@ static void print_text(struct sw_bytes *out, const struct sw_job_event *e,
         sw_bytes_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
 }
 
+static bool wants_report(const struct options *o)
+{
+    return o->report || o->worst || o->plot;
+}
+
+static int check_options(const struct options *o)
+{
+    if (o->plot && !sw_picture_is_named("eval", o->plot))
+        return SW_EXIT_USAGE;
+    if (o->worst > MOST_WORST)
+        return sw_cli_usage("eval", "--worst=%lld: at most %d", (long long)o->worst, MOST_WORST);
+
+    return SW_EXIT_DONE;
+}
+
+/* Evaluates, and draws the plot. */
+static int run_pass(const struct options *o, struct sw_job *job, const char *weights,
+                    struct sw_class_report *report, struct sw_job_event *result, struct sw_err *err)
+{
+    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, err);
+    if (rc != SW_OK)
+        return rc;
+
+    report->worst_most = (int)o->worst;
+    report->with_pictures = o->plot && o->worst;
+    rc = sw_job_evaluate_classes(job, weights, o->split, wants_report(o) ? report : NULL, result,
+                                 err);
+    if (rc != SW_OK || !o->plot)
+        return rc;
+
+    return o->worst ? sw_draw_worst(o->plot, report, result->split, err)
+                    : sw_draw_confusion(o->plot, report, result->split, err);
+}
+
+static void print(struct sw_bytes *out, const struct options *o, const struct sw_trainer *t,
+                  const struct sw_weights *w, const struct sw_job_event *result,
+                  const struct sw_class_report *report)
+{
+    if (o->common.json) {
+        print_json(out, o, result, w, report);
+        return;
+    }
+
+    print_text(out, result, w, sw_job_plan(t->job), o->common.quiet);
+    if (o->report)
+        sw_print_classes(out, report);
+    if (o->worst)
+        sw_print_worst(out, report);
+}
+
 static int evaluate(void *options)
 {
     const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
     struct sw_job_event result = {0};
+    struct sw_class_report report = {0};
     struct sw_bytes out = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
 
     job.one_worker = true;
 
-    int code;
+    int code = check_options(o);
+    if (code != SW_EXIT_DONE)
+        return code;
 
     int rc = sw_trainer_init(&t, &o->common, &err);
     if (rc == SW_OK)
@@ -85,22 +158,17 @@ static int evaluate(void *options)
         goto done;
     }
 
-    rc = sw_cli_check_split(sw_job_recipe(t.job), o->split, &err);
-    if (rc == SW_OK)
-        rc = sw_job_evaluate(t.job, w.path, o->split, &result, &err);
+    rc = run_pass(o, t.job, w.path, &report, &result, &err);
     if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
         goto done;
     }
 
-    if (o->common.json)
-        print_json(&out, &result, &w);
-    else
-        print_text(&out, &result, &w, sw_job_plan(t.job), o->common.quiet);
-
+    print(&out, o, &t, &w, &result, &report);
     code = sw_cli_print(&out);
 
 done:
+    sw_class_report_fini(&report);
     sw_bytes_fini(&out);
     sw_weights_fini(&w);
     sw_trainer_fini(&t);
@@ -114,7 +182,7 @@ const struct sw_verb sw_verb_eval = {
     .usage = "[OPTION]... RUN|RECIPE",
     .about =
         "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
-        "Writes nothing.",
+        "Writes nothing but the file of --plot.",
     .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
     SW_CLI_OPTIONS(struct options, options_of_eval),
     .min_args = 1,

@@ -75,11 +75,10 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     return sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
 }
 
-int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
-                    struct sw_job_event *out, struct sw_err *err)
+/* Opens the split, and checks that there is one. */
+static int open_split(struct sw_job *job, const char *split, struct sw_err *err)
 {
-    struct sw_worker *w = &job->workers[0];
-    int64_t began_ns = sw_os()->monotonic_ns();
+    const struct sw_worker *w = &job->workers[0];
     int rc = sw_servers_settle(&w->shared, job->topology, err);
 
     if (rc == SW_OK && job->topology->workers != 1)
@@ -93,14 +92,65 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
                         "the recipe has no [data val] or [data test] section to evaluate on");
 
-    if (rc == SW_OK)
-        rc = prepare(job, weights, err);
+    return rc;
+}
+
+static int evaluate(struct sw_job *job, const char *weights, struct sw_err *err)
+{
+    struct sw_worker *w = &job->workers[0];
+    int rc = prepare(job, weights, err);
+
     if (rc == SW_OK)
         rc = sw_evaluate_pass(w, NULL, NULL, err);
     if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault))
         rc = sw_fault_get(&job->fault, err);
     sw_snapshot_free(job->events.snapshot);
     job->events.snapshot = NULL;
+
+    return rc;
+}
+
+static int add_to_report(void *user, const void *const *src, int64_t count, struct sw_err *err)
+{
+    struct sw_class_report *r = user;
+
+    sw_class_report_rows(r, src[0], src[r->labels.src], count * r->labels.per_sample);
+    return SW_OK;
+}
+
+/* Evaluates, and passes the rows of the layer that compares classes to the report. */
+static int evaluate_classes(struct sw_job *job, const char *weights, struct sw_class_report *report,
+                            struct sw_err *err)
+{
+    struct sw_row_reader reader = {.rows = add_to_report, .user = report};
+    int rc = sw_class_report_begin(report, job->workers[0].eval, &reader.layer, err);
+    if (rc != SW_OK)
+        return rc;
+
+    job->outputs.reader = &reader;
+    rc = sw_outputs_plan(&job->outputs, job->workers, err);
+    if (rc == SW_OK)
+        rc = evaluate(job, weights, err);
+    job->outputs.reader = NULL;
+
+    return rc == SW_OK ? sw_class_report_finish(report, job->data.source[SW_SPLIT_EVAL], err) : rc;
+}
+
+int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
+                    struct sw_job_event *out, struct sw_err *err)
+{
+    return sw_job_evaluate_classes(job, weights, split, NULL, out, err);
+}
+
+int sw_job_evaluate_classes(struct sw_job *job, const char *weights, const char *split,
+                            struct sw_class_report *report, struct sw_job_event *out,
+                            struct sw_err *err)
+{
+    int64_t began_ns = sw_os()->monotonic_ns();
+
+    int rc = open_split(job, split, err);
+    if (rc == SW_OK)
+        rc = report ? evaluate_classes(job, weights, report, err) : evaluate(job, weights, err);
     if (rc != SW_OK)
         return rc;
 

@@ -321,6 +321,7 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
     info->ndim = d->ndim - 1;
     for (int i = 0; i < info->ndim; i++)
         info->dim[i] = d->dim[i + 1];
+    info->class_names = p->input_count ? NULL : p->job->data.source[SW_SPLIT_EVAL]->class_names;
     info->fallback = p->input_count ? "" : sw_bytes_text(&p->job->report.fallback);
     memcpy(info->picture, p->picture, sizeof info->picture);
 }

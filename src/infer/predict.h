@@ -5,6 +5,7 @@
  * One owner: the job's main thread. */
 #pragma once
 
+#include "data/lexicon.h"
 #include "kernels/desc.h"
 #include "run/job.h"
 
@@ -30,9 +31,10 @@ struct sw_predict_info {
     int64_t rows;             /* in all */
     int ndim;                 /* of one row */
     int64_t dim[SW_MAX_DIMS];
-    int64_t picture[3];   /* C, H, W of the field `image`; 0: no such field */
-    int64_t step;         /* of the checkpoint, 0 unknown */
-    const char *fallback; /* messages of a recipe that uses fallback data, or "" */
+    int64_t picture[3];                   /* C, H, W of the field `image`; 0: no such field */
+    const struct sw_lexicon *class_names; /* as in sw_source, borrowed; NULL: arrays */
+    int64_t step;                         /* of the checkpoint, 0 unknown */
+    const char *fallback;                 /* messages of a recipe that uses fallback data, or "" */
 };
 
 /* Receives the rows. */

@@ -65,9 +65,10 @@ static void too_few(struct sw_recipe *recipe, const struct reader *r, int64_t cl
 
     if (s)
         sw_recipe_error(recipe, s, "outputs",
-                        "data %s has %lld classes (labels 0 to %lld), which layer %s compares with "
+                        "data %s has %lld %s (labels 0 to %lld), which layer %s compares with "
                         "these outputs: set outputs = %lld",
-                        r->source->name, (long long)classes, (long long)classes - 1,
+                        r->source->name, (long long)classes,
+                        r->source->vocabulary ? "tokens" : "classes", (long long)classes - 1,
                         r->section->name, (long long)classes);
     else
         sw_recipe_error(recipe, r->section, NULL,

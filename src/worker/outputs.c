@@ -74,7 +74,7 @@ void sw_outputs_fini(struct sw_outputs *out)
     for (int i = 0; i < out->count; i++)
         sw_free(out->items[i].stage_at);
     sw_free(out->items);
-    *out = (struct sw_outputs){0};
+    *out = (struct sw_outputs){.reader = out->reader};
 }
 
 int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, struct sw_err *err)
@@ -89,7 +89,8 @@ int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, str
         return sw_err_nomem(err, "the outputs", 0);
 
     for (int i = 0; i < sw_net_layer_count(net); i++) {
-        if (sw_net_layer(net, i)->type->role != SW_ROLE_OUTPUT)
+        if (sw_net_layer(net, i)->type->role != SW_ROLE_OUTPUT &&
+            !(out->reader && out->reader->layer == i))
             continue;
 
         struct sw_output *o = &out->items[out->count++];
@@ -203,7 +204,11 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(w, o->at[batch % 2][k]);
 
-    int rc = l->type->output->rows(l, src, left < most ? left : most, err);
+    const struct sw_row_reader *reader = w->shared.outputs->reader;
+    left = left < most ? left : most;
+
+    int rc = l->type->output ? l->type->output->rows(l, src, left, err)
+                             : reader->rows(reader->user, src, left, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "layer %s", l->name);
 
@@ -240,7 +245,7 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 
     for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
-        int rc = l->type->output->begin(l, folder, err);
+        int rc = l->type->output ? l->type->output->begin(l, folder, err) : SW_OK;
         if (rc != SW_OK)
             return sw_err_prefix(err, rc, "layer %s", l->name);
     }
@@ -254,6 +259,9 @@ int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)
 
     for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
+
+        if (!l->type->output)
+            continue;
 
         if (rc != SW_OK) {
             l->type->output->abandon(l);

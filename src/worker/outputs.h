@@ -16,8 +16,16 @@ struct sw_output {
                                           buffers */
 };
 
+/* Reads the rows of the sources of a layer, as an output layer does; src is as there. */
+struct sw_row_reader {
+    int layer; /* index in the evaluation nets */
+    int (*rows)(void *user, const void *const *src, int64_t count, struct sw_err *err);
+    void *user;
+};
+
 struct sw_outputs {
-    struct sw_output *items; /* owned */
+    const struct sw_row_reader *reader; /* borrowed, set before sw_outputs_plan; NULL: none */
+    struct sw_output *items;            /* owned */
     int count;
     struct sw_device *host; /* borrowed: of memory */
     void *memory;           /* owned; its parts are written by their workers */

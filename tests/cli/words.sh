@@ -66,7 +66,7 @@ refuses 'is not in the vocabulary; set unknown to a token' \
     check "$T/bad.ini" --set data.train.max_tokens=0 --set data.train.vocabulary="$T/vocabulary"
 refuses 'layer vectors: .*data train has [0-9]+ tokens: use at least as many' \
     run "$recipe" $few --set layer.vectors.vocabulary=9 --quiet
-refuses 'layer loss: .*there are 9 classes' \
+refuses 'layer scores: outputs = 9: data train has [0-9]+ tokens \(labels 0 to [0-9]+\)' \
     run "$recipe" $few --set layer.scores.outputs=9 --quiet
 refuses 'unroll = 10, but layer vectors has 12 steps' check "$recipe" --set data.train.length=12
 exit 0

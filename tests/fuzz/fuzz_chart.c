@@ -228,7 +228,8 @@ static void plot_confusion(struct input *in, struct sw_plot *p)
     const struct sw_plot_box box = take_box(in);
     char title[TEXT];
     take_text(in, title);
-    const struct sw_plot_confusion c = {counts, 1 + take_byte(in) % CLASSES, title};
+    const struct sw_plot_confusion c = {
+        .counts = counts, .classes = 1 + take_byte(in) % CLASSES, .title = title};
     for (int i = 0; i < c.classes * c.classes; i++) {
         const int kind = take_byte(in);
         counts[i] = kind < 128 ? kind : kind < 160 ? INT64_MAX / (kind - 126) : 1000000 * kind;

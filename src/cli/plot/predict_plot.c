@@ -69,6 +69,20 @@ static int begin_pictures(struct sw_predict_plot *p, struct sw_err *err)
     return p->pictures ? SW_OK : sw_err_nomem(err, "images", n * sizeof *p->pictures);
 }
 
+static int begin_classes(struct sw_predict_plot *p, const struct sw_predict_info *info,
+                         struct sw_err *err)
+{
+    const struct sw_lexicon *names = info->class_names;
+
+    p->counts = sw_calloc((size_t)p->width * (size_t)p->width, sizeof *p->counts);
+    if (names && names->count >= p->width)
+        p->names = sw_calloc((size_t)p->width, sizeof *p->names);
+    for (int c = 0; p->names && c < p->width; c++)
+        p->names[c] = sw_lexicon_word(names, c, NULL);
+
+    return p->counts ? SW_OK : sw_err_nomem(err, "rows of a plot", 0);
+}
+
 int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_info *info,
                           struct sw_err *err)
 {
@@ -95,12 +109,11 @@ int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_inf
             err, SW_ERR_INVALID,
             "--plot: a confusion matrix needs data with a field `label`, one per row");
 
-    if (codes)
-        p->xy = sw_calloc((size_t)p->rows + 1, 2 * sizeof *p->xy);
-    else
-        p->counts = sw_calloc((size_t)(width * width), sizeof *p->counts);
+    if (!codes)
+        return begin_classes(p, info, err);
 
-    return p->xy || p->counts ? SW_OK : sw_err_nomem(err, "rows of a plot", 0);
+    p->xy = sw_calloc((size_t)p->rows + 1, 2 * sizeof *p->xy);
+    return p->xy ? SW_OK : sw_err_nomem(err, "rows of a plot", 0);
 }
 
 static int best_of(const float *row, int width)
@@ -151,7 +164,7 @@ static int draw_codes(const struct sw_predict_plot *p, const char *title, struct
 static int draw_confusion(const struct sw_predict_plot *p, const char *title, struct sw_err *err)
 {
     struct sw_plot *plot = NULL;
-    struct sw_plot_confusion c = {p->counts, p->width, title};
+    struct sw_plot_confusion c = {p->counts, p->width, title, p->names};
     struct sw_plot_size size = sw_plot_confusion_size(&c);
 
     int rc =
@@ -212,5 +225,6 @@ void sw_predict_plot_fini(struct sw_predict_plot *p)
     sw_free(p->xy);
     sw_free(p->counts);
     sw_free(p->pictures);
+    sw_free(p->names);
     *p = (struct sw_predict_plot){0};
 }

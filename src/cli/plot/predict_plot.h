@@ -11,11 +11,12 @@ struct sw_predict_plot {
     bool codes;       /* two elements are codes, even if they could be two classes */
     int *labels;      /* owned; -1: none */
     int64_t label_count, rows;
-    int width;       /* numbers of a row */
-    float *xy;       /* owned [rows][2], of codes */
-    int64_t *counts; /* owned [width][width], of classes */
-    float *pictures; /* owned [the first rows][width] */
-    int64_t at;      /* rows so far */
+    int width;          /* numbers of a row */
+    float *xy;          /* owned [rows][2], of codes */
+    int64_t *counts;    /* owned [width][width], of classes */
+    float *pictures;    /* owned [the first rows][width] */
+    int64_t at;         /* rows so far */
+    const char **names; /* owned [width], the names borrowed; NULL: classes have only numbers */
 };
 
 /* The layer that outputs the labels, or NULL. */

@@ -119,8 +119,9 @@ static void image_is_written_completely_or_not_at_all(void **state)
     sw_plot_text(p, 10, 10, (struct sw_plot_font){SW_PLOT_LEFT, .size = 12, .most = 50},
                  "\xff\xfe torn \x1b[31m caf\xc3\xa9 \xc3");
     int64_t counts[4] = {5, 1, 0, 0};
-    sw_plot_confusion(p, (struct sw_plot_box){0, 0, 300, 200},
-                      &(struct sw_plot_confusion){counts, 2, "two classes"});
+    sw_plot_confusion(
+        p, (struct sw_plot_box){0, 0, 300, 200},
+        &(struct sw_plot_confusion){.counts = counts, .classes = 2, .title = "two classes"});
     float xy[6] = {0, 1, NAN, 2, INFINITY, 3};
     sw_plot_scatter(p, (struct sw_plot_box){0, 0, 300, 200},
                     &(struct sw_plot_scatter){xy, NULL, 3, "a cloud"});
