@@ -24,10 +24,10 @@ foreach(file IN LISTS files)
     endwhile()
 endforeach()
 
-# The deepest first: a longer path of the same branch comes before its parents.
 list(REMOVE_DUPLICATES folders)
-list(SORT folders ORDER DESCENDING)
 foreach(folder IN LISTS folders)
-    execute_process(COMMAND rmdir "${folder}" ERROR_QUIET) # fails where something else is inside
+    if(IS_DIRECTORY "${folder}")
+        execute_process(COMMAND find "${folder}" -depth -type d -empty -delete)
+    endif()
 endforeach()
 file(REMOVE ${list})

@@ -60,8 +60,8 @@ struct sw_driver {
      * only.
      */
     bool (*is_likely)(void);
-    /* Is the module with the device installed? Loads nothing. Drivers of devices on the bus only. The
-     * error says what to install: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
+    /* Is the module with the device installed? Loads nothing. Drivers of devices on the bus only.
+     * The error says what to install: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
     int (*installed)(struct sw_err *err);
     /* Lists the devices that exist; the caller frees the list. Drivers of devices on the bus only.
      * Errors say what is missing: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */

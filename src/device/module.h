@@ -29,8 +29,8 @@ struct sw_module_kind {
 int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
                    struct sw_err *err) SW_MUST_CHECK;
 
-/* Whether sw_module_load would find the file; loads nothing. Errors: SW_ERR_UNSUPPORTED (there is none,
- * with the advice of the kind), SW_ERR_NOTFOUND (the variable names no file). */
+/* Whether sw_module_load would find the file; loads nothing. Errors: SW_ERR_UNSUPPORTED (there is
+ * none, with the advice of the kind), SW_ERR_NOTFOUND (the variable names no file). */
 int sw_module_installed(const struct sw_module_kind *kind, struct sw_err *err) SW_MUST_CHECK;
 
 /* Loads the module and stores its table in *out. Errors: SW_ERR_UNSUPPORTED (there is none, or it

@@ -47,8 +47,9 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(checkpoint_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between checkpoints; 0: only at the ends"},
     {FIELD(checkpoint_ends), .type = SW_OPT_BOOL, .def = "yes",
-     .help = "also write checkpoints at step 0 and at the end; no: a run that ends leaves no weights, "
-             "but one that is stopped still writes a checkpoint"},
+     .help =
+         "also write checkpoints at step 0 and at the end; no: a run that ends leaves no weights, "
+         "but one that is stopped still writes a checkpoint"},
     {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between lines of output; 0: by time"},
     {FIELD(keep_checkpoints), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1000000,

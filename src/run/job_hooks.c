@@ -15,8 +15,8 @@ static int write_checkpoint(void *run, struct sw_err *err)
 }
 
 /* Values come from the initializers, from another run's file or the previous stage, or from the
- * resumed checkpoint. A new run writes checkpoint 0 unless checkpoint_ends = no, so that there always
- * is one; a new stage replaces the file that it begins from. */
+ * resumed checkpoint. A new run writes checkpoint 0 unless checkpoint_ends = no, so that there
+ * always is one; a new stage replaces the file that it begins from. */
 static int load_first_values(void *run, struct sw_err *err)
 {
     struct sw_job *job = run;

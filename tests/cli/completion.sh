@@ -59,6 +59,40 @@ offers history plot --png = some.t
 offers run --steps = ''
 [ -z "$(cat "$T/out")" ] || fail 'a number cannot be completed'
 
+# Keys and values of the recipe on the line, however '=' is written.
+cp "$tiny" "$T/cwd/some.ini"
+offers run some.ini --set layer.pool1.
+has out '^layer\.pool1\.method=$'
+hasnt out 'conv1'
+offers run some.ini --set = job.ste
+[ "$(cat "$T/out")" = job.steps= ] || fail 'a key behind --set='
+offers run some.ini --set layer.pool1.method =
+[ "$(tr '\n' ' ' <"$T/out")" = 'max avg ' ] || fail 'the values of a key'
+offers run some.ini --set = job.tune = y
+[ "$(cat "$T/out")" = yes ] || fail 'a value by its beginning'
+offers run some.ini --set job.seed = ''
+[ -z "$(cat "$T/out")" ] || fail 'a number has no values'
+offers run some.ini --set job.batch = 3 --framework = d
+[ "$(cat "$T/out")" = downpour ] || fail 'an option after --set'
+offers run --set job.
+[ -z "$(cat "$T/out")" ] || fail 'keys of no recipe'
+if command -v zsh >/dev/null 2>&1; then
+    sed '$d' "$T/_singa-ws" >"$T/functions"
+    # zsh_offers PREFIX: what the function of --set adds.
+    zsh_offers() {
+        (cd "$T/cwd" && PATH="$T/bin:$PATH" zsh -f -c '
+            compset() { [[ $PREFIX == *=* ]] }
+            compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "$@" }
+            source "$1"
+            words=(run some.ini --set) PREFIX=$2
+            _singa_ws_set' zsh "$T/functions" "$1") >"$T/out" 2>"$T/err"
+    }
+    zsh_offers ''
+    has out '^layer\.pool1\.method=$'
+    zsh_offers layer.pool1.method=
+    [ "$(tr '\n' ' ' <"$T/out")" = 'max avg ' ] || fail 'the values of a key in zsh'
+fi
+
 # Every option of every verb is offered.
 "$SW" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p' | while read -r verb; do
     "$SW" "$verb" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' >"$T/options"

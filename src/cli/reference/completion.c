@@ -1,6 +1,7 @@
 /* Writes the completion scripts for bash and zsh from the tables of verbs and options. An option is
  * completed by the kind of its argument, which kind_of_option reads off the argument's name in the
- * help. cli/reference/pages.h declares the functions. */
+ * help; --set by the keys of the recipe on the line, and their values, as `explain` prints them.
+ * cli/reference/pages.h declares the functions. */
 #include "cli/reference/pages.h"
 
 #include "cli/cli.h"
@@ -10,7 +11,7 @@
 /* ---- What an argument is, by the word in its place --------------------------------------------
  */
 
-enum kind { KIND_NONE, KIND_FILE, KIND_RECIPE, KIND_RUN, KIND_WORDS };
+enum kind { KIND_NONE, KIND_FILE, KIND_RECIPE, KIND_RUN, KIND_SET, KIND_WORDS };
 
 /* Options whose argument is one of a few words, and those words, for the completion of shells. */
 static const struct {
@@ -41,6 +42,8 @@ static enum kind kind_of_option(const struct sw_cli_option *o)
         return KIND_NONE;
     if (words_of(o))
         return KIND_WORDS;
+    if (strstr(o->arg, "SECTION.KEY=VALUE"))
+        return KIND_SET;
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strstr(o->arg, files[i]))
@@ -60,6 +63,20 @@ static enum kind kind_of_words(const struct sw_verb *v)
     return KIND_FILE;
 }
 
+/* Functions of both scripts, with `explain` as the source: every SECTION.KEY= of a recipe, and the
+ * values of a key that has only a few. */
+static const char shared_functions[] = "_singa_ws_keys() {\n"
+                                       "    singa-ws explain \"$1\" 2>/dev/null | awk '\n"
+                                       "        /^\\[/ { sub(/^\\[/, \"\"); sub(/\\].*/, \"\"); "
+                                       "gsub(/ /, \".\"); section = $0; next }\n"
+                                       "        /^[a-z]/ { print section \".\" $1 \"=\" }'\n"
+                                       "}\n"
+                                       "_singa_ws_values() {\n"
+                                       "    singa-ws explain \"$1\" \"$2\" 2>/dev/null | sed -n "
+                                       "'s/^  values *\\(.*|.*\\)/\\1/p' | tr '|' "
+                                       "'\\n'\n"
+                                       "}\n";
+
 /* ---- bash -------------------------------------------------------------------------------------
  */
 
@@ -75,6 +92,8 @@ static void bash_argument(void *user, const struct sw_cli_option *o)
 
     if (kind == KIND_FILE)
         sw_bytes_printf(user, "            --%s) kind=file ;;\n", o->name);
+    else if (kind == KIND_SET)
+        sw_bytes_printf(user, "            --%s) kind=set ;;\n", o->name);
     else if (kind == KIND_WORDS)
         sw_bytes_printf(user, "            --%s) kind=words words=\"%s\" ;;\n", o->name,
                         words_of(o));
@@ -111,7 +130,6 @@ static void bash_subs(struct sw_bytes *out, const struct sw_verb *v)
 }
 
 static const char bash_head[] =
-    "# bash completion for singa-ws, written by `singa-ws layers --completion=bash`\n"
     "_singa_ws_runs() {\n"
     "    echo @last\n"
     "    singa-ws history sql 'SELECT DISTINCT name FROM runs WHERE name IS NOT NULL\n"
@@ -119,16 +137,22 @@ static const char bash_head[] =
     "}\n"
     "_singa_ws() {\n"
     "    local cur=${COMP_WORDS[COMP_CWORD]} option= verb= sub= options= kind=none words= i\n"
+    "    local key= recipe=\n"
     "    COMPREPLY=()\n"
     "    # An option's argument: '=' is a word of its own for bash.\n"
     "    if [[ $cur == = ]]; then\n"
     "        option=${COMP_WORDS[COMP_CWORD - 1]} cur=\n"
     "    elif ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[COMP_CWORD - 1]} == = ]]; then\n"
     "        option=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    elif ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[COMP_CWORD - 1]} == --set ]]; then\n"
+    "        option=--set\n"
     "    fi\n"
+    "    # --set KEY=VALUE has a second '='.\n"
+    "    [[ -n $option && $option != -* ]] && key=$option option=--set\n"
     "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
     "        [[ ${COMP_WORDS[i]} == -* || ${COMP_WORDS[i]} == = ]] && continue\n"
-    "        [[ ${COMP_WORDS[i - 1]} == = ]] && continue\n"
+    "        [[ ${COMP_WORDS[i]} == *.ini && -r ${COMP_WORDS[i]} ]] && recipe=${COMP_WORDS[i]}\n"
+    "        [[ ${COMP_WORDS[i - 1]} == = || ${COMP_WORDS[i - 1]} == --set ]] && continue\n"
     "        if [[ -z $verb ]]; then verb=${COMP_WORDS[i]}; "
     "elif [[ -z $sub ]]; then sub=${COMP_WORDS[i]}; fi\n"
     "    done\n";
@@ -141,6 +165,12 @@ static const char bash_tail[] =
     "        return\n"
     "    fi\n"
     "    case $kind in\n"
+    "    set)\n"
+    "        [[ -n $recipe ]] || return\n"
+    "        if [[ -n $key ]]; then words=$(_singa_ws_values \"$recipe\" \"$key\")\n"
+    "        else words=$(_singa_ws_keys \"$recipe\"); compopt -o nospace; fi\n"
+    "        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+    "        ;;\n"
     "    words) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
     "    file) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
     "    recipe)\n"
@@ -157,6 +187,9 @@ static const char bash_tail[] =
 
 static void write_bash(struct sw_bytes *out)
 {
+    sw_bytes_add(
+        out, "# bash completion for singa-ws, written by `singa-ws layers --completion=bash`\n");
+    sw_bytes_add(out, shared_functions);
     sw_bytes_add(out, bash_head);
     sw_bytes_add(out, "    case \"$verb $sub\" in\n    ' ')\n        kind=words words=\"");
     for (int i = 0; sw_verbs[i]; i++)
@@ -203,7 +236,8 @@ static void zsh_text(struct sw_bytes *out, const char *text)
 
 static void zsh_option(void *user, const struct sw_cli_option *o)
 {
-    static const char *const actions[] = {" ", "_files", "_files", "_singa_ws_runs"};
+    static const char *const actions[] = {" ", "_files", "_files", "_singa_ws_runs",
+                                          "_singa_ws_set"};
     struct sw_bytes *out = user;
     bool again = o->type == SW_CLI_LIST || o->type == SW_CLI_COUNT;
 
@@ -278,6 +312,17 @@ static void write_zsh(struct sw_bytes *out)
              "    compadd -- @last ${(f)\"$(singa-ws history sql 'SELECT DISTINCT name FROM runs "
              "WHERE name IS NOT NULL ORDER BY id DESC LIMIT 200' 2>/dev/null)\"}\n"
              "}\n");
+    sw_bytes_add(out, shared_functions);
+    sw_bytes_add(out, "_singa_ws_set() {\n"
+                      "    local -a recipes=(${(M)words:#*.ini})\n"
+                      "    local key=${PREFIX%%=*}\n"
+                      "    [[ -r $recipes[1] ]] || return 1\n"
+                      "    if compset -P '*='; then\n"
+                      "        compadd -- ${(f)\"$(_singa_ws_values $recipes[1] $key)\"}\n"
+                      "    else\n"
+                      "        compadd -S '' -- ${(f)\"$(_singa_ws_keys $recipes[1])\"}\n"
+                      "    fi\n"
+                      "}\n");
 
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_verbs[i]->subs) {

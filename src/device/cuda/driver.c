@@ -21,8 +21,9 @@ static const struct sw_module_kind kind = {
     .abi = SW_CUDA_ABI,
     .table_bytes = SW_CUDA_TABLE_BYTES,
     .what = "CUDA device",
-    .without = "install the package singa-ws-cuda, or configure with -DSINGA_CUDA=ON where nvcc and "
-               "cuDNN are; use --device cpu",
+    .without =
+        "install the package singa-ws-cuda, or configure with -DSINGA_CUDA=ON where nvcc and "
+        "cuDNN are; use --device cpu",
 };
 
 /* Reports a missing NVIDIA driver, since without it libraries only report that they failed; else
