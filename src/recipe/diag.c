@@ -179,6 +179,15 @@ static bool open_gap(struct sw_diags *d, int i)
     return true;
 }
 
+/* Two checks may find the same error. */
+static bool is_known(const struct sw_diags *d, const struct sw_diag *item)
+{
+    for (int i = 0; i < d->count; i++)
+        if (sw_str_eq(d->items[i].where, item->where) && sw_str_eq(d->items[i].text, item->text))
+            return true;
+    return false;
+}
+
 int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
 {
     int i = d->count;
@@ -197,6 +206,10 @@ int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
 
     bool ok = fill(&item, &at, fmt, ap);
     va_end(ap);
+    if (ok && is_known(d, &item)) {
+        free_diag(&item);
+        return SW_ERR_INVALID;
+    }
     if (!ok || !open_gap(d, i)) {
         free_diag(&item);
         d->nomem = true;
@@ -206,6 +219,40 @@ int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
     d->items[i] = item;
     d->latest = i;
     return SW_ERR_INVALID;
+}
+
+/* Whether a is in front of b in the list. */
+static bool is_ahead(const struct sw_diag *a, const struct sw_diag *b)
+{
+    if (a->rank != b->rank)
+        return a->rank < b->rank;
+    return a->order != b->order ? a->order < b->order : a->column <= b->column;
+}
+
+void sw_diags_move(struct sw_diags *to, struct sw_diags *from)
+{
+    for (int k = 0; k < from->count; k++) {
+        struct sw_diag *item = &from->items[k];
+        int i = to->count;
+
+        while (i > 0 && !is_ahead(&to->items[i - 1], item))
+            i--;
+
+        if (is_known(to, item)) {
+            free_diag(item);
+        } else if (i < SW_DIAG_KEPT && open_gap(to, i)) {
+            to->items[i] = *item;
+        } else {
+            to->beyond++;
+            free_diag(item);
+        }
+    }
+
+    to->beyond += from->beyond;
+    to->nomem |= from->nomem;
+    to->latest = -1;
+    from->count = 0;
+    sw_diags_fini(from);
 }
 
 bool sw_diags_needs_hint(const struct sw_diags *d)

@@ -244,6 +244,18 @@ const struct sw_diags *sw_recipe_diags(const struct sw_recipe *r)
     return &r->diags;
 }
 
+struct sw_diags sw_recipe_set_aside(struct sw_recipe *r)
+{
+    struct sw_diags had = r->diags;
+    r->diags = (struct sw_diags){0};
+    return had;
+}
+
+void sw_recipe_take_back(struct sw_recipe *r, struct sw_diags *had)
+{
+    sw_diags_move(&r->diags, had);
+}
+
 const struct sw_diags *sw_recipe_warnings(const struct sw_recipe *r)
 {
     return &r->warnings;

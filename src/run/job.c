@@ -6,6 +6,7 @@
 #include "checkpoint/tokens.h"
 #include "exchange/table/sync.h"
 #include "net/transfer.h"
+#include "run/find_errors.h"
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
 #include "run/label_range.h"
@@ -282,7 +283,12 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     job->requests.events = &job->events;
     sw_fault_init(&job->fault);
 
-    return build(job, o, err);
+    int rc = build(job, o, err);
+    const bool built = job->workers && job->workers[0].stream;
+    if (rc != SW_OK && !built && !o->only_placement && !o->predict)
+        sw_job_find_errors(job);
+
+    return rc;
 }
 
 /* Finds where the job begins: at the end of the previous stage, at a checkpoint, or at step 0,

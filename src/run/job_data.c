@@ -23,7 +23,8 @@ static int check_streams(const struct sw_job *job, int split, struct sw_err *err
     const struct sw_source *s = job->data.source[split];
     const bool training = split == SW_SPLIT_TRAIN;
     const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    if (!s->streams || s->streams == rows)
+    const bool known = !sw_recipe_find(job->recipe, "job", NULL)->errors;
+    if (!s->streams || s->streams == rows || !known)
         return SW_OK;
 
     return sw_err_set(
@@ -81,6 +82,13 @@ void sw_job_free_spec(struct sw_job *job)
     sw_free(job->data.spec);
 }
 
+/* Whether the section or its files are wrong, and not the machine. */
+static bool is_about_data(int rc)
+{
+    return rc == SW_ERR_INVALID || rc == SW_ERR_NOTFOUND || rc == SW_ERR_FORMAT ||
+           rc == SW_ERR_UNSUPPORTED;
+}
+
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err)
 {
@@ -114,11 +122,11 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         return sw_job_standardize(job, split, err);
 
 out:
-    if (rc != SW_ERR_INVALID)
+    if (!is_about_data(rc))
         return rc;
 
     sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
-    return sw_recipe_status(job->recipe, err);
+    return rc;
 }
 
 int sw_job_open_data(struct sw_job *job, struct sw_err *err)
@@ -129,12 +137,15 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
         return sw_recipe_status(job->recipe, err);
     }
 
+    struct sw_err second;
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
-    if (rc != SW_OK)
+    if (rc != SW_OK && !is_about_data(rc))
         return rc;
-    rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
-    if (rc != SW_OK)
-        return rc;
+
+    int rc_eval = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL),
+                                    rc == SW_OK ? err : &second);
+    if (rc != SW_OK || rc_eval != SW_OK)
+        return rc != SW_OK ? rc : rc_eval;
 
     job->span.horizon = job->conf->steps;
     if (job->span.horizon == 0)

@@ -79,6 +79,74 @@ lines=$(grep -cE '^all\.ini:[0-9]+:[0-9]+: ' err)
 grep -E '^all\.ini:' err | cut -d: -f2 >lines
 sort -n lines | cmp -s - lines || fail "the errors are not in the order of the file"
 
+# Errors that different phases find: keys, workers, data, shapes of two branches. Each is shown once,
+# and nothing that only follows from them.
+cat >phases.ini <<'END'
+[job]
+batch = 8
+steps = 10
+batchsize = 3
+[data train]
+format = synthetic
+classes = 4
+height = 8
+width = 8
+[data val]
+format = csv
+paths = nowhere.csv
+[updater]
+type = sgd
+lr = -1
+[layer image]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer conv]
+type = convolution
+src = image
+outputs = 4
+kernel = 99
+[layer pool]
+type = pooling
+src = image
+kernel = 77
+[layer fc]
+type = inner_product
+src = conv
+outputs = 4
+[layer loss]
+type = softmax_loss
+src = fc, label
+END
+# phases PATTERN...: exactly these errors, in this order.
+phases() {
+    grep -E '^[a-z]+\.ini:' err >shown
+    for pattern in "$@"; do
+        sed -n 1p shown | grep -qE -- "$pattern" || fail "not /$pattern/ but: $(sed -n 1p shown)"
+        sed -i 1d shown
+    done
+    [ -s shown ] && fail "more errors: $(cat shown)"
+    return 0
+}
+expect 2 check phases.ini
+phases "4:1: job: unknown key 'batchsize'" '10:2: data val: .*nowhere\.csv' '15:6: updater: lr = -1' \
+    '22:2: layer conv: the kernel 99 x 99' '27:2: layer pool: the window 77 x 77'
+# Workers: the plan is wrong, the rest is checked all the same.
+sed '/^batchsize/d; s/^lr = -1/lr = 1/; s/^\[updater\]/[cluster]\nworker_groups = 70\n&/' phases.ini >groups.ini
+expect 2 check groups.ini
+phases '9:2: data val' '13:17: cluster: worker_groups = 70' '23:2: layer conv' '28:2: layer pool'
+# A wrong layer: shapes are not guessed, data are read.
+sed 's/^kernel = 99/kernle = 99/; /^batchsize/d; s/^lr = -1/lr = 1/' phases.ini >layer.ini
+expect 2 check layer.ini
+phases '9:2: data val' "25:1: layer conv: unknown key 'kernle'"
+# Only files are missing: both are named, with the exit code of missing files.
+sed '/^batchsize/d; s/^lr = -1/lr = 1/; s/^kernel = .*/kernel = 3/; s/^format = synthetic/format = csv\npaths = no.csv/
+    /^classes\|^height\|^width/d' phases.ini >files.ini
+expect 3 check files.ini
+phases '4:2: data train: .*no\.csv' '7:2: data val: .*nowhere\.csv'
+
 # Errors in command-line options name the option.
 for set in job.batch=-1 layer.conv1.kernl=3 nosuch.key=1 layer.conv1.kernel job; do
     expect 2 run "$tiny" --set "$set" --out "$T/out-set"

@@ -47,6 +47,7 @@ for pair in train:run fit:run test:eval infer:predict; do
 done
 wrong "unknown option '--epochs'; use --set job\.epochs=VALUE" run --epochs 3 "$tiny"
 wrong "unknown option '--gpu'; use --device cuda" run "$tiny" --gpu
+wrong "unknown option '--cpu'; use --device cpu" run "$tiny" --cpu
 wrong "unknown option '--gpu'; use --device cuda" run "$tiny" --gpu=0
 wrong "unknown option '--lr'; use --set updater\.lr=VALUE" run --lr=0.1 "$tiny"
 wrong "unknown option '--learning-rate'; use --set updater\.lr=VALUE" run --learning-rate 0.1 "$tiny"

@@ -1,8 +1,9 @@
 /* Advice for words from other programs: a table of verbs, a table of options, and for all other
- * options the keys of [job], [updater] and [cluster], by their own names or by those of other
- * systems (recipe/alias.h). The contract is in cli/options/habits.h. */
+ * options the devices and the keys of [job], [updater] and [cluster], by their own names or by
+ * those of other systems (recipe/alias.h). The contract is in cli/options/habits.h. */
 #include "cli/options/habits.h"
 
+#include "device/driver.h"
 #include "recipe/alias.h"
 #include "recipe/lookup.h"
 #include "run/schema.h"
@@ -28,8 +29,6 @@ static const struct {
 } options[] = {
     {"gpu", "device", "--device cuda"},
     {"gpus", "device", "--device cuda, or --device cuda:0,1 for some of them"},
-    {"cuda", "device", "--device cuda"},
-    {"cpu", "device", "--device cpu"},
     {"gpu-ids", "device", "--device cuda:0,1"},
     {"amp", "set", "--set job.precision=fp16"},
     {"fp16", "set", "--set job.precision=fp16"},
@@ -96,6 +95,12 @@ bool sw_habit_option(const char *name, bool (*takes)(const void *user, const cha
             sw_bytes_add(out, options[i].advice);
             return true;
         }
+
+    const struct sw_driver *driver = takes(user, "device") ? sw_driver_find(name) : NULL;
+    if (driver) {
+        sw_bytes_printf(out, "--device %s", driver->name);
+        return true;
+    }
 
     snprintf(key_name, sizeof key_name, "%s", name);
     for (char *p = key_name; *p; p++)

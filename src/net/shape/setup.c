@@ -438,18 +438,43 @@ static int report(const struct sw_net_graph *g, int i, int rc, struct sw_err *er
     return sw_recipe_status(g->recipe, err);
 }
 
+/* Does the node depend on one with an error, or is it a later step of a layer that has one? */
+static bool follows_failure(const struct setup *u, int i)
+{
+    const struct sw_net_graph_node *node = &u->g->node[i];
+
+    for (int k = 0; k < node->src_count; k++)
+        if (u->s->node[node->src[k]].failed)
+            return true;
+    for (int k = 0; k < node->tie_count; k++)
+        if (u->s->node[node->tie[k].root].failed)
+            return true;
+
+    return sw_net_is_later_step(node) && node->section && node->section->errors;
+}
+
 static int setup_nodes(struct setup *u, struct sw_err *err)
 {
     int rc = SW_OK;
 
-    for (int i = 0; i < u->g->count && rc == SW_OK; i++) {
-        rc = sw_stop_check(err);
-        if (rc != SW_OK)
-            break;
+    /* After an error of the recipe, layers that do not depend on it are checked too. */
+    for (int i = 0; i < u->g->count && (rc == SW_OK || rc == SW_ERR_INVALID); i++) {
+        if (follows_failure(u, i)) {
+            u->s->node[i].failed = true;
+            continue;
+        }
 
-        rc = setup_node(u, i, err);
-        if (rc != SW_OK)
-            rc = report(u->g, i, rc, err);
+        struct sw_err own;
+        int rc_node = sw_stop_check(&own);
+        if (rc_node == SW_OK)
+            rc_node = setup_node(u, i, &own);
+        if (rc_node == SW_ERR_INVALID)
+            u->s->node[i].failed = true;
+        if (rc_node != SW_OK && rc_node != SW_ERR_CANCELLED)
+            rc_node = report(u->g, i, rc_node, &own);
+        if (rc_node != SW_OK)
+            *err = own;
+        rc = rc_node != SW_OK ? rc_node : rc;
     }
 
     sw_net_end_exchange_modes(u->s, &u->others);

@@ -10,6 +10,7 @@
 struct sw_net_shape {
     struct sw_layer layer;
     bool set_up;     /* its setup has begun, so it must be torn down */
+    bool failed;     /* it or a layer that it depends on has an error */
     bool absent;     /* another worker runs it: this worker has nothing to run, hold or update */
     bool handed;     /* of a bridge_dst: the output is in another worker's memory */
     int64_t columns; /* of the whole output; this worker may have a shard */
