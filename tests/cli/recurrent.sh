@@ -132,7 +132,7 @@ expect 2 check "$T/bad.ini"
 has err 'layer [a-z]+: vocabulary = 7: data train has [0-9]+ tokens'
 sed 's/outputs = 20/outputs = 5/' "$T/gru.ini" >"$T/bad.ini"
 "$SW" run "$T/bad.ini" --quiet >"$T/out" 2>"$T/err" && fail 'labels beyond the classes were accepted'
-has err 'there are 5 classes'
+has err 'layer scores: outputs = 5: data train has [0-9]+ tokens'
 expect 2 run "$T/gru.ini" --quiet --set cluster.framework=downpour --set cluster.worker_groups=2 --oversubscribe
 has err 'take turns with batches'
 expect 2 run "$T/gru.ini" --quiet --set cluster.framework=custom --set cluster.worker_groups=2 \
