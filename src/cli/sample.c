@@ -144,8 +144,9 @@ const struct sw_verb sw_verb_sample = {
     .help = "generate text with a trained language model",
     .usage = "[OPTION]... RUN|RECIPE",
     .about =
-        "Generates text with a trained language model: a recipe whose net maps the tokens of a\n"
-        "text (format = text) to scores of the next token. Recurrent layers keep their state from\n"
+        "Generates text with a trained language model: a run, its folder, a checkpoint file, or a\n"
+        "recipe, whose net maps the tokens of a text (format = text) to scores of the next token.\n"
+        "Recurrent layers keep their state from\n"
         "token to token. Control characters are printed as escapes: \\x1b, \\u202e.",
     .takes = (SW_CLI_ALL | SW_CLI_STAGE) &
              ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),

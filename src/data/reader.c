@@ -115,7 +115,7 @@ int64_t sw_source_skipped(const struct sw_source *s)
     return __atomic_load_n(&s->bad->count, __ATOMIC_RELAXED);
 }
 
-static bool is_bad(const struct sw_source *s, int64_t place)
+bool sw_source_is_bad(const struct sw_source *s, int64_t place)
 {
     /* Relaxed: a thread that does not see the bit yet detects the bad record again. */
     return s->bad->skip &&
@@ -202,7 +202,7 @@ static int read_row(struct sw_reader *r, int64_t i, void *const *wanted, struct 
     const struct sw_source *s = r->source;
 
     for (int64_t tried = 0; tried < s->records; tried++) {
-        if (!is_bad(s, r->place[i])) {
+        if (!sw_source_is_bad(s, r->place[i])) {
             int rc = read_record(r, i, wanted, err);
             if (rc == SW_OK || !skips_error(s, r->place[i], &rc, err))
                 return rc;

@@ -94,6 +94,9 @@ void sw_source_close(struct sw_source *s); /* NULL is accepted */
 /* The number of distinct records skipped so far. Any thread. */
 int64_t sw_source_skipped(const struct sw_source *s);
 
+/* Whether the record at a position was found to be bad and is skipped. Any thread. */
+bool sw_source_is_bad(const struct sw_source *s, int64_t place);
+
 /* Index of a field by name, or -1. */
 static inline int sw_source_find(const struct sw_source *s, const char *field)
 {

@@ -5,9 +5,12 @@
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
 
+#include "base/os.h"
 #include "base/str.h"
+#include "data/spec.h"
 #include "infer/inference.h"
 #include "tensor/npy.h"
+#include <math.h>
 #include <string.h>
 
 enum { ALIGN = 64 };
@@ -19,6 +22,8 @@ struct input {
     struct sw_net_field desc; /* with the rows of a pass */
     void *memory;             /* owned: one batch, aligned */
     size_t row_bytes;
+    struct sw_inputs pixels; /* an image of integers, read with transforms; source NULL: none */
+    struct sw_reader reader;
 };
 
 struct predictor {
@@ -28,9 +33,11 @@ struct predictor {
     const char *layer;
     struct input inputs[SW_MAX_FIELDS];
     int input_count;
-    int64_t batch, records; /* rows of a pass, and in total */
-    int64_t passes;         /* done */
-    int64_t picture[3];     /* as in struct sw_predict_info */
+    struct sw_inputs files;
+    struct sw_prefetch *prefetch; /* owned: of files */
+    int64_t batch, records;       /* rows of a pass, and in total */
+    int64_t passes;               /* done */
+    int64_t picture[3];           /* as in struct sw_predict_info */
     struct sw_inference net;
 };
 
@@ -44,49 +51,22 @@ static enum sw_dtype field_type(const char *field, const struct sw_npy_header *h
     return real || sw_str_eq(field, "image") ? SW_F32 : SW_I32;
 }
 
-/* Appends the keys of a section that transform pixels. */
-static void name_changes(const struct sw_data_conf *c, struct sw_bytes *out)
+/* Opens an image of integers, which are pixels, as a data source that transforms them. */
+static int open_pixels(struct predictor *p, struct input *in, const char *path, struct sw_err *err)
 {
-    const struct {
-        const char *key;
-        bool is_set;
-    } keys[] = {{"log1p", c->log1p},
-                {"mean", c->mean.count > 0},
-                {"mean_image", c->mean_image != NULL},
-                {"std", c->std.count > 0},
-                {"scale", c->scale != 1},
-                {"whiten", c->whiten != NULL}};
+    const struct sw_inputs_args args = {.arrays = true, .files = &path, .count = 1};
+    struct sw_net_field fields[SW_MAX_FIELDS];
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (keys[i].is_set)
-            sw_bytes_printf(out, "%s%s", out->length ? ", " : "", keys[i].key);
-}
+    int rc = sw_inputs_open(&in->pixels, p->job, &args, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reader_init(&in->reader, in->pixels.source, err);
+    if (rc != SW_OK)
+        return rc;
 
-/* Integers would be raw pixels, but arrays go to the net without transforms. */
-static int check_pixels(const struct predictor *p, const char *path, const struct sw_npy_header *h,
-                        struct sw_err *err)
-{
-    const struct sw_section *s = sw_job_find_split(p->job, SW_SPLIT_EVAL);
-    struct sw_bytes keys = {0};
-    int rc = SW_OK;
-
-    if (h->dtype == SW_NPY_F4 || h->dtype == SW_NPY_F8)
-        return SW_OK;
-
-    s = s ? s : sw_job_find_split(p->job, SW_SPLIT_TRAIN);
-    if (s)
-        name_changes(s->common, &keys);
-
-    if (keys.length)
-        rc = sw_err_set(
-            err, SW_ERR_INVALID,
-            "--input %s: its values are integers (%s), but %s transforms pixels with %s, which is "
-            "not applied to arrays: pass the transformed values as float32, or read the file in a "
-            "data section (format = npy) and select that with --split",
-            path, sw_npy_dtype_name(h->dtype), s->title, sw_bytes_text(&keys));
-
-    sw_bytes_fini(&keys);
-    return rc;
+    sw_worker_fields(in->pixels.source, p->batch, fields);
+    in->desc.desc = fields[0].desc;
+    return SW_OK;
 }
 
 static int open_array(struct predictor *p, const char *field, const char *path, struct sw_err *err)
@@ -106,10 +86,6 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
                           "%s: %d dimensions; expected rows and at most %d more", path, h->ndim,
                           SW_MAX_DIMS - 1);
 
-    if (sw_str_eq(field, "image"))
-        rc = check_pixels(p, path, h, err);
-    if (rc != SW_OK)
-        return rc;
     if (p->input_count > 1 && sw_npy_rows(h) != p->records)
         return sw_err_set(err, SW_ERR_FORMAT, "%s has %lld rows, but %s has %lld", path,
                           (long long)sw_npy_rows(h), p->inputs[0].file.path, (long long)p->records);
@@ -125,6 +101,11 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
     dim[0] = p->batch;
     in->field = field;
     in->desc = (struct sw_net_field){.name = field, .desc = sw_desc_plain(type, ndim, dim)};
+    if (sw_str_eq(field, "image") && h->dtype != SW_NPY_F4 && h->dtype != SW_NPY_F8)
+        rc = open_pixels(p, in, path, err);
+    if (rc != SW_OK)
+        return rc;
+
     in->row_bytes = sw_desc_bytes(&in->desc.desc) / (size_t)p->batch;
 
     return sw_device_alloc(p->job->place.host, sw_desc_bytes(&in->desc.desc) + ALIGN, "a batch",
@@ -215,6 +196,26 @@ static int open_arrays(struct predictor *p, struct sw_err *err)
     return rc == SW_OK ? check_fields(p, err) : rc;
 }
 
+/* ---- data: files ---- */
+
+static int open_files(struct predictor *p, struct sw_err *err)
+{
+    const struct sw_predict_args *a = p->args;
+    const struct sw_inputs_args args = {.layer = p->layer,
+                                        .files = a->files,
+                                        .count = a->file_count,
+                                        .report = a->report,
+                                        .user = a->report_user};
+
+    int rc = sw_inputs_open(&p->files, p->job, &args, err);
+    if (rc != SW_OK)
+        return rc;
+
+    p->records = p->files.source->records;
+    p->batch = p->job->conf->eval_batch < p->records ? p->job->conf->eval_batch : p->records;
+    return SW_OK;
+}
+
 /* ---- data: a split ---- */
 
 static int open_split(struct predictor *p, struct sw_err *err)
@@ -239,11 +240,28 @@ static int open_split(struct predictor *p, struct sw_err *err)
 
 /* ---- passes ---- */
 
+/* The source of rows; NULL: arrays. */
+static const struct sw_source *source_of(const struct predictor *p)
+{
+    return p->files.source ? p->files.source : p->job->data.source[SW_SPLIT_EVAL];
+}
+
+/* The rows of images that could not be read are those of other images. */
+static void blank_unreadable(struct predictor *p, int64_t first, int64_t valid)
+{
+    const struct sw_desc *d = &sw_inference_layer(&p->net)->dst.desc;
+    const int64_t width = sw_desc_count(d) / p->batch;
+
+    for (int64_t i = 0; i < valid * width; i++)
+        if (sw_inputs_unreadable(&p->files, first + i / width))
+            p->net.plain[i] = NAN;
+}
+
 /* Runs one pass; data[i] is for field i of the predictor. */
 static int run(struct predictor *p, void *const *data, int64_t valid,
                const struct sw_predict_sink *sink, struct sw_err *err)
 {
-    const struct sw_source *source = p->job->data.source[SW_SPLIT_EVAL];
+    const struct sw_source *source = source_of(p);
     const int count = p->input_count ? p->input_count : source->field_count;
     const char *names[SW_MAX_FIELDS];
     const float *rows;
@@ -257,7 +275,17 @@ static int run(struct predictor *p, void *const *data, int64_t valid,
 
     const struct sw_inference_input input = {names, data, count, valid, begins};
     int rc = sw_inference_pass(&p->net, &input, &rows, err);
+    if (rc == SW_OK && p->files.source)
+        blank_unreadable(p, (p->passes - 1) * p->batch, valid);
     return rc == SW_OK ? sink->rows(sink->user, valid * sw_inference_each(&p->net), rows, err) : rc;
+}
+
+static int read_array(struct input *in, int64_t first, int64_t rows, struct sw_err *err)
+{
+    void *const fields[SW_MAX_FIELDS] = {in->memory};
+    return in->pixels.source
+               ? sw_source_fetch(&in->reader, first, rows, fields, err)
+               : sw_npy_read_rows(&in->file, first, rows, in->desc.desc.dtype, in->memory, err);
 }
 
 static int pass_over_arrays(struct predictor *p, const struct sw_predict_sink *sink,
@@ -274,7 +302,7 @@ static int pass_over_arrays(struct predictor *p, const struct sw_predict_sink *s
             data[k] = in->memory;
             memset((char *)in->memory + (size_t)valid * in->row_bytes, 0,
                    (size_t)(p->batch - valid) * in->row_bytes);
-            rc = sw_npy_read_rows(&in->file, first, valid, in->desc.desc.dtype, in->memory, err);
+            rc = read_array(in, first, valid, err);
         }
 
         if (rc == SW_OK)
@@ -307,6 +335,89 @@ static int pass_over_split(struct predictor *p, const struct sw_predict_sink *si
     return rc;
 }
 
+static int pass_over_files(struct predictor *p, const struct sw_predict_sink *sink,
+                           struct sw_err *err)
+{
+    const struct sw_source *s = p->files.source;
+    const int64_t batches = sw_source_batches(s, p->batch);
+    const struct sw_prefetch_args args = {.source = s,
+                                          .batch_rows = p->batch,
+                                          .row_count = p->batch,
+                                          .batch_stride = 1,
+                                          .batch_limit = batches,
+                                          .slots = (int)s->prefetch + 1,
+                                          .threads = (int)s->workers,
+                                          .fields = 1};
+    int rc = sw_prefetch_start(&args, &p->prefetch, err);
+
+    for (int64_t n = 0; n < batches && rc == SW_OK; n++) {
+        struct sw_batch batch;
+
+        rc = sw_prefetch_next(p->prefetch, &batch, err);
+        if (rc != SW_OK)
+            break;
+
+        rc = run(p, batch.field, batch.valid_rows, sink, err);
+        sw_prefetch_release(p->prefetch, &batch);
+    }
+
+    return rc;
+}
+
+/* ---- what the rows are ---- */
+
+/* Whether the loss compares its scores with labels, rather than with data or targets. */
+static bool reads_label(const struct sw_recipe *recipe, const struct sw_layer_conf *loss)
+{
+    const struct sw_section *s =
+        loss->src.count > 1 ? sw_recipe_find(recipe, "layer", loss->src.items[1]) : NULL;
+    if (!s || !sw_str_eq(s->type[0]->name, "input"))
+        return false;
+
+    const struct sw_layer input = {.conf = s->conf[0]};
+    return sw_str_eq(sw_layer_input_field(&input), "label");
+}
+
+/* What the layer's rows are to the loss that reads them, else by themselves. */
+static void find_scores(const struct sw_recipe *recipe, const char *layer,
+                        const struct sw_layer_type *type, struct sw_predict_info *info)
+{
+    info->scores = type->role == SW_ROLE_LOSS ? SW_SCORES_NONE : type->scores;
+
+    for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s)) {
+        const struct sw_layer_type *t = (const void *)s->type[0];
+        const struct sw_layer_conf *conf = s->common;
+
+        if (t->role != SW_ROLE_LOSS || !conf->src.count || !sw_str_eq(conf->src.items[0], layer))
+            continue;
+
+        info->scores = t->scores;
+        info->classes = t->scores != SW_SCORES_SIGMOID || reads_label(recipe, conf);
+    }
+
+    info->classes =
+        info->scores == SW_SCORES_READY || (info->classes && info->scores != SW_SCORES_NONE);
+}
+
+void sw_predict_probabilities(enum sw_layer_scores scores, float *values, int64_t count)
+{
+    double sum = 0;
+    float most = -INFINITY;
+
+    for (int64_t i = 0; i < count; i++)
+        most = fmaxf(most, values[i]);
+
+    for (int64_t i = 0; i < count; i++) {
+        if (scores == SW_SCORES_SIGMOID)
+            values[i] = (float)(1 / (1 + exp(-(double)values[i])));
+        else if (scores == SW_SCORES_SOFTMAX)
+            sum += values[i] = expf(values[i] - most);
+    }
+
+    for (int64_t i = 0; i < count && scores == SW_SCORES_SOFTMAX; i++)
+        values[i] = (float)(values[i] / sum);
+}
+
 /* ---- the whole ---- */
 
 static void fill_info(const struct predictor *p, struct sw_predict_info *info)
@@ -316,13 +427,16 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
 
     info->layer = p->layer;
     info->type = l->type->base.name;
-    info->split = p->input_count ? NULL : p->job->data.section[SW_SPLIT_EVAL]->name;
+    info->split =
+        p->input_count || p->files.source ? NULL : p->job->data.section[SW_SPLIT_EVAL]->name;
     info->rows = p->records * sw_inference_each(&p->net);
     info->ndim = d->ndim - 1;
     for (int i = 0; i < info->ndim; i++)
         info->dim[i] = d->dim[i + 1];
-    info->class_names = p->input_count ? NULL : p->job->data.source[SW_SPLIT_EVAL]->class_names;
-    info->fallback = p->input_count ? "" : sw_bytes_text(&p->job->report.fallback);
+    info->fallback = info->split ? sw_bytes_text(&p->job->report.fallback) : "";
+    info->class_names = &p->job->data.spec->classes;
+    info->files = p->files.source ? &p->files : NULL;
+    find_scores(p->job->recipe, p->layer, l->type, info);
     memcpy(info->picture, p->picture, sizeof info->picture);
 }
 
@@ -334,7 +448,7 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
     for (int i = 0; i < p->input_count; i++)
         fields[i] = p->inputs[i].desc;
     if (p->input_count == 0)
-        count = sw_worker_fields(p->job->data.source[SW_SPLIT_EVAL], p->batch, fields);
+        count = sw_worker_fields(source_of(p), p->batch, fields);
 
     for (int i = 0; i < count; i++)
         if (sw_str_eq(fields[i].name, "image") && fields[i].desc.ndim == 4)
@@ -346,7 +460,9 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
         .rows = p->batch,
         .fields = fields,
         .field_count = count,
-        .source = p->input_count ? "--input" : p->job->data.section[SW_SPLIT_EVAL]->name};
+        .source = p->input_count        ? "--input"
+                  : p->args->file_count ? "of the files"
+                                        : p->job->data.section[SW_SPLIT_EVAL]->name};
     return sw_inference_begin(&p->net, p->w, p->job->recipe, &args, step, err);
 }
 
@@ -359,7 +475,26 @@ static void end(struct predictor *p)
         if (in->memory)
             sw_device_free(p->job->place.host, in->memory, sw_desc_bytes(&in->desc.desc) + ALIGN);
         sw_npy_close(&in->file);
+        sw_reader_fini(&in->reader);
+        sw_inputs_close(&in->pixels);
     }
+
+    sw_prefetch_free(p->prefetch);
+    sw_inputs_close(&p->files);
+}
+
+static int open_data(struct predictor *p, struct sw_err *err)
+{
+    if (p->args->file_count)
+        return open_files(p, err);
+    return p->args->input_count ? open_arrays(p, err) : open_split(p, err);
+}
+
+static int pass(struct predictor *p, const struct sw_predict_sink *sink, struct sw_err *err)
+{
+    if (p->files.source)
+        return pass_over_files(p, sink, err);
+    return p->args->input_count ? pass_over_arrays(p, sink, err) : pass_over_split(p, sink, err);
 }
 
 int sw_job_predict(struct sw_job *job, const struct sw_predict_args *args,
@@ -372,7 +507,9 @@ int sw_job_predict(struct sw_job *job, const struct sw_predict_args *args,
 
     int rc = sw_inference_choose(job->recipe, args->layer, &p.layer, err);
     if (rc == SW_OK)
-        rc = args->input_count ? open_arrays(&p, err) : open_split(&p, err);
+        rc = sw_job_read_spec(job, args->weights, err);
+    if (rc == SW_OK)
+        rc = open_data(&p, err);
     if (rc == SW_OK)
         rc = begin(&p, &info->step, err);
 
@@ -382,8 +519,9 @@ int sw_job_predict(struct sw_job *job, const struct sw_predict_args *args,
     }
 
     if (rc == SW_OK)
-        rc = args->input_count ? pass_over_arrays(&p, sink, err) : pass_over_split(&p, sink, err);
+        rc = pass(&p, sink, err);
     end(&p);
+    info->files = NULL;
 
     return rc;
 }

@@ -5,12 +5,12 @@
  * One owner: the job's main thread. */
 #pragma once
 
-#include "data/lexicon.h"
-#include "kernels/desc.h"
+#include "infer/inputs.h"
+#include "layers/layer.h"
 #include "run/job.h"
 
-/* An array in place of a data field. Dimension 0 is rows; values are used without transforms.
- * Integers are accepted, except for `image` if the recipe scales pixels; a `label` is one integer
+/* An array in place of a data field. Dimension 0 is rows; values are used without transforms,
+ * except for an `image` of integers, which is transformed like the data; a `label` is one integer
  * or a row of reals. */
 struct sw_predict_input {
     const char *field; /* NULL: the only field that the net reads */
@@ -20,9 +20,13 @@ struct sw_predict_input {
 struct sw_predict_args {
     const char *weights; /* a safetensors file */
     const char *layer;   /* NULL: the source of the last loss, or without a loss the last layer */
-    const char *split;   /* NULL: val if it exists, else test. Not with inputs */
+    const char *split;   /* NULL: val if it exists, else test. Not with inputs or files */
     const struct sw_predict_input *inputs;
     int input_count;
+    const char *const *files; /* in place of the field that is read (infer/inputs.h) */
+    int file_count;
+    void (*report)(void *user, const char *text); /* an image that cannot be read; any thread */
+    void *report_user;
 };
 
 struct sw_predict_info {
@@ -31,13 +35,19 @@ struct sw_predict_info {
     int64_t rows;             /* in all */
     int ndim;                 /* of one row */
     int64_t dim[SW_MAX_DIMS];
-    int64_t picture[3];                   /* C, H, W of the field `image`; 0: no such field */
-    const struct sw_lexicon *class_names; /* as in sw_source, borrowed; NULL: arrays */
-    int64_t step;                         /* of the checkpoint, 0 unknown */
-    const char *fallback;                 /* messages of a recipe that uses fallback data, or "" */
+    int64_t picture[3];   /* C, H, W of the field `image`; 0: no such field */
+    int64_t step;         /* of the checkpoint, 0 unknown */
+    const char *fallback; /* messages of a recipe that uses fallback data, or "" */
+    enum sw_layer_scores scores;
+    bool classes;                         /* a row has one value for each class */
+    const struct sw_lexicon *class_names; /* of the net; empty: numbers */
+    const struct sw_inputs *files;        /* during the pass; NULL: no files */
 };
 
-/* Receives the rows. */
+/* Replaces the scores of a row by probabilities, where they have any. */
+void sw_predict_probabilities(enum sw_layer_scores scores, float *values, int64_t count);
+
+/* Receives the rows; those of files that could not be read are NaN. */
 struct sw_predict_sink {
     int (*begin)(void *user, const struct sw_predict_info *info, struct sw_err *err);
     int (*rows)(void *user, int64_t count, const float *values, struct sw_err *err);

@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "data/source.h"
+#include "data/spec.h"
 #include "data/vocabulary.h"
 #include "infer/inference.h"
 #include <math.h>
@@ -12,7 +13,10 @@
 
 struct sampler {
     const struct sw_sample_args *args;
-    const struct sw_source *source;
+    const struct sw_vocabulary *vocabulary; /* own, or memory of the source */
+    struct sw_vocabulary own;
+    enum sw_text_unit unit;
+    const char *what; /* the text that is read, for messages */
     struct sw_inference net;
     const char *field; /* the field for tokens */
     int32_t token;     /* the token that is read next */
@@ -25,18 +29,45 @@ struct sampler {
     void *user;
 };
 
-/* The text's vocabulary is the training section's. */
+/* Takes the vocabulary of the checkpoint. */
+static int use_spec(struct sampler *s, const struct sw_job *job, const struct sw_section *train,
+                    struct sw_err *err)
+{
+    const struct sw_data_spec *spec = job->data.spec;
+    const char *unknown = train ? sw_section_text(train, "unknown") : NULL;
+
+    int rc = sw_vocabulary_parse(&s->own, "the vocabulary of the net", spec->tokens,
+                                 strlen(spec->tokens), unknown, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_vocabulary_mark_lines(&s->own, train ? sw_section_text(train, "line_end") : NULL);
+    s->vocabulary = &s->own;
+    s->unit = (enum sw_text_unit)spec->unit;
+    return SW_OK;
+}
+
+/* The vocabulary of the text: that of the checkpoint, else that of the training section. */
 static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", "train");
+
+    int rc = sw_job_read_spec(job, s->args->weights, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->data.spec->tokens)
+        return use_spec(s, job, section, err);
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data train] section");
 
-    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
+    rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
     if (rc != SW_OK)
         return rc;
-    s->source = job->data.source[SW_SPLIT_TRAIN];
-    if (!s->source->vocabulary)
+
+    const struct sw_source *source = job->data.source[SW_SPLIT_TRAIN];
+    s->vocabulary = source->vocabulary;
+    s->unit = (enum sw_text_unit)source->unit;
+    if (!s->vocabulary)
         return sw_err_set(err, SW_ERR_INVALID,
                           "data train: not a text, so it has no tokens to write (format = text has "
                           "tokens; synthetic data has none)");
@@ -80,7 +111,7 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
 
     s->classes = sw_desc_count(&sw_inference_layer(&s->net)->dst.desc);
 
-    const int64_t tokens = sw_vocabulary_count(s->source->vocabulary);
+    const int64_t tokens = sw_vocabulary_count(s->vocabulary);
     if (s->classes < tokens)
         return sw_err_set(err, SW_ERR_INVALID,
                           "layer %s gives %lld scores, but the text has %lld different tokens",
@@ -108,13 +139,13 @@ static int write_text(struct sampler *s, const char *text, size_t n, struct sw_e
 /* Writes a token; words are separated by spaces, except at line ends. */
 static int write_token(struct sampler *s, struct sw_err *err)
 {
-    const struct sw_vocabulary *v = s->source->vocabulary;
+    const struct sw_vocabulary *v = s->vocabulary;
     size_t n;
     const char *text = sw_vocabulary_token(v, s->token, &n);
     const bool ends_line = s->token == v->line_end;
     int rc = SW_OK;
 
-    if (s->source->unit == SW_TEXT_WORDS && s->wrote && !ends_line)
+    if (s->unit == SW_TEXT_WORDS && s->wrote && !ends_line)
         rc = write_text(s, " ", 1, err);
     s->wrote = !ends_line;
     return rc == SW_OK ? write_text(s, ends_line ? "\n" : text, ends_line ? 1 : n, err) : rc;
@@ -123,8 +154,8 @@ static int write_token(struct sampler *s, struct sw_err *err)
 /* Without a prime text, start after a line end. */
 static int begin_anywhere(struct sampler *s, struct sw_err *err)
 {
-    const struct sw_vocabulary *v = s->source->vocabulary;
-    const bool words = s->source->unit == SW_TEXT_WORDS;
+    const struct sw_vocabulary *v = s->vocabulary;
+    const bool words = s->unit == SW_TEXT_WORDS;
     int32_t line_end = words ? v->line_end : sw_vocabulary_find(v, "\n", 1);
 
     s->token = line_end >= 0 ? line_end : 0;
@@ -134,7 +165,7 @@ static int begin_anywhere(struct sampler *s, struct sw_err *err)
 /* The token for line ends in a prime text of words. */
 static int line_end_of(const struct sampler *s, char **out, struct sw_err *err)
 {
-    const struct sw_vocabulary *v = s->source->vocabulary;
+    const struct sw_vocabulary *v = s->vocabulary;
     size_t n = 0;
     const char *text = v->line_end < 0 ? "" : sw_vocabulary_token(v, v->line_end, &n);
 
@@ -149,39 +180,44 @@ static int read_prime(struct sampler *s, struct sw_text *text, struct sw_err *er
     int rc = sw_text_next(text, &token, &n, err);
 
     while (rc == SW_OK && n > 0) {
-        s->token = sw_vocabulary_find(s->source->vocabulary, token, n);
+        s->token = sw_vocabulary_find(s->vocabulary, token, n);
         if (s->token < 0)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "--prime: '%.*s' is not among the %lld tokens of the text", (int)n,
-                              token, (long long)sw_vocabulary_count(s->source->vocabulary));
+                              "%s: '%.*s' is not among the %lld tokens of the text", s->what,
+                              (int)n, token, (long long)sw_vocabulary_count(s->vocabulary));
 
         rc = read_token(s, err);
         if (rc == SW_OK)
             rc = sw_text_next(text, &token, &n, err);
     }
 
-    s->wrote = s->token != s->source->vocabulary->line_end;
+    s->wrote = s->token != s->vocabulary->line_end;
+    return rc;
+}
+
+/* Reads a text from its first token on. */
+static int read_text(struct sampler *s, const char *prime, struct sw_err *err)
+{
+    char *line_end = NULL;
+
+    int rc = line_end_of(s, &line_end, err);
+    struct sw_text text = {.what = s->what,
+                           .begin = prime,
+                           .at = prime,
+                           .end = prime + strlen(prime),
+                           .unit = s->unit,
+                           .line_end = line_end};
+    if (rc == SW_OK)
+        rc = read_prime(s, &text, err);
+    sw_free(line_end);
+
     return rc;
 }
 
 static int begin(struct sampler *s, struct sw_err *err)
 {
     const char *prime = s->args->prime;
-    char *line_end = NULL;
-
-    if (!prime || !*prime)
-        return begin_anywhere(s, err);
-
-    int rc = line_end_of(s, &line_end, err);
-    struct sw_text text = {.what = "--prime",
-                           .begin = prime,
-                           .at = prime,
-                           .end = prime + strlen(prime),
-                           .unit = (enum sw_text_unit)s->source->unit,
-                           .line_end = line_end};
-    if (rc == SW_OK)
-        rc = read_prime(s, &text, err);
-    sw_free(line_end);
+    int rc = prime && *prime ? read_text(s, prime, err) : SW_OK;
 
     return rc == SW_OK && !s->began ? begin_anywhere(s, err) : rc;
 }
@@ -201,7 +237,7 @@ static int32_t best_of(const struct sampler *s, int64_t tokens)
 /* Draws with probability softmax(scores / temperature). */
 static int32_t draw(struct sampler *s, int64_t number)
 {
-    const int64_t tokens = sw_vocabulary_count(s->source->vocabulary);
+    const int64_t tokens = sw_vocabulary_count(s->vocabulary);
     const int32_t best = best_of(s, tokens);
     if (s->args->temperature <= 0)
         return best;
@@ -224,10 +260,17 @@ static int32_t draw(struct sampler *s, int64_t number)
     return best;
 }
 
+static void end(struct sampler *s)
+{
+    sw_inference_end(&s->net);
+    sw_vocabulary_fini(&s->own);
+    sw_free(s->weight);
+}
+
 int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_sample_sink *sink,
                   void *user, int64_t *step, struct sw_err *err)
 {
-    struct sampler s = {.args = args, .sink = sink, .user = user};
+    struct sampler s = {.args = args, .what = "--prime", .sink = sink, .user = user};
     int rc = open_text(&s, job, err);
 
     if (rc == SW_OK)
@@ -244,7 +287,46 @@ int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_samp
             rc = read_token(&s, err);
     }
 
-    sw_inference_end(&s.net);
-    sw_free(s.weight);
+    end(&s);
+    return rc;
+}
+
+/* ---- the next token ---- */
+
+bool sw_job_reads_text(const struct sw_job *job, const char *layer)
+{
+    const char *names[SW_MAX_FIELDS];
+    struct sw_err ignored; /* whoever uses the net reports it */
+    int count = 0;
+
+    return sw_inference_choose(job->recipe, layer, &layer, &ignored) == SW_OK &&
+           sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, &ignored) ==
+               SW_OK &&
+           count == 1 && sw_str_eq(names[0], "tokens");
+}
+
+int sw_job_predict_next(struct sw_job *job, const char *weights, const char *const *texts,
+                        int count, sw_next_sink *sink, void *user, struct sw_err *err)
+{
+    const struct sw_sample_args args = {.weights = weights};
+    struct sampler s = {.args = &args};
+    int64_t step;
+    int rc = open_text(&s, job, err);
+
+    if (rc == SW_OK)
+        rc = open_net(&s, job, &step, err);
+
+    for (int i = 0; i < count && rc == SW_OK; i++) {
+        s.began = false;
+        s.what = texts[i];
+        rc = read_text(&s, texts[i], err);
+        if (rc == SW_OK && !s.began)
+            rc = sw_err_set(err, SW_ERR_INVALID, "an input has no tokens: '%s'", texts[i]);
+        if (rc == SW_OK)
+            rc = sink(user, texts[i], s.scores, sw_vocabulary_count(s.vocabulary), s.vocabulary,
+                      err);
+    }
+
+    end(&s);
     return rc;
 }

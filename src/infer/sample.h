@@ -5,6 +5,7 @@
  * One owner: the job's main thread. */
 #pragma once
 
+#include "data/vocabulary.h"
 #include "run/job.h"
 
 struct sw_sample_args {
@@ -20,9 +21,23 @@ struct sw_sample_args {
 /* Receives the prime text and then every token as it is drawn. An error ends the text. */
 typedef int sw_sample_sink(void *user, const char *text, size_t n, struct sw_err *err);
 
-/* The job must be opened with `predict`, and [data train] must be text. *step gets the step of the
+/* The job must be opened with `predict`; the vocabulary is that of the checkpoint, or, for a file
+ * without one, that of [data train], which must be text. *step gets the step of the
  * checkpoint, 0: unknown. Errors: SW_ERR_INVALID for a net that does not map tokens to token
  * scores, a prime with unknown tokens, or data that is not text; those of sw_job_predict and the
  * sink. */
 int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_sample_sink *sink,
                   void *user, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
+
+/* Whether the layer (NULL: as for sw_job_predict) reads the tokens of a text and nothing else. */
+bool sw_job_reads_text(const struct sw_job *job, const char *layer);
+
+/* Receives the scores of the token that follows a text: [count], valid during the call. */
+typedef int sw_next_sink(void *user, const char *text, const float *scores, int64_t count,
+                         const struct sw_vocabulary *vocabulary, struct sw_err *err);
+
+/* Reads each text from its beginning, and passes on the scores after its last token. Errors: as
+ * sw_job_sample, SW_ERR_INVALID for a text without tokens. */
+int sw_job_predict_next(struct sw_job *job, const char *weights, const char *const *texts,
+                        int count, sw_next_sink *sink, void *user,
+                        struct sw_err *err) SW_MUST_CHECK;

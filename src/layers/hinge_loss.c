@@ -249,6 +249,7 @@ static const struct sw_layer_example examples[] = {
 const struct sw_layer_type sw_layer_hinge_loss = {
     .base = SW_TYPE("hinge_loss", "hinge loss of scores, one-vs-all or ranking", struct conf, opts),
     .role = SW_ROLE_LOSS,
+    .scores = SW_SCORES_MARGIN,
     .split_reason = "a row's loss needs all its values",
     SW_LAYER_FEATURES(2, 3, 0),
     .state_bytes = sizeof(struct state),

@@ -291,6 +291,15 @@ enum sw_layer_halves {
     SW_HALVES_AS_TOLD    /* reads both; the output has the type that setup gets */
 };
 
+/* What the scores of a row are: source 0 of a loss, or the output of another layer. */
+enum sw_layer_scores {
+    SW_SCORES_NONE,    /* values */
+    SW_SCORES_SOFTMAX, /* scores of classes, whose softmax is their probabilities */
+    SW_SCORES_SIGMOID, /* each has a probability of its own, its sigmoid */
+    SW_SCORES_MARGIN,  /* scores of classes without probabilities */
+    SW_SCORES_READY,   /* probabilities of classes */
+};
+
 /* A layer type, the last object in its file. The file contains, from top to bottom
  * (layers/dropout.c is a short example):
  *
@@ -318,6 +327,7 @@ enum sw_layer_halves {
 struct sw_layer_type {
     struct sw_type base;
     enum sw_layer_role role;
+    enum sw_layer_scores scores;
     enum sw_layer_halves halves;
     enum sw_energy energy;
     bool through_time;                     /* recurrent: backward propagates through time */

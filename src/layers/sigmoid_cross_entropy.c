@@ -27,6 +27,7 @@ const struct sw_layer_type sw_layer_sigmoid_cross_entropy = {
                     struct sw_target_loss_conf, sw_target_loss_opts),
     .split_reason = "a row's loss needs all its values",
     .targets = 1u << 1,
+    .scores = SW_SCORES_SIGMOID,
     SW_TARGET_LOSS_TYPE(SW_LOSS_SIGMOID),
     .examples = examples,
 };

@@ -86,6 +86,7 @@ const struct sw_layer_type sw_layer_softmax = {
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .keeps_columns = true,
+    .scores = SW_SCORES_READY,
     SW_LAYER_FEATURES(1, 1, 0),
     .state_bytes = sizeof(struct sw_plain),
     SW_LAYER_CALLS(setup, forward, backward),

@@ -165,6 +165,7 @@ const struct sw_layer_type sw_layer_softmax_loss = {
         SW_TYPE("softmax_loss", "softmax with the negative log likelihood of labels or soft labels",
                 struct conf, opts),
     .role = SW_ROLE_LOSS,
+    .scores = SW_SCORES_SOFTMAX,
     .split_reason = "a row's loss needs all its scores",
     SW_LAYER_FEATURES(2, 2, 0),
     .targets = 1u << 1,

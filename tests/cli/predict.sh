@@ -89,17 +89,21 @@ head += b" " * (-(len(head) + 11) % 64) + b"\n"
 with open(sys.argv[1] + "/pixels.npy", "wb") as f:
     f.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(600))
 END
-    no 2 'values are integers .*data test transforms pixels with mean, std' "$tiny" --weights a \
-        --input "$T/pixels.npy" --output "$T/no.npy"
-    sed '/^mean = /d; /^std = /d' "$tiny" >"$T/raw.ini"
-    expect 0 predict "$T/raw.ini" --weights "$T/a/checkpoint-4.safetensors" --input "$T/pixels.npy" \
-        --output "$T/raw.npy"
+    # Pixels are transformed like the data: here (0 - 127) / 64.
+    expect 0 predict "$tiny" --weights a --layer image --input "$T/pixels.npy" --output "$T/raw.npy"
+    python3 - "$T" <<'END' || fail 'pixels are not transformed'
+import struct, sys
+x = struct.unpack("<600f", open(sys.argv[1] + "/raw.npy", "rb").read()[-2400:])
+assert all(abs(v + 127 / 64) < 1e-6 for v in x)
+END
 fi
 no 2 "no such layer; did you mean 'fc1'" "$tiny" --layer fc3 --weights a --output "$T/no.npy"
 no 2 'a layer of type accuracy has no output' "$tiny" --layer accuracy --output "$T/no.npy"
 no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"
 no 2 'mutually exclusive' "$tiny" --split test --input x.npy --output "$T/no.npy"
-no 2 '\-\-output or --plot is missing' "$tiny"
+no 2 'without files --output or --plot is missing' "$tiny"
+no 2 'files and --split are mutually exclusive' "$tiny" x.npy --split test
+no 2 '\-\-top is for files' "$tiny" --top 3 --output "$T/no.npy"
 no 2 'needs several fields \(image, label\)' "$tiny" --layer loss --input "$T/image.npy" --output "$T/no.npy"
 no 2 'also needs the field label' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
 no 2 'nothing that leads to layer fc2 reads this field' "$tiny" --input image="$T/image.npy" \

@@ -44,13 +44,24 @@ refuses() { # PATTERN ARGUMENT...
 }
 cp "$T/data/text/text8-head" "$T/text"
 sed 's/w3/w99/g' "$T/text" >"$T/data/text/text8-head"
-for verb in eval sample; do
-    refuses 'trained with another vocabulary, of 2[0-9] tokens; that of data t[a-z]+ has 2[0-9]' \
-        $verb "$recipe" --weights "$weights"
-done
+refuses 'trained with another vocabulary, of 2[0-9] tokens; that of data t[a-z]+ has 2[0-9]' \
+    eval "$recipe" --weights "$weights"
 refuses 'trained with another vocabulary' resume words --steps 410 --quiet
 mv "$T/text" "$T/data/text/text8-head"
 expect 0 resume words --steps 410 --quiet
+
+# The checkpoint has the vocabulary: a trained net needs no text for sampling and for the next word.
+expect 0 sample "$recipe" --weights "$weights" --length 30 --seed 1
+cp "$T/out" "$T/with_text"
+mv "$T/data" "$T/away"
+expect 0 sample "$weights" --length 30 --seed 1
+cmp -s "$T/out" "$T/with_text" || fail 'another text without the data'
+printf 'w1 w14\n\nthe w3 w22 sees\n' >"$T/lines.txt"
+expect 0 predict words 'the w1' "$T/lines.txt" --json --top 2
+[ "$(grep -c '^{"input":"[^"]*","top":\[{"class":"[a-z0-9]*","probability":0\.[0-9]*},{[^{}]*}\]}$' "$T/out")" = 3 ] ||
+    fail 'not three predictions of two words'
+has out '^\{"input":"the w3 w22 sees",'
+mv "$T/away" "$T/data"
 
 # What cannot be.
 refuses 'data test: its 5 classes or tokens differ from the .* of data train in number or order' \
