@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/stop.h"
+#include "tensor/npy.h"
 #include "unit/run/thread_role.h"
 #include "unit/run/train_support.h"
 #include <dirent.h>
@@ -224,7 +225,8 @@ static inline const char *write_cifar(const char *name, int records, int odd, in
 /* No hang: longer than any of the job's own patience, on a machine that has much else to do. */
 enum { SECONDS = 240 };
 
-/* The tiny net on files: 64 records to train on, 40 to evaluate on, both at step 4, 8, 12. */
+/* The tiny net on files, with as many outputs as the format has classes: 64 records to train on, 40
+ * to evaluate on, both at step 4, 8, 12. */
 static inline const char *file_recipe(void)
 {
     static char text[4096];
@@ -234,8 +236,45 @@ static inline const char *file_recipe(void)
              "[data train]\nformat = cifar10\npaths = %s/train.bin\nmean = 127\nstd = 64\n"
              "crop = 14\nmirror = yes\nshuffle = yes\n"
              "[data test]\nformat = cifar10\npaths = %s/test.bin\nmean = 127\nstd = 64\n"
-             "crop = 14\n" UPDATER_SECTIONS NET_SECTIONS,
+             "crop = 14\n" UPDATER_SECTIONS NET_SECTIONS "[layer fc2]\noutputs = 10\n",
              home_dir, home_dir);
+    return text;
+}
+
+/* The same on arrays, which do not say how many classes there are, so that a label beyond the 4
+ * outputs is found when it is used: record `odd` of the split (-1: none) has odd_label. */
+static inline void write_arrays(const char *split, int64_t records, int64_t odd, int32_t odd_label)
+{
+    int64_t shape[] = {records, 3, 16, 16}, count = records * 3 * 16 * 16;
+    unsigned char *pixels = malloc((size_t)count);
+    int32_t *labels = malloc((size_t)records * sizeof *labels);
+    struct sw_err err;
+
+    assert_true(pixels && labels);
+    for (int64_t i = 0; i < count; i++)
+        pixels[i] = (unsigned char)(i * 37 >> 2);
+    for (int64_t r = 0; r < records; r++)
+        labels[r] = r == odd ? odd_label : (int32_t)(r % 4);
+    assert_int_equal(sw_npy_write(in_home("%s-x.npy", split), SW_U8, 4, shape, pixels, &err),
+                     SW_OK);
+    assert_int_equal(sw_npy_write(in_home("%s-y.npy", split), SW_I32, 1, shape, labels, &err),
+                     SW_OK);
+    free(pixels);
+    free(labels);
+}
+
+static inline const char *array_recipe(void)
+{
+    static char text[4096];
+    const char *h = home_dir;
+    snprintf(text, sizeof text,
+             "[job]\nsteps = 12\nbatch = 16\neval_batch = 5\neval_every = 4\n"
+             "checkpoint_every = 4\n"
+             "[data train]\nformat = npy\npaths = %s/train-x.npy\nlabels = %s/train-y.npy\n"
+             "mean = 127\nstd = 64\ncrop = 14\n"
+             "[data test]\nformat = npy\npaths = %s/test-x.npy\nlabels = %s/test-y.npy\n"
+             "mean = 127\nstd = 64\ncrop = 14\n" UPDATER_SECTIONS NET_SECTIONS,
+             h, h, h, h);
     return text;
 }
 
@@ -247,6 +286,8 @@ static inline int with_files(void **state)
         unlink(in_home("%s", files[i]));
     write_cifar("train.bin", 64, -1, 0);
     write_cifar("test.bin", 40, -1, 0);
+    write_arrays("train", 64, -1, 0);
+    write_arrays("test", 40, -1, 0);
     return 0;
 }
 

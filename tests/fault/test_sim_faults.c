@@ -246,7 +246,7 @@ static void fail_in_group(int group, struct trial t, struct fault_plan plan, int
         sets++;
     for (int k = 0; k < 2 && groups[group].sets[k]; k++)
         t.sets[sets++] = groups[group].sets[k];
-    t.recipe = file_recipe();
+    t.recipe = t.recipe ? t.recipe : file_recipe();
     t.oversubscribe = true;
     must_fail_on_record(&t, plan, rc, role, cause);
     assert_true(t.took_s < SECONDS);
@@ -283,10 +283,10 @@ static void worker_that_fails_at_set_up(void **state)
 /* Row 15 of the first batch is the last worker's. */
 static void worker_that_fails_in_step_1(void **state)
 {
-    write_cifar("train.bin", 64, 15, 9);
-    fail_in_group(0, (struct trial){.name = "step", .sets = {"data.train.shuffle=no"}},
+    write_arrays("train", 64, 15, 9);
+    fail_in_group(0, (struct trial){.name = "step", .recipe = array_recipe()},
                   (struct fault_plan){0}, SW_ERR_INVALID, "worker0.1: layer loss: ", "is 9");
-    fail_in_group(1, (struct trial){.name = "step", .sets = {"data.train.shuffle=no"}},
+    fail_in_group(1, (struct trial){.name = "step", .recipe = array_recipe()},
                   (struct fault_plan){0}, SW_ERR_INVALID, "worker0.2: layer loss: ", "is 9");
     assert_true(exists(checkpoint_path("step-three", 0)));
     assert_false(exists(checkpoint_path("step-three", 4)));
@@ -295,11 +295,11 @@ static void worker_that_fails_in_step_1(void **state)
 /* Record 39 is the last row of the last batch. */
 static void worker_that_fails_in_an_evaluation(void **state)
 {
-    write_cifar("test.bin", 40, 39, 9);
-    fail_in_group(0, (struct trial){.name = "eval"}, (struct fault_plan){0}, SW_ERR_INVALID,
-                  "worker0.1: layer loss: ", "is 9");
-    fail_in_group(1, (struct trial){.name = "eval"}, (struct fault_plan){0}, SW_ERR_INVALID,
-                  "worker0.2: layer loss: ", "is 9");
+    write_arrays("test", 40, 39, 9);
+    fail_in_group(0, (struct trial){.name = "eval", .recipe = array_recipe()},
+                  (struct fault_plan){0}, SW_ERR_INVALID, "worker0.1: layer loss: ", "is 9");
+    fail_in_group(1, (struct trial){.name = "eval", .recipe = array_recipe()},
+                  (struct fault_plan){0}, SW_ERR_INVALID, "worker0.2: layer loss: ", "is 9");
     assert_false(exists(checkpoint_path("eval-three", 4)));
 }
 
@@ -307,7 +307,9 @@ static void worker_that_fails_in_an_evaluation(void **state)
 static void workers_that_fail_together(void **state)
 {
     for (int g = 0; g < GROUPS; g++)
-        fail_in_group(g, (struct trial){.name = "all", .sets = {"layer.fc2.outputs=1"}},
+        fail_in_group(g,
+                      (struct trial){
+                          .name = "all", .recipe = array_recipe(), .sets = {"layer.fc2.outputs=1"}},
                       (struct fault_plan){0}, SW_ERR_INVALID, "worker0.", "layer loss: ");
 }
 
