@@ -1,6 +1,6 @@
 /* Sums of absolute and squared errors, of targets and of their squares: one block per column, or
  * one for all columns, whose threads divide the values. */
-#include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/target_error.h"
 
 static __global__ void sum_errors(struct sw_target_error_args a)
