@@ -225,6 +225,15 @@ static inline const char *write_cifar(const char *name, int records, int odd, in
 /* No hang: longer than any of the job's own patience, on a machine that has much else to do. */
 enum { SECONDS = 240 };
 
+/* Overwrites one piece of a text by another of the same length. */
+static inline const char *patched(char *text, const char *from, const char *to)
+{
+    char *at = strstr(text, from);
+    assert_non_null(at);
+    memcpy(at, to, strlen(from));
+    return text;
+}
+
 /* The tiny net on files, with as many outputs as the format has classes: 64 records to train on, 40
  * to evaluate on, both at step 4, 8, 12. */
 static inline const char *file_recipe(void)
@@ -236,13 +245,13 @@ static inline const char *file_recipe(void)
              "[data train]\nformat = cifar10\npaths = %s/train.bin\nmean = 127\nstd = 64\n"
              "crop = 14\nmirror = yes\nshuffle = yes\n"
              "[data test]\nformat = cifar10\npaths = %s/test.bin\nmean = 127\nstd = 64\n"
-             "crop = 14\n" UPDATER_SECTIONS NET_SECTIONS "[layer fc2]\noutputs = 10\n",
+             "crop = 14\n" UPDATER_SECTIONS NET_SECTIONS,
              home_dir, home_dir);
-    return text;
+    return patched(text, "outputs = 4\n", "outputs =10\n");
 }
 
-/* The same on arrays, which do not say how many classes there are, so that a label beyond the 4
- * outputs is found when it is used: record `odd` of the split (-1: none) has odd_label. */
+/* The same on arrays. Nobody counts the classes of a field that is not named label, so one beyond
+ * the 4 outputs is found when it is used: record `odd` of the split (-1: none) has odd_label. */
 static inline void write_arrays(const char *split, int64_t records, int64_t odd, int32_t odd_label)
 {
     int64_t shape[] = {records, 3, 16, 16}, count = records * 3 * 16 * 16;
@@ -270,12 +279,12 @@ static inline const char *array_recipe(void)
     snprintf(text, sizeof text,
              "[job]\nsteps = 12\nbatch = 16\neval_batch = 5\neval_every = 4\n"
              "checkpoint_every = 4\n"
-             "[data train]\nformat = npy\npaths = %s/train-x.npy\nlabels = %s/train-y.npy\n"
+             "[data train]\nformat = npy\npaths = %s/train-x.npy\nfields = class:%s/train-y.npy\n"
              "mean = 127\nstd = 64\ncrop = 14\n"
-             "[data test]\nformat = npy\npaths = %s/test-x.npy\nlabels = %s/test-y.npy\n"
+             "[data test]\nformat = npy\npaths = %s/test-x.npy\nfields = class:%s/test-y.npy\n"
              "mean = 127\nstd = 64\ncrop = 14\n" UPDATER_SECTIONS NET_SECTIONS,
              h, h, h, h);
-    return text;
+    return patched(text, "field = label", "field = class");
 }
 
 /* Every case has a history of its own. */

@@ -137,8 +137,7 @@ static void first_checkpoint_on_a_full_disk(void **state)
 static void label_beyond_the_scores_in_step_1(void **state)
 {
     struct trial t = {.name = "scores", .recipe = array_recipe(), .sets = {"layer.fc2.outputs=2"}};
-    must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID,
-                        "worker0.0: layer loss: ", "label");
+    must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID, "prefetch t", "class 2");
     assert_int_equal(t.last[SW_JOB_SUMMARY].step, 0);
 }
 
@@ -146,8 +145,7 @@ static void label_beyond_the_scores_in_evaluation(void **state)
 {
     write_arrays("test", 40, 20, 9);
     struct trial t = {.name = "scores-eval", .recipe = array_recipe()};
-    must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID,
-                        "worker0.0: layer loss: ", "is 9");
+    must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID, "prefetch test: ", "class 9");
     assert_int_equal(t.last[SW_JOB_SUMMARY].step, 4);
 }
 
