@@ -7,6 +7,8 @@
  * of what is sent), have at most 511 bytes, and are UTF-8 without control characters:
  *
  *     pause         all workers stop after the same step and wait
+ *     pause release writes a checkpoint after the current step, ends all workers, and gives back
+ *                   memory, cores and GPUs; if the program can continue such a run
  *     continue      ends a pause
  *     checkpoint    writes a checkpoint after the current step, or now if the run is paused
  *     stop          as SIGTERM: ends after the current step with a checkpoint to resume from

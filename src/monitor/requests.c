@@ -13,6 +13,10 @@ static const struct request {
 } requests[] = {
     {"pause", "ok: the run will pause after the current step", SW_JOB_PAUSE},
     {"continue", "ok: the run continues", SW_JOB_CONTINUE},
+    {"pause release",
+     "ok: the run will write a checkpoint after the current step and give back its memory, cores "
+     "and GPUs until it continues",
+     SW_JOB_RELEASE},
     {"checkpoint", "ok: a checkpoint will be written after the current step",
      SW_JOB_CHECKPOINT_NOW},
     {"stop", "ok: the run will stop after the current step and write a checkpoint", SW_JOB_STOP},
@@ -52,8 +56,12 @@ void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
 
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
         if (sw_str_eq(line, requests[i].word)) {
-            sw_requests_set(r, requests[i].what);
-            snprintf(answer, bytes, "%s", requests[i].answer);
+            bool refused = requests[i].what == SW_JOB_RELEASE && !r->can_release;
+            if (!refused)
+                sw_requests_set(r, requests[i].what);
+            snprintf(answer, bytes, "%s",
+                     refused ? "error: this program cannot release the memory of its runs"
+                             : requests[i].answer);
             return;
         }
 

@@ -281,6 +281,7 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     job->events.steps = &job->span.run_steps;
     sw_retention_init(&job->retention, &job->events);
     job->requests.events = &job->events;
+    job->requests.can_release = o->reserve;
     sw_fault_init(&job->fault);
 
     int rc = build(job, o, err);
@@ -424,12 +425,12 @@ static void free_layer_sums(struct sw_job *job)
     sw_free(job->groups.layer_sums);
 }
 
-void sw_job_close(struct sw_job *job)
+void sw_job_drop(struct sw_job *job)
 {
-    if (!job)
+    if (job->dropped)
         return;
 
-    sw_job_end_resumable(job);
+    job->dropped = true;
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
     free_transfers(job);
@@ -438,6 +439,8 @@ void sw_job_close(struct sw_job *job)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
     sw_free(job->servers);
+    job->workers = NULL;
+    job->servers = NULL;
     for (int g = 0; job->groups.each && g < job->topology->worker_groups; g++)
         sw_group_fini(&job->groups.each[g]);
     sw_free(job->groups.each);
@@ -449,12 +452,6 @@ void sw_job_close(struct sw_job *job)
     sw_buffers_fini(&job->state.buffers);
     sw_buffers_fini(&job->state.recurrent);
     sw_outputs_fini(&job->outputs);
-    sw_retention_fini(&job->retention);
-    sw_init_from_fini(&job->initial.takes);
-    sw_carried_over_fini(&job->initial.carried_over);
-    sw_job_close(job->stage.failed);
-    sw_bytes_fini(&job->stage.text);
-    sw_free(job->stage.steps);
     sw_sync_free(job->params.sync);
     for (int i = 0; job->params.copies && i < job->topology->server_groups; i++)
         sw_table_free(job->params.copies[i].table);
@@ -464,6 +461,21 @@ void sw_job_close(struct sw_job *job)
     sw_job_free_spec(job);
     sw_device_close(job->place.host);
     sw_job_tune_close(job->speed.tune);
+}
+
+void sw_job_close(struct sw_job *job)
+{
+    if (!job)
+        return;
+
+    sw_job_end_resumable(job);
+    sw_job_drop(job);
+    sw_retention_fini(&job->retention);
+    sw_init_from_fini(&job->initial.takes);
+    sw_carried_over_fini(&job->initial.carried_over);
+    sw_job_close(job->stage.failed);
+    sw_bytes_fini(&job->stage.text);
+    sw_free(job->stage.steps);
     sw_reserve_fini(job);
     sw_placement_free(job->place.placement);
     sw_machine_free(job->place.machine);

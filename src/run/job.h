@@ -68,7 +68,8 @@ struct sw_job_options {
     const char *cores;  /* --cores, or NULL */
     bool oversubscribe; /* --oversubscribe: workers may share cores */
     /* Enters the job in the registry of this machine (machine/registry.h) until it is closed, and
-     * takes cores and GPUs that no other run uses; it shares some only if too few are free. */
+     * takes cores and GPUs that no other run uses; it shares some only if too few are free. The
+     * caller also calls sw_job_next while sw_job_has_next, since a request can release them. */
     bool reserve;
     /* With reserve: waits until the cores and GPUs of the job are free, the first run to arrive
      * first, and calls this whenever what it waits for changes. NULL: does not wait. */
@@ -205,10 +206,13 @@ const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err) SW_MUST_CHECK;
 
-/* Does the run continue with another stage, after sw_job_run has returned SW_OK? */
+/* Does the run continue, after sw_job_run has returned SW_OK: with another stage, or after a request
+ * to release its memory? */
 bool sw_job_has_next(const struct sw_job *job);
 /* Replaces *job by the job of the next stage of the same run, to be run like the first; the old job
- * is closed. Errors: those of sw_job_open; *job is then still the old one, which has ended. */
+ * is closed. If its memory is to be released, frees it, waits for the request to continue
+ * (SW_ERR_CANCELLED: to stop), and opens the rest of the stage. Errors: those of sw_job_open; *job is
+ * then still the old one, which has ended. */
 int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */

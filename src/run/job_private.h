@@ -81,6 +81,8 @@ struct sw_job {
     struct sw_job_reserve reserve;
     struct sw_topology *topology; /* owned; frozen */
     struct sw_row_split rows;     /* changes only while all workers wait */
+    bool released;                /* it has ended for a while, by SW_JOB_RELEASE */
+    bool dropped;                 /* sw_job_drop has freed its roles */
     bool one_worker;              /* the job only evaluates: its training net has no memory */
     struct sw_worker *workers;    /* owned [workers]; the first one is the leader */
     struct sw_server *servers;    /* owned [servers] */
@@ -113,6 +115,9 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
 /* Completes the job, once the later stages are known. */
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
+/* Frees what computes and its memory, after sw_job_run; the rest of the job stays until it is
+ * closed. */
+void sw_job_drop(struct sw_job *job);
 /* Builds the evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Connects the nets of all workers for the exchange of activations. */

@@ -401,8 +401,21 @@ void sw_reserve_report(struct sw_job *job)
                          sw_bytes_text(&job->reserve.shared));
 }
 
+void sw_reserve_give_back(struct sw_job *job)
+{
+    struct sw_reserved *r = &job->reserve.reserved;
+
+    r->state = SW_RESERVED_RELEASED;
+    r->cores = (struct sw_core_set){0};
+    r->gpu_count = 0;
+    rewrite(&job->reserve);
+}
+
 void sw_reserve_hand_over(struct sw_job *from, struct sw_job *to)
 {
+    if (to->reserve.registration)
+        return;
+
     to->reserve.registration = from->reserve.registration;
     from->reserve.registration = NULL;
     rewrite(&to->reserve);

@@ -39,6 +39,8 @@ void sw_reserve_unlock(struct sw_job *job);
 void sw_reserve_name_run(struct sw_job *job);
 /* Reports with whom the run shares cores or GPUs. */
 void sw_reserve_report(struct sw_job *job);
-/* Moves the registration to the job of the next stage. */
+/* Gives cores and GPUs back: the run is registered without any. */
+void sw_reserve_give_back(struct sw_job *job);
+/* Moves the registration to the job of the next stage, unless that has one. */
 void sw_reserve_hand_over(struct sw_job *from, struct sw_job *to);
 void sw_reserve_fini(struct sw_job *job);

@@ -10,6 +10,7 @@
 #include "monitor/sensors.h"
 #include "plan/choices.h"
 #include "run/job_private.h"
+#include "run/release.h"
 #include "run/tune.h"
 #include "worker/record.h"
 #include "worker/server.h"
@@ -338,6 +339,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_monitor_end(job->monitor.monitor_thread);
         job->monitor.monitor_thread = NULL;
         warn_bridged(job);
+        sw_release_report(job);
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
             deliver(&r, &queued);
         rc = sw_run_outcome(job, err);

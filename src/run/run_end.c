@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "history/control.h"
 #include "run/job_private.h"
+#include "run/release.h"
 #include "run/run.h"
 #include "worker/server.h"
 #include "worker/worker.h"
@@ -63,6 +64,10 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
     if (!job->workers[0].end.over && !job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without an error",
                           job->workers[0].role, (long long)job->workers[0].step);
+    if (job->workers[0].end.stopped && sw_release_is_requested(job)) {
+        job->released = true;
+        return SW_OK;
+    }
     if (job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",

@@ -231,6 +231,9 @@ void sw_stage_report(struct sw_job *job)
 bool sw_job_has_next(const struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
+
+    if (job->released)
+        return true;
     return s->index >= 0 && s->index + 1 < s->count && s->over && job->workers &&
            !job->workers[0].end.stopped &&
            (job->options.steps == 0 || job->workers[0].step < job->options.steps);

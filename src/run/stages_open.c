@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "exchange/table/table.h"
 #include "run/job_private.h"
+#include "run/release.h"
 #include <string.h>
 
 /* Adds a name, or replaces its shape by the later one. */
@@ -227,6 +228,10 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
     struct sw_job *old = *job, *next = NULL;
     struct sw_run run = {0};
     int64_t step = old->span.first_step;
+    int rc = old->released ? sw_release_wait(old, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
     struct sw_job_options o = {
         .out_dir = old->options.out_dir,
         .db = old->options.db,
@@ -239,11 +244,12 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
         .resume_checkpoint = sw_retention_newest(&old->retention, &step),
-        .before = old,
+        .before = old->released ? NULL : old, /* other cores and GPUs may be free now */
     };
     struct sw_job_retained_checkpoint *kept =
         sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
-    int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
+
+    rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
 
     for (int i = 0; kept && i < old->retention.count; i++) {
         const struct sw_retained_checkpoint *k = &old->retention.items[i];

@@ -42,7 +42,7 @@ static struct sw_group_decision decide(void *worker, int64_t t)
 
     __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
 
-    struct sw_group_decision d = {.stop = (asked & SW_JOB_STOP) != 0,
+    struct sw_group_decision d = {.stop = sw_requests_end(job->requests),
                                   .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));

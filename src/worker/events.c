@@ -7,7 +7,7 @@
 static void push(struct sw_events *e, const struct sw_queued_event *queued)
 {
     /* Dropped when the queue is full: displays and evaluations are also in the history. */
-    int rc = sw_queue_try_push(&e->queue, queued);
+    int rc = e->ready ? sw_queue_try_push(&e->queue, queued) : SW_OK;
     (void)rc;
 }
 

@@ -15,9 +15,19 @@ int sw_requests_get(const struct sw_requests *r)
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what)
 {
     if (what == SW_JOB_CONTINUE)
-        __atomic_fetch_and(&r->bits, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
+        __atomic_fetch_and(&r->bits, ~(SW_JOB_PAUSE | SW_JOB_RELEASE), __ATOMIC_RELAXED);
     else
         __atomic_fetch_or(&r->bits, (int)what, __ATOMIC_RELAXED);
+}
+
+bool sw_requests_end(struct sw_requests *r)
+{
+    const int requested = sw_requests_get(r);
+
+    /* Kept when the request is withdrawn afterwards: the workers end all the same. */
+    if ((requested & SW_JOB_RELEASE) && !(requested & SW_JOB_STOP))
+        __atomic_store_n(&r->releases, 1, __ATOMIC_RELAXED);
+    return requested & (SW_JOB_STOP | SW_JOB_RELEASE);
 }
 
 /* Poll interval: requests also come from signal handlers, which cannot wake a thread. */
@@ -53,13 +63,15 @@ void sw_gate_fini(struct sw_requests *r, struct sw_fault *fault)
 static void end_if_over(struct sw_requests *r, int64_t t)
 {
     struct sw_gate *g = &r->gate;
-    int requested = sw_requests_get(r);
+    if (g->through >= t)
+        return;
 
-    if (g->through >= t || ((requested & SW_JOB_PAUSE) && !(requested & SW_JOB_STOP)))
+    const bool stop = sw_requests_end(r);
+    if ((sw_requests_get(r) & SW_JOB_PAUSE) && !stop)
         return;
 
     g->through = t;
-    g->stop = requested & SW_JOB_STOP;
+    g->stop = stop;
     sw_cond_broadcast(&g->changed);
 }
 
@@ -68,7 +80,7 @@ static void end_if_over(struct sw_requests *r, int64_t t)
 bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n)
 {
     struct sw_gate *g = &r->gate;
-    const bool stop = sw_requests_get(r) & SW_JOB_STOP;
+    const bool stop = sw_requests_end(r);
 
     sw_mutex_lock(&g->lock);
 

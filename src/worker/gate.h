@@ -22,6 +22,8 @@ struct sw_gate {
 /* Requests to a running job. */
 struct sw_requests {
     int bits;              /* atomic: enum sw_job_request_kind; read by sw_requests_get */
+    int releases;          /* atomic: the workers end because of SW_JOB_RELEASE */
+    bool can_release;      /* the program continues a run that has released its memory */
     bool holds_stop;       /* atomic: the leader has called sw_stop_hold */
     int display_requested; /* atomic: the main thread requests a display event */
     struct sw_gate gate;
@@ -31,6 +33,8 @@ struct sw_requests {
 /* Requests to the job and to the whole process; enum sw_job_request_kind bits. Any thread. */
 int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
+/* Are the workers to end, by SW_JOB_STOP or SW_JOB_RELEASE? Notes which one it is. Any thread. */
+bool sw_requests_end(struct sw_requests *r);
 
 /* Registers the gate with the fault, which ends all waits. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;

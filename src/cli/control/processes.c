@@ -27,7 +27,7 @@ static void read_live(struct sw_process_row *row)
     row->step = live.first.done_step >= 0 ? live.first.done_step : 0;
     row->steps = live.state.steps_total;
     if (live.first.phase == SW_PHASE_PAUSED)
-        row->state = "paused";
+        row->state = row->reserved.state == SW_RESERVED_RELEASED ? "released" : "paused";
     else if (live.first.phase != SW_PHASE_START && live.first.phase != SW_PHASE_IDLE)
         row->state = "running";
 }

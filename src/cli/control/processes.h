@@ -9,7 +9,7 @@ struct sw_process_row {
     struct sw_reserved reserved; /* run_id 0: unknown, or not a run of this history */
     bool registered;             /* else cores and GPUs are unknown */
     bool is_ours;                /* of this user */
-    const char *state;           /* queued, starting, running, paused */
+    const char *state;           /* queued, starting, running, paused, released */
     int64_t step, steps;         /* -1: unknown */
 };
 

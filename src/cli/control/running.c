@@ -178,12 +178,13 @@ int sw_running_wait_end(struct sw_running *r, struct sw_err *err)
     return rc;
 }
 
-int sw_running_wait_pause(struct sw_running *r, int64_t *step, struct sw_err *err)
+int sw_running_wait_pause(struct sw_running *r, bool released, int64_t *step, struct sw_err *err)
 {
     struct sw_live live;
 
     for (;;) {
-        if (sw_live_read(r->run.uid, &live) && live.first.phase == SW_PHASE_PAUSED)
+        if (sw_live_read(r->run.uid, &live) && live.first.phase == SW_PHASE_PAUSED &&
+            (!released || sw_str_eq(live.first.name, "released")))
             break;
 
         int rc = sw_running_refresh(r, err);

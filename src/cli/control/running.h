@@ -28,9 +28,10 @@ int sw_running_ask(struct sw_running *r, const char *line, char *answer, size_t 
 int sw_running_refresh(struct sw_running *r, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until the run has ended and its process, too, unless that goes on with other work. */
 int sw_running_wait_end(struct sw_running *r, struct sw_err *err) SW_MUST_CHECK;
-/* Waits until all workers are paused; *step is the step after which they are. Errors: SW_ERR_NOTFOUND
- * (the run has ended). */
-int sw_running_wait_pause(struct sw_running *r, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
+/* Waits until all workers are paused, or with `released` until the run has given back its memory;
+ * *step is the step after which they are. Errors: SW_ERR_NOTFOUND (the run has ended). */
+int sw_running_wait_pause(struct sw_running *r, bool released, int64_t *step,
+                          struct sw_err *err) SW_MUST_CHECK;
 
 /* The live state of a run. False if there is none, as before it begins and after it ends. */
 struct sw_live {
