@@ -41,7 +41,7 @@ fi
 
 # Measured rates are stored and used by the next choice.
 # shellcheck disable=SC2086
-expect 0 run "$tiny" --no-ui --name auto --out "$T/auto" --steps 2 $three --set cluster.comm=auto
+expect 0 run "$tiny" -v --no-ui --name auto --out "$T/auto" --steps 2 $three --set cluster.comm=auto
 has out '^gradients +fc1: '
 [ -s "$T/state/singa-ws/rates.json" ] || fail 'the rates of the machine are not kept'
 before=$(cat "$T/state/singa-ws/rates.json")

@@ -29,7 +29,7 @@ has out ' recomputed'
 expect 0 check --json "$@" --set job.memory="fit:$least"
 has out "\"fit\":\{\"budget_bytes\":$least,\"saved_bytes\":[1-9]"
 has out '"memory":"repeated"'
-expect 0 run "$@" --out "$T/run" --no-ui --steps 2 --set job.memory="fit:$least"
+expect 0 run "$@" -v --out "$T/run" --no-ui --steps 2 --set job.memory="fit:$least"
 has out '^budget '
 expect 0 run "$@" --out "$T/json" --json --steps 2 --set job.memory="fit:$least"
 has out '"type":"start".*"fit":\{"budget_bytes":'

@@ -39,21 +39,21 @@ sql "SELECT recipe FROM runs WHERE name = 'other'" | grep -q '^/' || fail 'the s
 # SINGA_DATA comes first, may be relative, and is stored with the run.
 rows "$T/sets/data/train.csv"
 cd "$T" || exit 1
-SINGA_DATA=sets expect 0 run project/recipes/new.ini --steps 2 --name set
+SINGA_DATA=sets expect 0 run project/recipes/new.ini -v --steps 2 --name set
 has out "train: csv, .*, $T/sets/data/train.csv"
 cd "$T/elsewhere" || exit 1
-expect 0 resume set --steps 4
+expect 0 resume set -v --steps 4
 has out "train: csv, .*, $T/sets/data/train.csv"
-expect 0 resume set --steps 6 --set "env.SINGA_DATA=$T/none"
+expect 0 resume set -v --steps 6 --set "env.SINGA_DATA=$T/none"
 has out "train: csv, .*, $T/project/recipes/data/train.csv"
 
 # Paths on the command line are those of the working directory, in a resume too.
 cd "$T/project/old" || exit 1
-expect 0 run ../recipes/new.ini --steps 2 --name line --set data.test.paths=test.csv
+expect 0 run ../recipes/new.ini -v --steps 2 --name line --set data.test.paths=test.csv
 has out 'test: csv, .*, test.csv'
 hasnt err 'warning'
 cd "$T/elsewhere" || exit 1
-expect 0 resume line --steps 3
+expect 0 resume line -v --steps 3
 has out "test: csv, .*, $T/project/old/test.csv"
 
 # A recipe that relied on the working directory.
