@@ -51,10 +51,10 @@ same_as_whole "$T/gone/checkpoint-40.safetensors"
 # So do --device and --framework.
 expect 0 run "$tiny" --out "$T/sim" --name sim --steps 10 --device sim:gpus=2,mem=64MiB \
     --framework sandblaster --oversubscribe --quiet
-expect 0 resume sim --steps 12 --oversubscribe
+expect 0 resume sim -v --steps 12 --oversubscribe
 has out 'worker0\.1 +sim:1,'
 has out 'sandblaster'
-expect 0 resume sim --steps 14 --device cpu --set cluster.workers_per_group=1
+expect 0 resume sim -v --steps 14 --device cpu --set cluster.workers_per_group=1
 has out '^placement +worker0\.0 +cpu,'
 
 # Killed several times at random moments.

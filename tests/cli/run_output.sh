@@ -29,7 +29,7 @@ has out '^done +run 1, first: step 40 of 40'
 has out '^ +train +test$'
 has out '^accuracy +-- +[0-9.]+$'
 has out '^best +accuracy [0-9.]+ at step (20|40)$'
-has out '^speed +[0-9.e+]+ samples/s, .* ms per step; [0-9.]+ [MG]B resident$'
+has out '^speed +[0-9.e+]+ ([kMG] )?samples/s, .* per step; [0-9.]+ [MG]B resident$'
 has out "^checkpoint +$T/run/checkpoint-40\.safetensors"
 has out '^next +singa-ws predict 1 '
 [ "$(sed '1,/^$/d' "$T/out" | wc -l)" -le 10 ] || fail 'a summary of more than 10 lines'

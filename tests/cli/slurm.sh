@@ -6,15 +6,15 @@ script=$SW_SOURCE_DIR/recipes/share/singa-ws.sbatch
 expect 0 topo
 limit=$(sed -n 's/^machine .* \([0-9]*\) cores\{0,1\}.*/\1/p' "$T/out")
 if [ "${limit:-1}" -ge 2 ]; then
-    SLURM_CPUS_PER_TASK=1 expect 0 run "$tiny" --steps 2 --name limited
+    SLURM_CPUS_PER_TASK=1 expect 0 run "$tiny" -v --steps 2 --name limited
     has out "^limits       (.*; )?1 of $limit cores \\(SLURM_CPUS_PER_TASK\\)"
-    has out '^placement    worker0\.0  cpu, node [0-9-]+, cores [0-9]+$'
-    SLURM_CPUS_PER_TASK=1 expect 0 run "$tiny" --steps 2 --cores 2 # the recipe's number comes first
+    has out '^placement    worker0\.0  cpu, node [0-9-]+, cores [0-9]+'
+    SLURM_CPUS_PER_TASK=1 expect 0 run "$tiny" -v --steps 2 --cores 2 # the recipe's number comes first
     hasnt out 'SLURM'
-    expect 0 run "$tiny" --steps 2 --cores 1
+    expect 0 run "$tiny" -v --steps 2 --cores 1
     has out "1 of $limit cores \\(job.cores\\)"
     taskset -c 0 true 2>/dev/null && {
-        taskset -c 0 "$SW" run "$tiny" --steps 2 >"$T/out" 2>"$T/err" || fail 'under taskset'
+        taskset -c 0 "$SW" run "$tiny" -v --steps 2 >"$T/out" 2>"$T/err" || fail 'under taskset'
         has out '^limits       a cpuset or taskset hides [0-9]+ hardware thread'
     }
 fi

@@ -105,7 +105,7 @@ END
 
 # ---- The whole ----
 
-expect 0 run "$staged" --out "$T/whole" --name whole --set job.checkpoint_every=1
+expect 0 run "$staged" -v --out "$T/whole" --name whole --set job.checkpoint_every=1
 has out '^stages +pre \(20 steps\), fine \(15 steps\), joint \(10 steps\)$'
 has out 'text="pre \(1 of 3\): steps 1 to 20"'
 has out 'text="joint \(3 of 3\): steps 36 to 45"'
@@ -246,7 +246,7 @@ has out 'text="fine \(2 of 3\): steps 21 to 35"'
 has out 'text="joint \(3 of 3\): steps 22 to 31"'
 has out 'step 31 of 31'
 rm "$T/early/checkpoint-31.safetensors" "$T/early/checkpoint-30.safetensors"
-expect 0 resume early --no-ui
+expect 0 resume early -v --no-ui
 has out '^run .*early .*: 31 steps .*, from step 29'
 has out 'step 31 of 31'
 
@@ -319,7 +319,7 @@ END
 expect 2 run "$T/fallen.ini" --out "$T/wrong"
 has err 'stage joint: .*epochs = 1: conflicts with steps'
 sed -i '/^stage.joint.epochs/d; s/^epochs = 1/steps = 10/' "$T/fallen.ini"
-expect 0 run "$T/fallen.ini" --out "$T/fallen" --name fallen --steps 4
+expect 0 run "$T/fallen.ini" -v --out "$T/fallen" --name fallen --steps 4
 has out 'stages +pre \(3 steps\), fine \(2 steps\), joint \(1 steps\)'
 has out 'fallback] sets .*job\.steps = 3'
 expect 0 resume fallen --steps 6

@@ -25,7 +25,7 @@ expect 0 data import "$T/data/cifar10/data_batch_1.bin" --format cifar10 --out "
 trains() {
     name=$1
     shift
-    expect 0 run "$T/quick.ini" --steps 6 --name "$name" --out "$T/out-$name" --no-ui --oversubscribe \
+    expect 0 run "$T/quick.ini" -v --steps 6 --name "$name" --out "$T/out-$name" --no-ui --oversubscribe \
         --set job.batch=8 --set job.eval_every=0 --set job.display_every=1 "$@"
     python3 - "$SINGA_DB" "$name" >"$T/$name" <<'END' || fail "no losses of $name"
 import sqlite3
