@@ -40,6 +40,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->overwrite = o->overwrite;
     to->trace_capacity = o->trace_capacity;
     to->oversubscribe = o->oversubscribe;
+    to->reserve = o->reserve;
 
     to->display = o->display;
 
@@ -431,6 +432,7 @@ void sw_job_close(struct sw_job *job)
     sw_job_free_spec(job);
     sw_device_close(job->place.host);
     sw_job_tune_close(job->speed.tune);
+    sw_reserve_fini(job);
     sw_placement_free(job->place.placement);
     sw_machine_free(job->place.machine);
     sw_recipe_free(job->recipe);

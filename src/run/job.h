@@ -64,7 +64,15 @@ struct sw_job_options {
     const char *resume_checkpoint;
     const struct sw_job_retained_checkpoint *kept; /* checkpoints of the run that are on disk */
     int kept_count;
+    const char *cores;  /* --cores, or NULL */
     bool oversubscribe; /* --oversubscribe: workers may share cores */
+    /* Enters the job in the registry of this machine (machine/registry.h) until it is closed, and
+     * takes cores and GPUs that no other run uses; it shares some only if too few are free. */
+    bool reserve;
+    /* With reserve: waits until the cores and GPUs of the job are free, the first run to arrive
+     * first, and calls this whenever what it waits for changes. NULL: does not wait. */
+    void (*on_wait)(void *user, const char *text);
+    void *wait_user;
     /* Only places the roles: opens neither devices nor data and builds nothing; the job has the
      * part of the plan that needs none of them, and cannot run. GPUs are those of the machine map,
      * with or without CUDA. */

@@ -64,6 +64,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
     const struct sw_recipe_option options[] = {
         {"--device", "job.device", o->device},
         {"--framework", "cluster.framework", o->framework},
+        {"--cores", "job.cores", o->cores},
     };
     struct sw_recipe_source source = {.path = o->recipe_path,
                                       .sets = o->sets,

@@ -92,6 +92,23 @@ void sw_trainer_fini(struct sw_trainer *t)
     sw_report_fini(&t->report);
 }
 
+static void print_wait(void *user, const char *text)
+{
+    const struct sw_trainer *t = user;
+
+    if (t->report.on_wait)
+        t->report.on_wait(t->report.begin_user, text);
+    else
+        sw_cli_message("waiting for %s; Ctrl-C leaves the queue", text);
+}
+
+void sw_trainer_reserve(struct sw_trainer *t, struct sw_job_options *options, bool when_free)
+{
+    options->reserve = true;
+    options->on_wait = when_free ? print_wait : NULL;
+    options->wait_user = t;
+}
+
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
 {
     options->display = sw_report_policy(&t->report);

@@ -22,6 +22,9 @@ struct sw_trainer {
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_trainer_fini(struct sw_trainer *t);
+/* Makes a job that will train take cores and GPUs that no other run uses; with when_free it waits
+ * for them and prints what it waits for. */
+void sw_trainer_reserve(struct sw_trainer *t, struct sw_job_options *options, bool when_free);
 /* sw_job_open with the report's display policy. After a failure it may be called again. */
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
                     struct sw_err *err) SW_MUST_CHECK;
