@@ -71,7 +71,7 @@ static void plan_memory(struct sw_layer *l, bool wants_grad)
     l->saved_bytes = (size_t)(2 * channels) * sizeof(float); /* mean, 1 / standard deviation */
 
     if (st->in_group) {
-        l->sum_count = (int)sums;
+        l->phases.sums = (int)sums;
         l->phases.forward = 2;
         l->phases.backward = wants_grad ? 2 : 1;
     } else {

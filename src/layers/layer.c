@@ -185,7 +185,7 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
 
 bool sw_layer_can_recompute(const struct sw_layer *l)
 {
-    bool pure = l->keep_count == 0 && l->recurrent_count == 0 && l->sum_count == 0 &&
+    bool pure = l->keep_count == 0 && l->recurrent_count == 0 && l->phases.sums == 0 &&
                 l->phases.forward <= 1;
     return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain_steps == 0 &&
            (pure || l->recomputes_from_saved);
@@ -194,7 +194,7 @@ bool sw_layer_can_recompute(const struct sw_layer *l)
 int sw_layer_set_up(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct sw_layer_type *t = l->type;
-    int rc = t->reads_features ? sw_layer_need_src(l, 0, t->src_ndim, err) : SW_OK;
+    int rc = t->sources.features ? sw_layer_need_src(l, 0, t->sources.ndim, err) : SW_OK;
     return rc == SW_OK ? t->setup(l, s, err) : rc;
 }
 

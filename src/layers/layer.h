@@ -121,7 +121,15 @@ struct sw_layer_labels {
 
 /* The number of phases of each pass. */
 struct sw_layer_phases {
-    int forward, backward; /* 0: one phase. Between phases `sums` is all-reduced */
+    int forward, backward; /* 0: one phase. Between phases sw_layer.sums is all-reduced */
+    int sums;              /* its elements */
+};
+
+/* The sources that layers of a type take. */
+struct sw_layer_sources {
+    int min, max;
+    bool features; /* source 0 must be f32 with `ndim` dimensions (0: any number) */
+    int ndim;
 };
 
 struct sw_layer {
@@ -148,7 +156,6 @@ struct sw_layer {
     struct sw_layer_factors factors; /* if requested in setup */
     struct sw_layer_labels labels;
     struct sw_layer_phases phases;
-    int sum_count;                     /* elements of sums */
     int pair_count;                    /* losses and metrics: pairs in result; 0: one */
     size_t saved_bytes, scratch_bytes; /* see device/plan.h */
     uint32_t backward_reads_src; /* bit i: backward reads src[i]->data. In backward, data that no
@@ -176,7 +183,7 @@ struct sw_layer {
         uint32_t params; /* bit p: the same for param[p].grad */
     } adds;
     struct sw_plan *plans; /* owned; list of all plans that setup created */
-    double *sums;          /* [sum_count], device memory; valid over the phases of a pass */
+    double *sums;          /* [phases.sums], device memory; valid over the phases of a pass */
     /* Losses and metrics: written by forward; device memory. The pairs of all batches and workers
      * are summed before the division, so that reported values are means over all samples. */
     struct sw_result *result;
@@ -360,9 +367,7 @@ struct sw_layer_type {
     /* A layer that cannot be split still has at least as many columns as its sources, so that its
      * readers can be split wherever they could. */
     bool keeps_columns;
-    int min_src, max_src;
-    bool reads_features; /* source 0 must be f32 with src_ndim dimensions (0: any number) */
-    int src_ndim;
+    struct sw_layer_sources sources;
     uint32_t targets; /* bit i: source i is the target of a loss and gets no gradient */
     /* Returns the features per row of the output if they follow from the conf alone. NULL: they do
      * not. */
@@ -396,10 +401,10 @@ struct sw_layer_type {
 };
 
 /* Members of a descriptor: the number of sources, and the callbacks. */
-#define SW_LAYER_SOURCES(min, max) .min_src = min, .max_src = max
-/* The same for a layer whose source 0 holds features with `ndim` dimensions (0: any number). */
-#define SW_LAYER_FEATURES(min, max, ndim)                                                          \
-    SW_LAYER_SOURCES(min, max), .reads_features = true, .src_ndim = ndim
+#define SW_LAYER_SOURCES(least, most) .sources.min = least, .sources.max = most
+/* The same for a layer whose source 0 holds features with `dims` dimensions (0: any number). */
+#define SW_LAYER_FEATURES(least, most, dims)                                                       \
+    SW_LAYER_SOURCES(least, most), .sources.features = true, .sources.ndim = dims
 #define SW_LAYER_CALLS(setup_, forward_, backward_)                                                \
     .setup = setup_, .forward = forward_, .backward = backward_
 

@@ -42,7 +42,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->batch_rows = s->batch_rows;
     if (st->by.ignores && s->training) {
         l->phases.backward = 2; /* first the number of valid labels, then the gradient */
-        l->sum_count = 1;
+        l->phases.sums = 1;
     }
 
     l->dst.desc = st->by.scores.desc; /* the probabilities, which backward reads */

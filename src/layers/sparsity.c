@@ -39,7 +39,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_layer_use_view(l); /* a view of the values only: the gradient changes */
     l->can_add.src = false;
     l->dst.desc = *in;
-    l->sum_count = (int)(2 * channels + 1);
+    l->phases.sums = (int)(2 * channels + 1);
     l->phases.forward = s->whole_batch ? 1 : 2;
     l->scratch_bytes = sw_channel_scratch_bytes(in);
     l->saved_bytes = (size_t)(3 * channels) * sizeof(float);

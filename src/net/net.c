@@ -143,7 +143,7 @@ int sw_net_phases(const struct sw_net *net, int i, bool backward)
 double *sw_net_sums(const struct sw_net *net, int i, int *count)
 {
     const struct sw_layer *l = &net->shapes.node[i].layer;
-    *count = l->sum_count;
+    *count = l->phases.sums;
     return *count > 0 ? l->sums : NULL;
 }
 

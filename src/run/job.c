@@ -217,7 +217,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc != SW_OK)
         return rc;
 
-    job->one_worker = o->one_worker;
+    job->options.one_worker = o->one_worker;
     rc = o->weights ? sw_job_read_spec(job, o->weights, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
@@ -427,10 +427,10 @@ static void free_layer_sums(struct sw_job *job)
 
 void sw_job_drop(struct sw_job *job)
 {
-    if (job->dropped)
+    if (job->reserve.dropped)
         return;
 
-    job->dropped = true;
+    job->reserve.dropped = true;
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
     free_transfers(job);

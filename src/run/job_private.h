@@ -44,6 +44,7 @@ struct sw_run_options {
     int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
     int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite, reserve;
+    bool one_worker; /* the job only evaluates: its training net has no memory */
     int64_t trace_capacity;
     struct sw_display_policy display;
 };
@@ -81,9 +82,6 @@ struct sw_job {
     struct sw_job_reserve reserve;
     struct sw_topology *topology; /* owned; frozen */
     struct sw_row_split rows;     /* changes only while all workers wait */
-    bool released;                /* it has ended for a while, by SW_JOB_RELEASE */
-    bool dropped;                 /* sw_job_drop has freed its roles */
-    bool one_worker;              /* the job only evaluates: its training net has no memory */
     struct sw_worker *workers;    /* owned [workers]; the first one is the leader */
     struct sw_server *servers;    /* owned [servers] */
     struct sw_job_groups groups;

@@ -1,7 +1,7 @@
-/* The cores and GPUs of a job: as many as it may have, and with sw_job_options.reserve those that no
- * other run of this machine uses (machine/registry.h). The registry stays open from sw_reserve_begin
- * to sw_reserve_end, while the roles are placed, so that nobody else takes the same ones. By the
- * thread that opens the job. */
+/* The cores and GPUs of a job: as many as it may have, and with sw_job_options.reserve those that
+ * no other run of this machine uses (machine/registry.h). The registry stays open from
+ * sw_reserve_begin to sw_reserve_end, while the roles are placed, so that nobody else takes the
+ * same ones. By the thread that opens the job. */
 #pragma once
 
 #include "base/str.h"
@@ -12,17 +12,19 @@ struct sw_job_reserve {
     struct sw_registry *registry;         /* owned; NULL: not open */
     struct sw_registration *registration; /* owned; NULL: none */
     struct sw_reserved reserved;
-    struct sw_usage usage; /* by other runs, when the cores were chosen */
+    struct sw_usage usage;  /* by other runs, when the cores were chosen */
     struct sw_bytes shared; /* who else uses the cores and GPUs; "": nobody */
     /* Of the resumed checkpoint, unless job.cores says how many cores to use; 0: unknown. */
     int saved_workers, saved_threads;
     int slurm_cores; /* that SLURM_CPUS_PER_TASK allows; 0: it sets no limit */
-    int map_cores;          /* of the machine map before it was restricted */
+    int map_cores;   /* of the machine map before it was restricted */
+    bool released;   /* the job has ended for a while, by SW_JOB_RELEASE */
+    bool dropped;    /* sw_job_drop has freed its roles */
 };
 
 /* Restricts the machine map to the cores of the job, of which it needs at least `least`, one for
- * each worker that the recipe names. Waits if the options say so. Errors: SW_ERR_INVALID (job.cores),
- * SW_ERR_CANCELLED (a stop was requested while it waited), SW_ERR_NOMEM, and those of
+ * each worker that the recipe names. Waits if the options say so. Errors: SW_ERR_INVALID
+ * (job.cores), SW_ERR_CANCELLED (a stop was requested while it waited), SW_ERR_NOMEM, and those of
  * sw_registry_open if the job is to wait. */
 int sw_reserve_begin(struct sw_job *job, const struct sw_job_options *o, int least,
                      struct sw_err *err) SW_MUST_CHECK;

@@ -65,7 +65,7 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without an error",
                           job->workers[0].role, (long long)job->workers[0].step);
     if (job->workers[0].end.stopped && sw_release_is_requested(job)) {
-        job->released = true;
+        job->reserve.released = true;
         return SW_OK;
     }
     if (job->workers[0].end.stopped)

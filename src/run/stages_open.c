@@ -228,7 +228,7 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
     struct sw_job *old = *job, *next = NULL;
     struct sw_run run = {0};
     int64_t step = old->span.first_step;
-    int rc = old->released ? sw_release_wait(old, err) : SW_OK;
+    int rc = old->reserve.released ? sw_release_wait(old, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
 
@@ -244,7 +244,7 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
         .resume_checkpoint = sw_retention_newest(&old->retention, &step),
-        .before = old->released ? NULL : old, /* other cores and GPUs may be free now */
+        .before = old->reserve.released ? NULL : old, /* other cores and GPUs may be free now */
     };
     struct sw_job_retained_checkpoint *kept =
         sw_calloc((size_t)old->retention.count + 1, sizeof *kept);

@@ -15,9 +15,9 @@ stage() {
         /^ENV / { $1 = "export"; print }
         /^WORKDIR / { print "cd " $2 }
         /^RUN / { sub(/^RUN /, ""); print "(" $0 ")" }
-        /^USER / { exit }' "$SW_SOURCE_DIR/Dockerfile"
+        /^USER / { exit }' "$SW_SOURCE_DIR/recipes/share/Dockerfile"
 }
-[ "$(grep -c '^FROM ' "$SW_SOURCE_DIR/Dockerfile")" = 2 ] || fail 'not two stages'
+[ "$(grep -c '^FROM ' "$SW_SOURCE_DIR/recipes/share/Dockerfile")" = 2 ] || fail 'not two stages'
 stage 1 >"$T/first"
 stage 2 >"$T/second"
 grep -q 'bootstrap build' "$T/first" || fail 'the first stage builds nothing'

@@ -227,26 +227,26 @@ static bool count_sources(struct graph *g, int i)
     if (given <= SW_LAYER_SRCS && conf_of(s)->unroll) {
         const struct sw_net_graph_layer *l = &g->layer[i];
         const int first = sw_net_step_sources(l, 0), later = sw_net_step_sources(l, 1);
-        const bool fits = first >= type->min_src && first <= type->max_src;
+        const bool fits = first >= type->sources.min && first <= type->sources.max;
         count = fits && l->steps > 1 ? later : first;
         step = first == later ? "" : fits ? " in each later step" : " in its first step";
     }
 
-    if (count >= type->min_src && count <= type->max_src && given <= SW_LAYER_SRCS)
+    if (count >= type->sources.min && count <= type->sources.max && given <= SW_LAYER_SRCS)
         return true;
 
-    const char *name = type->base.name, *plural = type->min_src == 1 ? "" : "s";
-    if (type->max_src == 0)
+    const char *name = type->base.name, *plural = type->sources.min == 1 ? "" : "s";
+    if (type->sources.max == 0)
         sw_recipe_error(g->recipe, s, "src", "%s reads the data and has no source layers", name);
     else if (given == 0)
         sw_recipe_error(g->recipe, s, NULL, "src is missing: %s reads %d layer%s", name,
-                        type->min_src, plural);
-    else if (type->min_src == type->max_src)
-        sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d%s", name, type->min_src,
+                        type->sources.min, plural);
+    else if (type->sources.min == type->sources.max)
+        sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d%s", name, type->sources.min,
                         plural, count, step);
     else
         sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d%s", name,
-                        type->min_src, type->max_src, count, step);
+                        type->sources.min, type->sources.max, count, step);
 
     return false;
 }

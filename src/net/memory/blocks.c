@@ -307,7 +307,7 @@ static void add_private(struct sw_blocks *b, const struct sw_exec_order *s, stru
     const struct sw_layer *l = &shape->layer;
     struct sw_net_places *places = &m->node[i];
     int now = s->node[i].forward_at, back = s->node[i].backward_at;
-    size_t sums = (size_t)l->sum_count * sizeof(double);
+    size_t sums = (size_t)l->phases.sums * sizeof(double);
     bool in_scratch = may_use_scratch(b, i);
 
     add_saved(b, s, m, i);

@@ -127,7 +127,7 @@ static int number_states(struct sw_net_shapes *s, struct sw_err *err)
 static void find_sums(struct sw_net_shapes *s)
 {
     for (int i = 0; i < s->graph->count; i++) {
-        int count = s->node[i].layer.sum_count;
+        int count = s->node[i].layer.phases.sums;
         s->sum_count = count > s->sum_count ? count : s->sum_count;
     }
 }

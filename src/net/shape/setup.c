@@ -381,7 +381,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
 /* A layer that another worker runs is set up only for its shape. */
 static void drop_absent(struct sw_layer *l)
 {
-    l->param_count = l->keep_count = l->recurrent_count = l->sum_count = 0;
+    l->param_count = l->keep_count = l->recurrent_count = l->phases.sums = 0;
     l->saved_bytes = l->scratch_bytes = 0;
     l->flops_forward = l->flops_backward = 0;
 }

@@ -51,7 +51,7 @@ static void list_slots(struct move *m, struct rig *g)
     }
     for (int i = 0; i < l->keep_count; i++)
         add_slot(m, &l->keeps[i].value, sw_desc_bytes(&l->keeps[i].layout));
-    add_slot(m, &l->sums, (size_t)l->sum_count * sizeof(double));
+    add_slot(m, &l->sums, (size_t)l->phases.sums * sizeof(double));
     add_slot(m, &l->saved, l->saved_bytes);
     add_slot(m, &l->scratch, l->scratch_bytes);
     size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;

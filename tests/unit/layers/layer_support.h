@@ -149,7 +149,7 @@ static inline void rig_teardown(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
     sw_layer_teardown(l);
-    l->param_count = l->keep_count = l->sum_count = 0;
+    l->param_count = l->keep_count = l->phases.sums = 0;
     l->phases.forward = l->phases.backward = l->pair_count = 0;
 }
 
@@ -178,7 +178,7 @@ static inline void rig_allocate(struct rig *g)
         l->keeps[i].value = get_bytes(sw_desc_bytes(&l->keeps[i].layout));
         l->keeps[i].update = g->how.evaluation ? NULL : (float *)(uintptr_t)l->keeps[i].value;
     }
-    l->sums = get_bytes((size_t)l->sum_count * sizeof(double));
+    l->sums = get_bytes((size_t)l->phases.sums * sizeof(double));
     l->saved = get_bytes(l->saved_bytes);
     l->scratch = get_bytes(l->scratch_bytes);
     g->step = (struct sw_step){
@@ -389,7 +389,7 @@ static inline int rig_phases(struct rig *g, rig_phase *run, int phases, struct s
     struct sw_layer *l = &g->layer;
     struct sw_pass pass = {
         .stream = g->how.stream, .step = &g->step, .training = !g->how.evaluation};
-    poison(l->sums, (size_t)l->sum_count * sizeof(double));
+    poison(l->sums, (size_t)l->phases.sums * sizeof(double));
     int rc = run(l, &pass, err);
     while (rc == SW_OK && ++pass.phase < phases)
         rc = run(l, &pass, err);

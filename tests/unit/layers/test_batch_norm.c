@@ -215,7 +215,7 @@ static void run_shares(struct share *s, bool backward)
                                    .phase = phase};
             ASSERT_OK((backward ? l->type->backward : l->type->forward)(l, &pass, &err));
         }
-        for (int i = 0; phase == 0 && i < s[0].g.layer.sum_count; i++) {
+        for (int i = 0; phase == 0 && i < s[0].g.layer.phases.sums; i++) {
             double sum = 0;
             for (int w = 0; w < SHARES; w++)
                 sum += s[w].g.layer.sums[i];
@@ -295,7 +295,7 @@ static void without_sync_no_sums_are_reduced(void **state)
             rig_setup(&g, sw_layer_type_find("batch_norm"), &ex,
                       &(struct how){.stream = f.stream, .evaluation = evaluation});
             bool adds = sync && !evaluation;
-            assert_int_equal(g.layer.sum_count, adds ? 13 : 0);
+            assert_int_equal(g.layer.phases.sums, adds ? 13 : 0);
             assert_int_equal(g.layer.phases.forward, adds ? 2 : 0);
             assert_int_equal(g.layer.phases.backward, adds ? 2 : 0);
             rig_close(&g);

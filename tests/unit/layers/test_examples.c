@@ -123,7 +123,7 @@ static void every_type_has_examples(void **state)
             continue;
         if (!type->examples || !type->examples[0].recipe)
             fail_msg("layer type %s has no examples: nothing would test it", type->base.name);
-        assert_true(example_srcs(&type->examples[0]) >= type->min_src);
+        assert_true(example_srcs(&type->examples[0]) >= type->sources.min);
         assert_ptr_equal(sw_layer_type_find(type->base.name), type);
     }
     assert_null(sw_layer_type_find("no such type"));

@@ -383,8 +383,8 @@ static void count_teardown(struct sw_layer *l)
 /* A type without private state, as which the layer stands in the recipe. */
 static const struct sw_layer_type counted = {.base = {.name = "counted"},
                                              .role = SW_ROLE_NEURON,
-                                             .min_src = 1,
-                                             .max_src = 1,
+                                             .sources.min = 1,
+                                             .sources.max = 1,
                                              .setup = count_setup,
                                              .teardown = count_teardown};
 

@@ -47,8 +47,8 @@ static void spread(struct sw_net *net)
         places->saved = own_block(&end, l->saved_bytes);
         places->forward_scratch = own_block(&end, l->scratch_bytes);
         places->backward_scratch = own_block(&end, l->scratch_bytes);
-        places->forward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
-        places->backward_sums = own_block(&end, (size_t)l->sum_count * sizeof(double));
+        places->forward_sums = own_block(&end, (size_t)l->phases.sums * sizeof(double));
+        places->backward_sums = own_block(&end, (size_t)l->phases.sums * sizeof(double));
         for (int k = 0; k < l->src_count; k++)
             if (alias->adds_grad[k])
                 places->aside[k] = own_block(&end, sw_desc_bytes(&l->src[k]->desc));
@@ -234,7 +234,7 @@ static void find_lives(const struct sw_net *net, struct lives *s)
         if (l->scratch_bytes && has_backward)
             add_life(s, node, "backward scratch", net->arena + places->backward_scratch,
                      l->scratch_bytes, back, back, -1);
-        size_t sums_bytes = (size_t)l->sum_count * sizeof(double);
+        size_t sums_bytes = (size_t)l->phases.sums * sizeof(double);
         if (sums_bytes)
             add_life(s, node, "sums", net->arena + places->forward_sums, sums_bytes, i, i, -1);
         if (sums_bytes && has_backward)

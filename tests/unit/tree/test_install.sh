@@ -25,7 +25,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
 fi
 env -u LD_LIBRARY_PATH $nobody "$temporary/stage/opt/a b/bin/singa-ws" --version >/dev/null
-DESTDIR=$temporary/stage cmake -D BINARY_DIR="$SW_BINARY_DIR" -P "$SW_SOURCE_DIR/packaging/uninstall.cmake" \
+DESTDIR=$temporary/stage cmake -D BINARY_DIR="$SW_BINARY_DIR" -P "$SW_SOURCE_DIR/.cmake/uninstall.cmake" \
     >"$temporary/log" 2>&1
 left=$(find "$temporary/stage" ! -type d)
 [ "$left" = "$temporary/stage/opt/a b/bin/mine" ] || fail "left after uninstall: $left"
