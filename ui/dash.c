@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/control.h"
+#include "ui/ending.h"
 #include "ui/feed.h"
 #include "ui/screen.h"
 #include "ui/term.h"
@@ -174,14 +175,15 @@ static int draw(struct dash *d, struct sw_err *err)
 static void report_end(struct dash *d, enum sw_run_status before, int64_t run)
 {
     const struct sw_ui_run *r = &d->model->run;
-    char text[SW_UI_PROMPT];
+    char text[SW_UI_PROMPT], hint[SW_RESUME_HINT];
 
     if (before != SW_RUN_RUNNING || r->status == SW_RUN_RUNNING || r->id != run)
         return;
 
-    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q quits, r lists all runs",
-             (long long)r->id, r->status == SW_RUN_CRASHED ? "has" : "is",
-             sw_run_status_name(r->status), (long long)sw_ui_step(d->model));
+    sw_resume_hint(hint, r->id, r->status, d->model->checkpoint_step);
+    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q quits%s%s", (long long)r->id,
+             r->status == SW_RUN_CRASHED ? "has" : "is", sw_run_status_name(r->status),
+             (long long)sw_ui_step(d->model), *hint ? "; " : "", hint);
     show_message(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
 }
 

@@ -7,8 +7,10 @@
 #include "base/str.h"
 #include "history/control.h"
 #include "history/process.h"
+#include "ui/ending.h"
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -136,7 +138,7 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
         return rc;
 
     close_snapshot(f);
-    f->reported_problem = false;
+    f->reported_problem = f->reported_end = false;
     reset_rows(f);
     sw_ui_model_clear(m);
     copy_run(&m->run, &found);
@@ -311,6 +313,21 @@ static void read_run(struct sw_feed *f, struct sw_ui_model *m)
     sw_run_fini(&run);
 }
 
+/* Adds an event, once, at the time when the run ended early: what it was and how to continue. */
+static void report_early_end(struct sw_feed *f, struct sw_ui_model *m)
+{
+    char hint[SW_RESUME_HINT], text[160];
+    bool bad = m->run.status == SW_RUN_CRASHED || m->run.status == SW_RUN_FAILED;
+    bool early = *sw_resume_hint(hint, m->run.id, m->run.status, m->checkpoint_step) != 0;
+
+    if (early && !f->reported_end && m->run.ended_at > 0) {
+        snprintf(text, sizeof text, "%s; %s", sw_run_status_name(m->run.status), hint);
+        sw_ui_event_add(m, m->run.ended_at, bad ? SW_LOG_ERROR : SW_LOG_WARN, "run", text);
+    }
+
+    f->reported_end = early;
+}
+
 static bool is_due(int64_t *last_ns, int64_t now_ns, int ms)
 {
     if (*last_ns && now_ns - *last_ns < (int64_t)ms * 1000000)
@@ -344,6 +361,7 @@ void sw_feed_refresh(struct sw_feed *f, struct sw_ui_model *m, unsigned what)
     if (is_due(&f->slow_ns, m->now_ns, SLOW_MS)) {
         read_run(f, m);
         sw_feed_read_slow(f, m);
+        report_early_end(f, m);
         if (what & SW_FEED_MACHINE)
             sample_machine(f, m);
     }

@@ -15,6 +15,7 @@ struct sw_feed {
     struct sw_sampler *sampler;          /* owned */
     char *live_path;                     /* owned; path of the snapshot */
     bool reported_problem;               /* a damaged snapshot was reported */
+    bool reported_end;                   /* the end of a run that can be resumed was reported */
     int64_t run_id;
     int64_t slow_ns, list_ns, new_ns; /* times of the last slow refresh, of the last list refresh,
                                          and of the last new row */

@@ -36,9 +36,7 @@ struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int
 /* Whether the value is an improvement: lower for losses and errors, else higher. */
 static bool is_better(const struct sw_ui_series *s, double value)
 {
-    bool down = sw_str_starts(s->name, "loss") || strstr(s->name, "loss") ||
-                strstr(s->name, "error") || sw_str_starts(s->name, "perplexity");
-    return isnan(s->best) || (down ? value < s->best : value > s->best);
+    return isnan(s->best) || (sw_metric_falls(s->name) ? value < s->best : value > s->best);
 }
 
 void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value)
@@ -245,7 +243,10 @@ double sw_ui_elapsed(const struct sw_ui_model *m)
     bool running = m->run.status == SW_RUN_RUNNING;
     if (running && !isnan(m->segment_start))
         return m->ended_s + m->now - m->segment_start;
-    return !running && m->ended_s > 0 ? m->ended_s : (double)NAN;
+
+    /* The segment of a crashed run has no end; the last record is its end. */
+    double open_s = isnan(m->segment_start) ? 0 : fmax(0, m->run.ended_at - m->segment_start);
+    return !running && m->ended_s + open_s > 0 ? m->ended_s + open_s : (double)NAN;
 }
 
 double sw_ui_eta(const struct sw_ui_model *m)

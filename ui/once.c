@@ -3,8 +3,10 @@
 #include "ui/once.h"
 
 #include "base/json.h"
+#include "ui/ending.h"
 #include "ui/keys.h"
 #include "ui/screen.h"
+#include <math.h>
 
 enum { MIN_W = 60, HEIGHT = 44 };
 
@@ -98,6 +100,7 @@ static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
 void sw_once_json(const struct sw_ui_model *m, struct sw_bytes *out)
 {
     struct sw_json_writer w;
+    char hint[SW_RESUME_HINT];
 
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
@@ -112,6 +115,10 @@ void sw_once_json(const struct sw_ui_model *m, struct sw_bytes *out)
     sw_json_real(&w, "samples_per_s", sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s")));
     sw_json_real(&w, "elapsed_s", sw_ui_elapsed(m));
     sw_json_real(&w, "eta_s", sw_ui_eta(m));
+    sw_json_real(&w, "ended_at", m->run.ended_at > 0 ? m->run.ended_at : (double)NAN);
+    sw_json_string(&w, "resume",
+                   *sw_resume_hint(hint, m->run.id, m->run.status, m->checkpoint_step) ? hint
+                                                                                       : NULL);
     put_time(&w, m);
     put_metrics(&w, m);
     put_units(&w, m);

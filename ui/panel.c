@@ -29,7 +29,8 @@ const struct sw_panel *sw_panel_named(const char *name)
 
 void sw_ui_clock(char out[16], double unix_time)
 {
-    bool known = fabs(unix_time) < 1e12; /* neither NaN nor beyond what time_t holds */
+    bool known =
+        fabs(unix_time) < 1e12 && unix_time != 0; /* neither NaN nor beyond what time_t holds */
     time_t t = (time_t)(known ? unix_time : 0);
     struct tm local;
 
@@ -37,6 +38,20 @@ void sw_ui_clock(char out[16], double unix_time)
         strftime(out, 16, "%H:%M:%S", &local);
     else
         snprintf(out, 16, "--");
+}
+
+const char *sw_ui_when(char out[32], double unix_time, double now)
+{
+    char date[16] = "";
+    time_t t = (time_t)(fabs(unix_time) < 1e12 ? unix_time : 0);
+    struct tm local;
+
+    if (t != 0 && now - unix_time > 20 * 3600.0 && localtime_r(&t, &local))
+        strftime(date, sizeof date, "%Y-%m-%d ", &local);
+
+    size_t n = (size_t)snprintf(out, 16, "%s", date);
+    sw_ui_clock(out + n, unix_time);
+    return out;
 }
 
 void sw_ui_duration(char out[16], double seconds)

@@ -35,8 +35,10 @@ const struct sw_panel *sw_panel_named(const char *name);
 
 /* --- What panels share --- */
 
-/* Formats a time as "12:04:55" local time; "--" for NaN. */
+/* Formats a time as "12:04:55" local time; "--" for NaN and 0. */
 void sw_ui_clock(char out[16], double unix_time);
+/* Formats a time as sw_ui_clock does, with its date if that is more than 20 hours ago. */
+const char *sw_ui_when(char out[32], double unix_time, double now);
 /* Formats a duration: "00:06:00", "2d 03:04", or "--" if unknown. */
 void sw_ui_duration(char out[16], double seconds);
 /* Draws a bar of that many columns, divided among the phases in proportion to ms. It consists of

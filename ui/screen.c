@@ -3,6 +3,7 @@
  * ui/screen.h. */
 #include "ui/screen.h"
 
+#include "ui/ending.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,7 +161,12 @@ static void draw_small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
     y = metric_lines(c, y, c->h, m);
     if (y < c->h)
         sw_canvas_text(c, 0, y++, c->w, SW_ROLE_TEXT, bottleneck.text);
-    if (*bottleneck.advice && c->h - y >= 3)
+
+    char hint[SW_RESUME_HINT];
+    sw_resume_hint(hint, m->run.id, m->run.status, m->checkpoint_step);
+    if (*hint && y < c->h)
+        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_WARN, hint);
+    else if (*bottleneck.advice && c->h - y >= 3)
         sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, bottleneck.advice);
     if (c->h - y >= 2)
         sw_panel_named("workers")->draw(c, (struct sw_area){0, y, c->w, c->h - y}, m, v);

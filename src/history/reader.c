@@ -84,8 +84,12 @@ void sw_history_reader_close(struct sw_history_reader *r)
 /* --- Runs ---------------------------------------------------------------------------------- */
 
 /* The columns of struct sw_run and their types (see reader_rows.c); then what status() needs. */
-static const char run_types[] = "ooooooooooooooiizziiiiiizizirrr";
+static const char run_types[] = "ooooooooooooooiizziiiiiizizirrrziriri";
 enum { STATUS_COLUMN = sizeof run_types - 1 };
+#define BEST(column, name, order)                                                                  \
+    "SELECT " column " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"     \
+    " AND s.split <> 'train' AND s.name = '" name "' AND p.value IS NOT NULL"                      \
+    " ORDER BY p.value " order ", p.step LIMIT 1"
 static const char run_columns[] =
     "SELECT r.uid, r.name, r.recipe, r.recipe_text, r.recipe_hash, r.overrides, r.fallback,"
     " r.command, r.host, r.framework, r.device, r.version, r.note, r.out_dir, r.id, r.pid,"
@@ -100,7 +104,27 @@ static const char run_columns[] =
     "  AND s.split <> 'train' AND s.name = 'accuracy' ORDER BY p.step DESC LIMIT 1) AS accuracy,"
     " (SELECT p.value FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"
     "  AND s.split = 'train' AND s.name = 'samples_per_s' ORDER BY p.step DESC LIMIT 1) AS speed,"
-    " r.status, r.pid_start, r.boot_id FROM runs r ";
+    " CASE WHEN r.status = 'running' THEN max(r.started_at,"
+    "  coalesce((SELECT max((SELECT time FROM point WHERE series_id = s.id ORDER BY step DESC"
+    "   LIMIT 1)) FROM series s WHERE s.run_id = r.id), 0),"
+    "  coalesce((SELECT max(started_at) FROM segments WHERE run_id = r.id), 0),"
+    "  coalesce((SELECT max(time) FROM events WHERE run_id = r.id), 0),"
+    "  coalesce((SELECT max(time) FROM checkpoints WHERE run_id = r.id), 0),"
+    "  coalesce((SELECT max(time) FROM hardware WHERE run_id = r.id), 0)) END,"
+    " coalesce((SELECT max(step) FROM checkpoints WHERE run_id = r.id), -1),"
+    " (" BEST(
+        "p.value", "accuracy",
+        "DESC") ") AS best_accuracy,"
+                " coalesce((" BEST(
+                    "p.step", "accuracy",
+                    "DESC") "), -1),"
+                            " (" BEST(
+                                "p.value", "loss",
+                                "ASC") ") AS best_loss,"
+                                       " coalesce((" BEST(
+                                           "p.step", "loss",
+                                           "ASC") "), -1),"
+                                                  " r.status, r.pid_start, r.boot_id FROM runs r ";
 
 void sw_run_fini(struct sw_run *run)
 {
@@ -139,6 +163,8 @@ static int fill_run(const struct sw_history_reader *r, const struct sw_query *q,
 
     sw_query_take(q, run_types, run);
     run->status = actual_status(r, run, q);
+    if (run->status == SW_RUN_CRASHED)
+        run->ended_at = run->last_sign_at;
 
     for (int i = 0; i < SW_RUN_TEXTS; i++) {
         const char *text = run->texts[i];
@@ -192,8 +218,8 @@ int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *fil
 {
     static const char *const orders[] = {
         [SW_RUNS_BY_ID] = "r.id DESC",
-        [SW_RUNS_BY_LOSS] = "loss ASC NULLS LAST, r.id DESC",
-        [SW_RUNS_BY_ACCURACY] = "accuracy DESC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_LOSS] = "best_loss ASC NULLS LAST, loss ASC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_ACCURACY] = "best_accuracy DESC NULLS LAST, r.id DESC",
         [SW_RUNS_BY_SPEED] = "speed DESC NULLS LAST, r.id DESC",
     };
     const struct sw_cell cells[] = {SW_TEXT(filter->name), SW_TEXT(filter->tag),
@@ -253,6 +279,17 @@ int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash,
                           r->path);
 
     return code;
+}
+
+bool sw_metric_falls(const char *name)
+{
+    static const char *const falling[] = {"loss", "error", "perplexity", "mae", "mse"};
+
+    for (size_t i = 0; i < sizeof falling / sizeof *falling; i++)
+        if (strstr(name, falling[i]))
+            return true;
+
+    return false;
 }
 
 /* --- Finding a run

@@ -17,7 +17,7 @@ void sw_history_reader_close(struct sw_history_reader *r); /* NULL is accepted *
 /* A run as stored. Texts are owned, NULL where unknown. Times are Unix seconds, 0 when unknown. */
 enum { SW_RUN_TEXTS = 14 };
 struct sw_run {
-    /* Up to samples_per_s in the order of the query in reader.c. */
+    /* Up to best_loss_step in the order of the query in reader.c. */
     union {
         struct {
             char *uid, *name, *recipe, *recipe_text, *recipe_hash, *overrides, *fallback, *command;
@@ -26,7 +26,8 @@ struct sw_run {
         char *texts[SW_RUN_TEXTS]; /* owned; NULL: unknown */
     };
     int64_t id, pid;
-    double started_at, ended_at;
+    double started_at;
+    double ended_at; /* of a crashed run: last_sign_at */
     int64_t workers, seed, batch, steps, epoch_records, params;
     double flops_per_sample;
     int64_t segments;      /* number of segments: one begin, then resumes */
@@ -34,6 +35,14 @@ struct sw_run {
     int64_t last_step;     /* of any series; -1: none */
     double loss, accuracy; /* newest train loss, newest accuracy of any other split; NaN: none */
     double samples_per_s;  /* newest; NaN: none */
+    double last_sign_at;   /* time of the last record of a run that is stored as running; else 0 */
+    int64_t checkpoint_step; /* of the newest checkpoint; -1: none */
+    /* Over all splits but train: the highest accuracy and the lowest loss, and where each was first
+     * reached; NaN and -1: none. */
+    double best_accuracy;
+    int64_t best_accuracy_step;
+    double best_loss;
+    int64_t best_loss_step;
     enum sw_run_status
         status; /* SW_RUN_CRASHED if the process of a running run on this host is dead */
 };
@@ -62,9 +71,9 @@ int sw_history_each_run(struct sw_history_reader *r,
  * be NULL. */
 enum sw_run_order {
     SW_RUNS_BY_ID,   /* newest first */
-    SW_RUNS_BY_LOSS, /* newest training loss, lowest first; runs without the value come last, also
-                        below */
-    SW_RUNS_BY_ACCURACY, /* newest accuracy, highest first */
+    SW_RUNS_BY_LOSS, /* best loss; then runs without an evaluation, by their newest training loss;
+                        runs without the value come last, also below */
+    SW_RUNS_BY_ACCURACY, /* best accuracy */
     SW_RUNS_BY_SPEED,    /* fastest first */
 };
 struct sw_run_filter {
@@ -75,6 +84,9 @@ struct sw_run_filter {
 int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
                     int (*each)(void *user, const struct sw_run *run), void *user,
                     struct sw_err *err) SW_MUST_CHECK;
+
+/* Whether a smaller value of the metric is better: losses, errors and perplexities. */
+bool sw_metric_falls(const char *name);
 
 /* A value in a row of a query. */
 struct sw_history_cell {

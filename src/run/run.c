@@ -225,6 +225,21 @@ static void warn_bridged(struct sw_job *job)
     }
 }
 
+/* Displays the step after which the run was stopped, so that the last line and the summary have the
+ * metrics of that step. */
+static void report_last_step(struct running *r)
+{
+    struct sw_job *job = r->job;
+    struct sw_worker *w = &job->workers[0];
+    struct sw_job_event e = {.type = SW_JOB_DISPLAY};
+
+    if (w->step <= r->displayed_step || w->step <= job->span.first_step)
+        return;
+
+    sw_record_event(w, SW_SPLIT_TRAIN, &e);
+    observe(r, &e);
+}
+
 static void report_summary(struct running *r, enum sw_run_status status)
 {
     struct sw_job *job = r->job;
@@ -320,6 +335,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
             deliver(&r, &queued);
         rc = sw_run_outcome(job, err);
+        if (sw_run_status_of(rc) == SW_RUN_STOPPED)
+            report_last_step(&r);
         if (rc != SW_OK || !sw_job_has_next(job))
             report_summary(&r, sw_run_status_of(rc));
     }

@@ -100,11 +100,14 @@ sees one 'checkpoint +step [1-9][0-9]*: checkpoint-'
 press one '?'
 sees one 'any other closes it'
 press one Space
-sees one 'q quit'
+sees one 'any other closes it'
+sees one 'bars: read'
+press one z
+sees one 'x stop  r runs'
 tmux_ send-keys -t one -H 1b 5b 4d 20 2a 3e 1b 5b 4d 23 2a 3e
 sees one 'any other closes it'
 tmux_ send-keys -t one -H 1b 5b 4d 20 2a 2a 1b 5b 4d 23 2a 2a
-sees one 'q quit'
+sees one 'x stop  r runs'
 press one 3
 press one 4
 sees one '4 machine'

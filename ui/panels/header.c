@@ -77,7 +77,7 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
 
 static void second_line(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
 {
-    char left[64], elapsed[16], eta[16];
+    char left[96], elapsed[16], eta[16], when[32];
     double fraction = m->run.steps > 0 ? (double)sw_ui_step(m) / (double)m->run.steps : 0;
 
     sw_ui_duration(elapsed, sw_ui_elapsed(m));
@@ -87,8 +87,11 @@ static void second_line(struct sw_canvas *c, struct sw_area in, const struct sw_
         snprintf(left, sizeof left, "%5.1f %%  %s  ETA %s", 100 * (fraction > 0 ? fraction : 0),
                  elapsed, eta);
     else
-        snprintf(left, sizeof left, "%5.1f %%  took %s", 100 * (fraction > 0 ? fraction : 0),
-                 elapsed);
+        snprintf(left, sizeof left, "%5.1f %%  %s %s, took %s", 100 * (fraction > 0 ? fraction : 0),
+                 m->run.status == SW_RUN_DONE ? "ended" : sw_run_status_name(m->run.status),
+                 sw_ui_when(when, m->run.ended_at, m->now), elapsed);
+    if (sw_canvas_columns(c, left) > in.w - 2 && m->run.status != SW_RUN_RUNNING)
+        snprintf(left, sizeof left, "%s %s", sw_run_status_name(m->run.status), when);
 
     int n = (int)strlen(left), columns = in.w - n - 5;
     sw_canvas_right(c, in.x, in.y + 1, in.w - 1, SW_ROLE_STRONG, left);

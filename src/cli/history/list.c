@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "base/text.h"
 #include "cli/history/run_text.h"
+#include "ui/ending.h"
 #include <string.h>
 
 struct options {
@@ -26,7 +27,8 @@ static const struct sw_cli_option rows[] = {
                        "only runs with a matching name; * and ? are wildcards"),
     SW_CLI_TEXT_OPTION(struct options, tag, "tag", "KEY[=VALUE]", "only runs with this tag"),
     SW_CLI_TEXT_OPTION(struct options, sort, "sort", "FIGURE",
-                       "best first: loss, accuracy or speed; default: id, newest first"),
+                       "best first: loss, accuracy (the best of all evaluations) or speed;\n"
+                       "default: id, newest first"),
     {0},
 };
 
@@ -36,13 +38,16 @@ static const char *const orders[] = {[SW_RUNS_BY_ID] = "id",
                                      [SW_RUNS_BY_SPEED] = "speed"};
 enum { ORDERS = sizeof orders / sizeof *orders, STATUSES = SW_RUN_CRASHED + 1 };
 
-enum { NAME_MOST = 40 }; /* characters */
+enum { NAME_MOST = 40 /* characters */, MOST_HINTS = 3 };
 
 /* State of the walk over the runs. */
 struct list {
     struct sw_history_view view;
     struct sw_columns table;
     int status; /* -1: any */
+    enum sw_run_order order;
+    struct sw_bytes hints; /* what to do about crashed runs */
+    int crashes;
     int64_t left;
 };
 
@@ -76,7 +81,22 @@ static void add_name(struct sw_columns *t, const char *name)
     sw_bytes_fini(&shown);
 }
 
-static void add_run(struct sw_columns *t, const struct sw_run *r)
+/* The best accuracy of the evaluations and its step; the best loss, if the runs are sorted by that
+ * or the run has no accuracy. */
+static void add_best(struct sw_columns *t, const struct sw_run *r, enum sw_run_order order)
+{
+    char text[SW_RUN_TEXT];
+
+    if (order != SW_RUNS_BY_LOSS && r->best_accuracy_step >= 0)
+        sw_columns_cell(t, "%.4f @%lld", r->best_accuracy, (long long)r->best_accuracy_step);
+    else if (order != SW_RUNS_BY_ACCURACY && r->best_loss_step >= 0)
+        sw_columns_cell(t, "loss %s @%lld", sw_human_real(text, r->best_loss),
+                        (long long)r->best_loss_step);
+    else
+        sw_columns_cell(t, "--");
+}
+
+static void add_run(struct sw_columns *t, const struct sw_run *r, enum sw_run_order order)
 {
     char text[SW_RUN_TEXT];
 
@@ -86,9 +106,20 @@ static void add_run(struct sw_columns *t, const struct sw_run *r)
     add_step(t, r);
     sw_columns_real(t, r->loss);
     sw_columns_share(t, r->accuracy);
+    add_best(t, r, order);
     sw_columns_real(t, r->samples_per_s);
     sw_columns_cell(t, "%s", sw_run_time_text(r->started_at, text));
     sw_columns_cell(t, "%s", sw_run_duration(r, text));
+}
+
+/* "run 2 crashed at 2026-11-20 14:02:03: singa-ws resume 2 continues from step 4800" */
+static void add_hint(struct sw_bytes *out, const struct sw_run *r)
+{
+    char when[SW_RUN_TEXT], hint[SW_RESUME_HINT];
+
+    sw_bytes_printf(out, "run %lld crashed at %s: %s\n", (long long)r->id,
+                    sw_run_time_text(r->ended_at, when),
+                    sw_resume_hint(hint, r->id, r->status, r->checkpoint_step));
 }
 
 static int list_run(void *user, const struct sw_run *r)
@@ -99,7 +130,9 @@ static int list_run(void *user, const struct sw_run *r)
     if (l->left-- == 0)
         return SW_ERR_CANCELLED;
     if (!l->view.as_json) {
-        add_run(&l->table, r);
+        add_run(&l->table, r, l->order);
+        if (r->status == SW_RUN_CRASHED && l->crashes++ < MOST_HINTS)
+            add_hint(&l->hints, r);
         return 0;
     }
 
@@ -114,7 +147,8 @@ static int list_runs(struct list *l, const struct sw_run_filter *filter)
 {
     if (l->view.as_json)
         sw_json_open_array(&l->view.json, NULL);
-    sw_columns_begin(&l->table, ">ID|NAME|STATUS|>STEP|>LOSS|>ACCURACY|>SAMPLES/S|STARTED|>TIME");
+    sw_columns_begin(&l->table,
+                     ">ID|NAME|STATUS|>STEP|>LOSS|>ACCURACY|>BEST @STEP|>SAMPLES/S|STARTED|>TIME");
 
     int code = sw_history_list(l->view.reader, filter, list_run, l, &l->view.err);
     if (code == SW_ERR_CANCELLED)
@@ -124,6 +158,8 @@ static int list_runs(struct list *l, const struct sw_run_filter *filter)
         sw_json_close_array(&l->view.json);
     else
         sw_columns_print(&l->table, &l->view.out);
+    if (l->hints.length)
+        sw_bytes_printf(&l->view.out, "\n%s", sw_bytes_text(&l->hints));
 
     return code;
 }
@@ -158,7 +194,7 @@ static int list(void *options)
     if (order < 0)
         return SW_EXIT_USAGE;
 
-    filter.order = (enum sw_run_order)order;
+    filter.order = l.order = (enum sw_run_order)order;
 
     char *tag = o->tag ? sw_strdup(o->tag) : NULL, *equals = tag ? strchr(tag, '=') : NULL;
     if (equals)
@@ -171,6 +207,7 @@ static int list(void *options)
     if (!code)
         code = list_runs(&l, &filter);
     sw_columns_fini(&l.table);
+    sw_bytes_fini(&l.hints);
     sw_free(tag);
 
     return sw_history_view_close(&l.view, code);
@@ -183,7 +220,8 @@ const struct sw_verb sw_history_verb_list = {
     .usage = "[OPTION]...",
     .about =
         "Lists the runs, newest first. LOSS is the newest training loss, ACCURACY that of the\n"
-        "newest evaluation. A run that was running when its process died is shown as crashed.",
+        "newest evaluation, BEST the best accuracy (or loss) of all evaluations and its step. A\n"
+        "run that was running when its process died is shown as crashed, with its last record.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .run = list,

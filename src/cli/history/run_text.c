@@ -53,6 +53,22 @@ void sw_json_time(struct sw_json_writer *w, const char *key, double unix_s)
     sw_json_real(w, key, unix_s > 0 ? unix_s : (double)NAN);
 }
 
+static void json_step(struct sw_json_writer *w, const char *key, int64_t step)
+{
+    if (step >= 0)
+        sw_json_int(w, key, step);
+    else
+        sw_json_string(w, key, NULL);
+}
+
+/* A best value and its step; null if there is none. */
+static void json_best(struct sw_json_writer *w, const char *key, double value, const char *step_key,
+                      int64_t step)
+{
+    sw_json_real(w, key, value);
+    json_step(w, step_key, step);
+}
+
 void sw_json_run(struct sw_json_writer *w, const struct sw_run *run)
 {
     sw_json_int(w, "id", run->id);
@@ -71,18 +87,13 @@ void sw_json_run(struct sw_json_writer *w, const struct sw_run *run)
     sw_json_time(w, "started_at", run->started_at);
     sw_json_time(w, "ended_at", run->ended_at);
 
-    if (run->last_step >= 0)
-        sw_json_int(w, "last_step", run->last_step);
-    else
-        sw_json_string(w, "last_step", NULL);
-
+    json_step(w, "last_step", run->last_step);
     sw_json_real(w, "loss", run->loss);
     sw_json_real(w, "accuracy", run->accuracy);
+    json_best(w, "best_loss", run->best_loss, "best_loss_step", run->best_loss_step);
+    json_best(w, "best_accuracy", run->best_accuracy, "best_accuracy_step",
+              run->best_accuracy_step);
     sw_json_real(w, "samples_per_s", run->samples_per_s);
+    json_step(w, "checkpoint_step", run->checkpoint_step);
     sw_json_string(w, "out_dir", run->out_dir);
-}
-
-bool sw_metric_falls(const char *name)
-{
-    return strstr(name, "loss") || strstr(name, "error");
 }

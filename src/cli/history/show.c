@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/history/run_text.h"
 #include "history/reader_rows.h"
+#include "ui/ending.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -152,7 +153,7 @@ static void line(struct page *v, const char *key, const char *value)
 
 static void show_text(struct page *v, const struct sw_run *r)
 {
-    char text[64];
+    char text[64], hint[SW_RESUME_HINT];
 
     sw_bytes_printf(&v->view.out, "%-13s%lld%s", "run", (long long)r->id, r->name ? " " : "");
     sw_text_add(&v->view.out, r->name ? r->name : "");
@@ -164,6 +165,10 @@ static void show_text(struct page *v, const struct sw_run *r)
     line(v, "command", r->command);
     line(v, "host", r->host);
     line(v, "started", sw_run_time_text(r->started_at, text));
+    if (r->ended_at > 0)
+        sw_bytes_printf(&v->view.out, "%-13s%s%s\n", "ended", sw_run_time_text(r->ended_at, text),
+                        r->status == SW_RUN_CRASHED ? " (its last record)" : "");
+    line(v, "resume", sw_resume_hint(hint, r->id, r->status, r->checkpoint_step));
     if (!isnan(sw_run_seconds(r)))
         line(v, "time", sw_run_duration(r, text));
     line(v, "framework", r->framework);

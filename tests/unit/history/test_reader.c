@@ -3,6 +3,7 @@
 #include "history/reader_rows.h"
 #include "history_support.h"
 #include <fcntl.h>
+#include <math.h>
 
 static struct sw_history_reader *open_reader(void)
 {
@@ -293,6 +294,78 @@ static void reader_reads_while_a_writer_is_locked_out(void **state)
     finish(h, SW_RUN_DONE);
 }
 
+/* A run with these evaluations at steps 10, 20, ... */
+static void run_with(const char *name, const double *accuracy, const double *loss, int count)
+{
+    struct sw_history *h = begin(name);
+    struct sw_history_producer *p = producer(h);
+    int train = series(h, "train", "loss"), a = series(h, "test", "accuracy");
+    int l = series(h, "test", "loss");
+    for (int i = 0; i < count; i++) {
+        sw_history_point(p, train, 10 * (i + 1), 5);
+        if (accuracy)
+            sw_history_point(p, a, 10 * (i + 1), accuracy[i]);
+        if (loss)
+            sw_history_point(p, l, 10 * (i + 1), loss[i]);
+    }
+    finish(h, SW_RUN_DONE);
+}
+
+static int add_name(void *user, const struct sw_run *run)
+{
+    sw_bytes_printf(user, "%s ", run->name);
+    return 0;
+}
+
+static void runs_are_sorted_by_their_best_value(void **state)
+{
+    const double up_and_down[] = {0.5, 0.9, 0.6}, steady[] = {0.7, 0.8, 0.8};
+    const double low_first[] = {0.5, 0.1, 0.9}, falls[] = {0.4, 0.3, 0.2};
+    const double broken[] = {NAN, 0.05, NAN};
+    struct sw_err err;
+    struct sw_run run;
+    run_with("peak", up_and_down, low_first, 3);
+    run_with("steady", steady, falls, 3);
+    run_with("none", NULL, NULL, 3);
+    run_with("nan", broken, broken, 3);
+    struct sw_history_reader *r = open_reader();
+
+    static const struct {
+        enum sw_run_order order;
+        const char *names;
+    } rows[] = {{SW_RUNS_BY_ACCURACY, "peak steady nan none "},
+                {SW_RUNS_BY_LOSS, "nan peak steady none "},
+                {SW_RUNS_BY_ID, "nan none steady peak "}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sw_bytes names = {0};
+        const struct sw_run_filter filter = {.order = rows[i].order};
+        ok(sw_history_list(r, &filter, add_name, &names, &err), &err);
+        assert_string_equal(sw_bytes_text(&names), rows[i].names);
+        sw_bytes_fini(&names);
+    }
+
+    ok(sw_history_find(r, "steady", &run, &err), &err);
+    assert_true(run.best_accuracy == 0.8 && run.best_accuracy_step == 20); /* the first of equals */
+    assert_true(run.best_loss == 0.2 && run.best_loss_step == 30 && run.accuracy == 0.8);
+    sw_run_fini(&run);
+    ok(sw_history_find(r, "none", &run, &err), &err);
+    assert_true(isnan(run.best_accuracy) && run.best_accuracy_step == -1);
+    assert_true(isnan(run.best_loss) && run.best_loss_step == -1 && run.checkpoint_step == -1);
+    sw_run_fini(&run);
+    sw_history_reader_close(r);
+}
+
+static void smaller_losses_and_errors_are_better(void **state)
+{
+    static const char *const falling[] = {"loss",       "loss_2", "reconstruction_error",
+                                          "perplexity", "mae",    "rmse"};
+    static const char *const rising[] = {"accuracy", "r2", "log_likelihood", "precision"};
+    for (size_t i = 0; i < sizeof falling / sizeof *falling; i++)
+        assert_true(sw_metric_falls(falling[i]));
+    for (size_t i = 0; i < sizeof rising / sizeof *rising; i++)
+        assert_false(sw_metric_falls(rising[i]));
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, home_begin, home_end)
 int main(void)
 {
@@ -305,6 +378,8 @@ int main(void)
         CASE(sql_returns_names_and_rows),
         CASE(sql_that_writes_is_refused),
         CASE(reader_reads_while_a_writer_is_locked_out),
+        CASE(runs_are_sorted_by_their_best_value),
+        cmocka_unit_test(smaller_losses_and_errors_are_better),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,7 @@ static void run_with_dead_process_is_crashed(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct job j = job_begin("dead");
+        sw_history_checkpoint(j.h, 7, "/x/checkpoint-7.safetensors", 1000, NULL, false);
         job_step(&j, 10);
         kill(getpid(), SIGKILL);
     }
@@ -202,6 +203,13 @@ static void run_with_dead_process_is_crashed(void **state)
     assert_int_equal(m->run.status, SW_RUN_CRASHED);
     assert_string_equal(sw_ui_status(m), "crashed");
     assert_int_equal(sw_ui_step(m), 10);
+    assert_true(m->run.ended_at >= m->run.started_at && m->run.ended_at <= m->now);
+    assert_true(sw_ui_elapsed(m) >= 0);
+    assert_true(has_event(m, "crashed; singa-ws resume 1 continues from step 7"));
+    int events = sw_ui_event_count(m);
+    sleep_ms(1050);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_int_equal(sw_ui_event_count(m), events);
     sw_feed_free(f);
     model_free(m);
 }

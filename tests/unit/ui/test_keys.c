@@ -314,10 +314,12 @@ static void every_key_is_in_the_help(void **state)
     for (int key = '!'; key < 127; key++) {
         char word[] = {(char)key, 0};
         bool acts = false;
-        for (int focus = 1; focus <= 8; focus++) {
+        for (int i = 2; i < 18; i++) {
+            int focus = i / 2;
             h = begin();
             h.v.focus = focus;
-            h.v.scroll[focus] = h.v.selected = 1;
+            h.v.maximized = i % 2;
+            h.v.scroll[focus] = h.v.selected = h.v.zoom = 1;
             struct sw_ui_view before = h.v;
             acts |= press(&h, key) != SW_ACT_NONE || memcmp(&before, &h.v, sizeof before) != 0;
             unstage(h.m);

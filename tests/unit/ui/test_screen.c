@@ -203,7 +203,7 @@ static void constant_learning_rate_comes_last(void **state)
                 sw_ui_series_point(s, step, i == 1 && !varies ? 0.05 : 1.0 / step);
         }
         assert_true(shows(m, &v, 80, 24, "samples_per_s") == !varies);
-        assert_true(shows(m, &v, 80, 24, " lr  train") == varies);
+        assert_true(shows(m, &v, 80, 24, "lr train") == varies);
         unstage(m);
     }
 }
@@ -233,6 +233,26 @@ static void advice_is_on_a_standard_terminal(void **state)
     for (int number = 1; number <= 7; number += number == 3 ? 4 : 1)
         assert_true(shows(m, &v, 80, 24, sw_panel_numbered(number)->title));
     assert_true(shows(m, &v, 40, 10, "set rebalance = yes"));
+    unstage(m);
+}
+
+/* When it died and how to go on, from the standard terminal down. */
+static void crashed_run_shows_when_it_died(void **state)
+{
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    m->live = false;
+    m->run.status = SW_RUN_CRASHED;
+    m->run.ended_at = 1700000355; /* 22:19:15 */
+    assert_true(shows(m, &v, 80, 24, "crashed 22:19:15, took 00:05:55"));
+    assert_true(shows(m, &v, 40, 10, "crashed 22:19:15"));
+    assert_true(shows(m, &v, 50, 10, "singa-ws resume 128 continues from step 4800"));
+    m->now += 2 * 86400;
+    assert_true(shows(m, &v, 80, 24, "crashed 2023-11-14 22:19:15"));
+    m->checkpoint_step = -1;
+    assert_true(shows(m, &v, 60, 10, "no checkpoint was written"));
+    m->run.status = SW_RUN_DONE;
+    assert_false(shows(m, &v, 60, 10, "no checkpoint was written"));
     unstage(m);
 }
 
@@ -373,6 +393,7 @@ int main(void)
         cmocka_unit_test(constant_learning_rate_comes_last),
         cmocka_unit_test(every_evaluation_has_its_curve_and_letter),
         cmocka_unit_test(advice_is_on_a_standard_terminal),
+        cmocka_unit_test(crashed_run_shows_when_it_died),
         cmocka_unit_test(tiny_screen_answers_the_help_key),
         cmocka_unit_test(paused_is_shown_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
