@@ -362,7 +362,7 @@ static bool put_letter(struct pen *p, int column)
 }
 
 /* Puts the letter of a line on it at regular distances, or once on a short line. Lines take turns,
- * so that their letters are apart where the lines are not. */
+ * so that their letters do not meet where the lines do. */
 static void draw_letters(struct pen *p, int turn, int turns)
 {
     int first = LETTER_COLUMNS * (2 * turn + 1) / (2 * turns), drawn = 0;

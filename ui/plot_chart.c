@@ -167,7 +167,7 @@ static void put_letter(const struct pen *n, const struct sw_chart_line *line, do
 }
 
 /* Draws the letter of a line on a white disk at its point nearest to a fraction of the x axis, so
- * that lines are told apart without their colors. */
+ * that lines can be distinguished without their colors. */
 static void draw_letter(const struct pen *n, const struct sw_chart_line *line, double fraction,
                         uint32_t colour)
 {

@@ -198,7 +198,7 @@ struct scene {
     struct sw_chart_line *lines; /* owned [2 * count] */
     const char **labels;         /* owned [2 * count] */
     int *colours;
-    bool lettered; /* there are several curves, which letters tell apart */
+    bool lettered; /* there are several curves: each has a letter */
     int letters;   /* that are taken */
     char y[64];
 };
