@@ -28,7 +28,8 @@ struct sw_source_args {
     const void *format_conf;          /* its bound option struct */
     const struct sw_format *replaced; /* the format that a fallback replaces, else NULL */
     uint64_t seed;                    /* job.seed: shuffle and augmentation */
-    bool training; /* true: endless, shuffled, augmented; false: each record once */
+    int64_t groups; /* that take batches in turn, each with its own streams; 0: one */
+    bool training;  /* true: endless, shuffled, augmented; false: each record once */
     /* job.on_bad_record = skip: an unreadable record is replaced by the next readable one of the
      * section, in file order. Each is reported once, from the thread that found it; text contains
      * its location and the problem. report_bad may be NULL. */
@@ -54,7 +55,8 @@ struct sw_source {
     uint64_t naming;                        /* as in sw_records; the same in all sources of a job */
     const struct sw_vocabulary *vocabulary; /* as in sw_records */
     int unit;
-    int64_t streams;           /* rows of a batch, each a contiguous run of records; 0: any */
+    int64_t
+        streams; /* rows of one batch of every group, each a contiguous run of records; 0: any */
     int64_t workers, prefetch; /* keys of the section */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS]; /* after transforms: `image` f32 [C, H, W], `label` i32 */

@@ -52,10 +52,10 @@ same_as_whole "$T/gone/checkpoint-40.safetensors"
 expect 0 run "$tiny" --out "$T/sim" --name sim --steps 10 --device sim:gpus=2,mem=64MiB \
     --framework sandblaster --oversubscribe --quiet
 expect 0 resume sim --steps 12 --oversubscribe
-has out 'worker0\.1 +sim:1,'
+has out '^placement .* on sim:0, sim:1,'
 has out 'sandblaster'
 expect 0 resume sim --steps 14 --device cpu --set cluster.workers_per_group=1
-has out '^placement +worker0\.0 +cpu,'
+has out '^placement .* on cpu,'
 
 # Killed several times at random moments.
 "$SW" run "$tiny" --out "$T/killed" --name killed --set job.checkpoint_every=1 --quiet \
