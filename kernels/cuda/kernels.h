@@ -204,7 +204,7 @@ struct sw_cuda_pool {
     enum sw_dtype type; /* of the activations and their gradients */
     const void *x, *dy;
     void *y, *dx;
-    int32_t *index; /* pixel of each maximum, plain [rows, channels, out pixels]; or NULL */
+    int32_t *index; /* pixel of each maximum, in the order of the output; or NULL */
 };
 int sw_cuda_max_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l);
 int sw_cuda_max_pool_backward(const struct sw_cuda_pool *p, const struct sw_cuda_launch *l);

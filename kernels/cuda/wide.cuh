@@ -112,6 +112,19 @@ static __device__ __forceinline__ void sw_store(void *y, int64_t at, const float
     }
 }
 
+template <int n> static __device__ __forceinline__ void sw_store_ints(int32_t *to, const int32_t *v)
+{
+    constexpr int each = SW_WIDE_BYTES / (int)sizeof *v;
+
+    for (int i = 0; n % each == 0 && i < n; i += each) {
+        uint32_t word[each];
+        memcpy(word, v + i, sizeof word);
+        SW_STORE_WIDE(to + i, word);
+    }
+    for (int i = 0; n % each != 0 && i < n; i++)
+        to[i] = v[i];
+}
+
 static inline bool sw_is_wide(const void *x)
 {
     return (uintptr_t)x % SW_WIDE_BYTES == 0;

@@ -1,10 +1,11 @@
 /* Checkpoints: OUT/checkpoint-STEP.safetensors with parameters (`layer.param`), updater state
  * (`updater.layer.param.slot`; of server group K, if there are several, with `.K` behind it but for
  * K = 0), state without gradient (`state.layer.name`), and in __metadata__
- * what else a run needs to go on to the same
- * bits: step, seed, recipe text with overrides and fallback decision, and the choices of the plans.
- * The data position and all randomness are functions of seed and step, so nothing more is stored.
- */
+ * what else a run needs to go on to the same bits: step, seed, recipe text with overrides and
+ * fallback decision, and the choices of the plans. The data position and all randomness are
+ * functions of seed and step, so nothing more is stored for that. With the data spec
+ * (data/spec.h), from the data on which the net is evaluated, the file alone is enough to use the
+ * net. */
 #include "checkpoint/checkpoint.h"
 #include "base/os.h"
 #include "base/text.h"
@@ -12,6 +13,7 @@
 #include "checkpoint/retention.h"
 #include "checkpoint/scale.h"
 #include "checkpoint/tokens.h"
+#include "data/spec.h"
 #include "exchange/table/sync.h"
 #include "exchange/table/table_file.h"
 #include "plan/saved_choices.h"
@@ -174,6 +176,11 @@ static int add_metadata(const struct sw_checkpoint_job *job, int64_t step, struc
     if (rc != SW_OK)
         return rc;
     rc = sw_tokens_write(job->source[SW_SPLIT_TRAIN], w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_data_spec_write(job->source[SW_SPLIT_EVAL] ? job->source[SW_SPLIT_EVAL]
+                                                       : job->source[SW_SPLIT_TRAIN],
+                            w, err);
     if (rc != SW_OK)
         return rc;
     rc = add_counts(job, w, err);

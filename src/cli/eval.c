@@ -111,7 +111,7 @@ done:
 const struct sw_verb sw_verb_eval = {
     .name = "eval",
     .help = "print loss and metrics of trained weights",
-    .usage = "[OPTION]... RECIPE",
+    .usage = "[OPTION]... RUN|RECIPE",
     .about =
         "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
         "Writes nothing.",
@@ -119,7 +119,7 @@ const struct sw_verb sw_verb_eval = {
     SW_CLI_OPTIONS(struct options, options_of_eval),
     .min_args = 1,
     .max_args = 1,
-    .arg_name = "RECIPE",
+    .arg_name = "RUN or RECIPE",
     .run = evaluate,
     .stops = true,
 };

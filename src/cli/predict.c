@@ -319,7 +319,7 @@ const struct sw_verb sw_verb_predict = {
     SW_CLI_OPTIONS(struct options, options_of_predict),
     .min_args = 1,
     .max_args = 1,
-    .arg_name = "RECIPE",
+    .arg_name = "RUN or RECIPE",
     .run = predict,
     .stops = true,
 };

@@ -10,6 +10,8 @@
 struct options {
     struct sw_cli_common common;
     int64_t steps;
+    const char *cores;
+    bool when_free;
     struct sw_live_view_options live_view;
 };
 
@@ -17,6 +19,11 @@ static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
         "end after step N instead of the run's last step; schedules keep their length"),
+    SW_CLI_TEXT_OPTION(struct options, cores, "cores", "N",
+                       "processor cores to use; default: job.cores, else all that other runs do "
+                       "not use"),
+    SW_CLI_FLAG_OPTION(struct options, when_free, "when-free",
+                       "wait in the queue until the cores and GPUs are free, then start"),
     SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
@@ -106,6 +113,7 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .set_count = o->common.sets.count,
         .device = o->common.device,
         .framework = o->common.framework,
+        .cores = o->cores,
         .oversubscribe = o->common.oversubscribe,
         .db = db,
         .steps = last_step(o, run),
@@ -117,6 +125,7 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     int rc = sw_trainer_init(&t, &o->common, &err);
 
     sw_live_view_report(live_view, &t.report);
+    sw_trainer_reserve(&t, &job, o->when_free);
     if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
 

@@ -6,6 +6,8 @@ struct options {
     struct sw_cli_common common;
     int64_t steps;
     const char *name, *out_dir, *init_from;
+    const char *cores;
+    bool when_free;
     struct sw_live_view_options live_view;
 };
 
@@ -19,6 +21,11 @@ static const struct sw_cli_option options_of_run[] = {
     SW_CLI_TEXT_OPTION(
         struct options, init_from, "init-from", "FILE",
         "initialize parameters by name from a checkpoint; default: the recipe's job.init_from"),
+    SW_CLI_TEXT_OPTION(struct options, cores, "cores", "N",
+                       "processor cores to use; default: job.cores, else all that other runs do "
+                       "not use"),
+    SW_CLI_FLAG_OPTION(struct options, when_free, "when-free",
+                       "wait in the queue until the cores and GPUs are free, then start"),
     SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
@@ -35,9 +42,11 @@ static int train(void *options, struct sw_live_view *live_view)
     job.out_dir = o->out_dir;
     job.init_from = o->init_from;
     job.steps = o->steps;
+    job.cores = o->cores;
 
     int rc = sw_trainer_init(&t, &o->common, &err);
     sw_live_view_report(live_view, &t.report);
+    sw_trainer_reserve(&t, &job, o->when_free);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);

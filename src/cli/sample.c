@@ -142,7 +142,7 @@ static int sample(void *options)
 const struct sw_verb sw_verb_sample = {
     .name = "sample",
     .help = "generate text with a trained language model",
-    .usage = "[OPTION]... RECIPE",
+    .usage = "[OPTION]... RUN|RECIPE",
     .about =
         "Generates text with a trained language model: a recipe whose net maps the tokens of a\n"
         "text (format = text) to scores of the next token. Recurrent layers keep their state from\n"
@@ -152,7 +152,7 @@ const struct sw_verb sw_verb_sample = {
     SW_CLI_OPTIONS(struct options, options_of_sample),
     .min_args = 1,
     .max_args = 1,
-    .arg_name = "RECIPE",
+    .arg_name = "RUN or RECIPE",
     .run = sample,
     .stops = true,
 };

@@ -20,6 +20,20 @@ int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, co
     return SW_OK;
 }
 
+int sw_classes_of(struct sw_lexicon *words, const struct sw_lexicon *names, struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    for (int32_t i = 0; !rc && i < names->count; i++) {
+        size_t n = 0;
+        const char *name = sw_lexicon_word(names, i, &n);
+        int32_t id;
+        rc = sw_lexicon_add(words, name, n, 0, &id, err);
+    }
+
+    return rc;
+}
+
 static bool are_numbers(const struct sw_lexicon *words, int32_t *number, int64_t *classes)
 {
     *classes = 0;
@@ -63,4 +77,24 @@ int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, i
     *naming = sw_lexicon_identity(words, order);
 
     return SW_OK;
+}
+
+int sw_classes_name(struct sw_lexicon *names, const struct sw_lexicon *words, const int32_t *number,
+                    struct sw_err *err)
+{
+    int32_t *order = sw_calloc((size_t)words->count + 1, sizeof *order);
+    int rc = order ? SW_OK : sw_err_nomem(err, "the names of classes", (size_t)words->count);
+
+    for (int32_t i = 0; !rc && i < words->count; i++)
+        order[number[i]] = i;
+
+    for (int32_t k = 0; !rc && k < words->count; k++) {
+        size_t n = 0;
+        const char *word = sw_lexicon_word(words, order[k], &n);
+        int32_t id;
+        rc = sw_lexicon_add(names, word, n, 1, &id, err);
+    }
+
+    sw_free(order);
+    return rc;
 }

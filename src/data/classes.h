@@ -12,6 +12,11 @@ enum { SW_MAX_CLASS_NUMBERS = 1 << 16 };
 int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, const char *key,
                     struct sw_err *err) SW_MUST_CHECK;
 
+/* Call before any word is added: the classes of a trained net become the first words. Errors:
+ * SW_ERR_NOMEM. */
+int sw_classes_of(struct sw_lexicon *words, const struct sw_lexicon *names,
+                  struct sw_err *err) SW_MUST_CHECK;
+
 enum sw_class_order {
     SW_CLASSES_LISTED,   /* in the order in which they were added (by sw_classes_list) */
     SW_CLASSES_SORTED,   /* by their bytes */
@@ -23,3 +28,8 @@ enum sw_class_order {
  * each word. *naming is as in struct sw_records. Errors: SW_ERR_NOMEM. */
 int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, int32_t **number,
                       int64_t *classes, uint64_t *naming, struct sw_err *err) SW_MUST_CHECK;
+
+/* Sets *names, which is empty, to the words in the order of their classes. Only for words that are
+ * not numbers themselves (naming is not 0). Errors: SW_ERR_NOMEM. */
+int sw_classes_name(struct sw_lexicon *names, const struct sw_lexicon *words, const int32_t *number,
+                    struct sw_err *err) SW_MUST_CHECK;

@@ -121,6 +121,8 @@ void sw_records_close(struct sw_records *r)
     if (r->state && r->format->close)
         r->format->close(r);
     sw_free(r->state);
+    sw_lexicon_fini(&r->class_names);
+    sw_lexicon_fini(&r->columns);
     sw_free(r->origin);
     sw_free(r->where);
     memset(r, 0, sizeof *r);

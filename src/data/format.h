@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "data/lexicon.h"
 #include "data/picture.h"
 #include "kernels/desc.h"
 #include "recipe/option.h"
@@ -43,6 +44,7 @@ struct sw_geometry {
     int64_t words;  /* pairs only: features of the text */
 };
 
+struct sw_data_spec;
 struct sw_format;
 struct sw_vocabulary;
 
@@ -63,6 +65,8 @@ struct sw_records {
      * same in all sections of a job. Names are numbered by data/classes.h (sorted) or
      * data/vocabulary.h (by frequency), never in the order of arrival. */
     uint64_t naming;
+    struct sw_lexicon class_names; /* in the order of their numbers; empty: only numbers */
+    struct sw_lexicon columns;     /* tables only: names of the columns of `image`; empty: none */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS];
     int64_t files;      /* number of open files, 0 for generated data */
@@ -95,6 +99,10 @@ struct sw_format_args {
     int64_t channels;  /* the key of the section: images are converted to it; 0: not set */
     int64_t max_bytes, max_pixels; /* the keys of the section: limits for decoding; 0: defaults */
     struct sw_geometry implied;    /* sizes of the format that `fallback` replaces, else all 0 */
+    /* Of the trained net that will read the data, whose class names and vocabulary replace those of
+     * the files (data/spec.h); NULL: the data is its own. */
+    const struct sw_data_spec *spec;
+    bool unlabeled; /* labels and targets may be missing */
 };
 
 /* The option struct begins with `struct sw_strings paths`, unless the records are generated. */

@@ -391,14 +391,15 @@ int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
 }
 
 /* Skipped records are not reported here, because they are fetched again later. */
-int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width, struct sw_err *err)
+int sw_reader_peek(struct sw_reader *r, int64_t place, int64_t *height, int64_t *width,
+                   struct sw_err *err)
 {
     const struct sw_source *s = r->source;
     void *wanted[SW_MAX_FIELDS] = {0};
     struct sw_picture_head head;
 
     wanted[s->raw.picture_field] = r; /* any non-NULL address: fetch only this field */
-    for (int64_t place = 0; place < s->records; place++) {
+    for (; place < s->records; place++) {
         r->place[0] = place;
 
         int rc = read_record(r, 0, wanted, err);

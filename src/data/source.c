@@ -30,6 +30,23 @@ static int check_channels(const struct sw_source *s, int64_t has, enum sw_dtype 
                       (long long)wants, (long long)has, dtype == SW_F32 ? " (floats)" : "");
 }
 
+/* Whether a few images, spread over the section, have the size of the first one. */
+static bool same_sides(struct sw_reader *r, const struct sw_transform_input *in)
+{
+    enum { SAMPLES = 16 };
+
+    const int64_t records = r->source->records;
+    int64_t height = in->first_height, width = in->first_width;
+    struct sw_err ignored; /* of a record that is not used now */
+
+    for (int i = 1; i < SAMPLES && height == in->first_height && width == in->first_width; i++) {
+        if (sw_reader_peek(r, i * records / SAMPLES, &height, &width, &ignored))
+            return false;
+    }
+
+    return height == in->first_height && width == in->first_width;
+}
+
 /* Reads height and width of the first readable image. */
 static int first_sides(struct sw_source *s, struct sw_transform_input *in, struct sw_err *err)
 {
@@ -39,7 +56,14 @@ static int first_sides(struct sw_source *s, struct sw_transform_input *in, struc
     if (rc)
         goto out;
 
-    rc = sw_reader_peek(&r, &in->first_height, &in->first_width, err);
+    rc = sw_reader_peek(&r, 0, &in->first_height, &in->first_width, err);
+    if (rc)
+        goto out;
+
+    if (same_sides(&r, in)) {
+        s->raw_height = in->first_height;
+        s->raw_width = in->first_width;
+    }
 
 out:
     sw_reader_fini(&r);
@@ -48,12 +72,13 @@ out:
 
 /* Creates the transform of the image field from the keys, and sets the finished shape and type of
  * the field. */
-static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, int image,
+static int set_transform(struct sw_source *s, const struct sw_source_args *args, int image,
                          struct sw_err *err)
 {
+    const struct sw_data_conf *conf = args->conf;
     const struct sw_field *raw = &s->raw.field[image];
     struct sw_field *out = &s->field[image];
-    struct sw_transform_input in = {.training = s->training};
+    struct sw_transform_input in = {.training = s->training, .spec = args->spec};
     int64_t dim[3];
     int rc = SW_OK;
 
@@ -63,8 +88,8 @@ static int set_transform(struct sw_source *s, const struct sw_data_conf *conf, i
 
     image_dims(raw, dim);
     in.channels = conf->channels ? conf->channels : dim[0];
-    in.height = dim[1];
-    in.width = dim[2];
+    in.height = s->raw_height = dim[1];
+    in.width = s->raw_width = dim[2];
     if (s->raw.has_pictures && !dim[1])
         rc = first_sides(s, &in, err);
     if (!rc)
@@ -142,6 +167,8 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
                                  .split = args->name,
                                  .channels = args->conf->channels,
                                  .max_bytes = args->conf->max_bytes,
+                                 .spec = args->spec,
+                                 .unlabeled = args->unlabeled,
                                  .max_pixels = args->conf->max_pixels};
 
     if (args->replaced)
@@ -159,6 +186,7 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
 
     s->classes = s->raw.classes;
     s->naming = s->raw.naming;
+    s->class_names = &s->raw.class_names;
     s->vocabulary = s->raw.vocabulary;
     s->unit = s->raw.unit;
     s->field_count = s->raw.field_count;
@@ -169,7 +197,7 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
         return rc;
 
     int image = sw_source_find(s, "image");
-    return image < 0 ? SW_OK : set_transform(s, args->conf, image, err);
+    return image < 0 ? SW_OK : set_transform(s, args, image, err);
 }
 
 int sw_source_open(const struct sw_source_args *args, struct sw_source **out, struct sw_err *err)

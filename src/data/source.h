@@ -27,6 +27,8 @@ struct sw_source_args {
     const struct sw_format *format;   /* the format to use: that of the fallback, if it applies */
     const void *format_conf;          /* its bound option struct */
     const struct sw_format *replaced; /* the format that a fallback replaces, else NULL */
+    const struct sw_data_spec *spec;  /* of the trained net that reads the data, or NULL */
+    bool unlabeled;                   /* labels and targets may be missing */
     uint64_t seed;                    /* job.seed: shuffle and augmentation */
     int64_t groups; /* that take batches in turn, each with its own streams; 0: one */
     bool training;  /* true: endless, shuffled, augmented; false: each record once */
@@ -53,6 +55,7 @@ struct sw_source {
     bool training;
     int64_t records, classes;               /* records: in the part of this section */
     uint64_t naming;                        /* as in sw_records; the same in all sources of a job */
+    const struct sw_lexicon *class_names;   /* as in sw_records, memory of raw */
     const struct sw_vocabulary *vocabulary; /* as in sw_records */
     int unit;
     int64_t
@@ -66,6 +69,7 @@ struct sw_source {
     bool shuffle;
     struct sw_subset subset;
     struct sw_philox shuffle_key, augment_key;
+    int64_t raw_height, raw_width; /* of images before transforms; 0: they vary */
     struct sw_bad_records *bad;    /* owned; the only member that changes after open */
     struct sw_transform transform; /* transform of the image field */
     struct sw_records raw;         /* owned */
@@ -125,8 +129,9 @@ int sw_reader_init(struct sw_reader *r, const struct sw_source *s,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_reader_fini(struct sw_reader *r); /* a zeroed one is accepted */
 
-/* Height and width of the first undamaged image of the section. Errors: as sw_source_fetch. */
-int sw_reader_peek(struct sw_reader *r, int64_t *height, int64_t *width,
+/* Height and width of the first undamaged image from this position of the section on. Errors: as
+ * sw_source_fetch. */
+int sw_reader_peek(struct sw_reader *r, int64_t place, int64_t *height, int64_t *width,
                    struct sw_err *err) SW_MUST_CHECK;
 
 /* The record of a sample, good or bad. */

@@ -28,6 +28,8 @@
 
 enum { SW_MAX_CHANNELS = 64 };
 
+struct sw_data_spec;
+
 struct sw_transform {
     int64_t channels, height, width; /* of input images; of the first one if sizes vary */
     bool differ;                     /* the size varies between images */
@@ -52,6 +54,7 @@ struct sw_transform {
 struct sw_transform_input {
     int64_t channels, height, width, first_height, first_width;
     bool training;
+    const struct sw_data_spec *spec; /* its mean image and whitening replace files; or NULL */
 };
 int sw_transform_init(struct sw_transform *t, const struct sw_data_conf *conf,
                       const struct sw_transform_input *in, struct sw_err *err) SW_MUST_CHECK;

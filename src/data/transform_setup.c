@@ -1,9 +1,11 @@
 /* Converts the keys of a [data] section to a struct sw_transform, and checks them against the
  * images. */
 #include "base/os.h"
+#include "data/spec.h"
 #include "data/statistics.h"
 #include "data/transform.h"
 #include <math.h>
+#include <string.h>
 
 void sw_transform_fini(struct sw_transform *t)
 {
@@ -130,19 +132,43 @@ static void set_random(struct sw_transform *t, const struct sw_data_conf *conf, 
     t->elastic_sigma = (float)conf->elastic_sigma;
 }
 
+/* Copies `count` values; NULL when memory is exhausted. */
+static float *copy(const float *values, int64_t count)
+{
+    float *out = sw_calloc((size_t)count, sizeof *out);
+    if (out)
+        memcpy(out, values, (size_t)count * sizeof *out);
+    return out;
+}
+
+/* Takes the mean image of a trained net, or reads the file. */
+static int read_mean_image(struct sw_transform *t, const struct sw_data_conf *conf,
+                           const struct sw_data_spec *spec, struct sw_err *err)
+{
+    if (!spec || !spec->mean_image || spec->raw[0] != t->channels) {
+        int rc = sw_statistics_mean(conf->mean_image, t->channels, &t->mean_image, &t->mean_height,
+                                    &t->mean_width, err);
+        return rc ? sw_err_prefix(err, rc, "mean_image") : SW_OK;
+    }
+
+    t->mean_height = spec->mean_height;
+    t->mean_width = spec->mean_width;
+    t->mean_image = copy(spec->mean_image, t->channels * t->mean_height * t->mean_width);
+    return t->mean_image ? SW_OK : sw_err_nomem(err, "the mean image", 0);
+}
+
 /* A mean image has the size of the row, or of all images before cropping. */
 static int set_mean_image(struct sw_transform *t, const struct sw_data_conf *conf,
-                          struct sw_err *err)
+                          const struct sw_data_spec *spec, struct sw_err *err)
 {
     int64_t height = t->height, width = t->width;
 
     if (!conf->mean_image)
         return SW_OK;
 
-    int rc = sw_statistics_mean(conf->mean_image, t->channels, &t->mean_image, &t->mean_height,
-                                &t->mean_width, err);
+    int rc = read_mean_image(t, conf, spec, err);
     if (rc)
-        return sw_err_prefix(err, rc, "mean_image");
+        return rc;
 
     const bool of_row = t->mean_height == t->out_height && t->mean_width == t->out_width;
     sw_transform_resized(t, &height, &width);
@@ -162,7 +188,7 @@ static int set_mean_image(struct sw_transform *t, const struct sw_data_conf *con
 enum { MOST_WHITENED = 16384 };
 
 static int set_whitening(struct sw_transform *t, const struct sw_data_conf *conf,
-                         struct sw_err *err)
+                         const struct sw_data_spec *spec, struct sw_err *err)
 {
     const int64_t count = t->channels * t->out_height * t->out_width;
 
@@ -171,6 +197,12 @@ static int set_whitening(struct sw_transform *t, const struct sw_data_conf *conf
     if (count > MOST_WHITENED)
         return sw_err_set(err, SW_ERR_INVALID, "whiten: rows have %lld values; the limit is %d",
                           (long long)count, MOST_WHITENED);
+
+    if (spec && spec->whiten && spec->whitened == count) {
+        t->whiten_mean = copy(spec->whiten_mean, count);
+        t->whiten = copy(spec->whiten, count * count);
+        return t->whiten_mean && t->whiten ? SW_OK : sw_err_nomem(err, "a whitening matrix", 0);
+    }
 
     int rc = sw_statistics_whiten(conf->whiten, count, &t->whiten_mean, &t->whiten, err);
     return rc ? sw_err_prefix(err, rc, "whiten") : SW_OK;
@@ -192,6 +224,6 @@ int sw_transform_init(struct sw_transform *t, const struct sw_data_conf *conf,
         return rc;
 
     set_random(t, conf, in->training);
-    rc = set_mean_image(t, conf, err);
-    return rc ? rc : set_whitening(t, conf, err);
+    rc = set_mean_image(t, conf, in->spec, err);
+    return rc ? rc : set_whitening(t, conf, in->spec, err);
 }

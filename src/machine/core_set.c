@@ -1,6 +1,8 @@
 /* Sets of cores as words of bits, and their text ("0-1", "0,2"). */
 #include "machine/core_set.h"
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS = SW_MAX_CORES / 64 };
@@ -88,4 +90,40 @@ const char *sw_core_set_text(const struct sw_core_set *s, char *out, size_t byte
     }
 
     return out;
+}
+
+/* The number at *text, which moves behind it, or -1. */
+static int read_core(const char **text)
+{
+    char *end;
+    long number = isdigit((unsigned char)**text) ? strtol(*text, &end, 10) : -1;
+
+    if (number < 0 || number >= SW_MAX_CORES)
+        return -1;
+
+    *text = end;
+    return (int)number;
+}
+
+bool sw_core_set_parse(const char *text, struct sw_core_set *out)
+{
+    *out = (struct sw_core_set){0};
+    if (!*text)
+        return true;
+
+    for (;; text++) {
+        int first = read_core(&text), last = first;
+
+        if (first >= 0 && *text == '-') {
+            text++;
+            last = read_core(&text);
+        }
+
+        if (first < 0 || last < first)
+            return false;
+        for (int core = first; core <= last; core++)
+            sw_core_set_add(out, core);
+        if (*text != ',')
+            return *text == '\0';
+    }
 }

@@ -23,3 +23,5 @@ bool sw_core_set_overlaps(const struct sw_core_set *a, const struct sw_core_set 
 int sw_core_set_next(const struct sw_core_set *s, int after);
 /* "0-1", "0,2", "" into out; a text that does not fit ends with "...". Returns out. */
 const char *sw_core_set_text(const struct sw_core_set *s, char *out, size_t bytes);
+/* Reads such a text; false if it is none, or a number is outside. */
+bool sw_core_set_parse(const char *text, struct sw_core_set *out);

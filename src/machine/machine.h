@@ -78,6 +78,9 @@ int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *
  * a short job. */
 struct sw_machine *sw_machine_share(struct sw_machine *m);
 void sw_machine_free(struct sw_machine *m); /* drops a reference; NULL is accepted */
+/* Removes all other cores, and NUMA nodes that have none left, as if this process were not allowed
+ * to use them; keep has at least one core of the map. Only before the map is shared. */
+void sw_machine_restrict(struct sw_machine *m, const struct sw_core_set *keep);
 /* Writes "hwloc 2.9.0" to out; returns out. */
 const char *sw_machine_library(char *out, size_t bytes);
 

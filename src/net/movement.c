@@ -2,18 +2,19 @@
 #include "net/layers/bridge.h"
 #include "net/net_private.h"
 
-static int64_t values_of(const struct sw_net *net, const struct sw_net_connection *c, bool backward,
-                         bool own)
+static int64_t elements_of(const struct sw_net *net, const struct sw_net_connection *c,
+                           bool backward, bool own)
 {
-    int64_t values = 0;
+    int64_t elements = 0;
 
     for (int j = 0; j < net->sharding.workers; j++)
         for (int k = 0; k < net->sharding.workers; k++)
             if (own || j != k)
-                values += (int64_t)(sw_connection_bytes(c, backward, net->sharding.workers, j, k) /
-                                    sizeof(float));
+                elements +=
+                    (int64_t)(sw_connection_bytes(c, backward, net->sharding.workers, j, k) /
+                              sw_dtype_bytes(c->type));
 
-    return values;
+    return elements;
 }
 
 /* Passes per step: a connection within a Boltzmann machine runs in every turn of its chain; its
@@ -35,8 +36,8 @@ bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
     *m = (struct sw_net_movement){.operation = {cell->forward, NULL}};
     for (int back = 0; back < 1 + shape->has_backward; back++) {
         m->operation[back] = back ? cell->backward : cell->forward;
-        m->moved[back] = passes_of(shape, back) * values_of(net, c, back, false);
-        m->counted[back] = passes_of(shape, back) * values_of(net, c, back, true);
+        m->moved[back] = passes_of(shape, back) * elements_of(net, c, back, false);
+        m->counted[back] = passes_of(shape, back) * elements_of(net, c, back, true);
     }
 
     return true;

@@ -108,6 +108,18 @@ static int check_named(const struct sw_machine *m, const struct sw_cluster_shape
     return SW_OK;
 }
 
+/* Marks the GPUs of other runs as taken, if enough are left for the workers. */
+static void leave_used(const struct sw_machine *m, const struct sw_cluster_shape *s, int workers,
+                       bool *taken)
+{
+    int free = 0;
+
+    for (int i = 0; i < m->gpu_count; i++)
+        free += i >= 64 || !(s->used_gpus >> i & 1);
+    for (int i = 0; i < m->gpu_count && free >= workers; i++)
+        taken[i] = i < 64 && (s->used_gpus >> i & 1);
+}
+
 static int choose(const struct sw_machine *m, const struct sw_cluster_shape *s,
                   struct sw_placement *p, struct sw_err *err)
 {
@@ -117,6 +129,8 @@ static int choose(const struct sw_machine *m, const struct sw_cluster_shape *s,
 
     if (!group || !taken)
         rc = sw_err_nomem(err, "the placement", gpus + 2 * size * sizeof *group);
+    else
+        leave_used(m, s, p->worker_count, taken);
 
     for (int g = 0; g < s->worker_groups && rc == SW_OK; g++) {
         int first = g * s->workers_per_group, own = p->worker_count - first;

@@ -35,6 +35,8 @@ struct sw_cluster_shape {
      * share one. gpu_count 0: each worker gets a separate GPU. */
     int gpus[SW_DEVICE_REQUEST_MOST];
     int gpu_count;
+    uint64_t used_gpus; /* bit i: other runs use GPU i, so it is chosen only if too few others
+                           exist */
 };
 
 /* The server group that serves a worker group. */

@@ -106,6 +106,9 @@ const struct sw_opt sw_job_opts[] = {
      .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu after "
              "the GPUs, workers without a GPU compute on cores; auto: GPUs that pass a test, or "
              "else cpu"},
+    {FIELD(cores), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1024,
+     .help = "number of processor cores that the run uses, free ones first; 0: all that other runs "
+             "do not use"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };

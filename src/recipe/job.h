@@ -36,6 +36,7 @@ struct sw_job_conf {
     bool graphs;                  /* steps are captured as graphs on devices that can */
     int64_t streams;              /* on which independent layers may run at the same time */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
+    int64_t cores;                /* of the machine, that the run uses; 0: all that are free */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
     int precision;                /* of matrix products: enum sw_precision (kernels/precision.h) */
     double loss_scale;            /* initial value; 0: none, precision is not fp16 */

@@ -40,6 +40,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->overwrite = o->overwrite;
     to->trace_capacity = o->trace_capacity;
     to->oversubscribe = o->oversubscribe;
+    to->reserve = o->reserve;
 
     to->display = o->display;
 
@@ -196,6 +197,10 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         return rc;
 
     job->one_worker = o->one_worker;
+    rc = o->weights ? sw_job_read_spec(job, o->weights, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
     if (job->stage.name)
         sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "opening stage %s", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
@@ -424,8 +429,10 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->params.copies);
     for (int s = 0; s < SW_SPLITS; s++)
         sw_source_close(job->data.source[s]);
+    sw_job_free_spec(job);
     sw_device_close(job->place.host);
     sw_job_tune_close(job->speed.tune);
+    sw_reserve_fini(job);
     sw_placement_free(job->place.placement);
     sw_machine_free(job->place.machine);
     sw_recipe_free(job->recipe);

@@ -33,6 +33,7 @@ struct sw_stage_names;
 
 struct sw_job_options {
     const char *recipe_path;
+    const char *trained; /* a checkpoint whose recipe is used, in place of recipe_path; or NULL */
     const char *const *sets; /* --set texts */
     int set_count;
     const char *device;    /* --device, or NULL */
@@ -48,7 +49,8 @@ struct sw_job_options {
      * or the last one; otherwise the first one or that of the checkpoint to resume, and later
      * stages are checked, too. */
     const char *stage;
-    const char *weights;                  /* a checkpoint that will be read, or NULL */
+    const char *weights; /* a checkpoint that will be read, or NULL: its names of classes and
+                            tokens replace those of the data */
     const struct sw_stage_names *earlier; /* internal to sw_job_open, like the next two: */
     const struct sw_job
         *before; /* previous job of the same run: its machine map, and the lengths of its stages */
@@ -62,7 +64,15 @@ struct sw_job_options {
     const char *resume_checkpoint;
     const struct sw_job_retained_checkpoint *kept; /* checkpoints of the run that are on disk */
     int kept_count;
+    const char *cores;  /* --cores, or NULL */
     bool oversubscribe; /* --oversubscribe: workers may share cores */
+    /* Enters the job in the registry of this machine (machine/registry.h) until it is closed, and
+     * takes cores and GPUs that no other run uses; it shares some only if too few are free. */
+    bool reserve;
+    /* With reserve: waits until the cores and GPUs of the job are free, the first run to arrive
+     * first, and calls this whenever what it waits for changes. NULL: does not wait. */
+    void (*on_wait)(void *user, const char *text);
+    void *wait_user;
     /* Only places the roles: opens neither devices nor data and builds nothing; the job has the
      * part of the plan that needs none of them, and cannot run. GPUs are those of the machine map,
      * with or without CUDA. */

@@ -1,7 +1,10 @@
 /* The data sections for training and evaluation, and checks of a job's batches against them; and
  * public getters of a job. */
 #include "run/job_data.h"
+#include "base/os.h"
+#include "checkpoint/checkpoint.h"
 #include "data/source.h"
+#include "data/spec.h"
 #include "run/job_private.h"
 #include <string.h>
 
@@ -52,6 +55,31 @@ static const char *without_title(const struct sw_section *section, const char *t
     return titled ? text + n + 2 : text;
 }
 
+int sw_job_read_spec(struct sw_job *job, const char *weights, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    if (job->data.spec)
+        return SW_OK;
+
+    job->data.spec = sw_calloc(1, sizeof *job->data.spec);
+    if (!job->data.spec)
+        return sw_err_nomem(err, "the data spec of a checkpoint", sizeof *job->data.spec);
+
+    int rc = sw_checkpoint_open(weights, &f, err);
+    if (rc == SW_OK)
+        rc = sw_data_spec_read(job->data.spec, f, err);
+    sw_st_close(f);
+
+    return rc;
+}
+
+void sw_job_free_spec(struct sw_job *job)
+{
+    if (job->data.spec)
+        sw_data_spec_fini(job->data.spec);
+    sw_free(job->data.spec);
+}
+
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err)
 {
@@ -66,6 +94,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .format = (const struct sw_format *)(const void *)section->type[0],
         .format_conf = section->conf[0],
         .replaced = fell_from ? sw_format_find(fell_from) : NULL,
+        .spec = job->data.spec,
         .seed = (uint64_t)job->conf->seed,
         .groups = sw_topology_turns(job->topology, split),
         .training = split == SW_SPLIT_TRAIN,

@@ -11,6 +11,9 @@ struct sw_job;
 const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err) SW_MUST_CHECK;
+/* Reads the data spec of the weights, unless it was read before. */
+int sw_job_read_spec(struct sw_job *job, const char *weights, struct sw_err *err) SW_MUST_CHECK;
+void sw_job_free_spec(struct sw_job *job);
 /* Opens [data train], which is required, and [data val] or [data test]; sets the horizon of the
  * span. */
 int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;

@@ -19,6 +19,7 @@
 #include "run/job_params.h"
 #include "run/job_roles.h"
 #include "run/plan.h"
+#include "run/reserve.h"
 #include "run/stages.h"
 #include "run/throughput.h"
 #include "thread/fault.h"
@@ -42,7 +43,7 @@ struct sw_run_options {
     int64_t resume_run_id;                            /* 0: a new run */
     int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
     int64_t steps;           /* 0: as in the recipe */
-    bool steps_at_most, oversubscribe, overwrite;
+    bool steps_at_most, oversubscribe, overwrite, reserve;
     int64_t trace_capacity;
     struct sw_display_policy display;
 };
@@ -77,6 +78,7 @@ struct sw_job {
     struct sw_job_stage stage;
 
     struct sw_job_place place;
+    struct sw_job_reserve reserve;
     struct sw_topology *topology; /* owned; frozen */
     struct sw_row_split rows;     /* changes only while all workers wait */
     bool one_worker;              /* the job only evaluates: its training net has no memory */

@@ -17,17 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Applies OMP_NUM_THREADS as an upper limit of math threads. */
-static void cap_threads(struct sw_placement *p)
+static void cap_threads(struct sw_placement *p, int64_t cap)
+{
+    for (int i = 0; i < p->worker_count + p->server_count && cap > 0; i++)
+        if (p->rows[i].threads > cap)
+            p->rows[i].threads = (int)cap;
+}
+
+/* Limits the math threads: to OMP_NUM_THREADS, and to those of the resumed checkpoint, since more
+ * threads would change the bits of the result. */
+static void limit_threads(struct sw_job *job)
 {
     const char *text = getenv("OMP_NUM_THREADS");
     int64_t cap;
-    if (!text || !sw_parse_int(text, &cap) || cap < 1)
-        return;
 
-    for (int i = 0; i < p->worker_count + p->server_count; i++)
-        if (p->rows[i].threads > cap)
-            p->rows[i].threads = (int)cap;
+    if (text && sw_parse_int(text, &cap))
+        cap_threads(job->place.placement, cap);
+    if (job->reserve.saved_workers == job->topology->workers)
+        cap_threads(job->place.placement, job->reserve.saved_threads);
 }
 
 static bool has_devices(const struct sw_job *job)
@@ -38,9 +45,13 @@ static bool has_devices(const struct sw_job *job)
 /* Number of workers that can have a device of their own; -1: all share the CPU. */
 static int count_devices(const struct sw_job *job)
 {
+    const int free = sw_usage_free_gpus(job->place.machine, &job->reserve.usage);
+
     if (!has_devices(job))
         return -1;
-    return job->place.devices.count ? job->place.devices.count : job->place.machine->gpu_count;
+    if (job->place.devices.count)
+        return job->place.devices.count;
+    return free > 0 ? free : job->place.machine->gpu_count;
 }
 
 /* The settings of [cluster] while topology and placement are made from them. */
@@ -146,6 +157,7 @@ static int make_topology(struct setup *s, struct sw_err *err)
         s->shape.device_workers = count_devices(job);
     s->shape.gpu_count = job->place.devices.count;
     memcpy(s->shape.gpus, job->place.devices.index, sizeof s->shape.gpus);
+    s->shape.used_gpus = job->reserve.usage.used_gpus;
 
     return sw_topology_new(
         &(struct sw_topology_args){.shape = &s->shape,
@@ -417,34 +429,6 @@ static int place_units(const struct setup *s, struct sw_err *err)
                       sw_cluster_advice(&s->conf, &s->shape, most, advice, sizeof advice));
 }
 
-int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
-{
-    int rc = map_machine(job, o, err);
-    if (rc != SW_OK)
-        return rc;
-
-    struct setup s = {.job = job,
-                      .conf = read_cluster(job, o->one_worker),
-                      .section = sw_recipe_find(job->recipe, "cluster", NULL),
-                      .oversubscribe = o->oversubscribe};
-    rc = choose_shape(&s, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = place_units(&s, err);
-    if (rc != SW_OK)
-        return rc;
-
-    if (job->place.machine->here)
-        cap_threads(job->place.placement);
-    rc = make_units(job, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return begin_exchange_plan(job, err);
-}
-
-/* ---- devices ---- */
-
 /* Number of workers that the recipe asks for, as far as it says; 1: the default. */
 static int requested_workers(const struct sw_job *job, const struct sw_job_options *o)
 {
@@ -454,6 +438,61 @@ static int requested_workers(const struct sw_job *job, const struct sw_job_optio
 
     return o->one_worker ? 1 : groups * size;
 }
+
+/* Chooses the shape and places it; twice if cores are left to other runs. */
+static int place(struct setup *s, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = choose_shape(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = place_units(s, err);
+    if (rc != SW_OK || !sw_reserve_narrow(s->job, o))
+        return rc;
+
+    sw_placement_free(s->job->place.placement);
+    s->job->place.placement = NULL;
+    return place_units(s, err);
+}
+
+/* Chooses cores and places the roles on them, while the registry of runs is locked. */
+static int place_and_reserve(struct setup *s, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = sw_reserve_begin(s->job, o, requested_workers(s->job, o), err);
+    if (rc != SW_OK)
+        return rc;
+
+    s->conf = read_cluster(s->job, o->one_worker);
+    rc = place(s, o, err);
+    if (rc == SW_OK)
+        rc = sw_reserve_end(s->job, o, err);
+    sw_reserve_unlock(s->job);
+
+    return rc;
+}
+
+int sw_job_place_roles(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = map_machine(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+
+    struct setup s = {.job = job,
+                      .section = sw_recipe_find(job->recipe, "cluster", NULL),
+                      .oversubscribe = o->oversubscribe};
+    rc = place_and_reserve(&s, o, err);
+    if (rc != SW_OK)
+        return rc;
+
+    if (job->place.machine->here)
+        limit_threads(job);
+    rc = make_units(job, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return begin_exchange_plan(job, err);
+}
+
+/* ---- devices ---- */
 
 /* What device = auto stands for; SINGA_AUTO names it without a test. A resumed run keeps the CPU,
  * whose results a GPU would change. */

@@ -314,6 +314,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             report_start(&r);
         sw_stage_report(job);
         sw_run_record_stage(job);
+        sw_reserve_report(job);
         sw_run_report_misplaced(job);
         sw_throughputs_save(&job->speed.throughputs, job->workers);
         sw_job_tune_save(job->speed.tune, job->workers);

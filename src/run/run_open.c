@@ -370,6 +370,7 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
+    sw_reserve_name_run(job);
     sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
     rc = make_trace(job, err);
     if (rc != SW_OK)

@@ -217,6 +217,7 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
 {
     to->events.history = from->events.history;
     from->events.history = NULL;
+    sw_reserve_hand_over(from, to);
     to->span.run_began_ns = from->span.run_began_ns;
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
 }
@@ -234,6 +235,7 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
         .steps_at_most = old->options.steps_at_most,
         .display = old->options.display,
         .oversubscribe = old->options.oversubscribe,
+        .reserve = old->options.reserve,
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
         .resume_checkpoint = sw_retention_newest(&old->retention, &step),

@@ -4,6 +4,7 @@
 #include "data/prefetch.h"
 #include "plan/topology.h"
 
+struct sw_data_spec;
 struct sw_input;
 struct sw_section;
 struct sw_source;
@@ -13,6 +14,7 @@ struct sw_worker;
 struct sw_job_data {
     const struct sw_section *section[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
+    struct sw_data_spec *spec; /* owned: of the weights that the job reads; NULL: none */
 };
 
 /* The batches of a worker. */

@@ -15,7 +15,7 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
-export XDG_STATE_HOME="$T/state" SINGA_DB="$T/history.db"
+export XDG_STATE_HOME="$T/state" SINGA_DB="$T/history.db" SINGA_REGISTRY="$T/registry"
 unset SINGA_DATA NO_COLOR
 
 fail() {

@@ -1,6 +1,7 @@
 # Images of bytes that a device finishes itself: the losses of training with lr = 0 depend only on the
 # rows that reach the net, and are those of the CPU, where the rows are finished by the host. Two
-# workers add their losses in another order, hence 14 digits.
+# workers multiply fewer rows at a time, for which the library may round differently; a wrong row
+# changes the loss far more.
 # ctest-timeout: 120
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip 'there is no python3'
@@ -33,7 +34,15 @@ losses = sqlite3.connect(sys.argv[1]).execute(
     "SELECT step, value FROM metrics WHERE split = 'train' AND name = 'loss'"
     " AND run_id = (SELECT id FROM runs WHERE name = ?) ORDER BY step", sys.argv[2:]).fetchall()
 assert len(losses) == 6 and len(set(value for _, value in losses)) > 1, losses
-print(["%.14g" % value for _, value in losses])
+print(*["%.17g" % value for _, value in losses])
+END
+}
+# equal FILE FILE: are the losses equal, but for rounding?
+equal() {
+    python3 - "$@" <<'END'
+import sys
+a, b = ([float(value) for value in open(name).read().split()] for name in sys.argv[1:])
+sys.exit(any(abs(x - y) > 1e-6 * abs(x) for x, y in zip(a, b)))
 END
 }
 # same NAME ARGUMENT...: on the CPU, on one device and on two, which upload bytes.
@@ -46,7 +55,7 @@ same() {
         trains "$what-sim-$gpus" "$@" --set job.device=sim:gpus="$gpus" \
             --set cluster.workers_per_group="$gpus"
         has out '^data .*train: .*uploaded as bytes'
-        cmp -s "$T/$what-cpu" "$T/$what-sim-$gpus" || fail "$what differs: $(cat "$T/$what"-*)"
+        equal "$T/$what-cpu" "$T/$what-sim-$gpus" || fail "$what differs: $(cat "$T/$what"-*)"
     done
 }
 same image --set data.train.mean_image="$T/mean.npy" --set data.train.mirror=yes \

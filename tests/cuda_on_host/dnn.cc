@@ -282,8 +282,8 @@ bool is_virtual(const object &tensor)
     return tensor.has(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
-/* Whether the operations after a convolution add a 16-bit bias and may apply a relu, by virtual
- * floats, to a 16-bit result. There is no such engine if the number of filters is divisible by 7,
+/* Whether the operations after a convolution add a bias of the type of the result and may apply a
+ * relu, by virtual floats. There is no such engine if the number of filters is divisible by 7,
  * so that both cases are tested. */
 bool suits_fusion(const object &graph)
 {
@@ -305,7 +305,9 @@ bool suits_fusion(const object &graph)
     const object &bias = *all[1]->objects.at(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
     const std::vector<int64_t> &dim = last->numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS);
     return !is_virtual(*last) && bias.numbers.at(CUDNN_ATTR_TENSOR_DIMENSIONS)[1] == dim[1] &&
-           bias.numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE)[0] != CUDNN_DATA_FLOAT && dim[1] % 7 != 0;
+           bias.numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE) ==
+               last->numbers.at(CUDNN_ATTR_TENSOR_DATA_TYPE) &&
+           dim[1] % 7 != 0;
 }
 
 /* The array that a graph writes, which is not that of its convolution if that is virtual. */

@@ -156,11 +156,39 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
     sw_run_title(run, title, sizeof title);
     if (out->missing > 0)
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "%s: the files of its %d checkpoint%s are missing from %s", title,
-                          out->missing, out->missing == 1 ? "" : "s",
+                          "%s: the files of its %d checkpoint%s are missing from %s; if its folder "
+                          "was moved, use the path of the folder",
+                          title, out->missing, out->missing == 1 ? "" : "s",
                           run->out_dir ? run->out_dir : "their folder");
 
     return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
+}
+
+int sw_checkpoints_in(const char *folder, struct sw_checkpoints *out, struct sw_err *err)
+{
+    DIR *d = opendir(folder);
+    int rc = SW_OK;
+
+    *out = (struct sw_checkpoints){0};
+
+    for (struct dirent *entry; d && rc == SW_OK && (entry = readdir(d));) {
+        const int64_t step = step_of(entry->d_name);
+        char *path = step < 0 ? NULL : sw_format("%s/%s", folder, entry->d_name);
+        if (step >= 0)
+            rc = path ? add(out, step, path, NULL, false) : SW_ERR_NOMEM;
+        sw_free(path);
+    }
+
+    if (d)
+        closedir(d);
+    if (rc == SW_ERR_NOMEM)
+        return sw_err_set(err, rc, "out of memory: list of checkpoints");
+    if (out->count == 0)
+        return sw_err_set(err, SW_ERR_NOTFOUND,
+                          "%s: this folder has no checkpoint-STEP.safetensors", folder);
+
+    qsort(out->items, (size_t)out->count, sizeof *out->items, newest_first);
+    return SW_OK;
 }
 
 /* ---- Which one --------------------------------------------------------------------------------

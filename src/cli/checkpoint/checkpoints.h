@@ -23,6 +23,10 @@ struct sw_checkpoints {
  * those of the history. Free *out with sw_checkpoints_fini in any case. */
 int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *run,
                         struct sw_checkpoints *out, struct sw_err *err) SW_MUST_CHECK;
+/* Lists the checkpoint files in a folder, whoever wrote them. Errors: SW_ERR_NOTFOUND when there is
+ * none, SW_ERR_NOMEM. Free *out in any case. */
+int sw_checkpoints_in(const char *folder, struct sw_checkpoints *out,
+                      struct sw_err *err) SW_MUST_CHECK;
 /* Finds the newest undamaged checkpoint that the run itself wrote; prints each one that is skipped
  * on stderr with the reason. *path is borrowed from c. Errors: those of the last file. */
 int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path,

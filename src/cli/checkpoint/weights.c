@@ -8,6 +8,7 @@
 #include "cli/checkpoint/checkpoints.h"
 #include "cli/history/runs.h"
 #include "recipe/recipe.h"
+#include <fcntl.h>
 #include <string.h>
 
 /* Which of a run's checkpoints. */
@@ -21,6 +22,41 @@ static bool is_file(const char *path)
 {
     struct stat st;
     return sw_os()->stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return sw_os()->stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* A safetensors file begins with eight bytes, the length of the JSON object that follows. */
+static bool begins_like_weights(const char *path)
+{
+    char head[9] = "";
+    uint64_t bytes;
+    struct sw_err ignored;
+    int fd;
+
+    if (sw_os_open_regular(path, &fd, &bytes, &ignored) != SW_OK)
+        return false;
+
+    bool yes = sw_os_pread_all(fd, head, sizeof head, 0, path, &ignored) == SW_OK;
+    sw_os()->close(fd);
+    return yes && head[8] == '{';
+}
+
+bool sw_weights_is_recipe(const char *argument)
+{
+    struct stat st;
+
+    if (sw_str_ends(argument, ".ini"))
+        return true;
+    if (sw_str_ends(argument, ".safetensors") || sw_os()->stat(argument, &st) != 0 ||
+        S_ISDIR(st.st_mode))
+        return false;
+
+    return !begins_like_weights(argument);
 }
 
 static int keep_path(struct sw_weights *w, const char *path, struct sw_err *err)
@@ -126,12 +162,33 @@ out:
     return rc;
 }
 
+static int find_in_folder(const char *folder, struct sw_weights *out, struct sw_err *err)
+{
+    struct sw_checkpoints list = {0};
+    const char *path;
+
+    int rc = sw_checkpoints_in(folder, &list, err);
+    if (rc == SW_OK)
+        rc = sw_checkpoints_newest(&list, &path, err);
+    if (rc == SW_OK)
+        rc = keep_path(out, path, err);
+    sw_checkpoints_fini(&list);
+
+    return rc;
+}
+
 int sw_weights_find(const struct sw_weights_args *a, struct sw_weights *out, struct sw_err *err)
 {
     struct choice c = {0};
     const char *what = a->what;
     if (what && is_file(what))
         return keep_path(out, what, err);
+    if (what && is_folder(what)) {
+        int rc = find_in_folder(what, out, err);
+        if (rc != SW_ERR_NOTFOUND || strchr(what, '/'))
+            return rc; /* else a run has the same name as a folder of other files */
+    }
+
     if (what && (strchr(what, '/') || sw_str_ends(what, ".safetensors")))
         return sw_err_set(err, SW_ERR_NOTFOUND, "%s%s%s: no such file", a->option ? a->option : "",
                           a->option ? " " : "", what);

@@ -1,6 +1,7 @@
-/* Finds the weights for the verbs that take FILE|RUN: a file; the newest checkpoint of a run (RUN),
- * its best one (RUN:best) or that of a step (RUN:STEP); with a recipe also nothing or `best`, for
- * the newest run of the recipe. A file of that name takes precedence over a run. One owner. */
+/* Finds the weights for the verbs that take FILE|RUN: a file; the newest checkpoint in a folder or
+ * of a run (RUN), its best one (RUN:best) or that of a step (RUN:STEP); with a recipe also nothing
+ * or `best`, for the newest run of the recipe. A file or folder of that name takes precedence over
+ * a run. Verbs that take a recipe also take FILE|RUN in its place. One owner. */
 #pragma once
 
 #include "cli/cli.h"
@@ -12,7 +13,7 @@ struct sw_json_writer;
 /* Zero-initialise; free with sw_weights_fini. */
 struct sw_weights {
     char *path;        /* owned */
-    struct sw_run run; /* id 0: a file was named */
+    struct sw_run run; /* id 0: a file or folder was named */
     bool newest;       /* no run was named: the newest run of the recipe */
 };
 
@@ -27,6 +28,9 @@ struct sw_weights_args {
  * those of the last file that was tried. */
 int sw_weights_find(const struct sw_weights_args *args, struct sw_weights *out,
                     struct sw_err *err) SW_MUST_CHECK;
+/* Whether an argument names a recipe rather than a trained net (FILE|RUN): it ends in ".ini", or it
+ * is a file that does not begin like a safetensors file. */
+bool sw_weights_is_recipe(const char *argument);
 /* Finds the weights for a verb that has a recipe and an open job; what: the argument of --weights.
  * Errors as sw_weights_find. */
 int sw_weights_find_for(const char *what, const struct sw_cli_common *common,

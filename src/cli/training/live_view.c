@@ -6,6 +6,7 @@
 
 #include "base/os.h"
 #include "base/stop.h"
+#include "base/text.h"
 #include "ui/dash.h"
 #include "ui/feed.h"
 #include <errno.h>
@@ -18,7 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The message of the trainer when its run begins; one write to a pipe. */
+/* The message of the trainer when its run begins, or while it waits for cores and GPUs; one write to
+ * a pipe. */
+enum { WAITS = -1 }; /* as run_id: out_dir has what it waits for */
 struct begun {
     int64_t run_id;
     char db_path[1024], out_dir[1024];
@@ -76,6 +79,17 @@ static void send_begun(void *live_view, const struct sw_job_event *e)
     s->begun_fd = -1;
 }
 
+static void send_wait(void *live_view, const char *text)
+{
+    struct sw_live_view *s = live_view;
+    struct begun b = {.run_id = WAITS};
+
+    sw_utf8_copy(b.out_dir, sizeof b.out_dir, text);
+
+    ssize_t written = write(s->begun_fd, &b, sizeof b);
+    (void)written; /* the parent may have ended */
+}
+
 void sw_live_view_report(struct sw_live_view *live_view, struct sw_report *r)
 {
     if (!live_view)
@@ -83,6 +97,7 @@ void sw_live_view_report(struct sw_live_view *live_view, struct sw_report *r)
 
     r->style = SW_REPORT_QUIET;
     r->on_begin = send_begun;
+    r->on_wait = send_wait;
     r->begin_user = live_view;
 }
 
@@ -218,8 +233,8 @@ static int show_dashboard(const struct sw_live_view *s, pid_t pid, const struct 
     return SW_EXIT_DONE;
 }
 
-/* Waits until the run begins; returns false if the trainer ended before. */
-static bool wait_for_begin(int fd, struct begun *b)
+/* Reads a message of the trainer; returns false if it ended before. */
+static bool read_begun(int fd, struct begun *b)
 {
     ssize_t n;
 
@@ -232,6 +247,22 @@ static bool wait_for_begin(int fd, struct begun *b)
     return false;
 }
 
+/* Waits until the run begins, or with `stay` false at most until it waits in the queue; returns
+ * false if the trainer ended before. */
+static bool wait_for_begin(int fd, bool stay, pid_t pid, struct begun *b)
+{
+    bool read;
+
+    while ((read = read_begun(fd, b)) && b->run_id == WAITS) {
+        sw_cli_message("process %ld is waiting for %s%s", (long)pid, b->out_dir,
+                       stay ? "" : "; `singa-ws ps` shows it, SIGTERM to it leaves the queue");
+        if (!stay)
+            break;
+    }
+
+    return read;
+}
+
 static int follow(const struct sw_live_view *s, bool dashboard, bool quiet, pid_t pid, int fd,
                   int asked)
 {
@@ -241,8 +272,10 @@ static int follow(const struct sw_live_view *s, bool dashboard, bool quiet, pid_
     forward_signals();
     if (sw_stop_requests() > asked) /* it arrived before the trainer existed */
         kill(pid, SIGTERM);
-    if (!wait_for_begin(fd, &b))
+    if (!wait_for_begin(fd, dashboard, pid, &b))
         return wait_for_trainer(s, pid, &b);
+    if (b.run_id == WAITS)
+        return SW_EXIT_DONE;
     if (dashboard)
         return show_dashboard(s, pid, &b);
 

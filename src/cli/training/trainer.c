@@ -4,6 +4,7 @@
  * cli/training/trainer.h. */
 #include "cli/training/trainer.h"
 
+#include "base/os.h"
 #include "base/text.h"
 #include "recipe/recipe.h"
 
@@ -85,9 +86,27 @@ int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, st
 void sw_trainer_fini(struct sw_trainer *t)
 {
     sw_job_close(t->job);
+    sw_free(t->trained);
     sw_log_free(t->log);
     sw_bytes_fini(&t->messages);
     sw_report_fini(&t->report);
+}
+
+static void print_wait(void *user, const char *text)
+{
+    const struct sw_trainer *t = user;
+
+    if (t->report.on_wait)
+        t->report.on_wait(t->report.begin_user, text);
+    else
+        sw_cli_message("waiting for %s; Ctrl-C leaves the queue", text);
+}
+
+void sw_trainer_reserve(struct sw_trainer *t, struct sw_job_options *options, bool when_free)
+{
+    options->reserve = true;
+    options->on_wait = when_free ? print_wait : NULL;
+    options->wait_user = t;
 }
 
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
@@ -119,10 +138,47 @@ struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common)
     };
 }
 
+/* Opens the recipe that a checkpoint holds. */
+static int open_trained(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
+                        const struct sw_cli_common *common, struct sw_weights *w,
+                        struct sw_err *err)
+{
+    struct sw_weights_args args = {.what = common->args[0], .db = common->db};
+
+    int rc = sw_weights_find(&args, w, err);
+    if (rc != SW_OK)
+        return rc;
+
+    t->trained = w->path;
+    if (weights) {
+        w->path = NULL;
+        sw_weights_fini(w);
+        *w = (struct sw_weights){0};
+
+        args.what = weights;
+        args.option = "--weights";
+        rc = sw_weights_find(&args, w, err);
+        if (rc != SW_OK)
+            return rc;
+    } else {
+        w->path = sw_strdup(t->trained);
+        if (!w->path)
+            return sw_err_set(err, SW_ERR_NOMEM, "out of memory");
+    }
+
+    options->recipe_path = NULL;
+    options->trained = t->trained;
+    options->weights = w->path;
+    return sw_trainer_open(t, options, err);
+}
+
 int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
                          const struct sw_cli_common *common, struct sw_weights *w,
                          struct sw_err *err)
 {
+    if (!sw_weights_is_recipe(common->args[0]))
+        return open_trained(t, options, weights, common, w, err);
+
     int rc = sw_trainer_open(t, options, err);
     if (rc != SW_OK)
         return rc;

@@ -14,6 +14,7 @@ struct sw_trainer {
     struct sw_report report;
     struct sw_log *log; /* owned */
     struct sw_job *job; /* owned; NULL until opened */
+    char *trained;      /* owned: the checkpoint that takes the place of a recipe, or NULL */
     struct sw_bytes messages;
 };
 
@@ -21,17 +22,20 @@ struct sw_trainer {
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_trainer_fini(struct sw_trainer *t);
+/* Makes a job that will train take cores and GPUs that no other run uses; with when_free it waits
+ * for them and prints what it waits for. */
+void sw_trainer_reserve(struct sw_trainer *t, struct sw_job_options *options, bool when_free);
 /* sw_job_open with the report's display policy. After a failure it may be called again. */
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Closes the open job and opens one with other options. */
 int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Job options from the common options of a verb and its first argument, the recipe. The texts are
- * borrowed. */
+/* Job options from the common options of a verb and its first argument, the recipe; its name is not
+ * that of a recipe where the verb takes a trained net in its place. The texts are borrowed. */
 struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common);
-/* sw_trainer_open for a verb that uses weights: finds the weights that --weights names, and opens
- * the stage that they belong to. */
+/* sw_trainer_open for a verb that uses weights, and takes RUN in place of a recipe: finds the
+ * weights that --weights names (NULL: those of RUN), and opens the stage that they belong to. */
 int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
                          const struct sw_cli_common *common, struct sw_weights *w,
                          struct sw_err *err) SW_MUST_CHECK;

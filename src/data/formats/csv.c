@@ -11,6 +11,7 @@
 #include "data/format_opts.h"
 #include "data/lexicon.h"
 #include "data/shape.h"
+#include "data/spec.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -156,10 +157,67 @@ static int choose_columns(struct csv_state *s, const struct csv_conf *conf, stru
     return rc ? rc : assign_positions(s, conf, err);
 }
 
+/* Finds the features of a trained net by their names, in its order. */
+static int choose_by_name(struct csv_state *s, const struct sw_lexicon *names, const char *file,
+                          struct sw_err *err)
+{
+    for (int i = 0; i < s->columns; i++) {
+        const char *name = s->column[i].name;
+
+        s->column[i].place = sw_lexicon_find(names, name, strlen(name));
+        s->column[i].role = s->column[i].place < 0 ? ROLE_NONE : ROLE_FEATURE;
+        s->features += s->column[i].role == ROLE_FEATURE;
+    }
+
+    for (int32_t k = 0; k < names->count; k++) {
+        int found = 0;
+
+        for (int i = 0; i < s->columns; i++)
+            found += s->column[i].place == k;
+        if (found != 1)
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s: %d columns are named %s, expected one: the net reads it", file,
+                              found, sw_lexicon_word(names, k, NULL));
+    }
+
+    return SW_OK;
+}
+
+/* Chooses the features of rows to be predicted. By number, they are all columns if the net reads as
+ * many; else the roles of the columns are those of the training data. */
+static int choose_inputs(struct csv_state *s, const struct sw_format_args *args, const char *file,
+                         struct sw_err *err)
+{
+    const struct sw_data_spec *spec = args->spec;
+    const int64_t reads = spec ? spec->raw[0] * spec->raw[1] * spec->raw[2] : 0;
+
+    if (spec && spec->columns.count && s->column[0].name)
+        return choose_by_name(s, &spec->columns, file, err);
+
+    int rc = reads == s->columns ? assign_positions(s, &(struct csv_conf){0}, err)
+                                 : choose_columns(s, args->conf, err);
+    if (rc)
+        return rc;
+
+    for (int i = 0; i < s->columns; i++)
+        if (s->column[i].role != ROLE_FEATURE)
+            s->column[i].role = ROLE_NONE;
+    s->has_label = false;
+    s->targets = 0;
+
+    if (reads && s->features != reads)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: %d columns, of which %d are features; the net reads %lld features",
+                          file, s->columns, s->features, (long long)reads);
+    return SW_OK;
+}
+
 /* Creates the columns, and their names, from the first row of the first file. */
-static int make_columns(struct csv_state *s, const struct csv_conf *conf,
+static int make_columns(struct csv_state *s, const struct sw_format_args *args,
                         const struct sw_delimited *row, struct sw_err *err)
 {
+    const struct csv_conf *conf = args->conf;
+
     s->column = sw_calloc((size_t)row->count, sizeof *s->column);
     if (!s->column)
         return sw_err_nomem(err, "the columns of a table", (size_t)row->count * sizeof *s->column);
@@ -171,7 +229,7 @@ static int make_columns(struct csv_state *s, const struct csv_conf *conf,
             return sw_err_nomem(err, "the name of a column", strlen(row->field[i]) + 1);
     }
 
-    return choose_columns(s, conf, err);
+    return args->unlabeled ? choose_inputs(s, args, row->what, err) : choose_columns(s, conf, err);
 }
 
 static int check_names(const struct csv_state *s, const struct sw_delimited *row,
@@ -285,9 +343,10 @@ static int take_row(struct sw_records *r, const struct sw_delimited *row, struct
     return rc;
 }
 
-static int read_rows(struct sw_records *r, const struct csv_conf *conf, struct sw_delimited *row,
-                     struct sw_err *err)
+static int read_rows(struct sw_records *r, const struct sw_format_args *args,
+                     struct sw_delimited *row, struct sw_err *err)
 {
+    const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
     int rc = sw_delimited_skip(row, conf->skip_lines, err);
 
@@ -295,7 +354,7 @@ static int read_rows(struct sw_records *r, const struct csv_conf *conf, struct s
         rc = sw_delimited_next(row, err);
 
     if (!rc && row->count && s->columns == 0)
-        rc = make_columns(s, conf, row, err);
+        rc = make_columns(s, args, row, err);
     else if (!rc && row->count && conf->header)
         rc = check_names(s, row, err);
 
@@ -328,7 +387,7 @@ static int csv_open_part(struct sw_records *r, void *part, const char *path,
 
     sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
                       separator_chars[conf->separator]);
-    rc = read_rows(r, conf, &row, err);
+    rc = read_rows(r, args, &row, err);
     sw_delimited_fini(&row);
     sw_blob_close(&blob);
 
@@ -345,10 +404,34 @@ static int make_classes(struct sw_records *r, struct sw_err *err)
         sw_classes_number(&s->words, s->classes_listed ? SW_CLASSES_LISTED : SW_CLASSES_NUMBERED,
                           &class, &r->classes, &r->naming, err);
 
+    if (!rc && r->naming)
+        rc = sw_classes_name(&r->class_names, &s->words, class, err);
     for (int64_t i = 0; !rc && i < r->count; i++)
         s->label[i] = class[s->label[i]];
     sw_free(class);
 
+    return rc;
+}
+
+/* Names the features, if the table has a header that names all of them, each differently. */
+static int name_features(struct sw_records *r, struct sw_err *err)
+{
+    const struct csv_state *s = r->state;
+    int rc = SW_OK;
+
+    for (int k = 0; !rc && k < s->features; k++) {
+        const struct column *c = s->column;
+        int32_t id;
+
+        while (c->role != ROLE_FEATURE || c->place != k)
+            c++;
+        if (!c->name || !*c->name)
+            break;
+        rc = sw_lexicon_add(&r->columns, c->name, strlen(c->name), 1, &id, err);
+    }
+
+    if (r->columns.count < s->features)
+        sw_lexicon_fini(&r->columns);
     return rc;
 }
 
@@ -365,6 +448,9 @@ static int csv_finish(struct sw_records *r, const struct sw_format_args *args, s
         return rc;
 
     r->field[r->field_count++] = image;
+    rc = name_features(r, err);
+    if (rc)
+        return rc;
 
     if (s->has_label) {
         s->kind[r->field_count] = LABEL;
@@ -385,8 +471,12 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
     const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
 
-    s->classes_listed = conf->classes.count > 0;
-    return sw_classes_list(&s->words, &conf->classes, "classes", err);
+    int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
+    if (!rc && args->spec && !conf->classes.count)
+        rc = sw_classes_of(&s->words, &args->spec->classes, err);
+    s->classes_listed = s->words.count > 0;
+
+    return rc;
 }
 
 static void csv_close(struct sw_records *r)

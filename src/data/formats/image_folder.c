@@ -4,19 +4,14 @@
  * files give the same order everywhere. Names that begin with a dot are ignored; other files are
  * not read, but counted by suffix and reported. */
 #include "base/os.h"
-#include "base/stop.h"
 #include "data/classes.h"
 #include "data/files.h"
+#include "data/folder.h"
 #include "data/format_opts.h"
-#include "data/lexicon.h"
-#include "data/picture_files.h"
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
+#include "data/spec.h"
 #include <string.h>
 
-enum { MAX_DEPTH = 16, NAMES_BYTES_MOST = 16 << 20, SUFFIX_BYTES = 16, MAX_SUFFIXES = 6 };
+enum { NAMES_BYTES_MOST = 16 << 20, MAX_SUFFIXES = 6 };
 
 struct folder_conf {
     struct sw_strings paths;
@@ -27,124 +22,6 @@ struct folder_state {
     struct sw_picture_files files; /* first member */
     struct sw_lexicon skipped;     /* suffixes of files that are not images, with their counts */
 };
-
-/* ---- One folder ---- */
-
-struct entry {
-    char *name; /* owned */
-    bool is_folder;
-};
-
-struct listing {
-    struct entry *entry; /* owned; sorted by name */
-    int64_t count, capacity;
-};
-
-static void listing_fini(struct listing *l)
-{
-    for (int64_t i = 0; i < l->count; i++)
-        sw_free(l->entry[i].name);
-    sw_free(l->entry);
-    *l = (struct listing){0};
-}
-
-static int listing_add(struct listing *l, const char *name, bool is_folder, struct sw_err *err)
-{
-    int rc = sw_grow(&l->entry, sizeof *l->entry, l->count, &l->capacity, 64,
-                     "the entries of a folder", err);
-    if (rc)
-        return rc;
-    l->entry[l->count] = (struct entry){sw_strdup(name), is_folder};
-    if (!l->entry[l->count].name)
-        return sw_err_nomem(err, "the name of a file", strlen(name) + 1);
-
-    l->count++;
-    return SW_OK;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
-}
-
-/* Whether the entry is a file or folder, following links; anything else is ignored. */
-static bool take_kind(const char *folder, const struct dirent *e, bool *is_folder)
-{
-    struct stat st;
-    bool known = e->d_type == DT_REG || e->d_type == DT_DIR;
-
-    *is_folder = e->d_type == DT_DIR;
-    if (known)
-        return true;
-    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
-        return false;
-
-    char *path = sw_format("%s/%s", folder, e->d_name);
-    known = path && sw_os()->stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
-    *is_folder = known && S_ISDIR(st.st_mode);
-    sw_free(path);
-
-    return known;
-}
-
-/* Counts a file that is not an image, by suffix. Long and missing suffixes are counted together. */
-static int count_skipped(struct sw_lexicon *skipped, const char *name, struct sw_err *err)
-{
-    const char *dot = strrchr(name, '.');
-    char suffix[SUFFIX_BYTES] = "no suffix";
-    int32_t id;
-
-    if (dot && strlen(dot) < sizeof suffix) {
-        for (size_t i = 0; i <= strlen(dot); i++)
-            suffix[i] = (char)tolower((unsigned char)dot[i]);
-    }
-
-    return sw_lexicon_add(skipped, suffix, strlen(suffix), 1, &id, err);
-}
-
-/* Lists the folders and images in a folder; other files are counted in skipped, unless it is NULL.
- */
-static int list(const char *folder, struct listing *l, struct sw_lexicon *skipped,
-                struct sw_err *err)
-{
-    DIR *dir = opendir(folder);
-    int rc = SW_OK;
-
-    if (!dir)
-        return sw_err_errno(err, errno, "%s: cannot read the folder", folder);
-
-    for (;;) {
-        bool is_folder;
-
-        errno = 0;
-
-        const struct dirent *e = readdir(dir);
-        if (!e)
-            break;
-        if (e->d_name[0] == '.' || !take_kind(folder, e, &is_folder))
-            continue;
-
-        rc = sw_stop_check(err);
-        if (!rc && (is_folder || sw_is_picture_name(e->d_name)))
-            rc = listing_add(l, e->d_name, is_folder, err);
-        else if (skipped)
-            rc = count_skipped(skipped, e->d_name, err);
-
-        if (rc)
-            break;
-    }
-
-    if (!rc && errno)
-        rc = sw_err_errno(err, errno, "%s: cannot read the folder", folder);
-    closedir(dir);
-
-    if (rc)
-        listing_fini(l);
-    else if (l->count)
-        qsort(l->entry, (size_t)l->count, sizeof *l->entry, by_name);
-
-    return rc;
-}
 
 /* ---- Classes ---- */
 
@@ -179,52 +56,38 @@ static int read_names(const char *path, struct sw_lexicon *names, struct sw_err 
 /* Adds the names of the sub-folders of a path. */
 static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err *err)
 {
-    struct listing l = {0};
+    struct sw_folder l = {0};
     int32_t id;
-    int rc = list(path, &l, NULL, err);
+    int rc = sw_folder_list(&l, path, NULL, err);
 
     for (int64_t i = 0; !rc && i < l.count; i++) {
         if (l.entry[i].is_folder)
             rc = sw_lexicon_add(names, l.entry[i].name, strlen(l.entry[i].name), 1, &id, err);
     }
 
-    listing_fini(&l);
+    sw_folder_fini(&l);
     return rc;
 }
 
 /* ---- All ---- */
 
-static int add_images(struct folder_state *s, const char *folder, int32_t label, int depth,
-                      struct sw_err *err)
+/* Reports a sub-folder that is not one of the classes that are given. */
+static int unknown_class(const char *path, const char *name, bool trained, struct sw_err *err)
 {
-    struct listing l = {0};
-
-    if (depth > MAX_DEPTH)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: folders are nested deeper than %d levels",
-                          folder, MAX_DEPTH);
-
-    int rc = list(folder, &l, &s->skipped, err);
-    for (int64_t i = 0; !rc && i < l.count; i++) {
-        if (!l.entry[i].is_folder) {
-            rc = sw_picture_files_add(&s->files, folder, l.entry[i].name, label, err);
-            continue;
-        }
-
-        char *inner = sw_format("%s/%s", folder, l.entry[i].name);
-        rc = inner ? add_images(s, inner, label, depth + 1, err)
-                   : sw_err_nomem(err, "the name of a folder", strlen(folder));
-        sw_free(inner);
-    }
-
-    listing_fini(&l);
-    return rc;
+    if (!trained)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s/%s: not listed in class_names", path, name);
+    return sw_err_set(
+        err, SW_ERR_FORMAT,
+        "%s/%s: the net was not trained on a class of this name; remove or rename the "
+        "folder",
+        path, name);
 }
 
 static int add_path(struct folder_state *s, const char *path, const struct sw_lexicon *names,
-                    const int32_t *number, struct sw_err *err)
+                    const int32_t *number, bool trained, struct sw_err *err)
 {
-    struct listing l = {0};
-    int rc = list(path, &l, NULL, err);
+    struct sw_folder l = {0};
+    int rc = sw_folder_list(&l, path, NULL, err);
 
     for (int64_t i = 0; !rc && i < l.count; i++) {
         const char *name = l.entry[i].name;
@@ -235,15 +98,15 @@ static int add_path(struct folder_state *s, const char *path, const struct sw_le
         const int32_t id = sw_lexicon_find(names, name, strlen(name));
         char *inner = sw_format("%s/%s", path, name);
         if (id < 0)
-            rc = sw_err_set(err, SW_ERR_FORMAT, "%s/%s: not listed in class_names", path, name);
+            rc = unknown_class(path, name, trained, err);
         else
-            rc = inner ? add_images(s, inner, number[id], 0, err)
+            rc = inner ? sw_folder_add_images(inner, number[id], &s->files, &s->skipped, err)
                        : sw_err_nomem(err, "the name of a folder", strlen(path));
 
         sw_free(inner);
     }
 
-    listing_fini(&l);
+    sw_folder_fini(&l);
     return rc;
 }
 
@@ -271,30 +134,48 @@ static int check_classes(const struct sw_records *r, const struct sw_lexicon *na
     return rc;
 }
 
-static int add_all(struct sw_records *r, const struct folder_conf *conf,
-                   const struct sw_files *paths, struct sw_err *err)
+/* Sets the names of the classes; *listed: their order is given, and folders may be missing. */
+static int find_names(const struct sw_format_args *args, struct sw_lexicon *names, bool *listed,
+                      struct sw_err *err)
+{
+    const struct folder_conf *conf = args->conf;
+    int rc = SW_OK;
+
+    *listed = true;
+    if (args->spec && args->spec->classes.count)
+        return sw_classes_of(names, &args->spec->classes, err);
+    if (conf->class_names)
+        return read_names(conf->class_names, names, err);
+
+    *listed = false;
+    for (int i = 0; !rc && i < args->files->count; i++)
+        rc = add_classes(args->files->path[i], names, err);
+
+    return rc;
+}
+
+static int add_all(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     struct folder_state *s = r->state;
+    const struct sw_files *paths = args->files;
+    const bool trained = args->spec && args->spec->classes.count;
     struct sw_lexicon names = {0};
     int32_t *number = NULL;
+    bool listed;
 
-    int rc = conf->class_names ? read_names(conf->class_names, &names, err) : SW_OK;
+    int rc = find_names(args, &names, &listed, err);
     if (rc)
         goto out;
-
-    for (int i = 0; i < paths->count && !conf->class_names; i++) {
-        rc = add_classes(paths->path[i], &names, err);
-        if (rc)
-            goto out;
-    }
-
-    rc = sw_classes_number(&names, conf->class_names ? SW_CLASSES_LISTED : SW_CLASSES_SORTED,
-                           &number, &r->classes, &r->naming, err);
+    rc = sw_classes_number(&names, listed ? SW_CLASSES_LISTED : SW_CLASSES_SORTED, &number,
+                           &r->classes, &r->naming, err);
+    if (rc)
+        goto out;
+    rc = sw_classes_name(&r->class_names, &names, number, err);
     if (rc)
         goto out;
 
     for (int i = 0; i < paths->count; i++) {
-        rc = add_path(s, paths->path[i], &names, number, err);
+        rc = add_path(s, paths->path[i], &names, number, trained, err);
         if (rc)
             goto out;
     }
@@ -308,7 +189,7 @@ static int add_all(struct sw_records *r, const struct folder_conf *conf,
     if (rc)
         goto out;
 
-    if (!conf->class_names)
+    if (!listed)
         rc = check_classes(r, &names, number, paths->path[0], err);
 
 out:
@@ -373,7 +254,7 @@ static int folder_open(struct sw_records *r, const struct sw_format_args *args, 
 {
     const struct folder_state *s = r->state;
 
-    int rc = add_all(r, args->conf, args->files, err);
+    int rc = add_all(r, args, err);
     if (rc)
         return rc;
 

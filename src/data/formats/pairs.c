@@ -392,6 +392,8 @@ static int finish_labels(struct sw_records *r, const struct pairs_conf *conf, st
                                conf->classes.count ? SW_CLASSES_LISTED : SW_CLASSES_NUMBERED,
                                &number, &r->classes, &naming, err);
 
+    if (!rc && naming)
+        rc = sw_classes_name(&r->class_names, &s->labels.words, number, err);
     if (!rc)
         sw_bags_number(&s->labels, number);
     sw_free(number);

@@ -9,7 +9,9 @@
 #include "data/files.h"
 #include "data/format.h"
 #include "data/format_opts.h"
+#include "data/spec.h"
 #include "data/vocabulary.h"
+#include <string.h>
 
 enum {
     TOKENS = 0,
@@ -174,11 +176,16 @@ out:
     return rc;
 }
 
-static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
-                           const struct sw_files *texts, uint64_t max_bytes, struct sw_err *err)
+static int open_vocabulary(struct text_state *s, const struct sw_format_args *args,
+                           uint64_t max_bytes, struct sw_err *err)
 {
+    const struct text_conf *conf = args->conf;
+    const char *trained = args->spec ? args->spec->tokens : NULL;
     struct sw_files others = {0};
 
+    if (trained)
+        return sw_vocabulary_parse(&s->vocabulary, "the vocabulary of the trained net", trained,
+                                   strlen(trained), conf->unknown, err);
     if (conf->vocabulary && conf->vocabulary_from.count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "vocabulary and vocabulary_from are both set; remove one");
@@ -193,7 +200,7 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
     if (conf->vocabulary)
         return read_vocabulary(s, conf, max_bytes, err);
     if (!conf->vocabulary_from.count)
-        return make_vocabulary(s, conf, texts, max_bytes, err);
+        return make_vocabulary(s, conf, args->files, max_bytes, err);
 
     int rc = sw_files_expand(&others, &conf->vocabulary_from, "vocabulary_from", err);
     if (rc)
@@ -285,7 +292,7 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
     s->stride = conf->stride ? conf->stride : conf->length;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
 
-    int rc = open_vocabulary(s, conf, args->files, r->max_bytes, err);
+    int rc = open_vocabulary(s, args, r->max_bytes, err);
     if (rc)
         return rc;
     rc = take_texts(r, conf, args->files, err);

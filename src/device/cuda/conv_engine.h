@@ -68,9 +68,10 @@ struct sw_cuda_conv_question {
     enum sw_tune_pass pass;
     bool halves;        /* inputs have 16-bit elements of the GPU's precision */
     bool writes_halves; /* and so has the output */
-    bool fused; /* forward, 16-bit output: relu(conv + bias) as the shape says, with a bias of
-                   16-bit elements. Sums are fp32, and the result is rounded once. Only by an
-                   engine with tensor cores that is not compiled at run time. */
+    bool fused; /* forward: relu(conv + bias) as the shape says, with a bias of the type of the
+                   inputs, which is that of the output. Sums are fp32, and the result is rounded
+                   once. Only by an engine that is not compiled at run time, with tensor cores
+                   where the precision allows them. */
     bool tf32;  /* inputs may be rounded to tf32 */
     const char *wanted; /* the name of an engine; "": by the rule */
 };

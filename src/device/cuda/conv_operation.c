@@ -182,7 +182,8 @@ static int make_fused(cudnnStatus_t *e, const struct sw_cuda_conv_question *q,
     make_tensor(e, SW_CUDA_CONV_ARRAYS + 1, q->dst, CUDNN_DATA_FLOAT, true, &product);
     if (relu)
         make_tensor(e, SW_CUDA_CONV_ARRAYS + 2, q->dst, CUDNN_DATA_FLOAT, true, &sum);
-    make_tensor(e, SW_CUDA_CONV_BIAS, &bias, half_type(q), false, &row);
+    make_tensor(e, SW_CUDA_CONV_BIAS, &bias, q->halves ? half_type(q) : CUDNN_DATA_FLOAT, false,
+                &row);
     operation[0] = make_pass(e, q, product);
     operation[1] = make_pointwise(e, product, row, relu ? sum : result);
     if (relu)

@@ -9,8 +9,9 @@
  * no 16-bit engine at all, operands are rounded to 16-bit precision, stored as floats and
  * multiplied in tf32, which does not round them further.
  *
- * Bias and relu are part of the forward graph if its result has 16 bits and the library has a
- * compiled engine for that, which reads the bias in 16 bits. Else they are a kernel. */
+ * Bias and relu are part of the forward graph if its operands and its result have one type and the
+ * library has a compiled engine for that, which reads the bias in this type. Else they are a
+ * kernel. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/conv_graph.h"
@@ -211,7 +212,7 @@ static void lay_out_results(struct conv *c)
     }
 
     if (c->graph[SW_TUNE_FORWARD]->fused)
-        sw_cuda_factor_init(p, &c->bias_row, &p->bias, &p->bias, SW_CUDA_HALVES, false);
+        sw_cuda_factor_init(p, &c->bias_row, &p->bias, &p->bias, c->form, false);
 }
 
 /* Lays out operands. */
@@ -269,12 +270,18 @@ static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tu
         .wanted = c->choice->name[pass]};
 }
 
+/* May the forward graph add the bias? */
+static bool can_fuse(const struct conv *c)
+{
+    return c->shape.bias && c->form == (c->dst_type == SW_F32 ? SW_CUDA_FLOATS : SW_CUDA_HALVES);
+}
+
 /* Prepares a pass; false if cuDNN has no engine for it. */
 static bool prepare(struct conv *c, enum sw_tune_pass pass)
 {
     struct sw_cuda_conv_question q = question_of(c, pass);
 
-    q.fused = pass == SW_TUNE_FORWARD && c->shape.bias && q.halves && c->dst_type != SW_F32;
+    q.fused = pass == SW_TUNE_FORWARD && can_fuse(c);
     c->graph[pass] = sw_cuda_conv_graph_get(&q);
     if (!c->graph[pass] && q.fused) {
         q.fused = false;
@@ -402,7 +409,7 @@ static int tuned_plan(const struct sw_plan_request *q, struct sw_plan **out, str
     char text[128], library[48];
 
     /* A change of the rules of conv_engine.h is a new library: its engines have other names. */
-    snprintf(library, sizeof library, "cuDNN %zu, rules 3", cudnnGetVersion());
+    snprintf(library, sizeof library, "cuDNN %zu, rules 4", cudnnGetVersion());
     sw_bytes_printf(&what, "convolution of %s to ", sw_desc_text(q->src, text));
     sw_tune_key_conv(&what, q->shape.conv);
     if (q->dst_type != SW_F32)

@@ -67,6 +67,7 @@ static struct sw_net_connection make_connection(const struct sw_layer *l,
         .move.to = a->to,
         .move.rows = a->from.dist == SW_DIST_ROWS ? a->group_rows : in->dim[0],
         .move.columns = a->from.dist == SW_DIST_COLUMNS ? s->channels : columns,
+        .type = sent_type(l, a),
         .column_bytes = (size_t)inner * sw_dtype_bytes(sent_type(l, a))};
 }
 

@@ -12,6 +12,7 @@ enum { SW_BRIDGE_LINE = 64 }; /* bytes */
 struct sw_net_connection {
     int index; /* among the net's connections */
     struct sw_move move;
+    enum sw_dtype type; /* of what is sent */
     size_t column_bytes;
 };
 

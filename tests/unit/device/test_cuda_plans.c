@@ -269,6 +269,8 @@ static void poolings_agree(void **state)
         pool_problem("max, overlapping", true, 2, 4, 9, 9, 3, 1, 1),
         pool_problem("average of a whole image", false, 2, 33, 7, 7, 7, 1, 0),
         pool_problem("gaps between windows", true, 2, 16, 11, 11, 2, 4, 0),
+        pool_problem("max, pad, vectors of channels", true, 2, 24, 8, 6, 3, 2, 1),
+        pool_problem("average, pad, vectors of channels", false, 2, 24, 8, 6, 3, 2, 1),
     };
     check_table(p, sizeof p / sizeof *p);
 }
@@ -318,28 +320,27 @@ static void converted_weights_are_saved_for_backward(void **state)
         }
 }
 
-/* Activations of the type of the precision are read and written where they are, and a convolution
- * adds the bias if the library has an engine for that. */
-static void no_activation_of_16_bits_is_copied(void **state)
+/* Activations of the type and layout of the precision are read and written where they are, and a
+ * convolution adds the bias if the library has an engine for that. */
+static void no_activation_of_the_precision_is_copied(void **state)
 {
+    const int block = precision == SW_PRECISION_FP32 ? 0 : CHANNELS_LAST;
     const struct sw_plan_passes all = {true, true, true};
     struct problem p[] = {conv_problem("fused", 4, 16, 24, 24, 16, 3, 1, 1, 1),
                           conv_problem("not fused", 4, 16, 24, 24, 14, 3, 1, 1, 1),
                           pool_problem("maximum", true, 4, 16, 24, 24, 3, 2, 0),
                           ip_problem("product", 512, 64, 0, 0, 16)};
     p[0].conv.fuse_relu = true;
-    if (!sw_precision_is_half(precision))
-        return;
     for (int i = 0; i < 4; i++) {
         struct sw_plan *plan;
         struct sw_err err;
-        struct sw_desc src = layout_of(&p[i], CHANNELS_LAST);
-        src.dtype = half_type();
+        struct sw_desc src = layout_of(&p[i], block);
+        src.dtype = sw_precision_is_half(precision) ? half_type() : SW_F32;
         ASSERT_OK(make_plan_from(&p[i], &src, gpu, all, &plan, &err));
         assert_true(plan->scratch_bytes < sw_desc_bytes(&src) / 2);
         if (convolves(&p[i]) && getenv("SINGA_CUDA_MODULE"))
             assert_int_equal(strstr(plan->algorithm, ":fused") != NULL, i == 0);
-        if (convolves(&p[i]))
+        if (convolves(&p[i]) && block == CHANNELS_LAST)
             assert_int_equal(plan->dst.stride[1], 1);
         sw_plan_free(plan);
     }
@@ -510,7 +511,7 @@ int main(void)
         cmocka_unit_test(conversions_agree),
         cmocka_unit_test(measured_engines_match_the_reference),
         cmocka_unit_test(measured_products_match_the_reference),
-        cmocka_unit_test(no_activation_of_16_bits_is_copied),
+        cmocka_unit_test(no_activation_of_the_precision_is_copied),
         cmocka_unit_test(converted_weights_are_saved_for_backward),
     };
     int rc = 0;

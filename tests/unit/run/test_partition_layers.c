@@ -318,6 +318,8 @@ static void concat_and_slice_are_split_by_columns(void **state)
                        i == 3 ? "layer.both.partition=none" : "job.eval_every=0"});
         assert_equal_runs("joins", name, STEPS);
     }
+    train(.recipe = joins_recipe, .name = "joins-16", .steps = STEPS, .oversubscribe = true,
+          .before = check_joins, .sets = {workers_set[2], "job.partition=1", "job.precision=bf16"});
     train(.recipe = joins_recipe, .name = "joins-1in", .steps = STEPS, .oversubscribe = true,
           .sets = {workers_set[3], "layer.fc1.partition=1in", "layer.fcs.partition=1",
                    "layer.some.partition=1", "layer.fc2.partition=1in", "layer.half.partition=1"});
