@@ -129,7 +129,7 @@ static void print_layers(struct sw_bytes *out, const struct sw_job_plan *p, bool
 
 static void print_memory(struct sw_bytes *out, const struct sw_job_plan *p, size_t base)
 {
-    char text[32], rss[32], own[32];
+    char text[32], rss[32], own[32], buffers[32];
 
     sw_bytes_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->bytes.peak));
     const struct {
@@ -152,9 +152,12 @@ static void print_memory(struct sw_bytes *out, const struct sw_job_plan *p, size
         sw_bytes_printf(out, "             at most %s of it on each device\n",
                         sw_human_bytes(text, (double)p->bytes.device));
 
-    sw_bytes_printf(out, "resident     about %s, including %s for the program\n",
-                    sw_human_bytes(rss, (double)(p->bytes.peak + base)),
-                    sw_human_bytes(own, (double)base));
+    sw_bytes_printf(out,
+                    "resident     about %s, including %s for the program and its data, and %s for "
+                    "checkpoints and history\n",
+                    sw_human_bytes(rss, (double)(p->bytes.peak + base + p->bytes.buffers)),
+                    sw_human_bytes(own, (double)base),
+                    sw_human_bytes(buffers, (double)p->bytes.buffers));
     sw_report_fit(out, p);
     if (p->streams > 1)
         sw_bytes_printf(out, "streams      %d on every device, for independent layers\n",
@@ -273,8 +276,9 @@ static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, s
     sw_json_int(w, "exchange_bytes", (int64_t)p->bytes.exchange);
     sw_json_int(w, "swap_bytes", (int64_t)p->bytes.offloaded);
     sw_json_int(w, "base_bytes", (int64_t)base);
+    sw_json_int(w, "buffer_bytes", (int64_t)p->bytes.buffers);
     sw_report_fit_json(w, p);
-    sw_json_int(w, "rss_bytes", (int64_t)(p->bytes.peak + base));
+    sw_json_int(w, "rss_bytes", (int64_t)(p->bytes.peak + base + p->bytes.buffers));
     sw_json_int(w, "streams", p->streams);
 }
 

@@ -114,10 +114,22 @@ static int set_transform(struct sw_source *s, const struct sw_source_args *args,
     return SW_OK;
 }
 
-static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, struct sw_err *err)
+/* Where groups take batches in turn, batch n of group g follows its batch n - 1 if there is a
+ * stream for each row of all groups: the batches of one turn then read one record of every stream.
+ */
+static int choose_records(struct sw_source *s, const struct sw_source_args *args,
+                          struct sw_err *err)
 {
+    const struct sw_data_conf *conf = args->conf;
+    const int64_t groups = args->groups > 1 ? args->groups : 1;
+
+    s->streams = conf->streams * groups;
+
     int rc =
-        sw_subset_init(&s->subset, &conf->part, conf->part_seed, conf->streams, s->raw.count, err);
+        sw_subset_init(&s->subset, &conf->part, conf->part_seed, s->streams, s->raw.count, err);
+    if (rc && groups > 1 && conf->streams)
+        return sw_err_prefix(err, rc, "%lld streams for each of %lld worker groups",
+                             (long long)conf->streams, (long long)groups);
     if (rc)
         return rc;
 
@@ -128,7 +140,6 @@ static int choose_records(struct sw_source *s, const struct sw_data_conf *conf, 
             (long long)conf->streams);
 
     s->records = s->subset.count;
-    s->streams = conf->streams;
     return SW_OK;
 }
 
@@ -169,7 +180,7 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
     if (s->raw.count < 1)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no records", s->raw.where);
 
-    rc = choose_records(s, args->conf, err);
+    rc = choose_records(s, args, err);
     if (rc)
         return rc;
 

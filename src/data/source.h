@@ -31,7 +31,8 @@ struct sw_source_args {
     const struct sw_data_spec *spec;  /* of the trained net that reads the data, or NULL */
     bool unlabeled;                   /* labels and targets may be missing */
     uint64_t seed;                    /* job.seed: shuffle and augmentation */
-    bool training; /* true: endless, shuffled, augmented; false: each record once */
+    int64_t groups; /* that take batches in turn, each with its own streams; 0: one */
+    bool training;  /* true: endless, shuffled, augmented; false: each record once */
     /* job.on_bad_record = skip: an unreadable record is replaced by the next readable one of the
      * section, in file order. Each is reported once, from the thread that found it; text contains
      * its location and the problem. report_bad may be NULL. */
@@ -67,7 +68,8 @@ struct sw_source {
     const struct sw_lexicon *class_names;   /* as in sw_records, memory of raw */
     const struct sw_vocabulary *vocabulary; /* as in sw_records */
     int unit;
-    int64_t streams;           /* rows of a batch, each a contiguous run of records; 0: any */
+    int64_t
+        streams; /* rows of one batch of every group, each a contiguous run of records; 0: any */
     int64_t workers, prefetch; /* keys of the section */
     int field_count;
     struct sw_field field[SW_MAX_FIELDS]; /* after transforms: `image` f32 [C, H, W], `label` i32 */

@@ -120,6 +120,11 @@ void sw_history_move_claim(struct sw_history *h, struct sw_claim *claim)
     h->claim = (struct sw_claim){0};
 }
 
+size_t sw_history_producer_bytes(void)
+{
+    return sizeof(struct sw_history_producer);
+}
+
 int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **out,
                             struct sw_err *err)
 {

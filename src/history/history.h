@@ -121,6 +121,7 @@ void sw_history_move_claim(struct sw_history *h, struct sw_claim *claim);
  * writer continues. --- */
 
 /* A new ring, owned by h until close. Any thread may call. Errors: SW_ERR_NOMEM. */
+size_t sw_history_producer_bytes(void); /* of each */
 int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **out,
                             struct sw_err *err) SW_MUST_CHECK;
 /* Makes a handle (0, 1, ...) for (split, name), at setup; the same pair gives the same handle. Any

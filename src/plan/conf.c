@@ -199,10 +199,9 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
 {
     int workers = s->worker_groups * s->workers_per_group;
 
-    snprintf(out, bytes, "%d worker%s; %d server%s, %s", workers,
+    snprintf(out, bytes, "%d worker%s; %d server%s on %s cores", workers,
              workers == 1 ? "" : "s share each batch", s->servers_per_group,
-             s->servers_per_group == 1 ? "" : "s",
-             s->bind_servers ? "on the workers' cores" : "on spare cores if there are any");
+             s->servers_per_group == 1 ? "" : "s", s->bind_servers ? "the workers'" : "spare");
 }
 
 /* "2 asynchronous groups of 1 worker, own batches, at most 4 steps stale". */

@@ -138,6 +138,11 @@ int64_t sw_topology_samples(const struct sw_topology *t, int64_t step)
     return sw_topology_batches(t, step) * t->batch[SW_SPLIT_TRAIN];
 }
 
+int sw_topology_turns(const struct sw_topology *t, int split)
+{
+    return split == SW_SPLIT_EVAL || t->is_async ? t->worker_groups : 1;
+}
+
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches)
 {
     int64_t alone = batches < t->warmup_steps ? batches : t->warmup_steps;

@@ -84,6 +84,9 @@ void sw_topology_free(struct sw_topology *t); /* NULL is accepted */
  * groups a step is one batch and one update of each group that does not rest. */
 int64_t sw_topology_batches(const struct sw_topology *t, int64_t step);
 int64_t sw_topology_samples(const struct sw_topology *t, int64_t step);
+/* Worker groups that take the batches of a split in turn. All do in an evaluation; in training only
+ * asynchronous ones. */
+int sw_topology_turns(const struct sw_topology *t, int split);
 /* The smallest number of steps that trains that many batches. */
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches);
 /* Does the worker group rest in that step? In warmup steps only the first group trains. */

@@ -6,6 +6,7 @@
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/memory.h"
+#include "tensor/safetensors.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
 #include "worker/layer_sums.h"
@@ -107,6 +108,20 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
     return bytes;
 }
 
+/* Buffers that are not part of a budget. A checkpoint converts one parameter after the other. */
+static size_t buffer_bytes(const struct sw_job *job)
+{
+    size_t most = 0;
+
+    for (int i = 0; i < sw_table_count(job->params.table); i++) {
+        const size_t bytes = sw_st_write_bytes(&sw_table_param(job->params.table, i)->layout);
+        most = bytes > most ? bytes : most;
+    }
+
+    return most + SW_EVENTS_QUEUED * sizeof(struct sw_queued_event) +
+           (size_t)job->topology->workers * sw_history_producer_bytes();
+}
+
 void sw_job_sum_memory(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
@@ -131,4 +146,5 @@ void sw_job_sum_memory(struct sw_job *job)
 
     p->bytes.peak = p->bytes.params + p->bytes.state + p->bytes.arena + p->bytes.batches +
                     p->bytes.exchange + p->bytes.offloaded;
+    p->bytes.buffers = buffer_bytes(job);
 }

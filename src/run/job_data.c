@@ -18,20 +18,20 @@ const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
 }
 
 /* Each row of a batch reads one stream, so their numbers must be equal. */
-static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
+static int check_streams(const struct sw_job *job, int split, const struct sw_data_conf *conf,
+                         struct sw_err *err)
 {
-    const struct sw_source *s = job->data.source[split];
     const bool training = split == SW_SPLIT_TRAIN;
     const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
     const bool known = !sw_recipe_find(job->recipe, "job", NULL)->errors;
-    if (!s->streams || s->streams == rows || !known)
+    if (!conf->streams || conf->streams == rows || !known)
         return SW_OK;
 
     return sw_err_set(
         err, SW_ERR_INVALID,
         "streams = %lld, but job.%s = %lld: they must be equal, because each row of a batch "
         "reads one stream",
-        (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
+        (long long)conf->streams, training ? "batch" : "eval_batch", (long long)rows);
 }
 
 /* Checks that a class number means the same in training and in evaluation. */
@@ -105,6 +105,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .replaced = fell_from ? sw_format_find(fell_from) : NULL,
         .spec = job->data.spec,
         .seed = (uint64_t)job->conf->seed,
+        .groups = sw_topology_turns(job->topology, split),
         .training = split == SW_SPLIT_TRAIN,
         .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
         .report_bad = sw_events_report_bad_record,
@@ -113,7 +114,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
     int rc = sw_source_open(&args, &job->data.source[split], err);
     if (rc != SW_OK)
         goto out;
-    rc = check_streams(job, split, err);
+    rc = check_streams(job, split, section->common, err);
     if (rc != SW_OK)
         goto out;
 

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EVENTS = 1024 };
 
 static int open_history(struct sw_job *job, struct sw_err *err)
 {
@@ -339,7 +338,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_queued_event), EVENTS, err);
+    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_queued_event), SW_EVENTS_QUEUED, err);
     if (rc != SW_OK)
         return rc;
 

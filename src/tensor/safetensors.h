@@ -53,6 +53,8 @@ int sw_st_writer_add(struct sw_st_writer *w, const char *name, struct sw_st_shap
 
 /* Adds a device tensor, which is stored in row-major order (t and stream are borrowed until write)
  * and converted a few megabytes at a time. */
+/* Bytes of the buffers that writing a tensor of this layout takes. */
+size_t sw_st_write_bytes(const struct sw_desc *layout);
 int sw_st_writer_add_tensor(struct sw_st_writer *w, const char *name, const struct sw_tensor *t,
                             struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
 

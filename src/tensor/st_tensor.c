@@ -19,6 +19,12 @@ static int64_t rows_at_once(const struct sw_tensor *t)
     return fit < rows ? fit : rows;
 }
 
+size_t sw_st_write_bytes(const struct sw_desc *layout)
+{
+    const struct sw_tensor t = sw_tensor_view(NULL, layout, NULL);
+    return SW_ST_CHUNK_BYTES + (size_t)rows_at_once(&t) * sw_tensor_row_bytes(&t);
+}
+
 /* Calls `move` for one piece of rows after the other. */
 struct pass {
     struct sw_tensor *tensor;

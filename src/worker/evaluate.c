@@ -42,7 +42,8 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
                            .valid_rows = batch->valid_rows,
                            .batch_valid_rows = batch->batch_valid_rows,
                            .pass_begins = n == 0,
-                           .sequences_begin = sw_recurrent_state_starts(w, SW_SPLIT_EVAL, n, 0)};
+                           .sequences_begin =
+                               sw_recurrent_state_starts(w, SW_SPLIT_EVAL, batch->index, 0)};
     struct sw_microbatches *microbatches = w->microbatches[SW_SPLIT_EVAL];
 
     int rc = sw_microbatches_set_step(microbatches, &step, err);

@@ -14,6 +14,8 @@ struct sw_queued_event {
     char source[32], text[512]; /* copies: the sender may have ended when the event is delivered */
 };
 
+enum { SW_EVENTS_QUEUED = 1024 }; /* capacity of the queue */
+
 struct sw_events {
     struct sw_log *log;           /* borrowed */
     struct sw_history *history;   /* owned by the run; NULL: none is written */

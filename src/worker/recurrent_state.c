@@ -59,8 +59,8 @@ static int add(const struct sw_worker *w, const struct sw_layer *l,
     return SW_OK;
 }
 
-/* The rows of a batch continue in the next one only if the data is read as streams and no other
- * group takes batches in between; chains need neither. */
+/* The rows of a batch continue in the next one of the same group only if the data is read as
+ * streams, and the groups take turns from the beginning; chains need neither. */
 static int check(const struct sw_worker *w, const struct sw_layer *l,
                  const struct sw_layer_recurrent_state *c, struct sw_err *err)
 {
@@ -68,11 +68,9 @@ static int check(const struct sw_worker *w, const struct sw_layer *l,
     const char *why = !c->chain && !source[SW_SPLIT_TRAIN]->streams
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
-                      : !c->chain && w->topology->is_async
-                          ? "asynchronous worker groups take turns with batches"
-                      : !c->chain && w->topology->splits_layers && source[SW_SPLIT_EVAL]
-                          ? "worker groups that each split the net take turns with the batches of "
-                            "an evaluation: use one group with as many workers_per_group"
+                      : !c->chain && w->topology->warmup_steps > 0
+                          ? "while the first worker group trains alone it would read the streams "
+                            "of the others: remove cluster.warmup_steps"
                           : NULL;
 
     return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: %s: %s", l->home,
@@ -255,7 +253,8 @@ bool sw_recurrent_state_starts(const struct sw_worker *w, int split, int64_t bat
     const struct sw_source *s = w->shared.data->source[split];
     const int64_t rows = split == SW_SPLIT_TRAIN ? c->batch : c->eval_batch;
 
-    if (!s->streams || batch * rows % s->records == 0)
+    /* The first turn of all groups in an epoch begins their streams. */
+    if (!s->streams || batch * rows % s->records < s->streams)
         return true;
 
     return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;

@@ -10,8 +10,8 @@ struct sw_job_state;
 struct sw_buffers;
 struct sw_worker;
 
-/* Lists the recurrent state of the training nets. Errors: SW_ERR_INVALID where the data or the
- * worker groups do not permit it. */
+/* Lists the recurrent state of the training nets. Errors: SW_ERR_INVALID where the data or a
+ * warm-up does not permit it. */
 int sw_recurrent_state_build(struct sw_job_state *state, const struct sw_worker *workers,
                              struct sw_err *err) SW_MUST_CHECK;
 /* Bytes of all of it, on all devices; and on the device of one worker. */

@@ -44,7 +44,7 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? w->shared.conf->batch : w->shared.conf->eval_batch;
     int64_t first = w->shared.span->first_step, lead = 0;
-    bool own_batches = !training || t->is_async; /* otherwise all groups share every batch */
+    const int turns = sw_topology_turns(t, split); /* 1: all groups share every batch */
 
     if (training && first < t->warmup_steps) {
         lead = w->rank->group == 0 ? t->warmup_steps - first : 0;
@@ -60,8 +60,8 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .parts = w->rank->microbatches,
         /* Groups take turns in one order: the n-th batch of group g is batch n * groups + g. */
         .first_batch =
-            (training ? sw_topology_batches(t, first) : 0) + (own_batches ? w->rank->group : 0),
-        .batch_stride = own_batches ? t->worker_groups : 1,
+            (training ? sw_topology_batches(t, first) : 0) + (turns > 1 ? w->rank->group : 0),
+        .batch_stride = turns,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         /* One more for the batch in use. A device with its own memory may have batches of all

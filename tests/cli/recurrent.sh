@@ -66,6 +66,37 @@ last() {
     printf %s "$T/$1/checkpoint-12.safetensors"
 }
 
+# Asynchronous groups read streams of their own: with a rate of zero, two groups of 6 rows have the
+# losses of one group of 12 rows, over the end of an epoch, after a resume, and in evaluations.
+losses() {
+    "$SW" history sql "SELECT split, step, round(value, 4) FROM metrics WHERE name = 'loss' AND
+        run_id = (SELECT max(id) FROM runs WHERE name = '$1') ORDER BY split, step"
+}
+recipe gru 8 '' >"$T/still.ini"
+still="--set updater.lr=0 --set job.steps=20 --set job.eval_every=5 --quiet"
+async='--framework downpour --set cluster.worker_groups=2 --oversubscribe'
+expect 0 run "$T/still.ini" --out "$T/wide" --name wide $still --set job.batch=12 \
+    --set data.train.streams=12 --set job.eval_batch=8 --set data.test.streams=8
+expect 0 run "$T/still.ini" --out "$T/turns" --name turns $still $async
+losses wide >"$T/wide.losses"
+losses turns >"$T/turns.losses"
+[ "$(sort -u -k3 "$T/wide.losses" | wc -l)" -gt 10 ] || fail 'the losses do not differ from step to step'
+cmp "$T/wide.losses" "$T/turns.losses" || fail 'asynchronous groups lose their recurrent state'
+expect 0 run "$T/still.ini" --out "$T/turns-half" --name turns-half --steps 7 $still $async
+expect 0 resume turns-half --steps 20 --quiet
+losses turns-half | awk '$1 == "train"' >"$T/half.losses"
+awk '$1 == "train"' "$T/wide.losses" | cmp - "$T/half.losses" || fail 'a resume loses the recurrent state'
+# Groups that each split the net, too.
+expect 0 run "$T/still.ini" --out "$T/split" --name split $still --set job.batch=12 \
+    --set data.train.streams=12 --framework custom --set cluster.worker_groups=2 \
+    --set cluster.workers_per_group=2 --set layer.scores.partition=none --oversubscribe
+losses split >"$T/split.losses"
+cmp "$T/wide.losses" "$T/split.losses" || fail 'groups that split the net lose their recurrent state'
+expect 2 check "$T/still.ini" $async --set cluster.warmup_steps=3
+has err 'stateful = yes: .* remove cluster\.warmup_steps'
+expect 2 check "$T/still.ini" $async --set job.batch=800 --set data.train.streams=800
+has err '800 streams for each of 2 worker groups: streams = 1600 exceeds the [0-9]+ records'
+
 for kind in rnn gru lstm; do
     recipe $kind 8 'layers = 2' >"$T/$kind.ini"
     expect 0 run "$T/$kind.ini" --out "$T/$kind" --quiet
@@ -133,9 +164,4 @@ has err 'layer [a-z]+: vocabulary = 7: data train has [0-9]+ tokens'
 sed 's/outputs = 20/outputs = 5/' "$T/gru.ini" >"$T/bad.ini"
 "$SW" run "$T/bad.ini" --quiet >"$T/out" 2>"$T/err" && fail 'labels beyond the classes were accepted'
 has err 'layer scores: outputs = 5: data train has [0-9]+ tokens'
-expect 2 run "$T/gru.ini" --quiet --set cluster.framework=downpour --set cluster.worker_groups=2 --oversubscribe
-has err 'take turns with batches'
-expect 2 run "$T/gru.ini" --quiet --set cluster.framework=custom --set cluster.worker_groups=2 \
-    --set job.partition=1 --oversubscribe
-has err 'take turns with the batches of an evaluation: use one group'
 exit 0

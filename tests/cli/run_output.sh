@@ -5,7 +5,7 @@
 
 expect 0 run "$tiny" --out "$T/run" --name first --no-ui --set job.checkpoint_every=20
 has out '^run +1, first \(.*tiny\.ini\): 40 steps of 16 samples'
-has out '^placement +[0-9]+ workers? on cpu, cores [0-9,-]+ .[0-9]+ threads?'
+has out '^placement +[0-9]+ workers? (and [0-9]+ servers? )?on cpu, cores [0-9,-]+ .[0-9]+ threads?'
 has out '^framework +allreduce .default; [0-9]+ worker'
 has out '^parameters +[0-9.]+ k?, .*flop per sample; memory [0-9.]+ [kM]?B$'
 has out "^history +$SINGA_DB\$"

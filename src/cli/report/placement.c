@@ -105,15 +105,20 @@ void sw_print_placement_brief(struct sw_bytes *out, const struct sw_placement *p
     const int threads = p->rows[0].threads;
     char text[128];
 
-    sw_bytes_printf(out, "%d worker%s on ", p->worker_count, p->worker_count == 1 ? "" : "s");
+    const bool shared = sw_core_set_overlaps(&workers, &servers);
+
+    sw_bytes_printf(out, "%d worker%s", p->worker_count, p->worker_count == 1 ? "" : "s");
+    if (shared)
+        sw_bytes_printf(out, " and %d server%s", p->server_count, p->server_count == 1 ? "" : "s");
+    sw_bytes_add(out, " on ");
     add_devices(out, p);
-    sw_bytes_printf(out, ", cores %s (%d thread%s%s%s); ",
+    sw_bytes_printf(out, ", cores %s (%d thread%s%s%s)",
                     sw_core_set_text(&workers, text, sizeof text), threads, threads == 1 ? "" : "s",
                     p->worker_count == 1 ? "" : " each",
                     p->oversubscribed ? ", oversubscribed" : "");
-    sw_bytes_printf(out, "%d server%s", p->server_count, p->server_count == 1 ? "" : "s");
-    if (sw_core_set_overlaps(&workers, &servers))
-        sw_bytes_printf(out, " share%s them", p->server_count == 1 ? "s" : "");
-    else
-        sw_bytes_printf(out, " on cores %s", sw_core_set_text(&servers, text, sizeof text));
+
+    if (!shared)
+        sw_bytes_printf(out, "; %d server%s on cores %s", p->server_count,
+                        p->server_count == 1 ? "" : "s",
+                        sw_core_set_text(&servers, text, sizeof text));
 }

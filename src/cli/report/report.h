@@ -102,7 +102,7 @@ void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
  * each line also has the number of threads and the reason. */
 void sw_print_placement(struct sw_bytes *out, const struct sw_placement *p, const char *indent,
                         bool reasons);
-/* "2 workers on cpu, cores 0-1 (1 thread each); 1 server shares them" */
+/* "2 workers and 1 server on cpu, cores 0-1 (1 thread each)" */
 void sw_print_placement_brief(struct sw_bytes *out, const struct sw_placement *p);
 /* Lines of text, each but the first after indent; ends with a newline. */
 void sw_print_lines(struct sw_bytes *out, const char *text, const char *indent);
