@@ -105,7 +105,8 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .replaced = fell_from ? sw_format_find(fell_from) : NULL,
         .spec = job->data.spec,
         .seed = (uint64_t)job->conf->seed,
-        .groups = sw_topology_turns(job->topology, split),
+        /* Without a topology the recipe has errors, and only more of them are looked for. */
+        .groups = job->topology ? sw_topology_turns(job->topology, split) : 1,
         .training = split == SW_SPLIT_TRAIN,
         .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
         .report_bad = sw_events_report_bad_record,

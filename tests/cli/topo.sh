@@ -20,7 +20,7 @@ expect 0 topo "$T/no-data.ini"
 four='numa:4 core:6 pu:2'
 expect 0 topo --from "$four" "$tiny" --framework sandblaster --set cluster.workers_per_group=4 \
     --set cluster.servers_per_group=2
-has out '^framework +sandblaster .4 workers share each batch; 2 servers, on spare cores if there are any.$'
+has out '^framework +sandblaster .4 workers share each batch; 2 servers on spare cores.$'
 has out 'worker0\.3 +cpu, node 3, cores 18-23$'
 has out 'server0\.1 +cpu'
 expect 0 topo --from "$four" "$tiny" --device sim:gpus=3
