@@ -255,9 +255,10 @@ static int read_dims(const char **at, int64_t *dim, int most)
 }
 
 /* Reads a line "image f32 3x64x64" at *at, and moves behind it. */
-static bool read_field(const char **at, struct sw_field *f)
+/* Reads a line; the name, of at most 63 bytes, is not in *f yet. */
+static bool read_field(const char **at, struct sw_field *f, char name[64])
 {
-    char name[64], type[8];
+    char type[8];
     int used = 0;
 
     *f = (struct sw_field){0};
@@ -274,17 +275,22 @@ static bool read_field(const char **at, struct sw_field *f)
         return false;
 
     (*at)++;
-    f->name = sw_strdup(name);
-    return f->name != NULL;
+    return true;
 }
 
 static int read_fields(struct sw_data_spec *spec, const struct sw_st_file *f, struct sw_err *err)
 {
     const char *at = sw_st_metadata(f, "data.fields");
+    char name[64];
 
     while (at && *at) {
-        if (spec->field_count == SW_MAX_FIELDS || !read_field(&at, &spec->field[spec->field_count]))
+        struct sw_field *field = &spec->field[spec->field_count];
+        if (spec->field_count == SW_MAX_FIELDS || !read_field(&at, field, name))
             return bad_value(f, "data.fields", err);
+
+        field->name = sw_strdup(name);
+        if (!field->name)
+            return sw_err_nomem(err, "the fields of a checkpoint", strlen(name));
         spec->field_count++;
     }
 
