@@ -20,11 +20,12 @@ const struct sw_verb sw_verb_ctl = {
     .name = "ctl",
     .help = "send a request to a running run: checkpoint, note TEXT, ...",
     .usage = "[OPTION]... RUN REQUEST",
-    .about = "Sends REQUEST to RUN (an id, a unique prefix, a name, or @last) and prints its answer:\n"
-             "  checkpoint      write a checkpoint after the current step\n"
-             "  note TEXT       record an event with TEXT\n"
-             "  pause [release], continue, stop\n"
-             "                  as the verbs pause, unpause and stop, which also wait",
+    .about =
+        "Sends REQUEST to RUN (an id, a unique prefix, a name, or @last) and prints its answer:\n"
+        "  checkpoint      write a checkpoint after the current step\n"
+        "  note TEXT       record an event with TEXT\n"
+        "  pause [release], continue, stop\n"
+        "                  as the verbs pause, unpause and stop, which also wait",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     .min_args = 2,
     .max_args = -1,

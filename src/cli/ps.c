@@ -173,9 +173,10 @@ const struct sw_verb sw_verb_ps = {
     .name = "ps",
     .help = "list the runs of this machine with their cores and GPUs",
     .usage = "[OPTION]...",
-    .about = "Lists the runs of this machine that are running or wait in the queue (run --when-free),\n"
-             "also those of other users: RUN is the number in your history, CORES are hwloc's logical\n"
-             "numbers (lstopo), GPUS PCI addresses.",
+    .about =
+        "Lists the runs of this machine that are running or wait in the queue (run --when-free),\n"
+        "also those of other users: RUN is the number in your history, CORES are hwloc's logical\n"
+        "numbers (lstopo), GPUS PCI addresses.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     .run = ps,
 };

@@ -69,9 +69,10 @@ const struct sw_verb sw_verb_stop = {
     .name = "stop",
     .help = "stop a running run with a checkpoint",
     .usage = "[OPTION]... RUN",
-    .about = "Stops RUN (an id, a unique prefix, a name, or @last) after its current step, waits until\n"
-             "it has ended, and names the checkpoint from which `singa-ws resume` continues. The run\n"
-             "itself exits with 75.",
+    .about =
+        "Stops RUN (an id, a unique prefix, a name, or @last) after its current step, waits until\n"
+        "it has ended, and names the checkpoint from which `singa-ws resume` continues. The run\n"
+        "itself exits with 75.",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

@@ -10,8 +10,9 @@ const struct sw_verb sw_verb_unpause = {
     .name = "unpause",
     .help = "let a paused run continue",
     .usage = "[OPTION]... RUN",
-    .about = "Ends the pause of RUN (an id, a unique prefix, a name, or @last). The pause does not\n"
-             "change the results.",
+    .about =
+        "Ends the pause of RUN (an id, a unique prefix, a name, or @last). The pause does not\n"
+        "change the results.",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     .min_args = 1,
     .max_args = 1,

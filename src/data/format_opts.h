@@ -5,8 +5,7 @@
 #include "recipe/option.h"
 
 #define SW_FORMAT_PATHS(conf, what)                                                                \
-    SW_OPT(PATHS, conf, paths, what ": a list of names or patterns with * and ?",                \
-           .required = true)
+    SW_OPT(PATHS, conf, paths, what ": a list of names or patterns with * and ?", .required = true)
 
 #define SW_FORMAT_CLASSES(conf)                                                                    \
     SW_OPT(STRINGS, conf, classes,                                                                 \

@@ -1,6 +1,6 @@
-/* The CPU quota and the memory limit of cgroups, version 1 and 2: walks from the groups in /proc/self/cgroup up to the
- * root and keeps the smallest limit. In a container the path may be the host's; then only the root
- * is found. */
+/* The CPU quota and the memory limit of cgroups, version 1 and 2: walks from the groups in
+ * /proc/self/cgroup up to the root and keeps the smallest limit. In a container the path may be the
+ * host's; then only the root is found. */
 #include "machine/quota.h"
 #include "base/os.h"
 #include "base/str.h"

@@ -1,6 +1,6 @@
-/* The CPU time and the memory that cgroups grant this process: cpu.max and memory.max (version 2), or
- * cpu.cfs_quota_us and memory.limit_in_bytes (version 1), the smallest limit from the process's group
- * up to the root. Any thread. */
+/* The CPU time and the memory that cgroups grant this process: cpu.max and memory.max (version 2),
+ * or cpu.cfs_quota_us and memory.limit_in_bytes (version 1), the smallest limit from the process's
+ * group up to the root. Any thread. */
 #pragma once
 
 #include <stdint.h>

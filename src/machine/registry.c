@@ -146,9 +146,8 @@ static int lock_folder(struct sw_registry *r, struct sw_err *err)
 
     int rc = reason == 0 ? SW_OK
              : reason == EWOULDBLOCK
-                 ? sw_err_set(err, SW_ERR_BUSY,
-                              "another process has held %s for more than %d s", path,
-                              OPEN_MS / 1000)
+                 ? sw_err_set(err, SW_ERR_BUSY, "another process has held %s for more than %d s",
+                              path, OPEN_MS / 1000)
                  : sw_err_errno(err, reason, "cannot lock %s", path);
     sw_free(path);
 

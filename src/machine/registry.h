@@ -1,15 +1,15 @@
 /* The registry of this machine: which runs use which cores and GPUs, and which runs wait for some.
- * It is a folder with one small file for each run, which the run's process keeps locked (flock). The
- * system releases the lock when the process ends for any reason, so a file without a lock is what a
- * killed process left, and the next one that reads the registry removes it.
+ * It is a folder with one small file for each run, which the run's process keeps locked (flock).
+ * The system releases the lock when the process ends for any reason, so a file without a lock is
+ * what a killed process left, and the next one that reads the registry removes it.
  *
- * The folder is $SINGA_REGISTRY, else /run/lock/singa-ws, which all users of the machine share; where
- * that cannot be used, it is in the state directory, and only runs of one user see each other.
- * Containers see each other's runs if SINGA_REGISTRY names a folder that they share.
+ * The folder is $SINGA_REGISTRY, else /run/lock/singa-ws, which all users of the machine share;
+ * where that cannot be used, it is in the state directory, and only runs of one user see each
+ * other. Containers see each other's runs if SINGA_REGISTRY names a folder that they share.
  *
- * An open registry is locked: nobody else reads or changes it until it is closed, so a run that reads
- * what is in use and then reserves the rest never gets what another one has. Keep it open briefly. A
- * registration has one owner. */
+ * An open registry is locked: nobody else reads or changes it until it is closed, so a run that
+ * reads what is in use and then reserves the rest never gets what another one has. Keep it open
+ * briefly. A registration has one owner. */
 #pragma once
 
 #include "base/err.h"
@@ -36,13 +36,13 @@ struct sw_reserved {
     double since;   /* Unix seconds */
     int64_t run_id; /* in its history; 0: it is starting */
     char run_uid[20], name[SW_RESERVED_NAME];
-    char history[SW_RESERVED_PATH];    /* database of the run; "": unknown */
+    char history[SW_RESERVED_PATH];   /* database of the run; "": unknown */
     char waits_for[SW_RESERVED_TEXT]; /* of a queued run, as text */
-    struct sw_core_set cores;          /* hwloc logical numbers */
-    char gpus[SW_RESERVED_GPUS][20];   /* PCI addresses, "0000:34:00.0" */
+    struct sw_core_set cores;         /* hwloc logical numbers */
+    char gpus[SW_RESERVED_GPUS][20];  /* PCI addresses, "0000:34:00.0" */
     int gpu_count;
     int wants_cores, wants_gpus; /* of a queued run */
-    char file[40]; /* its file in the folder; set by the registry */
+    char file[40];               /* its file in the folder; set by the registry */
 };
 
 const char *sw_reserved_state_name(enum sw_reserved_state s); /* "used", "queued", "released" */
@@ -54,7 +54,8 @@ struct sw_registry;
 struct sw_registration;
 
 /* Opens and reads the registry; waits for at most 10 s while another process has it open. Errors:
- * SW_ERR_BUSY (that time is over), SW_ERR_IO, SW_ERR_NOTFOUND (no folder can be used), SW_ERR_NOMEM.
+ * SW_ERR_BUSY (that time is over), SW_ERR_IO, SW_ERR_NOTFOUND (no folder can be used),
+ * SW_ERR_NOMEM.
  */
 int sw_registry_open(struct sw_registry **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_registry_close(struct sw_registry *r); /* NULL is accepted */

@@ -98,7 +98,8 @@ static int best_node(const struct sw_core_split *s, int count, uint64_t node_mas
 
         bool fits = s->cores[n] >= count, best_fits = best >= 0 && s->cores[best] >= count;
         if (best < 0 || (fits && !best_fits) ||
-            (fits == best_fits && (fits ? s->cores[n] < s->cores[best] : s->cores[n] > s->cores[best])))
+            (fits == best_fits &&
+             (fits ? s->cores[n] < s->cores[best] : s->cores[n] > s->cores[best])))
             best = n;
     }
 

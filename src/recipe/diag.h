@@ -45,7 +45,8 @@ struct sw_diags {
 };
 
 void sw_diags_fini(struct sw_diags *d);
-/* Adds a message, unless the list has it; always returns SW_ERR_INVALID so that a check can return it. */
+/* Adds a message, unless the list has it; always returns SW_ERR_INVALID so that a check can return
+ * it. */
 int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...) SW_PRINTF(3, 4);
 /* Moves all messages of `from`, which is empty afterwards, to `to`. */
 void sw_diags_move(struct sw_diags *to, struct sw_diags *from);

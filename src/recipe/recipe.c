@@ -273,7 +273,8 @@ const char *sw_recipe_path(const struct sw_recipe *r)
     return r->ini.file->path;
 }
 
-/* Links in the folder are resolved, the file itself is not: its paths are relative to the folder. */
+/* Links in the folder are resolved, the file itself is not: its paths are relative to the folder.
+ */
 const char *sw_recipe_file(struct sw_recipe *r)
 {
     const char *path = r->ini.file->path, *slash = strrchr(path, '/');

@@ -136,8 +136,8 @@ void sw_recipe_hint(struct sw_recipe *recipe, const char *fmt, ...) SW_PRINTF(2,
 void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char *const *candidates,
                          int count, const char *label);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
-/* For checks that would stop at errors that are no concern of theirs: removes the errors so far, and
- * adds them again. */
+/* For checks that would stop at errors that are no concern of theirs: removes the errors so far,
+ * and adds them again. */
 struct sw_diags sw_recipe_set_aside(struct sw_recipe *recipe);
 void sw_recipe_take_back(struct sw_recipe *recipe, struct sw_diags *had);
 /* What works but will not in the next release; not errors. */

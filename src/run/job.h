@@ -207,13 +207,13 @@ const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err) SW_MUST_CHECK;
 
-/* Does the run continue, after sw_job_run has returned SW_OK: with another stage, or after a request
- * to release its memory? */
+/* Does the run continue, after sw_job_run has returned SW_OK: with another stage, or after a
+ * request to release its memory? */
 bool sw_job_has_next(const struct sw_job *job);
 /* Replaces *job by the job of the next stage of the same run, to be run like the first; the old job
  * is closed. If its memory is to be released, frees it, waits for the request to continue
- * (SW_ERR_CANCELLED: to stop), and opens the rest of the stage. Errors: those of sw_job_open; *job is
- * then still the old one, which has ended. */
+ * (SW_ERR_CANCELLED: to stop), and opens the rest of the stage. Errors: those of sw_job_open; *job
+ * is then still the old one, which has ended. */
 int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */

@@ -13,10 +13,10 @@ static void add_cores(const struct sw_job *job, struct sw_bytes *out)
     const struct sw_job_reserve *r = &job->reserve;
     const struct sw_machine *m = job->place.machine;
     const struct sw_placement_row *first = sw_placement_worker(job->place.placement, 0);
-    const char *by = job->conf->cores   ? "job.cores"
-                     : r->slurm_cores   ? "SLURM_CPUS_PER_TASK"
-                     : r->registration  ? "other runs use the rest"
-                                        : NULL;
+    const char *by = job->conf->cores  ? "job.cores"
+                     : r->slurm_cores  ? "SLURM_CPUS_PER_TASK"
+                     : r->registration ? "other runs use the rest"
+                                       : NULL;
 
     if (by && m->core_count < r->map_cores)
         sw_bytes_printf(out, "; %d of %d cores (%s)", m->core_count, r->map_cores, by);

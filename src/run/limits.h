@@ -1,5 +1,5 @@
-/* What limits a job on this machine, beside the recipe: cores, memory and GPUs that the user, a batch
- * system, cgroups or other runs leave to it. By the thread that opens the job. */
+/* What limits a job on this machine, beside the recipe: cores, memory and GPUs that the user, a
+ * batch system, cgroups or other runs leave to it. By the thread that opens the job. */
 #pragma once
 
 #include "run/job.h"

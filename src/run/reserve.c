@@ -54,8 +54,8 @@ static void read_saved(struct sw_job *job)
 
     if (path && !job->conf->cores && sw_saved_choices_read(path, &saved, &ignored) == SW_OK &&
         saved && sw_json_as_size(sw_json_get(saved, "workers"), &workers) &&
-        sw_json_as_size(sw_json_get(saved, "threads"), &threads) &&
-        workers <= SW_MAX_CORES && threads <= SW_MAX_CORES) {
+        sw_json_as_size(sw_json_get(saved, "threads"), &threads) && workers <= SW_MAX_CORES &&
+        threads <= SW_MAX_CORES) {
         job->reserve.saved_workers = (int)workers;
         job->reserve.saved_threads = (int)threads;
     }
@@ -82,8 +82,7 @@ static void count_wants(const struct sw_job *job, struct request *r)
     if (r->wants_gpus > m->gpu_count)
         r->wants_gpus = m->gpu_count;
     if (!r->cores.cores)
-        r->wants_cores =
-            larger(r->cores.least, cores_with_gpus(m, m->core_count, r->wants_gpus));
+        r->wants_cores = larger(r->cores.least, cores_with_gpus(m, m->core_count, r->wants_gpus));
 }
 
 static int read_request(struct sw_job *job, int least, struct request *r, struct sw_err *err)
@@ -133,8 +132,8 @@ static bool is_enough(const struct sw_job *job, const struct sw_usage *u, const 
            sw_usage_free_gpus(m, u) - u->queued_gpus >= r->wants_gpus && named_are_free(job, u);
 }
 
-/* "2 cores (0 of 2 are free): cores 0-1 are used by run 3 "lenet" (pid 4711); 1 run waits before this
- * one". */
+/* "2 cores (0 of 2 are free): cores 0-1 are used by run 3 "lenet" (pid 4711); 1 run waits before
+ * this one". */
 static void describe_wait(const struct sw_job *job, const struct request *r, struct sw_bytes *out)
 {
     const struct sw_job_reserve *reserve = &job->reserve;
@@ -142,8 +141,8 @@ static void describe_wait(const struct sw_job *job, const struct request *r, str
     struct sw_core_set all = sw_machine_cores(m), free = sw_usage_free_cores(m, &reserve->usage);
     struct sw_bytes users = {0};
 
-    sw_bytes_printf(out, "%d core%s (%d of %d free)", r->wants_cores, r->wants_cores == 1 ? "" : "s",
-                    sw_core_set_count(&free), m->core_count);
+    sw_bytes_printf(out, "%d core%s (%d of %d free)", r->wants_cores,
+                    r->wants_cores == 1 ? "" : "s", sw_core_set_count(&free), m->core_count);
     if (r->wants_gpus)
         sw_bytes_printf(out, " and %d GPU%s (%d of %d free)", r->wants_gpus,
                         r->wants_gpus == 1 ? "" : "s", sw_usage_free_gpus(m, &reserve->usage),
@@ -254,8 +253,7 @@ int sw_reserve_begin(struct sw_job *job, const struct sw_job_options *o, int lea
         return rc;
 
     reserve->map_cores = job->place.machine->core_count;
-    sw_utf8_copy(reserve->reserved.name, sizeof reserve->reserved.name,
-                 job->name ? job->name : "");
+    sw_utf8_copy(reserve->reserved.name, sizeof reserve->reserved.name, job->name ? job->name : "");
     rc = o->reserve ? read_usage(job, NULL, err) : SW_OK;
     if (rc == SW_OK && o->reserve && o->on_wait)
         rc = wait_until_free(job, o, &r, err);
@@ -330,9 +328,8 @@ static void fill(struct sw_job *job)
 
     r->state = SW_RESERVED_USED;
     r->waits_for[0] = '\0';
-    r->cores = sw_machine_threads(m) < m->core_count
-                   ? placed_cores(job->place.placement, &nodes)
-                   : sw_machine_cores(m);
+    r->cores = sw_machine_threads(m) < m->core_count ? placed_cores(job->place.placement, &nodes)
+                                                     : sw_machine_cores(m);
 
     r->gpu_count = 0;
     for (int i = 0; i < m->gpu_count && i < 64; i++)

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 static int open_history(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;

@@ -67,7 +67,7 @@ enum sw_job_request_kind {
     SW_JOB_ABORT = 4, /* end as soon as possible, without a checkpoint */
     SW_JOB_PAUSE = 8, /* all workers wait after the same step, until CONTINUE or STOP */
     SW_JOB_CONTINUE = 16,
-    /* All workers end after the same step with a checkpoint, and the run gives back its memory, cores
-     * and GPUs until CONTINUE or STOP (sw_job_next). */
+    /* All workers end after the same step with a checkpoint, and the run gives back its memory,
+     * cores and GPUs until CONTINUE or STOP (sw_job_next). */
     SW_JOB_RELEASE = 32,
 };

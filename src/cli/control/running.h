@@ -1,5 +1,5 @@
-/* A running run of this machine that a verb controls: found by RUN, asked through its control socket
- * (history/control.h), watched through its live snapshot. One owner. */
+/* A running run of this machine that a verb controls: found by RUN, asked through its control
+ * socket (history/control.h), watched through its live snapshot. One owner. */
 #pragma once
 
 #include "cli/cli.h"
@@ -20,8 +20,8 @@ int sw_running_find(struct sw_running *r, const struct sw_cli_common *common,
 void sw_running_fini(struct sw_running *r);
 
 /* Sends a line and writes the answer without "ok: ". Waits some seconds for a run that is starting.
- * Errors: SW_ERR_NOTFOUND (it does not listen, or has ended), SW_ERR_INVALID (it refuses; the message
- * is its answer), SW_ERR_IO. */
+ * Errors: SW_ERR_NOTFOUND (it does not listen, or has ended), SW_ERR_INVALID (it refuses; the
+ * message is its answer), SW_ERR_IO. */
 int sw_running_ask(struct sw_running *r, const char *line, char *answer, size_t bytes,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Reads the run again from the history: its status, and the newest step. */
@@ -40,5 +40,6 @@ struct sw_live {
 };
 bool sw_live_read(const char *run_uid, struct sw_live *out);
 
-/* For verbs that only send a line: finds the run, asks, prints the answer; returns the exit code. */
+/* For verbs that only send a line: finds the run, asks, prints the answer; returns the exit code.
+ */
 int sw_running_tell(const struct sw_cli_common *common, const char *line);

@@ -34,7 +34,7 @@ struct sw_report {
     struct sw_report_split split[SW_REPORT_SPLITS];
     char checkpoint[1024];                                      /* path of the newest; "": none */
     void (*on_begin)(void *user, const struct sw_job_event *e); /* when the run begins; or NULL */
-    void (*on_wait)(void *user, const char *text); /* the run waits; NULL: print it */
+    void (*on_wait)(void *user, const char *text);              /* the run waits; NULL: print it */
     void *begin_user;
 };
 

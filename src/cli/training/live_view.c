@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The message of the trainer when its run begins, or while it waits for cores and GPUs; one write to
- * a pipe. */
+/* The message of the trainer when its run begins, or while it waits for cores and GPUs; one write
+ * to a pipe. */
 enum { WAITS = -1 }; /* as run_id: out_dir has what it waits for */
 struct begun {
     int64_t run_id;

@@ -242,8 +242,8 @@ static bool count_sources(struct graph *g, int i)
         sw_recipe_error(g->recipe, s, NULL, "src is missing: %s reads %d layer%s", name,
                         type->sources.min, plural);
     else if (type->sources.min == type->sources.max)
-        sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d%s", name, type->sources.min,
-                        plural, count, step);
+        sw_recipe_error(g->recipe, s, "src", "%s reads %d layer%s, not %d%s", name,
+                        type->sources.min, plural, count, step);
     else
         sw_recipe_error(g->recipe, s, "src", "%s reads %d to %d layers, not %d%s", name,
                         type->sources.min, type->sources.max, count, step);

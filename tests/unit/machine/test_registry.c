@@ -263,9 +263,15 @@ static void files_without_a_lock_are_removed_and_others_stay(void **state)
 
 static void entries_are_parsed_and_never_trusted(void **state)
 {
-    static const char *const bad[] = {"", "[]", "{}", "{\"cores\":7}", "{\"cores\":\"7-\"}",
-                                      "{\"cores\":\"3-1\"}", "{\"cores\":\"1024\"}",
-                                      "{\"cores\":\"-1\"}", "{\"cores\":\"0,\"}",
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "{}",
+                                      "{\"cores\":7}",
+                                      "{\"cores\":\"7-\"}",
+                                      "{\"cores\":\"3-1\"}",
+                                      "{\"cores\":\"1024\"}",
+                                      "{\"cores\":\"-1\"}",
+                                      "{\"cores\":\"0,\"}",
                                       "{\"cores\":\"99999999999999999999\"}"};
     struct sw_reserved r;
     struct sw_err err;

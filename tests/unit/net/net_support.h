@@ -42,8 +42,9 @@ static inline int try_net(struct world *w, struct sw_err *err)
 {
     const struct plan_of_world *p = &w->plan;
     const int64_t dim[4] = {p->rows, p->channels, p->height, p->width};
-    const struct sw_net_field fields[2] = {{.name = "image", .desc = sw_desc_plain(SW_F32, 4, dim)},
-                                           {.name = "label", .desc = sw_desc_plain(SW_I32, 1, dim)}};
+    const struct sw_net_field fields[2] = {
+        {.name = "image", .desc = sw_desc_plain(SW_F32, 4, dim)},
+        {.name = "label", .desc = sw_desc_plain(SW_I32, 1, dim)}};
     struct sw_net_args args = {.recipe = w->recipe,
                                .stream = w->f.stream,
                                .seed = 3,

@@ -87,8 +87,9 @@ static void bind_share(struct share *s)
 static void share_open(struct share *s, bool apart, int threads)
 {
     const int64_t dim[4] = {ROWS, 3, 6, 5};
-    const struct sw_net_field fields[2] = {{.name = "image", .desc = sw_desc_plain(SW_F32, 4, dim)},
-                                           {.name = "label", .desc = sw_desc_plain(SW_I32, 1, dim)}};
+    const struct sw_net_field fields[2] = {
+        {.name = "image", .desc = sw_desc_plain(SW_F32, 4, dim)},
+        {.name = "label", .desc = sw_desc_plain(SW_I32, 1, dim)}};
     struct plan_of_world plan = whole;
     struct sw_err err;
     plan.apart = apart;

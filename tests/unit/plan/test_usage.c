@@ -80,8 +80,10 @@ static void chosen_cores_lie_together(void **state)
 static void a_restricted_map_is_placed_like_a_smaller_machine(void **state)
 {
     struct sw_machine *m = machine("numa:4 core:6 pu:2");
-    struct sw_cluster_shape shape = {.worker_groups = 1, .workers_per_group = 2,
-                                     .server_groups = 1, .servers_per_group = 2,
+    struct sw_cluster_shape shape = {.worker_groups = 1,
+                                     .workers_per_group = 2,
+                                     .server_groups = 1,
+                                     .servers_per_group = 2,
                                      .bind_servers = true};
     struct sw_core_set keep = {0};
     struct sw_placement *p = NULL;
@@ -147,8 +149,10 @@ static void other_runs_are_counted_and_named(void **state)
     static const struct {
         const char *name, *cores;
         enum sw_reserved_state state;
-    } runs[] = {{"one", "0-3", SW_RESERVED_USED},    {"waits", "", SW_RESERVED_QUEUED},
-                {"own", "2-7", SW_RESERVED_USED},    {"later", "", SW_RESERVED_QUEUED},
+    } runs[] = {{"one", "0-3", SW_RESERVED_USED},
+                {"waits", "", SW_RESERVED_QUEUED},
+                {"own", "2-7", SW_RESERVED_USED},
+                {"later", "", SW_RESERVED_QUEUED},
                 {"gone", "0-7", SW_RESERVED_RELEASED}};
     for (int i = 0; i < 5; i++) {
         struct sw_registry *r = open_registry();
@@ -164,7 +168,8 @@ static void other_runs_are_counted_and_named(void **state)
     assert_int_equal(u.queued_cores, 4);
     sw_usage_add_users(m, r, of[2], &all, 0, &text);
     assert_non_null(strstr(text.text, "cores 0-3 are used by run 3 \"one\" (pid "));
-    assert_null(strstr(text.text, ";")); /* neither the queue nor a run that has released its cores */
+    assert_null(
+        strstr(text.text, ";")); /* neither the queue nor a run that has released its cores */
 
     struct sw_core_set third = {0};
     sw_core_set_add(&third, 3);
