@@ -12,7 +12,7 @@
 
 struct options {
     struct sw_cli_common common;
-    const char *weights, *split, *plot;
+    const char *weights, *split, *data, *plot;
     bool report;
     int64_t worst;
 };
@@ -22,6 +22,9 @@ enum { MOST_WORST = 1000 };
 static const struct sw_cli_option options_of_eval[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_SPLIT_OPTION(struct options),
+    SW_CLI_TEXT_OPTION(struct options, data, "data", "PATH",
+                       "evaluate on all records of this file or folder, of the format of the "
+                       "evaluation data, instead of on those"),
     SW_CLI_FLAG_OPTION(struct options, report, "report",
                        "also precision, recall and F1 of each class, and the confusion matrix"),
     SW_CLI_INT_OPTION(struct options, worst, "worst", "N", 1,
@@ -92,6 +95,8 @@ static int check_options(const struct options *o)
 {
     if (o->plot && !sw_picture_is_named("eval", o->plot))
         return SW_EXIT_USAGE;
+    if (o->data && o->split)
+        return sw_cli_usage("eval", "--data and --split are mutually exclusive");
     if (o->worst > MOST_WORST)
         return sw_cli_usage("eval", "--worst=%lld: at most %d", (long long)o->worst, MOST_WORST);
 
@@ -145,6 +150,7 @@ static int evaluate(void *options)
     struct sw_job_options job = sw_trainer_job_of(&o->common);
 
     job.one_worker = true;
+    job.eval_data = o->data;
 
     int code = check_options(o);
     if (code != SW_EXIT_DONE)

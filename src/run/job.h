@@ -50,8 +50,10 @@ struct sw_job_options {
      * or the last one; otherwise the first one or that of the checkpoint to resume, and later
      * stages are checked, too. */
     const char *stage;
-    const char *weights; /* a checkpoint that will be read, or NULL: its names of classes and
-                            tokens replace those of the data */
+    const char *eval_data; /* a file or folder in place of those of the evaluation's data section,
+                              all of whose records are used; or NULL */
+    const char *weights;   /* a checkpoint that will be read, or NULL: its names of classes and
+                              tokens replace those of the data */
     const struct sw_stage_names *earlier; /* internal to sw_job_open, like the next two: */
     const struct sw_job
         *before; /* previous job of the same run: its machine map, and the lengths of its stages */

@@ -6,6 +6,7 @@
 #include "recipe/job.h"
 #include "run/job.h"
 #include "run/schema.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,20 +59,55 @@ static int load(const struct sw_job_options *o, struct sw_recipe_source *source,
     return rc;
 }
 
+enum { EVAL_PATHS = 4, EVAL_PART, OPTIONS /* that have keys */, KEY_BYTES = 96 };
+
+/* Loads the recipe, and if the data of the evaluation are replaced once more: only the recipe tells
+ * which section they have. */
+static int load_with_data(const struct sw_job_options *o, struct sw_recipe_option options[OPTIONS],
+                          struct sw_recipe_source *source, struct sw_recipe **recipe,
+                          struct sw_err *err)
+{
+    char paths[KEY_BYTES], part[KEY_BYTES];
+
+    int rc = load(o, source, recipe, err);
+    if (rc != SW_OK || !o->eval_data)
+        return rc;
+
+    const char *split = sw_recipe_find(*recipe, "data", "val") ? "val" : "test";
+    if (!sw_recipe_find(*recipe, "data", split))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "--data: the recipe has no [data val] or [data test] to replace");
+
+    snprintf(paths, sizeof paths, "data.%s.paths", split);
+    snprintf(part, sizeof part, "data.%s.part", split);
+    options[EVAL_PATHS] = (struct sw_recipe_option){"--data", paths, o->eval_data};
+    options[EVAL_PART] = (struct sw_recipe_option){"--data", part, "0, 1"};
+    sw_recipe_free(*recipe);
+    *recipe = NULL;
+
+    rc = load(o, source, recipe, err);
+    if (rc == SW_OK && sw_section_fell_from(sw_recipe_find(*recipe, "data", split)))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "--data: [data %s] uses its fallback, which reads no files", split);
+    return rc;
+}
+
 int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe,
                        const struct sw_job_conf **conf, struct sw_err *err)
 {
-    const struct sw_recipe_option options[] = {
+    struct sw_recipe_option options[OPTIONS] = {
         {"--device", "job.device", o->device},
         {"--framework", "cluster.framework", o->framework},
         {"--cores", "job.cores", o->cores},
         {"--reset", "job.reset", o->reset},
+        [EVAL_PATHS] = {"--data", "data.val.paths", NULL},
+        [EVAL_PART] = {"--data", "data.val.part", NULL},
     };
     struct sw_recipe_source source = {.path = o->recipe_path,
                                       .sets = o->sets,
                                       .set_count = o->set_count,
                                       .options = options,
-                                      .option_count = sizeof options / sizeof *options,
+                                      .option_count = OPTIONS,
                                       .fallback = o->fallback,
                                       .stage = o->stage};
 
@@ -89,7 +125,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
                               (long long)o->resume->id);
     }
 
-    int rc = load(o, &source, recipe, err);
+    int rc = load_with_data(o, options, &source, recipe, err);
     if (!*recipe)
         return rc;
 

@@ -6,12 +6,12 @@
 #include "base/text.h"
 #include "plan/saved_choices.h"
 #include "run/job_private.h"
+#include "thread/thread.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { WAIT_MS = 250 };
+enum { WAIT_NS = 250000000 };
 
 /* What the job asks for. */
 struct request {
@@ -207,7 +207,7 @@ static int wait_until_free(struct sw_job *job, const struct sw_job_options *o,
             sw_bytes_add(&told, sw_bytes_text(&now));
         }
 
-        nanosleep(&(struct timespec){.tv_nsec = WAIT_MS * 1000000L}, NULL);
+        sw_thread_nap(WAIT_NS);
         rc = sw_stop_check(err);
         if (rc == SW_OK)
             rc = read_usage(job, job->reserve.registration, err);

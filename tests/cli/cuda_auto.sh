@@ -13,7 +13,7 @@ unset SINGA_AUTO
 train() {
     name=$1
     shift
-    expect 0 run "$tiny" --steps 2 --set job.eval_every=0 --out "$T/$name" --name "$name" --no-ui "$@"
+    expect 0 run "$tiny" -v --steps 2 --set job.eval_every=0 --out "$T/$name" --name "$name" --no-ui "$@"
     cp "$T/out" "$T/report"
     expect 0 history sql "SELECT device FROM runs WHERE name = '$name'"
     cp "$T/out" "$T/device"
@@ -59,7 +59,7 @@ expect 0 check "$tiny"
 hasnt out '^device '
 
 # A CPU run is resumed on the CPU.
-expect 0 resume without --steps 3
+expect 0 resume without -v --steps 3
 has out 'cpu'
 hasnt out 'cuda'
 

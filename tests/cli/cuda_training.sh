@@ -32,7 +32,7 @@ learns_as() {
 train() {
     name=$1
     shift
-    expect 0 run "$tiny" --steps 3 --set job.eval_every=0 --out "$T/$name" --name "$name" --no-ui "$@"
+    expect 0 run "$tiny" -v --steps 3 --set job.eval_every=0 --out "$T/$name" --name "$name" --no-ui "$@"
 }
 
 train cpu --device cpu
@@ -144,7 +144,7 @@ tiny=$recipe
 # Steps as graphs: what a launcher reads on the host, instead of leaving it to the kernel, would be
 # as old as the capture.
 for graphs in yes no; do
-    expect 0 run "$tiny" --steps 7 --set job.eval_every=3 --out "$T/graphs-$graphs" --name "graphs-$graphs" \
+    expect 0 run "$tiny" -v --steps 7 --set job.eval_every=3 --out "$T/graphs-$graphs" --name "graphs-$graphs" \
         --no-ui --device cuda:0 --set cluster.copy=none --set job.graphs=$graphs
     grep -q 'not as a graph' "$T/out" "$T/err" && fail "graphs = $graphs: a step is not captured"
 done
@@ -183,7 +183,7 @@ for set in job.grad_clip=norm:0.1 job.on_nan=skip updater.type=lars; do
         "$T/$key-none/checkpoint-3.safetensors" --tolerance 0 >"$T/out" 2>"$T/err" ||
         fail "$set: the device decides otherwise than servers"
 done
-expect 0 run "$tiny" --steps 7 --name scaled --no-ui --device cuda:0 --out "$T/scaled" \
+expect 0 run "$tiny" -v --steps 7 --name scaled --no-ui --device cuda:0 --out "$T/scaled" \
     --set job.precision=fp16 --set cluster.copy=none
 grep -q 'not as a graph' "$T/out" "$T/err" && fail 'fp16: a step is not captured'
 # A GPU without bf16 refuses it at the start.

@@ -72,6 +72,28 @@ END
 } >"$T/light.ini"
 sed -i 's/^lr = 0.5/lr = 0.001/' "$T/light.ini"
 expect 0 run "$T/light.ini" --out "$T/light" --name light --quiet
+
+# Other data with its classes: all of one class, whose number is that of the run; then wrong ones.
+mkdir -p "$T/dark/night" "$T/wrong/night" "$T/foreign/dusk"
+cp "$T/test/night/"1*.png "$T/dark/night"
+cp "$T/test/day/"1*.png "$T/wrong/night"
+cp "$T/test/day/1.png" "$T/foreign/dusk"
+expect 0 eval light --data "$T/dark" --json
+has out '"loss":0\.[0-2]'
+cd "$T" || exit 1
+expect 0 eval light --data wrong --json
+has out '"loss":[1-9]'
+expect 0 eval light.ini --data test --set data.test.part=0,0.1 --report # of all records
+has out '^accuracy +40 '
+expect 3 eval light --data "$T/foreign"
+has err 'foreign/dusk: the net was not trained on a class of this name'
+expect 3 eval light --data "$T/nothing"
+has err 'nothing'
+expect 2 eval light --data "$T/dark" --split test
+has err 'mutually exclusive'
+expect 0 run "$tiny" --name made --steps 1 --quiet
+expect 2 eval made --data "$T/dark"
+has err 'paths'
 rm -r "$T/train" "$T/light.ini"
 mv "$T/light" "$T/moved"
 

@@ -144,7 +144,6 @@ static void steps(struct sw_bytes *out, const struct sw_job_plan *p, const struc
 /* What the brief report only counts. */
 static void notes(struct sw_bytes *out, const struct sw_job_plan *p)
 {
-    sw_report_device(out, p);
     if (*p->limits)
         sw_bytes_printf(out, "limits       %s\n", p->limits);
     sw_report_precision(out, p);
@@ -177,6 +176,7 @@ static void report_all(struct sw_bytes *out, const struct sw_job_plan *p,
     sw_bytes_printf(out, "checkpoints  %s\n", e->out_dir ? e->out_dir : "--");
     sw_report_warnings(out, p);
     sw_report_data(out, p);
+    sw_report_device(out, p);
     notes(out, p);
 }
 
@@ -314,6 +314,8 @@ static void report_brief(struct sw_bytes *out, const struct sw_job_plan *p,
     brief_size(&begin, p);
     brief_path(&begin, "history", e->db_path);
     brief_path(&begin, "checkpoints", e->out_dir);
+    if (*p->device_why)
+        sw_bytes_printf(&warnings, "device %s: %s\n", p->device, p->device_why);
     sw_bytes_add(&warnings, p->warnings);
     sw_bytes_add(&warnings, p->fallback);
     notes(&hidden, p);
