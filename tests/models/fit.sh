@@ -7,7 +7,7 @@ export OMP_NUM_THREADS=1
 # Data made by code, and fully connected layers of which files stay small.
 SINGA_DATA=$T/none
 small() {
-    echo --steps 2
+    echo --steps 2 --oversubscribe
     # Where rows carry something on there are as many of them as there are streams.
     grep -q '^streams' "$1" || echo --set job.batch=4 --set job.eval_batch=4
     grep -q '^include = share/imagenet.ini' "$1" && echo --set data.test.records=4
@@ -47,8 +47,8 @@ for recipe in "$SW_SOURCE_DIR"/recipes/*.ini; do
     base=$(small "$recipe" | tr '\n' ' ')
     given=$base
     budgets
-    given="$base --set cluster.workers_per_group=2 --oversubscribe"
+    given="$base --set cluster.workers_per_group=2"
     budgets
-    given="$base --device sim:gpus=2,pcie=1GB/s --set cluster.workers_per_group=2 --oversubscribe"
+    given="$base --device sim:gpus=2,pcie=1GB/s --set cluster.workers_per_group=2"
     budgets
 done

@@ -26,10 +26,11 @@ needs() {
     done
 }
 
-# train RECIPE ARGUMENT...: to its end, $T/out and $T/err.
+# train RECIPE ARGUMENT...: to its end, in place of the last one; $T/out and $T/err.
 train() {
     recipe=$SW_SOURCE_DIR/recipes/$1
     shift
+    rm -rf "$T/run" # a new run does not overwrite the checkpoints of another
     began=$(date +%s)
     "$SW" run "$recipe" --out "$T/run" --no-ui "$@" >"$T/out" 2>"$T/err" || fail "exit $?"
     grep -q fallback "$T/out" "$T/err" && fail 'the data were not found'
