@@ -18,6 +18,7 @@ in_debian() {
     unshare --mount --fork sh -e -c '
         mount -t proc proc "$1/proc"
         mount --rbind /sys "$1/sys"
+        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
         mount -t tmpfs tmpfs "$1/dev/shm" 2>/dev/null || true
         exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
             DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 chroot "$1" sh -e "$2"' sh "$1" "$2" \
