@@ -295,6 +295,18 @@ static int read_number(const struct sw_st_file *f, const char *key, int64_t *val
     return SW_OK;
 }
 
+static int check_version(const struct sw_st_file *f, struct sw_err *err)
+{
+    int64_t version = 0;
+    int rc = read_number(f, "singa_ws.format", &version, err);
+
+    if (rc != SW_OK || version <= FORMAT_VERSION)
+        return rc;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "%s: written by a newer version (format %lld, this program knows %d)",
+                      sw_st_path(f), (long long)version, FORMAT_VERSION);
+}
+
 /* Checks that the file has every tensor that the job needs, with the right shape. */
 static int check_tensors(struct sw_table *t, const struct sw_st_file *f, struct sw_err *err)
 {
@@ -316,17 +328,10 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
                         struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    int64_t version = 0;
     int rc = sw_st_open(path, true, &f, err);
 
     if (rc == SW_OK)
-        rc = read_number(f, "singa_ws.format", &version, err);
-
-    if (rc == SW_OK && version > FORMAT_VERSION)
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
-                        "%s: written by a newer version (format %lld, this program knows %d)", path,
-                        (long long)version, FORMAT_VERSION);
-
+        rc = check_version(f, err);
     if (rc == SW_OK)
         rc = read_number(f, "step", step, err);
     if (rc == SW_OK)
@@ -409,10 +414,12 @@ static int take_values(const struct sw_checkpoint_job *job, const struct sw_st_f
 }
 
 /* A checkpoint of this program without a checksum is damaged; files of other programs need none. */
-static int check_checksum(const struct sw_st_file *f, struct sw_err *err)
+static int check_origin(const struct sw_st_file *f, struct sw_err *err)
 {
-    if (!sw_st_metadata(f, "singa_ws.format") || sw_st_verified(f))
+    if (!sw_st_metadata(f, "singa_ws.format"))
         return SW_OK;
+    if (sw_st_verified(f))
+        return check_version(f, err);
     return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged: a checkpoint without its checksum",
                       sw_st_path(f));
 }
@@ -421,7 +428,7 @@ int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *e
 {
     int rc = sw_st_open(path, false, f, err);
     if (rc == SW_OK)
-        rc = check_checksum(*f, err);
+        rc = check_origin(*f, err);
     return rc;
 }
 

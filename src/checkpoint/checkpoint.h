@@ -76,7 +76,8 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path,
  * of this program, else 0. */
 int sw_checkpoint_load_weights(const struct sw_checkpoint_job *job, const char *path, int64_t *step,
                                struct sw_err *err) SW_MUST_CHECK;
-/* Opens a checkpoint. A file written by this program must have a valid checksum. */
+/* Opens a checkpoint. A file written by this program must have a valid checksum, and not be that of
+ * a newer version. */
 int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *err) SW_MUST_CHECK;
 /* Checks that loaded values, on the stream's device, are finite. Errors: SW_ERR_FORMAT naming file
  * and tensor. */

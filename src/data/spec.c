@@ -4,8 +4,9 @@
 #include "base/os.h"
 #include "data/source.h"
 #include "data/vocabulary.h"
-#include <inttypes.h>
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char mean_name[] = "data.mean_image", whiten_mean_name[] = "data.whiten.mean",
                   whiten_name[] = "data.whiten.matrix";
@@ -40,6 +41,12 @@ const struct sw_field *sw_data_spec_field(const struct sw_data_spec *spec, const
         if (sw_str_eq(spec->field[i].name, name))
             return &spec->field[i];
     return NULL;
+}
+
+static int bad_value(const struct sw_st_file *f, const char *key, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: metadata %s has an invalid value: %.80s",
+                      sw_st_path(f), key, sw_st_metadata(f, key));
 }
 
 /* ---- lists of names ---- */
@@ -93,6 +100,8 @@ static int read_list(const struct sw_st_file *f, const char *key, struct sw_lexi
     struct sw_vocabulary list;
     if (!text)
         return SW_OK;
+    if (!sw_str_ends(text, "\n"))
+        return bad_value(f, key, err);
 
     int rc = sw_vocabulary_parse(&list, key, text, strlen(text), NULL, err);
     if (rc)
@@ -220,12 +229,6 @@ int sw_data_spec_write(const struct sw_source *s, struct sw_st_writer *w, struct
 
 /* ---- reading ---- */
 
-static int bad_value(const struct sw_st_file *f, const char *key, struct sw_err *err)
-{
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: metadata %s has an invalid value: %.80s",
-                      sw_st_path(f), key, sw_st_metadata(f, key));
-}
-
 static int read_text(const struct sw_st_file *f, const char *key, char **out, struct sw_err *err)
 {
     const char *text = sw_st_metadata(f, key);
@@ -235,42 +238,47 @@ static int read_text(const struct sw_st_file *f, const char *key, char **out, st
     return *out ? SW_OK : sw_err_nomem(err, key, strlen(text));
 }
 
-/* Reads "3x64x64" at *at and moves behind it; returns the number of dimensions, or -1. */
-static int read_dims(const char **at, int64_t *dim, int most)
+/* Reads "3x64x64" at *at and moves behind it; returns the number of dimensions, or -1 if a size is
+ * below `least` or all together are too many bytes. */
+static int read_dims(const char **at, int64_t *dim, int most, int64_t least)
 {
+    int64_t bytes = sizeof(float);
     int n = 0;
 
-    for (;;) {
+    for (;; (*at)++) {
         long long value;
         int used = 0;
-        if (n == most || sscanf(*at, "%9lld%n", &value, &used) != 1 || value < 0)
+        if (n == most || !isdigit((unsigned char)**at) ||
+            sscanf(*at, "%9lld%n", &value, &used) != 1 || value < least)
+            return -1;
+        if (__builtin_mul_overflow(bytes, value ? value : 1, &bytes))
             return -1;
 
         dim[n++] = value;
         *at += used;
         if (**at != 'x')
             return n;
-        (*at)++;
     }
 }
 
-/* Reads a line "image f32 3x64x64" at *at, and moves behind it. */
-/* Reads a line; the name, of at most 63 bytes, is not in *f yet. */
+/* Reads a line "image f32 3x64x64" at *at, and moves behind it; the name is not in *f yet. */
 static bool read_field(const char **at, struct sw_field *f, char name[64])
 {
-    char type[8];
+    char type[4];
     int used = 0;
 
     *f = (struct sw_field){0};
-    if (sscanf(*at, "%63s %7s %n", name, type, &used) != 2 || !used)
+    if (sscanf(*at, "%63[^ \n]%*1[ ]%3[^ \n]%n", name, type, &used) != 2 || (*at)[used] != ' ')
+        return false;
+    if (!sw_str_eq(type, "f32") && !sw_str_eq(type, "i32"))
         return false;
 
-    *at += used;
+    *at += used + 1;
     f->dtype = sw_str_eq(type, "f32") ? SW_F32 : SW_I32;
     if (sw_str_starts(*at, "scalar"))
         *at += strlen("scalar");
     else
-        f->ndim = read_dims(at, f->dim, SW_MAX_FIELD_DIMS);
+        f->ndim = read_dims(at, f->dim, SW_MAX_FIELD_DIMS, 1);
     if (f->ndim < 0 || **at != '\n')
         return false;
 
@@ -285,7 +293,8 @@ static int read_fields(struct sw_data_spec *spec, const struct sw_st_file *f, st
 
     while (at && *at) {
         struct sw_field *field = &spec->field[spec->field_count];
-        if (spec->field_count == SW_MAX_FIELDS || !read_field(&at, field, name))
+        if (spec->field_count == SW_MAX_FIELDS || !read_field(&at, field, name) ||
+            sw_data_spec_field(spec, name))
             return bad_value(f, "data.fields", err);
 
         field->name = sw_strdup(name);
@@ -300,7 +309,7 @@ static int read_fields(struct sw_data_spec *spec, const struct sw_st_file *f, st
 static int read_raw(struct sw_data_spec *spec, const struct sw_st_file *f, struct sw_err *err)
 {
     const char *at = sw_st_metadata(f, "data.raw_image");
-    if (!at || (read_dims(&at, spec->raw, 3) == 3 && !*at))
+    if (!at || (read_dims(&at, spec->raw, 3, 0) == 3 && !*at))
         return SW_OK;
     return bad_value(f, "data.raw_image", err);
 }
@@ -340,6 +349,10 @@ static int read_tensors(struct sw_data_spec *spec, const struct sw_st_file *f, s
     int rc = read_tensor(f, mean_name, 3, &spec->mean_image, &e, err);
     if (rc)
         return rc;
+    if (e && e->shape[0] != spec->raw[0])
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: tensor %s has %lld channels, images have %lld",
+                          sw_st_path(f), mean_name, (long long)e->shape[0],
+                          (long long)spec->raw[0]);
     if (e) {
         spec->mean_height = e->shape[1];
         spec->mean_width = e->shape[2];
