@@ -283,11 +283,15 @@ int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash,
 
 bool sw_metric_falls(const char *name)
 {
-    static const char *const falling[] = {"loss", "error", "perplexity", "mae", "mse"};
+    static const char *const falling[] = {"loss", "error",  "perplexity", "mae",
+                                          "mse",  "energy", "entropy",    "sparsity"};
+    const char *end = name + strcspn(name, "."); /* a layer's name follows */
 
-    for (size_t i = 0; i < sizeof falling / sizeof *falling; i++)
-        if (strstr(name, falling[i]))
+    for (size_t i = 0; i < sizeof falling / sizeof *falling; i++) {
+        const char *at = strstr(name, falling[i]);
+        if (at && at < end)
             return true;
+    }
 
     return false;
 }

@@ -85,7 +85,8 @@ int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *fil
                     int (*each)(void *user, const struct sw_run *run), void *user,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* Whether a smaller value of the metric is better: losses, errors and perplexities. */
+/* Whether a smaller value of the metric is better, by the name of its layer type: losses, errors,
+ * entropies and energies. */
 bool sw_metric_falls(const char *name);
 
 /* A value in a row of a query. */

@@ -7,17 +7,9 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return sw_regression_mean(l, total, SW_ERROR_ABSOLUTE);
 }
 
-static const struct sw_layer_example examples[] = {
-    {.recipe = "", .src = {{2, {4, 3}, 0}, {2, {4, 3}, 0}}},
-    {.recipe = "", .src = {{4, {5, 20, 1, 1}, 0}, {2, {5, 20}, 0}}},
-    {.recipe = "", .src = {{2, {6, 1}, 0}, {1, {6}, 9}}},
-    {0},
-};
-
 const struct sw_layer_type sw_layer_mae = {
     .base = {.name = "mae", .help = "mean absolute error of predicted values"},
     SW_REGRESSION_TYPE,
     .value = value,
     .less_is_better = true,
-    .examples = examples,
 };

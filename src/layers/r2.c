@@ -36,17 +36,9 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return defined > 0 ? sum / (double)defined : (double)NAN;
 }
 
-static const struct sw_layer_example examples[] = {
-    {.recipe = "", .src = {{2, {4, 3}, 0}, {2, {4, 3}, 0}}},
-    {.recipe = "", .src = {{4, {5, 20, 1, 1}, 0}, {2, {5, 20}, 0}}},
-    {.recipe = "", .src = {{2, {6, 1}, 0}, {1, {6}, 9}}},
-    {0},
-};
-
 const struct sw_layer_type sw_layer_r2 = {
     .base = {.name = "r2", .help = "coefficient of determination of predicted values"},
     SW_REGRESSION_TYPE,
     .variant = 1,
     .value = value,
-    .examples = examples,
 };

@@ -8,17 +8,9 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return sqrt(sw_regression_mean(l, total, SW_ERROR_SQUARED));
 }
 
-static const struct sw_layer_example examples[] = {
-    {.recipe = "", .src = {{2, {4, 3}, 0}, {2, {4, 3}, 0}}},
-    {.recipe = "", .src = {{4, {5, 20, 1, 1}, 0}, {2, {5, 20}, 0}}},
-    {.recipe = "", .src = {{2, {6, 1}, 0}, {1, {6}, 9}}},
-    {0},
-};
-
 const struct sw_layer_type sw_layer_rmse = {
     .base = {.name = "rmse", .help = "root of the mean squared error of predicted values"},
     SW_REGRESSION_TYPE,
     .value = value,
     .less_is_better = true,
-    .examples = examples,
 };

@@ -61,3 +61,10 @@ double sw_regression_mean(const struct sw_layer *l, const struct sw_result *tota
 
     return weight > 0 ? sum / weight : (double)NAN;
 }
+
+const struct sw_layer_example sw_regression_examples[] = {
+    {.recipe = "", .src = {{2, {4, 3}, 0}, {2, {4, 3}, 0}}},
+    {.recipe = "", .src = {{4, {5, 20, 1, 1}, 0}, {2, {5, 20}, 0}}},
+    {.recipe = "", .src = {{2, {6, 1}, 0}, {1, {6}, 9}}},
+    {0},
+};

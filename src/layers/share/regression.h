@@ -23,9 +23,12 @@ int sw_regression_forward(struct sw_layer *l, const struct sw_pass *r,
  * units of the data (or their squares); NaN without samples. */
 double sw_regression_mean(const struct sw_layer *l, const struct sw_result *total, int which);
 
+extern const struct sw_layer_example sw_regression_examples[];
+
 /* Members of a descriptor: a metric whose type sets variant to 1 if it needs sums of each column.
  */
 #define SW_REGRESSION_TYPE                                                                         \
     .role = SW_ROLE_METRIC, .split_reason = "a row's error needs all its values",                  \
     SW_LAYER_FEATURES(2, 2, 0), .state_bytes = sizeof(struct sw_regression),                       \
+    .examples = sw_regression_examples,                                                            \
     SW_LAYER_CALLS(sw_regression_setup, sw_regression_forward, NULL)

@@ -357,9 +357,11 @@ static void runs_are_sorted_by_their_best_value(void **state)
 
 static void smaller_losses_and_errors_are_better(void **state)
 {
-    static const char *const falling[] = {"loss",       "loss_2", "reconstruction_error",
-                                          "perplexity", "mae",    "rmse"};
-    static const char *const rising[] = {"accuracy", "r2", "log_likelihood", "precision"};
+    static const char *const falling[] = {"loss",        "loss_2",       "reconstruction_error",
+                                          "perplexity",  "mae",          "rmse",
+                                          "free_energy", "cross_entropy"};
+    static const char *const rising[] = {"accuracy", "r2", "log_likelihood", "precision",
+                                         "accuracy.my_loss"};
     for (size_t i = 0; i < sizeof falling / sizeof *falling; i++)
         assert_true(sw_metric_falls(falling[i]));
     for (size_t i = 0; i < sizeof rising / sizeof *rising; i++)

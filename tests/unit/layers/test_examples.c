@@ -4,6 +4,7 @@
  * alone. */
 #include "layer_support.h"
 
+#include "history/reader.h"
 #include "unit/faulty_os.h"
 
 enum { SAMPLES = 40, DIRECTIONS = 4 };
@@ -548,6 +549,33 @@ static void failing_allocations_are_errors_without_leaks(void **state)
     for_examples(check_failing_allocations, true, true, 1);
 }
 
+/* ---- The history ---- */
+
+/* The history knows metrics only by name: TYPE, TYPE.LAYER, and either with .VALUE behind it. */
+static void history_knows_which_metrics_fall(void **state)
+{
+    static const char *const behind[] = {"", ".fc1", ".accuracy", ".my_loss", ".error.f1"};
+    int falling = 0, rising = 0;
+
+    for (int t = 0; sw_layer_types[t]; t++) {
+        const struct sw_layer_type *type = sw_layer_types[t];
+        const bool loss = type->role == SW_ROLE_LOSS || type->penalty;
+        const bool falls = loss || type->less_is_better;
+
+        if (!loss && type->role != SW_ROLE_METRIC)
+            continue;
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+            char name[128];
+            snprintf(name, sizeof name, "%s%s", type->base.name, behind[i]);
+            if (sw_metric_falls(name) != falls)
+                fail_msg("%s: %s values should be better", name, falls ? "smaller" : "larger");
+        }
+        *(falls ? &falling : &rising) += 1;
+    }
+    assert_true(falling > 0 && rising > 0);
+    assert_true(sw_metric_falls("loss"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +592,7 @@ int main(void)
         cmocka_unit_test(evaluation_gives_the_outputs_of_training),
         cmocka_unit_test(a_layer_can_be_torn_down_and_set_up_again),
         cmocka_unit_test(failing_allocations_are_errors_without_leaks),
+        cmocka_unit_test(history_knows_which_metrics_fall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
