@@ -107,14 +107,10 @@ static int check_options(const struct options *o)
 static int run_pass(const struct options *o, struct sw_job *job, const char *weights,
                     struct sw_class_report *report, struct sw_job_event *result, struct sw_err *err)
 {
-    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, err);
-    if (rc != SW_OK)
-        return rc;
-
     report->worst_most = (int)o->worst;
     report->with_pictures = o->plot && o->worst;
-    rc = sw_job_evaluate_classes(job, weights, o->split, wants_report(o) ? report : NULL, result,
-                                 err);
+
+    int rc = sw_job_evaluate_classes(job, weights, wants_report(o) ? report : NULL, result, err);
     if (rc != SW_OK || !o->plot)
         return rc;
 
@@ -151,6 +147,7 @@ static int evaluate(void *options)
 
     job.one_worker = true;
     job.eval_data = o->data;
+    job.eval_split = o->split;
 
     int code = check_options(o);
     if (code != SW_EXIT_DONE)

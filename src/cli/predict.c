@@ -248,7 +248,7 @@ static int predict_with(const struct options *o, struct sw_job *job, const struc
                                    .split = o->split,
                                    .inputs = inputs,
                                    .input_count = o->inputs.count};
-    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
+    int rc = sw_job_check_split(sw_job_recipe(job), o->split, &err);
 
     if (rc == SW_OK)
         rc = write_outputs(o, job, &args, NULL, &info, &err);

@@ -13,26 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Selects another section than the one that training evaluates on. */
-static int choose_split(struct sw_job *job, const char *split, struct sw_err *err)
-{
-    struct sw_worker *w = &job->workers[0];
-    const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
-    if (!section)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data %s] section", split);
-
-    sw_microbatches_free(w->microbatches[SW_SPLIT_EVAL]);
-    w->microbatches[SW_SPLIT_EVAL] = NULL;
-    w->eval = NULL;
-    sw_source_close(job->data.source[SW_SPLIT_EVAL]);
-    job->data.source[SW_SPLIT_EVAL] = NULL;
-    sw_free(w->param_of[SW_SPLIT_EVAL]);
-    w->param_of[SW_SPLIT_EVAL] = NULL;
-
-    int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
-    return rc == SW_OK ? sw_job_build_eval(job, err) : rc;
-}
-
 static int load_weights(struct sw_job *job, const char *weights, struct sw_err *err)
 {
     if (!weights)
@@ -75,24 +55,13 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     return sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
 }
 
-/* Opens the split, and checks that there is one. */
-static int open_split(struct sw_job *job, const char *split, struct sw_err *err)
+static int check(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_worker *w = &job->workers[0];
-    int rc = sw_servers_settle(&w->shared, job->topology, err);
+    int rc = sw_servers_settle(&job->workers[0].shared, job->topology, err);
 
     if (rc == SW_OK && job->topology->workers != 1)
         rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
-
-    if (rc == SW_OK && split &&
-        !(w->eval && sw_str_eq(split, job->data.section[SW_SPLIT_EVAL]->name)))
-        rc = choose_split(job, split, err);
-
-    if (rc == SW_OK && !w->eval)
-        rc = sw_err_set(err, SW_ERR_NOTFOUND,
-                        "the recipe has no [data val] or [data test] section to evaluate on");
-
-    return rc;
+    return rc == SW_OK ? sw_job_need_eval(job, err) : rc;
 }
 
 static int evaluate(struct sw_job *job, const char *weights, struct sw_err *err)
@@ -136,19 +105,18 @@ static int evaluate_classes(struct sw_job *job, const char *weights, struct sw_c
     return rc == SW_OK ? sw_class_report_finish(report, job->data.source[SW_SPLIT_EVAL], err) : rc;
 }
 
-int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
-                    struct sw_job_event *out, struct sw_err *err)
+int sw_job_evaluate(struct sw_job *job, const char *weights, struct sw_job_event *out,
+                    struct sw_err *err)
 {
-    return sw_job_evaluate_classes(job, weights, split, NULL, out, err);
+    return sw_job_evaluate_classes(job, weights, NULL, out, err);
 }
 
-int sw_job_evaluate_classes(struct sw_job *job, const char *weights, const char *split,
-                            struct sw_class_report *report, struct sw_job_event *out,
-                            struct sw_err *err)
+int sw_job_evaluate_classes(struct sw_job *job, const char *weights, struct sw_class_report *report,
+                            struct sw_job_event *out, struct sw_err *err)
 {
     int64_t began_ns = sw_os()->monotonic_ns();
 
-    int rc = open_split(job, split, err);
+    int rc = check(job, err);
     if (rc == SW_OK)
         rc = report ? evaluate_classes(job, weights, report, err) : evaluate(job, weights, err);
     if (rc != SW_OK)

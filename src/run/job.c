@@ -37,6 +37,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     } texts[] = {{&to->out_dir, o->out_dir},
                  {&to->db, o->db},
                  {&to->command, o->command},
+                 {&to->eval_split, o->eval_split},
                  {&to->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL}};
     to->resume_run_id = o->resume ? o->resume->id : 0;
     to->resume_segments = o->resume ? o->resume->segments : 0;
@@ -44,6 +45,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->trace_capacity = o->trace_capacity;
     to->oversubscribe = o->oversubscribe;
     to->reserve = o->reserve;
+    to->evaluates = o->one_worker && !o->predict;
 
     to->display = o->display;
 
@@ -133,7 +135,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    rc = sw_job_check_labels(job, SW_SPLIT_TRAIN, err);
+    rc = job->options.evaluates ? SW_OK : sw_job_check_labels(job, SW_SPLIT_TRAIN, err);
     if (rc != SW_OK)
         return rc;
 
@@ -150,7 +152,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     rc = sw_buffers_build(&job->state.buffers, job->workers, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_recurrent_state_build(&job->state, job->workers, err);
+    rc = job->options.evaluates ? SW_OK : sw_recurrent_state_build(&job->state, job->workers, err);
     if (rc != SW_OK)
         return rc;
 
@@ -217,7 +219,6 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc != SW_OK)
         return rc;
 
-    job->options.one_worker = o->one_worker;
     rc = o->weights ? sw_job_read_spec(job, o->weights, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
@@ -260,7 +261,9 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     rc = sw_job_open_data(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
+    rc = sw_tokens_fit(job->recipe,
+                       job->data.source[job->options.evaluates ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN],
+                       err);
     if (rc != SW_OK)
         return rc;
     rc = build_workers(job, err);
@@ -490,6 +493,7 @@ void sw_job_close(struct sw_job *job)
                            job->options.out_dir,
                            job->options.db,
                            job->options.command,
+                           job->options.eval_split,
                            job->options.resume_checkpoint,
                            job->report.choices,
                            job->report.partition_notes};

@@ -50,10 +50,12 @@ struct sw_job_options {
      * or the last one; otherwise the first one or that of the checkpoint to resume, and later
      * stages are checked, too. */
     const char *stage;
-    const char *eval_data; /* a file or folder in place of those of the evaluation's data section,
-                              all of whose records are used; or NULL */
-    const char *weights;   /* a checkpoint that will be read, or NULL: its names of classes and
-                              tokens replace those of the data */
+    const char *eval_split; /* name of the data section to evaluate on; NULL: val if it exists, else
+                               test */
+    const char *eval_data;  /* a file or folder in place of those of the evaluation's data section,
+                               all of whose records are used; or NULL */
+    const char *weights;    /* a checkpoint that will be read, or NULL: its names of classes and
+                               tokens replace those of the data */
     const struct sw_stage_names *earlier; /* internal to sw_job_open, like the next two: */
     const struct sw_job
         *before; /* previous job of the same run: its machine map, and the lengths of its stages */
@@ -81,9 +83,11 @@ struct sw_job_options {
      * part of the plan that needs none of them, and cannot run. GPUs are those of the machine map,
      * with or without CUDA. */
     bool only_placement;
-    const char *machine;    /* with only_placement: another machine (sw_machine_from), or NULL */
-    bool no_probes;         /* the job will not run: links between devices are not tested */
-    bool one_worker;        /* ignore [cluster]: for sw_job_evaluate (infer/evaluate_alone.h) */
+    const char *machine; /* with only_placement: another machine (sw_machine_from), or NULL */
+    bool no_probes;      /* the job will not run: links between devices are not tested */
+    /* Ignores [cluster]: for sw_job_evaluate (infer/evaluate_alone.h). With weights that say all
+     * about the training data only the data to evaluate on are opened. */
+    bool one_worker;
     bool predict;           /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
     int64_t trace_capacity; /* events in the trace; 0: no trace */
 };
@@ -93,6 +97,10 @@ struct sw_job_options {
  * Errors: SW_ERR_INVALID, SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_job_read_recipe(const struct sw_job_options *options, struct sw_recipe **recipe,
                        const struct sw_job_conf **conf, struct sw_err *err) SW_MUST_CHECK;
+/* Checks that the recipe has the data section that --split names; NULL is accepted. Errors:
+ * SW_ERR_INVALID. */
+int sw_job_check_split(const struct sw_recipe *recipe, const char *split,
+                       struct sw_err *err) SW_MUST_CHECK;
 
 /* Opens the recipe, checks it, opens the data, and builds the nets: shapes, plans, memory plan.
  * Nothing is written. On SW_ERR_INVALID from the recipe, `messages` holds all errors as text for

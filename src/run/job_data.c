@@ -9,10 +9,36 @@
 #include "run/standardize.h"
 #include <string.h>
 
+int sw_job_check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
+{
+    struct sw_bytes known = {0};
+
+    if (!split || sw_recipe_find(recipe, "data", split))
+        return SW_OK;
+
+    for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
+        sw_bytes_printf(&known, "%s%s", known.length ? ", " : "", s->name);
+    sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
+               split, sw_bytes_text(&known));
+    sw_bytes_fini(&known);
+
+    return SW_ERR_INVALID;
+}
+
+/* A checkpoint says all that the evaluation of its net must know of the training data, unless it is
+ * one of an earlier version. */
+static bool needs_no_training_data(const struct sw_job *job)
+{
+    return job->options.evaluates && job->data.spec && job->data.spec->section;
+}
+
 const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
 {
     if (split == SW_SPLIT_TRAIN)
-        return sw_recipe_find(job->recipe, "data", "train");
+        return needs_no_training_data(job) ? NULL : sw_recipe_find(job->recipe, "data", "train");
+    if (job->options.eval_split)
+        return sw_recipe_find(job->recipe, "data", job->options.eval_split);
+
     const struct sw_section *val = sw_recipe_find(job->recipe, "data", "val");
     return val ? val : sw_recipe_find(job->recipe, "data", "test");
 }
@@ -131,16 +157,29 @@ out:
     return rc;
 }
 
+int sw_job_need_eval(const struct sw_job *job, struct sw_err *err)
+{
+    return sw_job_find_split(job, SW_SPLIT_EVAL)
+               ? SW_OK
+               : sw_err_set(err, SW_ERR_NOTFOUND,
+                            "the recipe has no [data val] or [data test] section to evaluate on");
+}
+
 int sw_job_open_data(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
-    if (!train) {
+    int rc = sw_job_check_split(job->recipe, job->options.eval_split, err);
+    if (rc == SW_OK && job->options.evaluates)
+        rc = sw_job_need_eval(job, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!train && !needs_no_training_data(job)) {
         sw_recipe_error(job->recipe, NULL, NULL, "the [data train] section is missing");
         return sw_recipe_status(job->recipe, err);
     }
 
     struct sw_err second;
-    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
+    rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
     if (rc != SW_OK && !is_about_data(rc))
         return rc;
 
@@ -150,7 +189,7 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
         return rc != SW_OK ? rc : rc_eval;
 
     job->span.horizon = job->conf->steps;
-    if (job->span.horizon == 0)
+    if (job->span.horizon == 0 && train)
         job->span.horizon =
             sw_topology_steps(job->topology, sw_source_steps(job->data.source[SW_SPLIT_TRAIN],
                                                              job->conf->epochs, job->conf->batch));

@@ -14,8 +14,10 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
 /* Reads the data spec of the weights, unless it was read before. */
 int sw_job_read_spec(struct sw_job *job, const char *weights, struct sw_err *err) SW_MUST_CHECK;
 void sw_job_free_spec(struct sw_job *job);
-/* Opens [data train], which is required, and [data val] or [data test]; sets the horizon of the
- * span. */
+/* Checks that the recipe has a section to evaluate on. Errors: SW_ERR_NOTFOUND. */
+int sw_job_need_eval(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Opens [data train], which is required in training, and the section to evaluate on; sets the
+ * horizon of the span. */
 int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Number of different records that were skipped so far. */
 int64_t sw_job_skipped(const struct sw_job *job);

@@ -44,7 +44,8 @@ struct sw_run_options {
     int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
     int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite, reserve;
-    bool one_worker; /* the job only evaluates: its training net has no memory */
+    bool evaluates;   /* the job only evaluates, without a training net */
+    char *eval_split; /* owned; the section to evaluate on, or NULL */
     int64_t trace_capacity;
     struct sw_display_policy display;
 };

@@ -319,7 +319,7 @@ static struct sw_worker_shared shared_by_workers(struct sw_job *job)
                                      .fault = &job->fault,
                                      .hooks = &sw_job_hooks,
                                      .run = job,
-                                     .one_worker = job->options.one_worker,
+                                     .one_worker = job->options.evaluates,
                                      .rebalances = job->speed.rebalances};
 }
 

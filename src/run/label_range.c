@@ -85,7 +85,7 @@ static void warn_too_many(const struct sw_job *job, const struct reader *r, int6
     const struct sw_section *s = outputs_of(job->recipe, r);
     const struct sw_source *from = r->source;
 
-    if (from->training && from->classes_fixed && !from->vocabulary && s && !job->options.one_worker)
+    if (from->training && from->classes_fixed && !from->vocabulary && s && !job->options.evaluates)
         sw_log_write(job->events.log, SW_LOG_WARN, "recipe",
                      "layer %s: outputs = %lld, but data %s has only %lld classes (labels 0 to "
                      "%lld): use outputs = %lld unless more classes will follow",

@@ -85,7 +85,7 @@ struct sw_worker_shared {
     struct sw_fault *fault;
     const struct sw_worker_hooks *hooks;
     void *run;       /* their first argument */
-    bool one_worker; /* the job only evaluates: its training net has no memory */
+    bool one_worker; /* the job only evaluates, without a training net */
     bool rebalances; /* rows of the batch are rebalanced by speed */
 };
 

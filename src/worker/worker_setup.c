@@ -48,15 +48,18 @@ static int streams_of(const struct sw_job_conf *conf)
     return conf->repeat_exact || conf->memory_bytes > 0 ? 1 : (int)conf->streams;
 }
 
-/* sharing: a net that determines the layouts of all parameters; NULL: this one does. */
+/* sharing: a net that determines the layouts of all parameters; NULL: this one does. A job that
+ * only evaluates has the evaluation net in place of the training net, too, for the parameters in
+ * its table. */
 static int make_microbatches(struct sw_worker *w, int split, const struct sw_net *sharing,
                              struct sw_microbatches **out, struct sw_err *err)
 {
     const struct sw_job_conf *conf = w->shared.conf;
     struct sw_net_field fields[SW_MAX_FIELDS];
-    bool training = split == SW_SPLIT_TRAIN;
+    bool training = split == SW_SPLIT_TRAIN && !w->shared.one_worker;
     int64_t from, group_rows;
 
+    split = training ? SW_SPLIT_TRAIN : SW_SPLIT_EVAL;
     sw_topology_group_rows(w->topology, w->rank->group, split, &from, &group_rows);
 
     struct sw_net_args net = {.recipe = w->shared.recipe,

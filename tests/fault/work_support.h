@@ -52,7 +52,7 @@ static inline void do_work(enum work work, struct trial *t)
     if (trial_open(t) != SW_OK)
         return;
     if (work == EVALUATE)
-        t->rc = sw_job_evaluate(t->job, checkpoint_path("reference", 4), NULL, &e, &t->err);
+        t->rc = sw_job_evaluate(t->job, checkpoint_path("reference", 4), &e, &t->err);
     else if (work == PREDICT)
         predict(t);
     else

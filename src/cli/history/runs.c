@@ -1,6 +1,5 @@
-/* Opens the history for verbs that need an earlier run, names runs in messages, and checks --split.
- * Rows of crashed runs are merged first where that is possible. The contract is in
- * cli/history/runs.h. */
+/* Opens the history for verbs that need an earlier run, and names runs in messages. Rows of crashed
+ * runs are merged first where that is possible. The contract is in cli/history/runs.h. */
 #include "cli/history/runs.h"
 
 #include "base/os.h"
@@ -54,20 +53,4 @@ const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes)
     sw_utf8_copy(out, bytes, sw_bytes_text(&title));
     sw_bytes_fini(&title);
     return out;
-}
-
-int sw_cli_check_split(const struct sw_recipe *recipe, const char *split, struct sw_err *err)
-{
-    struct sw_bytes known = {0};
-
-    if (!split || sw_recipe_find(recipe, "data", split))
-        return SW_OK;
-
-    for (const struct sw_section *s = sw_recipe_first(recipe, "data"); s; s = sw_section_next(s))
-        sw_bytes_printf(&known, "%s%s", known.length ? ", " : "", s->name);
-    sw_err_set(err, SW_ERR_INVALID, "--split %s: the recipe has no [data %s]; it has %s", split,
-               split, sw_bytes_text(&known));
-    sw_bytes_fini(&known);
-
-    return SW_ERR_INVALID;
 }

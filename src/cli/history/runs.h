@@ -11,8 +11,5 @@ int sw_runs_open(const char *db_option, const char *job_db, struct sw_history_re
                  char **path, struct sw_err *err) SW_MUST_CHECK;
 /* [job] db of an opened job, or NULL. */
 const char *sw_runs_job_db(const struct sw_job *job);
-/* Checks that the recipe has the split (may be NULL). Errors: SW_ERR_INVALID. */
-int sw_cli_check_split(const struct sw_recipe *recipe, const char *split,
-                       struct sw_err *err) SW_MUST_CHECK;
 /* `run 12 "lenet"` in out; returns out. */
 const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes);

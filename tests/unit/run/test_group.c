@@ -209,7 +209,7 @@ static int evaluate(const char *weights, struct sw_job_event *e, struct sw_err *
     struct sw_job_options o = {.recipe_path = recipe, .one_worker = true};
     int rc = sw_job_open(&o, NULL, &job, &messages, err);
     if (rc == SW_OK)
-        rc = sw_job_evaluate(job, weights, NULL, e, err);
+        rc = sw_job_evaluate(job, weights, e, err);
     sw_job_close(job);
     sw_bytes_fini(&messages);
     return rc;

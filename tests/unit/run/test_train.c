@@ -217,7 +217,7 @@ static void evaluate_weights(const char *weights, const char *set, struct sw_job
     struct trial t = {.sets = {set}};
     struct sw_err err;
     assert_int_equal(trial_open(&t), SW_OK);
-    if (sw_job_evaluate(t.job, weights, NULL, out, &err) != SW_OK)
+    if (sw_job_evaluate(t.job, weights, out, &err) != SW_OK)
         fail_msg("%s", err.text);
     assert_string_equal(out->split, "test"); /* borrowed from the job */
     trial_close(&t);
@@ -260,17 +260,16 @@ static void evaluation_in_training_is_that_of_eval(void **state)
                  run_id("both")),
         "3,6,9");
     /* Initial values, and the other split. */
-    struct trial other = {0};
+    struct trial other = {.split = "train"};
     struct sw_err err;
     assert_int_equal(trial_open(&other), SW_OK);
-    assert_int_equal(sw_job_evaluate(other.job, NULL, "train", &e, &err), SW_OK);
+    assert_int_equal(sw_job_evaluate(other.job, NULL, &e, &err), SW_OK);
     assert_string_equal(e.split, "train");
     assert_true(e.metric[0].value > 1.2 && e.metric[0].value < 2.2);
     trial_close(&other);
-    struct trial none = {0};
-    assert_int_equal(trial_open(&none), SW_OK);
-    assert_int_equal(sw_job_evaluate(none.job, NULL, "nosuch", &e, &err), SW_ERR_NOTFOUND);
-    assert_non_null(strstr(err.text, "[data nosuch]"));
+    struct trial none = {.split = "nosuch"};
+    assert_int_equal(trial_open(&none), SW_ERR_INVALID);
+    assert_non_null(strstr(none.err.text, "has no [data nosuch]; it has train, test"));
     trial_close(&none);
 }
 
@@ -302,7 +301,7 @@ static void training_data_alone_are_enough(void **state)
     assert_int_equal(t.told[SW_JOB_CHECKPOINT], 2);
     assert_true(exists(checkpoint_path("alone", 6)));
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_int_equal(sw_job_evaluate(t.job, NULL, NULL, &e, &err), SW_ERR_NOTFOUND);
+    assert_int_equal(sw_job_evaluate(t.job, NULL, &e, &err), SW_ERR_NOTFOUND);
     assert_non_null(strstr(err.text, "[data test]"));
     trial_close(&t);
 }
@@ -482,9 +481,8 @@ static void displays_follow_the_policy(void **state)
     assert_in_range(timed.told[SW_JOB_DISPLAY], 1, (int)(timed.took_s / 0.1) + 2);
     assert_int_equal(timed.last[SW_JOB_DISPLAY].step, 4000);
     /* A run that only ends because it is shown three times. */
-    struct trial often = {.steps = 100000000,
-                          .display = {.every_s = 1e-6},
-                          .on_event = stop_at_third_display};
+    struct trial often = {
+        .steps = 100000000, .display = {.every_s = 1e-6}, .on_event = stop_at_third_display};
     assert_int_equal(trial_go(&often), SW_ERR_CANCELLED);
     assert_true(often.told[SW_JOB_DISPLAY] >= 3);
 }

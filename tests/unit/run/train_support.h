@@ -105,6 +105,7 @@ struct trial {
     int64_t trace_capacity;
     bool oversubscribe; /* more workers than cores */
     bool predict;       /* opened for sw_job_predict */
+    const char *split;  /* to evaluate on; NULL: the default */
     const char *device, *framework;
     struct sw_display_policy display;
     void (*before)(struct trial *t); /* between opening and running */
@@ -177,6 +178,7 @@ static inline int trial_open(struct trial *t)
                                .oversubscribe = t->oversubscribe,
                                .predict = t->predict,
                                .one_worker = t->predict,
+                               .eval_split = t->split,
                                .trace_capacity = t->trace_capacity};
     snprintf(recipe, sizeof recipe, "%s",
              write_recipe("recipe.ini", t->recipe ? t->recipe : tiny_recipe));
