@@ -298,9 +298,9 @@ static struct sw_ui_range range_of(const struct sw_plot_scatter *s, int axis)
 {
     double from = INFINITY, to = -INFINITY;
 
-    for (int64_t i = 0; i < s->count; i++) {
-        double v = (double)s->xy[2 * i + axis];
-        if (isfinite(v)) {
+    for (int64_t i = 0; i < 2 * s->count; i++) {
+        double v = (double)s->xy[i];
+        if (isfinite(v) && (s->diagonal || i % 2 == axis)) {
             from = fmin(from, v);
             to = fmax(to, v);
         }
@@ -362,6 +362,8 @@ void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_
 
     draw_axis(p, in, 0, across);
     draw_axis(p, in, 1, up);
+    if (s->diagonal)
+        sw_plot_line(p, in.x, in.y + in.h, in.x + in.w, in.y, SW_PLOT_GREY, 1);
 
     double radius = s->count > 5000 ? 1.3 : s->count > 500 ? 2 : 3;
     for (int64_t i = 0; i < s->count; i++) {

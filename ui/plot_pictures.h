@@ -39,11 +39,13 @@ struct sw_plot_size sw_plot_confusion_size(const struct sw_plot_confusion *c);
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box,
                        const struct sw_plot_confusion *c);
 
-/* Points xy [count][2] as dots in the color of their label; labels NULL: one color. */
+/* Points xy [count][2] as dots in the color of their label; labels NULL: one color. With diagonal
+ * both axes have one range, and a line shows where x = y. */
 struct sw_plot_scatter {
     const float *xy;   /* borrowed */
     const int *labels; /* borrowed; a negative label: none */
     int64_t count;
     const char *title;
+    bool diagonal;
 };
 void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_scatter *s);

@@ -17,6 +17,14 @@ struct options {
     int64_t worst;
 };
 
+/* The result of an evaluation. */
+struct result {
+    struct sw_job_event event;
+    struct sw_class_report classes;
+    struct sw_value_report values; /* in place of classes, for a net that predicts values */
+    bool has_values;
+};
+
 enum { MOST_WORST = 1000 };
 
 static const struct sw_cli_option options_of_eval[] = {
@@ -28,19 +36,21 @@ static const struct sw_cli_option options_of_eval[] = {
     SW_CLI_FLAG_OPTION(struct options, report, "report",
                        "also precision, recall and F1 of each class, and the confusion matrix"),
     SW_CLI_INT_OPTION(struct options, worst, "worst", "N", 1,
-                      "also the N records with the highest loss"),
+                      "also the N records with the highest loss, or of predicted values with the "
+                      "largest error"),
     SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
-                       "draw to FILE.png or FILE.svg: the confusion matrix, or with --worst the "
-                       "images of these records"),
+                       "draw to FILE.png or FILE.svg: the confusion matrix, with --worst the "
+                       "images of these records, or predicted values over their targets"),
     {0},
 };
 
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
-static void print_json(struct sw_bytes *out, const struct options *o, const struct sw_job_event *e,
-                       const struct sw_weights *w, const struct sw_class_report *report)
+static void print_json(struct sw_bytes *out, const struct options *o, const struct result *r,
+                       const struct sw_weights *w)
 {
+    const struct sw_job_event *e = &r->event;
     struct sw_json_writer j;
 
     sw_cli_json_begin(&j, out);
@@ -51,9 +61,11 @@ static void print_json(struct sw_bytes *out, const struct options *o, const stru
     sw_json_int(&j, "skipped_records", e->skipped_records);
     sw_weights_describe_json(w, &j);
     if (o->report)
-        sw_json_classes(&j, report);
-    if (o->worst)
-        sw_json_worst(&j, report);
+        sw_json_classes(&j, &r->classes);
+    if (o->worst && r->has_values)
+        sw_json_worst_values(&j, &r->values);
+    else if (o->worst)
+        sw_json_worst(&j, &r->classes);
     sw_json_string(&j, "plot", o->plot);
     sw_cli_json_end(&j);
 }
@@ -86,11 +98,6 @@ static void print_text(struct sw_bytes *out, const struct sw_job_event *e,
         sw_bytes_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
 }
 
-static bool wants_report(const struct options *o)
-{
-    return o->report || o->worst || o->plot;
-}
-
 static int check_options(const struct options *o)
 {
     if (o->plot && !sw_picture_is_named("eval", o->plot))
@@ -103,35 +110,48 @@ static int check_options(const struct options *o)
     return SW_EXIT_DONE;
 }
 
+static int draw(const struct options *o, const struct result *r, struct sw_err *err)
+{
+    if (r->has_values)
+        return sw_draw_values(o->plot, &r->values, r->event.split, err);
+    return o->worst ? sw_draw_worst(o->plot, &r->classes, r->event.split, err)
+                    : sw_draw_confusion(o->plot, &r->classes, r->event.split, err);
+}
+
 /* Evaluates, and draws the plot. */
 static int run_pass(const struct options *o, struct sw_job *job, const char *weights,
-                    struct sw_class_report *report, struct sw_job_event *result, struct sw_err *err)
+                    struct result *r, struct sw_err *err)
 {
-    report->worst_most = (int)o->worst;
-    report->with_pictures = o->plot && o->worst;
+    struct sw_eval_reports reports = {NULL};
 
-    int rc = sw_job_evaluate_classes(job, weights, wants_report(o) ? report : NULL, result, err);
-    if (rc != SW_OK || !o->plot)
-        return rc;
+    r->has_values = !o->report && sw_job_predicts_values(job);
+    r->classes.worst_most = r->values.worst_most = (int)o->worst;
+    r->classes.with_pictures = o->plot && o->worst;
+    r->values.with_points = o->plot;
+    if (o->report || ((o->worst || o->plot) && !r->has_values))
+        reports.classes = &r->classes;
+    else if (o->worst || o->plot)
+        reports.values = &r->values;
 
-    return o->worst ? sw_draw_worst(o->plot, report, result->split, err)
-                    : sw_draw_confusion(o->plot, report, result->split, err);
+    int rc = sw_job_evaluate_with(job, weights, &reports, &r->event, err);
+    return rc == SW_OK && o->plot ? draw(o, r, err) : rc;
 }
 
 static void print(struct sw_bytes *out, const struct options *o, const struct sw_trainer *t,
-                  const struct sw_weights *w, const struct sw_job_event *result,
-                  const struct sw_class_report *report)
+                  const struct sw_weights *w, const struct result *r)
 {
     if (o->common.json) {
-        print_json(out, o, result, w, report);
+        print_json(out, o, r, w);
         return;
     }
 
-    print_text(out, result, w, sw_job_plan(t->job), o->common.quiet);
+    print_text(out, &r->event, w, sw_job_plan(t->job), o->common.quiet);
     if (o->report)
-        sw_print_classes(out, report);
-    if (o->worst)
-        sw_print_worst(out, report);
+        sw_print_classes(out, &r->classes);
+    if (o->worst && r->has_values)
+        sw_print_worst_values(out, &r->values);
+    else if (o->worst)
+        sw_print_worst(out, &r->classes);
 }
 
 static int evaluate(void *options)
@@ -139,8 +159,7 @@ static int evaluate(void *options)
     const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
-    struct sw_job_event result = {0};
-    struct sw_class_report report = {0};
+    struct result result = {0};
     struct sw_bytes out = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
@@ -161,17 +180,18 @@ static int evaluate(void *options)
         goto done;
     }
 
-    rc = run_pass(o, t.job, w.path, &report, &result, &err);
+    rc = run_pass(o, t.job, w.path, &result, &err);
     if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
         goto done;
     }
 
-    print(&out, o, &t, &w, &result, &report);
+    print(&out, o, &t, &w, &result);
     code = sw_cli_print(&out);
 
 done:
-    sw_class_report_fini(&report);
+    sw_class_report_fini(&result.classes);
+    sw_value_report_fini(&result.values);
     sw_bytes_fini(&out);
     sw_weights_fini(&w);
     sw_trainer_fini(&t);

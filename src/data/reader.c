@@ -102,6 +102,19 @@ static int64_t place_of(struct sw_reader *r, int64_t sample)
     return sw_permutation_at(&r->order, sample % s->records);
 }
 
+int sw_source_locate(const struct sw_source *s, int64_t *record, char **where, struct sw_err *err)
+{
+    struct sw_bytes text = {0};
+
+    *record = sw_subset_record(&s->subset, *record);
+    if (s->raw.format->locate)
+        s->raw.format->locate(&s->raw, *record, &text);
+    *where = text.failed ? NULL : sw_strdup(text.length ? sw_bytes_text(&text) : "");
+    sw_bytes_fini(&text);
+
+    return *where ? SW_OK : sw_err_nomem(err, "the location of a record", 0);
+}
+
 int64_t sw_source_record(struct sw_reader *r, int64_t sample)
 {
     return sw_subset_record(&r->source->subset, place_of(r, sample));

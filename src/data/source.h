@@ -149,6 +149,11 @@ void sw_reader_fini(struct sw_reader *r); /* a zeroed one is accepted */
 int sw_reader_peek(struct sw_reader *r, int64_t place, int64_t *height, int64_t *width,
                    struct sw_err *err) SW_MUST_CHECK;
 
+/* Replaces the number of a sample of an evaluation by that of its record; *where gets its location,
+ * owned by the caller: the name of a file, or what the format says; "": nothing. Errors:
+ * SW_ERR_NOMEM. */
+int sw_source_locate(const struct sw_source *s, int64_t *record, char **where,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* The record of a sample, good or bad. */
 int64_t sw_source_record(struct sw_reader *r, int64_t sample);
 

@@ -22,13 +22,27 @@ static bool reads_softmax(const struct sw_net *net, int i)
     return source >= 0 && is_of(sw_net_layer(net, source), "softmax");
 }
 
-static int choose(const struct sw_net *net)
+/* Whether a sigmoid_cross_entropy compares its scores with the labels of the data. */
+static bool reads_sets(const struct sw_net *net, int i)
 {
-    int loss = -1, metric = -1;
+    if (!is_of(sw_net_layer(net, i), "sigmoid_cross_entropy"))
+        return false;
+
+    const int target = sw_net_source(net, i, 1);
+    const struct sw_layer *from = target >= 0 ? sw_net_layer(net, target) : NULL;
+    return from && from->type->role == SW_ROLE_INPUT &&
+           sw_str_eq(sw_layer_input_field(from), "label");
+}
+
+int sw_class_report_layer(const struct sw_net *net)
+{
+    int loss = -1, sets = -1, metric = -1;
 
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
 
+        if (reads_sets(net, i))
+            sets = i;
         if (!l->labels.classes ||
             l->labels.classes != sw_desc_features(&l->src[0]->desc) / l->labels.per_sample)
             continue;
@@ -38,21 +52,36 @@ static int choose(const struct sw_net *net)
             metric = i;
     }
 
-    return loss >= 0 ? loss : metric;
+    return loss >= 0 ? loss : sets >= 0 ? sets : metric;
+}
+
+/* The scores of a sigmoid: of label sets, or a single one, which is that of class 1 of 2. */
+static void use_sigmoid(struct sw_class_report *r, const struct sw_layer *l)
+{
+    const int64_t columns = sw_desc_features(&l->src[0]->desc);
+
+    r->binary = columns == 1;
+    r->sets = !r->binary;
+    r->integers = l->src[1]->desc.dtype == SW_I32;
+    r->labels = (struct sw_layer_labels){
+        .src = 1, .classes = r->binary ? 2 : columns, .per_sample = r->binary ? 1 : columns};
 }
 
 int sw_class_report_begin(struct sw_class_report *r, const struct sw_net *net, int *layer,
                           struct sw_err *err)
 {
-    const int i = choose(net);
+    const int i = sw_class_report_layer(net);
     if (i < 0)
         return sw_err_set(err, SW_ERR_INVALID,
                           "a report by class needs a softmax_loss or accuracy layer that compares "
-                          "scores with one label per row; the evaluation net has none");
+                          "scores with one label per row, or a sigmoid_cross_entropy that compares "
+                          "them with label sets; the evaluation net has none");
 
     const struct sw_layer *l = sw_net_layer(net, i);
     r->labels = l->labels;
-    r->classes = l->labels.classes;
+    if (!l->labels.classes)
+        use_sigmoid(r, l);
+    r->classes = r->labels.classes;
     if (r->classes > SW_REPORT_CLASSES)
         return sw_err_set(err, SW_ERR_INVALID,
                           "layer %s has scores for %lld classes; a report by class has at most %d",
@@ -66,9 +95,10 @@ int sw_class_report_begin(struct sw_class_report *r, const struct sw_net *net, i
     const size_t cells = (size_t)(r->classes * r->classes), most = (size_t)r->worst_most;
     r->layer = l->name;
     r->probabilities = !is_of(l, "softmax_loss") && reads_softmax(net, i);
-    r->counts = sw_calloc(cells, sizeof *r->counts);
+    r->counts = r->sets ? NULL : sw_calloc(cells, sizeof *r->counts);
+    r->of_set = r->sets ? sw_calloc((size_t)r->classes, sizeof *r->of_set) : NULL;
     r->worst = sw_calloc(most + 1, sizeof *r->worst);
-    if (!r->counts || !r->worst)
+    if (!(r->sets ? (void *)r->of_set : r->counts) || !r->worst)
         return sw_err_nomem(err, "a report by class", cells * sizeof *r->counts);
 
     *layer = i;
@@ -144,6 +174,42 @@ void sw_class_report_rows(struct sw_class_report *r, const float *scores, const 
     }
 }
 
+static bool has_label(const struct sw_class_report *r, const void *target, int64_t i)
+{
+    return r->integers ? ((const int32_t *)target)[i] > 0 : ((const float *)target)[i] > 0.5f;
+}
+
+/* A single score x of a sigmoid is the same as the scores 0 and x of a softmax. */
+static void add_binary(struct sw_class_report *r, const float *x, const void *target, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        sw_class_report_rows(r, (const float[]){0, x[i]}, &(int32_t){has_label(r, target, i)}, 1);
+}
+
+static void add_sets(struct sw_class_report *r, const float *x, const void *target, int64_t count)
+{
+    for (int64_t i = 0; i < count * r->classes; i++) {
+        struct sw_class_score *s = &r->of_set[i % r->classes];
+        const bool labeled = has_label(r, target, i), predicted = x[i] > 0;
+
+        s->count += labeled;
+        s->predicted += predicted;
+        s->right += labeled && predicted;
+    }
+
+    r->rows += count;
+}
+
+void sw_class_report_add(struct sw_class_report *r, const void *const *src, int64_t count)
+{
+    if (r->sets)
+        add_sets(r, src[0], src[1], count);
+    else if (r->binary)
+        add_binary(r, src[0], src[1], count);
+    else
+        sw_class_report_rows(r, src[0], src[r->labels.src], count * r->labels.per_sample);
+}
+
 /* ---- Names, places and images ---- */
 
 static int set_names(struct sw_class_report *r, const struct sw_source *s, struct sw_err *err)
@@ -171,20 +237,6 @@ static int set_names(struct sw_class_report *r, const struct sw_source *s, struc
     }
 
     return SW_OK;
-}
-
-/* Replaces the sample's number by that of its record, and finds its file. */
-static int set_place(struct sw_class_sample *w, const struct sw_source *s, struct sw_err *err)
-{
-    struct sw_bytes text = {0};
-
-    w->record = sw_subset_record(&s->subset, w->record);
-    if (s->raw.format->locate)
-        s->raw.format->locate(&s->raw, w->record, &text);
-    w->where = text.failed ? NULL : sw_strdup(text.length ? sw_bytes_text(&text) : "");
-    sw_bytes_fini(&text);
-
-    return w->where ? SW_OK : sw_err_nomem(err, "the place of a record", 0);
 }
 
 static int fetch_pictures(struct sw_class_report *r, const struct sw_source *s, int image,
@@ -223,7 +275,7 @@ int sw_class_report_finish(struct sw_class_report *r, const struct sw_source *so
     }
 
     for (int i = 0; i < r->worst_count && rc == SW_OK; i++)
-        rc = set_place(&r->worst[i], source, err);
+        rc = sw_source_locate(source, &r->worst[i].record, &r->worst[i].where, err);
 
     return rc;
 }
@@ -237,6 +289,7 @@ void sw_class_report_fini(struct sw_class_report *r)
         sw_free(r->worst[i].where);
     sw_free(r->worst);
     sw_free(r->counts);
+    sw_free(r->of_set);
     sw_free(r->pictures);
     *r = (struct sw_class_report){0};
 }
@@ -248,19 +301,34 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
+static void rate(struct sw_class_score *s)
+{
+    s->precision = share((double)s->right, (double)s->predicted);
+    s->recall = share((double)s->right, (double)s->count);
+    s->f1 = share(2 * (double)s->right, (double)(s->predicted + s->count));
+}
+
 struct sw_class_score sw_class_report_score(const struct sw_class_report *r, int64_t c)
 {
-    struct sw_class_score s = {.right = r->counts[c * r->classes + c]};
+    struct sw_class_score s = {0};
 
-    for (int64_t i = 0; i < r->classes; i++) {
+    if (r->sets)
+        s = r->of_set[c];
+    for (int64_t i = 0; i < r->classes && !r->sets; i++) {
         s.count += r->counts[c * r->classes + i];
         s.predicted += r->counts[i * r->classes + c];
+        s.right += i == c ? r->counts[c * r->classes + c] : 0;
     }
 
-    s.precision = share((double)s.right, (double)s.predicted);
-    s.recall = share((double)s.right, (double)s.count);
-    s.f1 = share(2 * (double)s.right, (double)(s.predicted + s.count));
+    rate(&s);
     return s;
+}
+
+struct sw_class_score sw_class_report_micro(const struct sw_class_report *r)
+{
+    struct sw_class_score all = sw_class_report_macro(r);
+    rate(&all);
+    return all;
 }
 
 struct sw_class_score sw_class_report_macro(const struct sw_class_report *r)

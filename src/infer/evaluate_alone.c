@@ -79,20 +79,24 @@ static int evaluate(struct sw_job *job, const char *weights, struct sw_err *err)
     return rc;
 }
 
-static int add_to_report(void *user, const void *const *src, int64_t count, struct sw_err *err)
+static int add_rows(void *user, const void *const *src, int64_t count, struct sw_err *err)
 {
-    struct sw_class_report *r = user;
+    const struct sw_eval_reports *r = user;
 
-    sw_class_report_rows(r, src[0], src[r->labels.src], count * r->labels.per_sample);
+    if (r->values)
+        return sw_value_report_rows(r->values, src[0], src[1], count, err);
+    sw_class_report_add(r->classes, src, count);
     return SW_OK;
 }
 
-/* Evaluates, and passes the rows of the layer that compares classes to the report. */
-static int evaluate_classes(struct sw_job *job, const char *weights, struct sw_class_report *report,
-                            struct sw_err *err)
+/* Evaluates, and passes the rows of a layer to the report. */
+static int evaluate_rows(struct sw_job *job, const char *weights, struct sw_eval_reports r,
+                         struct sw_err *err)
 {
-    struct sw_row_reader reader = {.rows = add_to_report, .user = report};
-    int rc = sw_class_report_begin(report, job->workers[0].eval, &reader.layer, err);
+    const struct sw_net *net = job->workers[0].eval;
+    struct sw_row_reader reader = {.rows = add_rows, .user = &r};
+    int rc = r.values ? sw_value_report_begin(r.values, net, &reader.layer, err)
+                      : sw_class_report_begin(r.classes, net, &reader.layer, err);
     if (rc != SW_OK)
         return rc;
 
@@ -101,24 +105,36 @@ static int evaluate_classes(struct sw_job *job, const char *weights, struct sw_c
     if (rc == SW_OK)
         rc = evaluate(job, weights, err);
     job->outputs.reader = NULL;
+    if (rc != SW_OK)
+        return rc;
 
-    return rc == SW_OK ? sw_class_report_finish(report, job->data.source[SW_SPLIT_EVAL], err) : rc;
+    const struct sw_source *source = job->data.source[SW_SPLIT_EVAL];
+    return r.values ? sw_value_report_finish(r.values, source, err)
+                    : sw_class_report_finish(r.classes, source, err);
+}
+
+bool sw_job_predicts_values(const struct sw_job *job)
+{
+    const struct sw_net *net = job->workers[0].eval;
+    return net && sw_class_report_layer(net) < 0 && sw_value_report_layer(net) >= 0;
 }
 
 int sw_job_evaluate(struct sw_job *job, const char *weights, struct sw_job_event *out,
                     struct sw_err *err)
 {
-    return sw_job_evaluate_classes(job, weights, NULL, out, err);
+    return sw_job_evaluate_with(job, weights, &(struct sw_eval_reports){NULL}, out, err);
 }
 
-int sw_job_evaluate_classes(struct sw_job *job, const char *weights, struct sw_class_report *report,
-                            struct sw_job_event *out, struct sw_err *err)
+int sw_job_evaluate_with(struct sw_job *job, const char *weights,
+                         const struct sw_eval_reports *reports, struct sw_job_event *out,
+                         struct sw_err *err)
 {
+    const bool reads_rows = reports->classes || reports->values;
     int64_t began_ns = sw_os()->monotonic_ns();
 
     int rc = check(job, err);
     if (rc == SW_OK)
-        rc = report ? evaluate_classes(job, weights, report, err) : evaluate(job, weights, err);
+        rc = reads_rows ? evaluate_rows(job, weights, *reports, err) : evaluate(job, weights, err);
     if (rc != SW_OK)
         return rc;
 

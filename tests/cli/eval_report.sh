@@ -154,3 +154,101 @@ END
 expect 0 run values.ini --name values --quiet
 expect 2 eval values.ini --report
 has err 'a report by class needs a softmax_loss or accuracy layer'
+# Predicted values have worst records and a scatter plot.
+expect 0 eval values.ini --worst 3 --plot values.svg --json
+has values.svg '>test, 80 records: prediction over target<'
+if have_python; then
+    python3 - <<'END' || fail 'the largest errors are wrong'
+import json
+worst = json.load(open("out"))["worst"]
+assert len(worst) == 3
+for a, b in zip(worst, worst[1:]):
+    assert a["error"] >= b["error"]
+for w in worst:
+    assert w["target"] == 1 and abs(w["error"] - abs(w["prediction"] - 1)) < 1e-6
+END
+fi
+
+# Sets of labels: each one is counted by itself.
+have_python || exit 0
+python3 - <<'END'
+import struct
+def write(name, rows):
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (len(rows), len(rows[0]))
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    flat = [v for r in rows for v in r]
+    with open(name, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+        f.write(struct.pack("<%df" % len(flat), *flat))
+x = [[i * 37 % 101 / 50 - 1, i * 53 % 97 / 48 - 1] for i in range(60)]
+write("x.npy", x)
+with open("sets.txt", "w") as f:
+    for a, b in x:
+        words = [w for w, there in (("dry", a > 0.2), ("hot", b > 0), ("wet", a < -0.3)) if there]
+        f.write(" ".join(words) + "\n")
+END
+cat >sets.ini <<'END'
+[job]
+name = sets
+batch = 20
+epochs = 40
+eval_batch = 25
+[data train]
+format = pairs
+paths = x.npy
+labels = sets.txt
+[data test]
+format = pairs
+paths = x.npy
+labels = sets.txt
+[updater]
+type = adam
+lr = 0.03
+[layer x]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer fc]
+type = inner_product
+src = x
+outputs = 3
+[layer loss]
+type = sigmoid_cross_entropy
+src = fc, label
+END
+expect 0 run sets.ini --name sets --quiet
+expect 0 predict sets.ini --output y.npy
+expect 0 eval sets --report
+has out '^hot +[0-9]+ +[01]\.[0-9]{4} '
+has out '^macro average +[0-9]+ '
+has out '^micro average +[0-9]+ '
+has out '^60 records; no confusion matrix, because a record can have several labels$'
+expect 0 eval sets --report --json
+hasnt out '"confusion"'
+python3 - <<'END' || fail 'the report and the scores of label sets differ'
+import json, struct
+r = json.load(open("out"))["report"]
+y = struct.unpack("<180f", open("y.npy", "rb").read()[-720:])
+names = ["dry", "hot", "wet"]
+sets = [line.split() for line in open("sets.txt")]
+assert [c["class"] for c in r["classes"]] == names
+total = [0, 0, 0]
+for k, c in enumerate(r["classes"]):
+    have = [names[k] in s for s in sets]
+    # predict gives the output of the loss's source: scores.
+    said = [y[3 * i + k] > 0 for i in range(60)]
+    counts = sum(have), sum(said), sum(a and b for a, b in zip(have, said))
+    assert (c["count"], c["predicted"], c["correct"]) == counts, (c, counts)
+    assert abs(c["f1"] - 2 * counts[2] / (counts[0] + counts[1])) < 1e-9 and c["f1"] > 0.8
+    total = [a + b for a, b in zip(total, counts)]
+assert abs(r["micro"]["precision"] - total[2] / total[1]) < 1e-9
+assert abs(r["macro"]["f1"] - sum(c["f1"] for c in r["classes"]) / 3) < 1e-9
+END
+expect 2 eval sets --worst 2
+has err 'layer loss compares 3 labels per record: the worst records'
+expect 2 eval sets --plot sets.svg
+has err 'records of data test can have several labels: use --report'
+[ -e sets.svg ] && fail 'a matrix of label sets'
+exit 0

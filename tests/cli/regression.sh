@@ -129,6 +129,37 @@ assert near(r2, sum(parts) / 2)
 END
 fi
 
+# The worst records, by the distance that the loss sees; and scatter plots in the units of the data.
+expect 0 eval house.ini --weights a --worst 5
+has out '^worst record +error +target 1 +prediction 1 +target 2 +prediction 2'
+[ "$(sed -n '/^worst record/,$p' out | wc -l)" = 6 ] || fail 'not five worst records'
+expect 0 eval house.ini --weights a --worst 5 --json
+if have_python; then
+    python3 - <<'END' || fail 'the worst records do not follow from the predictions'
+import csv, json, math, struct
+y = struct.unpack("<82f", open("y.npy", "rb").read()[-4 * 82:])
+rows = list(csv.DictReader(open("test.csv")))
+train = list(csv.DictReader(open("train.csv")))
+def std(key):
+    v = [float(r[key]) for r in train]
+    mean = sum(v) / len(v)
+    return math.sqrt(sum((x - mean) ** 2 for x in v) / len(v))
+scale = std("price"), std("area")
+def error(i):
+    t = float(rows[i]["price"]), float(rows[i]["area"])
+    return math.dist([t[0] / scale[0], t[1] / scale[1]], [y[2 * i] / scale[0], y[2 * i + 1] / scale[1]])
+order = sorted(range(41), key=error, reverse=True)
+for w, i in zip(json.load(open("out"))["worst"], order, strict=False):
+    assert w["record"] == i and w["file"] is None, (w, i)
+    assert abs(w["error"] - error(i)) < 1e-4
+    assert abs(w["target"][0] - float(rows[i]["price"])) < 0.1
+    assert abs(w["prediction"][1] - y[2 * i + 1]) < 1e-4
+END
+fi
+expect 0 eval house.ini --weights a --plot both.svg
+has both.svg '>test, 41 records: prediction 1 over target<'
+[ "$(grep -c '<circle' both.svg)" = 82 ] || fail 'not a dot for each value'
+
 # The numbers of a checkpoint hold, also when the training data has changed since.
 cp train.csv kept.csv
 sed -i '2s/.*/1,1,900000,500/' train.csv

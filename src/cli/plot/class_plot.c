@@ -1,4 +1,4 @@
-/* Draws the confusion matrix and the worst records of a report by class. */
+/* Draws the confusion matrix and the worst records of a report by class, and predicted values. */
 #include "cli/plot/class_plot.h"
 #include "base/os.h"
 #include "cli/plot/picture.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CAPTION = 96, LINES = 3 };
+enum { CAPTION = 96, LINES = 3, MOST_CLOUDS = 9, CLOUD = 560 /* pixels of a side */ };
 
 int sw_draw_confusion(const char *path, const struct sw_class_report *r, const char *split,
                       struct sw_err *err)
@@ -15,6 +15,13 @@ int sw_draw_confusion(const char *path, const struct sw_class_report *r, const c
     const bool named = r->names && r->names[r->classes - 1];
     struct sw_plot *plot = NULL;
     char title[256];
+
+    if (r->sets)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "--plot draws a confusion matrix, but records of data %s can have several "
+            "labels: use --report",
+            split);
 
     snprintf(title, sizeof title, "%.60s: %lld of %lld correct (%.2f %%)", split,
              (long long)all.right, (long long)all.count,
@@ -104,4 +111,48 @@ int sw_draw_worst(const char *path, const struct sw_class_report *r, const char 
     sw_free(text);
 
     return rc;
+}
+
+/* Sets xy to target and prediction of value c of all rows. */
+static void take_points(const struct sw_value_report *r, int64_t c, float *xy)
+{
+    for (int64_t i = 0; i < r->rows; i++) {
+        const float *row = r->points + 2 * i * r->columns;
+        xy[2 * i] = row[c];
+        xy[2 * i + 1] = row[r->columns + c];
+    }
+}
+
+int sw_draw_values(const char *path, const struct sw_value_report *r, const char *split,
+                   struct sw_err *err)
+{
+    const int n = (int)r->columns, across = n < 3 ? n : 3, down = (n + 2) / 3;
+    struct sw_plot *plot = NULL;
+
+    if (r->columns > MOST_CLOUDS)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "--plot draws a scatter plot of each predicted value, but layer %s "
+                          "compares %lld of them: the limit is %d",
+                          r->layer, (long long)r->columns, MOST_CLOUDS);
+
+    float *xy = sw_calloc((size_t)r->rows + 1, 2 * sizeof *xy);
+    int rc = xy ? sw_plot_begin(&plot, path, sw_picture_format_of(path), across * CLOUD,
+                                down * CLOUD, err)
+                : sw_err_nomem(err, "points", (size_t)r->rows * 2 * sizeof *xy);
+
+    for (int c = 0; c < n && rc == SW_OK; c++) {
+        char title[160], number[24] = "";
+
+        if (n > 1)
+            snprintf(number, sizeof number, " %d", c + 1);
+        snprintf(title, sizeof title, "%.60s, %lld records: prediction%s over target", split,
+                 (long long)r->rows, number);
+        take_points(r, c, xy);
+        sw_plot_scatter(plot, (struct sw_plot_box){c % 3 * CLOUD, c / 3 * CLOUD, CLOUD, CLOUD},
+                        &(struct sw_plot_scatter){
+                            .xy = xy, .count = r->rows, .title = title, .diagonal = true});
+    }
+    sw_free(xy);
+
+    return rc == SW_OK ? sw_plot_end(plot, err) : rc;
 }

@@ -151,7 +151,10 @@ void sw_predict_plot_rows(struct sw_predict_plot *p, int64_t count, const float 
 static int draw_codes(const struct sw_predict_plot *p, const char *title, struct sw_err *err)
 {
     struct sw_plot *plot = NULL;
-    struct sw_plot_scatter s = {p->xy, p->label_count == p->at ? p->labels : NULL, p->at, title};
+    struct sw_plot_scatter s = {.xy = p->xy,
+                                .labels = p->label_count == p->at ? p->labels : NULL,
+                                .count = p->at,
+                                .title = title};
 
     int rc = sw_plot_begin(&plot, p->path, sw_picture_format_of(p->path), CLOUD_W, CLOUD_H, err);
     if (rc != SW_OK)

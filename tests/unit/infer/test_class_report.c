@@ -127,6 +127,58 @@ static void probabilities_and_odd_scores(void **state)
     sw_class_report_fini(&r);
 }
 
+/* Label sets of four records: scores above 0 are predictions. */
+static const float set_scores[4][CLASSES] = {{1, -1, -1}, {2, 3, -1}, {-1, 1, -2}, {0, -1, -1}};
+static const float set_labels[4][CLASSES] = {{1, 1, 0}, {1, 0, 0}, {0, 1, 0}, {1, 0, 0}};
+
+static void label_sets_are_counted_by_label(void **state)
+{
+    struct sw_class_score of_set[CLASSES] = {{0}};
+    struct sw_class_report r = {
+        .classes = CLASSES, .sets = true, .of_set = of_set, .labels = {.src = 1}};
+
+    sw_class_report_add(&r, (const void *[]){set_scores, set_labels}, 4);
+    assert_int_equal(r.rows, 4);
+    struct sw_class_score s = sw_class_report_score(&r, 0);
+    assert_true(s.count == 3 && s.predicted == 2 && s.right == 2);
+    assert_near(s.precision, 1);
+    assert_near(s.recall, 2.0 / 3);
+    assert_near(s.f1, 0.8);
+    s = sw_class_report_score(&r, 1);
+    assert_true(s.count == 2 && s.predicted == 2 && s.right == 1);
+    s = sw_class_report_score(&r, 2);
+    assert_true(s.count == 0 && s.predicted == 0 && s.f1 == 0);
+
+    s = sw_class_report_macro(&r); /* without the label that does not occur */
+    assert_near(s.f1, (0.8 + 0.5) / 2);
+    s = sw_class_report_micro(&r);
+    assert_true(s.count == 5 && s.predicted == 4 && s.right == 3);
+    assert_near(s.precision, 0.75);
+    assert_near(s.recall, 0.6);
+    assert_near(s.f1, 2 * 0.75 * 0.6 / 1.35);
+}
+
+/* The score of a single sigmoid is that of class 1, whatever the type of the label. */
+static void one_score_is_that_of_two_classes(void **state)
+{
+    static const float x[4] = {1, -2, 3, -1}, real[4] = {1, 0, 0, 1};
+    static const int32_t whole[4] = {1, 0, 0, 1};
+
+    for (int integers = 0; integers < 2; integers++) {
+        struct sw_class_report r = report_of(1);
+        r.classes = r.labels.classes = 2;
+        r.binary = true;
+        r.integers = integers;
+        r.labels.ignores = false;
+        sw_class_report_add(&r, (const void *[]){x, integers ? (const void *)whole : real}, 4);
+        for (int c = 0; c < 4; c++)
+            assert_int_equal(r.counts[c], 1);
+        assert_true(r.worst[0].record == 2 && r.worst[0].predicted == 1);
+        assert_near(r.worst[0].of_predicted, 1 / (1 + exp(-3.0)));
+        sw_class_report_fini(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +187,8 @@ int main(void)
         cmocka_unit_test(confusions_are_sorted_by_their_number),
         cmocka_unit_test(the_worst_records_have_the_highest_loss),
         cmocka_unit_test(probabilities_and_odd_scores),
+        cmocka_unit_test(label_sets_are_counted_by_label),
+        cmocka_unit_test(one_score_is_that_of_two_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
