@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include <string.h>
 
+enum { NAMES_BYTES_MOST = 16 << 20 };
+
 int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, const char *key,
                     struct sw_err *err)
 {
@@ -18,6 +20,33 @@ int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, co
     }
 
     return SW_OK;
+}
+
+int sw_classes_read(struct sw_lexicon *words, const char *path, struct sw_err *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    int rc = sw_os_read_file(path, NAMES_BYTES_MOST, &text, &bytes, err);
+
+    for (char *at = text; !rc && at && *at;) {
+        const size_t line = strcspn(at, "\n");
+        size_t n = line;
+        int32_t id, before = words->count;
+
+        if (n && at[n - 1] == '\r')
+            n--;
+        if (n)
+            rc = sw_lexicon_add(words, at, n, 1, &id, err);
+        if (!rc && n && id < before)
+            rc = sw_err_set(err, SW_ERR_FORMAT, "%s: duplicate class %.*s", path, (int)n, at);
+        at += line + (at[line] == '\n');
+    }
+
+    sw_free(text);
+    if (!rc && words->count == 0)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no class names", path);
+
+    return rc;
 }
 
 int sw_classes_of(struct sw_lexicon *words, const struct sw_lexicon *names, struct sw_err *err)

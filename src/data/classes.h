@@ -12,6 +12,10 @@ enum { SW_MAX_CLASS_NUMBERS = 1 << 16 };
 int sw_classes_list(struct sw_lexicon *words, const struct sw_strings *names, const char *key,
                     struct sw_err *err) SW_MUST_CHECK;
 
+/* Call before any word is added: the lines of a file become the first words, without empty ones.
+ * Errors: those of reading, SW_ERR_FORMAT without names or with one twice, SW_ERR_NOMEM. */
+int sw_classes_read(struct sw_lexicon *words, const char *path, struct sw_err *err) SW_MUST_CHECK;
+
 /* Call before any word is added: the classes of a trained net become the first words. Errors:
  * SW_ERR_NOMEM. */
 int sw_classes_of(struct sw_lexicon *words, const struct sw_lexicon *names,

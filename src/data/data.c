@@ -122,6 +122,8 @@ const struct sw_opt sw_data_opts[] = {
         .def = "0", .min = 0, .max = 1e15),
     OPT(INT, streams, "contiguous runs of records, one for each row of a batch; 0: none",
         .def = "0", .min = 0, .max = 1e9),
+    OPT(PATH, class_names,
+        "file with the names of the classes, one per line, in the order of their numbers"),
     OPT(INT, workers, "threads that read and transform records", .def = "1", .min = 1, .max = 256),
     OPT(BYTES, max_bytes,
         "memory limit for the content of a file: an inflated .gz or .npz, a text or table, and its "

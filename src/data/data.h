@@ -32,10 +32,11 @@ struct sw_data_conf {
     struct sw_reals part;                    /* for this and the next two see data/subset.h */
     int64_t part_seed;
     int64_t streams;
-    int64_t max_bytes;  /* of the content of a file in memory */
-    int64_t max_pixels; /* of an image */
-    int64_t workers;    /* decoding threads */
-    int64_t prefetch;   /* batches in flight */
+    int64_t max_bytes;       /* of the content of a file in memory */
+    int64_t max_pixels;      /* of an image */
+    const char *class_names; /* a file, or NULL */
+    int64_t workers;         /* decoding threads */
+    int64_t prefetch;        /* batches in flight */
 };
 
 /* Rows for struct sw_data_conf, without the key `format`, which selects the table of the format. */

@@ -2,8 +2,11 @@
  * record for messages. The registry sw_formats[] is written by the build. */
 #include "data/format.h"
 #include "base/os.h"
+#include "base/str.h"
 #include "data/blob.h"
+#include "data/classes.h"
 #include "data/files.h"
+#include "data/spec.h"
 #include <string.h>
 
 int64_t sw_field_count(const struct sw_field *f)
@@ -76,6 +79,112 @@ static int open_all(struct sw_records *r, const struct sw_format_args *args, str
     return r->format->finish ? r->format->finish(r, args, err) : SW_OK;
 }
 
+/* ---- Names of classes ---- */
+
+/* The key `classes` where it lists names. */
+static const struct sw_strings *list_of(const struct sw_format *f, const void *conf)
+{
+    for (const struct sw_opt *o = f->base.opts; o && o->key; o++)
+        if (strcmp(o->key, "classes") == 0 && o->type == SW_OPT_STRINGS)
+            return (const void *)((const char *)conf + o->offset);
+    return NULL;
+}
+
+static int find_names(const struct sw_format *f, const struct sw_format_args *a,
+                      struct sw_lexicon *names, struct sw_err *err)
+{
+    const struct sw_strings *list = list_of(f, a->conf);
+
+    if (a->spec && a->spec->classes.count)
+        return sw_classes_of(names, &a->spec->classes, err);
+    if (a->unlabeled)
+        return SW_OK;
+    if (list && list->count && a->class_names)
+        return sw_err_set(err, SW_ERR_INVALID, "classes and class_names are mutually exclusive");
+    if (list && list->count)
+        return sw_classes_list(names, list, "classes", err);
+    return a->class_names ? sw_classes_read(names, a->class_names, err) : SW_OK;
+}
+
+/* Reads the file of names beside the data, if it exists. */
+static int find_names_beside(const struct sw_format *f, const struct sw_format_args *a,
+                             struct sw_lexicon *names, struct sw_err *err)
+{
+    char *folder = sw_folder_of(a->files->path[0]);
+    char *path =
+        folder ? sw_format("%s%s%s", folder, *folder ? "/" : "", f->names_file(a->conf)) : NULL;
+    struct stat st;
+    int rc = path ? SW_OK : sw_err_nomem(err, "the name of a file", 0);
+
+    if (rc == SW_OK && sw_os()->stat(path, &st) == 0)
+        rc = sw_classes_read(names, path, err);
+    sw_free(path);
+    sw_free(folder);
+    return rc;
+}
+
+/* The number of classes that must have names; *fixed: and no others. */
+static int64_t classes_of(const struct sw_records *r, bool *fixed)
+{
+    for (int f = 0; f < r->field_count; f++) {
+        const struct sw_field *field = &r->field[f];
+
+        *fixed = field->ndim == 1 || r->classes_fixed;
+        if (strcmp(field->name, "label") == 0)
+            return field->ndim == 1 ? field->dim[0] : r->classes;
+    }
+
+    return 0;
+}
+
+/* Gives classes that have only numbers their names, which it takes. */
+static int name_classes(struct sw_records *r, const struct sw_format_args *a,
+                        struct sw_lexicon *names, struct sw_err *err)
+{
+    const bool trained = a->spec && a->spec->classes.count;
+    bool fixed = false;
+    const int64_t classes = classes_of(r, &fixed);
+
+    if (r->class_names.count) {
+        if (trained || !a->class_names || r->naming == sw_lexicon_identity(names, NULL))
+            return SW_OK;
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "class_names: %s: the data name their classes themselves, in another "
+                          "order; use classes",
+                          a->class_names);
+    }
+    if (classes > 0 && (names->count == classes || (names->count > classes && !fixed))) {
+        r->class_names = *names;
+        *names = (struct sw_lexicon){0};
+        r->classes = r->class_names.count;
+        r->naming = sw_lexicon_identity(&r->class_names, NULL);
+        return SW_OK;
+    }
+    if (trained || names->count == 0)
+        return SW_OK;
+
+    return sw_err_set(err, SW_ERR_INVALID, "%d names of classes, but the data have %lld classes",
+                      names->count, (long long)classes);
+}
+
+/* ---- Opening ---- */
+
+static int open_named(struct sw_records *r, struct sw_format_args *a, struct sw_err *err)
+{
+    struct sw_lexicon names = {0};
+
+    a->names = &names;
+    int rc = find_names(r->format, a, &names, err);
+    if (rc == SW_OK)
+        rc = open_all(r, a, err);
+    if (rc == SW_OK && !names.count && !a->unlabeled && r->format->names_file)
+        rc = find_names_beside(r->format, a, &names, err);
+    if (rc == SW_OK)
+        rc = name_classes(r, a, &names, err);
+    sw_lexicon_fini(&names);
+    return rc;
+}
+
 int sw_records_open(struct sw_records *r, const struct sw_format *format,
                     const struct sw_format_args *args, struct sw_err *err)
 {
@@ -95,7 +204,7 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     int rc = format_args.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
     if (rc)
         goto out;
-    rc = open_all(r, &format_args, err);
+    rc = open_named(r, &format_args, err);
     if (rc)
         goto out;
 

@@ -104,7 +104,11 @@ struct sw_format_args {
     /* Of the trained net that will read the data, whose class names and vocabulary replace those of
      * the files (data/spec.h); NULL: the data is its own. */
     const struct sw_data_spec *spec;
-    bool unlabeled; /* labels and targets may be missing */
+    bool unlabeled;          /* labels and targets may be missing */
+    const char *class_names; /* the key of the section, or NULL */
+    /* Set by sw_records_open: the names of the classes in the order of their numbers, of the
+     * trained net, the key `classes` of formats without names, or class_names; empty: none. */
+    const struct sw_lexicon *names;
 };
 
 /* The option struct begins with `struct sw_strings paths`, unless the records are generated. */
@@ -113,6 +117,9 @@ struct sw_format {
     bool generated;
     struct sw_geometry implied; /* usual sizes of such files, for a fallback */
     size_t state_bytes, part_bytes;
+    /* The name of a file that lists the names of the classes, if it exists beside the data, one per
+     * line; conf is the option struct. NULL: none. */
+    const char *(*names_file)(const void *conf);
 
     /* Fills *r except format and state. open runs first, then open_part for each file, then finish;
      * each may be NULL. open_part adds the records of its file to r->count. If they leave `where`

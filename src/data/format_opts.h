@@ -12,6 +12,11 @@
            "labels in the order of their classes; unset: integers are the classes, words are "     \
            "sorted")
 
+/* For data without names; sw_records_open reads it. */
+#define SW_FORMAT_CLASS_LIST(conf)                                                                 \
+    SW_OPT(STRINGS, conf, classes,                                                                 \
+           "names of the classes in the order of their numbers; unset: those of class_names")
+
 /* unset: the shape of an image whose values are a row of numbers or an array, as text. */
 #define SW_FORMAT_SHAPE(conf, unset)                                                               \
     SW_OPT(STRING, conf, shape,                                                                    \

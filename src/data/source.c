@@ -169,10 +169,13 @@ static int open_records(struct sw_source *s, const struct sw_source_args *args, 
                                  .max_bytes = args->conf->max_bytes,
                                  .spec = args->spec,
                                  .unlabeled = args->unlabeled,
-                                 .max_pixels = args->conf->max_pixels};
+                                 .max_pixels = args->conf->max_pixels,
+                                 .class_names = args->conf->class_names};
 
     if (args->replaced)
         how.implied = args->replaced->implied;
+    if (args->replaced && args->format->generated)
+        how.class_names = NULL; /* a file of the data set that is missing */
 
     int rc = sw_records_open(&s->raw, args->format, &how, err);
     if (rc)

@@ -65,7 +65,7 @@ struct sw_source {
     int64_t records, classes;               /* records: in the part of this section */
     bool classes_fixed;                     /* as in sw_records */
     uint64_t naming;                        /* as in sw_records; the same in all sources of a job */
-    const struct sw_lexicon *class_names;   /* as in sw_records, memory of raw */
+    const struct sw_lexicon *class_names;   /* as in sw_records; memory of raw or another source */
     const struct sw_vocabulary *vocabulary; /* as in sw_records */
     int unit;
     int64_t

@@ -91,6 +91,13 @@ static void drop_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value 
         sw_value_error(r, n, v, problem.offset, problem.bytes, "%s", problem.reason);
 }
 
+/* Whether both types have the key, but of different kinds. */
+static bool means_other(const struct sw_type *a, const struct sw_type *b, const char *key)
+{
+    const struct sw_opt *x = sw_opts_find(a->opts, key), *y = b ? sw_opts_find(b->opts, key) : NULL;
+    return x && y && x->type != y->type;
+}
+
 static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const struct sw_type *old,
                       const struct sw_value *by)
 {
@@ -100,7 +107,7 @@ static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const s
     for (struct sw_value *v = n->first; v; v = v->next)
         if (!v->dropped && (by->is_fallback || sw_value_precedence(v) < sw_value_precedence(by)) &&
             sw_type_has_key(n->pub.schema, slot, old, v->key) &&
-            !sw_section_has_key(&n->pub, v->key))
+            (!sw_section_has_key(&n->pub, v->key) || means_other(old, n->pub.type[slot], v->key)))
             drop_value(r, n, v, slot, old);
 }
 

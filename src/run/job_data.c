@@ -71,8 +71,19 @@ static int check_naming(const struct sw_job *job, struct sw_err *err)
     return sw_err_set(
         err, SW_ERR_INVALID,
         "its %lld classes or tokens differ from the %lld of data %s in number or order; name them "
-        "in both sections (format keys classes, class_names, vocabulary, vocabulary_from)",
+        "in both sections (keys classes, class_names, vocabulary, vocabulary_from)",
         (long long)b->classes, (long long)a->classes, a->name);
+}
+
+/* Classes of evaluation data that have only numbers are those of the training data. */
+static void borrow_names(struct sw_job *job)
+{
+    const struct sw_source *train = job->data.source[SW_SPLIT_TRAIN];
+    struct sw_source *eval = job->data.source[SW_SPLIT_EVAL];
+
+    if (train && eval && !eval->naming && train->naming && !train->vocabulary &&
+        eval->classes <= train->classes)
+        eval->class_names = train->class_names;
 }
 
 /* Removes the section's title from a source's error, because the recipe's error adds it again. */
@@ -145,6 +156,7 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
     if (rc != SW_OK)
         goto out;
 
+    borrow_names(job);
     rc = check_naming(job, err);
     if (rc == SW_OK)
         return sw_job_standardize(job, split, err);

@@ -218,7 +218,8 @@ int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
                                         .split = s->name,
                                         .channels = conf->channels,
                                         .max_bytes = conf->max_bytes,
-                                        .max_pixels = conf->max_pixels};
+                                        .max_pixels = conf->max_pixels,
+                                        .class_names = conf->class_names};
 
     memset(r, 0, sizeof *r);
 

@@ -3,7 +3,7 @@
 #include "data/format_opts.h"
 
 struct cifar10_conf {
-    struct sw_strings paths;
+    struct sw_strings paths, classes;
 };
 
 static int cifar10_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
@@ -13,8 +13,14 @@ static int cifar10_open(struct sw_records *r, const struct sw_format_args *args,
     return SW_OK;
 }
 
+static const char *cifar10_names_file(const void *conf)
+{
+    return "batches.meta.txt";
+}
+
 static const struct sw_opt cifar10_opts[] = {
     SW_FORMAT_PATHS(struct cifar10_conf, "data files, plain or .gz"),
+    SW_FORMAT_CLASS_LIST(struct cifar10_conf),
     {0},
 };
 
@@ -23,6 +29,7 @@ const struct sw_format sw_format_cifar10 = {
                     struct cifar10_conf, cifar10_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar_layout),
+    .names_file = cifar10_names_file,
     SW_FORMAT_PARTS(struct sw_cifar_file, sw_cifar_open, sw_cifar_close),
     SW_FORMAT_CALLS(cifar10_open, NULL, sw_cifar_fetch),
 };

@@ -4,7 +4,7 @@
 #include "data/format_opts.h"
 
 struct cifar100_conf {
-    struct sw_strings paths;
+    struct sw_strings paths, classes;
     int labels; /* index into kinds */
 };
 
@@ -24,8 +24,15 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
     return SW_OK;
 }
 
+static const char *cifar100_names_file(const void *conf)
+{
+    const struct cifar100_conf *c = conf;
+    return c->labels == FINE ? "fine_label_names.txt" : "coarse_label_names.txt";
+}
+
 static const struct sw_opt cifar100_opts[] = {
     SW_FORMAT_PATHS(struct cifar100_conf, "data files, plain or .gz"),
+    SW_FORMAT_CLASS_LIST(struct cifar100_conf),
     SW_OPT(ENUM, struct cifar100_conf, labels,
            "which label of a record to use: 100 fine classes or 20 coarse ones", .def = "fine",
            .choices = kinds),
@@ -38,6 +45,7 @@ const struct sw_format sw_format_cifar100 = {
                     struct cifar100_conf, cifar100_opts),
     .implied = {.records = 10000, .classes = 100, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar_layout),
+    .names_file = cifar100_names_file,
     SW_FORMAT_PARTS(struct sw_cifar_file, sw_cifar_open, sw_cifar_close),
     SW_FORMAT_CALLS(cifar100_open, NULL, sw_cifar_fetch),
 };

@@ -11,7 +11,7 @@ enum { IDX_U8 = 8, MAX_SIDE = 65535, HEADER_LABELS = 8 };
 
 struct idx_conf {
     struct sw_strings paths;
-    struct sw_strings labels;
+    struct sw_strings labels, classes;
 };
 
 struct idx_file {
@@ -220,6 +220,7 @@ static const struct sw_opt idx_opts[] = {
     SW_FORMAT_PATHS(struct idx_conf, "image files, plain or .gz"),
     SW_OPT(PATHS, struct idx_conf, labels,
            "label files, one for each file in paths, in the same order", .required = true),
+    SW_FORMAT_CLASS_LIST(struct idx_conf),
     {0},
 };
 

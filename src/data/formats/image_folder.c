@@ -11,11 +11,10 @@
 #include "data/spec.h"
 #include <string.h>
 
-enum { NAMES_BYTES_MOST = 16 << 20, MAX_SUFFIXES = 6 };
+enum { MAX_SUFFIXES = 6 };
 
 struct folder_conf {
     struct sw_strings paths;
-    const char *class_names;
 };
 
 struct folder_state {
@@ -24,34 +23,6 @@ struct folder_state {
 };
 
 /* ---- Classes ---- */
-
-/* Reads the names of the classes, one per line, in the order of their numbers. */
-static int read_names(const char *path, struct sw_lexicon *names, struct sw_err *err)
-{
-    char *text = NULL;
-    size_t bytes;
-    int rc = sw_os_read_file(path, NAMES_BYTES_MOST, &text, &bytes, err);
-
-    for (char *at = text; !rc && at && *at;) {
-        const size_t line = strcspn(at, "\n");
-        size_t n = line;
-        int32_t id, before = names->count;
-
-        if (n && at[n - 1] == '\r')
-            n--;
-        if (n)
-            rc = sw_lexicon_add(names, at, n, 1, &id, err);
-        if (!rc && n && id < before)
-            rc = sw_err_set(err, SW_ERR_FORMAT, "%s: duplicate class %.*s", path, (int)n, at);
-        at += line + (at[line] == '\n');
-    }
-
-    sw_free(text);
-    if (!rc && names->count == 0)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no class names", path);
-
-    return rc;
-}
 
 /* Adds the names of the sub-folders of a path. */
 static int add_classes(const char *path, struct sw_lexicon *names, struct sw_err *err)
@@ -138,16 +109,12 @@ static int check_classes(const struct sw_records *r, const struct sw_lexicon *na
 static int find_names(const struct sw_format_args *args, struct sw_lexicon *names, bool *listed,
                       struct sw_err *err)
 {
-    const struct folder_conf *conf = args->conf;
     int rc = SW_OK;
 
-    *listed = true;
-    if (args->spec && args->spec->classes.count)
-        return sw_classes_of(names, &args->spec->classes, err);
-    if (conf->class_names)
-        return read_names(conf->class_names, names, err);
+    *listed = args->names->count > 0;
+    if (*listed)
+        return sw_classes_of(names, args->names, err);
 
-    *listed = false;
     for (int i = 0; !rc && i < args->files->count; i++)
         rc = add_classes(args->files->path[i], names, err);
 
@@ -271,9 +238,6 @@ static void folder_close(struct sw_records *r)
 
 static const struct sw_opt folder_opts[] = {
     SW_FORMAT_PATHS(struct folder_conf, "folders whose sub-folders are the classes"),
-    SW_OPT(PATH, struct folder_conf, class_names,
-           "file with the names of the sub-folders, one per line, in the order of their numbers; "
-           "unset: sorted by name"),
     {0},
 };
 

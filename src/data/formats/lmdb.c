@@ -18,7 +18,7 @@
 #include <string.h>
 
 struct lmdb_conf {
-    struct sw_strings paths;
+    struct sw_strings paths, classes;
 };
 
 struct lmdb_file {
@@ -323,6 +323,7 @@ static int lmdb_fetch_image(const struct sw_records *r, int64_t record, struct s
 
 static const struct sw_opt lmdb_opts[] = {
     SW_FORMAT_PATHS(struct lmdb_conf, "folders (or data files) of LMDBs"),
+    SW_FORMAT_CLASS_LIST(struct lmdb_conf),
     {0},
 };
 

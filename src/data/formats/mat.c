@@ -16,7 +16,7 @@
 enum records_in { RECORDS_AUTO, RECORDS_FIRST, RECORDS_LAST };
 
 struct mat_conf {
-    struct sw_strings paths, fields;
+    struct sw_strings paths, fields, classes;
     int records; /* enum records_in */
     int64_t first_label;
     const char *shape;
@@ -403,6 +403,7 @@ static const struct sw_opt mat_opts[] = {
         .def = "auto", .choices = records_in),
     OPT(INT, first_label, "the label of class 0 in the file; often 1 in MATLAB programs",
         .def = "0", .min = -1e9, .max = 1e9),
+    SW_FORMAT_CLASS_LIST(struct mat_conf),
     SW_FORMAT_SHAPE(struct mat_conf, "one channel per value up to 64, else one row"),
     {0},
 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct npy_conf {
-    struct sw_strings paths, labels, fields;
+    struct sw_strings paths, labels, fields, classes;
     const char *shape;
 };
 
@@ -186,6 +186,7 @@ static const struct sw_opt npy_opts[] = {
     OPT(PATHS, labels,
         "arrays of the field label: one class per record, or a row of values (label sets)"),
     OPT(PATHS, fields, "arrays of further fields, a list of NAME:FILE", .path_at = file_of_named),
+    SW_FORMAT_CLASS_LIST(struct npy_conf),
     SW_FORMAT_SHAPE(struct npy_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct npz_conf {
-    struct sw_strings paths, fields;
+    struct sw_strings paths, fields, classes;
     const char *shape;
 };
 
@@ -155,6 +155,7 @@ static const struct sw_opt npz_opts[] = {
     OPT(STRINGS, fields,
         "arrays to use as fields, a list of FIELD:ARRAY such as image:x_train; unset: all, with "
         "their own names"),
+    SW_FORMAT_CLASS_LIST(struct npz_conf),
     SW_FORMAT_SHAPE(struct npz_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct shard_conf {
-    struct sw_strings paths;
+    struct sw_strings paths, classes;
 };
 
 struct shard_file {
@@ -150,6 +150,7 @@ static void shard_locate(const struct sw_records *r, int64_t record, struct sw_b
 
 static const struct sw_opt shard_opts[] = {
     SW_FORMAT_PATHS(struct shard_conf, "shards written by `singa-ws data import`"),
+    SW_FORMAT_CLASS_LIST(struct shard_conf),
     {0},
 };
 

@@ -24,9 +24,10 @@ static int open_folder(const char *a, const char *b, const char *names,
     struct support_conf c;
     support_init(&c, "image_folder");
     support_strings(&c, "paths", 0, a, b);
-    support_string(&c, "class_names", names);
+    struct sw_data_conf named = *conf;
+    named.class_names = names;
     const struct sw_source_args args = {.name = "train",
-                                        .conf = conf,
+                                        .conf = &named,
                                         .format = c.format,
                                         .format_conf = c.bytes,
                                         .seed = 7,

@@ -124,7 +124,7 @@ static void image_is_written_completely_or_not_at_all(void **state)
         &(struct sw_plot_confusion){.counts = counts, .classes = 2, .title = "two classes"});
     float xy[6] = {0, 1, NAN, 2, INFINITY, 3};
     sw_plot_scatter(p, (struct sw_plot_box){0, 0, 300, 200},
-                    &(struct sw_plot_scatter){xy, NULL, 3, "a cloud"});
+                    &(struct sw_plot_scatter){.xy = xy, .count = 3, .title = "a cloud"});
     float values[8] = {0, 1, NAN, 2, 3, 3, 3, 3};
     assert_int_equal(sw_plot_tiles(p, (struct sw_plot_box){0, 0, 300, 200},
                                    &(struct sw_plot_tiles){values, 2, 1, 2, 2, "tiles"}, &err),
@@ -172,7 +172,8 @@ static void plot_odd_pictures(struct sw_plot *p, float first, float second)
     const struct sw_plot_box box = {0, 0, 300, 200};
     struct sw_err err;
     float values[8] = {first, second, first, second, 0, 1, second, first};
-    sw_plot_scatter(p, box, &(struct sw_plot_scatter){values, NULL, 4, "a cloud"});
+    sw_plot_scatter(p, box,
+                    &(struct sw_plot_scatter){.xy = values, .count = 4, .title = "a cloud"});
     assert_int_equal(
         sw_plot_tiles(p, box, &(struct sw_plot_tiles){values, 2, 1, 2, 2, "tiles"}, &err), SW_OK);
 }
