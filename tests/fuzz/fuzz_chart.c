@@ -245,8 +245,11 @@ static void plot_scatter(struct input *in, struct sw_plot *p)
     const struct sw_plot_box box = take_box(in);
     char title[TEXT];
     take_text(in, title);
-    const struct sw_plot_scatter s = {xy, in->switches & COLOURS ? labels : NULL,
-                                      take_byte(in) % (POINTS + 1), title};
+    const struct sw_plot_scatter s = {.xy = xy,
+                                      .labels = in->switches & COLOURS ? labels : NULL,
+                                      .count = take_byte(in) % (POINTS + 1),
+                                      .title = title,
+                                      .diagonal = box.w > box.h};
     for (int64_t i = 0; i < s.count; i++) {
         xy[2 * i] = (float)take_number(in);
         xy[2 * i + 1] = (float)take_number(in);
