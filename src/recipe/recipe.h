@@ -2,9 +2,10 @@
  * Precedence of a value: default < included file < recipe < [fallback] < the stage < --set < other
  * options; among --set the last wins, and one that names a stage wins over one that does not. When
  * a file, [fallback] or --set changes a section's type, the old type's keys of lower precedence
- * that the new type lacks are dropped. `include = FILE` before the first section reads that file
- * first; FILE is relative to the folder of the including file. If several files set a key, the last
- * one wins; a section that several files contain is merged at its first position.
+ * that the new type lacks, or has with another kind of value, are dropped. `include = FILE` before
+ * the first section reads that file first; FILE is relative to the folder of the including file. If
+ * several files set a key, the last one wins; a section that several files contain is merged at its
+ * first position.
  * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
  * environment, in which `--set env.NAME=VALUE` replaces a variable; SINGA_DATA, when the
  * environment lacks it, is ./data, or ~/.local/share/singa-ws/data when only that exists. An
