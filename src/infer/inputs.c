@@ -118,6 +118,7 @@ static void set_transforms(struct sw_inputs *in, const struct sw_job *job, enum 
     in->conf = s ? *(const struct sw_data_conf *)s->common
                  : (struct sw_data_conf){.scale = 1, .workers = 1, .prefetch = 2};
     in->conf.part = (struct sw_reals){0};
+    in->conf.part_seed = 0;
     in->conf.streams = 0;
     in->conf.shuffle = false;
     if (kind != IMAGES || !spec)

@@ -67,11 +67,17 @@ END
     printf '[job]\nbatch = 10\nsteps = 30\n'
     for split in train test; do
         printf '[data %s]\nformat = image_folder\npaths = %s\nmean = 100\nstd = 60\n' $split "$T/$split"
+        printf 'part = 0, 0.9\npart_seed = 1\n'
     done
     net 2 softmax_loss label
 } >"$T/light.ini"
 sed -i 's/^lr = 0.5/lr = 0.001/' "$T/light.ini"
 expect 0 run "$T/light.ini" --out "$T/light" --name light --quiet
+
+# Every input gets its own result, whatever order and part of the records the recipe chooses.
+expect 0 predict light "$T/test"
+awk 'NR > 1 { n++; k = split($1, at, "/"); bad += at[k - 1] != $2 } END { exit n != 40 || bad }' "$T/out" ||
+    fail 'results of other images'
 
 # Other data with its classes: all of one class, whose number is that of the run; then wrong ones.
 mkdir -p "$T/dark/night" "$T/wrong/night" "$T/foreign/dusk"
@@ -145,12 +151,14 @@ has err 'is an image and .*pixels\.npy is an array'
 # ---- tables
 {
     printf '[job]\nbatch = 20\nsteps = 200\n[data train]\nformat = csv\npaths = %s\n' "$T/table.csv"
-    printf 'header = yes\nlabel = kind\nignore = id, price\n'
+    printf 'header = yes\nlabel = kind\nignore = id, price\npart = 0, 0.8\npart_seed = 1\n'
     net 2 softmax_loss label
 } >"$T/fruit.ini"
 expect 0 run "$T/fruit.ini" --name fruit --quiet
 expect 0 predict fruit "$T/table.csv" --json --top 1
-[ "$(wc -l <"$T/out")" = 80 ] || fail 'not all rows'
+sed 's/.*"class":"\([a-z]*\)".*/\1/' "$T/out" >"$T/classes"
+sed '1d' "$T/table.csv" | cut -d, -f4 | paste -d' ' - "$T/classes" |
+    awk '{ n++; bad += $1 != $2 } END { exit n != 80 || bad > 8 }' || fail 'results of other rows'
 expect 0 predict fruit "$T/named.csv"
 has out 'named\.csv\[0\] +apple '
 has out 'named\.csv\[1\] +plum '
