@@ -273,21 +273,47 @@ static void announce_lines(const struct sw_recipe *r, struct sw_bytes *out)
         sw_bytes_add(out, "\n");
 }
 
+static void announce_choice(const struct sw_fallback_choice *f, struct sw_bytes *out)
+{
+    sw_bytes_printf(out, "%s: format %s%s%s instead of %s: no file %s", f->section->pub.title,
+                    f->to, f->found ? " of " : "", f->found ? f->found : "", f->from,
+                    f->paths ? f->paths : "");
+}
+
 void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_bytes *out)
 {
-    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
-        sw_bytes_printf(out, "%s: format %s%s%s instead of %s: no file %s\n", f->section->pub.title,
-                        f->to, f->found ? " of " : "", f->found ? f->found : "", f->from,
-                        f->paths ? f->paths : "");
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next) {
+        announce_choice(f, out);
+        sw_bytes_add(out, "\n");
+    }
 
     if (any_synthetic(r))
         announce_lines(r, out);
 }
 
-const char *sw_section_fell_from(const struct sw_section *section)
+static const struct sw_fallback_choice *fallback_of(const struct sw_section *section)
 {
     for (const struct sw_fallback_choice *f = section->recipe->fallback_choices; f; f = f->next)
         if (&f->section->pub == section)
-            return f->from;
+            return f;
     return NULL;
+}
+
+const char *sw_section_fell_from(const struct sw_section *section)
+{
+    const struct sw_fallback_choice *f = fallback_of(section);
+    return f ? f->from : NULL;
+}
+
+void sw_recipe_hint_fallback(struct sw_recipe *recipe, const struct sw_section *section)
+{
+    const struct sw_fallback_choice *f = fallback_of(section);
+    struct sw_bytes text = {0};
+
+    if (!f)
+        return;
+
+    announce_choice(f, &text);
+    sw_recipe_hint(recipe, "%s", sw_bytes_text(&text));
+    sw_bytes_fini(&text);
 }

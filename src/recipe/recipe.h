@@ -136,6 +136,9 @@ void sw_recipe_hint(struct sw_recipe *recipe, const char *fmt, ...) SW_PRINTF(2,
 /* "did you mean 'X'?" when a candidate is near word, else "LABEL: a, b, c" with all of them. */
 void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char *const *candidates,
                          int count, const char *label);
+/* If the data section fell back, says from which files to what: for errors that other data cause.
+ */
+void sw_recipe_hint_fallback(struct sw_recipe *recipe, const struct sw_section *section);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
 /* For checks that would stop at errors that are no concern of theirs: removes the errors so far,
  * and adds them again. */

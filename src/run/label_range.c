@@ -11,7 +11,8 @@ struct reader {
     const struct sw_section *section;
     const struct sw_layer_labels *labels;
     struct sw_source *source;
-    int field; /* of the source */
+    const struct sw_section *data; /* of the source */
+    int field;                     /* of the source */
 };
 
 static const struct sw_section *source_of(const struct sw_recipe *recipe,
@@ -76,6 +77,7 @@ static void too_few(struct sw_recipe *recipe, const struct reader *r, int64_t cl
                         "its source needs %lld outputs",
                         (long long)r->labels->classes, r->source->name, (long long)classes,
                         (long long)classes - 1, (long long)classes);
+    sw_recipe_hint_fallback(recipe, r->data);
 }
 
 /* Text models often have room for more tokens than a text contains, and synthetic data stand in for
@@ -137,7 +139,8 @@ int sw_job_check_labels(struct sw_job *job, int split, struct sw_err *err)
         for (int i = 0; i < sw_net_layer_count(net); i++) {
             struct reader r = {.section = sw_net_section(net, i),
                                .labels = &sw_net_layer(net, i)->labels,
-                               .source = job->data.source[split]};
+                               .source = job->data.source[split],
+                               .data = job->data.section[split]};
             if (!r.labels->classes || !r.section)
                 continue;
 

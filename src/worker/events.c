@@ -86,8 +86,8 @@ void sw_events_report_bad_record(void *events, const char *text)
         return;
     }
 
-    /* Read from the slot, because the worker's own step belongs to its thread. */
-    if (!sw_snapshot_read_slot(e->snapshot, 0, &s))
+    /* Read from the slot, because the worker's own step belongs to its thread; -1: none yet. */
+    if (!sw_snapshot_read_slot(e->snapshot, 0, &s) || s.step < 0)
         s.step = 0;
     report(e, s.step, SW_LOG_WARN, "data", line.text);
 }

@@ -69,6 +69,7 @@ has err 'data (train|test): record 3 \(pictures/dark/05\.JPEG\): damaged JPEG of
 
 expect 0 run pictures.ini --out "$T/a" --no-ui --set job.on_bad_record=skip
 has out 'data (train|test): record 3 \(pictures/dark/05\.JPEG\): damaged JPEG .*; skipped'
+hasnt out 'step=-'
 has out '^skipped +2 records that could not be read' # one in each section
 expect 0 history sql "SELECT count(*) FROM events WHERE level = 'warning' AND source = 'data'
     AND text LIKE '%05.JPEG%skipped'"

@@ -49,6 +49,12 @@ for verb in check run; do
 done
 [ -e "$SINGA_DB" ] && fail "the history was created"
 
+# Where other data took the place of missing files, that is the reason: a hint says so.
+sed 's/^paths = rows.csv/paths = row.csv\nfallback = synthetic/' few.ini >typo.ini
+expect 2 run typo.ini
+has err 'outputs = 2: data train has 10 classes'
+has err '^ *hint: data train: format synthetic instead of csv: no file row\.csv$'
+
 # Labels without names: the largest one counts.
 printf '%s\n' 1,2,0 2,1,1 3,2,3 1,1,0 >rows.csv
 expect 2 run few.ini
