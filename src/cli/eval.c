@@ -152,6 +152,8 @@ static void print(struct sw_bytes *out, const struct options *o, const struct sw
         sw_print_worst_values(out, &r->values);
     else if (o->worst)
         sw_print_worst(out, &r->classes);
+    if (o->plot && !o->common.quiet)
+        sw_bytes_printf(out, "%splot       %s\n", o->report || o->worst ? "\n" : "", o->plot);
 }
 
 static int evaluate(void *options)

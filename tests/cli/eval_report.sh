@@ -107,6 +107,7 @@ fi
 
 # The matrix as an image, with the names of the classes; eval and predict draw the same.
 expect 0 eval insects.ini --plot matrix.svg
+has out '^plot +matrix\.svg$'
 for name in ant bee cat; do
     [ "$(grep -c ">$name<" matrix.svg)" = 2 ] || fail "$name is not twice in matrix.svg"
 done
