@@ -517,7 +517,18 @@ static int open_file(const struct sw_checkpoint_job *job, const struct sw_init_f
 {
     int rc = sw_checkpoint_open(file->previous ? job->resumed : file->path, f, err);
     *from = (struct tensors){.f = *f, .path = path_of(file)};
-    return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
+    if (rc == SW_OK || file->previous)
+        return rc;
+    if (rc != SW_ERR_NOTFOUND || sw_str_ends(file->path, ".safetensors"))
+        return sw_err_prefix(err, rc, "init_from");
+
+    const char *name = strrchr(file->path, '/'); /* the path was made relative to the recipe */
+    name = name ? name + 1 : file->path;
+    return sw_err_set(
+        err, rc,
+        "init_from: no file %s; if %s is a run, leave init_from out of the recipe and "
+        "use --init-from %s",
+        file->path, name, name);
 }
 
 static int check_file(const struct sw_checkpoint_job *job, const struct sw_init_from_file *file,

@@ -50,6 +50,11 @@ rm "$T/copy.safetensors"
 expect 0 resume go --steps 3 --quiet
 expect 0 eval "$T/other.ini" --weights go --set "job.init_from=$T/copy.safetensors" --json
 
+# The recipe names files, the option also runs.
+sed 's/^name = tiny/&\ninit_from = b:best/' "$T/other.ini" >"$T/of_run.ini"
+expect 3 run "$T/of_run.ini" --steps 1
+has err 'init_from: no file .*b:best; if b:best is a run, leave init_from out of the recipe and use --init-from b:best$'
+
 if have_python; then
     python3 - "$T" "$a" "$b" <<'END' || fail 'other values than those of the files'
 import json, struct, sys

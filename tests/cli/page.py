@@ -4,10 +4,10 @@
 
 Fenced blocks, in the order of the page:
 
-    ini NAME, python NAME, sh NAME   a file of this name
-    sh [needs=THING]...              commands, run one after another on a terminal of 80 columns; skipped, and
-                                     said so, where a THING is missing
-    text                             what the commands of the block before print
+    LANGUAGE NAME         a file of this name: ini houses.ini
+    sh [needs=THING]...   commands, run one after another on a terminal of 80 columns; skipped, and said so,
+                          where a THING is missing
+    text                  what the commands of the block before print
 
 A command exits with 0, or as its comment says: "# exits with 75". With "# Ctrl-C" the key is pressed
 once the run has done some steps. The lines of a text block follow each other in the output; "..." stands
@@ -186,7 +186,7 @@ def do_page(text):
         needs = [word[6:] for word in rest if word.startswith("needs=")]
         names = [word for word in rest if not word.startswith("needs=")]
         try:
-            if kind in ("ini", "python", "sh") and len(names) == 1 and not needs:
+            if kind and len(names) == 1 and not needs:
                 write_file(names[0], lines)
             elif kind == "sh" and not names:
                 missing = [n for n in needs if not THINGS[n]()]

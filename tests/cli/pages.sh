@@ -41,6 +41,7 @@ page 77 '```sh needs=ssh\nfalse\n```\n```text\nnothing\n```'
 has out 'line 1: skipped, because there is no ssh'
 page 1 '```ini\nx = 1\n```'
 page 1 '```text\nfirst\n```'
+page 1 '```console\ntrue\n```'
 page 1 '```sh\ntrue'
 page 1 "$(printf 'word %.0s' $(seq 351))\n\`\`\`sh\ntrue\n\`\`\`"
 has err '351 words'
