@@ -319,18 +319,29 @@ out:
     return code;
 }
 
+static const char *const actions[] = {"list", "verify", "diff", "export"};
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static bool is_action(const char *word)
+{
+    for (int i = 0; i < ACTIONS; i++)
+        if (sw_str_eq(word, actions[i]))
+            return true;
+    return false;
+}
+
 /* Checks the arguments before any file is opened. */
 static int check_arguments(struct sw_weights_options *o, const char *action)
 {
-    static const char *const actions[] = {"list", "verify", "diff", "export"};
     int words = o->common.arg_count;
-    bool known = false;
+    const char *first = o->common.args[0];
 
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-        known |= sw_str_eq(action, actions[i]);
-    if (!known) {
-        const char *near = sw_str_nearest(action, actions, sizeof actions / sizeof *actions);
+    if (!is_action(action)) {
+        const char *near = sw_str_nearest(action, actions, ACTIONS);
 
+        if (is_action(first))
+            return sw_cli_usage("weights", "the file or run comes first: singa-ws weights %s %s",
+                                action, first);
         return near ? sw_cli_usage("weights", "unknown action '%s'; did you mean '%s'?", action,
                                    near)
                     : sw_cli_usage("weights",

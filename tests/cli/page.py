@@ -43,6 +43,7 @@ def draws_png():
 
 
 THINGS = {
+    "cores": lambda: len(os.sched_getaffinity(0)) >= 2,
     "docker": has_docker,
     "gpus": has_gpus,
     "numpy": lambda: has_module("numpy"),

@@ -50,6 +50,7 @@ wrong "unknown option '--gpu'; use --device cuda" run "$tiny" --gpu
 wrong "unknown option '--cpu'; use --device cpu" run "$tiny" --cpu
 wrong "unknown option '--gpu'; use --device cuda" run "$tiny" --gpu=0
 wrong "unknown option '--lr'; use --set updater\.lr=VALUE" run --lr=0.1 "$tiny"
+wrong "the file or run comes first: singa-ws weights a diff" weights diff a b
 wrong "unknown option '--learning-rate'; use --set updater\.lr=VALUE" run --learning-rate 0.1 "$tiny"
 wrong "unknown option '--batch-size'; use --set job\.batch=VALUE" run --batch-size 3 "$tiny"
 wrong "unknown option '--momentum'; use --set updater\.momentum=VALUE" check "$tiny" --momentum=0.9
