@@ -197,11 +197,12 @@ static void print_running(pid_t pid, const struct begun *b)
 {
     struct sw_bytes text = {0};
 
-    sw_bytes_printf(
-        &text,
-        "run %lld continues as process %ld: `singa-ws top %lld` shows it, `kill %ld` stops it "
-        "with a checkpoint;\nits output is in %s/" SW_UI_OUTPUT "\n",
-        (long long)b->run_id, (long)pid, (long long)b->run_id, (long)pid, b->out_dir);
+    sw_bytes_printf(&text,
+                    "run %lld continues as process %ld: `singa-ws top %lld` shows it, `singa-ws "
+                    "stop %lld` stops "
+                    "it with a checkpoint;\nits output is in %s/" SW_UI_OUTPUT "\n",
+                    (long long)b->run_id, (long)pid, (long long)b->run_id, (long long)b->run_id,
+                    b->out_dir);
     sw_cli_print(&text);
     sw_bytes_fini(&text);
 }
