@@ -51,4 +51,12 @@ linear stops >stops.ini
 page 0 '```sh\nsinga-ws run stops.ini --set job.steps=100000000 # Ctrl-C; exits with 75\n```'
 page 1 '```sh\ntrue # Ctrl-C\n```'
 has err 'before Ctrl-C'
+
+# The page about the dashboard names keys that its help names.
+sed -n 's/^| \(`.*`\) | .*/\1/p' "$SW_SOURCE_DIR/recipes/tasks/dashboard.md" | grep -o '`[^`]*`' | tr -d '`' >keys
+[ "$(wc -l <keys)" -ge 15 ] || fail 'dashboard.md has no keys'
+while read -r key; do
+    sed -n 's/^    {"\([^"]*\)", .*/ \1 /p' "$SW_SOURCE_DIR/ui/panels/help.c" | sed 's/ 1 to 8 / 1 8 /' |
+        grep -qF -- " $key " || fail "dashboard.md names the key $key, and the help does not"
+done <keys
 exit 0
