@@ -6,7 +6,13 @@ page=$1
 mkdir -p "$T/bin" "$T/home" "$T/work"
 mkdir -m 700 "$T/run"
 ln -s "$SW" "$T/bin/singa-ws"
-ln -s "$SW_SOURCE_DIR/recipes" "$T/work/recipes"
+case $page in
+*/containers.md) # an image is built from the sources
+    (cd "$SW_SOURCE_DIR" && tar -c --exclude=./build --exclude=./.git .) | tar -x -C "$T/work"
+    mkdir -p "$T/work/data"
+    ;;
+*) ln -s "$SW_SOURCE_DIR/recipes" "$T/work/recipes" ;;
+esac
 unset XDG_STATE_HOME SINGA_DB SINGA_DATA
 export HOME="$T/home" XDG_RUNTIME_DIR="$T/run" PATH="$T/bin:$PATH" LC_ALL=C.UTF-8 TERM=xterm
 cd "$T/work" || exit 1
