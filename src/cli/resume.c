@@ -1,7 +1,7 @@
 /* singa-ws resume: continues a stored run from its newest undamaged checkpoint. */
 #include "base/os.h"
 #include "base/stop.h"
-#include "cli/checkpoint/checkpoints.h"
+#include "cli/checkpoint/folder.h"
 #include "cli/history/run_text.h"
 #include "cli/history/runs.h"
 #include "cli/training/live_view.h"
@@ -115,7 +115,9 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .framework = o->common.framework,
         .cores = o->cores,
         .oversubscribe = o->common.oversubscribe,
-        .db = db,
+        .db = db ? db : o->common.db,
+        .out_dir = run->id ? NULL : run->out_dir,
+        .overwrite = !run->id, /* the checkpoints are its own */
         .steps = last_step(o, run),
         .steps_at_most = !o->steps,
         .command = o->common.command,
@@ -138,18 +140,22 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     return code;
 }
 
-/* Finds the run, which must have ended, and its checkpoints. *db: path of the history; owned by the
- * caller. */
+/* Finds the run, which must have ended, and its checkpoints. A folder with checkpoints is a run,
+ * known to the history or not. *db: path of the history; owned by the caller; NULL: there is none.
+ */
 static int find_run(const struct options *o, struct sw_run *run, struct sw_checkpoints *checkpoints,
                     char **db, struct sw_err *err)
 {
     struct sw_history_reader *reader = NULL;
+    const char *what = o->common.arg_count ? o->common.args[0] : "@last";
+    const bool is_folder = sw_folder_has_checkpoints(what);
     char title[128], since[SW_RUN_TEXT];
 
     int rc = sw_runs_open(o->common.db, NULL, &reader, db, err);
-    if (rc != SW_OK)
-        goto out;
-    rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", run, err);
+    if (is_folder && (rc == SW_OK || rc == SW_ERR_NOTFOUND))
+        rc = sw_folder_find_run(what, reader, run, checkpoints, err);
+    else if (rc == SW_OK)
+        rc = sw_history_find(reader, what, run, err);
     if (rc != SW_OK)
         goto out;
 
@@ -160,7 +166,7 @@ static int find_run(const struct options *o, struct sw_run *run, struct sw_check
                         sw_run_title(run, title, sizeof title), (long long)run->pid,
                         run->host ? run->host : "this machine",
                         sw_run_time_text(run->segment_at, since));
-    else
+    else if (!is_folder)
         rc = sw_checkpoints_find(reader, run, checkpoints, err);
 
 out:
@@ -209,7 +215,8 @@ const struct sw_verb sw_verb_resume = {
     .usage = "[OPTION]... [RUN]",
     .about = "Continues RUN (an id, a unique prefix, a name, or @last; default: @last) from its\n"
              "newest checkpoint, in its folder, with its recipe and overrides. The result is\n"
-             "bit-identical to that of an uninterrupted run.",
+             "bit-identical to that of an uninterrupted run. A folder with checkpoints is a RUN,\n"
+             "too; if it was moved or copied here, it becomes a new run of this history.",
     .more = "--oversubscribe is not stored with a run: repeat it.\n"
             "Signals and exit codes are those of 'singa-ws run'.",
     .takes = SW_CLI_ALL,

@@ -319,7 +319,7 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     code = make_run_row(h, info, now, err);
     if (code)
         return code;
-    code = make_segment_row(h, info, 0, now, err);
+    code = make_segment_row(h, info, info->first_step, now, err);
     if (code)
         return code;
 

@@ -61,6 +61,7 @@ struct sw_run_info {
     bool overwrite;      /* replace checkpoints of another run in out_dir */
     int64_t segments;    /* resume_run only: the number of segments of the run when its checkpoints
                             were chosen; 0: not compared */
+    int64_t first_step;  /* begin_run only: the step of the checkpoint that it continues; else 0 */
     int workers;
     int64_t seed;
     int64_t batch;

@@ -265,6 +265,19 @@ int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_ru
     return code;
 }
 
+int sw_history_find_folder(struct sw_history_reader *r, const char *folder, struct sw_run *run,
+                           struct sw_err *err)
+{
+    bool found;
+    int code = first_run(r, "WHERE r.out_dir = ?1 ORDER BY r.id DESC LIMIT 1", SW_TEXT(folder), run,
+                         &found, err);
+
+    if (!code && !found)
+        code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run in %s", r->path, folder);
+
+    return code;
+}
+
 int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash, struct sw_run *run,
                            struct sw_err *err)
 {

@@ -55,6 +55,9 @@ int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run
                     struct sw_err *err) SW_MUST_CHECK;
 int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_run *run,
                        struct sw_err *err) SW_MUST_CHECK;
+/* The newest run with this folder, an absolute path. Errors: SW_ERR_NOTFOUND. */
+int sw_history_find_folder(struct sw_history_reader *r, const char *folder, struct sw_run *run,
+                           struct sw_err *err) SW_MUST_CHECK;
 /* The newest run with this recipe hash that has a checkpoint row. Errors: SW_ERR_NOTFOUND. */
 int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash, struct sw_run *run,
                            struct sw_err *err) SW_MUST_CHECK;

@@ -43,6 +43,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .out_dir = job->options.out_dir,
         .overwrite = job->options.overwrite,
         .segments = job->options.resume_segments,
+        .first_step = job->span.first_step,
         .workers = job->topology->workers,
         .seed = job->conf->seed,
         .batch = p->batch * (job->topology->update_groups), /* samples of a step */
