@@ -20,6 +20,7 @@ WORDS_OF_PAGE = 350 # outside of the blocks
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]")
 PROGRESS = re.compile(rb"step [0-9]{2,}/")
 DECIMAL = r"-?[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?"
+NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"
 
 
 def has_module(name):
@@ -130,7 +131,7 @@ def same_line(wanted, got):
     """Whether a line of the page describes a line of the output."""
     pieces = re.split(r"(\.\.\.|%s)" % DECIMAL, " ".join(wanted.split()))
     numbers = [float(p) for p in pieces[1::2] if p != "..."]
-    pattern = "".join(re.escape(p) if i % 2 == 0 else ".*" if p == "..." else "(%s)" % DECIMAL
+    pattern = "".join(re.escape(p) if i % 2 == 0 else ".*" if p == "..." else "(%s)" % NUMBER
                       for i, p in enumerate(pieces))
     match = re.fullmatch(pattern, " ".join(got.split()))
     return bool(match) and all(abs(float(a) - b) <= 0.1 * max(abs(float(a)), abs(b)) + 1e-9

@@ -88,6 +88,10 @@ pages=$(dirname "$(find "$moved" -path '*doc*' -name history.md)")/..
 for page in $(grep -o '](\(recipes\|ui\)/[A-Za-z/.-]*' "$pages/README.md" | sed 's/^](//'); do
     [ -f "$pages/$page" ] || fail "$page is not installed"
 done
+for page in $(grep -o '](tasks/[a-z-]*\.md' "$pages/recipes/README.md" | sed 's/^](//'); do
+    [ -f "$pages/recipes/$page" ] || fail "$page is not installed"
+done
+[ -f "$(dirname "$(find "$moved" -name digits.ini)")/share/shapes.py" ] || fail 'shapes.py is not installed'
 
 # The manual's pages are those of this very program.
 "$moved/bin/singa-ws" layers commands --man | cmp - "$(find "$moved" -name singa-ws.1)"
