@@ -19,7 +19,7 @@ import fcntl, os, pty, re, shutil, struct, subprocess, sys, termios
 WORDS_OF_PAGE = 350 # outside of the blocks
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]")
 PROGRESS = re.compile(rb"step [0-9]{2,}/")
-DECIMAL = r"-?[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?"
+DECIMAL = r"-?[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?(?![0-9]|\.\.)" # in 0.00... the digits are text
 NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"
 
 

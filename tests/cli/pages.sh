@@ -21,6 +21,9 @@ shows() { # CODE TEXT: a page whose command prints three lines, and shows TEXT
 shows 0 'loss 2.50\nnone here\nstep 7, 12 ms'
 shows 0 'loss 2.7\nnone here' # within a tenth
 shows 0 'step 7.4, 12 ms'
+shows 0 'loss 2.5...'
+shows 0 'loss 2...'
+shows 1 'loss 2.6...'
 shows 0 'loss ...\n...\nstep 7, ... ms'
 shows 0 'step 7, 12 ms'
 shows 1 'loss 2.9'
