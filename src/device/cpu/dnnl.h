@@ -2,13 +2,28 @@
  * reorders. An op has one port per argument, which says which pointer of struct sw_plan_args it is,
  * the layout of the caller (outer), and the layout of the primitive (inner). If these differ, the
  * op owns a reorder primitive and a part of the plan's scratch. Running an op allocates no memory
- * itself. oneDNN 2.x only: version 3 removed the operation descriptors. */
+ * itself. What later versions of oneDNN describe differently, layouts and passes, is in dnnl_v2.c. */
 #pragma once
 
 #include "base/str.h"
 #include "device/cpu/cpu.h"
 
 #include <dnnl.h>
+
+/* oneDNN's descriptor of a layout. */
+typedef dnnl_memory_desc_t sw_dnnl_md;
+
+/* A layout of an argument. All zero: there is no such argument. */
+struct sw_dnnl_layout {
+    struct sw_desc desc;
+    bool any;                 /* oneDNN may choose another storage than that of desc */
+    const sw_dnnl_md *chosen; /* borrowed from a primitive descriptor, instead of desc; or NULL */
+};
+
+static inline bool sw_dnnl_is_empty(const struct sw_dnnl_layout *l)
+{
+    return !l->chosen && l->desc.ndim == 0;
+}
 
 struct sw_dnnl_port {
     int arg;                 /* DNNL_ARG_* */
@@ -48,32 +63,77 @@ int sw_dnnl_need_room(struct sw_err *err) SW_MUST_CHECK;
 /* SW_OK, or the library's status as an error: "oneDNN: WHAT: out of memory". */
 int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW_MUST_CHECK;
 
-/* Converts our descriptor to oneDNN's, which is always possible. */
-void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md);
-/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that sw_desc
- * can express (Winograd weights). */
-bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d);
+dnnl_data_type_t sw_dnnl_type(enum sw_dtype t);
+enum sw_dtype sw_dnnl_type_of(dnnl_data_type_t t);
+/* A layout that oneDNN has to use, and one of f32 that it may choose. */
+struct sw_dnnl_layout sw_dnnl_fixed(const struct sw_desc *d);
+struct sw_dnnl_layout sw_dnnl_any(int ndim, const int64_t *dim);
 /* Grouped weights: oneDNN has the shape [g, M/g, C/g, Kh, Kw], we have [M, C/g, Kh, Kw]. False if
  * the layout pads inside a group, which ours cannot express. */
-bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md);
-bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struct sw_desc *d);
-/* Stores in *md a descriptor with these dimensions and any format. */
-void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md);
+bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, struct sw_dnnl_layout *out);
+bool sw_dnnl_weights_to_desc(const sw_dnnl_md *md, int64_t groups, struct sw_desc *d);
+
+/* Creates oneDNN's descriptor of a layout, which the caller frees; NULL for an empty
+ * one. */
+dnnl_status_t sw_dnnl_md_new(const struct sw_dnnl_layout *layout, sw_dnnl_md **out);
+void sw_dnnl_md_free(sw_dnnl_md *md); /* NULL is accepted */
+/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way
+ * that sw_desc can express (Winograd weights). */
+bool sw_dnnl_to_desc(const sw_dnnl_md *md, struct sw_desc *d);
+/* Appends a relu. */
+dnnl_status_t sw_dnnl_append_relu(dnnl_post_ops_t post);
+
+enum sw_dnnl_operation {
+    SW_DNNL_CONVOLUTION,
+    SW_DNNL_INNER_PRODUCT,
+    SW_DNNL_POOLING,
+    SW_DNNL_LRN,
+    SW_DNNL_OPERATIONS
+};
+
+/* One pass of an operation. A backward pass has the layouts of gradients in place of what they are
+ * gradients of. */
+struct sw_dnnl_pass {
+    enum sw_dnnl_operation operation;
+    dnnl_prop_kind_t kind;
+    dnnl_alg_kind_t algorithm; /* not for inner products */
+    struct sw_dnnl_layout src, weight, bias, dst;
+    dnnl_dims_t kernel; /* pooling */
+    dnnl_dims_t stride, dilation, pad_before, pad_after;
+    const struct sw_lrn_shape *lrn;
+    dnnl_engine_t engine;
+    const_dnnl_primitive_attr_t attr;
+    const_dnnl_primitive_desc_t forward; /* of a backward pass; all three borrowed */
+};
+struct sw_dnnl_mds {
+    sw_dnnl_md *src, *weight, *bias, *dst; /* owned */
+};
+/* Keeps pd and returns true, or leaves it to be destroyed. */
+typedef bool sw_dnnl_use(void *user, dnnl_primitive_desc_t pd);
+/* Calls use(user, pd) for the implementations of a pass, the one first that oneDNN expects to be
+ * the fastest, until one is kept. Returns success if one was. */
+dnnl_status_t sw_dnnl_each(const struct sw_dnnl_pass *pass, sw_dnnl_use *use, void *user);
+/* The same with the descriptors of the pass. */
+dnnl_status_t sw_dnnl_each_of(const struct sw_dnnl_pass *pass, const struct sw_dnnl_mds *md,
+                              sw_dnnl_use *use, void *user);
+/* The first implementation, which the caller destroys. */
+dnnl_status_t sw_dnnl_first(const struct sw_dnnl_pass *pass, dnnl_primitive_desc_t *out);
+dnnl_status_t sw_dnnl_reorder(const struct sw_dnnl_pass *pass, dnnl_primitive_desc_t *out);
 
 /* Creates attributes: a scratchpad provided by the caller, and optionally a relu on the output. The
  * caller destroys them. */
 int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err) SW_MUST_CHECK;
 
-/* The description of a port. inner is the layout of the primitive; outer that of the caller, NULL
- * if it is the same; view another shape of the bytes of inner for the primitive, or NULL. */
+/* The description of a port. inner is the layout of the primitive; outer that of the caller, empty
+ * if it is the same; view another shape of the bytes of inner for the primitive, or empty. */
 struct sw_dnnl_port_spec {
     int arg;
     enum sw_plan_array slot;
     bool output;
-    const dnnl_memory_desc_t *inner, *outer, *view;
+    struct sw_dnnl_layout inner, outer, view;
 };
-/* Creates the primitive of pd with its ports; a spec without inner is skipped (no bias, no
- * workspace). Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
+/* Creates the primitive of pd with its ports; a spec with an empty inner is skipped (no bias,
+ * no workspace). Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
                     const struct sw_dnnl_port_spec *ports, int count,
                     struct sw_err *err) SW_MUST_CHECK;
@@ -82,10 +142,10 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_dnnl_op_fini(struct sw_dnnl_op *op); /* a zeroed one is accepted */
 
-/* The memory descriptor that a primitive descriptor chose. */
-const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
-/* What forward saves for backward; NULL if nothing. */
-const dnnl_memory_desc_t *sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes);
+/* The layout that a primitive descriptor chose; valid as long as pd. */
+struct sw_dnnl_layout sw_dnnl_chosen(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+/* What forward saves for backward; empty if nothing. */
+struct sw_dnnl_layout sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes);
 const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd);
 
 /* A plan of up to three ops; the private struct of every plan in the oneDNN files. */
@@ -100,44 +160,33 @@ void sw_dnnl_plan_finish(struct sw_dnnl_plan *p, const_dnnl_primitive_desc_t for
 
 /* The description of a plan without weights for sw_dnnl_weightless_new. */
 struct sw_dnnl_weightless {
-    dnnl_memory_desc_t src, dst;
-    int from, to; /* DNNL_ARG_* of both */
+    struct sw_dnnl_pass pass; /* src and dst as the caller has them */
+    int from, to;             /* DNNL_ARG_* of both */
     bool backward_reads_src;
-    const void *shape; /* for describe */
-    /* Creates the descriptor of a pass; forward is that of the forward pass. */
-    int (*describe)(const struct sw_dnnl_weightless *w, bool backward, dnnl_engine_t engine,
-                    const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t forward,
-                    dnnl_primitive_desc_t *out, struct sw_err *err);
+    /* Creates the descriptor of a pass. */
+    dnnl_status_t (*describe)(const struct sw_dnnl_pass *pass, dnnl_primitive_desc_t *out);
+    const char *name;  /* for messages */
+    bool no_reference; /* oneDNN's reference code counts as not implemented */
 };
 int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc *dst,
                            const struct sw_dnnl_weightless *w, struct sw_plan **out,
                            struct sw_err *err) SW_MUST_CHECK;
 
-union sw_dnnl_op_desc {
-    dnnl_convolution_desc_t convolution;
-    dnnl_inner_product_desc_t inner_product;
-};
-
 /* The description of a convolution or inner product for sw_dnnl_weighted_new. */
 struct sw_dnnl_weighted {
     const struct sw_plan_request *q;
-    const char *name;                          /* for messages */
-    dnnl_memory_desc_t src, weight, bias, dst; /* for the primitive; any format or fixed */
-    bool has_bias, relu;
-    bool flatten;                 /* the source is reordered to plain and then passed as `src` */
-    dnnl_memory_desc_t src_plain; /* with flatten: the source's own dimensions, plain */
+    const char *name;         /* for messages */
+    struct sw_dnnl_pass pass; /* any or fixed layouts of f32; bias is empty if there is none */
+    bool relu;
+    bool flatten;             /* the source is reordered to plain and then passed as pass.src */
+    struct sw_desc src_plain; /* with flatten: the source's own dimensions, plain */
     int64_t groups;
     struct sw_desc weight_plain; /* logical dimensions, for layouts that sw_desc cannot express */
-    dnnl_data_type_t
-        operand_type; /* type of the operands of products: f32 or bf16; results are f32 */
+    enum sw_dtype operand_type;  /* of the operands of products: f32 or bf16; results are f32 */
     const struct sw_desc *weight_layout; /* given by the caller, or NULL */
     bool as_given;                       /* use no primitive that needs another weight layout */
     /* Writes the shape to the key of measured algorithms. */
     void (*append_key)(const struct sw_plan_request *q, struct sw_bytes *key);
-    dnnl_alg_kind_t algorithm; /* algorithm that describe requests; convolutions only */
-    const void *shape;         /* for describe */
-    dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
-                              const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d);
 };
 /* Everything is borrowed during the call. Errors: SW_ERR_LIBRARY, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM.
  */

@@ -1,10 +1,7 @@
-/* Converts layout descriptors between our form and oneDNN's; both are strided arrays of inner
- * blocks. */
+/* Layouts as oneDNN needs them, and passes with their descriptors. */
 #include "device/cpu/dnnl.h"
 
-#include <string.h>
-
-static dnnl_data_type_t dtype_to(enum sw_dtype t)
+dnnl_data_type_t sw_dnnl_type(enum sw_dtype t)
 {
     static const dnnl_data_type_t types[] = {[SW_F32] = dnnl_f32,
                                              [SW_I32] = dnnl_s32,
@@ -14,60 +11,24 @@ static dnnl_data_type_t dtype_to(enum sw_dtype t)
     return types[t];
 }
 
-void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md)
+enum sw_dtype sw_dnnl_type_of(dnnl_data_type_t t)
 {
-    memset(md, 0, sizeof *md);
-    md->ndims = d->ndim;
-    md->data_type = dtype_to(d->dtype);
-    md->format_kind = dnnl_blocked;
+    const enum sw_dtype all[] = {SW_F32, SW_I32, SW_U8, SW_BF16, SW_F16};
 
-    dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    for (int i = 0; i < d->ndim; i++) {
-        md->dims[i] = d->dim[i];
-        md->padded_dims[i] = d->padded[i];
-        b->strides[i] = d->stride[i];
-    }
-
-    b->inner_nblks = d->nblock;
-    for (int i = 0; i < d->nblock; i++) {
-        b->inner_blks[i] = d->block[i];
-        b->inner_idxs[i] = d->block_dim[i];
-    }
-}
-
-static enum sw_dtype dtype_of(dnnl_data_type_t t)
-{
-    enum sw_dtype all[] = {SW_F32, SW_I32, SW_U8, SW_BF16, SW_F16};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (dtype_to(all[i]) == t)
+        if (sw_dnnl_type(all[i]) == t)
             return all[i];
     return SW_U8;
 }
 
-bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d)
+struct sw_dnnl_layout sw_dnnl_fixed(const struct sw_desc *d)
 {
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    if (md->format_kind != dnnl_blocked || md->ndims > SW_MAX_DIMS || md->offset0 != 0 ||
-        md->extra.flags != dnnl_memory_extra_flag_none || b->inner_nblks > SW_MAX_BLOCKS)
-        return false;
+    return (struct sw_dnnl_layout){.desc = *d};
+}
 
-    memset(d, 0, sizeof *d);
-    d->dtype = dtype_of(md->data_type);
-
-    d->ndim = md->ndims;
-    for (int i = 0; i < d->ndim; i++) {
-        d->dim[i] = md->dims[i];
-        d->padded[i] = md->padded_dims[i];
-        d->stride[i] = b->strides[i];
-    }
-
-    d->nblock = b->inner_nblks;
-    for (int i = 0; i < d->nblock; i++) {
-        d->block[i] = (int)b->inner_blks[i];
-        d->block_dim[i] = (int)b->inner_idxs[i];
-    }
-
-    return true;
+struct sw_dnnl_layout sw_dnnl_any(int ndim, const int64_t *dim)
+{
+    return (struct sw_dnnl_layout){.desc = sw_desc_plain(SW_F32, ndim, dim), .any = true};
 }
 
 static int64_t blocks_of(const struct sw_desc *d, int dim)
@@ -84,10 +45,10 @@ static int64_t blocks_of(const struct sw_desc *d, int dim)
 /* Dimension 0 = group * (M/g) + output: one stride describes both if a group consists of whole
  * blocks.
  */
-bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md)
+bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, struct sw_dnnl_layout *out)
 {
     if (groups == 1) {
-        sw_dnnl_from_desc(d, md);
+        *out = sw_dnnl_fixed(d);
         return true;
     }
 
@@ -110,12 +71,12 @@ bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_mem
     wide.stride[0] = per_group / block * d->stride[0];
     for (int i = 0; i < d->nblock; i++)
         wide.block_dim[i] = d->block_dim[i] + 1;
-    sw_dnnl_from_desc(&wide, md);
+    *out = sw_dnnl_fixed(&wide);
 
     return true;
 }
 
-bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struct sw_desc *d)
+bool sw_dnnl_weights_to_desc(const sw_dnnl_md *md, int64_t groups, struct sw_desc *d)
 {
     struct sw_desc wide;
     if (!sw_dnnl_to_desc(md, &wide))
@@ -147,12 +108,60 @@ bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struc
     return true;
 }
 
-void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md)
+static dnnl_status_t make_mds(const struct sw_dnnl_pass *pass, struct sw_dnnl_mds *md)
 {
-    dnnl_dims_t d = {0};
+    const struct sw_dnnl_layout *layouts[] = {&pass->src, &pass->weight, &pass->bias, &pass->dst};
+    sw_dnnl_md **out[] = {&md->src, &md->weight, &md->bias, &md->dst};
 
-    memcpy(d, dims, (size_t)ndims * sizeof *dims);
-    /* Fails only on bad arguments; shapes were checked. */
-    if (dnnl_memory_desc_init_by_tag(md, ndims, d, dnnl_f32, dnnl_format_tag_any) != dnnl_success)
-        memset(md, 0, sizeof *md);
+    for (int i = 0; i < 4; i++) {
+        dnnl_status_t st = sw_dnnl_md_new(layouts[i], out[i]);
+        if (st != dnnl_success)
+            return st;
+    }
+
+    return dnnl_success;
+}
+
+static void free_mds(struct sw_dnnl_mds *md)
+{
+    sw_dnnl_md_free(md->src);
+    sw_dnnl_md_free(md->weight);
+    sw_dnnl_md_free(md->bias);
+    sw_dnnl_md_free(md->dst);
+}
+
+dnnl_status_t sw_dnnl_each(const struct sw_dnnl_pass *pass, sw_dnnl_use *use, void *user)
+{
+    struct sw_dnnl_mds md = {0};
+
+    dnnl_status_t st = make_mds(pass, &md);
+    if (st == dnnl_success)
+        st = sw_dnnl_each_of(pass, &md, use, user);
+    free_mds(&md);
+
+    return st;
+}
+
+static bool keep(void *user, dnnl_primitive_desc_t pd)
+{
+    *(dnnl_primitive_desc_t *)user = pd;
+    return true;
+}
+
+dnnl_status_t sw_dnnl_first(const struct sw_dnnl_pass *pass, dnnl_primitive_desc_t *out)
+{
+    return sw_dnnl_each(pass, keep, out);
+}
+
+dnnl_status_t sw_dnnl_reorder(const struct sw_dnnl_pass *pass, dnnl_primitive_desc_t *out)
+{
+    struct sw_dnnl_mds md = {0};
+
+    dnnl_status_t st = make_mds(pass, &md);
+    if (st == dnnl_success)
+        st = dnnl_reorder_primitive_desc_create(out, md.src, pass->engine, md.dst, pass->engine,
+                                                NULL);
+    free_mds(&md);
+
+    return st;
 }

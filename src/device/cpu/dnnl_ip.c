@@ -4,24 +4,6 @@
 
 #include "base/str.h"
 
-static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
-                              const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d)
-{
-    const dnnl_memory_desc_t *bias = w->has_bias ? &w->bias : NULL;
-
-    switch ((int)kind) {
-    case dnnl_backward_data:
-        return dnnl_inner_product_backward_data_desc_init(&d->inner_product, &w->src, weight,
-                                                          &w->dst);
-    case dnnl_backward_weights:
-        return dnnl_inner_product_backward_weights_desc_init(&d->inner_product, &w->src, weight,
-                                                             bias, &w->dst);
-    default:
-        return dnnl_inner_product_forward_desc_init(&d->inner_product, kind, &w->src, weight, bias,
-                                                    &w->dst);
-    }
-}
-
 static void append_key(const struct sw_plan_request *q, struct sw_bytes *key)
 {
     const struct sw_ip_shape *c = q->shape.ip;
@@ -29,43 +11,43 @@ static void append_key(const struct sw_plan_request *q, struct sw_bytes *key)
                     c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
 }
 
-static int make(const struct sw_plan_request *q, dnnl_data_type_t operand_type,
-                struct sw_plan **out, struct sw_err *err)
+static int make(const struct sw_plan_request *q, enum sw_dtype operand_type, struct sw_plan **out,
+                struct sw_err *err)
 {
     const struct sw_desc *src = q->src;
     const struct sw_ip_shape *c = q->shape.ip;
     int64_t flat[2] = {src->dim[0], sw_desc_features(src)};
     int64_t weight[2] = {c->outputs, flat[1]}, dst[2] = {flat[0], c->outputs};
-    struct sw_desc plain = sw_desc_plain(SW_F32, src->ndim, src->dim);
     struct sw_desc two = sw_desc_plain(SW_F32, 2, flat), output = sw_desc_plain(SW_F32, 2, dst);
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
     struct sw_dnnl_weighted w = {.q = q,
                                  .name = "inner product",
+                                 .pass = {.operation = SW_DNNL_INNER_PRODUCT,
+                                          .src = sw_dnnl_fixed(&two),
+                                          .weight = sw_dnnl_any(2, weight),
+                                          .dst = sw_dnnl_fixed(&output)},
                                  .operand_type = operand_type,
-                                 .has_bias = c->bias,
                                  .relu = c->fuse_relu,
                                  .groups = 1,
                                  .flatten = src->ndim != 2,
+                                 .src_plain = sw_desc_plain(SW_F32, src->ndim, src->dim),
                                  .weight_plain = sw_desc_plain(SW_F32, 2, weight),
                                  .weight_layout = c->weight_layout,
                                  .as_given = c->as_given,
-                                 .append_key = append_key,
-                                 .describe = describe};
-    sw_dnnl_from_desc(&plain, &w.src_plain);
-    sw_dnnl_from_desc(&two, &w.src);
-    sw_dnnl_from_desc(&output, &w.dst);
-    sw_dnnl_from_desc(&bias, &w.bias);
-    sw_dnnl_any(2, weight, &w.weight);
+                                 .append_key = append_key};
+
+    if (c->bias)
+        w.pass.bias = sw_dnnl_fixed(&bias);
 
     return sw_dnnl_weighted_new(&w, out, err);
 }
 
 int sw_dnnl_ip_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return make(q, dnnl_f32, out, err);
+    return make(q, SW_F32, out, err);
 }
 
 int sw_dnnl_ip_bf16(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    return make(q, dnnl_bf16, out, err);
+    return make(q, SW_BF16, out, err);
 }

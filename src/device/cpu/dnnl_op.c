@@ -85,16 +85,17 @@ int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stre
     return SW_OK;
 }
 
-const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+struct sw_dnnl_layout sw_dnnl_chosen(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 {
-    return dnnl_primitive_desc_query_md(pd, what, 0);
+    return (struct sw_dnnl_layout){.chosen = dnnl_primitive_desc_query_md(pd, what, 0)};
 }
 
-const dnnl_memory_desc_t *sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes)
+struct sw_dnnl_layout sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes)
 {
-    const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_workspace_md);
-    *bytes = md ? dnnl_memory_desc_get_size(md) : 0;
-    return *bytes > 0 ? md : NULL;
+    struct sw_dnnl_layout saved = sw_dnnl_chosen(pd, dnnl_query_workspace_md);
+
+    *bytes = saved.chosen ? dnnl_memory_desc_get_size(saved.chosen) : 0;
+    return *bytes > 0 ? saved : (struct sw_dnnl_layout){0};
 }
 
 const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd)
@@ -116,7 +117,7 @@ int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err)
     if (st == dnnl_success && relu) {
         st = dnnl_post_ops_create(&post);
         if (st == dnnl_success)
-            st = dnnl_post_ops_append_eltwise(post, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+            st = sw_dnnl_append_relu(post);
         if (st == dnnl_success)
             st = dnnl_primitive_attr_set_post_ops(*attr, post);
         if (post)
@@ -140,19 +141,18 @@ static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const c
     return sw_dnnl_check(dnnl_primitive_create(out, pd), what, err);
 }
 
-static int make_memory(struct sw_dnnl_op *op, const dnnl_memory_desc_t *md, dnnl_memory_t *out,
+static int make_memory(struct sw_dnnl_op *op, const sw_dnnl_md *md, dnnl_memory_t *out,
                        struct sw_err *err)
 {
     return sw_dnnl_check(dnnl_memory_create(out, md, op->engine, DNNL_MEMORY_NONE),
                          "creating a memory object", err);
 }
 
-static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
-                        const dnnl_memory_desc_t *inner, const dnnl_memory_desc_t *outer,
-                        struct sw_err *err)
+static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, const sw_dnnl_md *inner,
+                        const sw_dnnl_md *outer, struct sw_err *err)
 {
-    const dnnl_memory_desc_t *from = port->output ? inner : outer;
-    const dnnl_memory_desc_t *to = port->output ? outer : inner;
+    const sw_dnnl_md *from = port->output ? inner : outer;
+    const sw_dnnl_md *to = port->output ? outer : inner;
     dnnl_primitive_desc_t pd = NULL;
 
     int rc = sw_dnnl_check(
@@ -174,24 +174,44 @@ out:
     return rc;
 }
 
-static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec, struct sw_err *err)
+static int make_port(struct sw_dnnl_op *op, struct sw_dnnl_port *port, const sw_dnnl_md *inner,
+                     const sw_dnnl_md *outer, const sw_dnnl_md *view, struct sw_err *err)
 {
-    struct sw_dnnl_port *port = &op->port[op->port_count++];
-
-    *port = (struct sw_dnnl_port){.arg = spec->arg, .slot = spec->slot, .output = spec->output};
-
-    int rc = make_memory(op, spec->inner, &port->inner, err);
+    int rc = make_memory(op, inner, &port->inner, err);
     if (rc != SW_OK)
         return rc;
 
-    bool same = !spec->outer || dnnl_memory_desc_equal(spec->inner, spec->outer);
-    if (!same) {
-        rc = make_reorder(op, port, spec->inner, spec->outer, err);
+    if (outer && !dnnl_memory_desc_equal(inner, outer)) {
+        rc = make_reorder(op, port, inner, outer, err);
         if (rc != SW_OK)
             return rc;
     }
 
-    return spec->view ? make_memory(op, spec->view, &port->view, err) : SW_OK;
+    return view ? make_memory(op, view, &port->view, err) : SW_OK;
+}
+
+static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec, struct sw_err *err)
+{
+    struct sw_dnnl_port *port = &op->port[op->port_count++];
+    sw_dnnl_md *inner = NULL, *outer = NULL, *view = NULL;
+
+    *port = (struct sw_dnnl_port){.arg = spec->arg, .slot = spec->slot, .output = spec->output};
+
+    dnnl_status_t st = sw_dnnl_md_new(&spec->inner, &inner);
+    if (st == dnnl_success)
+        st = sw_dnnl_md_new(&spec->outer, &outer);
+    if (st == dnnl_success)
+        st = sw_dnnl_md_new(&spec->view, &view);
+
+    int rc = sw_dnnl_check(st, "describing a layout", err);
+    if (rc == SW_OK)
+        rc = make_port(op, port, inner, outer, view, err);
+
+    sw_dnnl_md_free(inner);
+    sw_dnnl_md_free(outer);
+    sw_dnnl_md_free(view);
+
+    return rc;
 }
 
 int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
@@ -206,7 +226,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
     if (rc != SW_OK)
         return rc;
 
-    const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
+    const sw_dnnl_md *md = sw_dnnl_chosen(pd, dnnl_query_scratchpad_md).chosen;
     size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
     if (bytes > 0) {
         op->scratch_bytes = sw_aligned(bytes, 64);
@@ -216,7 +236,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
     }
 
     for (int i = 0; i < count; i++) {
-        if (!ports[i].inner)
+        if (sw_dnnl_is_empty(&ports[i].inner))
             continue;
 
         rc = add_port(op, &ports[i], err);

@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include <stdio.h>
+#include <string.h>
 
 static struct sw_dnnl_plan *plan_of(struct sw_plan *p)
 {
@@ -47,6 +48,16 @@ void sw_dnnl_plan_finish(struct sw_dnnl_plan *p, const_dnnl_primitive_desc_t for
     snprintf(p->base.algorithm, sizeof p->base.algorithm, "%s", sw_dnnl_impl(forward));
 }
 
+static int describe(const struct sw_dnnl_weightless *w, const struct sw_dnnl_pass *pass,
+                    dnnl_primitive_desc_t *out, struct sw_err *err)
+{
+    int rc = sw_dnnl_check(w->describe(pass, out), w->name, err);
+    if (rc == SW_OK && w->no_reference && strncmp(sw_dnnl_impl(*out), "ref", 3) == 0)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: not implemented for this layout",
+                          w->name);
+    return rc;
+}
+
 int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc *dst,
                            const struct sw_dnnl_weightless *w, struct sw_plan **out,
                            struct sw_err *err)
@@ -57,43 +68,54 @@ int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc
 
     dnnl_primitive_desc_t forward = NULL, backward = NULL;
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_engine_t engine;
     dnnl_stream_t stream;
     size_t bytes;
+    const struct sw_dnnl_layout none = {0};
+    struct sw_dnnl_pass pass = w->pass;
     p->base = (struct sw_plan){
         .ops = &sw_dnnl_weightless_ops, .stream = q->stream, .src = *q->src, .dst = *dst};
 
-    int rc = sw_dnnl_open(q->stream, &engine, &stream, err);
+    int rc = sw_dnnl_open(q->stream, &pass.engine, &stream, err);
     if (rc != SW_OK)
         goto out;
     rc = sw_dnnl_attr(false, &attr, err);
     if (rc != SW_OK)
         goto out;
-    rc = w->describe(w, false, engine, attr, NULL, &forward, err);
+
+    pass.attr = attr;
+    pass.kind = q->passes.training ? dnnl_forward_training : dnnl_forward_inference;
+    rc = describe(w, &pass, &forward, err);
     if (rc != SW_OK)
         goto out;
 
     const struct sw_dnnl_port_spec ports[] = {
-        {w->from, SW_PLAN_SRC, false, &w->src, NULL, NULL},
-        {w->to, SW_PLAN_DST, true, &w->dst, NULL, NULL},
-        {DNNL_ARG_WORKSPACE, SW_PLAN_SAVED, true, sw_dnnl_workspace(forward, &p->base.saved_bytes),
-         NULL, NULL},
+        {.arg = w->from, .slot = SW_PLAN_SRC, .inner = pass.src},
+        {.arg = w->to, .slot = SW_PLAN_DST, .output = true, .inner = pass.dst},
+        {.arg = DNNL_ARG_WORKSPACE,
+         .slot = SW_PLAN_SAVED,
+         .output = true,
+         .inner = sw_dnnl_workspace(forward, &p->base.saved_bytes)},
     };
     rc = sw_dnnl_op_init(&p->forward, q->stream, forward, ports, SW_DNNL_PORT_COUNT(ports), err);
     if (rc != SW_OK)
         goto out;
 
     if (q->passes.backward_data) {
-        rc = w->describe(w, true, engine, attr, forward, &backward, err);
+        pass.kind = dnnl_backward_data;
+        pass.forward = forward;
+        rc = describe(w, &pass, &backward, err);
         if (rc != SW_OK)
             goto out;
 
         const struct sw_dnnl_port_spec back[] = {
-            {DNNL_ARG_SRC, SW_PLAN_SRC, false, w->backward_reads_src ? &w->src : NULL, NULL, NULL},
-            {DNNL_ARG_DIFF_DST, SW_PLAN_DIFF_DST, false, &w->dst, NULL, NULL},
-            {DNNL_ARG_DIFF_SRC, SW_PLAN_DIFF_SRC, true, &w->src, NULL, NULL},
-            {DNNL_ARG_WORKSPACE, SW_PLAN_SAVED, false, sw_dnnl_workspace(backward, &bytes), NULL,
-             NULL},
+            {.arg = DNNL_ARG_SRC,
+             .slot = SW_PLAN_SRC,
+             .inner = w->backward_reads_src ? pass.src : none},
+            {.arg = DNNL_ARG_DIFF_DST, .slot = SW_PLAN_DIFF_DST, .inner = pass.dst},
+            {.arg = DNNL_ARG_DIFF_SRC, .slot = SW_PLAN_DIFF_SRC, .output = true, .inner = pass.src},
+            {.arg = DNNL_ARG_WORKSPACE,
+             .slot = SW_PLAN_SAVED,
+             .inner = sw_dnnl_workspace(backward, &bytes)},
         };
         p->base.backward_reads_src = w->backward_reads_src;
         rc = sw_dnnl_op_init(&p->backward_data, q->stream, backward, back, SW_DNNL_PORT_COUNT(back),
@@ -118,26 +140,19 @@ out:
     return rc;
 }
 
-static int describe_reorder(const struct sw_dnnl_weightless *w, bool backward, dnnl_engine_t engine,
-                            const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t forward,
-                            dnnl_primitive_desc_t *out, struct sw_err *err)
-{
-    return sw_dnnl_check(
-        dnnl_reorder_primitive_desc_create(out, &w->src, engine, &w->dst, engine, NULL),
-        "preparing a reorder", err);
-}
-
 int sw_dnnl_reorder_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_dnnl_weightless w = {
-        .from = DNNL_ARG_FROM, .to = DNNL_ARG_TO, .describe = describe_reorder};
+    const struct sw_dnnl_weightless w = {
+        .pass = {.src = sw_dnnl_fixed(q->src), .dst = sw_dnnl_fixed(q->shape.to)},
+        .from = DNNL_ARG_FROM,
+        .to = DNNL_ARG_TO,
+        .describe = sw_dnnl_reorder,
+        .name = "reorder"};
 
     /* Rounding has to give the same bits on every device. */
     if (sw_dtype_is_half(q->src->dtype) || sw_dtype_is_half(q->shape.to->dtype))
         return sw_ref_reorder(q, out, err);
 
-    sw_dnnl_from_desc(q->src, &w.src);
-    sw_dnnl_from_desc(q->shape.to, &w.dst);
     return sw_dnnl_weightless_new(q, q->shape.to, &w, out, err);
 }
 

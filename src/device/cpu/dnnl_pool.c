@@ -3,6 +3,8 @@
  * and as the latter without padding; in other cases the reference plan computes the average. */
 #include "device/cpu/dnnl.h"
 
+#include <string.h>
+
 static struct sw_desc output_of(const struct sw_desc *src, const struct sw_pool_shape *c)
 {
     int64_t dim[4] = {src->dim[0], src->dim[1], c->out_h, c->out_w};
@@ -34,30 +36,18 @@ static dnnl_alg_kind_t algorithm_of(const struct sw_desc *src, const struct sw_p
                        : dnnl_pooling_avg_exclude_padding;
 }
 
-static int describe(const struct sw_dnnl_weightless *w, bool backward, dnnl_engine_t engine,
-                    const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t forward,
-                    dnnl_primitive_desc_t *out, struct sw_err *err)
+static void find_geometry(const struct sw_desc *src, const struct sw_pool_shape *c,
+                          struct sw_dnnl_pass *pass)
 {
-    const struct sw_plan_request *q = w->shape;
-    const struct sw_pool_shape *c = q->shape.pool;
-    const struct sw_desc *src = q->src;
     const dnnl_dims_t kernel = {c->kernel_h, c->kernel_w}, stride = {c->stride_h, c->stride_w};
     const dnnl_dims_t before = {c->pad_h, c->pad_w};
     const dnnl_dims_t after = {
         sw_conv_pad_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, 1),
         sw_conv_pad_after(src->dim[3], c->out_w, c->kernel_w, c->stride_w, c->pad_w, 1)};
-    dnnl_prop_kind_t kind = q->passes.training ? dnnl_forward_training : dnnl_forward_inference;
-    dnnl_pooling_desc_t d;
-    dnnl_status_t st = backward
-                           ? dnnl_pooling_backward_desc_init(&d, algorithm_of(src, c), &w->src,
-                                                             &w->dst, stride, kernel, before, after)
-                           : dnnl_pooling_forward_desc_init(&d, kind, algorithm_of(src, c), &w->src,
-                                                            &w->dst, stride, kernel, before, after);
-
-    if (st == dnnl_success)
-        st = dnnl_primitive_desc_create(out, &d, attr, engine, forward);
-
-    return sw_dnnl_check(st, backward ? "preparing pooling's backward" : "preparing pooling", err);
+    memcpy(pass->kernel, kernel, sizeof kernel);
+    memcpy(pass->stride, stride, sizeof stride);
+    memcpy(pass->pad_before, before, sizeof before);
+    memcpy(pass->pad_after, after, sizeof after);
 }
 
 static bool needs_reference(const struct sw_desc *src, const struct sw_pool_shape *c)
@@ -72,14 +62,20 @@ static bool needs_reference(const struct sw_desc *src, const struct sw_pool_shap
 
 int sw_dnnl_pool_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw_err *err)
 {
-    struct sw_dnnl_weightless w = {
-        .from = DNNL_ARG_SRC, .to = DNNL_ARG_DST, .shape = q, .describe = describe};
+    const struct sw_pool_shape *c = q->shape.pool;
 
-    if (needs_reference(q->src, q->shape.pool))
+    if (needs_reference(q->src, c))
         return sw_cpu_ref_plans.make[SW_PLAN_POOLING](q, out, err);
 
-    struct sw_desc dst = output_of(q->src, q->shape.pool);
-    sw_dnnl_from_desc(q->src, &w.src);
-    sw_dnnl_from_desc(&dst, &w.dst);
+    struct sw_desc dst = output_of(q->src, c);
+    struct sw_dnnl_weightless w = {.pass = {.operation = SW_DNNL_POOLING,
+                                            .algorithm = algorithm_of(q->src, c),
+                                            .src = sw_dnnl_fixed(q->src),
+                                            .dst = sw_dnnl_fixed(&dst)},
+                                   .from = DNNL_ARG_SRC,
+                                   .to = DNNL_ARG_DST,
+                                   .describe = sw_dnnl_first,
+                                   .name = "pooling"};
+    find_geometry(q->src, c, &w.pass);
     return sw_dnnl_weightless_new(q, &dst, &w, out, err);
 }

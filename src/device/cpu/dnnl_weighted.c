@@ -15,17 +15,15 @@ struct build {
     struct sw_dnnl_plan *plan;
     dnnl_primitive_attr_t attr, plain_attr;
     dnnl_primitive_desc_t forward;
-    dnnl_memory_desc_t src, weight, dst; /* layouts of the caller */
-    dnnl_memory_desc_t plain, flat;      /* with flatten: the source's layouts in its port */
+    struct sw_dnnl_layout src, weight, dst; /* of the caller */
     dnnl_engine_t engine;
     bool winograd[SW_TUNE_PASSES]; /* whether each pass uses Winograd */
 };
 
 /* Passes read the operand type, and write floats or an activation of 16 bits. */
-static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written,
-                                enum sw_dtype stored)
+static enum sw_dtype type_of(const struct sw_dnnl_weighted *w, bool written, enum sw_dtype stored)
 {
-    return written && stored == SW_F32 ? dnnl_f32 : w->operand_type;
+    return written && stored == SW_F32 ? SW_F32 : w->operand_type;
 }
 
 static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
@@ -35,51 +33,41 @@ static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
                                            : SW_TUNE_FORWARD;
 }
 
-/* Describes the pass with the given algorithm. */
-static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
-                              const dnnl_memory_desc_t *weight, dnnl_alg_kind_t algorithm,
-                              union sw_dnnl_op_desc *d)
+/* The pass with its layout of weights and its algorithm. */
+static struct sw_dnnl_pass pass_with(const struct build *b, dnnl_prop_kind_t kind,
+                                     const struct sw_dnnl_layout *weight, dnnl_alg_kind_t algorithm)
 {
+    const struct sw_dnnl_weighted *w = b->w;
     bool forward = kind == dnnl_forward_training;
-    struct sw_dnnl_weighted w = *b->w;
-    dnnl_memory_desc_t typed = *weight;
+    struct sw_dnnl_pass pass = w->pass;
 
-    w.algorithm = algorithm;
-    w.src.data_type = type_of(&w, kind == dnnl_backward_data, w.q->src->dtype);
-    w.dst.data_type = type_of(&w, forward, w.q->dst_type);
-    typed.data_type = type_of(&w, kind == dnnl_backward_weights, SW_F32);
+    pass.kind = kind;
+    pass.algorithm = algorithm;
+    pass.weight = *weight;
+    pass.src.desc.dtype = type_of(w, kind == dnnl_backward_data, w->q->src->dtype);
+    pass.dst.desc.dtype = type_of(w, forward, w->q->dst_type);
+    pass.weight.desc.dtype = type_of(w, kind == dnnl_backward_weights, SW_F32);
 
-    return w.describe(&w, kind, &typed, d);
+    pass.engine = b->engine;
+    pass.attr = forward ? b->attr : b->plain_attr;
+    pass.forward = forward ? NULL : b->forward;
+
+    return pass;
 }
 
 /* Calls use(user, pd) for the implementations of a pass, the default first, until it returns true,
  * which means that it keeps pd. Winograd implementations are also requested explicitly, since with
  * `auto` the library lists them for few shapes. */
-static bool each_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
-                    bool (*use)(void *user, dnnl_primitive_desc_t pd), void *user)
+static bool each_pd(const struct build *b, dnnl_prop_kind_t kind,
+                    const struct sw_dnnl_layout *weight, sw_dnnl_use *use, void *user)
 {
-    const dnnl_alg_kind_t algorithms[] = {b->w->algorithm, dnnl_convolution_winograd};
-    bool forward = kind == dnnl_forward_training, kept = false;
+    const dnnl_alg_kind_t algorithms[] = {b->w->pass.algorithm, dnnl_convolution_winograd};
+    int count = b->w->pass.algorithm == dnnl_convolution_auto ? 2 : 1;
+    bool kept = false;
 
-    for (int i = 0; i < (b->w->algorithm == dnnl_convolution_auto ? 2 : 1) && !kept; i++) {
-        union sw_dnnl_op_desc d;
-        dnnl_primitive_desc_iterator_t it = NULL;
-        dnnl_status_t st = describe(b, kind, weight, algorithms[i], &d);
-
-        if (st == dnnl_success)
-            st = dnnl_primitive_desc_iterator_create(&it, &d, forward ? b->attr : b->plain_attr,
-                                                     b->engine, forward ? NULL : b->forward);
-
-        while (st == dnnl_success && !kept) {
-            dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
-            kept = pd && use(user, pd);
-            if (pd && !kept)
-                dnnl_primitive_desc_destroy(pd);
-            st = kept ? st : dnnl_primitive_desc_iterator_next(it);
-        }
-
-        if (it)
-            dnnl_primitive_desc_iterator_destroy(it);
+    for (int i = 0; i < count && !kept; i++) {
+        struct sw_dnnl_pass pass = pass_with(b, kind, weight, algorithms[i]);
+        kept = sw_dnnl_each(&pass, use, user) == dnnl_success;
     }
 
     return kept;
@@ -100,12 +88,11 @@ static bool is_wanted(void *user, dnnl_primitive_desc_t pd)
     return same;
 }
 
-static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
-                   dnnl_primitive_desc_t *pd, struct sw_err *err)
+static int make_pd(const struct build *b, dnnl_prop_kind_t kind,
+                   const struct sw_dnnl_layout *weight, dnnl_primitive_desc_t *pd,
+                   struct sw_err *err)
 {
-    bool forward = kind == dnnl_forward_training;
     struct wanted wanted = {.name = b->choice->name[pass_of(kind)]};
-    union sw_dnnl_op_desc d;
 
     if (wanted.name[0]) {
         if (!each_pd(b, kind, weight, is_wanted, &wanted))
@@ -116,12 +103,8 @@ static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memo
         return SW_OK;
     }
 
-    dnnl_status_t st = describe(b, kind, weight, b->w->algorithm, &d);
-    if (st == dnnl_success)
-        st = dnnl_primitive_desc_create(pd, &d, forward ? b->attr : b->plain_attr, b->engine,
-                                        forward ? NULL : b->forward);
-
-    return sw_dnnl_check(st, b->w->name, err);
+    struct sw_dnnl_pass pass = pass_with(b, kind, weight, b->w->pass.algorithm);
+    return sw_dnnl_check(sw_dnnl_first(&pass, pd), b->w->name, err);
 }
 
 /* Chooses the forward primitive and the layout of the weights. A layout given by the caller is used
@@ -131,13 +114,13 @@ static int choose_forward(struct build *b, struct sw_err *err)
     const struct sw_dnnl_weighted *w = b->w;
     struct sw_plan *p = &b->plan->base;
 
-    int rc = make_pd(b, dnnl_forward_training, &w->weight, &b->forward, err);
+    int rc = make_pd(b, dnnl_forward_training, &w->pass.weight, &b->forward, err);
     if (rc != SW_OK)
         return rc;
 
     if (!w->weight_layout) {
-        const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
-        if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
+        struct sw_dnnl_layout chosen = sw_dnnl_chosen(b->forward, dnnl_query_weights_md);
+        if (!sw_dnnl_weights_to_desc(chosen.chosen, w->groups, &p->weight))
             p->weight = w->weight_plain;
         p->weight.dtype = SW_F32; /* the parameter is f32, whatever the operand type */
         return SW_OK;
@@ -145,7 +128,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
 
     p->weight = *w->weight_layout;
 
-    dnnl_memory_desc_t given;
+    struct sw_dnnl_layout given;
     dnnl_primitive_desc_t fixed = NULL;
     struct sw_err ignored;
     if (!sw_dnnl_weights_from_desc(w->weight_layout, w->groups, &given) ||
@@ -163,14 +146,14 @@ static int choose_forward(struct build *b, struct sw_err *err)
 static int set_outer_layouts(struct build *b, struct sw_err *err)
 {
     struct sw_plan *p = &b->plan->base;
-    if (!sw_dnnl_to_desc(sw_dnnl_md(b->forward, dnnl_query_dst_md), &p->dst))
+    if (!sw_dnnl_to_desc(sw_dnnl_chosen(b->forward, dnnl_query_dst_md).chosen, &p->dst))
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: unsupported output layout",
                           b->w->name);
 
-    if (b->w->has_bias)
+    if (!sw_dnnl_is_empty(&b->w->pass.bias))
         p->bias = sw_desc_plain(SW_F32, 1, &p->weight.dim[0]);
-    sw_dnnl_from_desc(&p->src, &b->src);
-    sw_dnnl_from_desc(&p->dst, &b->dst);
+    b->src = sw_dnnl_fixed(&p->src);
+    b->dst = sw_dnnl_fixed(&p->dst);
     if (!sw_dnnl_weights_from_desc(&p->weight, b->w->groups, &b->weight))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "oneDNN: %s: the weight layout has padding inside a group", b->w->name);
@@ -180,19 +163,20 @@ static int set_outer_layouts(struct build *b, struct sw_err *err)
 
 /* The port of the source or its gradient: the layout that the primitive chose, or plain memory that
  * is passed flattened to [N, features]. */
-static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitive_desc_t pd,
+static struct sw_dnnl_port_spec source_port(const struct build *b, const_dnnl_primitive_desc_t pd,
                                             int arg, enum sw_plan_array slot, bool output)
 {
     const struct sw_dnnl_weighted *w = b->w;
+    struct sw_dnnl_port_spec port = {.arg = arg, .slot = slot, .output = output, .outer = b->src};
 
-    b->plain = w->src_plain;
-    b->flat = w->src;
-    b->plain.data_type = b->flat.data_type = type_of(w, output, w->q->src->dtype);
+    if (w->flatten) {
+        port.inner = sw_dnnl_fixed(&w->src_plain);
+        port.view = w->pass.src;
+        port.inner.desc.dtype = port.view.desc.dtype = type_of(w, output, w->q->src->dtype);
+    } else
+        port.inner = sw_dnnl_chosen(pd, output ? dnnl_query_diff_src_md : dnnl_query_src_md);
 
-    dnnl_query_t chosen = output ? dnnl_query_diff_src_md : dnnl_query_src_md;
-    return (struct sw_dnnl_port_spec){arg,     slot,
-                                      output,  w->flatten ? &b->plain : sw_dnnl_md(pd, chosen),
-                                      &b->src, w->flatten ? &b->flat : NULL};
+    return port;
 }
 
 static int init_forward(struct build *b, struct sw_err *err)
@@ -200,10 +184,16 @@ static int init_forward(struct build *b, struct sw_err *err)
     const_dnnl_primitive_desc_t pd = b->forward;
     const struct sw_dnnl_port_spec ports[] = {
         source_port(b, pd, DNNL_ARG_SRC, SW_PLAN_SRC, false),
-        {DNNL_ARG_WEIGHTS, SW_PLAN_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
-         NULL},
-        {DNNL_ARG_BIAS, SW_PLAN_BIAS, false, b->w->has_bias ? &b->w->bias : NULL, NULL, NULL},
-        {DNNL_ARG_DST, SW_PLAN_DST, true, sw_dnnl_md(pd, dnnl_query_dst_md), &b->dst, NULL},
+        {.arg = DNNL_ARG_WEIGHTS,
+         .slot = SW_PLAN_WEIGHT,
+         .inner = sw_dnnl_chosen(pd, dnnl_query_weights_md),
+         .outer = b->weight},
+        {.arg = DNNL_ARG_BIAS, .slot = SW_PLAN_BIAS, .inner = b->w->pass.bias},
+        {.arg = DNNL_ARG_DST,
+         .slot = SW_PLAN_DST,
+         .output = true,
+         .inner = sw_dnnl_chosen(pd, dnnl_query_dst_md),
+         .outer = b->dst},
     };
 
     return sw_dnnl_op_init(&b->plan->forward, b->plan->base.stream, pd, ports,
@@ -222,15 +212,19 @@ static int init_backward_data(struct build *b, struct sw_err *err)
     int rc = SW_OK;
 
     if (!b->w->as_given || make_pd(b, dnnl_backward_data, &b->weight, &pd, &ignored) != SW_OK)
-        rc = make_pd(b, dnnl_backward_data, &b->w->weight, &pd, err);
+        rc = make_pd(b, dnnl_backward_data, &b->w->pass.weight, &pd, err);
     if (rc != SW_OK)
         return rc;
 
     const struct sw_dnnl_port_spec ports[] = {
-        {DNNL_ARG_DIFF_DST, SW_PLAN_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
-         &b->dst, NULL},
-        {DNNL_ARG_WEIGHTS, SW_PLAN_WEIGHT, false, sw_dnnl_md(pd, dnnl_query_weights_md), &b->weight,
-         NULL},
+        {.arg = DNNL_ARG_DIFF_DST,
+         .slot = SW_PLAN_DIFF_DST,
+         .inner = sw_dnnl_chosen(pd, dnnl_query_diff_dst_md),
+         .outer = b->dst},
+        {.arg = DNNL_ARG_WEIGHTS,
+         .slot = SW_PLAN_WEIGHT,
+         .inner = sw_dnnl_chosen(pd, dnnl_query_weights_md),
+         .outer = b->weight},
         source_port(b, pd, DNNL_ARG_DIFF_SRC, SW_PLAN_DIFF_SRC, true),
     };
     b->winograd[SW_TUNE_DATA] = is_winograd(pd);
@@ -245,18 +239,25 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
 {
     dnnl_primitive_desc_t pd = NULL;
 
-    int rc = make_pd(b, dnnl_backward_weights, &b->w->weight, &pd, err);
+    int rc = make_pd(b, dnnl_backward_weights, &b->w->pass.weight, &pd, err);
     if (rc != SW_OK)
         return rc;
 
     const struct sw_dnnl_port_spec ports[] = {
         source_port(b, pd, DNNL_ARG_SRC, SW_PLAN_SRC, false),
-        {DNNL_ARG_DIFF_DST, SW_PLAN_DIFF_DST, false, sw_dnnl_md(pd, dnnl_query_diff_dst_md),
-         &b->dst, NULL},
-        {DNNL_ARG_DIFF_WEIGHTS, SW_PLAN_DIFF_WEIGHT, true,
-         sw_dnnl_md(pd, dnnl_query_diff_weights_md), &b->weight, NULL},
-        {DNNL_ARG_DIFF_BIAS, SW_PLAN_DIFF_BIAS, true, b->w->has_bias ? &b->w->bias : NULL, NULL,
-         NULL},
+        {.arg = DNNL_ARG_DIFF_DST,
+         .slot = SW_PLAN_DIFF_DST,
+         .inner = sw_dnnl_chosen(pd, dnnl_query_diff_dst_md),
+         .outer = b->dst},
+        {.arg = DNNL_ARG_DIFF_WEIGHTS,
+         .slot = SW_PLAN_DIFF_WEIGHT,
+         .output = true,
+         .inner = sw_dnnl_chosen(pd, dnnl_query_diff_weights_md),
+         .outer = b->weight},
+        {.arg = DNNL_ARG_DIFF_BIAS,
+         .slot = SW_PLAN_DIFF_BIAS,
+         .output = true,
+         .inner = b->w->pass.bias},
     };
     b->winograd[SW_TUNE_WEIGHTS] = is_winograd(pd);
     rc = sw_dnnl_op_init(&b->plan->backward_weights, b->plan->base.stream, pd, ports,
@@ -391,7 +392,7 @@ static void list_candidates(void *user, const struct sw_tune_choice *chosen, enu
     struct sw_err ignored;
 
     if (b.plan && begin_plan(&b, &ignored) == SW_OK)
-        (void)each_pd(&b, kinds[pass], &w->weight, add_candidate, out);
+        (void)each_pd(&b, kinds[pass], &w->pass.weight, add_candidate, out);
     end_build(&b);
     if (b.plan)
         sw_plan_free(&b.plan->base);
@@ -411,7 +412,7 @@ int sw_dnnl_weighted_new(const struct sw_dnnl_weighted *w, struct sw_plan **out,
     sw_bytes_printf(&key, "%s of %s to ", w->name, sw_desc_text(q->src, text));
     w->append_key(q, &key);
     sw_bytes_printf(&key, " in %s with factors of %s on cpu, %s isa %x, threads %d",
-                    sw_dtype_name(q->dst_type), w->operand_type == dnnl_f32 ? "fp32" : "bf16",
+                    sw_dtype_name(q->dst_type), w->operand_type == SW_F32 ? "fp32" : "bf16",
                     sw_cpu_dnnl_version(), (unsigned)dnnl_get_effective_cpu_isa(),
                     sw_cpu_threads(q->stream));
 
