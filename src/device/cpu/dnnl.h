@@ -2,7 +2,8 @@
  * reorders. An op has one port per argument, which says which pointer of struct sw_plan_args it is,
  * the layout of the caller (outer), and the layout of the primitive (inner). If these differ, the
  * op owns a reorder primitive and a part of the plan's scratch. Running an op allocates no memory
- * itself. What later versions of oneDNN describe differently, layouts and passes, is in dnnl_v2.c. */
+ * itself. Versions 2 and 3 of oneDNN describe layouts and passes differently: dnnl_v2.c or
+ * dnnl_v3.c, of which CMake takes one, implements the part of this header that is marked so. */
 #pragma once
 
 #include "base/str.h"
@@ -11,7 +12,11 @@
 #include <dnnl.h>
 
 /* oneDNN's descriptor of a layout. */
+#if DNNL_VERSION_MAJOR < 3
 typedef dnnl_memory_desc_t sw_dnnl_md;
+#else
+typedef struct dnnl_memory_desc sw_dnnl_md;
+#endif
 
 /* A layout of an argument. All zero: there is no such argument. */
 struct sw_dnnl_layout {
@@ -73,14 +78,14 @@ struct sw_dnnl_layout sw_dnnl_any(int ndim, const int64_t *dim);
 bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, struct sw_dnnl_layout *out);
 bool sw_dnnl_weights_to_desc(const sw_dnnl_md *md, int64_t groups, struct sw_desc *d);
 
-/* Creates oneDNN's descriptor of a layout, which the caller frees; NULL for an empty
+/* By version. Creates oneDNN's descriptor of a layout, which the caller frees; NULL for an empty
  * one. */
 dnnl_status_t sw_dnnl_md_new(const struct sw_dnnl_layout *layout, sw_dnnl_md **out);
 void sw_dnnl_md_free(sw_dnnl_md *md); /* NULL is accepted */
-/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way
+/* By version. Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way
  * that sw_desc can express (Winograd weights). */
 bool sw_dnnl_to_desc(const sw_dnnl_md *md, struct sw_desc *d);
-/* Appends a relu. */
+/* By version. Appends a relu. */
 dnnl_status_t sw_dnnl_append_relu(dnnl_post_ops_t post);
 
 enum sw_dnnl_operation {
@@ -113,7 +118,7 @@ typedef bool sw_dnnl_use(void *user, dnnl_primitive_desc_t pd);
 /* Calls use(user, pd) for the implementations of a pass, the one first that oneDNN expects to be
  * the fastest, until one is kept. Returns success if one was. */
 dnnl_status_t sw_dnnl_each(const struct sw_dnnl_pass *pass, sw_dnnl_use *use, void *user);
-/* The same with the descriptors of the pass. */
+/* By version. The same with the descriptors of the pass. */
 dnnl_status_t sw_dnnl_each_of(const struct sw_dnnl_pass *pass, const struct sw_dnnl_mds *md,
                               sw_dnnl_use *use, void *user);
 /* The first implementation, which the caller destroys. */
