@@ -1,6 +1,6 @@
-/* The sum of the best oneDNN primitive times of a net: a bound for any program that computes layer
- * by layer with this library, since here every primitive runs alone in its preferred layouts, with
- * nothing between two of them.
+/* The sum of the best primitive times of oneDNN 2 for a net: a bound for any program that computes
+ * layer by layer with this library, since here every primitive runs alone in its preferred layouts,
+ * with nothing between two of them.
  *
  *     gcc -O2 -fopenmp primitives.c -o primitives -ldnnl      OMP_NUM_THREADS=2 ./primitives <LIST
  *
