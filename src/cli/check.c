@@ -154,7 +154,7 @@ static void print_memory(struct sw_bytes *out, const struct sw_job_plan *p, size
 
     sw_bytes_printf(out,
                     "resident     about %s, including %s for the program and its data, and %s for "
-                    "checkpoints and history\n",
+                    "checkpoints, history and threads\n",
                     sw_human_bytes(rss, (double)(p->bytes.peak + base + p->bytes.buffers)),
                     sw_human_bytes(own, (double)base),
                     sw_human_bytes(buffers, (double)p->bytes.buffers));

@@ -2,11 +2,11 @@
  * allocated. */
 #include "base/str.h"
 #include "exchange/table/sync.h"
+#include "exchange/table/table_file.h"
 #include "net/transfer.h"
 #include "plan/choices.h"
 #include "run/job_private.h"
 #include "run/memory.h"
-#include "tensor/safetensors.h"
 #include "worker/input.h"
 #include "worker/layer_clock.h"
 #include "worker/layer_sums.h"
@@ -108,17 +108,31 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
     return bytes;
 }
 
+/* What a run touches that `check` does not: pages of the libraries' code (SQLite, the kernels that
+ * oneDNN generates), SQLite's cache and the writer's malloc arena; and of each math thread the
+ * stack and an arena. */
+enum { STARTED_BYTES = 5 << 19, THREAD_BYTES = 128 << 10 };
+
+static size_t thread_bytes(const struct sw_job *job)
+{
+    size_t bytes = STARTED_BYTES;
+
+    for (int i = 0; i < job->topology->workers; i++)
+        bytes += (size_t)job->place.placement->rows[i].threads * THREAD_BYTES;
+    return bytes;
+}
+
 /* Buffers that are not part of a budget. A checkpoint converts one parameter after the other. */
 static size_t buffer_bytes(const struct sw_job *job)
 {
     size_t most = 0;
 
     for (int i = 0; i < sw_table_count(job->params.table); i++) {
-        const size_t bytes = sw_st_write_bytes(&sw_table_param(job->params.table, i)->layout);
+        const size_t bytes = sw_table_write_bytes(sw_table_param(job->params.table, i));
         most = bytes > most ? bytes : most;
     }
 
-    return most + SW_EVENTS_QUEUED * sizeof(struct sw_queued_event) +
+    return most + thread_bytes(job) + SW_EVENTS_QUEUED * sizeof(struct sw_queued_event) +
            (size_t)job->topology->workers * sw_history_producer_bytes();
 }
 

@@ -170,7 +170,7 @@ struct sw_job_bytes {
     size_t exchange;  /* staging buffers of activations between workers */
     size_t offloaded; /* activations in host memory */
     size_t peak;      /* all of the above */
-    size_t buffers;   /* of checkpoints, events and the history; not in peak */
+    size_t buffers;   /* of checkpoints, events, history and threads; not in peak */
     size_t device;    /* the largest part of it on one device with its own memory; or 0 */
 };
 

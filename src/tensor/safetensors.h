@@ -31,6 +31,9 @@ struct sw_st_sink;
 typedef int sw_st_source(void *user, struct sw_st_sink *sink, struct sw_err *err);
 int sw_st_emit(struct sw_st_sink *sink, const void *bytes, size_t n,
                struct sw_err *err) SW_MUST_CHECK;
+/* Emits all values of a device tensor in row-major order. */
+int sw_st_emit_tensor(const struct sw_tensor *t, struct sw_stream *stream, struct sw_st_sink *sink,
+                      struct sw_err *err) SW_MUST_CHECK;
 
 struct sw_st_writer *sw_st_writer_new(void); /* NULL when memory is exhausted */
 void sw_st_writer_free(struct sw_st_writer *w);
@@ -51,10 +54,11 @@ struct sw_st_shape {
 int sw_st_writer_add(struct sw_st_writer *w, const char *name, struct sw_st_shape shape,
                      sw_st_source *source, void *user, struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds a device tensor, which is stored in row-major order (t and stream are borrowed until write)
- * and converted a few megabytes at a time. */
+enum { SW_ST_CHUNK_BYTES = 1 << 20 }; /* buffer of a writer */
 /* Bytes of the buffers that writing a tensor of this layout takes. */
 size_t sw_st_write_bytes(const struct sw_desc *layout);
+/* Adds a device tensor, which is stored in row-major order (t and stream are borrowed until write)
+ * and converted a few megabytes at a time. */
 int sw_st_writer_add_tensor(struct sw_st_writer *w, const char *name, const struct sw_tensor *t,
                             struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
 

@@ -8,7 +8,7 @@
 #define SW_ST_CHECKSUM "sw.checksum"
 #define SW_ST_METADATA "__metadata__"
 
-enum { SW_ST_LENGTH_BYTES = 8, SW_ST_CHECKSUM_BYTES = 16, SW_ST_CHUNK_BYTES = 1 << 20 };
+enum { SW_ST_LENGTH_BYTES = 8, SW_ST_CHECKSUM_BYTES = 16 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "values are written in memory byte order");
@@ -37,6 +37,3 @@ struct sw_st_sink {
  * those of sw_os_write_all. */
 int sw_st_put(struct sw_st_sink *s, const void *bytes, size_t n, struct sw_err *err) SW_MUST_CHECK;
 int sw_st_flush(struct sw_st_sink *s, struct sw_err *err) SW_MUST_CHECK;
-/* Emits all values of a device tensor in row-major order. */
-int sw_st_emit_tensor(const struct sw_tensor *t, struct sw_stream *stream, struct sw_st_sink *sink,
-                      struct sw_err *err) SW_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* Writing and reading tensors of a table. A file has whole parameters in plain order; the table may
  * have them in parts and in any layout. So writing gathers the parts of a parameter into one
- * buffer, and reading takes from the file only the runs that belong to a part. By the leader,
- * between steps. */
+ * buffer (a parameter in one piece is converted a few rows at a time), and reading takes from the
+ * file only the runs that belong to a part. By the leader, between steps. */
 #include "exchange/table/table_file.h"
 
 #include "base/os.h"
@@ -39,6 +39,11 @@ static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
     int64_t dim[SW_MAX_DIMS], count = 1;
     int ndim = sw_param_whole(first, dim), along = first->part_dim, rc = SW_OK;
 
+    if (!first->part_whole) {
+        struct sw_tensor tensor = sw_table_tensor(s->table, s->param, s->slot);
+        return sw_st_emit_tensor(&tensor, s->stream, sink, err);
+    }
+
     for (int i = 0; i < ndim; i++)
         count *= dim[i];
 
@@ -65,6 +70,20 @@ static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
 out:
     sw_free(whole);
     return rc;
+}
+
+size_t sw_table_write_bytes(const struct sw_param *p)
+{
+    int64_t dim[SW_MAX_DIMS];
+    size_t bytes = sizeof(float);
+
+    if (!p->part_whole)
+        return sw_st_write_bytes(&p->layout);
+
+    for (int i = 0, ndim = sw_param_whole(p, dim); i < ndim; i++)
+        bytes *= (size_t)dim[i];
+    return SW_ST_CHUNK_BYTES + bytes +
+           (sw_param_runs(p).count > 1 ? (size_t)sw_desc_count(&p->layout) * sizeof(float) : 0);
 }
 
 int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct sw_st_writer *w,

@@ -13,6 +13,8 @@ struct sw_table_source {
     bool transposed; /* reading: the file has the matrix [b, a] that is [a, b] here */
 };
 
+/* Bytes of the buffers that writing the parameter, or its parts, takes. */
+size_t sw_table_write_bytes(const struct sw_param *p);
 /* Adds the tensor `name` that `source` (all fields set) describes: the whole parameter, gathered
  * from its parts. Adds nothing for a part that is not the first. Errors: those of sw_st_writer_add.
  */
