@@ -144,6 +144,15 @@ void sw_device_close(struct sw_device *dev); /* NULL is accepted */
 /* Starts the OpenMP team of the calling thread with so many threads. Errors: SW_ERR_NOMEM if the
  * system refuses a thread; without this call libgomp would end the process. */
 int sw_cpu_start_team(int threads, struct sw_err *err) SW_MUST_CHECK;
+/* Makes the OpenMP threads of this process that wait for each other leave the CPU soon, for runs
+ * that share its cores; alone, they spin for up to some milliseconds, which is fastest. libgomp
+ * spins 100 times only while there are more OpenMP threads than CPUs (GOMP_SPINCOUNT in its manual;
+ * the variable itself is read when the process starts), so this starts a team that sleeps until
+ * sw_idle_team_end. The same thread calls both. Errors: SW_ERR_NOMEM; *out is then to be ended,
+ * too, if it is set. */
+struct sw_idle_team;
+int sw_idle_team_start(struct sw_idle_team **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_idle_team_end(struct sw_idle_team *t); /* NULL is accepted */
 /* Threads of the calling thread's OpenMP team. */
 int sw_math_team(void);
 /* Writes the math libraries of the CPU, "oneDNN 2.6.3, OpenBLAS 0.3.21", to out. Loads OpenBLAS; if

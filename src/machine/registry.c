@@ -129,9 +129,9 @@ static int try_lock(int fd, int how)
     return 0;
 }
 
-static int lock_folder(struct sw_registry *r, struct sw_err *err)
+static int lock_folder(struct sw_registry *r, int patience_ms, struct sw_err *err)
 {
-    const int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)OPEN_MS * 1000000;
+    const int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)patience_ms * 1000000;
     char *path = sw_format("%s/lock", r->folder);
     if (!path)
         return sw_err_nomem(err, "path of the registry of runs", 0);
@@ -147,7 +147,7 @@ static int lock_folder(struct sw_registry *r, struct sw_err *err)
     int rc = reason == 0 ? SW_OK
              : reason == EWOULDBLOCK
                  ? sw_err_set(err, SW_ERR_BUSY, "another process has held %s for more than %d s",
-                              path, OPEN_MS / 1000)
+                              path, patience_ms / 1000)
                  : sw_err_errno(err, reason, "cannot lock %s", path);
     sw_free(path);
 
@@ -232,7 +232,7 @@ static int read_all(struct sw_registry *r, struct sw_err *err)
     return rc;
 }
 
-int sw_registry_open(struct sw_registry **out, struct sw_err *err)
+static int open_within(int patience_ms, struct sw_registry **out, struct sw_err *err)
 {
     struct sw_registry *r = sw_calloc(1, sizeof *r);
     if (!r)
@@ -243,7 +243,7 @@ int sw_registry_open(struct sw_registry **out, struct sw_err *err)
     int rc = find_folder(&r->folder, err);
     if (rc != SW_OK)
         goto out;
-    rc = lock_folder(r, err);
+    rc = lock_folder(r, patience_ms, err);
     if (rc != SW_OK)
         goto out;
     rc = read_all(r, err);
@@ -256,6 +256,16 @@ int sw_registry_open(struct sw_registry **out, struct sw_err *err)
 out:
     sw_registry_close(r);
     return sw_err_prefix(err, rc, "the registry of runs");
+}
+
+int sw_registry_open(struct sw_registry **out, struct sw_err *err)
+{
+    return open_within(OPEN_MS, out, err);
+}
+
+int sw_registry_try_open(struct sw_registry **out, struct sw_err *err)
+{
+    return open_within(0, out, err);
 }
 
 void sw_registry_close(struct sw_registry *r)

@@ -58,6 +58,8 @@ struct sw_registration;
  * SW_ERR_NOMEM.
  */
 int sw_registry_open(struct sw_registry **out, struct sw_err *err) SW_MUST_CHECK;
+/* Without waiting. */
+int sw_registry_try_open(struct sw_registry **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_registry_close(struct sw_registry *r); /* NULL is accepted */
 
 /* The runs that were registered when it was opened, the first to arrive first; borrowed. */

@@ -398,6 +398,44 @@ void sw_reserve_report(struct sw_job *job)
                          sw_bytes_text(&job->reserve.shared));
 }
 
+/* False if another process has the registry open just now. */
+static bool read_sharing(const struct sw_job *job, bool *shared)
+{
+    const struct sw_core_set *cores = &job->reserve.reserved.cores;
+    struct sw_registry *registry = NULL;
+    struct sw_usage usage;
+    struct sw_err ignored;
+
+    if (sw_registry_try_open(&registry, &ignored) != SW_OK)
+        return false;
+    sw_usage_read(job->place.machine, registry, job->reserve.registration, &usage);
+    sw_registry_close(registry);
+
+    *shared = false;
+    for (int c = sw_core_set_next(cores, -1); c >= 0; c = sw_core_set_next(cores, c))
+        *shared |= usage.runs[c] > 0;
+    return true;
+}
+
+void sw_reserve_watch(struct sw_job *job)
+{
+    struct sw_job_reserve *reserve = &job->reserve;
+    struct sw_err ignored;
+    bool shared;
+
+    if (!reserve->registration || !read_sharing(job, &shared) || shared == !!reserve->idle_team)
+        return;
+
+    if (!shared || sw_idle_team_start(&reserve->idle_team, &ignored) != SW_OK)
+        sw_reserve_unwatch(job); /* without idle threads both runs are slower, but correct */
+}
+
+void sw_reserve_unwatch(struct sw_job *job)
+{
+    sw_idle_team_end(job->reserve.idle_team);
+    job->reserve.idle_team = NULL;
+}
+
 void sw_reserve_give_back(struct sw_job *job)
 {
     struct sw_reserved *r = &job->reserve.reserved;

@@ -16,10 +16,11 @@ struct sw_job_reserve {
     struct sw_bytes shared; /* who else uses the cores and GPUs; "": nobody */
     /* Of the resumed checkpoint, unless job.cores says how many cores to use; 0: unknown. */
     int saved_workers, saved_threads;
-    int slurm_cores; /* that SLURM_CPUS_PER_TASK allows; 0: it sets no limit */
-    int map_cores;   /* of the machine map before it was restricted */
-    bool released;   /* the job has ended for a while, by SW_JOB_RELEASE */
-    bool dropped;    /* sw_job_drop has freed its roles */
+    int slurm_cores;                /* that SLURM_CPUS_PER_TASK allows; 0: it sets no limit */
+    int map_cores;                  /* of the machine map before it was restricted */
+    struct sw_idle_team *idle_team; /* owned; NULL: no other run uses the cores */
+    bool released;                  /* the job has ended for a while, by SW_JOB_RELEASE */
+    bool dropped;                   /* sw_job_drop has freed its roles */
 };
 
 /* Restricts the machine map to the cores of the job, of which it needs at least `least`, one for
@@ -41,6 +42,11 @@ void sw_reserve_unlock(struct sw_job *job);
 void sw_reserve_name_run(struct sw_job *job);
 /* Reports with whom the run shares cores or GPUs. */
 void sw_reserve_report(struct sw_job *job);
+/* Looks whether another run uses cores of this one at present. If so, threads that wait leave the
+ * CPU to it (sw_idle_team_start), until sw_reserve_unwatch or a look that finds nobody. While the
+ * job runs, by one thread; does not wait. */
+void sw_reserve_watch(struct sw_job *job);
+void sw_reserve_unwatch(struct sw_job *job);
 /* Gives cores and GPUs back: the run is registered without any. */
 void sw_reserve_give_back(struct sw_job *job);
 /* Moves the registration to the job of the next stage, unless that has one. */

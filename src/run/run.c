@@ -19,13 +19,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { POLL_MS = 100 };
+enum { POLL_MS = 100, WATCH_MS = 1000 };
 
 struct running {
     struct sw_job *job;
     sw_job_observer *observer;
     void *user;
-    int64_t displayed_ns;
+    int64_t displayed_ns, watched_ns;
     int64_t displayed_step;
     struct sw_job_event last_eval, last_display;
     bool has_eval, has_display;
@@ -141,6 +141,18 @@ static void request_display(struct running *r)
     __atomic_store_n(&job->requests.display_requested, 1, __ATOMIC_RELAXED);
 }
 
+/* Other runs come to the cores of this one, and go, at any time. */
+static void watch_cores(struct running *r)
+{
+    int64_t now_ns = sw_os()->monotonic_ns();
+
+    if (r->watched_ns && now_ns - r->watched_ns < (int64_t)WATCH_MS * 1000000)
+        return;
+
+    r->watched_ns = now_ns;
+    sw_reserve_watch(r->job);
+}
+
 static void deliver(struct running *r, struct sw_queued_event *queued)
 {
     if (queued->wake)
@@ -183,6 +195,7 @@ static void follow(struct running *r)
         if (sw_queue_pop_ms(&job->events.queue, &queued, POLL_MS) == SW_OK)
             deliver(r, &queued);
         request_display(r);
+        watch_cores(r);
         abort_if_requested(job);
     }
 
@@ -327,6 +340,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         else
             follow(&r);
 
+        sw_reserve_unwatch(job);
         const char *hanging = sw_run_end_roles(job);
         if (hanging)
             return leave_stuck(job, hanging, stuck, err);

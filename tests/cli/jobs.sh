@@ -51,6 +51,18 @@ for verb in check topo eval; do
     [ "$(registered)" = 2 ] || fail "$verb is registered"
 done
 
+# Threads of runs that share cores do not spin while they wait: the first run notices the other one,
+# and that it has gone.
+idles() {
+    grep -qsx idle "/proc/$first/task/"*/comm
+}
+idles && fail 'a run with a core of its own has idle threads'
+start run "$tiny" --name both --cores "$limit" $forever --out "$T/both.d"
+until_true 30 idles
+kill -9 "$pid"
+ended 137
+until_true 30 eval '! idles'
+
 # The list of runs.
 expect 0 ps
 has out "^ +1 +first +$first +[^ ]+ +running +[0-9]+ +0 +$(cores_of first) +-- +20"

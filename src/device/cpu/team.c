@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "thread/thread.h"
 #include <omp.h>
+#include <unistd.h>
 
 /* Waits for the gate, so that all threads exist at the same time. */
 static void wait_for_gate(void *gate)
@@ -48,6 +49,56 @@ int sw_cpu_start_team(int threads, struct sw_err *err)
     (void)omp_get_thread_num();
 
     return SW_OK;
+}
+
+/* ---- Waiting beside other processes ---- */
+
+struct sw_idle_team {
+    struct sw_thread thread;
+    struct sw_mutex gate; /* locked by the owner as long as the team exists */
+    int threads;
+};
+
+static void idle_main(void *arg)
+{
+    struct sw_idle_team *t = arg;
+
+#pragma omp parallel num_threads(t->threads)
+    (void)omp_get_thread_num();
+
+    wait_for_gate(&t->gate); /* the end of this thread ends its team */
+}
+
+int sw_idle_team_start(struct sw_idle_team **out, struct sw_err *err)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    struct sw_idle_team *t = sw_calloc(1, sizeof *t);
+    if (!t)
+        return sw_err_nomem(err, "idle threads", sizeof *t);
+
+    t->threads = cpus > 0 ? (int)cpus + 1 : 1;
+
+    int rc = try_threads(t->threads, err);
+    if (rc != SW_OK) {
+        sw_free(t);
+        return rc;
+    }
+
+    sw_mutex_init(&t->gate);
+    sw_mutex_lock(&t->gate);
+    *out = t;
+    return sw_thread_start(&t->thread, "idle", idle_main, t, err);
+}
+
+void sw_idle_team_end(struct sw_idle_team *t)
+{
+    if (!t)
+        return;
+
+    sw_mutex_unlock(&t->gate);
+    sw_thread_join(&t->thread);
+    sw_mutex_fini(&t->gate);
+    sw_free(t);
 }
 
 int sw_math_team(void)
