@@ -4,6 +4,7 @@ measured on this machine is skipped with a reason.
 import os
 
 import copy_modes
+import jobs
 import measure
 import primitives
 import recurrent
@@ -253,6 +254,7 @@ FIGURES = {
     "exact-alexnet": exact_figure("alexnet"),
     "exact-quick": exact_figure("quick"),
     "history": history,
+    "jobs": jobs.figure,
     "overhead-alexnet": overhead_figure("alexnet"),
     "overhead-quick": overhead_figure("quick"),
     "rebalance": rebalance,
