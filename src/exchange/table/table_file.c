@@ -1,6 +1,6 @@
 /* Writing and reading tensors of a table. A file has whole parameters in plain order; the table may
- * have them in parts and in any layout. So writing gathers the parts of a parameter into one
- * buffer (a parameter in one piece is converted a few rows at a time), and reading takes from the
+ * have them in parts and in any layout. So writing emits parts that are consecutive one after the
+ * other, a few rows at a time, and gathers others into one buffer; reading takes from the
  * file only the runs that belong to a part. By the leader, between steps. */
 #include "exchange/table/table_file.h"
 
@@ -9,25 +9,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Copies a part to its place in the whole. */
+static int emit_part(const struct sw_table_source *s, int i, struct sw_st_sink *sink,
+                     struct sw_err *err)
+{
+    struct sw_tensor part = sw_table_tensor(s->table, i, s->slot);
+    return sw_st_emit_tensor(&part, s->stream, sink, err);
+}
+
+/* Copies a part, which is several runs, to its place in the whole. */
 static int gather_part(const struct sw_table_source *s, int i, float *whole, struct sw_err *err)
 {
     struct sw_tensor part = sw_table_tensor(s->table, i, s->slot);
     struct sw_param_runs runs = sw_param_runs(sw_table_param(s->table, i));
     size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof *whole;
 
-    /* A part that is one run is read in place. */
-    float *plain = runs.count == 1 ? whole + runs.first : sw_calloc(1, bytes);
+    float *plain = sw_calloc(1, bytes);
     if (!plain)
         return sw_err_nomem(err, "a part of a parameter", bytes);
 
     int rc = sw_tensor_read(&part, s->stream, plain, err);
-    for (int64_t r = 0; r < runs.count && runs.count > 1 && rc == SW_OK; r++)
+    for (int64_t r = 0; r < runs.count && rc == SW_OK; r++)
         memcpy(whole + runs.first + r * runs.step, plain + r * runs.length,
                (size_t)runs.length * sizeof *whole);
 
-    if (runs.count > 1)
-        sw_free(plain);
+    sw_free(plain);
     return rc;
 }
 
@@ -39,33 +44,31 @@ static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
     int64_t dim[SW_MAX_DIMS], count = 1;
     int ndim = sw_param_whole(first, dim), along = first->part_dim, rc = SW_OK;
 
-    if (!first->part_whole) {
-        struct sw_tensor tensor = sw_table_tensor(s->table, s->param, s->slot);
-        return sw_st_emit_tensor(&tensor, s->stream, sink, err);
-    }
-
     for (int i = 0; i < ndim; i++)
         count *= dim[i];
 
     size_t bytes = (size_t)count * sizeof(float);
-    float *whole = sw_calloc(1, bytes ? bytes : 1);
-    if (!whole)
+    const bool gathers = sw_param_runs(first).count > 1;
+    float *whole = gathers ? sw_calloc(1, bytes) : NULL;
+    if (gathers && !whole)
         return sw_err_nomem(err, first->name, bytes);
 
     for (int64_t at = 0; at < dim[along];) {
         int i = sw_table_find(s->table, first->name, at);
 
-        rc = i >= 0
-                 ? gather_part(s, i, whole, err)
-                 : sw_err_set(err, SW_ERR_INVALID, "%s: no worker has the part that begins at %lld",
-                              first->name, (long long)at);
+        rc = i < 0
+                 ? sw_err_set(err, SW_ERR_INVALID, "%s: no worker has the part that begins at %lld",
+                              first->name, (long long)at)
+             : gathers ? gather_part(s, i, whole, err)
+                       : emit_part(s, i, sink, err);
         if (rc != SW_OK)
             goto out;
 
         at += sw_table_param(s->table, i)->layout.dim[along];
     }
 
-    rc = sw_st_emit(sink, whole, bytes, err);
+    if (gathers)
+        rc = sw_st_emit(sink, whole, bytes, err);
 
 out:
     sw_free(whole);
@@ -77,13 +80,12 @@ size_t sw_table_write_bytes(const struct sw_param *p)
     int64_t dim[SW_MAX_DIMS];
     size_t bytes = sizeof(float);
 
-    if (!p->part_whole)
+    if (sw_param_runs(p).count <= 1)
         return sw_st_write_bytes(&p->layout);
 
     for (int i = 0, ndim = sw_param_whole(p, dim); i < ndim; i++)
         bytes *= (size_t)dim[i];
-    return SW_ST_CHUNK_BYTES + bytes +
-           (sw_param_runs(p).count > 1 ? (size_t)sw_desc_count(&p->layout) * sizeof(float) : 0);
+    return SW_ST_CHUNK_BYTES + bytes + (size_t)sw_desc_count(&p->layout) * sizeof(float);
 }
 
 int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct sw_st_writer *w,
