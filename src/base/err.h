@@ -19,6 +19,7 @@ enum sw_err_code {
     SW_ERR_DIVERGED = -8,    /* a loss or gradient is not finite */
     SW_ERR_LIBRARY = -9,     /* a library failed in a way that fits none of the above */
     SW_ERR_BUSY = -10,       /* try again later: a lock is held, a queue is full */
+    SW_ERR_LOST = -11,       /* another host of the job is gone */
 };
 
 enum { SW_ERR_TEXT = 1024 };
