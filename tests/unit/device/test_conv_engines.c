@@ -89,14 +89,13 @@ int sw_plan_new(const struct sw_plan_request *q, struct sw_plan **out, struct sw
 
 static void note_recipe(const char *name)
 {
-    const char *const sets[] = {"job.batch=2", "job.eval_batch=2"};
+    const char *const sets[] = {"job.batch=2", "job.eval_batch=2", "cluster.workers_per_group=1"};
     char *path = sw_format("%s/recipes/%s.ini", SW_SOURCE_DIR, name);
     const struct sw_job_options options = {.recipe_path = path,
                                            .sets = sets,
-                                           .set_count = 2,
+                                           .set_count = 3,
                                            .device = "cpu",
                                            .oversubscribe = true,
-                                           .one_worker = true,
                                            .no_probes = true};
     struct sw_log *log = sw_log_new();
     struct sw_bytes messages = {0};
