@@ -2,6 +2,7 @@
 # home, a folder with nothing in it but the recipes, and the program in PATH.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'there is no python3'
+[ -z "${SINGA_SANITIZE:-}" ] || skip 'pages are for the release build'
 page=$1
 mkdir -p "$T/bin" "$T/home" "$T/work"
 mkdir -m 700 "$T/run"
