@@ -19,12 +19,12 @@ static int64_t deadline_in(const struct sw_fabric *f, int ms)
     return sw_fabric_now(f) + (int64_t)ms * 1000000;
 }
 
-/* Sleeps until something changes; with the lock. False when the time is over, or all is. */
-static bool wait_until(struct sw_fabric *f, int64_t deadline_ns)
+/* Sleeps until something changes; with the lock. False when the time is over. */
+static bool sleep_until(struct sw_fabric *f, int64_t deadline_ns)
 {
     int64_t left_ns = deadline_ns - sw_fabric_now(f);
 
-    if (f->closed || left_ns <= 0)
+    if (left_ns <= 0)
         return false;
 
     if (f->args.clock)
@@ -32,6 +32,12 @@ static bool wait_until(struct sw_fabric *f, int64_t deadline_ns)
     else
         sw_cond_wait_ms(&f->changed, &f->lock, (int)((left_ns + 999999) / 1000000));
     return true;
+}
+
+/* As sleep_until, and false when the fabric is closed. */
+static bool wait_until(struct sw_fabric *f, int64_t deadline_ns)
+{
+    return !f->closed && sleep_until(f, deadline_ns);
 }
 
 /* Does a host other than the own one lack something? Returns the first that does, or -1. With the
@@ -399,7 +405,7 @@ void sw_fabric_abort(struct sw_fabric *f, const struct sw_err *why, int timeout_
         say_to_all(f, SW_CONTROL_ABORT, (uint64_t)-why->code);
     }
 
-    while (first_host(f, awaits_abort) >= 0 && wait_until(f, deadline_ns))
+    while (first_host(f, awaits_abort) >= 0 && sleep_until(f, deadline_ns))
         ;
 
     sw_mutex_unlock(&f->lock);

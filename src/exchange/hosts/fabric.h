@@ -89,10 +89,12 @@ struct sw_traffic sw_fabric_traffic(const struct sw_fabric *f, int host, int kin
  * have left as well or are lost. What they send meanwhile still arrives. Errors: SW_ERR_LOST after
  * timeout_ms, which names who did not leave; SW_ERR_CANCELLED (closed). */
 int sw_fabric_leave(struct sw_fabric *f, int timeout_ms, struct sw_err *err) SW_MUST_CHECK;
-/* Ends because of an error, which all other hosts get as the reason why this one is lost. Waits at
- * most timeout_ms until it is out; messages that are under way are not waited for. */
+/* Ends because of an error, which all other hosts get as the reason why this one is lost; without
+ * that they would name this host and not the cause. Waits at most timeout_ms until it is out;
+ * messages that are under way are not waited for. May follow sw_fabric_close_v. */
 void sw_fabric_abort(struct sw_fabric *f, const struct sw_err *why, int timeout_ms);
-/* Ends every wait of the functions above; for sw_fault_attach. */
+/* Ends the wait of sw_fabric_leave; nothing is sent or received any more, and no loss is told. For
+ * sw_fault_attach. */
 void sw_fabric_close_v(void *fabric);
 /* Closes, and calls done(SW_ERR_CANCELLED) for what is still under way. Not from a sink. NULL is
  * accepted. */

@@ -48,7 +48,7 @@ void sw_fabric_settle(struct sw_fabric *f, int host)
         sw_fabric_fail(f, &p->why);
 
     /* A host that leaves, or that was told to end, closes its connections. */
-    bool tells = f->opened && !p->left && !f->aborting && f->args.sink.lost;
+    bool tells = f->opened && !p->left && !f->aborting && !f->closed && f->args.sink.lost;
 
     sw_cond_broadcast(&f->changed);
     if (!tells)
@@ -65,7 +65,7 @@ void sw_fabric_lose(struct sw_fabric *f, int host, const struct sw_err *why)
 
     sw_mutex_lock(&f->lock);
 
-    bool first = !p->lost && !f->closed;
+    bool first = !p->lost;
     void *link = f->link;
     if (first) {
         p->lost = true;

@@ -179,8 +179,9 @@ static void push_chunks(struct sw_fabric *f, int to)
     struct sw_fabric_frame frame;
     const void *data;
 
-    while (f->link && !f->closed && !p->lost && p->pushed_count < SW_FABRIC_WINDOW &&
-           (pick_control(f, p, &frame, &data) || pick_message(p, &frame, &data))) {
+    /* A closed fabric sends nothing but why it ends. */
+    while (f->link && !p->lost && p->pushed_count < SW_FABRIC_WINDOW &&
+           (pick_control(f, p, &frame, &data) || (!f->closed && pick_message(p, &frame, &data)))) {
         sw_mutex_unlock(&f->lock);
         int rc = f->engine->push(f->link, to, &frame, data);
         sw_mutex_lock(&f->lock);

@@ -530,19 +530,23 @@ static void a_stopped_host_blames_nobody_and_ends_when_it_wakes(void **state)
 static void an_abort_reaches_all_with_code_and_text(void **state)
 {
     const struct sw_err why = {SW_ERR_DIVERGED, "step 7: the loss is not finite"};
-    struct world w;
-    world_open(&w, engine, &(struct setup){.hosts = 3});
-    sw_fabric_abort(w.node[1].fabric, &why, 60000);
-    wait_for(&w.node[0], has_lost, 1);
-    wait_for(&w.node[2], has_lost, 1);
-    for (int i = 0; i < 3; i += 2) {
-        assert_int_equal(w.node[i].why[1].code, SW_ERR_DIVERGED);
-        assert_string_equal(w.node[i].why[1].text, "host bob: step 7: the loss is not finite");
+    for (int closed = 0; closed < 2; closed++) {
+        struct world w;
+        world_open(&w, engine, &(struct setup){.hosts = 3});
+        if (closed)
+            sw_fabric_close_v(w.node[1].fabric);
+        sw_fabric_abort(w.node[1].fabric, &why, 60000);
+        wait_for(&w.node[0], has_lost, 1);
+        wait_for(&w.node[2], has_lost, 1);
+        for (int i = 0; i < 3; i += 2) {
+            assert_int_equal(w.node[i].why[1].code, SW_ERR_DIVERGED);
+            assert_string_equal(w.node[i].why[1].text, "host bob: step 7: the loss is not finite");
+        }
+        node_free(&w.node[1]);
+        assert_int_equal(w.node[1].lost[0] + w.node[1].lost[2], 0);
+        leave_all(&w, 5);
+        world_end(&w);
     }
-    node_free(&w.node[1]);
-    assert_int_equal(w.node[1].lost[0] + w.node[1].lost[2], 0);
-    leave_all(&w, 5);
-    world_end(&w);
 }
 
 static void leave_names_who_stays(void **state)
