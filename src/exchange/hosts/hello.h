@@ -15,7 +15,7 @@ struct sw_hello {
 
 /* Is it such lines, with names and of printable characters? */
 bool sw_hello_is_valid(const char *text, size_t bytes);
-/* Compares field by field; the order of fields does not matter. Errors: SW_ERR_INVALID, which names both hosts, the first field that
- * differs or that one of them lacks, and both values. */
+/* Compares field by field; the order of fields does not matter. Errors: SW_ERR_INVALID, which names
+ * both hosts, the first field that differs or that one of them lacks, and both values. */
 int sw_hello_compare(const struct sw_hello *own, const struct sw_hello *other,
                      struct sw_err *err) SW_MUST_CHECK;

@@ -6,8 +6,8 @@
 
 /* A parameter with one owner per worker group has one partial sum for each of them, and one whose
  * gradients are made of factors has a single one. */
-void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group,
-                   const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
+static void list_partials(const struct sw_table *t, const struct sw_slice *s, int group,
+                          const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
 {
     const struct sw_param *p = &t->params[s->param];
     int first = t->first_partial[group * t->update_group_size],
@@ -19,6 +19,42 @@ void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group
     for (int i = first; i < last; i++)
         if (p->gradient[i])
             in[sum->count++] = p->gradient[i] + s->from;
+}
+
+int sw_table_sum_slice(const struct sw_table *t, const struct sw_slice *s, int group, float *out,
+                       struct sw_err *err)
+{
+    const float *in[SW_TREE_LEAVES];
+    struct sw_fold_inputs sum;
+
+    if (t->params[s->param].factors >= 0)
+        return sw_factor_rebuild(t, s, group, out, err);
+
+    list_partials(t, s, group, in, &sum);
+    sw_gather_sum(&sum, out, s->count);
+    return SW_OK;
+}
+
+void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group,
+                   const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
+{
+    if (!sw_table_has_outer(t)) {
+        list_partials(t, s, group, in, sum);
+        return;
+    }
+
+    in[0] = t->params[s->param].view[group].gradient + s->from;
+    *sum = (struct sw_fold_inputs){.in = in, .count = 1};
+}
+
+/* Makes the gradient of a slice of factors, where that was not done before the outer sum. */
+static int rebuild(const struct sw_table *t, const struct sw_slice *s, int group,
+                   struct sw_err *err)
+{
+    if (sw_table_has_outer(t))
+        return SW_OK;
+
+    return sw_factor_rebuild(t, s, group, t->params[s->param].view[group].gradient + s->from, err);
 }
 
 int sw_table_report_nonfinite(const struct sw_table *t, int param, uint64_t version,
@@ -45,7 +81,7 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, str
 
     sw_table_list(t, s, group, in, &a.sum);
 
-    int rc = sw_factor_rebuild(t, s, group, a.gradient, err);
+    int rc = rebuild(t, s, group, err);
     if (rc != SW_OK)
         return rc;
 
@@ -111,9 +147,7 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
 
-    int rc =
-        d ? SW_OK
-          : sw_factor_rebuild(t, s, group, t->params[s->param].view[group].gradient + s->from, err);
+    int rc = d ? SW_OK : rebuild(t, s, group, err);
     if (rc != SW_OK)
         return rc;
 

@@ -38,7 +38,8 @@ enum sw_reduction sw_table_reduction(const struct sw_table *t, int param)
 
     if (f && f->home == SW_FACTORS_EXCHANGED)
         return SW_REDUCTION_FACTORS;
-    if (contributors == 0 || (contributors == 1 && t->args.updates_on_device))
+    if (contributors == 0 ||
+        (contributors == 1 && t->args.updates_on_device && !sw_table_has_outer(t)))
         return SW_REDUCTION_NONE;
 
     return t->args.sums_on_device ? SW_REDUCTION_DEVICES : SW_REDUCTION_SERVERS;

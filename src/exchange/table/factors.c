@@ -13,6 +13,10 @@
 int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
                          struct sw_err *err)
 {
+    if (sw_table_has_outer(t) && f->home == SW_FACTORS_EXCHANGED)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "factors that devices exchange cannot be summed over several tables");
+
     if (t->factor_count == t->factor_capacity) {
         int capacity = t->factor_capacity ? 2 * t->factor_capacity : 4;
         struct sw_table_factors *more =

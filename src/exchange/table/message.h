@@ -12,6 +12,7 @@ enum sw_message_kind {
                       drop it */
     SW_MSG_SYNC,   /* all updates `version` of the parameter are applied: exchange deltas if due */
     SW_MSG_DELTA,  /* another server group's delta of the parameter can be added */
+    SW_MSG_SUM,    /* the sum of slice `param` over all tables is in place of its gradient */
 };
 
 struct sw_message {

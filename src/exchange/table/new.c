@@ -40,6 +40,14 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
             "%d workers and %d microbatches: at most %d gradients can be summed in one update",
             args->workers, args->leaves, SW_TREE_LEAVES);
 
+    bool asynchronous =
+        (args->rule && (args->rule->is_async || args->rule->races)) || args->others > 0;
+    if (args->outer.give && (asynchronous || args->sums_on_device || args->bad != SW_BAD_STOPS))
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "sums over several tables need synchronous updates from servers that sum, "
+            "and cannot drop an update that is not finite");
+
     struct sw_table *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "the parameter table", sizeof *t);

@@ -54,6 +54,17 @@ static int send_control(struct sw_table *t, int group, const struct sw_table_con
     return ending(rc, err);
 }
 
+void sw_table_put_sum(struct sw_table *t, int slice, uint64_t version)
+{
+    struct sw_message m = {
+        .kind = SW_MSG_SUM, .from = t->args.workers, .param = slice, .version = version};
+
+    /* The inbox has room for all slices, so this never waits; a closed one belongs to a job that
+     * ends. */
+    if (sw_queue_push(&t->servers[t->slices[slice].server].inbox, &m) == SW_OK)
+        sw_table_wake(t);
+}
+
 /* The staleness of values read in place: an update group sees its own updates up to `version`, but
  * perhaps fewer of other groups and server groups. */
 static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
@@ -142,20 +153,22 @@ static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_
     return &s->turns[param * t->update_groups + group];
 }
 
-/* Sums the gradients of a slice for workers that make the update themselves. */
+/* Where the sum of a slice's gradients goes: workers that make the update themselves have an array
+ * of its own. */
+static float *sum_of_slice(const struct sw_table *t, const struct sw_slice *s, int group)
+{
+    const struct sw_param *p = &t->params[s->param];
+
+    return (t->args.updates_on_device ? p->sum : p->view[group].gradient) + s->from;
+}
+
+/* Sums the gradients of a slice for workers that make the update themselves, unless an outer sum
+ * has left it there. */
 static int sum_slice(const struct sw_table *t, const struct sw_slice *s, int group,
                      struct sw_err *err)
 {
-    const float *in[SW_TREE_LEAVES];
-    float *out = t->params[s->param].sum + s->from;
-    struct sw_fold_inputs sum;
-
-    if (t->params[s->param].factors >= 0)
-        return sw_factor_rebuild(t, s, group, out, err);
-
-    sw_table_list(t, s, group, in, &sum);
-    sw_gather_sum(&sum, out, s->count);
-    return SW_OK;
+    return sw_table_has_outer(t) ? SW_OK
+                                 : sw_table_sum_slice(t, s, group, sum_of_slice(t, s, group), err);
 }
 
 /* Advances a complete slice to its next version, with the update or without. */
@@ -274,6 +287,38 @@ static int gather(struct sw_table *t, const struct sw_server_state *s, int param
     return sw_table_complete(t, group, s->first[param + 1] - s->first[param], err);
 }
 
+/* All gradients of the parameter's slices on the server are summed. */
+static int use_sums(struct sw_table *t, int server, int param, int group, struct sw_err *err)
+{
+    bool gathers = t->two_phases && !t->args.updates_on_device;
+
+    return gathers ? gather(t, &t->servers[server], param, group, err)
+                   : apply(t, server, param, group, NULL, err);
+}
+
+/* Sums this table's gradients of the parameter's slices on the server, for the sums over all
+ * tables.
+ */
+static int give_sums(struct sw_table *t, const struct sw_server_state *s, int param, int group,
+                     struct sw_err *err)
+{
+    uint64_t version = turn_of(t, s, param, group)->done + 1;
+
+    for (int i = s->first[param]; i < s->first[param + 1]; i++) {
+        const struct sw_slice *slice = &t->slices[s->slices[i]];
+        float *x = sum_of_slice(t, slice, group);
+
+        int rc = sw_table_sum_slice(t, slice, group, x, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = t->args.outer.give(t->args.outer.user, s->slices[i], version, x, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
 /* Counts one worker's contribution to all slices of the parameter that the server owns. */
 static int contribute(struct sw_table *t, int server, const struct sw_message *m,
                       struct sw_err *err)
@@ -290,9 +335,8 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     if (++turn_of(t, s, m->param, group)->contributions < t->params[m->param].contributors)
         return SW_OK;
 
-    bool gathers = t->two_phases && !t->args.updates_on_device;
-    return gathers ? gather(t, s, m->param, group, err)
-                   : apply(t, server, m->param, group, NULL, err);
+    return sw_table_has_outer(t) ? give_sums(t, s, m->param, group, err)
+                                 : use_sums(t, server, m->param, group, err);
 }
 
 static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
@@ -360,6 +404,24 @@ static int counted_update(struct sw_table *t, int server, const struct sw_messag
     return rc;
 }
 
+/* Counts a slice whose sum over all tables is here. */
+static int take_sum(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    int param = t->slices[m->param].param;
+    struct sw_turn *turn = turn_of(t, s, param, 0);
+
+    if (++turn->sums < s->first[param + 1] - s->first[param])
+        return SW_OK;
+
+    turn->sums = 0;
+
+    int rc = use_sums(t, server, param, 0, err);
+    if (rc == SW_OK && s->early_count > 0)
+        rc = take_up_early(t, server, err);
+    return rc;
+}
+
 /* The second phase: all slices of the server, the lowest layers first, which the next forward pass
  * needs first. */
 static int apply_control(struct sw_table *t, int server, const struct sw_message *m,
@@ -392,13 +454,24 @@ static int apply_control(struct sw_table *t, int server, const struct sw_message
 
 static const char *name_of(enum sw_message_kind kind)
 {
-    static const char *const names[] = {"update", "apply", "sync", "delta"};
+    static const char *const names[] = {"update", "apply", "sync", "delta", "sum"};
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
 static bool is_sync(const struct sw_message *m)
 {
     return m->kind == SW_MSG_SYNC || m->kind == SW_MSG_DELTA;
+}
+
+static bool can_take_sum(const struct sw_table *t, int server, const struct sw_message *m)
+{
+    if (!sw_table_has_outer(t) || m->param < 0 || m->param >= t->slice_count)
+        return false;
+
+    const struct sw_slice *slice = &t->slices[m->param];
+    const struct sw_turn *turn = turn_of(t, &t->servers[server], slice->param, 0);
+    return slice->server == server && m->version == turn->done + 1 &&
+           turn->contributions == t->params[slice->param].contributors;
 }
 
 static bool can_handle(const struct sw_table *t, int server, const struct sw_message *m)
@@ -410,6 +483,8 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
                m->param < t->update_groups;
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
+    if (m->kind == SW_MSG_SUM)
+        return can_take_sum(t, server, m);
 
     return m->kind == SW_MSG_UPDATE && !t->args.rule->races && m->param >= 0 &&
            m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
@@ -431,6 +506,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
         rc = ending(sw_sync_handle(t, server, m), err);
     else
         rc = m->kind == SW_MSG_APPLY ? apply_control(t, server, m, err)
+             : m->kind == SW_MSG_SUM ? take_sum(t, server, m, err)
                                      : counted_update(t, server, m, err);
 
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);

@@ -90,9 +90,12 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->first[params] = n;
 
     /* A worker has at most one update per parameter outstanding, and may be a step ahead; decisions
-     * come from any thread and need room for one more. */
+     * come from any thread and need room for one more; so do outer sums of slices. */
     size_t senders = (size_t)(t->args.workers + t->args.others);
     size_t capacity = 3 * (params + 1) * senders + 2;
+    if (sw_table_has_outer(t))
+        capacity += (size_t)s->slice_count;
+
     int rc = sw_queue_init(&s->inbox, sizeof(struct sw_message), capacity, err);
     s->inbox_open = rc == SW_OK;
 

@@ -63,6 +63,16 @@ int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first
     return -1;
 }
 
+int sw_table_slices(const struct sw_table *t)
+{
+    return t->slice_count;
+}
+
+const struct sw_slice *sw_table_slice(const struct sw_table *t, int i)
+{
+    return &t->slices[i];
+}
+
 int sw_table_servers(const struct sw_table *t)
 {
     return t->args.servers;

@@ -159,6 +159,15 @@ struct sw_table_control {
                       the update because of its loss */
 };
 
+/* Sums beyond this table: other tables, with the same slices, have gradients of the same updates.
+ * After the servers have summed the gradients of a slice, `give` gets the sum x [elements of the
+ * slice], and makes it the sum over all tables; then it calls sw_table_put_sum. Called by servers;
+ * never waits. */
+struct sw_table_outer {
+    int (*give)(void *user, int slice, uint64_t version, float *x, struct sw_err *err);
+    void *user;
+};
+
 /* Settings of a table. All pointers are borrowed for its life. */
 struct sw_table_args {
     struct sw_device *device;
@@ -203,6 +212,9 @@ struct sw_table_args {
      * 0: gradients are not scaled. Takes two phases. */
     double loss_scale;
     int64_t loss_scale_every;
+    /* give NULL: this table has all gradients. Needs one update group, servers that sum, and
+     * SW_BAD_STOPS: verdicts about losses are this table's alone. */
+    struct sw_table_outer outer;
 };
 
 struct sw_param_spec {
@@ -223,7 +235,7 @@ typedef void sw_table_on_update(void *user, int server, int param, uint64_t vers
                                 int64_t begin_ns, int64_t end_ns);
 
 /* Makes a table without parameters; args are copied, what they point to is borrowed. Errors:
- * SW_ERR_INVALID, SW_ERR_NOMEM. */
+ * SW_ERR_INVALID, SW_ERR_NOMEM, SW_ERR_UNSUPPORTED (args.outer). */
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out,
                  struct sw_err *err) SW_MUST_CHECK;
 /* Pins the table's memory for copies of a device (sw_device_pin), from sw_table_allocate on; or
@@ -236,7 +248,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                  struct sw_err *err) SW_MUST_CHECK;
 /* Adds the factors of one layer's gradients: rows, inputs, outputs, steps and home of *f. *number,
  * at least 1, is for the specs of its parameters: weight [outputs, inputs], plain, then bias.
- * Errors: SW_ERR_NOMEM. */
+ * Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED (exchanged factors with args.outer). */
 int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
                          struct sw_err *err) SW_MUST_CHECK;
 /* Partitions the parameters into slices and distributes them over the servers by bytes. No
@@ -304,6 +316,9 @@ enum sw_reduction {
 };
 enum sw_reduction sw_table_reduction(const struct sw_table *t, int param);
 int sw_table_servers(const struct sw_table *t);
+/* The slices of a frozen table, lowest parameters first. */
+int sw_table_slices(const struct sw_table *t);
+const struct sw_slice *sw_table_slice(const struct sw_table *t, int i);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);
 /* Updater slots of one parameter. */
@@ -402,6 +417,9 @@ struct sw_queue *sw_table_inbox(struct sw_table *t, int server);
  * or value is not finite, SW_ERR_INVALID for an impossible message (a bug or an intruder). */
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
                    struct sw_err *err) SW_MUST_CHECK;
+/* The sum of a slice over all tables, of update `version`, is in place of its gradient: tells the
+ * server that owns it. Never waits. Any thread. */
+void sw_table_put_sum(struct sw_table *t, int slice, uint64_t version);
 /* Does the server own a slice of the parameter? */
 bool sw_table_has_slices(const struct sw_table *t, int server, int param);
 /* Bytes per step of values that a server sends to a worker; and of gradients, or of factors of its

@@ -15,6 +15,7 @@ struct sw_turn {
     uint64_t answered; /* updates in the values that it has: done, or one less while an answer is
                           withheld */
     int contributions; /* to the next update */
+    int sums;          /* slices of which the sum over all tables is here, for the next update */
     int staleness; /* of the values that it has; written before `ready` is advanced, read after */
 };
 
@@ -107,7 +108,17 @@ void sw_table_wake(struct sw_table *t);
  * updates. */
 uint64_t sw_table_slowest(const struct sw_table *t, int param);
 
-/* apply.c: lists in `in` the partial sums of an update group's gradient of a slice. */
+/* Are gradients summed over other tables, too? */
+static inline bool sw_table_has_outer(const struct sw_table *t)
+{
+    return t->args.outer.give != NULL;
+}
+
+/* apply.c: sums an update group's gradients of a slice, or makes the gradient of factors. */
+int sw_table_sum_slice(const struct sw_table *t, const struct sw_slice *s, int group, float *out,
+                       struct sw_err *err) SW_MUST_CHECK;
+/* Lists in `in` the partial sums of an update group's gradient of a slice. With outer sums there is
+ * one: what the outer sum left in the first array. */
 void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group,
                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum);
 /* In two phases: sums and measures a complete slice. Errors: SW_ERR_DIVERGED where a non-finite

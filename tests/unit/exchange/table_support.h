@@ -26,6 +26,7 @@ struct plan_of_table {
     double loss_scale;
     int64_t loss_scale_every;
     bool updates_on_device;
+    struct sw_table_outer outer;
 };
 
 struct stand {
@@ -135,7 +136,8 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .staleness = plan->staleness,
                                  .loss_scale = plan->loss_scale,
                                  .loss_scale_every = plan->loss_scale_every,
-                                 .updates_on_device = plan->updates_on_device};
+                                 .updates_on_device = plan->updates_on_device,
+                                 .outer = plan->outer};
     if (rc == SW_OK)
         rc = sw_table_new(&args, &s->table, err);
     if (rc == SW_OK)
