@@ -94,19 +94,27 @@ static inline unsigned char pattern(int from, const struct sw_fabric_tag *tag, s
     return (unsigned char)(from * 31 + tag->item * 7 + tag->version + i + (i >> 8));
 }
 
+/* Which bytes are checked: of long messages not all, to save time. */
+static inline size_t stride(size_t bytes)
+{
+    return bytes > 10000 ? 61 : 1;
+}
+
 static inline unsigned char *payload(int from, const struct sw_fabric_tag *tag, size_t bytes)
 {
-    unsigned char *data = malloc(bytes + 1);
+    unsigned char *data = calloc(1, bytes + 1);
     assert_non_null(data);
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i += stride(bytes))
         data[i] = pattern(from, tag, i);
+    if (bytes > 0)
+        data[bytes - 1] = pattern(from, tag, bytes - 1);
     return data;
 }
 
 static inline bool is_intact(int from, const struct sw_fabric_tag *tag, const unsigned char *data,
                              size_t bytes)
 {
-    for (size_t i = 0; i<bytes; i += bytes> 10000 ? 61 : 1)
+    for (size_t i = 0; i < bytes; i += stride(bytes))
         if (data[i] != pattern(from, tag, i))
             return false;
     return bytes == 0 || data[bytes - 1] == pattern(from, tag, bytes - 1);

@@ -344,10 +344,11 @@ static void nothing_is_allocated_after_open(void **state)
     struct world w;
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC});
     world_open(&w, engine, &(struct setup){.hosts = 2, .most_bytes = MOST_BYTES});
-    unsigned char *data = payload(0, &tag, MOST_BYTES);
+    unsigned char *data = payload(0, &tag, MOST_BYTES), *little = payload(0, &tag, 10);
     int before = __atomic_load_n(&faulty.calls, __ATOMIC_RELAXED);
     for (int i = 0; i < 100; i++)
-        assert_int_equal(try_send(&w, 0, 1, tag, data, i % 2 ? MOST_BYTES : 10), SW_OK);
+        assert_int_equal(try_send(&w, 0, 1, tag, i % 2 ? data : little, i % 2 ? MOST_BYTES : 10),
+                         SW_OK);
     wait_for(&w.node[1], has_count, 100);
     engine->advance(&w, 3000);
     leave_all(&w, 3);
@@ -355,6 +356,7 @@ static void nothing_is_allocated_after_open(void **state)
     world_end(&w);
     faulty_end();
     free(data);
+    free(little);
 }
 
 /* ---- Loss ---- */
@@ -527,6 +529,24 @@ static void a_stopped_host_blames_nobody_and_ends_when_it_wakes(void **state)
     world_end(&w);
 }
 
+/* As when a machine is suspended, or a debugger stops all. */
+static void hosts_that_are_stopped_together_lose_nobody(void **state)
+{
+    struct world w;
+    world_open(&w, engine, &(struct setup){.hosts = 3});
+    for (int i = 0; i < 3; i++)
+        engine->stop(&w, i, true);
+    engine->advance(&w, 60000);
+    for (int i = 0; i < 3; i++)
+        engine->stop(&w, i, false);
+    engine->advance(&w, 3000);
+    leave_all(&w, 7);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(w.node[i].lost[k], 0);
+    world_end(&w);
+}
+
 static void an_abort_reaches_all_with_code_and_text(void **state)
 {
     const struct sw_err why = {SW_ERR_DIVERGED, "step 7: the loss is not finite"};
@@ -655,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_host_may_die_in_the_middle_of_every_chunk),
         cmocka_unit_test(a_silent_host_is_lost_and_not_too_early),
         cmocka_unit_test(a_stopped_host_blames_nobody_and_ends_when_it_wakes),
+        cmocka_unit_test(hosts_that_are_stopped_together_lose_nobody),
         cmocka_unit_test(an_abort_reaches_all_with_code_and_text),
         cmocka_unit_test(leave_names_who_stays),
         cmocka_unit_test(close_ends_waits_and_cancels_messages),
