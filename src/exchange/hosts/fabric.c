@@ -422,12 +422,14 @@ static int check_send(const struct sw_fabric *f, int to, const struct sw_fabric_
         return sw_err_set(err, SW_ERR_INVALID,
                           "a message of kind %d and %llu bytes cannot go from host %d to host %d",
                           tag->kind, (unsigned long long)bytes, f->own, to);
+
+    /* In a job that ends, hosts that go are not the cause. */
+    if (f->closed || f->leaving)
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     if (f->peers[to].lost && f->peers[to].left)
         return sw_err_set(err, SW_ERR_CANCELLED, "host %s has left", sw_fabric_name(f, to));
     if (f->peers[to].lost)
         return sw_err_set(err, SW_ERR_LOST, "%s", f->peers[to].why.text);
-    if (f->closed || f->leaving)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 
     return SW_OK;
 }

@@ -405,15 +405,15 @@ void sw_loop_kill(struct sw_loop *l, int host)
     sw_mutex_unlock(&l->lock);
 }
 
-int64_t sw_loop_chunks(const struct sw_loop *l, int host)
+bool sw_loop_came(const struct sw_loop *l, int host)
 {
     struct sw_mutex *lock = (struct sw_mutex *)&l->lock;
 
     sw_mutex_lock(lock);
-    int64_t chunks = l->end[host].chunks;
+    bool came = l->end[host].came;
     sw_mutex_unlock(lock);
 
-    return chunks;
+    return came;
 }
 
 /* ---- The engine ---- */

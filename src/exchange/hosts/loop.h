@@ -40,7 +40,7 @@ enum sw_loop_state { SW_LOOP_RUNS, SW_LOOP_CUT, SW_LOOP_STOPPED };
 void sw_loop_set(struct sw_loop *l, int host, enum sw_loop_state state);
 /* A process that is killed: all its connections break, at both ends. */
 void sw_loop_kill(struct sw_loop *l, int host);
-/* Chunks that were delivered from and to a host so far. */
-int64_t sw_loop_chunks(const struct sw_loop *l, int host);
+/* Has the host begun to open its fabric? */
+bool sw_loop_came(const struct sw_loop *l, int host);
 
 extern const struct sw_fabric_engine sw_fabric_loop;

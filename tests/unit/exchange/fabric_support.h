@@ -37,6 +37,7 @@ struct engine {
     void (*hold)(struct world *w, int host, bool held);    /* nothing moves from and to the host */
     void (*stop)(struct world *w, int host, bool stopped); /* and it does nothing itself */
     void (*kill)(struct world *w, int host);
+    bool (*came)(struct world *w, int host);  /* does it open its fabric? */
     void (*advance)(struct world *w, int ms); /* lets time pass */
 };
 
@@ -398,6 +399,11 @@ static inline void loop_kill(struct world *w, int host)
     sw_loop_kill(w->net, host);
 }
 
+static inline bool loop_came(struct world *w, int host)
+{
+    return sw_loop_came(w->net, host);
+}
+
 static inline void loop_advance(struct world *w, int ms)
 {
     sw_loop_advance(w->net, (int64_t)ms * 1000000);
@@ -413,4 +419,5 @@ static const struct engine engines[] = {{.name = "loop",
                                          .hold = loop_hold,
                                          .stop = loop_stop,
                                          .kill = loop_kill,
+                                         .came = loop_came,
                                          .advance = loop_advance}};

@@ -111,6 +111,9 @@ static void who_does_not_come_is_named(void **state)
     struct world w;
     world_begin(&w, engine, &(struct setup){.hosts = 3});
     start_hosts(&w, 2);
+    for (int i = 0; i < 2; i++)
+        while (!engine->came(&w, i))
+            sw_thread_yield();
     for (int i = 0; i < 2; i++) {
         while (!sw_thread_join_timed(&w.node[i].thread, 1))
             engine->advance(&w, 10000);
