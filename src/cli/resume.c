@@ -161,11 +161,11 @@ static int find_run(const struct options *o, struct sw_run *run, struct sw_check
 
     if (run->status == SW_RUN_RUNNING)
         rc = sw_err_set(err, SW_ERR_INVALID,
-                        "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
-                        "it with SIGTERM",
+                        "%s is still running (pid %lld on %s, since %s); wait for its end, or use "
+                        "`singa-ws stop %lld`",
                         sw_run_title(run, title, sizeof title), (long long)run->pid,
                         run->host ? run->host : "this machine",
-                        sw_run_time_text(run->segment_at, since));
+                        sw_run_time_text(run->segment_at, since), (long long)run->id);
     else if (!is_folder)
         rc = sw_checkpoints_find(reader, run, checkpoints, err);
 

@@ -27,14 +27,29 @@ static int report_end(struct sw_running *r, bool quiet)
                        r->title, sw_run_status_name(r->run.status), (long long)r->run.id);
     else if (rc != SW_OK)
         sw_cli_message("%s is %s: %s", r->title, sw_run_status_name(r->run.status), err.text);
+    else if (!quiet && r->run.status == SW_RUN_STOPPED)
+        sw_cli_message("%s is stopped after step %lld: %s; `singa-ws resume %lld` continues it",
+                       r->title, (long long)checkpoints.items[0].step, checkpoints.items[0].path,
+                       (long long)r->run.id);
     else if (!quiet)
-        sw_cli_message("%s is %s after step %lld: %s%s", r->title,
-                       sw_run_status_name(r->run.status), (long long)checkpoints.items[0].step,
-                       checkpoints.items[0].path,
-                       r->run.status == SW_RUN_STOPPED ? "; `singa-ws resume` continues it" : "");
+        sw_cli_message("%s is done after step %lld: %s", r->title,
+                       (long long)checkpoints.items[0].step, checkpoints.items[0].path);
     sw_checkpoints_fini(&checkpoints);
 
     return stopped ? SW_EXIT_DONE : SW_EXIT_FAILED;
+}
+
+static int leave_queue(const struct sw_running *r, const struct options *o)
+{
+    struct sw_err err;
+
+    int rc = sw_running_leave_queue(r, !o->no_wait, &err);
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
+
+    if (!o->common.quiet)
+        sw_cli_message("%s %s the queue", r->title, o->no_wait ? "will leave" : "has left");
+    return SW_EXIT_DONE;
 }
 
 static int stop(void *options)
@@ -51,7 +66,9 @@ static int stop(void *options)
     if (rc == SW_OK && !o->no_wait)
         rc = sw_running_wait_end(&r, &err);
 
-    if (rc != SW_OK) {
+    if (r.queued_pid) {
+        code = leave_queue(&r, o);
+    } else if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
     } else if (!o->no_wait) {
         code = report_end(&r, o->common.quiet);
@@ -67,12 +84,13 @@ static int stop(void *options)
 
 const struct sw_verb sw_verb_stop = {
     .name = "stop",
-    .help = "stop a running run with a checkpoint",
+    .help = "stop a running run with a checkpoint, or a queued one",
     .usage = "[OPTION]... RUN",
     .about =
         "Stops RUN (an id, a unique prefix, a name, or @last) after its current step, waits until\n"
         "it has ended, and names the checkpoint from which `singa-ws resume` continues. The run\n"
-        "itself exits with 75.",
+        "itself exits with 75. A run that waits in the queue (run --when-free) leaves it, and\n"
+        "exits with 143.",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

@@ -47,8 +47,21 @@ pid=$leaves
 ended 130
 until_true 20 file_has late '; 1 run waits before this one'
 
+# stop ends a queued run, as a signal does, also where an earlier run has its name; pause says that it
+# is queued.
+queue free --steps 2
+expect 3 pause free
+has err "^singa-ws: run \"free\" \(pid $pid\) is queued and not running yet: it waits for [0-9]+ core.*; .singa-ws stop free. ends it$"
+expect 0 stop free
+has err "^singa-ws: run \"free\" \(pid $pid\) has left the queue$"
+ended 143
+! is_queued free || fail 'it is still queued'
+expect 2 resume holder
+has err ' is still running .*; wait for its end, or use .singa-ws stop 2.$'
+
 # The others start in the order of arrival.
 expect 0 stop holder
+has err '^singa-ws: run 2 "holder" is stopped after step .*; .singa-ws resume 2. continues it$'
 for pid in $early $late; do
     ended 0
 done

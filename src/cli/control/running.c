@@ -6,8 +6,12 @@
 #include "cli/history/runs.h"
 #include "history/control.h"
 #include "history/process.h"
+#include "machine/registry.h"
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { POLL_MS = 100, START_MS = 5000, EXIT_MS = 5000 };
 
@@ -30,10 +34,37 @@ static int refuse(const struct sw_running *r, struct sw_err *err)
                       sw_run_status_name(run->status));
 }
 
-int sw_running_find(struct sw_running *r, const struct sw_cli_common *common, struct sw_err *err)
+/* Looks in the queue for a run of this user, the last one of this name; it is not in the history
+ * yet. Returns rc, of the search in the history, if there is none. */
+static int find_queued(struct sw_running *r, const char *name, int rc, struct sw_err *err)
 {
-    *r = (struct sw_running){0};
+    struct sw_registry *registry = NULL;
+    struct sw_err ignored;
 
+    if (sw_registry_open(&registry, &ignored) != SW_OK)
+        return rc;
+
+    for (int i = 0; i < sw_registry_count(registry); i++) {
+        const struct sw_reserved *of = sw_registry_at(registry, i);
+
+        if (of->state != SW_RESERVED_QUEUED || of->user != geteuid() || !sw_str_eq(of->name, name))
+            continue;
+
+        r->queued_pid = of->pid;
+        snprintf(r->title, sizeof r->title, "run \"%s\" (pid %lld)", name, (long long)of->pid);
+        rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                        "%s is queued and not running yet: it waits for %s; `singa-ws stop %s` "
+                        "ends it",
+                        r->title, of->waits_for, name);
+    }
+    sw_registry_close(registry);
+
+    return rc;
+}
+
+static int find_running(struct sw_running *r, const struct sw_cli_common *common,
+                        struct sw_err *err)
+{
     int rc = sw_runs_open(common->db, NULL, &r->reader, &r->db, err);
     if (rc != SW_OK)
         return rc;
@@ -43,6 +74,14 @@ int sw_running_find(struct sw_running *r, const struct sw_cli_common *common, st
 
     sw_run_title(&r->run, r->title, sizeof r->title);
     return r->run.status == SW_RUN_RUNNING ? SW_OK : refuse(r, err);
+}
+
+int sw_running_find(struct sw_running *r, const struct sw_cli_common *common, struct sw_err *err)
+{
+    *r = (struct sw_running){0};
+
+    int rc = find_running(r, common, err);
+    return rc == SW_ERR_NOTFOUND ? find_queued(r, common->args[0], rc, err) : rc;
 }
 
 void sw_running_fini(struct sw_running *r)
@@ -162,6 +201,16 @@ bool sw_live_read(const char *run_uid, struct sw_live *out)
     sw_free(path);
 
     return read;
+}
+
+int sw_running_leave_queue(const struct sw_running *r, bool wait, struct sw_err *err)
+{
+    if (kill((pid_t)r->queued_pid, SIGTERM) != 0 && errno != ESRCH)
+        return sw_err_set(err, SW_ERR_IO, "%s cannot be stopped: %s", r->title, strerror(errno));
+
+    while (wait && sw_process_alive(r->queued_pid, 0, NULL))
+        nap();
+    return SW_OK;
 }
 
 int sw_running_wait_end(struct sw_running *r, struct sw_err *err)

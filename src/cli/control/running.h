@@ -10,11 +10,13 @@ struct sw_running {
     struct sw_history_reader *reader; /* owned */
     char *db;                         /* path of the history; owned */
     struct sw_run run;
-    char title[128]; /* `run 12 "lenet"` */
+    char title[128];    /* `run 12 "lenet"` */
+    int64_t queued_pid; /* sw_running_find: the run waits in the queue as this process; else 0 */
 };
 
 /* Finds the run that the first argument names. Free with sw_running_fini in any case. Errors: those
- * of sw_history_find; SW_ERR_NOTFOUND if it is not running here. */
+ * of sw_history_find; SW_ERR_NOTFOUND if it is not running here, or waits in the queue (a run of
+ * this user, named exactly), which also sets queued_pid. */
 int sw_running_find(struct sw_running *r, const struct sw_cli_common *common,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_running_fini(struct sw_running *r);
@@ -26,6 +28,9 @@ int sw_running_ask(struct sw_running *r, const char *line, char *answer, size_t 
                    struct sw_err *err) SW_MUST_CHECK;
 /* Reads the run again from the history: its status, and the newest step. */
 int sw_running_refresh(struct sw_running *r, struct sw_err *err) SW_MUST_CHECK;
+/* Ends a run that waits in the queue, and with `wait` returns when its process has ended. Errors:
+ * SW_ERR_IO. */
+int sw_running_leave_queue(const struct sw_running *r, bool wait, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until the run has ended and its process, too, unless that goes on with other work. */
 int sw_running_wait_end(struct sw_running *r, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all workers are paused, or with `released` until the run has given back its memory;

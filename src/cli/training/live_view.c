@@ -256,7 +256,7 @@ static bool wait_for_begin(int fd, bool stay, pid_t pid, struct begun *b)
 
     while ((read = read_begun(fd, b)) && b->run_id == WAITS) {
         sw_cli_message("process %ld is waiting for %s%s", (long)pid, b->out_dir,
-                       stay ? "" : "; `singa-ws ps` shows it, SIGTERM to it leaves the queue");
+                       stay ? "" : "; `singa-ws ps` shows it, `singa-ws stop NAME` ends it");
         if (!stay)
             break;
     }
