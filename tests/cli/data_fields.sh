@@ -55,7 +55,34 @@ expect 0 run line.ini --out "$T/run" --json
 has out '"type":"eval".*"loss":[0-9.]*e-(0[6-9]|[1-9][0-9])'
 
 expect 2 check line.ini --set data.train.target=yy
-has err 'target = yy: no such column'
+has err 'target = yy: no such column; did you mean y\?'
+expect 2 check line.ini --set data.train.target=price
+has err 'target = price: no such column; the file has a, b, y, z, id$'
+
+# What a table may not hold, and what to do about it.
+gunzip -c line.csv.gz >line.csv
+tr , ';' <line.csv >semicolons.csv
+expect 2 check line.ini --set data.train.paths=semicolons.csv
+has err "ignore = id: no such column; the only column is 'a;b;y;z;id': set separator = semicolon"
+expect 3 check line.ini --set data.train.paths=line.csv --set data.train.ignore=a
+has err "line 2, record 0, column 5 \(id\): 'r0', expected a number .*: write words as numbers, or leave the column out with ignore = id$"
+for missing in '' NaN; do
+    sed "3s/[^,]*,/$missing,/" line.csv >missing.csv
+    expect 3 check line.ini --set data.train.paths=missing.csv
+    has err "line 3, record 1, column 1 \(a\): '$missing', .*; missing values are not supported: fill them in, remove the row, or leave the column out with ignore = a$"
+done
+expect 3 check line.ini --set data.train.paths=line.csv --set data.train.header=no \
+    --set data.train.target=3,4 --set data.train.ignore=5
+has err "column 1: 'a', expected a number .*: if this is a header, set header = yes or skip_lines, or leave the column out with ignore = 1$"
+
+# A new table may lack the column that is ignored; the targets are the last two.
+cut -d, -f1-4 line.csv >new.csv
+expect 0 eval line --data line.csv --json
+sed 's/.*"loss":\([^,}]*\).*/\1/' out >all
+expect 0 eval line --data new.csv --json
+[ "$(sed 's/.*"loss":\([^,}]*\).*/\1/' out)" = "$(cat all)" ] || fail 'another loss without the column id'
+expect 2 eval line --data new.csv --set data.test.target=y,zz
+has err 'target = zz: no such column'
 expect 2 check line.ini --set data.train.part=0,500
 has err 'part = 0, 500: expected two fractions'
 expect 2 check line.ini --set data.train.part=0.5

@@ -14,7 +14,9 @@
 #include "data/spec.h"
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { FIRST_ROWS = 1024, IMAGE = 0, LABEL, TARGET, FIELDS };
 
@@ -40,6 +42,7 @@ struct csv_state {
     struct column *column; /* owned */
     int columns, features, targets;
     bool has_label, classes_listed;
+    bool trained;            /* a trained net reads the table: which columns, is settled */
     float *table;            /* owned; [count, features + targets] */
     int32_t *label;          /* owned; number of the word, later the class */
     int64_t capacity;        /* rows */
@@ -51,6 +54,30 @@ static const char *const separators[] = {"comma", "semicolon", "tab", "bar", "bl
 static const char separator_chars[] = {',', ';', '\t', '|', SW_SEPARATOR_BLANKS};
 
 /* ---- columns ---- */
+
+/* The separator that text, the only field of a row, seems to have; NULL: none. */
+static const char *separator_in(const char *text)
+{
+    const char *const at = strpbrk(text, ";\t|");
+
+    for (size_t i = 0; at && i < sizeof separator_chars; i++)
+        if (*at == separator_chars[i])
+            return separators[i];
+    return NULL;
+}
+
+/* Writes the names of the first columns into out, of `bytes` bytes; returns out. */
+static const char *list_columns(const struct csv_state *s, char *out, size_t bytes)
+{
+    enum { LISTED = 10 };
+
+    size_t n = 0;
+    for (int i = 0; i < s->columns && i < LISTED && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%.40s", i ? ", " : "", s->column[i].name);
+    if (s->columns > LISTED && n < bytes)
+        snprintf(out + n, bytes - n, ", and %d more", s->columns - LISTED);
+    return out;
+}
 
 static int unknown_column(const struct csv_state *s, const char *key, const char *text,
                           struct sw_err *err)
@@ -67,8 +94,20 @@ static int unknown_column(const struct csv_state *s, const char *key, const char
         near = sw_str_nearest(text, &name, 1);
     }
 
-    return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no such column%s%s%s", key, text,
-                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    if (near)
+        return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no such column; did you mean %s?", key,
+                          text, near);
+
+    char list[512];
+    const char *const separator = s->columns == 1 ? separator_in(s->column[0].name) : NULL;
+    list_columns(s, list, sizeof list);
+    if (separator)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s = %s: no such column; the only column is '%s': set separator = %s",
+                          key, text, list, separator);
+
+    return sw_err_set(err, SW_ERR_INVALID, "%s = %s: no such column; the file has %s", key, text,
+                      list);
 }
 
 /* Finds a column by name, by number from 1, or as first or last. */
@@ -123,6 +162,9 @@ static int assign_positions(struct csv_state *s, const struct csv_conf *conf, st
             s->column[i].place = s->features++;
     }
 
+    if (s->features == 0 && s->columns == 1 && s->column[0].name && separator_in(s->column[0].name))
+        return sw_err_set(err, SW_ERR_INVALID, "the only column is '%.200s': set separator = %s",
+                          s->column[0].name, separator_in(s->column[0].name));
     if (s->features == 0)
         return sw_err_set(err, SW_ERR_INVALID,
                           "no column is left for the image: all %d columns have another use",
@@ -140,6 +182,19 @@ static int assign_positions(struct csv_state *s, const struct csv_conf *conf, st
     return SW_OK;
 }
 
+/* A table for a trained net may lack columns that are ignored. */
+static int ignore_column(struct csv_state *s, const char *text, struct sw_err *err)
+{
+    int64_t number;
+    bool found = sw_parse_int(text, &number) || !s->column[0].name || !s->trained ||
+                 !strcmp(text, "first") || !strcmp(text, "last");
+
+    for (int i = 0; !found && i < s->columns; i++)
+        found = !strcmp(s->column[i].name, text);
+
+    return found ? assign_role(s, "ignore", text, ROLE_NONE, err) : SW_OK;
+}
+
 static int choose_columns(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
 {
     /* With targets the default is no label. */
@@ -147,7 +202,7 @@ static int choose_columns(struct csv_state *s, const struct csv_conf *conf, stru
     int rc = SW_OK;
 
     for (int i = 0; !rc && i < conf->ignore.count; i++)
-        rc = assign_role(s, "ignore", conf->ignore.items[i], ROLE_NONE, err);
+        rc = ignore_column(s, conf->ignore.items[i], err);
     for (int i = 0; !rc && i < conf->target.count; i++)
         rc = assign_role(s, "target", conf->target.items[i], ROLE_TARGET, err);
     s->has_label = strcmp(label, "none") != 0;
@@ -281,9 +336,52 @@ static char *trim(char *text)
 static int bad_value(const struct sw_records *r, const struct sw_delimited *row, int column,
                      const char *text, const char *expected, struct sw_err *err)
 {
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld, record %lld, column %d: '%.60s', %s",
-                      row->what, (long long)row->line, (long long)r->count, column + 1, text,
-                      expected);
+    const struct csv_state *s = r->state;
+    const char *const name = s->column[column].name;
+
+    return sw_err_set(err, SW_ERR_FORMAT,
+                      "%s: line %lld, record %lld, column %d%s%.60s%s: '%.60s', %s", row->what,
+                      (long long)row->line, (long long)r->count, column + 1, name ? " (" : "",
+                      name ? name : "", name ? ")" : "", text, expected);
+}
+
+static bool is_missing(const char *text)
+{
+    static const char *const words[] = {"", "nan", "na", "n/a", "null", "none", "?", "-"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i]))
+            return true;
+    return false;
+}
+
+static int bad_number(const struct sw_records *r, const struct sw_delimited *row, int column,
+                      const char *text, struct sw_err *err)
+{
+    const struct csv_state *s = r->state;
+    const char *const name = s->column[column].name;
+    const char *const separator = s->columns == 1 ? separator_in(text) : NULL;
+    char expected[320] = "expected a number in the range of 32-bit floats", ignore[128] = "";
+    double value;
+    size_t n = strlen(expected);
+
+    if (s->column[column].role == ROLE_FEATURE && !s->trained && name)
+        snprintf(ignore, sizeof ignore, ", or leave the column out with ignore = %.60s", name);
+    else if (s->column[column].role == ROLE_FEATURE && !s->trained)
+        snprintf(ignore, sizeof ignore, ", or leave the column out with ignore = %d", column + 1);
+
+    if (separator)
+        snprintf(expected + n, sizeof expected - n, ": set separator = %s", separator);
+    else if (is_missing(text))
+        snprintf(expected + n, sizeof expected - n,
+                 "; missing values are not supported: fill them in, remove the row%s", ignore);
+    else if (!name && !sw_parse_real(text, &value))
+        snprintf(expected + n, sizeof expected - n,
+                 ": if this is a header, set header = yes or skip_lines%s", ignore);
+    else if (!sw_parse_real(text, &value))
+        snprintf(expected + n, sizeof expected - n, ": write words as numbers%s", ignore);
+
+    return bad_value(r, row, column, text, expected, err);
 }
 
 static int take_label(struct sw_records *r, const struct sw_delimited *row, int column,
@@ -330,11 +428,7 @@ static int take_row(struct sw_records *r, const struct sw_delimited *row, struct
         if (c->role == ROLE_LABEL)
             rc = take_label(r, row, i, text, err);
         else if (!sw_parse_real(text, &value) || fabs(value) > FLT_MAX)
-            rc = bad_value(
-                r, row, i, text,
-                "expected a number in the range of 32-bit floats (if this is a header, set "
-                "header or skip_lines)",
-                err);
+            rc = bad_number(r, row, i, text, err);
         else
             to[c->place] = (float)value;
     }
@@ -470,6 +564,8 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
+
+    s->trained = args->spec != NULL;
 
     int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
     if (!rc && args->spec && !conf->classes.count)

@@ -244,6 +244,8 @@ static void keys_with_unknown_columns_are_refused(void **state)
     set_header(true);
     support_text(&conf, "label", "knd");
     expect_key("label = knd: no such column; did you mean kind?");
+    support_text(&conf, "label", "colour");
+    expect_key("label = colour: no such column; the file has width, height, kind");
     support_text(&conf, "label", "4");
     expect_key("label = 4: the table has only columns 1 to 3");
     support_text(&conf, "label", "kind");
