@@ -26,8 +26,8 @@
     }
 
 static const char singa[] = "SINGA", caffe[] = "Caffe", poseidon[] = "Poseidon",
-                  torch[] = "PyTorch", caffe_torch[] = "Caffe and PyTorch",
-                  singa_caffe[] = "SINGA and Caffe";
+                  torch[] = "PyTorch", keras[] = "Keras", others[] = "other programs",
+                  caffe_torch[] = "Caffe and PyTorch", singa_caffe[] = "SINGA and Caffe";
 
 /* clang-format off */
 static const struct sw_alias aliases[] = {
@@ -234,6 +234,17 @@ static const struct sw_alias aliases[] = {
     LAYER("kInnerProduct", singa, "inner_product", NULL),
     LAYER("InnerProduct", caffe, "inner_product", NULL),
     LAYER("Linear", torch, "inner_product", NULL),
+    LAYER("Dense", keras, "inner_product", NULL),
+    LAYER("fc", others, "inner_product", NULL),
+    LAYER("conv", others, "convolution", NULL),
+    LAYER("bn", others, "batch_norm", NULL),
+    LAYER("BatchNormalization", keras, "batch_norm", NULL),
+    LAYER("MaxPool", others, "pooling", "method = max"),
+    LAYER("MaxPooling2D", keras, "pooling", "method = max"),
+    LAYER("AvgPool", others, "pooling", "method = avg"),
+    LAYER("AveragePooling2D", keras, "pooling", "method = avg"),
+    LAYER("mse", others, "euclidean_loss", NULL),
+    LAYER("cross_entropy", others, "softmax_loss", NULL),
     LAYER("kReLU", singa, "activation", "function = relu"),
     LAYER("ReLU", caffe_torch, "activation", "function = relu"),
     LAYER("LeakyReLU", torch, "activation", "function = leaky_relu"),

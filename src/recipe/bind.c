@@ -38,12 +38,36 @@ static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
     sw_diags_hint(&r->diags, "the recipe has no [%s]", n->pub.title);
 }
 
+/* A section without a type in a file that includes others may be meant for one of theirs. */
+static void hint_included(struct sw_recipe *r, const struct sw_draft *n)
+{
+    if (!n->at.file || !n->pub.name || !sw_diags_needs_hint(&r->diags))
+        return;
+
+    struct sw_words words = {0};
+    for (const struct sw_section *s = r->first; s; s = s->next) {
+        const struct sw_draft *other = (const struct sw_draft *)s;
+        if (s->name && s->schema == n->pub.schema && other->at.file &&
+            other->at.file->order < n->at.file->order)
+            sw_words_add(&words, s->name);
+    }
+
+    const char *near = sw_str_nearest(n->pub.name, words.items, (size_t)words.count);
+    if (near)
+        sw_diags_hint(&r->diags,
+                      "no included recipe has [%s]; did you mean [%s %s]? A new one needs a %s",
+                      n->pub.title, n->pub.schema->kind, near, n->pub.schema->type_key[0]);
+    r->pool.failed |= words.failed;
+    sw_words_fini(&words);
+}
+
 static void missing_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 {
     struct sw_words words = {0};
 
     sw_draft_error(r, n, NULL, "%s is missing", n->pub.schema->type_key[slot]);
     hint_made(r, n);
+    hint_included(r, n);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_words_hint(r, &words, "", "known");
 }

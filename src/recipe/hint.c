@@ -5,6 +5,7 @@
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <string.h>
+#include <strings.h>
 
 void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, const char *label)
 {
@@ -79,6 +80,12 @@ static bool is_accepted(const struct sw_schema_kind *k, const char *key, const s
     return false;
 }
 
+static void hint_value(struct sw_recipe *r, const struct sw_alias *a, const char *value)
+{
+    sw_diags_hint(&r->diags, "'%s' is from %s; use '%s'%s%s", value, a->system, a->value,
+                  a->extra ? " and " : "", a->extra ? a->extra : "");
+}
+
 void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key,
                          const struct sw_opt *row, const char *value)
 {
@@ -87,8 +94,16 @@ void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, co
     while ((a = sw_alias_next(a, SW_ALIAS_VALUE, value)))
         if (strcmp(a->section, k->kind) == 0 && strcmp(a->key, key) == 0 &&
             is_accepted(k, key, row, a->value))
-            sw_diags_hint(&r->diags, "'%s' is from %s; use '%s'%s%s", value, a->system, a->value,
-                          a->extra ? " and " : "", a->extra ? a->extra : "");
+            hint_value(r, a, value);
+
+    /* "conv2d" for "Conv2d" */
+    size_t count;
+    const struct sw_alias *all = sw_aliases(&count);
+    for (a = all; a < all + count; a++)
+        if (a->kind == SW_ALIAS_VALUE && strcasecmp(a->name, value) == 0 &&
+            strcmp(a->section, k->kind) == 0 && strcmp(a->key, key) == 0 &&
+            is_accepted(k, key, row, a->value))
+            hint_value(r, a, value);
 }
 
 void sw_hint_alias_section(struct sw_recipe *r, const char *word)
@@ -217,11 +232,19 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
     if (strcmp(key, "include") == 0)
         sw_diags_hint(&r->diags, "put include = FILE before the first section");
     hint_alias_key(r, k, n, key);
+
+    struct sw_words words = {0};
+    if (n->pub.type[0])
+        sw_words_add_opts(&words, n->pub.type[0]->opts);
+    const char *near = sw_str_nearest(key, words.items, (size_t)words.count);
+    if (near)
+        sw_diags_hint(&r->diags, "did you mean '%s'?", near);
+    words.count = 0;
+
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         hint_other_type(r, n, i, key);
     hint_other_section(r, k, key);
 
-    struct sw_words words = {0};
     add_common(&words, k);
 
     for (int i = 0; i < SW_SECTION_TYPES; i++)

@@ -25,6 +25,13 @@ nothing_created() {
 
 breaks unknown-key lenet '0,/^kernel =/s//kernal =/' "kernal.*|did you mean 'kernel'"
 breaks unknown-type lenet '0,/^type = convolution/s//type = convolutoin/' 'did you mean .convolution'
+breaks foreign-type lenet 's/^type = inner_product/type = linear/' "'linear' is from PyTorch; use 'inner_product'"
+breaks foreign-dense lenet 's/^type = inner_product/type = dense/' "'dense' is from Keras; use 'inner_product'"
+breaks foreign-fc lenet 's/^type = inner_product/type = fc/' "'fc' is from other programs; use 'inner_product'"
+breaks foreign-conv lenet '0,/^type = convolution/s//type = conv2d/' "'conv2d' is from PyTorch; use 'convolution'"
+breaks foreign-relu lenet '0,/^type = activation/s//type = relu/' "'relu' is from .*; use 'activation' and function = relu"
+breaks foreign-norm lenet '0,/^type = activation/s//type = batchnorm/' "'batchnorm' is from Caffe; use 'batch_norm'"
+breaks near-key lenet '0,/^outputs = 500/s//output = 500/' "did you mean 'outputs'"
 breaks unknown-section lenet 's/^\[updater\]$/[updator]/' 'updator'
 breaks unknown-format mnist-mlp '0,/^format = idx/s//format = idz/' 'idz'
 breaks unknown-updater lenet 's/^type = sgd/type = sgdd/' 'did you mean .sgd'

@@ -38,6 +38,13 @@ printf 'include = base.ini\n[job]\nsteps = 3\n' >"$T/mine.ini"
 expect 2 run "$T/mine.ini"
 has err 'mine\.ini:1:11: include = base\.ini: no such file'
 
+# A section that is meant for one of the included recipe.
+cp "$tiny" "$T/parts/base.ini"
+printf 'include = parts/base.ini\n[layer fcc1]\noutputs = 3\n' >"$T/mine.ini"
+expect 2 check "$T/mine.ini"
+has err 'layer fcc1: type is missing'
+has err 'hint: no included recipe has \[layer fcc1\]; did you mean \[layer fc1\]\? A new one needs a type$'
+
 # Messages name options as they were given.
 expect 2 check "$tiny" --device warp
 has err '^--device warp: job: device = warp: unknown device'

@@ -72,7 +72,7 @@ static const struct broken cases[] = {
     {"[layer c]\ntype = convolutoin\nkernel = 3", "steps = 1000", "2:8",
      "layer c: type = convolutoin: unknown type", "did you mean 'convolution'?"},
     {"[layer c]\ntype = conv", "steps = 1000", "2:8", "layer c: type = conv: unknown type",
-     "did you mean 'convolution'?"},
+     "'conv' is from other programs; use 'convolution'"},
     {"[layer c]\ntype = lstm", "steps = 1000", "2:8", "layer c: type = lstm: unknown type",
      "known: input, convolution, pooling, inner_product, dropout"},
     {"[layer c]\ntype =", "steps = 1000", "2:7", "layer c: type = : missing value",
