@@ -86,9 +86,10 @@ void sw_history_reader_close(struct sw_history_reader *r)
 /* The columns of struct sw_run and their types (see reader_rows.c); then what status() needs. */
 static const char run_types[] = "ooooooooooooooiizziiiiiizizirrrziriri";
 enum { STATUS_COLUMN = sizeof run_types - 1 };
+/* The best value of a metric of evaluations of run r, or its step; name is an SQL expression. */
 #define BEST(column, name, order)                                                                  \
     "SELECT " column " FROM series s JOIN point p ON p.series_id = s.id WHERE s.run_id = r.id"     \
-    " AND s.split <> 'train' AND s.name = '" name "' AND p.value IS NOT NULL"                      \
+    " AND s.split <> 'train' AND s.name = " name " AND p.value IS NOT NULL"                        \
     " ORDER BY p.value " order ", p.step LIMIT 1"
 static const char run_columns[] =
     "SELECT r.uid, r.name, r.recipe, r.recipe_text, r.recipe_hash, r.overrides, r.fallback,"
@@ -113,16 +114,16 @@ static const char run_columns[] =
     "  coalesce((SELECT max(time) FROM hardware WHERE run_id = r.id), 0)) END,"
     " coalesce((SELECT max(step) FROM checkpoints WHERE run_id = r.id), -1),"
     " (" BEST(
-        "p.value", "accuracy",
+        "p.value", "'accuracy'",
         "DESC") ") AS best_accuracy,"
                 " coalesce((" BEST(
-                    "p.step", "accuracy",
+                    "p.step", "'accuracy'",
                     "DESC") "), -1),"
                             " (" BEST(
-                                "p.value", "loss",
+                                "p.value", "'loss'",
                                 "ASC") ") AS best_loss,"
                                        " coalesce((" BEST(
-                                           "p.step", "loss",
+                                           "p.step", "'loss'",
                                            "ASC") "), -1),"
                                                   " r.status, r.pid_start, r.boot_id FROM runs r ";
 
@@ -221,17 +222,21 @@ int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *fil
         [SW_RUNS_BY_LOSS] = "best_loss ASC NULLS LAST, loss ASC NULLS LAST, r.id DESC",
         [SW_RUNS_BY_ACCURACY] = "best_accuracy DESC NULLS LAST, r.id DESC",
         [SW_RUNS_BY_SPEED] = "speed DESC NULLS LAST, r.id DESC",
+        [SW_RUNS_BY_METRIC] = "(" BEST("p.value", "?4", "DESC") ") DESC NULLS LAST, r.id DESC",
     };
+    static const char smallest_first[] =
+        "(" BEST("p.value", "?4", "ASC") ") ASC NULLS LAST, r.id DESC";
+    const bool falls = filter->order == SW_RUNS_BY_METRIC && sw_metric_falls(filter->metric);
     const struct sw_cell cells[] = {SW_TEXT(filter->name), SW_TEXT(filter->tag),
-                                    SW_TEXT(filter->tag_value)};
+                                    SW_TEXT(filter->tag_value), SW_TEXT(filter->metric)};
     char *suffix = sw_format("WHERE (?1 IS NULL OR r.name GLOB ?1) AND (?2 IS NULL OR EXISTS"
                              " (SELECT 1 FROM tags t WHERE t.run_id = r.id AND t.key = ?2"
                              " AND (?3 IS NULL OR t.value = ?3))) ORDER BY %s",
-                             orders[filter->order]);
+                             falls ? smallest_first : orders[filter->order]);
     if (!suffix)
         return sw_err_nomem(err, "query", 0);
 
-    struct sw_query q = query_runs(r, suffix, cells, 3, err);
+    struct sw_query q = query_runs(r, suffix, cells, filter->metric ? 4 : 3, err);
     while (sw_query_next(&q)) {
         struct sw_run run;
 
@@ -292,6 +297,38 @@ int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash,
                           r->path);
 
     return code;
+}
+
+int sw_history_metric_names(struct sw_history_reader *r, struct sw_bytes *out, struct sw_err *err)
+{
+    struct sw_query q = query(
+        r, "SELECT DISTINCT name FROM series WHERE split <> 'train' ORDER BY name", NULL, 0, err);
+
+    while (sw_query_next(&q)) {
+        sw_bytes_add(out, out->length ? ", " : "");
+        sw_bytes_add(out, sw_query_text(&q, 0));
+    }
+
+    return sw_query_end(&q);
+}
+
+int sw_history_best(struct sw_history_reader *r, int64_t run_id, const char *metric, double *value,
+                    int64_t *step, struct sw_err *err)
+{
+    static const char largest[] = "SELECT (" BEST("p.value", "?2", "DESC") "), coalesce((" BEST(
+        "p.step", "?2", "DESC") "), -1) FROM runs r WHERE r.id = ?1";
+    static const char smallest[] = "SELECT (" BEST("p.value", "?2", "ASC") "), coalesce((" BEST(
+        "p.step", "?2", "ASC") "), -1) FROM runs r WHERE r.id = ?1";
+    struct sw_query q = query(r, sw_metric_falls(metric) ? smallest : largest,
+                              SW_CELLS(SW_INT(run_id), SW_TEXT(metric)), err);
+
+    *step = -1;
+    if (sw_query_next(&q)) {
+        *value = sw_query_real(&q, 0);
+        *step = sw_query_int(&q, 1);
+    }
+
+    return sw_query_end(&q);
 }
 
 bool sw_metric_falls(const char *name)

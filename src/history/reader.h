@@ -3,6 +3,7 @@
  * checkpoints, and by the dashboard. One owner per struct sw_history_reader. */
 #pragma once
 
+#include "base/str.h"
 #include "history/history.h"
 
 struct sw_history_reader;
@@ -78,16 +79,24 @@ enum sw_run_order {
                         runs without the value come last, also below */
     SW_RUNS_BY_ACCURACY, /* best accuracy */
     SW_RUNS_BY_SPEED,    /* fastest first */
+    SW_RUNS_BY_METRIC,   /* best value of the filter's metric */
 };
 struct sw_run_filter {
     const char *name;            /* pattern with * and ? */
     const char *tag, *tag_value; /* the run has this tag, with this value */
     enum sw_run_order order;
+    const char *metric; /* of evaluations; for SW_RUNS_BY_METRIC */
 };
 int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
                     int (*each)(void *user, const struct sw_run *run), void *user,
                     struct sw_err *err) SW_MUST_CHECK;
 
+/* Appends the names of all metrics of evaluations to out, with ", " between them. */
+int sw_history_metric_names(struct sw_history_reader *r, struct sw_bytes *out,
+                            struct sw_err *err) SW_MUST_CHECK;
+/* The best value of a metric of the run's evaluations and its step; *step = -1 if it has none. */
+int sw_history_best(struct sw_history_reader *r, int64_t run_id, const char *metric, double *value,
+                    int64_t *step, struct sw_err *err) SW_MUST_CHECK;
 /* Whether a smaller value of the metric is better, by the name of its layer type: losses, errors,
  * entropies and energies. */
 bool sw_metric_falls(const char *name);

@@ -76,6 +76,9 @@ expect 2 history list --status runing
 has err "did you mean 'running'"
 expect 0 history list --sort loss
 expect 2 history list --sort size
+has err '^singa-ws: --sort=size is unknown: use id, loss, accuracy, speed, or a metric of the history: .*loss'
+expect 2 history list --status ended-well
+has err 'use one of running, '
 expect 2 history --sideways
 expect 0 history --help
 has out 'where_time_went'

@@ -105,6 +105,17 @@ same_run --set cluster.workers_per_group=2 --set job.eval_batch=6
 same_run --set cluster.workers_per_group=2 --set job.eval_batch=10 --set layer.fc.partition=1
 same_run --device sim:gpus=2,mem=64MiB --set cluster.workers_per_group=2
 
+# The history sorts by the best value of any metric.
+for by in 'r2 max' 'mae min'; do
+    set -- $by
+    best=$(sql "SELECT run_id FROM metrics WHERE name = '$1' AND split = 'test' GROUP BY run_id
+        ORDER BY $2(value) $([ "$2" = max ] && echo DESC), run_id DESC LIMIT 1")
+    expect 0 history list --sort "$1"
+    sed -n 2p out | grep -qE "^ *$best .* $1 [0-9.]+[k ]* ?@[0-9]+ " || fail "run $best is not the first by $1: $(cat out)"
+done
+expect 2 history list --sort f1
+has err '^singa-ws: --sort=f1 is unknown: use id, loss, accuracy, speed, or a metric of the history: loss, mae, r2, rmse$'
+
 # predict gives the units of the data, without its training data.
 mv train.csv hidden.csv
 expect 0 predict house.ini --weights a --output y.npy

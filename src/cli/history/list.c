@@ -27,7 +27,8 @@ static const struct sw_cli_option rows[] = {
                        "only runs with a matching name; * and ? are wildcards"),
     SW_CLI_TEXT_OPTION(struct options, tag, "tag", "KEY[=VALUE]", "only runs with this tag"),
     SW_CLI_TEXT_OPTION(struct options, sort, "sort", "FIGURE",
-                       "best first: loss, accuracy (the best of all evaluations) or speed;\n"
+                       "best first: loss, accuracy or another metric (the best of all\n"
+                       "evaluations), or speed;\n"
                        "default: id, newest first"),
     {0},
 };
@@ -46,6 +47,7 @@ struct list {
     struct sw_columns table;
     int status; /* -1: any */
     enum sw_run_order order;
+    const char *metric;    /* the runs are sorted by it, or NULL; borrowed */
     struct sw_bytes hints; /* what to do about crashed runs */
     int crashes;
     int64_t left;
@@ -96,8 +98,27 @@ static void add_best(struct sw_columns *t, const struct sw_run *r, enum sw_run_o
         sw_columns_cell(t, "--");
 }
 
-static void add_run(struct sw_columns *t, const struct sw_run *r, enum sw_run_order order)
+/* The best value of the metric that the runs are sorted by. */
+static int add_best_metric(struct list *l, const struct sw_run *r)
 {
+    char text[SW_RUN_TEXT];
+    double value = 0;
+    int64_t step = -1;
+
+    int code = sw_history_best(l->view.reader, r->id, l->metric, &value, &step, &l->view.err);
+    if (step >= 0)
+        sw_columns_cell(&l->table, "%s %s @%lld", l->metric, sw_human_real(text, value),
+                        (long long)step);
+    else
+        sw_columns_cell(&l->table, "--");
+
+    return code;
+}
+
+static int add_run(struct list *l, const struct sw_run *r)
+{
+    struct sw_columns *t = &l->table;
+    int code = SW_OK;
     char text[SW_RUN_TEXT];
 
     sw_columns_cell(t, "%lld", (long long)r->id);
@@ -106,10 +127,15 @@ static void add_run(struct sw_columns *t, const struct sw_run *r, enum sw_run_or
     add_step(t, r);
     sw_columns_real(t, r->loss);
     sw_columns_share(t, r->accuracy);
-    add_best(t, r, order);
+    if (l->metric)
+        code = add_best_metric(l, r);
+    else
+        add_best(t, r, l->order);
     sw_columns_real(t, r->samples_per_s);
     sw_columns_cell(t, "%s", sw_run_time_text(r->started_at, text));
     sw_columns_cell(t, "%s", sw_run_duration(r, text));
+
+    return code;
 }
 
 /* "run 2 crashed at 2026-11-20 14:02:03: singa-ws resume 2 continues from step 4800" */
@@ -130,10 +156,10 @@ static int list_run(void *user, const struct sw_run *r)
     if (l->left-- == 0)
         return SW_ERR_CANCELLED;
     if (!l->view.as_json) {
-        add_run(&l->table, r, l->order);
+        int code = add_run(l, r);
         if (r->status == SW_RUN_CRASHED && l->crashes++ < MOST_HINTS)
             add_hint(&l->hints, r);
-        return 0;
+        return code;
     }
 
     sw_json_open_object(&l->view.json, NULL);
@@ -164,18 +190,62 @@ static int list_runs(struct list *l, const struct sw_run_filter *filter)
     return code;
 }
 
-/* Returns the index of a word, or -1 after an error message with the nearest one. */
-static int index_of(const char *option, const char *word, const char *const *words, int count)
+/* The index of a word, or -1. */
+static int index_of(const char *word, const char *const *words, int count)
 {
     for (int i = 0; i < count; i++)
         if (sw_str_eq(word, words[i]))
             return i;
-
-    const char *near = sw_str_nearest(word, words, (size_t)count);
-    sw_cli_usage("history list", "--%s=%s is unknown; did you mean '%s'?", option, word,
-                 near ? near : words[0]);
-
     return -1;
+}
+
+/* Says which words there are, or which one is meant. */
+static void refuse_status(const char *word, const char *const *words)
+{
+    const char *near = sw_str_nearest(word, words, STATUSES);
+    struct sw_bytes all = {0};
+
+    for (int i = 0; i < STATUSES; i++)
+        sw_bytes_printf(&all, "%s%s", i ? ", " : "", words[i]);
+    if (near)
+        sw_cli_usage("history list", "--status=%s is unknown; did you mean '%s'?", word, near);
+    else
+        sw_cli_usage("history list", "--status=%s is unknown: use one of %s", word,
+                     sw_bytes_text(&all));
+    sw_bytes_fini(&all);
+}
+
+/* Is it one of the names that ", " separates? */
+static bool is_listed(const char *names, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (const char *at = names; n && (at = strstr(at, word)); at++)
+        if ((at == names || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+            return true;
+    return false;
+}
+
+/* Sets the order: one of the table, or the name of a metric. */
+static int set_order(struct list *l, struct sw_run_filter *filter, const char *sort)
+{
+    struct sw_bytes names = {0};
+    const int order = sort ? index_of(sort, orders, ORDERS) : SW_RUNS_BY_ID;
+
+    filter->order = l->order = order < 0 ? SW_RUNS_BY_METRIC : (enum sw_run_order)order;
+    if (order >= 0)
+        return SW_OK;
+
+    filter->metric = l->metric = sort;
+    int code = sw_history_metric_names(l->view.reader, &names, &l->view.err);
+    if (!code && !is_listed(sw_bytes_text(&names), sort))
+        code = sw_err_set(&l->view.err, SW_ERR_INVALID,
+                          "--sort=%s is unknown: use id, loss, accuracy, speed, or a metric of the "
+                          "history: %s",
+                          sort, names.length ? sw_bytes_text(&names) : "it has none yet");
+    sw_bytes_fini(&names);
+
+    return code;
 }
 
 static int list(void *options)
@@ -187,14 +257,10 @@ static int list(void *options)
 
     for (int i = 0; i < STATUSES; i++)
         statuses[i] = sw_run_status_name((enum sw_run_status)i);
-    if (o->status && (l.status = index_of("status", o->status, statuses, STATUSES)) < 0)
+    if (o->status && (l.status = index_of(o->status, statuses, STATUSES)) < 0) {
+        refuse_status(o->status, statuses);
         return SW_EXIT_USAGE;
-
-    int order = o->sort ? index_of("sort", o->sort, orders, ORDERS) : 0;
-    if (order < 0)
-        return SW_EXIT_USAGE;
-
-    filter.order = l.order = (enum sw_run_order)order;
+    }
 
     char *tag = o->tag ? sw_strdup(o->tag) : NULL, *equals = tag ? strchr(tag, '=') : NULL;
     if (equals)
@@ -204,6 +270,8 @@ static int list(void *options)
 
     int code = o->tag && !tag ? sw_err_nomem(&l.view.err, "name of a tag", 0)
                               : sw_history_view_open(&l.view, &o->common, 0);
+    if (!code)
+        code = set_order(&l, &filter, o->sort);
     if (!code)
         code = list_runs(&l, &filter);
     sw_columns_fini(&l.table);
