@@ -42,15 +42,25 @@ static int unknown_verb(const char *word)
     return sw_cli_usage(NULL, "unknown verb '%s'", word);
 }
 
+static bool is_one_of(const char *word, const char *a, const char *b, const char *c)
+{
+    return sw_str_eq(word, a) || sw_str_eq(word, b) || sw_str_eq(word, c);
+}
+
 static int dispatch(int argc, char **argv)
 {
+    char *help_of[] = {argc == 3 ? argv[2] : NULL, "--help", NULL};
+
+    for (int i = 0; help_of[0] && sw_str_eq(argv[1], "help") && sw_verbs[i]; i++)
+        if (sw_str_eq(help_of[0], sw_verbs[i]->name)) /* `help run` is `run --help` */
+            return sw_cli_run(sw_verbs[i], 2, help_of);
     if (argc < 2)
         return sw_cli_usage(NULL, "VERB is missing");
-    if (sw_str_eq(argv[1], "--help")) {
+    if (is_one_of(argv[1], "--help", "-h", "help")) {
         print_help();
         return SW_EXIT_DONE;
     }
-    if (sw_str_eq(argv[1], "--version")) {
+    if (is_one_of(argv[1], "--version", "-V", "version")) {
         sw_cli_version();
         return SW_EXIT_DONE;
     }

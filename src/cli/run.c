@@ -4,6 +4,7 @@
 #include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 #include "recipe/job.h"
+#include <string.h>
 
 struct options {
     struct sw_cli_common common;
@@ -109,6 +110,12 @@ static int train(void *options, struct sw_live_view *live_view)
 static int run(void *options)
 {
     const struct options *o = options;
+
+    if (o->name && *o->name && !o->name[strspn(o->name, "0123456789")])
+        return sw_cli_usage("run",
+                            "--name=%s: a name of digits only would be read as the number "
+                            "of a run",
+                            o->name);
     return sw_live_view("run", &o->common, &o->live_view, train, options);
 }
 

@@ -92,7 +92,12 @@ expect 0 resume first --steps 20 --quiet
 expect 0 run "$tiny" --out "$T/none" --name none --quiet --set job.checkpoint_ends=no
 [ -z "$(files "$T/none")" ] || fail "checkpoint_ends = no left $(files "$T/none")"
 expect 3 resume none
-has err 'has no checkpoint'
+has err 'run [0-9]+ "none" has no checkpoint$'
+# An older run of the name that has one is named.
+expect 0 run "$tiny" --out "$T/hides" --name first --quiet --set job.checkpoint_ends=no
+older=$(sql "SELECT min(id) FROM runs WHERE name = 'first'")
+expect 3 eval first
+has err "run [0-9]+ \"first\" has no checkpoint; run $older has the same name and one: use $older\$"
 expect 0 run "$tiny" --out "$T/middle" --quiet --set job.checkpoint_ends=no --set job.checkpoint_every=15
 [ "$(files "$T/middle")" = '15 30 ' ] || fail "in the middle: $(files "$T/middle")"
 expect 0 run "$tiny" --out "$T/reached" --quiet --set job.checkpoint_ends=no --set 'job.stop_at=loss<=1000'

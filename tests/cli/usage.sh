@@ -28,6 +28,17 @@ for option in steps name out init-from set device db quiet no-ui; do
 done
 has out '^  -v, --verbose'
 
+for word in -h help; do
+    expect 0 "$word"
+    has out '^Usage: singa-ws VERB'
+done
+for word in -V version; do
+    expect 0 "$word"
+    has out '^singa-ws [0-9]'
+done
+expect 0 help run
+has out '^Usage: singa-ws run '
+
 # wrong PATTERN ARGUMENT...
 wrong() {
     pattern=$1
@@ -87,3 +98,4 @@ expect 3 check -- --quiet
 has err '--quiet'
 expect 3 run "$T/none.ini"
 has err 'none\.ini'
+wrong "name=7: a name of digits only would be read as the number of a run" run "$tiny" --name 7

@@ -134,6 +134,42 @@ static int newest_first(const void *a, const void *b)
     return (x->step < y->step) - (x->step > y->step);
 }
 
+/* Keeps the number of the first run, the newest, that has a checkpoint and the name. */
+struct namesake {
+    const char *name;
+    int64_t id; /* 0: none */
+};
+
+static int visit_namesake(void *user, const struct sw_run *run)
+{
+    struct namesake *n = user;
+
+    if (run->checkpoint_step < 0 || !sw_str_eq(run->name, n->name))
+        return 0;
+    n->id = run->id;
+    return SW_ERR_CANCELLED;
+}
+
+/* Says that the run has no checkpoint, and which one of its name has. */
+static int refuse(struct sw_history_reader *reader, const struct sw_run *run, const char *title,
+                  struct sw_err *err)
+{
+    struct namesake n = {.name = run->name};
+    struct sw_err ignored;
+
+    int rc = run->name ? sw_history_list(reader, &(struct sw_run_filter){.name = run->name},
+                                         visit_namesake, &n, &ignored)
+                       : SW_OK;
+    if (rc != SW_OK && rc != SW_ERR_CANCELLED)
+        n.id = 0;
+    if (n.id)
+        return sw_err_set(err, SW_ERR_NOTFOUND,
+                          "%s has no checkpoint; run %lld has the same name and one: use %lld",
+                          title, (long long)n.id, (long long)n.id);
+
+    return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
+}
+
 int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *run,
                         struct sw_checkpoints *out, struct sw_err *err)
 {
@@ -161,7 +197,7 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
                           title, out->missing, out->missing == 1 ? "" : "s",
                           run->out_dir ? run->out_dir : "their folder");
 
-    return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
+    return refuse(reader, run, title, err);
 }
 
 int sw_checkpoints_in(const char *folder, struct sw_checkpoints *out, struct sw_err *err)
