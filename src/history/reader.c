@@ -356,8 +356,41 @@ static const char prefix_sql[] =
     " OR substr(CAST(id AS TEXT), 1, length(?1)) = ?1"
     " OR (length(?1) >= 4 AND substr(uid, 1, length(?1)) = ?1) ORDER BY id DESC LIMIT 4";
 
+/* Whether the text is "RUN:SUFFIX" with the number or name of a run; then says what suffixes mean.
+ */
+static int suggest_suffix(struct sw_history_reader *r, const char *text, bool *fits,
+                          struct sw_err *err)
+{
+    const char *colon = strrchr(text, ':');
+    char *run = colon ? sw_format("%.*s", (int)(colon - text), text) : NULL;
+    int64_t found = 0;
+
+    *fits = false;
+    if (!run)
+        return SW_OK;
+
+    int code = sw_query_once(r->db, r->path,
+                             "SELECT count(*) FROM runs WHERE name = ?1 OR CAST(id AS TEXT) = ?1",
+                             SW_CELLS(SW_TEXT(run)), &found, err);
+    *fits = !code && found > 0;
+    if (*fits)
+        code =
+            sw_err_set(err, SW_ERR_NOTFOUND,
+                       "no run '%s', but there is '%s'; %s:best and %s:STEP are its checkpoints, "
+                       "where a verb or option takes one",
+                       text, run, run, run);
+    sw_free(run);
+
+    return code;
+}
+
 static int suggest(struct sw_history_reader *r, const char *text, struct sw_err *err)
 {
+    bool fits;
+    int answer = suggest_suffix(r, text, &fits, err);
+    if (answer || fits)
+        return answer;
+
     int best = (int)strlen(text) / 3;
     char near[128] = "";
 

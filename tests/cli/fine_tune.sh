@@ -10,6 +10,8 @@ expect 2 run "$T/ten.ini" --init-from base --name wrong --steps 1
 has err 'fc2\.weight is F32 4x32 in the file, but F32 10x32 in this net; use --reset fc2 \(or reset = fc2 in \[job\]\)'
 expect 2 run "$T/ten.ini" --init-from base --steps 1 --set layer.fc1.outputs=16
 has err 'use --reset fc1 --reset fc2 \(or reset = fc1, fc2 in \[job\]\)'
+expect 3 run "$T/ten.ini" --init-from base:bset
+has err "^singa-ws: no run 'base:bset', but there is 'base'; base:best and base:STEP are its checkpoints"
 [ "$(sql 'SELECT count(*) FROM runs')" = 1 ] || fail 'a refused run was recorded'
 
 # With the layer reset it trains; a run is named as everywhere.

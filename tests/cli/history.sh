@@ -65,6 +65,8 @@ expect 2 history list 1
 expect 2 history --header
 expect 0 history --db "$SINGA_DB" show 1
 has out '^run +1 first$'
+expect 3 history show first:best
+has err "no run 'first:best', but there is 'first'; first:best and first:STEP are its checkpoints"
 expect 0 history list --limit 1
 [ "$(wc -l <"$T/out")" = 2 ] || fail 'list --limit 1 has not one run'
 expect 0 history list --name 'fir*'
