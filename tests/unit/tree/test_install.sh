@@ -92,6 +92,8 @@ for page in $(grep -o '](tasks/[a-z-]*\.md' "$pages/recipes/README.md" | sed 's/
     [ -f "$pages/recipes/$page" ] || fail "$page is not installed"
 done
 [ -f "$(dirname "$(find "$moved" -name digits.ini)")/share/shapes.py" ] || fail 'shapes.py is not installed'
+empty=$(find "$moved" -type d -empty)
+[ -z "$empty" ] || fail "empty folders are installed: $empty"
 
 # The manual's pages are those of this very program.
 "$moved/bin/singa-ws" layers commands --man | cmp - "$(find "$moved" -name singa-ws.1)"
