@@ -305,6 +305,13 @@ bool sw_job_reads_text(const struct sw_job *job, const char *layer)
            count == 1 && sw_str_eq(names[0], "tokens");
 }
 
+bool sw_job_writes_text(const struct sw_job *job)
+{
+    const struct sw_source *train = job->data.source[SW_SPLIT_TRAIN];
+
+    return train && train->vocabulary && sw_job_reads_text(job, NULL);
+}
+
 int sw_job_predict_next(struct sw_job *job, const char *weights, const char *const *texts,
                         int count, sw_next_sink *sink, void *user, struct sw_err *err)
 {

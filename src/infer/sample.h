@@ -31,6 +31,8 @@ int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_samp
 
 /* Whether the layer (NULL: as for sw_job_predict) reads the tokens of a text and nothing else. */
 bool sw_job_reads_text(const struct sw_job *job, const char *layer);
+/* Whether sw_job_sample can use the net of a job that is opened for training. */
+bool sw_job_writes_text(const struct sw_job *job);
 
 /* Receives the scores of the token that follows a text: [count], valid during the call. */
 typedef int sw_next_sink(void *user, const char *text, const float *scores, int64_t count,

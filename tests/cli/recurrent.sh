@@ -99,7 +99,8 @@ has err '800 streams for each of 2 worker groups: streams = 1600 exceeds the [0-
 
 for kind in rnn gru lstm; do
     recipe $kind 8 'layers = 2' >"$T/$kind.ini"
-    expect 0 run "$T/$kind.ini" --out "$T/$kind" --quiet
+    expect 0 run "$T/$kind.ini" --out "$T/$kind"
+    has out '^next +singa-ws sample [0-9]+, or singa-ws resume '
     # Stopped in the middle and resumed: the same bits.
     expect 0 run "$T/$kind.ini" --out "$T/$kind-half" --steps 6 --quiet --name half-$kind
     expect 0 resume half-$kind --steps 12 --quiet

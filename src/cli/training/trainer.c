@@ -6,6 +6,7 @@
 
 #include "base/os.h"
 #include "base/text.h"
+#include "infer/sample.h"
 #include "recipe/recipe.h"
 
 #include <signal.h>
@@ -267,6 +268,7 @@ int sw_trainer_run(struct sw_trainer *t)
     bool stuck = false;
 
     t->report.plan = sw_job_plan(t->job);
+    t->report.writes_text = sw_job_writes_text(t->job);
     install_handlers(t->job, old);
 
     int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
