@@ -440,7 +440,7 @@ static int load_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
     code = sw_os_mkdirs(h->out_dir, 0777, err);
     return code ? code
                 : sw_claim_take(&h->claim, h->out_dir, run_id,
-                                "wait until it ends, or stop it with SIGTERM", h->log, err);
+                                "wait until it ends, or use `singa-ws stop`", h->log, err);
 }
 
 /* Checks inside the transaction that the run has not been resumed since its checkpoints were
