@@ -18,7 +18,8 @@ struct options {
 static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
-        "end after step N instead of the run's last step; schedules keep their length"),
+        "end after step N instead of the run's last step; schedules keep their length (--set "
+        "job.steps=N changes it)"),
     SW_CLI_TEXT_OPTION(struct options, cores, "cores", "N",
                        "processor cores to use; default: job.cores, else all that other runs do "
                        "not use"),

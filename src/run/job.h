@@ -203,6 +203,7 @@ struct sw_job_plan {
     bool comm_requested;    /* the recipe sets how gradients are exchanged */
     const char *comm_notes; /* layers that deviate from the net-wide exchange mode, or "" */
     const char *warnings;   /* lines: what the user should know before the training, or "" */
+    const char *extension;  /* how `resume` trains further than the recipe: "--steps N" */
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);

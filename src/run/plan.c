@@ -7,6 +7,7 @@
 #include "plan/choices.h"
 #include "plan/saved_choices.h"
 #include "run/job_private.h"
+#include "run/low_rate.h"
 #include "run/memory.h"
 #include "worker/worker.h"
 #include <stdio.h>
@@ -415,6 +416,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
         return rc;
 
     sw_job_describe_roles(job);
+    sw_low_rate_describe(job);
     sw_job_sum_memory(job);
     p->params = sw_table_elements(job->params.table);
     p->steps = job->span.run_steps;

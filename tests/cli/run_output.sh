@@ -128,3 +128,35 @@ got=$?
 [ "$got" = 4 ] || fail "a diverging run exits with $got"
 has err '^singa-ws: .'
 has out '^failed '
+
+# Steps whose learning rate is too low to train.
+linear rate >"$T/rate.ini"
+cosine() {
+    verb=$1
+    shift
+    expect 0 "$verb" "$@" --set updater.policy=cosine --set job.steps=10
+    tr -s '\n ' ' ' <"$T/out" >"$T/line"
+}
+for verb in run check; do
+    cosine $verb "$T/rate.ini" --set updater.warmup=10
+    has line 'warning updater\.warmup = 10 is not less than job\.steps = 10: the learning rate never reaches lr'
+    cosine $verb "$T/rate.ini" --set updater.warmup=9 --set updater.final=0.00001
+    hasnt out warning
+    cosine $verb "$T/rate.ini" --set updater.lr=0 --set updater.warmup=3
+    hasnt out warning
+done
+cosine run "$T/rate.ini" --set updater.warmup=5 --steps 1
+has line 'warning the learning rate is below lr / 1000 in steps 1 to 1: updater\.warmup = 5 is too close to --steps 1 '
+cosine run "$T/rate.ini" --name rate
+hasnt out warning
+has out '^next .*resume [0-9]+ --set job\.steps=N$'
+expect 0 resume rate --steps 12
+tr -s '\n ' ' ' <"$T/out" >"$T/line"
+has line 'warning job\.steps = 10 ends the schedule: .* is below lr / 1000; use --set job\.steps=12, not --steps '
+has out '^step=12 .* lr=0 '
+expect 0 resume rate --set job.steps=20
+hasnt out warning
+has out '^step=13 .* lr=0\.00'
+expect 0 run "$T/rate.ini" --steps 3 --set job.steps=2
+hasnt out warning
+has out '^next .*resume [0-9]+ --steps N$'

@@ -108,9 +108,9 @@ static void next(struct sw_bytes *out, const struct sw_report *r, const struct s
         return;
 
     if (e->status == SW_RUN_DONE)
-        sw_bytes_printf(out, "next         singa-ws %s %lld%s, or singa-ws resume %lld --steps N\n",
+        sw_bytes_printf(out, "next         singa-ws %s %lld%s, or singa-ws resume %lld %s\n",
                         r->writes_text ? "sample" : "predict", run,
-                        r->writes_text ? "" : " INPUT...", run);
+                        r->writes_text ? "" : " INPUT...", run, r->plan->extension);
     else
         sw_bytes_printf(out, "next         singa-ws resume %lld\n", run);
 }
