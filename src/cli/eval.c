@@ -145,6 +145,7 @@ static void print(struct sw_bytes *out, const struct options *o, const struct sw
         return;
     }
 
+    sw_trainer_warn(t);
     print_text(out, &r->event, w, sw_job_plan(t->job), o->common.quiet);
     if (o->report)
         sw_print_classes(out, &r->classes);

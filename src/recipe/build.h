@@ -58,6 +58,8 @@ struct sw_draft {
     struct sw_ini_line at; /* its header; all zeros when it has none */
     int column;
     const struct sw_value *created_by; /* the line or override that created it, or NULL */
+    /* The line `fallback` that does not replace its missing files, given elsewhere; or NULL. */
+    const struct sw_value *no_fallback;
 };
 
 /* A stage of a run, with the lines that apply during the stage. */

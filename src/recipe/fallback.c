@@ -1,7 +1,9 @@
 /* `fallback = image_folder FOLDER, synthetic` lists alternatives for a data section of which no
  * file exists, in order: a format with a path that exists, or a format that needs no path because
- * its data is synthetic. The lines of [fallback] apply only if some section falls back. A file that
- * exists is never replaced, however damaged or unreadable it is. */
+ * its data is synthetic. The lines of [fallback] apply only if some section becomes synthetic, and
+ * not to data sections that do not. A file that exists is never replaced, however damaged or
+ * unreadable it is; nor are missing files that a recipe names which includes the one with the line
+ * `fallback`, or --set: such a path was mistyped. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <stdlib.h>
@@ -100,8 +102,8 @@ static int choice_of(const char *list, const char *name)
     return NO_FALLBACK;
 }
 
-static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *decided,
-                       const char **paths)
+static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *wanted,
+                       const char *decided, const char **paths)
 {
     struct sw_value *v = sw_draft_find(n, n->pub.schema->paths_key);
 
@@ -109,7 +111,11 @@ static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *deci
     if (decided)
         return choice_of(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
 
-    return *paths && all_missing(r, *paths);
+    if (!*paths || !all_missing(r, *paths))
+        return false;
+
+    n->no_fallback = sw_value_precedence(v) > sw_value_precedence(wanted) ? wanted : NULL;
+    return !n->no_fallback;
 }
 
 /* Chooses an alternative, counted from 1; 0: none, or an error was reported. All alternatives are
@@ -183,7 +189,7 @@ static void resolve_section(struct sw_recipe *r, struct sw_draft *n, const char 
     const char *text = sw_value_text(r, format, n->pub.title);
     const struct sw_type *from = text ? sw_types_find(k->types[0], text) : NULL;
     const char *paths;
-    if (!from || (from == to.type && !to.path) || !falls_back(r, n, decided, &paths))
+    if (!from || (from == to.type && !to.path) || !falls_back(r, n, wanted, decided, &paths))
         return;
 
     put_value(r, n, wanted, k->type_key[0], to.type->name);
@@ -216,12 +222,37 @@ static const char *join_names(struct sw_recipe *r)
     return joined;
 }
 
+static bool is_synthetic(const struct sw_recipe *r, const struct sw_draft *n)
+{
+    for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
+        if (f->section == n)
+            return !f->found;
+    return false;
+}
+
 /* Whether the data of some section is synthetic. */
 static bool any_synthetic(const struct sw_recipe *r)
 {
     for (const struct sw_fallback_choice *f = r->fallback_choices; f; f = f->next)
         if (!f->found)
             return true;
+    return false;
+}
+
+/* Whether a line of [fallback] is about a data section that keeps its files. */
+static bool is_about_files(struct sw_recipe *r, const struct sw_value *line)
+{
+    for (const struct sw_section *s = r->first; s; s = s->next) {
+        const struct sw_draft *n = (const struct sw_draft *)s;
+        const size_t bytes = strlen(n->pub.kind), named = n->pub.name ? strlen(n->pub.name) : 0;
+        const char *key = line->key;
+
+        if (named && n->pub.schema->fallback_key && sw_draft_find(n, n->pub.schema->fallback_key) &&
+            !is_synthetic(r, n) && strncmp(key, n->pub.kind, bytes) == 0 && key[bytes] == '.' &&
+            strncmp(key + bytes + 1, n->pub.name, named) == 0 && key[bytes + 1 + named] == '.')
+            return true;
+    }
+
     return false;
 }
 
@@ -233,7 +264,7 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
 
     bool synthetic = any_synthetic(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
-        if (!synthetic) {
+        if (!synthetic || is_about_files(r, line)) {
             if (!sw_stage_check_line(r, line))
                 sw_recipe_check_line(r, line, "fallback");
             continue;
@@ -305,11 +336,26 @@ const char *sw_section_fell_from(const struct sw_section *section)
     return f ? f->from : NULL;
 }
 
+const char *sw_section_missing_files(const struct sw_section *section)
+{
+    const struct sw_fallback_choice *f = fallback_of(section);
+    return f ? f->paths : NULL;
+}
+
+bool sw_section_has_no_fallback(const struct sw_section *section)
+{
+    return ((const struct sw_draft *)section)->no_fallback != NULL;
+}
+
 void sw_recipe_hint_fallback(struct sw_recipe *recipe, const struct sw_section *section)
 {
     const struct sw_fallback_choice *f = fallback_of(section);
+    const struct sw_value *v = ((const struct sw_draft *)section)->no_fallback;
     struct sw_bytes text = {0};
 
+    if (v && v->at.file)
+        sw_recipe_hint(recipe, "`fallback = %s` of %s:%d does not replace a path given elsewhere",
+                       v->raw, v->at.file->path, v->at.line);
     if (!f)
         return;
 

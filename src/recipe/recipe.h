@@ -136,8 +136,8 @@ void sw_recipe_hint(struct sw_recipe *recipe, const char *fmt, ...) SW_PRINTF(2,
 /* "did you mean 'X'?" when a candidate is near word, else "LABEL: a, b, c" with all of them. */
 void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char *const *candidates,
                          int count, const char *label);
-/* If the data section fell back, says from which files to what: for errors that other data cause.
- */
+/* If the data section fell back, says from which files to what, and if it did not because another
+ * recipe or --set gives its paths, says that: for errors that other or missing data cause. */
 void sw_recipe_hint_fallback(struct sw_recipe *recipe, const struct sw_section *section);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
 /* For checks that would stop at errors that are no concern of theirs: removes the errors so far,
@@ -161,6 +161,11 @@ const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when ther
 const char *sw_recipe_fallback(const struct sw_recipe *recipe);  /* "train,test:1"; "" none */
 /* The type that the section's files would have had, when it fell back; else NULL. */
 const char *sw_section_fell_from(const struct sw_section *section);
+/* Its paths, none of which exists, when it fell back; else NULL. */
+const char *sw_section_missing_files(const struct sw_section *section);
+/* Whether its files are missing and were not replaced, because another recipe than that with the
+ * line `fallback` gives their paths, or --set. */
+bool sw_section_has_no_fallback(const struct sw_section *section);
 /* Appends one line per section that fell back and one for the lines of [fallback]; nothing else. */
 void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_bytes *out);
 

@@ -197,6 +197,7 @@ struct sw_job_plan {
     const struct sw_placement *placement;
     const struct sw_machine *machine;
     const char *fallback; /* announcement lines, or "" */
+    bool synthetic[2];    /* the training and evaluation data replace missing files */
     const char *copy,
         *copy_why;          /* how gradients and values of devices are copied; "": no devices */
     const char *sums;       /* how gradients of several devices are reduced; "": by servers */

@@ -165,7 +165,9 @@ out:
     if (!is_about_data(rc))
         return rc;
 
-    sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
+    sw_recipe_error(job->recipe, section, sw_section_has_no_fallback(section) ? "paths" : NULL,
+                    "%s", without_title(section, err->text));
+    sw_recipe_hint_fallback(job->recipe, section);
     return rc;
 }
 

@@ -61,10 +61,17 @@ static void too_few(struct sw_recipe *recipe, const struct reader *r, int64_t cl
 {
     const struct sw_section *s = outputs_of(recipe, r);
 
-    if (s && s->errors)
+    if ((s && s->errors) || r->data->errors)
         return; /* another reader of the same scores */
 
-    if (s)
+    if (sw_section_missing_files(r->data))
+        sw_recipe_error(recipe, r->data, NULL,
+                        "no file %s; the data of its fallback have %lld %s, but layer %s has "
+                        "scores for %lld: correct the path",
+                        sw_section_missing_files(r->data), (long long)classes,
+                        r->source->vocabulary ? "tokens" : "classes", r->section->name,
+                        (long long)r->labels->classes);
+    else if (s)
         sw_recipe_error(recipe, s, "outputs",
                         "data %s has %lld %s (labels 0 to %lld), which layer %s compares with "
                         "these outputs: set outputs = %lld",
@@ -77,7 +84,6 @@ static void too_few(struct sw_recipe *recipe, const struct reader *r, int64_t cl
                         "its source needs %lld outputs",
                         (long long)r->labels->classes, r->source->name, (long long)classes,
                         (long long)classes - 1, (long long)classes);
-    sw_recipe_hint_fallback(recipe, r->data);
 }
 
 /* Text models often have room for more tokens than a text contains, and synthetic data stand in for

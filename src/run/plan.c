@@ -434,7 +434,12 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     if (!p->notes)
         return sw_err_nomem(err, "the partitioner's notes", 0);
 
-    for (int s = 0; s < SW_SPLITS; s++)
+    for (int s = 0; s < SW_SPLITS; s++) {
+        const struct sw_section *section = job->data.section[s];
+
         describe_data(job, s, p->data[s], sizeof p->data[s]);
+        p->synthetic[s] = section && sw_section_fell_from(section) &&
+                          sw_str_eq(section->type[0]->name, "synthetic");
+    }
     return SW_OK;
 }

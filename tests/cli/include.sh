@@ -49,3 +49,60 @@ has err 'hint: no included recipe has \[layer fcc1\]; did you mean \[layer fc1\]
 expect 2 check "$tiny" --device warp
 has err '^--device warp: job: device = warp: unknown device'
 hasnt err '--set'
+
+# A path that is missing replaces the data only where the recipe with `fallback` gives it: elsewhere it
+# was mistyped.
+cat >"$T/base.ini" <<'END'
+[data train]
+format = csv
+paths = nothing.csv
+fallback = synthetic
+[data test]
+format = csv
+paths = nothing.csv
+fallback = synthetic
+[fallback]
+data.train.records = 64
+data.test.records = 32
+job.steps = 3
+[job]
+name = base
+steps = 5
+batch = 8
+[updater]
+type = sgd
+lr = 0.01
+[layer input]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer fc]
+type = inner_product
+src = input
+outputs = 10
+[layer loss]
+type = softmax_loss
+src = fc, label
+END
+printf 'include = base.ini\n[data train]\npaths = rows.csv\n' >"$T/mine.ini"
+for verb in run check eval; do
+    expect 3 $verb "$T/mine.ini"
+    has err 'mine\.ini:3:9: data train: paths = rows\.csv: .*rows\.csv'
+    has err 'hint: `fallback = synthetic` of .*/base\.ini:4 does not replace a path given elsewhere'
+    hasnt err 'records|data test'
+done
+expect 3 run "$T/base.ini" --set data.test.paths=rows.csv
+has err 'data test: paths = rows\.csv: .*rows\.csv'
+printf 'fallback = synthetic\n' >>"$T/mine.ini"
+expect 0 run "$T/mine.ini" --quiet
+has err '^singa-ws: warning: data train: format synthetic instead of csv: no file .*rows\.csv$'
+has err '^singa-ws: warning: data test: format synthetic'
+expect 0 run "$T/mine.ini" --set job.eval_every=3
+has out '^data +trained and evaluated on synthetic data: the files are missing$'
+# Lines of [fallback] about a section that has its files do not apply.
+seq 64 | awk '{ print $1 ",1,2," $1 % 10 }' >"$T/nothing.csv"
+expect 0 explain "$T/mine.ini"
+has out '^records +64 '
+hasnt out '^records +32 '

@@ -99,6 +99,15 @@ static void speed(struct sw_bytes *out, const struct sw_job_event *e)
         sw_bytes_printf(out, "memory       %s resident\n", rss);
 }
 
+/* Data that a fallback generated. */
+static void data(struct sw_bytes *out, const bool synthetic[2])
+{
+    if (synthetic[0] || synthetic[1])
+        sw_bytes_printf(out, "data         %s%s%s on synthetic data: the files are missing\n",
+                        synthetic[0] ? "trained" : "", synthetic[0] && synthetic[1] ? " and " : "",
+                        synthetic[1] ? "evaluated" : "");
+}
+
 /* Commands that continue with the result. */
 static void next(struct sw_bytes *out, const struct sw_report *r, const struct sw_job_event *e)
 {
@@ -128,6 +137,7 @@ void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
                         (long long)e->best_step);
 
     speed(&end, e);
+    data(&end, r->plan->synthetic);
     if (e->skipped_records)
         sw_bytes_printf(&end, "skipped      %lld records that could not be read\n",
                         (long long)e->skipped_records);

@@ -10,6 +10,7 @@
 #include "recipe/recipe.h"
 
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 /* ---- Signals ----------------------------------------------------------------------------------
@@ -73,6 +74,7 @@ int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, st
 {
     *t = (struct sw_trainer){0};
     sw_report_init(&t->report, common->json, common->quiet, common->verbose > 0);
+    t->quiet = common->quiet;
 
     t->log = sw_log_new();
     if (!t->log)
@@ -261,6 +263,21 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
     return sw_job_run(t->job, sw_report_observe, &t->report, stuck, err);
 }
 
+static void warn(const char *lines)
+{
+    for (; *lines; lines += strcspn(lines, "\n") + 1)
+        sw_cli_message("warning: %.*s", (int)strcspn(lines, "\n"), lines);
+}
+
+void sw_trainer_warn(const struct sw_trainer *t)
+{
+    if (!t->quiet)
+        return;
+
+    warn(sw_job_plan(t->job)->warnings);
+    warn(sw_job_plan(t->job)->fallback);
+}
+
 int sw_trainer_run(struct sw_trainer *t)
 {
     struct sigaction old[HANDLED];
@@ -269,6 +286,7 @@ int sw_trainer_run(struct sw_trainer *t)
 
     t->report.plan = sw_job_plan(t->job);
     t->report.writes_text = sw_job_writes_text(t->job);
+    sw_trainer_warn(t);
     install_handlers(t->job, old);
 
     int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);

@@ -16,6 +16,7 @@ struct sw_trainer {
     struct sw_job *job; /* owned; NULL until opened */
     char *trained;      /* owned: the checkpoint that takes the place of a recipe, or NULL */
     struct sw_bytes messages;
+    bool quiet;
 };
 
 /* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */
@@ -44,6 +45,10 @@ int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *e
 /* Prints why an operation on a recipe failed: the errors of the recipe if there are any, else err.
  * Returns the exit code. recipe may be NULL. */
 int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *err);
+
+/* With --quiet, prints the warnings of the job and the data that a fallback replaced on stderr;
+ * without, the report has them. */
+void sw_trainer_warn(const struct sw_trainer *t);
 
 /* Trains, prints the result, and returns the exit code. Does not return but exits the process if
  * threads of the job do not stop. */
