@@ -95,8 +95,8 @@ static void fallback_is_decided_per_section(void **state)
     assert_string_equal(sw_recipe_fallback(r), "b");
     assert_int_equal(steps_of(r), 7);
     sw_recipe_free(r);
-    /* Who asks for a format on the command line gets it. */
-    assert_int_equal(load_with(text, "", sets, NULL, &r), SW_ERR_INVALID);
+    /* Who asks for a format on the command line gets it, without the lines for synthetic data. */
+    assert_int_equal(load_with(text, "", sets, NULL, &r), SW_OK);
     assert_ptr_equal(format_of(r, "train"), &toy_idx_type);
     assert_string_equal(sw_recipe_fallback(r), "test");
     sw_recipe_free(r);
@@ -120,8 +120,15 @@ static void set_overrides_fallback(void **state)
     const char *const elsewhere[] = {"data.train.paths=/here", NULL};
     r = load("/here /data/t", elsewhere, NULL);
     assert_string_equal(sw_recipe_fallback(r), "");
+    assert_false(sw_section_has_no_fallback(sw_recipe_find(r, "data", "train")));
     sw_recipe_free(r);
+    /* A path on the command line is meant, unless a fallback is given there, too. */
     r = load("/data/a /data/t", elsewhere, NULL);
+    assert_string_equal(sw_recipe_fallback(r), "");
+    assert_true(sw_section_has_no_fallback(sw_recipe_find(r, "data", "train")));
+    sw_recipe_free(r);
+    const char *const both[] = {"data.train.paths=/here", "data.train.fallback=synthetic", NULL};
+    r = load("/data/a /data/t", both, NULL);
     assert_string_equal(sw_recipe_fallback(r), "train");
     sw_recipe_free(r);
 }
