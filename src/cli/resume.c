@@ -7,6 +7,8 @@
 #include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
+#include <string.h>
+
 struct options {
     struct sw_cli_common common;
     int64_t steps;
@@ -29,15 +31,31 @@ static const struct sw_cli_option options_of_resume[] = {
     {0},
 };
 
-/* The last step: --steps, else that of the run; 0 if --set gives job.steps or job.epochs. */
+/* Whether a --set gives the length of the run or of a stage. */
+static bool gives_length(const char *set)
+{
+    const size_t key = strcspn(set, "=");
+    const bool of_stage = sw_str_starts(set, "stage.");
+    static const char *const names[] = {".steps", ".epochs"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t bytes = strlen(names[i]);
+        if (key > bytes && strncmp(set + key - bytes, names[i], bytes) == 0 &&
+            (of_stage || key == strlen("job") + bytes))
+            return true;
+    }
+
+    return false;
+}
+
+/* The last step: --steps, else that of the run; 0 if --set gives a length. */
 static int64_t last_step(const struct options *o, const struct sw_run *run)
 {
     if (o->steps)
         return o->steps;
 
     for (int i = 0; i < o->common.sets.count; i++)
-        if (sw_str_starts(o->common.sets.items[i], "job.steps=") ||
-            sw_str_starts(o->common.sets.items[i], "job.epochs="))
+        if (gives_length(o->common.sets.items[i]))
             return 0;
 
     return run->steps;

@@ -157,6 +157,14 @@ has out '^step=12 .* lr=0 '
 expect 0 resume rate --set job.steps=20
 hasnt out warning
 has out '^step=13 .* lr=0\.00'
+# With stages, the length of the last one counts.
+printf 'include = rate.ini\n[updater]\npolicy = linear\n[stage a]\nsteps = 4\n[stage b]\nsteps = 4\n' >"$T/two.ini"
+expect 0 run "$T/two.ini" --name two --quiet
+expect 0 resume two --steps 10
+tr -s '\n ' ' ' <"$T/out" >"$T/line"
+has line 'warning job\.steps = 4 ends the schedule: .* use --set stage\.b\.steps=6, not --steps '
+expect 0 resume two --set stage.b.steps=12
+has out '^step=11 steps=16 .* lr=0\.00'
 expect 0 run "$T/rate.ini" --steps 3 --set job.steps=2
 hasnt out warning
 has out '^next .*resume [0-9]+ --steps N$'
