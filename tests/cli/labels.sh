@@ -92,4 +92,4 @@ printf '\000\000\000\000\001\000\000\000\000\000\000\000\007\000\000\000\001\000
     npy fine.npy '<i4' '(8,)'
 recipe 2 | sed 's/^format = csv/format = npy/; s/^paths = rows.csv/paths = image.npy\nfields = fine:fine.npy/; s/^field = label/field = fine/' >fine.ini
 expect 1 run fine.ini
-has err 'prefetch train: data train: record 3 \(image\.npy\): fine 7, but layer loss has scores for 2 classes \(0 to 1\)'
+has err 'prefetch (train|test): data (train|test): record 3 \(image\.npy\): fine 7, but layer loss has scores for 2 classes \(0 to 1\)'
