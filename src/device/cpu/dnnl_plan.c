@@ -58,6 +58,39 @@ static int describe(const struct sw_dnnl_weightless *w, const struct sw_dnnl_pas
     return rc;
 }
 
+/* pass: that of the forward primitive, which it names. */
+static int init_backward(struct sw_dnnl_plan *p, const struct sw_plan_request *q,
+                         const struct sw_dnnl_weightless *w, struct sw_dnnl_pass pass,
+                         struct sw_err *err)
+{
+    dnnl_primitive_desc_t backward = NULL;
+    const struct sw_dnnl_layout none = {0};
+    size_t bytes;
+
+    pass.kind = dnnl_backward_data;
+    int rc = describe(w, &pass, &backward, err);
+
+    if (rc == SW_OK) {
+        const struct sw_dnnl_port_spec ports[] = {
+            {.arg = DNNL_ARG_SRC,
+             .slot = SW_PLAN_SRC,
+             .inner = w->backward_reads_src ? pass.src : none},
+            {.arg = DNNL_ARG_DIFF_DST, .slot = SW_PLAN_DIFF_DST, .inner = pass.dst},
+            {.arg = DNNL_ARG_DIFF_SRC, .slot = SW_PLAN_DIFF_SRC, .output = true, .inner = pass.src},
+            {.arg = DNNL_ARG_WORKSPACE,
+             .slot = SW_PLAN_SAVED,
+             .inner = sw_dnnl_workspace(backward, &bytes)},
+        };
+        p->base.backward_reads_src = w->backward_reads_src;
+        rc = sw_dnnl_op_init(&p->backward_data, q->stream, backward, ports,
+                             SW_DNNL_PORT_COUNT(ports), err);
+    }
+
+    if (backward)
+        dnnl_primitive_desc_destroy(backward);
+    return rc;
+}
+
 int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc *dst,
                            const struct sw_dnnl_weightless *w, struct sw_plan **out,
                            struct sw_err *err)
@@ -66,11 +99,9 @@ int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc
     if (!p)
         return sw_err_nomem(err, "a plan", sizeof *p);
 
-    dnnl_primitive_desc_t forward = NULL, backward = NULL;
+    dnnl_primitive_desc_t forward = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_stream_t stream;
-    size_t bytes;
-    const struct sw_dnnl_layout none = {0};
     struct sw_dnnl_pass pass = w->pass;
     p->base = (struct sw_plan){
         .ops = &sw_dnnl_weightless_ops, .stream = q->stream, .src = *q->src, .dst = *dst};
@@ -101,25 +132,8 @@ int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc
         goto out;
 
     if (q->passes.backward_data) {
-        pass.kind = dnnl_backward_data;
         pass.forward = forward;
-        rc = describe(w, &pass, &backward, err);
-        if (rc != SW_OK)
-            goto out;
-
-        const struct sw_dnnl_port_spec back[] = {
-            {.arg = DNNL_ARG_SRC,
-             .slot = SW_PLAN_SRC,
-             .inner = w->backward_reads_src ? pass.src : none},
-            {.arg = DNNL_ARG_DIFF_DST, .slot = SW_PLAN_DIFF_DST, .inner = pass.dst},
-            {.arg = DNNL_ARG_DIFF_SRC, .slot = SW_PLAN_DIFF_SRC, .output = true, .inner = pass.src},
-            {.arg = DNNL_ARG_WORKSPACE,
-             .slot = SW_PLAN_SAVED,
-             .inner = sw_dnnl_workspace(backward, &bytes)},
-        };
-        p->base.backward_reads_src = w->backward_reads_src;
-        rc = sw_dnnl_op_init(&p->backward_data, q->stream, backward, back, SW_DNNL_PORT_COUNT(back),
-                             err);
+        rc = init_backward(p, q, w, pass, err);
         if (rc != SW_OK)
             goto out;
     }
@@ -128,8 +142,6 @@ int sw_dnnl_weightless_new(const struct sw_plan_request *q, const struct sw_desc
     *out = &p->base;
 
 out:
-    if (backward)
-        dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
     if (attr)
