@@ -116,6 +116,17 @@ done
 expect 2 history list --sort f1
 has err '^singa-ws: --sort=f1 is unknown: use id, loss, accuracy, speed, or a metric of the history: loss, mae, r2, rmse$'
 
+# The columns of other data are found by their names.
+expect 0 eval a --json
+grep -oE '"(mae|rmse|loss)":[^,}]*' out >straight
+awk -F, '{ print $4 "," $2 ",x," $3 "," $1 }' test.csv >other.csv
+expect 0 eval a --data other.csv --json
+grep -oE '"(mae|rmse|loss)":[^,}]*' out >reordered
+[ -s straight ] && cmp straight reordered || fail 'columns in another order give other results'
+sed 's/,b,/,c,/' other.csv >wrong.csv
+expect 3 eval a --data wrong.csv
+has err '0 columns are named b, expected one: the net reads it'
+
 # predict gives the units of the data, without its training data.
 mv train.csv hidden.csv
 expect 0 predict house.ini --weights a --output y.npy

@@ -154,8 +154,8 @@ static int assign_role(struct csv_state *s, const char *key, const char *text, e
     return SW_OK;
 }
 
-/* Assigns positions: features in the order of the file, targets in the order of the key. */
-static int assign_positions(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
+/* Places the features in the order of the file. */
+static int number_features(struct csv_state *s, struct sw_err *err)
 {
     for (int i = 0; i < s->columns; i++) {
         if (s->column[i].role == ROLE_FEATURE)
@@ -170,6 +170,40 @@ static int assign_positions(struct csv_state *s, const struct csv_conf *conf, st
                           "no column is left for the image: all %d columns have another use",
                           s->columns);
 
+    return SW_OK;
+}
+
+/* Finds the features of a trained net by their names, in its order. */
+static int choose_by_name(struct csv_state *s, const struct sw_lexicon *names, const char *file,
+                          struct sw_err *err)
+{
+    for (int i = 0; i < s->columns; i++) {
+        struct column *c = &s->column[i];
+
+        if (c->role != ROLE_FEATURE)
+            continue;
+        c->place = sw_lexicon_find(names, c->name, strlen(c->name));
+        c->role = c->place < 0 ? ROLE_NONE : ROLE_FEATURE;
+        s->features += c->role == ROLE_FEATURE;
+    }
+
+    for (int32_t k = 0; k < names->count; k++) {
+        int found = 0;
+
+        for (int i = 0; i < s->columns; i++)
+            found += s->column[i].role == ROLE_FEATURE && s->column[i].place == k;
+        if (found != 1)
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s: %d columns are named %s, expected one: the net reads it", file,
+                              found, sw_lexicon_word(names, k, NULL));
+    }
+
+    return SW_OK;
+}
+
+/* Places the targets behind the features, in the order of the key. */
+static int place_targets(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
+{
     for (int t = 0; t < conf->target.count; t++) {
         int i = 0;
         int rc = find_column(s, "target", conf->target.items[t], &i, err);
@@ -195,7 +229,9 @@ static int ignore_column(struct csv_state *s, const char *text, struct sw_err *e
     return found ? assign_role(s, "ignore", text, ROLE_NONE, err) : SW_OK;
 }
 
-static int choose_columns(struct csv_state *s, const struct csv_conf *conf, struct sw_err *err)
+/* names: of the features of a trained net, or NULL; file is for messages. */
+static int choose_columns(struct csv_state *s, const struct csv_conf *conf,
+                          const struct sw_lexicon *names, const char *file, struct sw_err *err)
 {
     /* With targets the default is no label. */
     const char *label = conf->label ? conf->label : conf->target.count ? "none" : "last";
@@ -209,33 +245,16 @@ static int choose_columns(struct csv_state *s, const struct csv_conf *conf, stru
     if (!rc && s->has_label)
         rc = assign_role(s, "label", label, ROLE_LABEL, err);
 
-    return rc ? rc : assign_positions(s, conf, err);
+    if (!rc)
+        rc = names ? choose_by_name(s, names, file, err) : number_features(s, err);
+
+    return rc ? rc : place_targets(s, conf, err);
 }
 
-/* Finds the features of a trained net by their names, in its order. */
-static int choose_by_name(struct csv_state *s, const struct sw_lexicon *names, const char *file,
-                          struct sw_err *err)
+static const struct sw_lexicon *names_of_features(const struct csv_state *s,
+                                                  const struct sw_data_spec *spec)
 {
-    for (int i = 0; i < s->columns; i++) {
-        const char *name = s->column[i].name;
-
-        s->column[i].place = sw_lexicon_find(names, name, strlen(name));
-        s->column[i].role = s->column[i].place < 0 ? ROLE_NONE : ROLE_FEATURE;
-        s->features += s->column[i].role == ROLE_FEATURE;
-    }
-
-    for (int32_t k = 0; k < names->count; k++) {
-        int found = 0;
-
-        for (int i = 0; i < s->columns; i++)
-            found += s->column[i].place == k;
-        if (found != 1)
-            return sw_err_set(err, SW_ERR_FORMAT,
-                              "%s: %d columns are named %s, expected one: the net reads it", file,
-                              found, sw_lexicon_word(names, k, NULL));
-    }
-
-    return SW_OK;
+    return spec && spec->columns.count && s->column[0].name ? &spec->columns : NULL;
 }
 
 /* Chooses the features of rows to be predicted. By number, they are all columns if the net reads as
@@ -245,12 +264,13 @@ static int choose_inputs(struct csv_state *s, const struct sw_format_args *args,
 {
     const struct sw_data_spec *spec = args->spec;
     const int64_t reads = spec ? spec->raw[0] * spec->raw[1] * spec->raw[2] : 0;
+    const struct sw_lexicon *names = names_of_features(s, spec);
 
-    if (spec && spec->columns.count && s->column[0].name)
-        return choose_by_name(s, &spec->columns, file, err);
+    if (names)
+        return choose_by_name(s, names, file, err);
 
-    int rc = reads == s->columns ? assign_positions(s, &(struct csv_conf){0}, err)
-                                 : choose_columns(s, args->conf, err);
+    int rc = reads == s->columns ? number_features(s, err)
+                                 : choose_columns(s, args->conf, NULL, file, err);
     if (rc)
         return rc;
 
@@ -284,7 +304,9 @@ static int make_columns(struct csv_state *s, const struct sw_format_args *args,
             return sw_err_nomem(err, "the name of a column", strlen(row->field[i]) + 1);
     }
 
-    return args->unlabeled ? choose_inputs(s, args, row->what, err) : choose_columns(s, conf, err);
+    return args->unlabeled
+               ? choose_inputs(s, args, row->what, err)
+               : choose_columns(s, conf, names_of_features(s, args->spec), row->what, err);
 }
 
 static int check_names(const struct csv_state *s, const struct sw_delimited *row,
