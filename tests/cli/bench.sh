@@ -2,6 +2,7 @@
 # bench/papers runs, draws from the history, and stores no result of a trial run.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'there is no python3'
+[ -z "${SINGA_SANITIZE:-}" ] || skip 'this is about scripts, not about the program'
 
 python3 "$SW_SOURCE_DIR/bench/papers" 18a --trial --repeats 1 --binary "$SW" --db "$T/kept.db" \
     --results "$T/results" >"$T/out" 2>"$T/err" || fail 'a trial of bench/papers 18a'
