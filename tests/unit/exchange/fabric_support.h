@@ -4,7 +4,9 @@
 #pragma once
 
 #include "exchange/hosts/loop.h"
+#include "exchange/hosts/tcp.h"
 #include "thread/thread.h"
+#include "unit/exchange/gates.h"
 #include "unit/faulty_os.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +31,12 @@ struct world;
 struct engine {
     const char *name;
     const struct sw_fabric_engine *table;
-    int window; /* chunks that it has of one host at a time */
+    int window; /* chunks that it has of one host at a time, while they are held */
+    /* Chunks may leave the sender before they arrive: those of a host that is lost meanwhile are
+     * done, and not cancelled. */
+    bool buffers;
+    const unsigned char *key;
+    const char *(*missing)(void); /* what this build lacks for it; NULL: nothing */
     void (*begin)(struct world *w);
     void (*end)(struct world *w);
     const void *(*conf)(struct world *w, int host);
@@ -48,6 +55,7 @@ struct setup {
     int room;
     uint64_t seed;
     int window;
+    int connect_ms;     /* 0: the default */
     int64_t kill_chunk; /* of the last host; 0: never */
     const int64_t *skew_ns;
     const char *hello[MOST]; /* NULL: "recipe=1\n" */
@@ -198,8 +206,10 @@ static inline void open_main(void *user)
     const char *hello = w->setup.hello[n->host] ? w->setup.hello[n->host] : "recipe=1\n";
     const struct sw_fabric_args args = {
         .hosts = &n->hosts,
+        .key = w->engine->key,
         .hello = hello,
         .hello_bytes = strlen(hello),
+        .connect_ms = w->setup.connect_ms,
         .room = w->setup.room,
         .sink = {.place = node_place, .arrived = node_arrived, .lost = node_lost, .user = n},
         .conf = w->engine->conf(w, n->host),
@@ -409,6 +419,86 @@ static inline void loop_advance(struct world *w, int ms)
     sw_loop_advance(w->net, (int64_t)ms * 1000000);
 }
 
+/* ---- Engine tcp, behind gates ---- */
+
+struct tcp_net {
+    struct gates *gates;
+    struct sw_tcp_conf conf;
+};
+
+static inline struct gates *gates_of(struct world *w)
+{
+    return ((struct tcp_net *)w->net)->gates;
+}
+
+static inline void tcp_begin(struct world *w)
+{
+    struct tcp_net *t = calloc(1, sizeof *t);
+    struct sw_err err;
+    assert_non_null(t);
+    ASSERT_OK(sw_tcp_listen("127.0.0.1", &t->conf.port, &t->conf.listener, &err));
+    t->gates = gates_new(
+        &(struct gates_conf){.engine = &sw_fabric_tcp,
+                             .conf = &t->conf,
+                             .hosts = w->setup.hosts,
+                             .connect_ms = w->setup.connect_ms ? w->setup.connect_ms : 600000,
+                             .kill_chunk = w->setup.kill_chunk,
+                             .skew_ns = w->setup.skew_ns});
+    w->net = t;
+    w->names[0].address = "127.0.0.1";
+}
+
+static inline void tcp_end(struct world *w)
+{
+    struct tcp_net *t = w->net;
+    if (!t->gates->gate[0].came)
+        close(t->conf.listener);
+    gates_free(t->gates);
+    free(t);
+}
+
+static inline const void *gates_conf_of(struct world *w, int host)
+{
+    return &gates_of(w)->gate[host];
+}
+
+static inline const struct sw_fabric_clock *gates_clock(struct world *w, int host)
+{
+    return &gates_of(w)->gate[host].clock;
+}
+
+static inline void gates_hold(struct world *w, int host, bool held)
+{
+    gates_set(gates_of(w), &gates_of(w)->gate[host].held, held);
+}
+
+static inline void gates_stop(struct world *w, int host, bool stopped)
+{
+    gates_set(gates_of(w), &gates_of(w)->gate[host].stopped, stopped);
+}
+
+static inline void gates_kill_host(struct world *w, int host)
+{
+    gates_kill(gates_of(w), host);
+}
+
+static inline bool gates_came(struct world *w, int host)
+{
+    return gates_get(gates_of(w), &gates_of(w)->gate[host].came);
+}
+
+static inline void gates_advance_ms(struct world *w, int ms)
+{
+    gates_advance(gates_of(w), (int64_t)ms * 1000000);
+}
+
+static inline const char *missing_tls(void)
+{
+    return sw_tcp_has_tls() ? NULL : "this program was built without OpenSSL";
+}
+
+static const unsigned char test_key[SW_FABRIC_KEY_BYTES] = "thirty-two bytes, and no secret";
+
 static const struct engine engines[] = {{.name = "loop",
                                          .table = &sw_fabric_loop,
                                          .window = 1,
@@ -420,4 +510,32 @@ static const struct engine engines[] = {{.name = "loop",
                                          .stop = loop_stop,
                                          .kill = loop_kill,
                                          .came = loop_came,
-                                         .advance = loop_advance}};
+                                         .advance = loop_advance},
+                                        {.name = "tcp",
+                                         .table = &gates_engine,
+                                         .window = 2,
+                                         .buffers = true,
+                                         .begin = tcp_begin,
+                                         .end = tcp_end,
+                                         .conf = gates_conf_of,
+                                         .clock = gates_clock,
+                                         .hold = gates_hold,
+                                         .stop = gates_stop,
+                                         .kill = gates_kill_host,
+                                         .came = gates_came,
+                                         .advance = gates_advance_ms},
+                                        {.name = "tcp, TLS",
+                                         .table = &gates_engine,
+                                         .window = 2,
+                                         .buffers = true,
+                                         .key = test_key,
+                                         .missing = missing_tls,
+                                         .begin = tcp_begin,
+                                         .end = tcp_end,
+                                         .conf = gates_conf_of,
+                                         .clock = gates_clock,
+                                         .hold = gates_hold,
+                                         .stop = gates_stop,
+                                         .kill = gates_kill_host,
+                                         .came = gates_came,
+                                         .advance = gates_advance_ms}};

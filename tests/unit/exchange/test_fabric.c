@@ -109,7 +109,7 @@ static void arguments_are_checked(void **state)
 static void who_does_not_come_is_named(void **state)
 {
     struct world w;
-    world_begin(&w, engine, &(struct setup){.hosts = 3});
+    world_begin(&w, engine, &(struct setup){.hosts = 3, .connect_ms = 2000});
     start_hosts(&w, 2);
     for (int i = 0; i < 2; i++)
         while (!engine->came(&w, i))
@@ -118,7 +118,8 @@ static void who_does_not_come_is_named(void **state)
         while (!sw_thread_join_timed(&w.node[i].thread, 1))
             engine->advance(&w, 10000);
         assert_int_equal(w.node[i].rc, SW_ERR_NOTFOUND);
-        assert_non_null(strstr(w.node[i].err.text, "cyd"));
+        if (!strstr(w.node[i].err.text, "cyd"))
+            fail_msg("%s", w.node[i].err.text);
     }
     world_end(&w);
 }
@@ -129,7 +130,7 @@ static void every_allocation_of_open_may_fail(void **state)
     for (int at = 1;; at++) {
         struct world w;
         faulty_begin((struct faulty_plan){.kinds = 0});
-        world_begin(&w, engine, &(struct setup){.hosts = 2});
+        world_begin(&w, engine, &(struct setup){.hosts = 2, .connect_ms = 500});
         faulty.plan = (struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at, .error = ENOMEM};
         start_hosts(&w, 1);
         while (!sw_thread_join_timed(&w.node[0].thread, 1))
@@ -382,7 +383,7 @@ static void a_refused_place_loses_the_sender(void **state)
     assert_non_null(strstr(w.node[1].why[0].text, "not welcome"));
     assert_non_null(strstr(w.node[0].why[1].text, "bob"));
     assert_int_equal(w.node[0].done, 6);
-    assert_true(w.node[0].cancelled >= 5);
+    assert_true(w.node[0].cancelled >= 5 || engine->buffers);
     assert_int_equal(w.node[1].count, 0);
     assert_int_equal(try_send(&w, 0, 1, good, data[1], 100), SW_ERR_LOST);
     assert_int_equal(sw_fabric_alive(w.node[0].fabric), 5);
@@ -688,7 +689,11 @@ int main(void)
     int failed = 0;
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
         engine = &engines[i];
-        print_message("engine %s\n", engine->name);
+        const char *missing = engine->missing ? engine->missing() : NULL;
+        print_message("engine %s%s%s\n", engine->name, missing ? ": skipped, " : "",
+                      missing ? missing : "");
+        if (missing)
+            continue;
         failed += cmocka_run_group_tests(tests, NULL, NULL);
     }
     return failed;
