@@ -15,6 +15,9 @@ static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
 static const char *const copy_modes[] = {"auto", "async", "sync", "none", NULL};
 static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
 static const char *const overlaps[] = {"yes", "no", NULL};
+static const char *const fabrics[] = {"auto", "tcp", "mpi", NULL};
+static const char *const networks[] = {"private", "trusted", NULL};
+static const char *const host_losses[] = {"save", "stop", "go_on", NULL};
 
 #define OPT(kind, member, ...) SW_OPT(kind, struct sw_cluster_conf, member, __VA_ARGS__)
 
@@ -98,6 +101,24 @@ const struct sw_opt sw_cluster_opts[] = {
         "seconds without a heartbeat that are a stall; default: 4, for disks and devices at least "
         "4 times the longest silence so far",
         .def = "0", .min = 0, .max = 1e6),
+    OPT(STRINGS, hosts,
+        "hosts of the job, this machine first; run starts the others by ssh, unless mpirun, srun "
+        "or torchrun already did; default: those of the launcher, else this machine alone"),
+    OPT(ENUM, fabric,
+        "what carries messages between hosts: tcp, built in; mpi, the MPI that started the job; "
+        "auto, mpi under an MPI launcher if the module for it is installed, else tcp",
+        .def = "auto", .choices = fabrics),
+    OPT(ENUM, network,
+        "between hosts by tcp: private, TLS 1.3 with the key of the job; trusted, neither "
+        "encrypted nor authenticated, for a network that no one else can reach",
+        .def = "private", .choices = networks),
+    OPT(ENUM, on_host_loss,
+        "when a host is lost: save, the others write a checkpoint of the last complete step and "
+        "end; stop, they end; go_on, asynchronous groups continue without it",
+        .def = "save", .choices = host_losses),
+    OPT(INT, restarts,
+        "how often run --hosts starts again on the hosts that are left, after a loss", .def = "3",
+        .min = 0, .max = 1000),
     {0},
 };
 

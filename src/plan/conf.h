@@ -48,6 +48,12 @@ struct sw_cluster_conf {
     int on_stall;        /* enum sw_on_stall */
     double stall_s;      /* 0: the default of monitor/watchdog.h */
     int devices;         /* devices available to workers, counted by the caller; 0: none */
+    /* Hosts: names or addresses, this machine first; empty: run/launch.h. */
+    struct sw_strings hosts;
+    int fabric;       /* enum sw_fabric_choice */
+    int network;      /* enum sw_network */
+    int on_host_loss; /* enum sw_on_host_loss */
+    int64_t restarts; /* of `run --hosts`, after the loss of a host */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
 /* All-reduce back end if no server reduces: the devices' library, or copies between devices. */
@@ -56,6 +62,9 @@ enum sw_all_reduce { SW_ALL_REDUCE_AUTO, SW_ALL_REDUCE_LIBRARY, SW_ALL_REDUCE_CO
 enum sw_overlap { SW_OVERLAP_YES, SW_OVERLAP_NO };
 /* AUTO warns, and stops the run if the stall lasts. */
 enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
+enum sw_fabric_choice { SW_FABRIC_CHOICE_AUTO, SW_FABRIC_CHOICE_TCP, SW_FABRIC_CHOICE_MPI };
+enum sw_network { SW_NETWORK_PRIVATE, SW_NETWORK_TRUSTED };
+enum sw_on_host_loss { SW_ON_HOST_LOSS_SAVE, SW_ON_HOST_LOSS_STOP, SW_ON_HOST_LOSS_GO_ON };
 
 extern const struct sw_opt sw_cluster_opts[];
 
