@@ -427,7 +427,8 @@ static void set_engine(struct search *s)
     p->by_ssh = s->ssh;
     p->share_machine = s->a->share_machine;
     p->trusted = s->a->cluster->network == SW_NETWORK_TRUSTED;
-    s->l->tcp = (struct sw_tcp_conf){.listener = -1, .port = (uint16_t)s->chosen.port};
+    s->l->tcp = (struct sw_tcp_conf){
+        .listener = -1, .port = (uint16_t)s->chosen.port, .trusted = p->trusted};
     if (s->engine)
         p->engine = s->engine;
 }
@@ -577,6 +578,7 @@ int sw_launch_of(const struct sw_launch_told *told, struct sw_launch **out, stru
     l->base.share_machine = told->share_machine;
     l->base.trusted = !told->key;
     l->tcp.port = told->port;
+    l->tcp.trusted = !told->key;
     for (int i = 0; i < told->count; i++)
         set_name(l, i, told->names[i]);
     snprintf(l->address[0], SW_LAUNCH_ADDRESS, "%s", told->address);
