@@ -4,6 +4,7 @@
 #include "cli/checkpoint/folder.h"
 #include "cli/history/run_text.h"
 #include "cli/history/runs.h"
+#include "cli/hosts/hosts.h"
 #include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
@@ -14,6 +15,7 @@ struct options {
     int64_t steps;
     const char *cores;
     bool when_free;
+    struct sw_hosts_options hosts;
     struct sw_live_view_options live_view;
 };
 
@@ -27,6 +29,7 @@ static const struct sw_cli_option options_of_resume[] = {
                        "not use"),
     SW_CLI_FLAG_OPTION(struct options, when_free, "when-free",
                        "wait in the queue until the cores and GPUs are free, then start"),
+    SW_HOSTS_ROWS(struct options, hosts),
     SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
@@ -142,17 +145,21 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .command = o->common.command,
         .resume = run,
     };
+    struct sw_job_on_hosts hosts = {0};
     struct sw_job_retained_checkpoint *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
 
     sw_live_view_report(live_view, &t.report);
     sw_trainer_reserve(&t, &job, o->when_free);
     if (rc == SW_OK)
+        rc = sw_job_on_hosts_begin(&hosts, &o->hosts, &job, &t.report, &err);
+    if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
 
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
         code = SW_EXIT_STOPPED;
+    sw_job_on_hosts_end(&hosts, code);
     sw_trainer_fini(&t);
     sw_free(kept);
 

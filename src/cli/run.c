@@ -1,6 +1,7 @@
 /* singa-ws run: trains the net of a recipe. */
 #include "base/os.h"
 #include "cli/checkpoint/weights.h"
+#include "cli/hosts/hosts.h"
 #include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 #include "recipe/job.h"
@@ -13,6 +14,7 @@ struct options {
     const char *cores;
     bool when_free;
     struct sw_cli_list resets;
+    struct sw_hosts_options hosts;
     struct sw_live_view_options live_view;
 };
 
@@ -34,6 +36,7 @@ static const struct sw_cli_option options_of_run[] = {
         "default: the recipe's job.init_from"),
     SW_CLI_LIST_OPTION(struct options, resets, "reset", "LAYER",
                        "start this layer from initial values instead; may be repeated"),
+    SW_HOSTS_ROWS(struct options, hosts),
     SW_LIVE_VIEW_ROWS(struct options, live_view),
     {0},
 };
@@ -82,6 +85,7 @@ static int train(void *options, struct sw_live_view *live_view)
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
     struct sw_weights weights = {0};
+    struct sw_job_on_hosts hosts = {0};
     char *reset = join_resets(o);
     int code;
 
@@ -98,8 +102,11 @@ static int train(void *options, struct sw_live_view *live_view)
         rc = find_weights(o, &job, &weights, &err);
     job.init_from = weights.path;
     if (rc == SW_OK)
+        rc = sw_job_on_hosts_begin(&hosts, &o->hosts, &job, &t.report, &err);
+    if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
+    sw_job_on_hosts_end(&hosts, code);
     sw_trainer_fini(&t);
     sw_weights_fini(&weights);
     sw_free(reset);

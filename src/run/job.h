@@ -30,9 +30,29 @@ struct sw_job_retained_checkpoint {
 };
 
 struct sw_stage_names;
+struct sw_fabric_clock;
+struct sw_fabric_engine;
+struct sw_hosts;
+
+/* The hosts that train a job together, one process on each (exchange/hosts/), and how this process
+ * reaches the others. All borrowed for the life of the job. */
+struct sw_job_hosts {
+    const struct sw_hosts *list;
+    const struct sw_fabric_engine *engine;
+    const void *conf;                    /* of the engine */
+    const unsigned char *key;            /* struct sw_fabric_args */
+    const struct sw_fabric_clock *clock; /* of tests; NULL: the system's */
+};
+
+/* A recipe as another host has read it: sw_recipe_file, sw_recipe_text, sw_recipe_overrides and
+ * sw_recipe_fallback. */
+struct sw_job_told {
+    const char *path, *text, *overrides, *fallback;
+};
 
 struct sw_job_options {
     const char *recipe_path;
+    const struct sw_job_told *told; /* in place of recipe_path; or NULL */
     const char *trained; /* a checkpoint whose recipe is used, in place of recipe_path; or NULL */
     const char *const *sets; /* --set texts */
     int set_count;
@@ -88,8 +108,9 @@ struct sw_job_options {
     /* Ignores [cluster]: for sw_job_evaluate (infer/evaluate_alone.h). With weights that say all
      * about the training data only the data to evaluate on are opened. */
     bool one_worker;
-    bool predict;           /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
-    int64_t trace_capacity; /* events in the trace; 0: no trace */
+    bool predict; /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
+    const struct sw_job_hosts *hosts; /* NULL: this is the only one */
+    int64_t trace_capacity;           /* events in the trace; 0: no trace */
 };
 
 /* Reads and checks the recipe with the options that have a key; opens nothing else. *recipe is set

@@ -113,6 +113,14 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
 
     *recipe = NULL;
 
+    if (o->told) {
+        source.path = o->told->path;
+        source.text = o->told->text;
+        source.text_bytes = strlen(o->told->text);
+        source.overrides = o->told->overrides;
+        source.fallback = o->told->fallback;
+    }
+
     if (o->resume) {
         source.path = o->resume->recipe;
         source.text = o->resume->recipe_text;

@@ -37,6 +37,9 @@ struct sw_join {
 };
 
 /* Appends the whole message. Texts are not longer than SW_JOIN_BYTES together. */
+/* The line by which the other host tells that it has accepted the message. */
+#define SW_JOIN_READY "singa-ws join: ready"
+
 void sw_join_write(const struct sw_join *j, struct sw_bytes *out);
 /* Reads fields; they must be complete and agree. Texts point into `fields`, which is changed.
  * Errors: SW_ERR_FORMAT. */

@@ -268,18 +268,19 @@ static int check_launcher(const struct search *s)
 
     if (s->list_count > 0 && s->list_count != c->size)
         return sw_err_set(s->err, SW_ERR_INVALID,
-                          "%s names %d host%s, but %s says %d (%s): let one of them decide",
+                          "%s names %d host%s, but by %s there are %d (%s): let one of them decide",
                           s->list_of, s->list_count, s->list_count == 1 ? "" : "s", c->name,
                           c->size, c->size_of);
     if (c->local > 1 && !s->a->share_machine)
         return sw_err_set(s->err, SW_ERR_INVALID,
-                          "%s started %d processes on this machine, but a job has one on a "
+                          "by %s there are %d processes on this machine, but a job has one on a "
                           "machine, which uses all its cores and GPUs: start one per host, or add "
                           "--share-machine",
                           c->name, c->local);
     if (c->size > most)
-        return sw_err_set(s->err, SW_ERR_INVALID, "%s says %d hosts, but fabric %s has at most %d",
-                          c->name, c->size, mpi ? "mpi" : "tcp", most);
+        return sw_err_set(s->err, SW_ERR_INVALID,
+                          "there are %d hosts by %s, but fabric %s has at most %d", c->size,
+                          c->name, mpi ? "mpi" : "tcp", most);
     return SW_OK;
 }
 

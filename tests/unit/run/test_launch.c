@@ -342,10 +342,10 @@ static void contradictions_name_both_sides(void **state)
 
     has_module = true;
     refused(ASK(.hosts = "ada,b"), ENV("TORCHELASTIC_RUN_ID=x", TORCH),
-            WORDS("--hosts names 2 hosts", "torchrun's environment says 3", "WORLD_SIZE"));
+            WORDS("--hosts names 2 hosts", "by torchrun's environment there are 3", "WORLD_SIZE"));
     refused(ASK(.recipe = two, .recipe_count = 2), ENV(OMPI),
-            WORDS("cluster.hosts names 2 hosts", "mpirun says 4"));
-    refused(ASK(.hosts = "ada"), ENV(SLURM), WORDS("--hosts names 1 host,", "srun says 3"));
+            WORDS("cluster.hosts names 2 hosts", "by mpirun there are 4"));
+    refused(ASK(.hosts = "ada"), ENV(SLURM), WORDS("--hosts names 1 host,", "by srun there are 3"));
     refused(ASK(.hosts = "ada,b"), ENV("WORLD_SIZE=1"), WORDS("--hosts names 2", "WORLD_SIZE=1"));
     refused(ASK(0), ENV(TORCH, OMPI), WORDS("WORLD_SIZE=3", "OMPI_COMM_WORLD_SIZE=4"));
     refused(ASK(0), ENV(TORCH, SLURM), WORDS("RANK=1", "SLURM_PROCID=2"));

@@ -1,0 +1,157 @@
+/* Finds the hosts of a job and starts those that nobody else starts. The contract is in
+ * cli/hosts/hosts.h. */
+#include "cli/hosts/hosts.h"
+
+#include "base/os.h"
+#include "cli/cli.h"
+#include "recipe/job.h"
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    END_MS = 60000, /* for the last checkpoint of another host */
+    FAIL_MS = 5000, /* for its messages */
+};
+
+/* An option that is a path, from the root; NULL stays NULL. The texts are owned. */
+struct paths {
+    char folder[PATH_MAX];
+    char *out_dir, *init_from;
+};
+
+static char *from_root(const struct paths *p, const char *path)
+{
+    return path && path[0] != '/' ? sw_format("%s/%s", p->folder, path)
+           : path                 ? sw_strdup(path)
+                                  : NULL;
+}
+
+static int find_paths(struct paths *p, const struct sw_job_options *job, struct sw_err *err)
+{
+    if (!getcwd(p->folder, sizeof p->folder))
+        return sw_err_errno(err, errno, "the working directory");
+
+    p->out_dir = from_root(p, job->out_dir);
+    p->init_from = from_root(p, job->init_from);
+    if ((job->out_dir && !p->out_dir) || (job->init_from && !p->init_from))
+        return sw_err_nomem(err, "paths of the job", 0);
+    return SW_OK;
+}
+
+/* Starts all other hosts with the recipe as this one reads it. */
+static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *job,
+                        struct sw_recipe *recipe, const struct sw_report *report,
+                        struct sw_err *err)
+{
+    struct paths paths = {.folder = ""};
+    uint16_t port = 0;
+
+    int rc = find_paths(&paths, job, err);
+    if (rc == SW_OK)
+        rc = sw_launch_lead(h->launch, &port, err);
+    h->job.key = h->launch->key;
+
+    struct sw_join message = {
+        .count = h->launch->hosts.count,
+        .address = sw_launch_address(h->launch),
+        .port = port,
+        .key = h->launch->key,
+        .share_machine = h->launch->share_machine,
+        .folder = paths.folder,
+        .recipe_path = sw_recipe_file(recipe),
+        .recipe = sw_recipe_text(recipe),
+        .overrides = sw_recipe_overrides(recipe),
+        .fallback = sw_recipe_fallback(recipe),
+        .name = job->name,
+        .out_dir = paths.out_dir,
+        .init_from = paths.init_from,
+        .steps = job->steps,
+        .oversubscribe = job->oversubscribe,
+        .verbose = report->verbose,
+    };
+    for (int i = 0; i < message.count; i++)
+        message.names[i] = h->launch->hosts.host[i].name;
+
+    const struct sw_remote_args args = {
+        .launch = h->launch,
+        .message = &message,
+        .live = report->style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1,
+    };
+    if (rc == SW_OK)
+        rc = sw_remote_start(&args, &h->remote, err);
+
+    sw_free(paths.out_dir);
+    sw_free(paths.init_from);
+    return rc;
+}
+
+static void print_why(const struct sw_launch *l, const struct sw_report *report)
+{
+    struct sw_bytes line = {0};
+
+    if (report->style != SW_REPORT_LIVE && report->style != SW_REPORT_PLAIN)
+        return;
+
+    sw_bytes_printf(&line, "hosts        %s\n", l->why);
+    sw_cli_print(&line);
+    sw_bytes_fini(&line);
+}
+
+static int begin(struct sw_job_on_hosts *h, const struct sw_launch_args *args,
+                 struct sw_job_options *job, struct sw_report *report, struct sw_recipe *recipe,
+                 struct sw_err *err)
+{
+    int rc = sw_launch_find(args, &h->launch, err);
+    if (rc != SW_OK || !h->launch)
+        return rc;
+
+    const struct sw_launch *l = h->launch;
+    h->job = (struct sw_job_hosts){
+        .list = &l->hosts, .engine = l->engine, .conf = l->conf, .key = l->key};
+    job->hosts = &h->job;
+    if (l->hosts.own > 0)
+        report->style = SW_REPORT_QUIET; /* host 0 prints what users see */
+
+    if (l->by_ssh && job->resume)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "resume does not start other hosts: let srun, mpirun or torchrun start "
+                          "it on all of them");
+
+    print_why(l, report);
+    return l->by_ssh ? start_others(h, job, recipe, report, err) : SW_OK;
+}
+
+int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
+                          struct sw_job_options *job, struct sw_report *report, struct sw_err *err)
+{
+    const struct sw_job_conf *conf;
+    struct sw_recipe *recipe = NULL;
+    struct sw_err ignored;
+
+    int rc = sw_job_read_recipe(job, &recipe, &conf, &ignored);
+    if (rc == SW_OK) {
+        const struct sw_launch_args args = {
+            .cluster = sw_recipe_find(recipe, "cluster", NULL)->common,
+            .hosts = o->hosts,
+            .share_machine = o->share_machine,
+            .engines = &sw_launch_engines,
+        };
+        rc = begin(h, &args, job, report, recipe, err);
+    } else {
+        rc = SW_OK;
+    }
+
+    sw_recipe_free(recipe);
+    return rc;
+}
+
+void sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code)
+{
+    const bool well = code == SW_EXIT_DONE || code == SW_EXIT_STOPPED;
+
+    (void)sw_remote_end(h->remote, code, well ? END_MS : FAIL_MS);
+    sw_launch_free(h->launch);
+    *h = (struct sw_job_on_hosts){0};
+}

@@ -1,0 +1,35 @@
+/* The hosts of a job for the verbs that train: finds who they are (run/launch.h), and starts the
+ * others where this process is the one to do it. One owner: the main thread. */
+#pragma once
+
+#include "cli/hosts/remote.h"
+#include "cli/report/report.h"
+
+struct sw_hosts_options {
+    const char *hosts; /* --hosts, or NULL */
+    bool share_machine;
+};
+/* Rows of a verb's option table for them; `member` is their place in its struct. */
+#define SW_HOSTS_ROWS(of, member)                                                                  \
+    SW_CLI_TEXT_OPTION(of, member.hosts, "hosts", "HOST,...",                                      \
+                       "train on these hosts, of which the first is this machine; the others are " \
+                       "started by ssh; default: the recipe's cluster.hosts"),                     \
+        SW_CLI_FLAG_OPTION(of, member.share_machine, "share-machine",                              \
+                           "allow several hosts of a job to be the same machine")
+
+struct sw_job_on_hosts {
+    struct sw_launch *launch; /* owned; NULL: this machine alone */
+    struct sw_job_hosts job;  /* for the options of the job */
+    struct sw_remote *remote; /* owned; NULL: this process started no others */
+};
+
+/* Finds the hosts of the job that the options describe, sets job->hosts, and starts the others.
+ * Prints who the hosts are, as the first line of the run; the report of a host other than 0 is
+ * silenced. Does nothing if the recipe has errors, which opening the job reports. `h` begins as
+ * zeros; free with sw_job_on_hosts_end, also after an error. Errors: those of sw_launch_find,
+ * sw_launch_lead and sw_remote_start. */
+int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
+                          struct sw_job_options *job, struct sw_report *report,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* Ends the processes on the other hosts; code is the exit code of the job on this one. */
+void sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code);

@@ -1,0 +1,93 @@
+# ctest-timeout: 120
+# Jobs on several hosts, all of them this machine: run --hosts starts the others with SINGA_SSH, passes
+# their lines on, and names the host that cannot take part; where host 0 dies, join ends.
+. "$(dirname "$0")/lib.sh"
+unset RANK WORLD_SIZE SSH_CONNECTION SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK
+linear hosts | sed 's/^batch = .*/&\nsteps = 3/' >"$T/r.ini"
+cd "$T" || exit 1
+
+# In place of ssh: notes the command, and runs it here. $1 is the host.
+cat >"$T/ssh" <<'END'
+#!/bin/sh
+echo "$*" >>"$T/calls"
+echo $$ >"$T/pid.$1"
+echo "welcome to $1"
+[ ! -e "$T/before" ] || . "$T/before"
+shift
+cd /
+exec "$@"
+END
+chmod +x "$T/ssh"
+export T SINGA_SSH="$T/ssh" SINGA_REMOTE="$SW"
+two='--hosts localhost,127.0.0.1 --share-machine'
+
+# join says what it is for, and refuses anything but a message.
+expect 3 join
+has err 'before its message was complete'
+echo hello | "$SW" join >"$T/out" 2>"$T/err"
+[ $? = 3 ] || fail 'join takes any text'
+has err 'run --hosts'
+
+# A run: nothing but the command is visible to other users; lines of a host begin with its name.
+expect 0 run r.ini $two --steps 2
+[ "$(cat "$T/calls")" = "127.0.0.1 $SW join" ] || fail "the command is: $(cat "$T/calls")"
+has out '^hosts        2 hosts by --hosts and ssh, fabric tcp.*: this is host 0 \(localhost\)$'
+has err '^127\.0\.0\.1: welcome to 127\.0\.0\.1$'
+hasnt err 'join: ready'
+hasnt err 'exit code'
+
+# The recipe can name the hosts; JSON has no other lines.
+printf '[cluster]\nhosts = localhost, 127.0.0.1\n' | cat "$T/r.ini" - >"$T/both.ini"
+expect 0 run both.ini --share-machine --steps 2 --json
+hasnt out '^hosts'
+[ "$(wc -l <"$T/calls")" = 2 ] || fail 'the hosts of the recipe were not started'
+expect 2 run both.ini --steps 2 --hosts localhost,localhost
+has err 'localhost twice'
+WORLD_SIZE=3 RANK=0 MASTER_ADDR=localhost MASTER_PORT=1 expect 2 run both.ini
+has err 'cluster.hosts names 2 hosts, but by RANK and WORLD_SIZE there are 3'
+expect 2 run r.ini --set cluster.fabric=mpi
+has err 'no MPI launcher'
+
+# Hosts that cannot take part are named, with the reason.
+SINGA_REMOTE=singa-ws-missing expect 3 run r.ini $two
+has err '^singa-ws: host 127\.0\.0\.1 has no singa-ws-missing: install it'
+SINGA_SSH=false expect 3 run r.ini $two
+has err 'host 127\.0\.0\.1 cannot take part: exit code 1'
+SINGA_SSH="$T/missing" expect 3 run r.ini $two
+has err 'cannot start .*/missing'
+echo 'exit 255' >"$T/before"
+expect 3 run r.ini $two
+has err 'cannot be reached: `ssh 127\.0\.0\.1 true` must work without a password'
+mkdir "$T/folder"
+cp "$T/r.ini" "$T/folder/"
+echo 'rm -r "$T/folder"' >"$T/before"
+(cd "$T/folder" && "$SW" run r.ini $two >"$T/out" 2>"$T/err" </dev/null)
+[ $? = 3 ] || fail 'a folder that one host lacks'
+has err '^127\.0\.0\.1: singa-ws: host 127\.0\.0\.1: cannot enter .*/folder, the working directory of host localhost'
+rm "$T/before"
+
+# What a job asks of all hosts is asked before any of them begins.
+expect 2 run r.ini --hosts 127.0.0.1,-oProxyCommand=false
+has err "'-oProxyCommand=false' is not a name or address"
+
+# gone HOST: the process that took part as this host has ended.
+gone() {
+    ! kill -0 "$(cat "$T/pid.$1")" 2>/dev/null
+}
+# Host 0 dies: its standard input ends, and so does join.
+rm -f "$T"/pid.*
+start run r.ini $two --set job.steps=100000000 --set job.eval_every=0
+until_true 20 file_has out '^step=2 '
+gone 127.0.0.1 && fail 'join has ended too early'
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+until_true 5 gone 127.0.0.1
+
+# The same while the message is awaited: a host that never answers does not outlive host 0.
+echo 'exec cat >/dev/null' >"$T/before"
+rm -f "$T"/pid.*
+start run r.ini $two
+until_true 20 test -s "$T/pid.127.0.0.1"
+kill -TERM "$pid"
+ended 143
+until_true 5 gone 127.0.0.1
