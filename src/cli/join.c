@@ -148,7 +148,7 @@ static int make_launch(const struct sw_join *j, struct sw_launch **out, struct s
     return sw_launch_of(&told, out, err);
 }
 
-static int train(const struct sw_join *j, const struct sw_launch *l)
+static int train(const struct sw_join *j, struct sw_launch *l)
 {
     const struct sw_cli_common common = {.quiet = !j->verbose, .verbose = j->verbose};
     const struct sw_job_told recipe = {.path = j->recipe_path,
@@ -168,6 +168,7 @@ static int train(const struct sw_join *j, const struct sw_launch *l)
     struct sw_err err;
 
     int rc = sw_trainer_init(&t, &common, &err);
+    t.launch = l;
     sw_trainer_reserve(&t, &job, false);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);

@@ -153,14 +153,15 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     sw_trainer_reserve(&t, &job, o->when_free);
     if (rc == SW_OK)
         rc = sw_job_on_hosts_begin(&hosts, &o->hosts, &job, &t.report, &err);
+    t.launch = hosts.launch;
     if (rc == SW_OK)
         rc = open_run(&t, &job, checkpoints, kept, &err);
 
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
         code = SW_EXIT_STOPPED;
-    sw_job_on_hosts_end(&hosts, code);
     sw_trainer_fini(&t);
+    code = sw_job_on_hosts_end(&hosts, code);
     sw_free(kept);
 
     return code;

@@ -103,11 +103,12 @@ static int train(void *options, struct sw_live_view *live_view)
     job.init_from = weights.path;
     if (rc == SW_OK)
         rc = sw_job_on_hosts_begin(&hosts, &o->hosts, &job, &t.report, &err);
+    t.launch = hosts.launch;
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
-    sw_job_on_hosts_end(&hosts, code);
     sw_trainer_fini(&t);
+    code = sw_job_on_hosts_end(&hosts, code);
     sw_weights_fini(&weights);
     sw_free(reset);
 

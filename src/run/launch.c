@@ -638,6 +638,11 @@ int sw_launch_lead(struct sw_launch *l, uint16_t *port, struct sw_err *err)
     return rc;
 }
 
+void sw_launch_reopen(struct sw_launch *l)
+{
+    whole(l)->tcp.listener = -1;
+}
+
 void sw_launch_free(struct sw_launch *l)
 {
     if (!l)

@@ -70,6 +70,9 @@ void sw_launch_free(struct sw_launch *l); /* NULL is accepted */
  * host 0 listens, *port; opening the engine takes the socket. If all hosts are on this machine only
  * they can reach it. Errors: SW_ERR_IO. */
 int sw_launch_lead(struct sw_launch *l, uint16_t *port, struct sw_err *err) SW_MUST_CHECK;
+/* Before an engine of the launch is opened once more: host 0 must listen again, at the same port.
+ */
+void sw_launch_reopen(struct sw_launch *l);
 /* The address by which other hosts reach host 0, if its user named one or all hosts are on this
  * machine; NULL: they find out (cli/join.c). */
 const char *sw_launch_address(const struct sw_launch *l);

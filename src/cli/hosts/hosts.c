@@ -147,11 +147,12 @@ int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_optio
     return rc;
 }
 
-void sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code)
+int sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code)
 {
     const bool well = code == SW_EXIT_DONE || code == SW_EXIT_STOPPED;
+    const bool failed = sw_remote_end(h->remote, code, well ? END_MS : FAIL_MS);
 
-    (void)sw_remote_end(h->remote, code, well ? END_MS : FAIL_MS);
     sw_launch_free(h->launch);
     *h = (struct sw_job_on_hosts){0};
+    return failed && code == SW_EXIT_STOPPED ? SW_EXIT_MISSING : code;
 }

@@ -31,5 +31,6 @@ struct sw_job_on_hosts {
 int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
                           struct sw_job_options *job, struct sw_report *report,
                           struct sw_err *err) SW_MUST_CHECK;
-/* Ends the processes on the other hosts; code is the exit code of the job on this one. */
-void sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code);
+/* Ends the processes on the other hosts, after the job was closed; code is the exit code of the job
+ * on this one. Returns that of the whole job. */
+int sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code);

@@ -40,9 +40,9 @@ struct peer {
     int in, out; /* its standard input and output, with errors; -1: closed */
     struct sw_bytes message;
     size_t sent;
-    struct sw_bytes line; /* the beginning of a line */
-    bool ready, ended;
-    int code; /* exit code; 128 and the number of a signal */
+    struct sw_bytes line;    /* the beginning of a line */
+    bool ready, ended, told; /* told: a message has named its end */
+    int code;                /* exit code; 128 and the number of a signal */
 };
 
 struct sw_remote {
@@ -51,8 +51,10 @@ struct sw_remote {
     int count;
     struct sw_thread thread;
     int wake;               /* an eventfd: `closing` or `stop` has changed */
-    struct sw_mutex lock;   /* guards ready, ended, code, pid, closing, stop */
+    struct sw_mutex lock;   /* guards ready, ended, code, pid, and all flags below */
     struct sw_cond changed; /* ready and ended */
+    bool started;           /* all have accepted the message */
+    bool failed;            /* one has failed, and this process was stopped for it */
     bool closing;           /* standard inputs are to be closed */
     bool stop;              /* the thread is to end */
 };
@@ -300,6 +302,18 @@ static void send_message(struct peer *p)
 
 /* ---- The thread ---- */
 
+/* A host has failed while this process opens the job or waits for it. Once the job trains, the
+ * fabric notices the loss. Under the lock. */
+static void stop_for(struct sw_remote *r, struct peer *p)
+{
+    if (!r->started || r->closing || p->code == SW_EXIT_DONE || sw_stop_is_held())
+        return;
+
+    sw_cli_message("host %s has failed (exit code %d): stopping", name_of(r, p), p->code);
+    p->told = r->failed = true;
+    sw_stop_request(0);
+}
+
 /* Notes the end of a process whose output has ended. */
 static void reap(struct sw_remote *r, struct peer *p)
 {
@@ -312,6 +326,7 @@ static void reap(struct sw_remote *r, struct peer *p)
     p->code = WIFEXITED(status) ? WEXITSTATUS(status) : SW_EXIT_SIGNAL + WTERMSIG(status);
     p->pid = 0;
     p->ended = true;
+    stop_for(r, p);
     sw_cond_broadcast(&r->changed);
     sw_mutex_unlock(&r->lock);
     close_end(&p->in);
@@ -468,6 +483,7 @@ static int wait_until_ready(struct sw_remote *r, struct sw_err *err)
     for (int i = 0; i < r->count && rc == SW_OK; i++)
         if (r->peer[i].ended || (!answered && !r->peer[i].ready))
             rc = explain(r, &r->peer[i], err);
+    r->started = rc == SW_OK;
     sw_mutex_unlock(&r->lock);
     return rc;
 }
@@ -509,7 +525,6 @@ static void free_remote(struct sw_remote *r)
 static void end_all(struct sw_remote *r)
 {
     order(r, &r->closing);
-
     if (!wait_for(r, all_ended, CLOSE_MS, false)) {
         send_signal(r, SIGTERM);
         if (!wait_for(r, all_ended, TERM_MS, false))
@@ -548,36 +563,32 @@ int sw_remote_start(const struct sw_remote_args *args, struct sw_remote **out, s
     return rc;
 }
 
-/* Tells of hosts that did not end as expected; returns their number. */
-static int report_ends(struct sw_remote *r, int expected)
+/* Tells of hosts that did not end as expected. */
+static void report_ends(struct sw_remote *r, int expected)
 {
-    int others = 0;
-
     sw_mutex_lock(&r->lock);
     for (int i = 0; i < r->count; i++) {
         const struct peer *p = &r->peer[i];
 
-        if (p->ended && p->code == expected)
+        if (p->told)
             continue;
-        others++;
-        if (p->ended)
-            sw_cli_message("host %s ended with exit code %d", name_of(r, p), p->code);
-        else
+        if (!p->ended)
             sw_cli_message("host %s has not ended by itself", name_of(r, p));
+        else if (p->code != expected)
+            sw_cli_message("host %s ended with exit code %d", name_of(r, p), p->code);
     }
     sw_mutex_unlock(&r->lock);
-
-    return others;
 }
 
-int sw_remote_end(struct sw_remote *r, int expected, int timeout_ms)
+bool sw_remote_end(struct sw_remote *r, int expected, int timeout_ms)
 {
     if (!r)
-        return 0;
+        return false;
 
     (void)wait_for(r, all_ended, timeout_ms, false);
-    const int others = report_ends(r, expected);
+    report_ends(r, expected);
     end_all(r);
+    const bool failed = r->failed;
     free_remote(r);
-    return others;
+    return failed;
 }

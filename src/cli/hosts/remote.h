@@ -31,6 +31,7 @@ struct sw_remote_args {
 int sw_remote_start(const struct sw_remote_args *args, struct sw_remote **out,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all have ended by themselves, at most timeout_ms; then closes their standard input,
- * and ends those that stay. Returns the number of hosts that ended with another exit code than
- * `expected`, each of which a message names. NULL is accepted. */
-int sw_remote_end(struct sw_remote *r, int expected, int timeout_ms);
+ * and ends those that stay. Messages name the hosts that ended with another exit code than
+ * `expected`. Returns whether this process was stopped because a host failed before the training
+ * began: then nothing else would, until the fabric gives up. NULL is accepted. */
+bool sw_remote_end(struct sw_remote *r, int expected, int timeout_ms);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "infer/sample.h"
 #include "recipe/recipe.h"
+#include "run/launch.h"
 
 #include <signal.h>
 #include <string.h>
@@ -251,6 +252,8 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
 {
     signalled_job = NULL;
     sw_bytes_clear(&t->messages);
+    if (t->launch)
+        sw_launch_reopen(t->launch);
 
     int rc = sw_job_next(&t->job, &t->messages, err);
     signalled_job = t->job;

@@ -12,9 +12,10 @@
 
 struct sw_trainer {
     struct sw_report report;
-    struct sw_log *log; /* owned */
-    struct sw_job *job; /* owned; NULL until opened */
-    char *trained;      /* owned: the checkpoint that takes the place of a recipe, or NULL */
+    struct sw_log *log;       /* owned */
+    struct sw_job *job;       /* owned; NULL until opened */
+    struct sw_launch *launch; /* borrowed: the hosts of the job; NULL: this machine alone */
+    char *trained;            /* owned: the checkpoint that takes the place of a recipe, or NULL */
     struct sw_bytes messages;
     bool quiet;
 };
