@@ -203,6 +203,12 @@ static void remove_file(struct sw_retention *r, const struct sw_retained_checkpo
                          strerror(errno));
 }
 
+void sw_retention_skip(struct sw_retention *r, int64_t step)
+{
+    r->best = sw_retention_best_with(r, step);
+    __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
+}
+
 void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, const char *path,
                          uint64_t bytes, const char *checksum)
 {

@@ -30,6 +30,8 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
 
     if (mode == SW_EXCHANGE_PS)
         return NULL;
+    if (t->hosts > 1)
+        return "hosts exchange sums of gradients, not factors";
     if (p->args.conf->repeat_exact)
         return "repeat_exact reduces over microbatches for any number of workers, and products "
                "over all rows round differently";

@@ -23,6 +23,7 @@ enum {
 const char *sw_reduce_why_servers(const struct sw_topology *t)
 {
     return !t->binds_servers  ? "servers that are not bound to workers reduce gradients"
+           : t->hosts > 1     ? "sums over hosts begin with the sum that servers made"
            : t->is_async      ? "asynchronous groups update values on the host"
            : t->splits_layers ? "servers reduce gradients across groups that split layers"
            : t->workers > SW_ALLREDUCE_RANKS ? "servers reduce gradients of more than 16 devices"

@@ -83,13 +83,16 @@ void sw_row_split_fini(struct sw_row_split *s)
 void sw_row_split_set(struct sw_row_split *s, const struct sw_topology *t, const int64_t *rows)
 {
     double shares[SW_TREE_LEAVES];
+    int64_t first, evaluated;
+
+    sw_topology_host_rows(t, SW_SPLIT_EVAL, &first, &evaluated);
 
     for (int m = 0; m < s->microbatches; m++) {
         s->rows[SW_SPLIT_TRAIN][m] = rows[m];
         shares[m] = (double)rows[m];
     }
 
-    sw_rows_distribute(t->batch[SW_SPLIT_EVAL], s->microbatches, shares, s->rows[SW_SPLIT_EVAL]);
+    sw_rows_distribute(evaluated, s->microbatches, shares, s->rows[SW_SPLIT_EVAL]);
     place_rows(s, t, SW_SPLIT_TRAIN);
     place_rows(s, t, SW_SPLIT_EVAL);
 }

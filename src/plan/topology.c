@@ -5,10 +5,14 @@
 #include "base/os.h"
 #include "base/tree.h"
 
-static int microbatches_of(const struct sw_topology_args *a, int workers)
+static int microbatches_of(const struct sw_topology *t, const struct sw_topology_args *a,
+                           int workers)
 {
-    int64_t most = a->batch[SW_SPLIT_TRAIN] < a->batch[SW_SPLIT_EVAL] ? a->batch[SW_SPLIT_TRAIN]
-                                                                      : a->batch[SW_SPLIT_EVAL];
+    int64_t ignored, most, evaluated;
+
+    sw_topology_host_rows(t, SW_SPLIT_TRAIN, &ignored, &most);
+    sw_topology_host_rows(t, SW_SPLIT_EVAL, &ignored, &evaluated);
+    most = evaluated < most ? evaluated : most;
 
     if (a->virtual_workers == 0)
         return workers;
@@ -19,6 +23,11 @@ static int microbatches_of(const struct sw_topology_args *a, int workers)
 static void count_groups(struct sw_topology *t, const struct sw_topology_args *a)
 {
     const struct sw_cluster_shape *shape = a->shape;
+
+    t->hosts = a->hosts > 0 ? a->hosts : 1;
+    t->host = a->host;
+    for (int split = 0; split < SW_SPLITS; split++)
+        t->batch[split] = a->batch[split];
 
     t->workers = shape->worker_groups * shape->workers_per_group;
     t->consistency = a->sync->consistency;
@@ -41,10 +50,8 @@ static void count_groups(struct sw_topology *t, const struct sw_topology_args *a
 
 static void count_microbatches(struct sw_topology *t, const struct sw_topology_args *a)
 {
-    t->microbatches = microbatches_of(a, t->group_size);
+    t->microbatches = microbatches_of(t, a, t->group_size);
     t->leaves = a->virtual_workers > 0 ? t->microbatches : 0;
-    for (int split = 0; split < SW_SPLITS; split++)
-        t->batch[split] = a->batch[split];
 }
 
 static void rank_workers(struct sw_topology *t, const struct sw_cluster_shape *shape,
@@ -163,11 +170,22 @@ int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t 
     return step - rested;
 }
 
+void sw_topology_host_rows(const struct sw_topology *t, int split, int64_t *first, int64_t *rows)
+{
+    sw_part(t->batch[split], t->hosts, t->host, first, rows);
+}
+
 void sw_topology_group_rows(const struct sw_topology *t, int group, int split, int64_t *first,
                             int64_t *rows)
 {
-    *first = 0;
-    *rows = t->batch[split];
-    if (t->splits_layers && split == SW_SPLIT_TRAIN)
-        sw_part(t->batch[split], t->worker_groups, group, first, rows);
+    int64_t host_first, host_rows;
+
+    sw_topology_host_rows(t, split, &host_first, &host_rows);
+    *first = host_first;
+    *rows = host_rows;
+    if (!t->splits_layers || split != SW_SPLIT_TRAIN)
+        return;
+
+    sw_part(host_rows, t->worker_groups, group, first, rows);
+    *first += host_first;
 }

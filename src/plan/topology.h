@@ -14,6 +14,9 @@
  *   group: of a part of a parameter that one worker of a group owns, the workers of the same rank
  *   in all groups are the contributors.
  *
+ * Several hosts (exchange/hosts/) have the same topology: each has its own rows of every batch, and
+ * shares them among its workers as above.
+ *
  * Made once out of the shape and the synchronization, then frozen for the life of a stage: any
  * thread reads it. Which rows a microbatch has is not here, because rebalancing moves them: see
  * plan/row_split.h. */
@@ -31,13 +34,11 @@ struct sw_rank {
     int update_group;                   /* workers whose gradients are reduced to one update */
     int first_microbatch, microbatches; /* of its worker group's batch */
     int device; /* index among the job's devices; -1: it computes in host memory */
-    int host;   /* where the worker runs; 0: this machine */
 };
 
 struct sw_server_place {
     int global_rank;
     int server_group, server_rank;
-    int host; /* where the worker runs; 0: this machine */
 };
 
 /* A complete replica of the parameters: its workers and servers have consecutive global ranks. */
@@ -47,7 +48,8 @@ struct sw_server_group_place {
 };
 
 struct sw_topology {
-    int workers, servers, devices;
+    int workers, servers, devices; /* of this host */
+    int hosts, host;               /* number of hosts, and this one's */
     /* A worker group shares the rows of a batch, or of its part of one, and its workers are at the
      * same step. Groups that update together are one, unless each splits the net for itself. */
     int worker_groups, group_size;
@@ -56,7 +58,7 @@ struct sw_topology {
     bool binds_servers;       /* each server runs on the cores of a worker */
     int microbatches;         /* per worker group */
     int leaves;               /* of the reduction tree over an update group; 0: one per worker */
-    int64_t batch[SW_SPLITS]; /* rows of a training and of an evaluation batch */
+    int64_t batch[SW_SPLITS]; /* rows of a training and of an evaluation batch, of all hosts */
     enum sw_consistency consistency;
     bool is_async;      /* worker groups do not update together, even if there is only one */
     bool splits_layers; /* synchronous worker groups share a batch, and each splits the net */
@@ -70,6 +72,7 @@ struct sw_topology {
 struct sw_topology_args {
     const struct sw_cluster_shape *shape;
     const struct sw_cluster_sync *sync;
+    int hosts, host; /* hosts 0: one */
     int64_t batch[SW_SPLITS];
     int64_t virtual_workers; /* microbatches of a batch that all workers share; 0: one per worker */
     bool splits_layers;      /* some layers are not split by rows */
@@ -93,7 +96,9 @@ int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches);
 bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step);
 /* Steps of a worker group after that many steps of the job. */
 int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t step);
-/* The rows of a batch that a worker group has: all of them, or its part of a training batch if
- * groups split layers. */
+/* The rows of a batch that this host has. */
+void sw_topology_host_rows(const struct sw_topology *t, int split, int64_t *first, int64_t *rows);
+/* The rows of a batch that a worker group has: all of the host's, or its part of a training batch
+ * if groups split layers. */
 void sw_topology_group_rows(const struct sw_topology *t, int group, int split, int64_t *first,
                             int64_t *rows);

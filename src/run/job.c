@@ -48,6 +48,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->evaluates = o->one_worker && !o->predict;
 
     to->display = o->display;
+    to->hosts = o->one_worker || o->predict || o->only_placement ? NULL : o->hosts;
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         int rc = copy_text(texts[i].to, texts[i].from, err);
@@ -80,7 +81,7 @@ static int longest_sum(const struct sw_job *job)
     const struct sw_topology *t = job->topology;
     int most = sw_exchange_vote_count(job->params.table);
 
-    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers); i++) {
+    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers || t->hosts > 1); i++) {
         const struct sw_worker *w = &job->workers[i];
         most = larger(most, sw_net_sum_count(w->train));
         most = larger(most, w->eval ? sw_net_sum_count(w->eval) : 0);
@@ -143,6 +144,9 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     rc = sw_job_make_table(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_hosts_prepare(job, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
@@ -455,6 +459,7 @@ void sw_job_drop(struct sw_job *job)
     sw_buffers_fini(&job->state.buffers);
     sw_buffers_fini(&job->state.recurrent);
     sw_outputs_fini(&job->outputs);
+    sw_job_hosts_free(job);
     sw_sync_free(job->params.sync);
     for (int i = 0; job->params.copies && i < job->topology->server_groups; i++)
         sw_table_free(job->params.copies[i].table);

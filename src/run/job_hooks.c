@@ -11,7 +11,8 @@
 static int write_checkpoint(void *run, struct sw_err *err)
 {
     const struct sw_checkpoint_job c = sw_job_checkpoint(run);
-    return sw_checkpoint_write(&c, err);
+
+    return sw_job_hosts_write(run) ? sw_checkpoint_write(&c, err) : SW_OK;
 }
 
 /* Values come from the initializers, from another run's file or the previous stage, or from the
@@ -38,7 +39,7 @@ static int load_first_values(void *run, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return job->conf->checkpoint_ends ? sw_checkpoint_write(&c, err) : SW_OK;
+    return job->conf->checkpoint_ends ? write_checkpoint(job, err) : SW_OK;
 }
 
 static bool has_checkpoint(void *run, int64_t step)
@@ -71,6 +72,7 @@ static void note_evaluation(void *run, int64_t step)
 {
     struct sw_job *job = run;
     sw_retention_evaluated(&job->retention, step);
+    sw_job_hosts_compare(job, step);
 }
 
 static bool is_best(void *run, int64_t step)

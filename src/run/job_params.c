@@ -164,6 +164,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .servers = job->topology->servers_per_group,
         .groups = copy->place->workers / job->topology->group_size,
         .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
+        .outer = sw_job_hosts_outer(job),
         .updates_on_device = sw_devices_update(&job->exchange) && !job->topology->is_async,
         .sums_on_device = sw_reduces(&job->exchange),
         .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,

@@ -16,6 +16,7 @@
 #include "plan/row_split.h"
 #include "recipe/job.h"
 #include "run/job_data.h"
+#include "run/job_hosts.h"
 #include "run/job_params.h"
 #include "run/job_roles.h"
 #include "run/plan.h"
@@ -44,8 +45,9 @@ struct sw_run_options {
     int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
     int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite, reserve;
-    bool evaluates;   /* the job only evaluates, without a training net */
-    char *eval_split; /* owned; the section to evaluate on, or NULL */
+    bool evaluates;                   /* the job only evaluates, without a training net */
+    char *eval_split;                 /* owned; the section to evaluate on, or NULL */
+    const struct sw_job_hosts *hosts; /* borrowed; NULL: this is the only one */
     int64_t trace_capacity;
     struct sw_display_policy display;
 };
@@ -87,6 +89,7 @@ struct sw_job {
     struct sw_server *servers;    /* owned [servers] */
     struct sw_job_groups groups;
 
+    struct sw_job_fabric hosts;
     struct sw_job_data data;
     struct sw_job_params params;
     struct sw_exchange_plan exchange;

@@ -65,10 +65,18 @@ struct setup {
     bool oversubscribe;
 };
 
+/* Rows of a batch that this host has. */
+static int64_t rows_of(const struct sw_topology *t, int split)
+{
+    int64_t first, rows;
+    sw_topology_host_rows(t, split, &first, &rows);
+    return rows;
+}
+
 static int64_t fewest_rows(const struct sw_topology *t)
 {
-    return t->batch[SW_SPLIT_TRAIN] < t->batch[SW_SPLIT_EVAL] ? t->batch[SW_SPLIT_TRAIN]
-                                                              : t->batch[SW_SPLIT_EVAL];
+    int64_t train = rows_of(t, SW_SPLIT_TRAIN), evaluated = rows_of(t, SW_SPLIT_EVAL);
+    return train < evaluated ? train : evaluated;
 }
 
 /* The largest number of workers that would be accepted. */
@@ -94,10 +102,11 @@ static int check_rows(const struct setup *s)
     if (t->update_group_size <= rows)
         return SW_OK;
 
-    return sw_recipe_error(
-        s->job->recipe, s->section, "workers_per_group",
-        "%d workers cannot share a batch of %lld rows%s: use at most %lld", t->update_group_size,
-        (long long)rows, rows < t->batch[SW_SPLIT_TRAIN] ? " in evaluations" : "", (long long)rows);
+    return sw_recipe_error(s->job->recipe, s->section, "workers_per_group",
+                           "%d workers cannot share a batch of %lld rows%s: use at most %lld",
+                           t->update_group_size, (long long)rows,
+                           rows < rows_of(t, SW_SPLIT_TRAIN) ? " in evaluations" : "",
+                           (long long)rows);
 }
 
 /* Checks the number of requested devices; whether they exist is checked by the placement. */
@@ -152,6 +161,7 @@ static int make_topology(struct setup *s, struct sw_err *err)
     struct sw_job *job = s->job;
     const struct sw_job_conf *c = job->conf;
     int workers = s->shape.worker_groups * s->shape.workers_per_group;
+    const struct sw_job_hosts *hosts = job->options.hosts;
 
     s->shape.driver = has_devices(job) ? job->place.devices.driver : NULL;
     if (job->place.devices.mixed && count_devices(job) < workers)
@@ -163,6 +173,8 @@ static int make_topology(struct setup *s, struct sw_err *err)
     return sw_topology_new(
         &(struct sw_topology_args){.shape = &s->shape,
                                    .sync = &s->sync,
+                                   .hosts = hosts ? hosts->list->count : 1,
+                                   .host = hosts ? hosts->list->own : 0,
                                    .batch = {c->batch, c->eval_batch},
                                    .virtual_workers = c->repeat_exact ? c->virtual_workers : 0,
                                    .splits_layers = sw_job_splits_layers(job)},
@@ -192,7 +204,9 @@ static int make_shape(struct setup *s, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = check_rows(s);
+    rc = sw_job_hosts_check(job);
+    if (rc == SW_OK)
+        rc = check_rows(s);
     if (rc == SW_OK)
         rc = check_devices(s);
 
@@ -288,6 +302,8 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
 
     make_group(&job->groups.all, job->workers, t->workers, t->worker_groups * t->microbatches);
     sw_group_init(&job->groups.leaders, t->update_groups, t->update_groups);
+
+    sw_job_hosts_connect_groups(job);
 
     bool warms_up = t->warmup_steps > 0;
     sw_group_set_warmup(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);

@@ -117,13 +117,15 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 {
     int64_t before[SW_TREE_LEAVES], after[SW_TREE_LEAVES];
     double ms[SW_TREE_LEAVES];
+    int64_t total = 0;
 
     for (int i = 0; i < job->topology->microbatches; i++) {
         before[i] = sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN);
+        total += before[i];
         ms[i] = job->workers[i].pace.typical_ms;
     }
 
-    if (!sw_rebalance_split(job->conf->batch, job->topology->microbatches, before, ms, after))
+    if (!sw_rebalance_split(total, job->topology->microbatches, before, ms, after))
         return SW_OK;
 
     sw_row_split_set(&job->rows, job->topology, after);

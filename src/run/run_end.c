@@ -108,6 +108,8 @@ void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
     const bool goes_on = rc == SW_OK && sw_job_has_next(job);
     struct sw_claim claim = {0};
 
+    sw_job_hosts_close(job, rc, err);
+
     if (!goes_on)
         close_history(job, rc, err, &claim);
 

@@ -365,6 +365,9 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     int rc = sw_servers_settle(&job->workers[0].shared, job->topology, err);
     if (rc != SW_OK)
         return rc;
+    rc = sw_job_hosts_open(job, err);
+    if (rc != SW_OK)
+        return rc;
     rc = open_history(job, err);
     if (rc != SW_OK)
         return rc;

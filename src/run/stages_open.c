@@ -240,6 +240,7 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
         .steps_at_most = old->options.steps_at_most,
         .display = old->options.display,
         .oversubscribe = old->options.oversubscribe,
+        .hosts = old->options.hosts,
         .reserve = old->options.reserve,
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,

@@ -37,13 +37,9 @@ static struct sw_group_decision decide(void *worker, int64_t t)
     const struct sw_job_conf *c = job->conf;
     const int64_t own = t - job->span->stage_from;
 
-    /* Clears the checkpoint request only; a stop request stays. */
-    int asked = sw_requests_get(job->requests);
+    const int asked = sw_requests_take(job->requests);
 
-    __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
-
-    struct sw_group_decision d = {.stop = sw_requests_end(job->requests),
-                                  .last = t >= job->span->steps};
+    struct sw_group_decision d = {.stop = asked & SW_JOB_STOP, .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     d.evaluate = job->data->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
@@ -193,14 +189,15 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
 /* ---- Carrying out the decision ---- */
 
 /* Every worker evaluates its rows; the leader records the result. All leave the pass early when the
- * job is to stop, except for the last evaluation of a stage, which would never be repeated. */
+ * job is to stop, except for the last evaluation of a stage, which would never be repeated, and
+ * where other hosts would have to leave at the same round. */
 static int evaluate(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
-    bool left = false;
+    bool left = false, stays = d->last || w->topology->hosts > 1;
 
     sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, -1, NULL, sw_os()->monotonic_ns());
 
-    int rc = sw_evaluate_pass(w, d->last ? NULL : w->shared.requests, &left, err);
+    int rc = sw_evaluate_pass(w, stays ? NULL : w->shared.requests, &left, err);
     sw_record_layers(w);
     if (left) {
         d->evaluate = false;

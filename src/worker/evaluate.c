@@ -102,7 +102,10 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK || w->rank->global_rank != 0)
         return rc;
 
-    sw_group_total(all, SW_GROUP_EVALUATION, s->totals, s->pairs);
+    rc = sw_group_total(all, SW_GROUP_EVALUATION, s->totals, s->pairs, err);
+    if (rc != SW_OK)
+        return rc;
+
     sw_results_read(w->eval, s, s->totals, metrics->last[SW_SPLIT_EVAL],
                     &metrics->count[SW_SPLIT_EVAL]);
 

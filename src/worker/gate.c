@@ -20,14 +20,30 @@ void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what)
         __atomic_fetch_or(&r->bits, (int)what, __ATOMIC_RELAXED);
 }
 
-bool sw_requests_end(struct sw_requests *r)
+static bool ends(struct sw_requests *r, int requested)
 {
-    const int requested = sw_requests_get(r);
-
     /* Kept when the request is withdrawn afterwards: the workers end all the same. */
     if ((requested & SW_JOB_RELEASE) && !(requested & SW_JOB_STOP))
         __atomic_store_n(&r->releases, 1, __ATOMIC_RELAXED);
     return requested & (SW_JOB_STOP | SW_JOB_RELEASE);
+}
+
+bool sw_requests_end(struct sw_requests *r)
+{
+    return ends(r, sw_requests_get(r));
+}
+
+int sw_requests_take(struct sw_requests *r)
+{
+    int requested = sw_requests_get(r);
+
+    __atomic_fetch_and(&r->bits, ~(requested & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
+    if (r->agree)
+        requested = r->agree(r->agree_user, requested);
+    if (ends(r, requested))
+        requested |= SW_JOB_STOP;
+
+    return requested;
 }
 
 /* Poll interval: requests also come from signal handlers, which cannot wake a thread. */
@@ -58,21 +74,18 @@ void sw_gate_fini(struct sw_requests *r, struct sw_fault *fault)
     sw_mutex_fini(&r->gate.lock);
 }
 
-/* Ends the pause for all workers when its request is gone, so that all leave it with the same
- * answer, including one that arrives after the others have left. The lock is held. */
-static void end_if_over(struct sw_requests *r, int64_t t)
+/* By the leader: ends the pause for all workers when its request is gone. */
+static void end_if_over(struct sw_requests *r, int64_t t, int requested)
 {
     struct sw_gate *g = &r->gate;
-    if (g->through >= t)
+    if ((requested & SW_JOB_PAUSE) && !(requested & SW_JOB_STOP))
         return;
 
-    const bool stop = sw_requests_end(r);
-    if ((sw_requests_get(r) & SW_JOB_PAUSE) && !stop)
-        return;
-
+    sw_mutex_lock(&g->lock);
     g->through = t;
-    g->stop = stop;
+    g->stop = requested & SW_JOB_STOP;
     sw_cond_broadcast(&g->changed);
+    sw_mutex_unlock(&g->lock);
 }
 
 /* Workers may wait for each other within a round, so all of them make the last round that any has
@@ -107,17 +120,16 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
     struct sw_gate *g = &r->gate;
 
     *checkpoint = false;
-    sw_mutex_lock(&g->lock);
-
-    for (end_if_over(r, step); g->through < step && !g->closed && !*checkpoint;
-         end_if_over(r, step)) {
-        *checkpoint =
-            leads && (__atomic_fetch_and(&r->bits, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED) &
-                      SW_JOB_CHECKPOINT_NOW);
-        if (!*checkpoint)
-            sw_cond_wait_ms(&g->changed, &g->lock, POLL_MS);
+    if (leads) {
+        const int requested = sw_requests_take(r);
+        *checkpoint = requested & SW_JOB_CHECKPOINT_NOW;
+        end_if_over(r, step, requested);
     }
 
+    sw_mutex_lock(&g->lock);
+
+    if (g->through < step && !g->closed && !*checkpoint)
+        sw_cond_wait_ms(&g->changed, &g->lock, POLL_MS);
     *over = g->through >= step;
     *stop = *over && g->stop;
 

@@ -21,6 +21,11 @@ struct sw_gate {
 
 /* Requests to a running job. */
 struct sw_requests {
+    /* Several processes train the job together: tells the others the own requests, and returns
+     * those of all that were told in the previous call. All processes call it equally often.
+     * NULL: there is only this one. */
+    int (*agree)(void *user, int own);
+    void *agree_user;
     int bits;              /* atomic: enum sw_job_request_kind; read by sw_requests_get */
     int releases;          /* atomic: the workers end because of SW_JOB_RELEASE */
     bool can_release;      /* the program continues a run that has released its memory */
@@ -35,6 +40,9 @@ int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
 /* Are the workers to end, by SW_JOB_STOP or SW_JOB_RELEASE? Notes which one it is. Any thread. */
 bool sw_requests_end(struct sw_requests *r);
+/* The requests that the workers carry out now, the same in all processes of the job; a request for
+ * a checkpoint is returned once. By one worker at a time. */
+int sw_requests_take(struct sw_requests *r);
 
 /* Registers the gate with the fault, which ends all waits. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;

@@ -294,7 +294,8 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
     return true;
 }
 
-void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count)
+int sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count,
+                   struct sw_err *err)
 {
     enum { DOUBLES = sizeof *totals / sizeof totals->sum };
 
@@ -302,6 +303,10 @@ void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int
     if (count > 0)
         sw_tree_sum(&s->sums->sum, deposited_leaves(g, t), DOUBLES * g->pair_room, DOUBLES * count,
                     &totals->sum);
+
+    return g->outer.sum
+               ? g->outer.sum(g->outer.user, SW_GROUP_RESULTS, &totals->sum, DOUBLES * count, err)
+               : SW_OK;
 }
 
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
@@ -323,6 +328,26 @@ int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
     return SW_OK;
 }
 
+/* The first worker sums over all leaves and goes on beyond the group; the others read its result
+ * in the first row of the buffer. */
+static int sum_outside(struct sw_group *g, int worker, double *buffer, double *values, int count)
+{
+    struct sw_err ignored; /* the job has the error of a lost host already */
+    int rc = SW_OK;
+
+    if (worker == 0) {
+        sw_tree_sum(buffer, g->leaves, g->sum_room, count, values);
+        rc = g->outer.sum(g->outer.user, SW_GROUP_PASSES, values, count, &ignored);
+        memcpy(buffer, values, (size_t)count * sizeof *values);
+    }
+
+    if (rc == SW_OK)
+        rc = sw_group_barrier(g, worker);
+    if (rc == SW_OK)
+        memcpy(values, buffer, (size_t)count * sizeof *values);
+    return rc;
+}
+
 /* Two buffers take turns, so one barrier is enough: a worker that deposits into a buffer again has
  * passed a barrier with all others in between, so all have read its contents. */
 int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
@@ -336,6 +361,9 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     int rc = sw_group_barrier(g, worker);
     if (rc != SW_OK)
         return rc;
+
+    if (g->outer.sum)
+        return sum_outside(g, worker, buffer, values, count);
 
     sw_tree_sum(buffer, g->leaves, (int)room, count, values);
     return SW_OK;

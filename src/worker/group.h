@@ -2,7 +2,7 @@
  * their losses and metrics in the order of base/tree.h, so that the sum does not depend on the
  * order of arrival. The leaves of that tree are the workers, or more: each worker then has several,
  * distributed by sw_part. Only sw_group_barrier, sw_group_wait, sw_group_sum, sw_group_keep_pace
- * and sw_group_sleep block.
+ * and sw_group_sleep block, and with outer sums sw_group_total.
  *
  * Workers of a synchronous group are within a few steps of each other (a step needs everybody's
  * gradients of the one before, and up to two are in flight: flight.h). Asynchronous worker groups
@@ -35,10 +35,21 @@ struct sw_group_slot {
     int64_t decided; /* the step it is for */
 };
 
+/* Sums that go on beyond a group: the other hosts of a job have groups of the same kind. All make
+ * the same sums of a channel in the same order. */
+enum sw_group_channel { SW_GROUP_PASSES, SW_GROUP_RESULTS };
+struct sw_group_outer {
+    /* values [count] become the sums over all hosts; NULL: there is only this one. */
+    int (*sum)(void *user, enum sw_group_channel channel, double *values, int count,
+               struct sw_err *err);
+    void *user;
+};
+
 struct sw_group {
     int workers, leaves;
-    int warmup_workers;   /* number of workers that make all steps */
-    int64_t warmup_steps; /* the other workers sleep during this many first steps */
+    struct sw_group_outer outer; /* of sw_group_sum and sw_group_total */
+    int warmup_workers;          /* number of workers that make all steps */
+    int64_t warmup_steps;        /* the other workers sleep during this many first steps */
     /* Called while a worker waits for the others, without the lock: runs the servers that it hosts,
      * which the others may depend on. NULL: nothing to run. SW_OK: keep waiting. */
     int (*serve)(void *user, int worker);
@@ -114,7 +125,9 @@ int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err) SW
  * reads the totals. */
 bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw_result *sums,
                       int count);
-void sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count);
+/* Reads the totals; with outer sums waits for those of the same step. Errors: those of outer. */
+int sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int count,
+                   struct sw_err *err) SW_MUST_CHECK;
 
 /* Reserves room for sums of up to `count` values. Before the workers run. Errors: SW_ERR_NOMEM. */
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err) SW_MUST_CHECK;

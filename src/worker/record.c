@@ -142,14 +142,17 @@ static void record_activations(struct sw_worker *w)
 }
 
 /* Records what concerns all workers; by the last worker of the step. */
-static void record_all(struct sw_worker *w, int64_t step_ns)
+static int record_all(struct sw_worker *w, int64_t step_ns, struct sw_err *err)
 {
     const struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
     struct sw_job_metrics *metrics = w->shared.metrics;
     int64_t samples =
         sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->step - 1);
 
-    sw_group_total(&w->shared.groups->all, w->step, s->totals, s->pairs);
+    int rc = sw_group_total(&w->shared.groups->all, w->step, s->totals, s->pairs, err);
+    if (rc != SW_OK)
+        return rc;
+
     sw_results_read(w->train, s, s->totals, metrics->last[SW_SPLIT_TRAIN],
                     &metrics->count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
@@ -164,6 +167,8 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
         sw_events_post(w->shared.events, &e, NULL);
     }
+
+    return SW_OK;
 }
 
 static void report_overflow(struct sw_worker *w, int64_t t, const struct sw_table_control *d)
@@ -189,7 +194,11 @@ static void record_control(struct sw_worker *w, int64_t t, const struct sw_table
     if (!sw_group_deposit(leaders, w->rank->update_group, t, all, SW_DECISION_PAIRS))
         return;
 
-    sw_group_total(leaders, t, all, SW_DECISION_PAIRS);
+    struct sw_err none; /* only sums over hosts fail */
+    int rc = sw_group_total(leaders, t, all, SW_DECISION_PAIRS, &none);
+    if (rc != SW_OK)
+        return;
+
     *norm =
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
@@ -215,10 +224,11 @@ void sw_record_norms(struct sw_worker *w)
     }
 }
 
-void sw_record_step(struct sw_worker *w, int64_t began_ns)
+int sw_record_step(struct sw_worker *w, int64_t began_ns, struct sw_err *err)
 {
     struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
     int64_t step_ns = w->timer.charged_ns - began_ns;
+    int rc = SW_OK;
 
     w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
@@ -235,8 +245,10 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
                    w->timer.charged_ns);
     if (sw_group_deposit(&w->shared.groups->all, w->rank->global_rank, w->step, s->sums, s->pairs))
-        record_all(w, step_ns);
+        rc = record_all(w, step_ns, err);
     sw_record_norms(w);
+
+    return rc;
 }
 
 void sw_record_layers(struct sw_worker *w)

@@ -41,7 +41,7 @@ struct sw_worker_record {
 };
 
 /* Records step w->step, which began at began_ns and ended at w->timer.charged_ns. */
-void sw_record_step(struct sw_worker *w, int64_t began_ns);
+int sw_record_step(struct sw_worker *w, int64_t began_ns, struct sw_err *err) SW_MUST_CHECK;
 /* Records what the worker's server group sent to others since the last call; by its first worker.
  */
 void sw_record_sync(struct sw_worker *w);

@@ -144,8 +144,10 @@ static int finish_step(struct sw_worker *w, struct sw_err *err)
 
     sw_flight_remove(w);
     sw_step_timer_charge(w, &w->timer.ledger.idle_ms, NULL);
-    sw_record_step(w, w->timer.began_ns);
 
+    rc = sw_record_step(w, w->timer.began_ns, err);
+    if (rc != SW_OK)
+        return rc;
     rc = sw_nonfinite_after_step(w, err);
     if (rc != SW_OK)
         return rc;

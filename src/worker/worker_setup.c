@@ -99,7 +99,7 @@ static int make_microbatches(struct sw_worker *w, int split, const struct sw_net
     if (rc != SW_OK)
         return rc;
 
-    if (w->topology->microbatches > 1 || w->topology->splits_layers)
+    if (w->topology->microbatches > 1 || w->topology->splits_layers || w->topology->hosts > 1)
         sw_microbatches_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
     if (training && sw_worker_sums_on_device(w))
         sw_microbatches_set_queue_sum(*out, sw_worker_queue_sum);

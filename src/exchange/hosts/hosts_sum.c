@@ -8,8 +8,8 @@
  * loses it.
  *
  * An item is summed when all its sums have arrived and nothing of its array is on the way any more,
- * which `left` counts. Small sums have room for two calls, since no host can be more than one call
- * ahead of another. */
+ * which `left` counts. A channel of small sums has room for two calls, since no host can give more
+ * than once before it has taken. */
 #include "exchange/hosts/hosts_sum.h"
 
 #include "base/os.h"
@@ -50,20 +50,25 @@ struct small {
     int sending;              /* messages whose data is still needed */
 };
 
+/* All under the lock, except that the one thread of the channel reads `given` without it. */
+struct channel {
+    struct small call[2];          /* odd and even calls */
+    uint64_t given, taken;         /* calls */
+    uint64_t heard[SW_MOST_HOSTS]; /* calls of which the host's values are here */
+};
+
 struct sw_hosts_sum {
     struct sw_hosts_sum_args args;
     struct sw_fabric *fabric; /* borrowed */
     struct item *items;       /* owned [count] */
     struct piece *pieces;     /* owned [piece_count] */
     int piece_count;
-    float *memory;        /* owned: the room of all own pieces */
-    struct small *small;  /* owned [2]: of odd and of even calls */
-    uint64_t all;         /* bits of all hosts */
-    struct sw_mutex lock; /* guards all below */
+    float *memory;            /* owned: the room of all own pieces */
+    struct channel *channels; /* owned [SW_HOSTS_CHANNELS] */
+    uint64_t all;             /* bits of all hosts */
+    struct sw_mutex lock;     /* guards small sums and all below */
     struct sw_cond changed;
-    uint64_t calls;                /* small sums that are complete */
-    uint64_t heard[SW_MOST_HOSTS]; /* small sums of which the host's values are here */
-    struct sw_err lost;            /* the first loss */
+    struct sw_err lost; /* the first loss */
     bool closed;
 };
 
@@ -141,12 +146,14 @@ static int make(struct sw_hosts_sum *s, struct sw_err *err)
 
     s->items = sw_calloc(count + 1, sizeof *s->items);
     s->pieces = sw_calloc((size_t)s->piece_count + 1, sizeof *s->pieces);
-    s->small = sw_calloc(2, sizeof *s->small);
-    if (!s->items || !s->pieces || !s->small)
+    s->channels = sw_calloc(SW_HOSTS_CHANNELS, sizeof *s->channels);
+    if (!s->items || !s->pieces || !s->channels)
         return sw_err_nomem(err, "sums over hosts",
-                            count * sizeof *s->items + 2 * sizeof *s->small);
+                            count * sizeof *s->items + SW_HOSTS_CHANNELS * sizeof *s->channels);
 
-    s->small[0].sum = s->small[1].sum = s;
+    for (int i = 0; i < SW_HOSTS_CHANNELS; i++)
+        s->channels[i].call[0].sum = s->channels[i].call[1].sum = s;
+
     cut_items(s);
     s->args.items = NULL; /* the caller's */
     return place_pieces(s, err);
@@ -186,7 +193,7 @@ void sw_hosts_sum_free(struct sw_hosts_sum *s)
     sw_free(s->items);
     sw_free(s->pieces);
     sw_free(s->memory);
-    sw_free(s->small);
+    sw_free(s->channels);
     sw_cond_fini(&s->changed);
     sw_mutex_fini(&s->lock);
     sw_free(s);
@@ -194,7 +201,8 @@ void sw_hosts_sum_free(struct sw_hosts_sum *s)
 
 int sw_hosts_sum_room(const struct sw_hosts_sum *s)
 {
-    return s->piece_count + 2; /* each piece goes to a host once at most, and two small sums do */
+    /* Each piece goes to a host once at most, and so do two small sums of each channel. */
+    return s->piece_count + 2 * SW_HOSTS_CHANNELS;
 }
 
 void sw_hosts_sum_start(struct sw_hosts_sum *s, struct sw_fabric *f)
@@ -387,6 +395,7 @@ static int put_own(struct sw_hosts_sum *s, struct small *b, const double *values
     } else {
         memcpy(b->value[own], values, (size_t)count * sizeof *values);
         b->count[own] = count;
+        b->have |= (uint64_t)1 << own;
         b->sending = s->args.hosts - 1;
     }
 
@@ -412,35 +421,13 @@ static int add_small(const struct sw_hosts_sum *s, const struct small *b, double
     return SW_OK;
 }
 
-static int await_small(struct sw_hosts_sum *s, struct small *b, double *values, int count,
-                       struct sw_err *err)
+int sw_hosts_small_give(struct sw_hosts_sum *s, enum sw_hosts_channel channel, const double *values,
+                        int count, struct sw_err *err)
 {
-    int rc;
-
-    sw_fabric_await(s->fabric, 1);
-    sw_mutex_lock(&s->lock);
-
-    b->have |= (uint64_t)1 << s->args.own;
-    while (b->have != s->all && goes_on(s))
-        sw_cond_wait(&s->changed, &s->lock);
-
-    if (b->have == s->all) {
-        rc = add_small(s, b, values, count, err);
-        b->have = 0;
-        s->calls++;
-    } else {
-        rc = ended(s, err);
-    }
-
-    sw_mutex_unlock(&s->lock);
-    sw_fabric_await(s->fabric, -1);
-    return rc;
-}
-
-int sw_hosts_sum_small(struct sw_hosts_sum *s, double *values, int count, struct sw_err *err)
-{
-    const struct sw_fabric_tag tag = {.kind = SW_HOSTS_SMALL, .version = s->calls + 1};
-    struct small *b = &s->small[tag.version & 1];
+    struct channel *c = &s->channels[channel];
+    const struct sw_fabric_tag tag = {
+        .kind = SW_HOSTS_SMALL, .item = (uint32_t)channel, .version = c->given + 1};
+    struct small *b = &c->call[tag.version & 1];
 
     if (count < 0 || count > SW_HOSTS_SMALL_MOST)
         return sw_err_set(err, SW_ERR_INVALID, "a sum of %d values over hosts; %d are possible",
@@ -452,7 +439,41 @@ int sw_hosts_sum_small(struct sw_hosts_sum *s, double *values, int count, struct
                             b->value[s->args.own], (size_t)count * sizeof *values, sent_small, b,
                             err);
 
-    return rc == SW_OK ? await_small(s, b, values, count, err) : rc;
+    c->given = tag.version;
+    return rc;
+}
+
+int sw_hosts_small_take(struct sw_hosts_sum *s, enum sw_hosts_channel channel, double *values,
+                        int count, struct sw_err *err)
+{
+    struct channel *c = &s->channels[channel];
+    struct small *b = &c->call[c->given & 1];
+    int rc;
+
+    sw_fabric_await(s->fabric, 1);
+    sw_mutex_lock(&s->lock);
+
+    while (b->have != s->all && goes_on(s))
+        sw_cond_wait(&s->changed, &s->lock);
+
+    if (b->have == s->all) {
+        rc = add_small(s, b, values, count, err);
+        b->have = 0;
+        c->taken++;
+    } else {
+        rc = ended(s, err);
+    }
+
+    sw_mutex_unlock(&s->lock);
+    sw_fabric_await(s->fabric, -1);
+    return rc;
+}
+
+int sw_hosts_sum_small(struct sw_hosts_sum *s, enum sw_hosts_channel channel, double *values,
+                       int count, struct sw_err *err)
+{
+    int rc = sw_hosts_small_give(s, channel, values, count, err);
+    return rc == SW_OK ? sw_hosts_small_take(s, channel, values, count, err) : rc;
 }
 
 /* ---- The sink ---- */
@@ -490,15 +511,20 @@ static int place_piece(struct sw_hosts_sum *s, int from, const struct sw_fabric_
 static int place_small(struct sw_hosts_sum *s, int from, const struct sw_fabric_tag *tag,
                        size_t bytes, void **to, struct sw_err *err)
 {
+    if (tag->item >= SW_HOSTS_CHANNELS)
+        return refuse(tag, bytes, err);
+
+    struct channel *c = &s->channels[tag->item];
+
     sw_mutex_lock(&s->lock);
-    bool next = tag->version == s->heard[from] + 1 && tag->version <= s->calls + 2;
+    bool next = tag->version == c->heard[from] + 1 && tag->version <= c->taken + 2;
     sw_mutex_unlock(&s->lock);
 
-    if (!next || tag->item != 0 || tag->urgency != 0 || bytes % sizeof(double) != 0 ||
+    if (!next || tag->urgency != 0 || bytes % sizeof(double) != 0 ||
         bytes > SW_HOSTS_SMALL_MOST * sizeof(double))
         return refuse(tag, bytes, err);
 
-    *to = s->small[tag->version & 1].value[from];
+    *to = c->call[tag->version & 1].value[from];
     return SW_OK;
 }
 
@@ -514,12 +540,14 @@ static int place(void *sum, int from, const struct sw_fabric_tag *tag, size_t by
     return refuse(tag, bytes, err);
 }
 
-static void take_small(struct sw_hosts_sum *s, int from, uint64_t version, size_t bytes)
+static void hear_small(struct sw_hosts_sum *s, int from, const struct sw_fabric_tag *tag,
+                       size_t bytes)
 {
-    struct small *b = &s->small[version & 1];
+    struct channel *c = &s->channels[tag->item];
+    struct small *b = &c->call[tag->version & 1];
 
     sw_mutex_lock(&s->lock);
-    s->heard[from] = version;
+    c->heard[from] = tag->version;
     b->count[from] = (int)(bytes / sizeof(double));
     b->have |= (uint64_t)1 << from;
     sw_cond_broadcast(&s->changed);
@@ -532,7 +560,7 @@ static int arrived(void *sum, int from, const struct sw_fabric_tag *tag, void *d
     struct sw_hosts_sum *s = sum;
 
     if (tag->kind == SW_HOSTS_SMALL) {
-        take_small(s, from, tag->version, bytes);
+        hear_small(s, from, tag, bytes);
         return SW_OK;
     }
 

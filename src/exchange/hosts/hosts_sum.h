@@ -8,7 +8,7 @@
  * chunk are added while others travel. An item is given again only after it was summed.
  *
  * Thread rule: new, start and free by one thread; all else by any thread, except that give is
- * called by one thread at a time for an item, and sw_hosts_sum_small by one thread at a time. */
+ * called by one thread at a time for an item, and small sums by one at a time for a channel. */
 #pragma once
 
 #include "exchange/hosts/fabric.h"
@@ -17,6 +17,10 @@
 enum { SW_HOSTS_SHARE = 8, SW_HOSTS_TOTAL, SW_HOSTS_SMALL };
 
 enum { SW_HOSTS_SMALL_MOST = 512 }; /* values of a small sum */
+
+/* Small sums are in channels, each with an order of its own: what the passes of a step sum, what is
+ * known at its end, and requests to the job. */
+enum sw_hosts_channel { SW_HOSTS_PASSES, SW_HOSTS_RESULTS, SW_HOSTS_REQUESTS, SW_HOSTS_CHANNELS };
 
 struct sw_hosts_sum;
 
@@ -54,10 +58,17 @@ void sw_hosts_sum_start(struct sw_hosts_sum *s, struct sw_fabric *f);
  * SW_ERR_INVALID for a version that is not the next. */
 int sw_hosts_sum_give(struct sw_hosts_sum *s, int item, uint64_t version, float *x,
                       struct sw_err *err) SW_MUST_CHECK;
-/* values [count] become the sums over all hosts, added in the order of hosts. All hosts call it
- * equally often, with the same counts; it waits for them. For losses, requests to stop, statistics.
- * Errors: SW_ERR_LOST, SW_ERR_CANCELLED; SW_ERR_INVALID (different counts, which are named). */
-int sw_hosts_sum_small(struct sw_hosts_sum *s, double *values, int count,
-                       struct sw_err *err) SW_MUST_CHECK;
+/* Small sums: for losses, statistics, requests to stop. Tells all hosts the own values [count, at
+ * most SW_HOSTS_SMALL_MOST] of the channel; they are copied. All hosts call it equally often for a
+ * channel, with the same counts, and take in between. Errors: SW_ERR_LOST, SW_ERR_CANCELLED. */
+int sw_hosts_small_give(struct sw_hosts_sum *s, enum sw_hosts_channel channel, const double *values,
+                        int count, struct sw_err *err) SW_MUST_CHECK;
+/* Waits for all hosts, and sets values [count] to the sums of what they gave last, added in the
+ * order of hosts. Errors: as above; SW_ERR_INVALID (different counts, which are named). */
+int sw_hosts_small_take(struct sw_hosts_sum *s, enum sw_hosts_channel channel, double *values,
+                        int count, struct sw_err *err) SW_MUST_CHECK;
+/* Both: values [count] become the sums over all hosts. */
+int sw_hosts_sum_small(struct sw_hosts_sum *s, enum sw_hosts_channel channel, double *values,
+                       int count, struct sw_err *err) SW_MUST_CHECK;
 /* Ends every wait; for sw_fault_attach. */
 void sw_hosts_sum_close_v(void *sum);

@@ -42,7 +42,9 @@ struct trainer {
 static int sum_rows(void *user, double *values, int count, bool in_rows, struct sw_err *err)
 {
     struct trainer *t = user;
-    return t->host->fabric ? sw_hosts_sum_small(t->host->sums.sum, values, count, err) : SW_OK;
+    return t->host->fabric
+               ? sw_hosts_sum_small(t->host->sums.sum, SW_HOSTS_PASSES, values, count, err)
+               : SW_OK;
 }
 
 /* ---- Setup ---- */

@@ -130,7 +130,7 @@ static int small(struct node *n, uint64_t version)
         for (int host = 1; host < n->crowd->hosts; host++)
             want[i] += host + 0.1 * i;
     }
-    int rc = sw_hosts_sum_small(n->sum, values, count, &n->err);
+    int rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, values, count, &n->err);
     if (rc == SW_OK && memcmp(values, want, (size_t)count * sizeof *want) != 0)
         rc = sw_err_set(&n->err, SW_ERR_FORMAT, "a small sum is wrong");
     return rc;
@@ -344,7 +344,7 @@ static void close_main(void *user)
     double value = 1;
     n->rc = open_node(n);
     if (n->rc == SW_OK && n->host == 0)
-        n->rc = sw_hosts_sum_small(n->sum, &value, 1, &n->err);
+        n->rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, &value, 1, &n->err);
 }
 
 static void close_ends_a_small_sum(void **state)
@@ -369,7 +369,7 @@ static void counts_main(void *user)
     double values[8] = {0};
     n->rc = open_node(n);
     if (n->rc == SW_OK)
-        n->rc = sw_hosts_sum_small(n->sum, values, 3 + n->host, &n->err);
+        n->rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, values, 3 + n->host, &n->err);
 }
 
 static void different_counts_are_an_error(void **state)
@@ -410,7 +410,7 @@ static void what_nobody_waits_for_is_refused(void **state)
         {{SW_HOSTS_SMALL, 0, 0, 1}, 12},      /* no doubles */
         {{SW_HOSTS_SMALL, 0, 0, 1}, 8 * (SW_HOSTS_SMALL_MOST + 1)},
         {{SW_HOSTS_SMALL, 1, 0, 1}, 8},
-        {{SW_HOSTS_SMALL, 0, 1, 1}, 8},
+        {{SW_HOSTS_SMALL, 0, SW_HOSTS_CHANNELS, 1}, 8},
         {{SW_HOSTS_SMALL + 1, 0, 0, 1}, 8},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -441,8 +441,9 @@ static void versions_come_one_after_the_other(void **state)
     assert_true(wait_summed(&c.node[0], 5, 1));
     assert_true(wait_summed(&c.node[1], 5, 1));
     double values[SW_HOSTS_SMALL_MOST + 1] = {0};
-    assert_int_equal(sw_hosts_sum_small(c.node[0].sum, values, SW_HOSTS_SMALL_MOST + 1, &err),
-                     SW_ERR_INVALID);
+    assert_int_equal(
+        sw_hosts_sum_small(c.node[0].sum, SW_HOSTS_PASSES, values, SW_HOSTS_SMALL_MOST + 1, &err),
+        SW_ERR_INVALID);
     crowd_end(&c);
 }
 

@@ -103,6 +103,7 @@ struct trial {
     const char *out_dir, *db; /* NULL: in the folder */
     const char *checkpoint;   /* another file to go on from, or NULL */
     int64_t trace_capacity;
+    const struct sw_job_hosts *hosts;
     bool oversubscribe; /* more workers than cores */
     bool predict;       /* opened for sw_job_predict */
     const char *split;  /* to evaluate on; NULL: the default */
@@ -179,6 +180,7 @@ static inline int trial_open(struct trial *t)
                                .predict = t->predict,
                                .one_worker = t->predict,
                                .eval_split = t->split,
+                               .hosts = t->hosts,
                                .trace_capacity = t->trace_capacity};
     snprintf(recipe, sizeof recipe, "%s",
              write_recipe("recipe.ini", t->recipe ? t->recipe : tiny_recipe));

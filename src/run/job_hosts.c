@@ -1,0 +1,337 @@
+/* Connects a job with the other hosts. Workers and the parameter table only see sums that go on
+ * beyond them (struct sw_group_outer, struct sw_table_outer), and requests on which all processes
+ * agree (struct sw_requests). */
+#include "run/job_hosts.h"
+
+#include "base/hash.h"
+#include "base/os.h"
+#include "exchange/table/table.h"
+#include "run/job_private.h"
+#include "run/microbatches.h"
+#include "worker/worker.h"
+#include <string.h>
+
+enum { LEAVE_MS = 10000, ABORT_MS = 2000 };
+
+static const struct sw_hosts *hosts_of(const struct sw_job *job)
+{
+    return job->options.hosts ? job->options.hosts->list : NULL;
+}
+
+static bool is_alone(const struct sw_job *job)
+{
+    return !job->topology || job->topology->hosts == 1;
+}
+
+bool sw_job_hosts_write(struct sw_job *job)
+{
+    if (is_alone(job) || job->topology->host == 0)
+        return true;
+
+    sw_retention_skip(&job->retention, job->workers[0].step);
+    return false;
+}
+
+/* ---- What cannot be done ---- */
+
+int sw_job_hosts_check(struct sw_job *job)
+{
+    const struct sw_section *cluster = sw_recipe_find(job->recipe, "cluster", NULL);
+    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
+    const struct sw_topology *t = job->topology;
+    int rc = SW_OK;
+
+    if (is_alone(job))
+        return SW_OK;
+
+    if (t->is_async)
+        rc = sw_recipe_error(job->recipe, cluster, "framework",
+                             "on several hosts all workers update together: use sandblaster or "
+                             "allreduce, or train on one host");
+    else if (t->server_groups > 1)
+        rc = sw_recipe_error(job->recipe, cluster, "server_groups",
+                             "every host has all parameters already: use one server group");
+    if (sw_job_splits_layers(job))
+        rc = sw_recipe_error(job->recipe, section, "partition",
+                             "layers cannot be split on several hosts, because activations do not "
+                             "move between hosts: split by rows");
+    if (job->conf->on_nan != SW_ON_NAN_STOP)
+        rc = sw_recipe_error(job->recipe, section, "on_nan",
+                             "on several hosts a value that is not finite ends the run: use stop");
+    if (job->conf->loss_scale > 0)
+        rc = sw_recipe_error(job->recipe, section, "loss_scale",
+                             "gradients cannot be scaled on several hosts: use precision = bf16, "
+                             "or fp32");
+    if (job->conf->repeat_exact)
+        rc = sw_recipe_error(job->recipe, section, "repeat_exact",
+                             "hosts add sums, whose order depends on the number of hosts: remove "
+                             "the key, or train on one host");
+
+    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+        if (t->batch[split] < t->hosts)
+            rc = sw_recipe_error(job->recipe, section, split ? "eval_batch" : "batch",
+                                 "%d hosts cannot share a batch of %lld rows", t->hosts,
+                                 (long long)t->batch[split]);
+    return rc;
+}
+
+static int check_nets(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_net *net = job->workers[0].eval;
+
+    if (job->state.recurrent.count > 0)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "on several hosts rows cannot keep a state between batches (streams, "
+                          "persistent chains): train on one host");
+
+    for (int i = 0; net && i < sw_net_layer_count(net); i++)
+        if (sw_net_layer(net, i)->type->role == SW_ROLE_OUTPUT)
+            return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                              "layer %s writes the results of all rows, and a host has only its "
+                              "own: remove it, or train on one host",
+                              sw_net_layer(net, i)->name);
+
+    return SW_OK;
+}
+
+/* ---- What workers and the table see ---- */
+
+struct sw_table_outer sw_job_hosts_outer(struct sw_job *job)
+{
+    return is_alone(job) ? (struct sw_table_outer){0} : sw_table_sums_outer(&job->hosts.sums);
+}
+
+static int sum_over_hosts(void *user, enum sw_group_channel channel, double *values, int count,
+                          struct sw_err *err)
+{
+    struct sw_job *job = user;
+    return sw_hosts_sum_small(job->hosts.sums.sum,
+                              channel == SW_GROUP_PASSES ? SW_HOSTS_PASSES : SW_HOSTS_RESULTS,
+                              values, count, err);
+}
+
+/* Requests are those of the previous call, so that nobody waits for the slowest host. */
+static int agree(void *user, int own)
+{
+    enum { BITS = 8 };
+
+    struct sw_job *job = user;
+    struct sw_hosts_sum *sum = job->hosts.sums.sum;
+    struct sw_err ignored; /* the job has the error of a lost host already */
+    double votes[BITS] = {0};
+    int all = 0, rc = SW_OK;
+
+    if (job->hosts.asked)
+        rc = sw_hosts_small_take(sum, SW_HOSTS_REQUESTS, votes, BITS, &ignored);
+    for (int i = 0; i < BITS && rc == SW_OK; i++)
+        all |= (votes[i] > 0) << i;
+
+    for (int i = 0; i < BITS; i++)
+        votes[i] = own >> i & 1;
+    if (rc == SW_OK)
+        rc = sw_hosts_small_give(sum, SW_HOSTS_REQUESTS, votes, BITS, &ignored);
+    job->hosts.asked = rc == SW_OK;
+
+    /* Memory is not released for a while, because the other hosts would wait. */
+    return all & SW_JOB_RELEASE ? (all & ~SW_JOB_RELEASE) | SW_JOB_PAUSE : all;
+}
+
+void sw_job_hosts_connect_groups(struct sw_job *job)
+{
+    const struct sw_group_outer outer = {.sum = sum_over_hosts, .user = job};
+
+    if (is_alone(job))
+        return;
+
+    job->groups.all.outer = outer;
+    for (int g = 0; g < job->topology->worker_groups; g++)
+        job->groups.each[g].outer = outer;
+    job->requests.agree = agree;
+    job->requests.agree_user = job;
+}
+
+int sw_job_hosts_prepare(struct sw_job *job, struct sw_err *err)
+{
+    return is_alone(job) ? SW_OK : check_nets(job, err);
+}
+
+/* ---- The fabric ---- */
+
+/* Names, shapes and slices of all parameters. */
+static uint64_t hash_parameters(const struct sw_table *t)
+{
+    struct sw_bytes text = {0};
+
+    for (int i = 0; i < sw_table_count(t); i++) {
+        const struct sw_param *p = sw_table_param(t, i);
+
+        sw_bytes_printf(&text, "%s", p->name);
+        for (int d = 0; d < p->layout.ndim; d++)
+            sw_bytes_printf(&text, " %lld", (long long)p->layout.dim[d]);
+        sw_bytes_printf(&text, " %d\n", p->slice_count);
+    }
+
+    uint64_t hash = sw_hash_bytes64(sw_bytes_text(&text), text.length);
+    sw_bytes_fini(&text);
+    return hash;
+}
+
+/* Settings that each host has for itself. */
+static bool is_local(const char *line)
+{
+    static const char *const local[] = {"job.device=", "job.cores=", "job.db="};
+
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (sw_str_starts(line, local[i]))
+            return true;
+    return false;
+}
+
+/* Hashes the lines that settings on the command line, or replacements of missing data, add to the
+ * recipe. */
+static uint64_t hash_lines(const char *lines)
+{
+    uint64_t hash = 0;
+
+    for (const char *line = lines; line && *line; line += strcspn(line, "\n"), line += *line != 0)
+        if (!is_local(line))
+            hash = hash * 31 + sw_hash_bytes64(line, strcspn(line, "\n"));
+    return hash;
+}
+
+/* What all hosts must agree on. */
+static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_err *err)
+{
+    const struct sw_source *const *source =
+        (const struct sw_source *const *)(const void *)job->data.source;
+
+    sw_bytes_printf(out, "version=%s\n", SW_VERSION);
+    sw_bytes_printf(out, "recipe=%s\n", sw_recipe_hash(job->recipe));
+    sw_bytes_printf(out, "settings=%016llx\n",
+                    (unsigned long long)hash_lines(sw_recipe_overrides(job->recipe)));
+    sw_bytes_printf(out, "fallback=%016llx\n",
+                    (unsigned long long)hash_lines(sw_recipe_fallback(job->recipe)));
+    sw_bytes_printf(out, "stage=%s\n", job->stage.name ? job->stage.name : "none");
+    sw_bytes_printf(out, "first step=%lld\n", (long long)job->span.first_step);
+    sw_bytes_printf(out, "last step=%lld\n", (long long)job->span.steps);
+    sw_bytes_printf(out, "parameters=%016llx\n",
+                    (unsigned long long)hash_parameters(job->params.table));
+    for (int split = 0; split < SW_SPLITS; split++)
+        if (source[split])
+            sw_bytes_printf(out, "records of %s data=%lld\n",
+                            split == SW_SPLIT_TRAIN ? "training" : "evaluation",
+                            (long long)source[split]->records);
+
+    return out->failed ? sw_err_nomem(err, "what hosts must agree on", out->length) : SW_OK;
+}
+
+static int open_fabric(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_job_hosts *h = job->options.hosts;
+    struct sw_hosts_sum *sum = job->hosts.sums.sum;
+    struct sw_bytes hello = {0};
+
+    int rc = say_hello(job, &hello, err);
+    const struct sw_fabric_args args = {.hosts = h->list,
+                                        .key = h->key,
+                                        .hello = sw_bytes_text(&hello),
+                                        .hello_bytes = hello.length,
+                                        .room = sw_hosts_sum_room(sum),
+                                        .sink = sw_hosts_sum_sink(sum),
+                                        .conf = h->conf,
+                                        .clock = h->clock};
+    if (rc == SW_OK)
+        rc = sw_fabric_open(h->engine, &args, &job->hosts.fabric, err);
+    sw_bytes_fini(&hello);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_hosts_sum_start(sum, job->hosts.fabric);
+
+    rc = sw_fault_attach(&job->fault, sw_hosts_sum_close_v, sum, err);
+    return rc == SW_OK ? sw_fault_attach(&job->fault, sw_fabric_close_v, job->hosts.fabric, err)
+                       : rc;
+}
+
+int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)
+{
+    if (is_alone(job))
+        return SW_OK;
+
+    int rc = sw_table_sums_init(&job->hosts.sums, job->params.table, hosts_of(job),
+                                (uint64_t)job->span.first_step, &job->fault, err);
+    return rc == SW_OK ? open_fabric(job, err) : rc;
+}
+
+void sw_job_hosts_close(struct sw_job *job, int rc, const struct sw_err *err)
+{
+    struct sw_err why;
+
+    if (!job->hosts.fabric)
+        return;
+
+    if (rc != SW_OK && rc != SW_ERR_CANCELLED)
+        sw_fabric_abort(job->hosts.fabric, err, ABORT_MS);
+    else if (sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &why) == SW_ERR_LOST)
+        sw_events_report(&job->events, SW_LOG_WARN, "hosts", "%s", why.text);
+
+    sw_job_hosts_free(job);
+}
+
+void sw_job_hosts_free(struct sw_job *job)
+{
+    struct sw_job_fabric *h = &job->hosts;
+
+    if (!h->sums.sum)
+        return;
+
+    sw_fault_detach(&job->fault, h->fabric);
+    sw_fault_detach(&job->fault, h->sums.sum);
+    sw_fabric_free(h->fabric);
+    sw_table_sums_fini(&h->sums);
+    *h = (struct sw_job_fabric){0};
+}
+
+/* ---- Equal values ---- */
+
+/* 32 bits of a hash of all values, which a double holds exactly. */
+static double hash_values(const struct sw_table *t)
+{
+    uint64_t hash = 0;
+
+    for (int i = 0; i < sw_table_count(t); i++) {
+        const struct sw_param *p = sw_table_param(t, i);
+        hash = hash * 31 + sw_hash_bytes64(p->value, sw_desc_bytes(&p->layout));
+    }
+
+    return (double)(hash >> 32 ^ (hash & UINT32_MAX));
+}
+
+/* Every host puts a number in its own place; the sum holds the numbers of all. */
+static int gather(struct sw_job *job, double own, double *out, struct sw_err *err)
+{
+    for (int i = 0; i < job->topology->hosts; i++)
+        out[i] = i == job->topology->host ? own : 0;
+    return sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, out, job->topology->hosts,
+                              err);
+}
+
+void sw_job_hosts_compare(struct sw_job *job, int64_t step)
+{
+    double hash[SW_MOST_HOSTS];
+    struct sw_err err;
+
+    if (is_alone(job) || gather(job, hash_values(job->params.table), hash, &err) != SW_OK)
+        return;
+
+    for (int i = 1; i < job->topology->hosts; i++) {
+        if (hash[i] == hash[0])
+            continue;
+
+        sw_err_set(&err, SW_ERR_LIBRARY,
+                   "after step %lld the parameters of %s differ from those of %s", (long long)step,
+                   hosts_of(job)->host[i].name, hosts_of(job)->host[0].name);
+        sw_fault_set(&job->fault, "hosts", &err);
+        return;
+    }
+}

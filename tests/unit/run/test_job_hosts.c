@@ -1,0 +1,370 @@
+/* ctest-labels: threads
+ * ctest-timeout: 240
+ * Jobs on several hosts, which are threads here (engine `loop`): they train to the parameters and
+ * metrics of one machine, to rounding, and have the same bits as each other; one stop, pause or
+ * error is that of all; what hosts do not agree on, or cannot do, is refused by name. */
+#include "train_support.h"
+
+#include "exchange/hosts/loop.h"
+#include "thread/thread.h"
+
+enum { MOST_HOSTS = 4 };
+
+struct party {
+    struct sw_job_hosts hosts[MOST_HOSTS];
+    struct sw_hosts list[MOST_HOSTS];
+    struct trial trial[MOST_HOSTS];
+    char name[MOST_HOSTS][16];
+    struct sw_thread thread[MOST_HOSTS];
+    struct sw_loop *loop;
+    int count;
+};
+
+static const struct sw_host names[MOST_HOSTS] = {
+    {.name = "ada"}, {.name = "bob"}, {.name = "cyd"}, {.name = "dan"}};
+
+static void run_host(void *trial)
+{
+    trial_run(trial);
+}
+
+/* Opens the trial as the job of every host, named h0, h1, ... */
+static void party_open(struct party *p, int hosts, const struct sw_loop_conf *conf,
+                       const struct trial *like)
+{
+    struct sw_loop_conf loop = conf ? *conf : (struct sw_loop_conf){0};
+    struct sw_err err;
+
+    memset(p, 0, sizeof *p);
+    p->count = loop.hosts = hosts;
+    if (sw_loop_new(&loop, &p->loop, &err) != SW_OK)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < hosts; i++) {
+        p->list[i] = (struct sw_hosts){.host = names, .count = hosts, .own = i};
+        p->hosts[i] = (struct sw_job_hosts){.list = &p->list[i],
+                                            .engine = &sw_fabric_loop,
+                                            .conf = sw_loop_end(p->loop, i),
+                                            .clock = sw_loop_clock(p->loop, i)};
+        snprintf(p->name[i], sizeof p->name[i], "h%d", i);
+        p->trial[i] = *like;
+        p->trial[i].name = p->name[i];
+        p->trial[i].hosts = &p->hosts[i];
+        if (trial_open(&p->trial[i]) != SW_OK)
+            fail_msg("%s %s", p->trial[i].err.text, sw_bytes_text(&p->trial[i].messages));
+    }
+}
+
+static void party_run(struct party *p)
+{
+    struct sw_err err;
+
+    for (int i = 0; i < p->count; i++)
+        assert_int_equal(sw_thread_start(&p->thread[i], "host", run_host, &p->trial[i], &err),
+                         SW_OK);
+    for (int i = 0; i < p->count; i++)
+        sw_thread_join(&p->thread[i]);
+}
+
+static void party_close(struct party *p)
+{
+    for (int i = 0; i < p->count; i++)
+        trial_close(&p->trial[i]);
+    sw_loop_free(p->loop);
+}
+
+static void assert_party_ok(const struct party *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        if (p->trial[i].rc != SW_OK)
+            print_error("host %d: %s\n", i, p->trial[i].err.text);
+        assert_int_equal(p->trial[i].rc, SW_OK);
+    }
+}
+
+static bool host_has(int host, int64_t step)
+{
+    char name[16];
+    snprintf(name, sizeof name, "h%d", host);
+    return exists(checkpoint_path(name, step));
+}
+
+/* The values of the hosts' tables are the same bits. */
+static void assert_same_bits(const struct party *p)
+{
+    for (int i = 1; i < p->count; i++) {
+        const struct sw_table *a = p->trial[0].job->params.table,
+                              *b = p->trial[i].job->params.table;
+        for (int k = 0; k < sw_table_count(a); k++)
+            assert_memory_equal(sw_table_param(a, k)->value, sw_table_param(b, k)->value,
+                                sw_desc_bytes(&sw_table_param(a, k)->layout));
+    }
+}
+
+/* Batch normalization sums over all rows; the odd batch gives hosts different numbers of rows. */
+static const char normalized_recipe[] =
+    "[job]\nsteps = 20\nbatch = 17\neval_batch = 9\neval_every = 10\n" DATA_SECTIONS
+        UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
+    "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 8\nkernel = 3\nbias = no\n"
+    "[layer bn1]\ntype = batch_norm\nsrc = conv1\n"
+    "[layer act1]\ntype = activation\nsrc = bn1\nfunction = tanh\n"
+    "[layer fc1]\ntype = inner_product\nsrc = act1\noutputs = 12\n"
+    "[layer drop]\ntype = dropout\nsrc = fc1\nratio = 0.3\n"
+    "[layer fc2]\ntype = inner_product\nsrc = drop\noutputs = 4\n"
+    "[layer loss]\ntype = softmax_loss\nsrc = fc2, label\n"
+    "[layer accuracy]\ntype = accuracy\nsrc = fc2, label\ninclude = eval\n";
+
+static void assert_same_metrics(const struct trial *a, const struct trial *b, int event)
+{
+    const struct sw_job_event *x = &a->last[event], *y = &b->last[event];
+
+    assert_true(x->metric_count > 0);
+    assert_int_equal(x->metric_count, y->metric_count);
+    for (int i = 0; i < x->metric_count; i++)
+        assert_true(fabs(x->metric[i].value - y->metric[i].value) <=
+                    1e-4 * (1 + fabs(x->metric[i].value)));
+}
+
+static void hosts_train_as_one_machine(void **state)
+{
+    static const struct {
+        int hosts;
+        const char *sets[3];
+        uint64_t seed;
+    } ways[] = {
+        {2, {NULL}, 0},
+        {2, {"cluster.workers_per_group=2"}, 11},
+        {3, {"cluster.workers_per_group=2", "cluster.framework=sandblaster"}, 5},
+        {4, {"job.grad_clip=norm:0.5"}, 7},
+        {2, {"job.device=sim"}, 3},
+    };
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct trial one = {.recipe = normalized_recipe, .name = "one", .oversubscribe = true};
+        const struct sw_loop_conf loop = {.seed = ways[i].seed};
+        struct party p;
+
+        for (int k = 0; k < 3; k++)
+            one.sets[k] = ways[i].sets[k];
+        struct trial like = one;
+        one.sets[0] = one.sets[1] = NULL;
+        if (i == 3)
+            memcpy(one.sets, ways[i].sets, sizeof ways[i].sets);
+        trial_ok(&one);
+
+        party_open(&p, ways[i].hosts, &loop, &like);
+        party_run(&p);
+        assert_party_ok(&p);
+        assert_same_bits(&p);
+        for (int h = 0; h < p.count; h++) {
+            assert_same_metrics(&one, &p.trial[h], SW_JOB_EVAL);
+            assert_same_metrics(&one, &p.trial[h], SW_JOB_DISPLAY);
+            assert_int_equal(host_has(h, 20), h == 0);
+        }
+        double off = difference(checkpoint_path("one", 20), checkpoint_path("h0", 20));
+        if (off > 1e-4)
+            fail_msg("way %zu: parameters differ by %g", i, off);
+        party_close(&p);
+    }
+}
+
+/* ---- Requests ---- */
+
+static void stop_at_step_5(struct trial *t, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY && e->step == 5)
+        sw_job_request(t->job, SW_JOB_STOP);
+}
+
+static void a_stop_of_any_host_stops_all_at_one_step(void **state)
+{
+    for (int who = 0; who < 2; who++) {
+        const struct trial like = {.sets = {"job.steps=100000"}, .display = {.every_steps = 1}};
+        struct party p;
+
+        party_open(&p, 2, NULL, &like);
+        p.trial[who].on_event = stop_at_step_5;
+        party_run(&p);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(p.trial[i].rc, SW_ERR_CANCELLED);
+        assert_true(p.trial[0].job->workers[0].step >= 5);
+        assert_int_equal(p.trial[0].job->workers[0].step, p.trial[1].job->workers[0].step);
+        assert_true(host_has(0, p.trial[0].job->workers[0].step));
+        assert_same_bits(&p);
+        party_close(&p);
+    }
+}
+
+/* Pauses, asks for a checkpoint in the pause, and continues. */
+static void pause_at_step_5(struct trial *t, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY && e->step == 5)
+        sw_job_request(t->job, SW_JOB_PAUSE);
+    if (e->type == SW_JOB_EVENT && strstr(e->text, "paused by request"))
+        sw_job_request(t->job, SW_JOB_CHECKPOINT_NOW);
+    if (e->type == SW_JOB_CHECKPOINT && e->step > 0 && e->step < 200)
+        sw_job_request(t->job, SW_JOB_CONTINUE);
+}
+
+static void a_pause_of_the_leader_is_that_of_all(void **state)
+{
+    const struct trial like = {.sets = {"job.steps=200"}, .display = {.every_steps = 1}};
+    struct party p;
+
+    party_open(&p, 2, NULL, &like);
+    p.trial[0].on_event = pause_at_step_5;
+    party_run(&p);
+    assert_party_ok(&p);
+    for (int i = 0; i < 2; i++)
+        assert_non_null(strstr(p.trial[i].text, "paused by request after step"));
+    assert_same_bits(&p);
+    party_close(&p);
+}
+
+/* ---- Errors ---- */
+
+static void a_lost_host_is_the_error_of_all_others(void **state)
+{
+    for (int64_t chunk = 3; chunk < 2000; chunk = chunk * 5 + 1) {
+        const struct sw_loop_conf loop = {.kill_host = 2, .kill_chunk = chunk};
+        const struct trial like = {.sets = {"job.steps=100000"}};
+        struct party p;
+
+        party_open(&p, 3, &loop, &like);
+        party_run(&p);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(p.trial[i].rc, SW_ERR_LOST);
+            assert_non_null(strstr(p.trial[i].err.text, "cyd"));
+            assert_false(p.trial[i].stuck);
+        }
+        party_close(&p);
+    }
+}
+
+/* One host reads a value that is not finite. */
+static void damage_host_1(struct trial *t, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY && e->step == 5)
+        sw_table_param(t->job->params.table, 0)->value[0] = NAN;
+}
+
+static void an_error_of_a_host_is_named_on_all(void **state)
+{
+    const struct trial like = {.sets = {"job.steps=100000"}, .display = {.every_steps = 1}};
+    struct party p;
+
+    party_open(&p, 3, NULL, &like);
+    p.trial[1].on_event = damage_host_1;
+    party_run(&p);
+    assert_int_equal(p.trial[1].rc, SW_ERR_DIVERGED);
+    for (int i = 0; i < 3; i++) {
+        assert_int_not_equal(p.trial[i].rc, SW_OK);
+        if (i != 1)
+            assert_non_null(strstr(p.trial[i].err.text, "bob"));
+    }
+    party_close(&p);
+}
+
+static void change_a_value(struct trial *t, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY && e->step == 5)
+        sw_table_param(t->job->params.table, 0)->value[0] += 1;
+}
+
+static void values_that_differ_are_found_at_an_evaluation(void **state)
+{
+    const struct trial like = {.sets = {"job.steps=100000", "job.eval_every=10"},
+                               .display = {.every_steps = 1}};
+    struct party p;
+
+    party_open(&p, 2, NULL, &like);
+    p.trial[1].on_event = change_a_value;
+    party_run(&p);
+    for (int i = 0; i < 2; i++) {
+        assert_int_not_equal(p.trial[i].rc, SW_OK);
+        assert_non_null(strstr(p.trial[i].err.text, "parameters of bob differ from those of ada"));
+    }
+    party_close(&p);
+}
+
+static void hosts_with_different_recipes_are_refused(void **state)
+{
+    struct trial like = {.sets = {"job.steps=50"}};
+    struct party p;
+
+    party_open(&p, 2, NULL, &like);
+    trial_close(&p.trial[1]);
+    p.trial[1].sets[1] = "updater.lr=0.5";
+    assert_int_equal(trial_open(&p.trial[1]), SW_OK);
+    party_run(&p);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(p.trial[i].rc, SW_ERR_INVALID);
+        assert_non_null(strstr(p.trial[i].err.text, "ada"));
+        assert_non_null(strstr(p.trial[i].err.text, "bob"));
+        assert_non_null(strstr(p.trial[i].err.text, "settings"));
+        assert_false(host_has(i, 50));
+    }
+    party_close(&p);
+}
+
+static void what_hosts_cannot_do_is_refused(void **state)
+{
+    static const char *const refused[][2] = {
+        {"cluster.framework=downpour", "update together"},
+        {"job.partition=1", "split by rows"},
+        {"job.on_nan=skip", "ends the run"},
+        {"job.repeat_exact=yes", "number of hosts"},
+        {"job.batch=1", "cannot share a batch of 1 rows"},
+    };
+    const struct sw_hosts list = {.host = names, .count = 2};
+    const struct sw_job_hosts hosts = {.list = &list, .engine = &sw_fabric_loop};
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct trial t = {.sets = {refused[i][0]}, .hosts = &hosts, .oversubscribe = true};
+
+        assert_int_equal(trial_open(&t), SW_ERR_INVALID);
+        if (!strstr(sw_bytes_text(&t.messages), refused[i][1]))
+            fail_msg("%s: %s", refused[i][0], sw_bytes_text(&t.messages));
+        trial_close(&t);
+    }
+}
+
+/* ---- Resume ---- */
+
+static void a_run_goes_on_over_hosts(void **state)
+{
+    struct trial like = {.recipe = normalized_recipe, .sets = {"job.checkpoint_every=10"}};
+    struct party p;
+
+    party_open(&p, 2, NULL, &like);
+    party_run(&p);
+    assert_party_ok(&p);
+    party_close(&p);
+
+    struct trial alone = {.resume = "h0", .resume_step = 10, .name = "h0"};
+    trial_ok(&alone);
+    assert_true(exists(checkpoint_path("h0", 20)));
+    like.resume = "h0";
+    like.resume_step = 10;
+    party_open(&p, 3, NULL, &like);
+    party_run(&p);
+    assert_party_ok(&p);
+    assert_same_bits(&p);
+    party_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hosts_train_as_one_machine),
+        cmocka_unit_test(a_stop_of_any_host_stops_all_at_one_step),
+        cmocka_unit_test(a_pause_of_the_leader_is_that_of_all),
+        cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
+        cmocka_unit_test(an_error_of_a_host_is_named_on_all),
+        cmocka_unit_test(values_that_differ_are_found_at_an_evaluation),
+        cmocka_unit_test(hosts_with_different_recipes_are_refused),
+        cmocka_unit_test(what_hosts_cannot_do_is_refused),
+        cmocka_unit_test(a_run_goes_on_over_hosts),
+    };
+    return cmocka_run_group_tests(tests, home_begin, home_end);
+}
