@@ -254,5 +254,9 @@ void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async
  * Meaningful after sw_job_open, sw_job_run or sw_job_next has returned SW_ERR_CANCELLED. */
 bool sw_job_resumable(const struct sw_job *job);
 
+/* Bits of the hosts whose loss ended the job: sw_job_run has then returned SW_ERR_CANCELLED if a
+ * checkpoint of the last complete step was written, else SW_ERR_LOST. */
+uint64_t sw_job_lost_hosts(const struct sw_job *job);
+
 /* The trace of a run made with trace_capacity > 0, else NULL; read it after sw_job_run. */
 const struct sw_trace *sw_job_trace(const struct sw_job *job);

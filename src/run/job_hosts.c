@@ -232,14 +232,15 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     struct sw_bytes hello = {0};
 
     int rc = say_hello(job, &hello, err);
-    const struct sw_fabric_args args = {.hosts = h->list,
-                                        .key = h->key,
-                                        .hello = sw_bytes_text(&hello),
-                                        .hello_bytes = hello.length,
-                                        .room = sw_hosts_sum_room(sum),
-                                        .sink = sw_hosts_sum_sink(sum),
-                                        .conf = h->conf,
-                                        .clock = h->clock};
+    const struct sw_fabric_args args = {
+        .hosts = h->list,
+        .key = h->key,
+        .hello = sw_bytes_text(&hello),
+        .hello_bytes = hello.length,
+        .room = sw_hosts_sum_room(sum) + SW_HOST_NOTICES,
+        .sink = sw_host_notices_sink(&job->hosts.notices, sw_hosts_sum_sink(sum)),
+        .conf = h->conf,
+        .clock = h->clock};
     if (rc == SW_OK)
         rc = sw_fabric_open(h->engine, &args, &job->hosts.fabric, err);
     sw_bytes_fini(&hello);
@@ -248,9 +249,9 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
 
     sw_hosts_sum_start(sum, job->hosts.fabric);
 
-    rc = sw_fault_attach(&job->fault, sw_hosts_sum_close_v, sum, err);
-    return rc == SW_OK ? sw_fault_attach(&job->fault, sw_fabric_close_v, job->hosts.fabric, err)
-                       : rc;
+    /* The fabric stays open after a fault: the others are told about it, or asked how far they
+     * are. */
+    return sw_fault_attach(&job->fault, sw_hosts_sum_close_v, sum, err);
 }
 
 int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)
@@ -258,6 +259,7 @@ int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)
     if (is_alone(job))
         return SW_OK;
 
+    sw_host_notices_init(&job->hosts.notices);
     int rc = sw_table_sums_init(&job->hosts.sums, job->params.table, hosts_of(job),
                                 (uint64_t)job->span.first_step, &job->fault, err);
     return rc == SW_OK ? open_fabric(job, err) : rc;
@@ -285,11 +287,12 @@ void sw_job_hosts_free(struct sw_job *job)
     if (!h->sums.sum)
         return;
 
-    sw_fault_detach(&job->fault, h->fabric);
     sw_fault_detach(&job->fault, h->sums.sum);
     sw_fabric_free(h->fabric);
     sw_table_sums_fini(&h->sums);
-    *h = (struct sw_job_fabric){0};
+    sw_host_notices_fini(&h->notices);
+    h->fabric = NULL;
+    h->asked = false;
 }
 
 /* ---- Equal values ---- */

@@ -8,11 +8,40 @@
 
 struct sw_job;
 
+/* Numbers that hosts tell each other about the end of the job. */
+enum { SW_HOST_NOTICE = 16 }; /* kind of message */
+enum sw_host_notice { SW_HOST_STEP, SW_HOST_SAVED, SW_HOST_NOTICES };
+struct sw_host_notices {
+    struct sw_fabric_sink sums; /* of all other messages */
+    int64_t room[SW_HOST_NOTICES][SW_MOST_HOSTS];
+    int64_t own[SW_HOST_NOTICES];
+    struct sw_mutex lock; /* guards the others */
+    struct sw_cond changed;
+    uint64_t heard[SW_HOST_NOTICES]; /* bits of hosts */
+    uint64_t lost;                   /* bits of hosts */
+};
+
 struct sw_job_fabric {
+    struct sw_host_notices notices;
     struct sw_table_sums sums; /* sums.sum NULL: one host */
     struct sw_fabric *fabric;  /* owned; open while the job runs */
     bool asked;                /* requests were told once */
+    uint64_t lost;             /* bits of hosts that were lost when the job ended */
 };
+
+void sw_host_notices_init(struct sw_host_notices *n);
+void sw_host_notices_fini(struct sw_host_notices *n);
+/* Receives notices; all other messages go to `sums`. */
+struct sw_fabric_sink sw_host_notices_sink(struct sw_host_notices *n, struct sw_fabric_sink sums);
+/* Tells all hosts a number; a host that cannot be told is lost. */
+void sw_host_notices_tell(struct sw_host_notices *n, struct sw_fabric *f,
+                          const struct sw_hosts *hosts, enum sw_host_notice what, int64_t value);
+/* Waits until every host of `from` has told that number, or is not connected any more. Returns the
+ * bits of those that have told it. */
+uint64_t sw_host_notices_await(struct sw_host_notices *n, const struct sw_fabric *f,
+                               enum sw_host_notice what, uint64_t from, int timeout_ms);
+/* Bits of the hosts that were lost so far. */
+uint64_t sw_host_notices_lost(struct sw_host_notices *n);
 
 /* Does this host write the checkpoint of the leader's step? If another one does, notes that it
  * exists. By the leader. */

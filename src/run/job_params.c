@@ -7,6 +7,7 @@
 #include "net/transfer.h"
 #include "plan/choices.h"
 #include "plan/params.h"
+#include "run/host_loss.h"
 #include "run/job_private.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
@@ -173,7 +174,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
-        .two_phases = sw_stop_needs_norm(job->conf),
+        .two_phases = sw_stop_needs_norm(job->conf) || sw_host_loss_returns(job),
         .loss_scale = job->conf->loss_scale,
         .loss_scale_every = job->conf->loss_scale_every,
         .clip_value = job->conf->clip_value,

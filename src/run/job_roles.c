@@ -8,6 +8,7 @@
 #include "machine/driver.h"
 #include "optim/updater.h"
 #include "plan/auto_device.h"
+#include "run/host_loss.h"
 #include "run/job_hooks.h"
 #include "run/job_private.h"
 #include "run/limits.h"
@@ -336,7 +337,8 @@ static struct sw_worker_shared shared_by_workers(struct sw_job *job)
                                      .hooks = &sw_job_hooks,
                                      .run = job,
                                      .one_worker = job->options.evaluates,
-                                     .rebalances = job->speed.rebalances};
+                                     .rebalances = job->speed.rebalances,
+                                     .returns = sw_host_loss_returns(job)};
 }
 
 static int make_units(struct sw_job *job, struct sw_err *err)
@@ -373,7 +375,8 @@ static bool controls_updates(const struct sw_job *job)
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
     return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
-           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf);
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf) ||
+           sw_host_loss_returns(job);
 }
 
 static const struct sw_throughputs *throughputs_of(void *user)

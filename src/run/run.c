@@ -9,6 +9,7 @@
 #include "monitor/monitor.h"
 #include "monitor/sensors.h"
 #include "plan/choices.h"
+#include "run/host_loss.h"
 #include "run/job_private.h"
 #include "run/release.h"
 #include "run/tune.h"
@@ -354,9 +355,9 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         job->monitor.monitor_thread = NULL;
         warn_bridged(job);
         sw_release_report(job);
+        rc = sw_host_loss_save(job, sw_run_outcome(job, err), err);
         while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
             deliver(&r, &queued);
-        rc = sw_run_outcome(job, err);
         if (rc == SW_ERR_CANCELLED)
             report_last_step(&r);
         if (rc != SW_OK || !sw_job_has_next(job))

@@ -176,7 +176,7 @@ static bool updates_any(const struct sw_worker *w)
 /* Does the worker save its buffers before a step? */
 static bool saves(const struct sw_worker *w)
 {
-    return w->shared.conf->on_nan == SW_ON_NAN_SKIP && updates_any(w);
+    return (w->shared.conf->on_nan == SW_ON_NAN_SKIP || w->shared.returns) && updates_any(w);
 }
 
 size_t sw_buffers_bytes(const struct sw_buffers *s, const struct sw_worker *workers)
@@ -302,7 +302,11 @@ static int copy_updated(struct sw_worker *w, void *to, const void *from, struct 
 
 int sw_buffers_save(struct sw_worker *w, struct sw_err *err)
 {
-    return w->state.before ? copy_updated(w, w->state.before, own_buffers(w), err) : SW_OK;
+    if (!w->state.before)
+        return SW_OK;
+
+    w->state.saved_step = sw_flight_next(w);
+    return copy_updated(w, w->state.before, own_buffers(w), err);
 }
 
 int sw_buffers_restore(struct sw_worker *w, struct sw_err *err)

@@ -43,7 +43,9 @@ struct sw_job_state {
 
 /* What the layers of a worker keep between batches. All owned device memory. */
 struct sw_worker_state {
-    void *before;               /* with on_nan = skip: the buffers as they were before the step */
+    void *before;               /* the buffers as they were before the step, where it may be undone:
+                                   with on_nan = skip, or shared.returns */
+    int64_t saved_step;         /* the step that `before` precedes */
     void *copy;                 /* copy of the job's buffers, where the device cannot reach them */
     void *recurrent[SW_SPLITS]; /* recurrent state of its nets, or NULL */
     size_t recurrent_bytes[SW_SPLITS];

@@ -146,7 +146,7 @@ int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
 
 int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
 {
-    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_buffers_save(w, err) : SW_OK;
+    return sw_buffers_save(w, err);
 }
 
 /* Nothing needs to be done after a good update, or one that the loss scale dropped. */
@@ -167,6 +167,12 @@ static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *
     return skip(w, cause, err);
 }
 
+/* The next step overwrites what this one could be undone with. */
+static int wait_to_return(struct sw_worker *w, struct sw_err *err)
+{
+    return w->state.before ? sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err) : SW_OK;
+}
+
 int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 {
     const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
@@ -174,7 +180,7 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
     char cause[128];
 
     if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
-        return SW_OK;
+        return wait_to_return(w, err);
 
     int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)

@@ -87,6 +87,7 @@ struct sw_worker_shared {
     void *run;       /* their first argument */
     bool one_worker; /* the job only evaluates, without a training net */
     bool rebalances; /* rows of the batch are rebalanced by speed */
+    bool returns;    /* the job can return to the end of its last complete step, in host memory */
 };
 
 struct sw_worker {

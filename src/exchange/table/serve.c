@@ -452,6 +452,38 @@ static int apply_control(struct sw_table *t, int server, const struct sw_message
     return s->early_count > 0 ? take_up_early(t, server, err) : SW_OK;
 }
 
+/* Applies a decided update to the parameters that the server has not updated yet. */
+static int finish_server(struct sw_table *t, int server, const struct sw_table_control *d,
+                         struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+
+    for (int p = 0; p < t->param_count; p++) {
+        if (s->first[p] == s->first[p + 1] || turn_of(t, s, p, 0)->done >= d->version)
+            continue;
+
+        int rc = apply(t, server, p, 0, d, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
+int sw_table_finish(struct sw_table *t, uint64_t *version, struct sw_err *err)
+{
+    struct sw_table_control d;
+    int rc = SW_OK;
+
+    *version = __atomic_load_n(&t->phases[0].version, __ATOMIC_ACQUIRE) - 1;
+    if (!sw_table_control(t, 0, *version, &d)) /* none was decided since the beginning */
+        return SW_OK;
+
+    for (int server = 0; server < t->args.servers && rc == SW_OK; server++)
+        rc = finish_server(t, server, &d, err);
+    return rc;
+}
+
 static const char *name_of(enum sw_message_kind kind)
 {
     static const char *const names[] = {"update", "apply", "sync", "delta", "sum"};

@@ -430,3 +430,7 @@ int64_t sw_table_pushed_bytes(const struct sw_table *t, int worker, int64_t rows
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */
 void sw_table_close_v(void *table);
+/* When all roles have ended, perhaps in the middle of an update: applies the last update that
+ * update control has decided wherever that was not done, so that all parameters have one version,
+ * *version. For one update group with two phases on the host. Errors: those of sw_table_serve. */
+int sw_table_finish(struct sw_table *t, uint64_t *version, struct sw_err *err) SW_MUST_CHECK;

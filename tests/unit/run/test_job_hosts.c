@@ -227,7 +227,7 @@ static void a_lost_host_is_the_error_of_all_others(void **state)
 {
     for (int64_t chunk = 3; chunk < 2000; chunk = chunk * 5 + 1) {
         const struct sw_loop_conf loop = {.kill_host = 2, .kill_chunk = chunk};
-        const struct trial like = {.sets = {"job.steps=100000"}};
+        const struct trial like = {.sets = {"job.steps=100000", "cluster.on_host_loss=stop"}};
         struct party p;
 
         party_open(&p, 3, &loop, &like);
@@ -239,6 +239,65 @@ static void a_lost_host_is_the_error_of_all_others(void **state)
         }
         party_close(&p);
     }
+}
+
+/* Whenever a host dies, the others write the checkpoint that an undisturbed run writes after the
+ * last complete step. */
+static void a_loss_loses_no_step(void **state)
+{
+    struct trial like = {.recipe = normalized_recipe,
+                         .sets = {"job.eval_every=7", "job.checkpoint_every=1"}};
+    struct party p;
+    int saved = 0, ended = 0;
+
+    party_open(&p, 3, NULL, &like);
+    party_run(&p);
+    assert_party_ok(&p);
+    party_close(&p);
+    for (int step = 1; step <= 20; step++)
+        assert_int_equal(rename(checkpoint_path("h0", step), in_home("undisturbed-%d", step)), 0);
+
+    like.sets[1] = NULL;
+    for (int64_t chunk = 7; !ended; chunk += chunk / 6 + 5) {
+        const int victim = (int)(chunk % 3);
+        const struct sw_loop_conf loop = {
+            .kill_host = victim, .kill_chunk = chunk, .seed = (uint64_t)chunk};
+        int64_t step = -1;
+
+        party_open(&p, 3, &loop, &like);
+        party_run(&p);
+        for (int i = 0; i < 3; i++) {
+            const struct sw_job *job = p.trial[i].job;
+            ended += p.trial[i].rc == SW_OK;
+            if (i == victim || p.trial[i].rc == SW_OK)
+                continue;
+
+            assert_false(p.trial[i].stuck);
+            if (p.trial[i].rc != SW_ERR_CANCELLED) { /* before the first update, or at the end */
+                assert_int_equal(p.trial[i].rc, SW_ERR_LOST);
+                continue;
+            }
+            assert_int_equal(sw_job_lost_hosts(job), 1 << victim);
+            saved++;
+            step = job->workers[0].step > step ? job->workers[0].step : step;
+        }
+        if (step > 0) {
+            int writer = -1;
+            for (int i = 0; i < 3 && writer < 0; i++)
+                if (i != victim && host_has(i, step))
+                    writer = i;
+            assert_true(writer >= 0);
+            const char *tensor = differing_tensor(checkpoint_path(p.name[writer], step),
+                                                  in_home("undisturbed-%d", (int)step), NULL);
+            if (tensor)
+                fail_msg("chunk %d, step %d: %s differs", (int)chunk, (int)step, tensor);
+        }
+        party_close(&p);
+        for (int i = 0; i < 3; i++)
+            for (int k = 0; k <= 20; k++)
+                remove(checkpoint_path(p.name[i], k));
+    }
+    assert_true(saved >= 10);
 }
 
 /* One host reads a value that is not finite. */
@@ -360,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_stop_of_any_host_stops_all_at_one_step),
         cmocka_unit_test(a_pause_of_the_leader_is_that_of_all),
         cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
+        cmocka_unit_test(a_loss_loses_no_step),
         cmocka_unit_test(an_error_of_a_host_is_named_on_all),
         cmocka_unit_test(values_that_differ_are_found_at_an_evaluation),
         cmocka_unit_test(hosts_with_different_recipes_are_refused),

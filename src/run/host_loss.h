@@ -1,0 +1,19 @@
+/* When a host is lost (cluster.on_host_loss = save): the others return to the end of the last
+ * complete step and write its checkpoint, which is the one that an undisturbed run would have
+ * written. */
+#pragma once
+
+#include "base/err.h"
+#include <stdbool.h>
+
+struct sw_job;
+
+/* Can the job return to its last complete step? Then updates have two phases, and running
+ * statistics are kept as they were before a step. False on one host, with on_host_loss = stop, and
+ * where devices hold values. */
+bool sw_host_loss_returns(const struct sw_job *job);
+/* After all roles have ended with rc. For the loss of a host: agrees with the others on the last
+ * complete step and on who writes the checkpoint, waits until it is written, and returns
+ * SW_ERR_CANCELLED; SW_ERR_LOST if none could be written. Otherwise returns rc. *err tells what was
+ * done. */
+int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err) SW_MUST_CHECK;

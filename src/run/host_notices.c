@@ -1,0 +1,104 @@
+/* Numbers that hosts tell each other when the job ends, beside the sums. Room for them is in the
+ * struct; each is told once. */
+#include "base/os.h"
+#include "run/job_hosts.h"
+
+void sw_host_notices_init(struct sw_host_notices *n)
+{
+    *n = (struct sw_host_notices){0};
+    sw_mutex_init(&n->lock);
+    sw_cond_init(&n->changed);
+}
+
+void sw_host_notices_fini(struct sw_host_notices *n)
+{
+    sw_cond_fini(&n->changed);
+    sw_mutex_fini(&n->lock);
+}
+
+static int place(void *notices, int from, const struct sw_fabric_tag *tag, size_t bytes, void **to,
+                 struct sw_err *err)
+{
+    struct sw_host_notices *n = notices;
+
+    if (tag->kind != SW_HOST_NOTICE)
+        return n->sums.place(n->sums.user, from, tag, bytes, to, err);
+    if (tag->item >= SW_HOST_NOTICES || bytes != sizeof **n->room)
+        return sw_err_set(err, SW_ERR_INVALID, "it told something that does not exist");
+
+    *to = &n->room[tag->item][from];
+    return SW_OK;
+}
+
+static int arrived(void *notices, int from, const struct sw_fabric_tag *tag, void *data,
+                   size_t bytes, struct sw_err *err)
+{
+    struct sw_host_notices *n = notices;
+
+    if (tag->kind != SW_HOST_NOTICE)
+        return n->sums.arrived(n->sums.user, from, tag, data, bytes, err);
+
+    sw_mutex_lock(&n->lock);
+    n->heard[tag->item] |= (uint64_t)1 << from;
+    sw_cond_broadcast(&n->changed);
+    sw_mutex_unlock(&n->lock);
+    return SW_OK;
+}
+
+static void lost(void *notices, int host, const struct sw_err *why)
+{
+    struct sw_host_notices *n = notices;
+
+    n->sums.lost(n->sums.user, host, why);
+    sw_mutex_lock(&n->lock);
+    n->lost |= (uint64_t)1 << host;
+    sw_cond_broadcast(&n->changed);
+    sw_mutex_unlock(&n->lock);
+}
+
+uint64_t sw_host_notices_lost(struct sw_host_notices *n)
+{
+    sw_mutex_lock(&n->lock);
+    uint64_t bits = n->lost;
+    sw_mutex_unlock(&n->lock);
+    return bits;
+}
+
+struct sw_fabric_sink sw_host_notices_sink(struct sw_host_notices *n, struct sw_fabric_sink sums)
+{
+    n->sums = sums;
+    return (struct sw_fabric_sink){.place = place, .arrived = arrived, .lost = lost, .user = n};
+}
+
+void sw_host_notices_tell(struct sw_host_notices *n, struct sw_fabric *f,
+                          const struct sw_hosts *hosts, enum sw_host_notice what, int64_t value)
+{
+    const struct sw_fabric_tag tag = {.kind = SW_HOST_NOTICE, .item = what};
+    struct sw_err ignored;
+
+    n->own[what] = value;
+    for (int i = 0; i < hosts->count; i++) {
+        if (i == hosts->own)
+            continue;
+
+        int rc = sw_fabric_send(f, i, &tag, &n->own[what], sizeof *n->own, NULL, NULL, &ignored);
+        (void)rc; /* it is lost */
+    }
+}
+
+uint64_t sw_host_notices_await(struct sw_host_notices *n, const struct sw_fabric *f,
+                               enum sw_host_notice what, uint64_t from, int timeout_ms)
+{
+    enum { CHECK_MS = 100 };
+
+    const int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+
+    sw_mutex_lock(&n->lock);
+    while ((from & ~n->heard[what] & ~n->lost & sw_fabric_alive(f)) != 0 &&
+           sw_os()->monotonic_ns() < until_ns)
+        sw_cond_wait_ms(&n->changed, &n->lock, CHECK_MS);
+
+    uint64_t heard = from & n->heard[what];
+    sw_mutex_unlock(&n->lock);
+    return heard;
+}
