@@ -1,7 +1,7 @@
 /* The end of a job that has lost a host. All updates of a step are applied together (two phases),
- * so a host has either all of them or none, and can complete those that were decided. Hosts are at
- * most one step apart, since a sum needs all of them. The lowest host of those that are farthest
- * writes the checkpoint; its values are those that all would have had. */
+ * so a host has either all of them or none, and can complete those that were decided. A sum
+ * needs all hosts, so none is more than one step behind. The lowest of the hosts with the latest
+ * step writes the checkpoint; its values are those that all would have had. */
 #include "run/host_loss.h"
 
 #include "checkpoint/checkpoint.h"
@@ -60,7 +60,7 @@ static int write_checkpoint(struct sw_job *job, int64_t step, struct sw_err *err
     return sw_checkpoint_write(&c, err);
 }
 
-/* The lowest of the hosts that are farthest. told: bits of the hosts that have told their step. */
+/* The lowest of the hosts with the latest step. told: bits of the hosts that have told their step. */
 static int choose_writer(const struct sw_job *job, uint64_t told, int64_t own, int64_t *step)
 {
     int writer = job->topology->host;
