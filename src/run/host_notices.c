@@ -21,8 +21,6 @@ static int place(void *notices, int from, const struct sw_fabric_tag *tag, size_
 {
     struct sw_host_notices *n = notices;
 
-    if (tag->kind != SW_HOST_NOTICE)
-        return n->sums.place(n->sums.user, from, tag, bytes, to, err);
     if (tag->item >= SW_HOST_NOTICES || bytes != sizeof **n->room)
         return sw_err_set(err, SW_ERR_INVALID, "it told something that does not exist");
 
@@ -35,9 +33,6 @@ static int arrived(void *notices, int from, const struct sw_fabric_tag *tag, voi
 {
     struct sw_host_notices *n = notices;
 
-    if (tag->kind != SW_HOST_NOTICE)
-        return n->sums.arrived(n->sums.user, from, tag, data, bytes, err);
-
     sw_mutex_lock(&n->lock);
     n->heard[tag->item] |= (uint64_t)1 << from;
     sw_cond_broadcast(&n->changed);
@@ -49,7 +44,6 @@ static void lost(void *notices, int host, const struct sw_err *why)
 {
     struct sw_host_notices *n = notices;
 
-    n->sums.lost(n->sums.user, host, why);
     sw_mutex_lock(&n->lock);
     n->lost |= (uint64_t)1 << host;
     sw_cond_broadcast(&n->changed);
@@ -64,9 +58,8 @@ uint64_t sw_host_notices_lost(struct sw_host_notices *n)
     return bits;
 }
 
-struct sw_fabric_sink sw_host_notices_sink(struct sw_host_notices *n, struct sw_fabric_sink sums)
+struct sw_fabric_sink sw_host_notices_sink(struct sw_host_notices *n)
 {
-    n->sums = sums;
     return (struct sw_fabric_sink){.place = place, .arrived = arrived, .lost = lost, .user = n};
 }
 

@@ -3,6 +3,7 @@
  * these functions do nothing. */
 #pragma once
 
+#include "exchange/hosts/router.h"
 #include "exchange/hosts/table_sums.h"
 #include <stdbool.h>
 
@@ -12,7 +13,6 @@ struct sw_job;
 enum { SW_HOST_NOTICE = 16 }; /* kind of message */
 enum sw_host_notice { SW_HOST_STEP, SW_HOST_SAVED, SW_HOST_NOTICES };
 struct sw_host_notices {
-    struct sw_fabric_sink sums; /* of all other messages */
     int64_t room[SW_HOST_NOTICES][SW_MOST_HOSTS];
     int64_t own[SW_HOST_NOTICES];
     struct sw_mutex lock; /* guards the others */
@@ -23,6 +23,7 @@ struct sw_host_notices {
 
 struct sw_job_fabric {
     struct sw_host_notices notices;
+    struct sw_fabric_router router;
     struct sw_table_sums sums; /* sums.sum NULL: one host */
     struct sw_fabric *fabric;  /* owned; open while the job runs */
     bool asked;                /* requests were told once */
@@ -31,8 +32,7 @@ struct sw_job_fabric {
 
 void sw_host_notices_init(struct sw_host_notices *n);
 void sw_host_notices_fini(struct sw_host_notices *n);
-/* Receives notices; all other messages go to `sums`. */
-struct sw_fabric_sink sw_host_notices_sink(struct sw_host_notices *n, struct sw_fabric_sink sums);
+struct sw_fabric_sink sw_host_notices_sink(struct sw_host_notices *n);
 /* Tells all hosts a number; a host that cannot be told is lost. */
 void sw_host_notices_tell(struct sw_host_notices *n, struct sw_fabric *f,
                           const struct sw_hosts *hosts, enum sw_host_notice what, int64_t value);
