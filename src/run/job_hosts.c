@@ -231,16 +231,22 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     struct sw_hosts_sum *sum = job->hosts.sums.sum;
     struct sw_bytes hello = {0};
 
+    /* Losses are noted before the sums make them the fault of the job. */
+    job->hosts.router = (struct sw_fabric_router){.count = 0};
+    sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 1,
+                         sw_host_notices_sink(&job->hosts.notices));
+    sw_fabric_router_add(&job->hosts.router, SW_HOSTS_SHARE, SW_HOSTS_SMALL - SW_HOSTS_SHARE + 1,
+                         sw_hosts_sum_sink(sum));
+
     int rc = say_hello(job, &hello, err);
-    const struct sw_fabric_args args = {
-        .hosts = h->list,
-        .key = h->key,
-        .hello = sw_bytes_text(&hello),
-        .hello_bytes = hello.length,
-        .room = sw_hosts_sum_room(sum) + SW_HOST_NOTICES,
-        .sink = sw_host_notices_sink(&job->hosts.notices, sw_hosts_sum_sink(sum)),
-        .conf = h->conf,
-        .clock = h->clock};
+    const struct sw_fabric_args args = {.hosts = h->list,
+                                        .key = h->key,
+                                        .hello = sw_bytes_text(&hello),
+                                        .hello_bytes = hello.length,
+                                        .room = sw_hosts_sum_room(sum) + SW_HOST_NOTICES,
+                                        .sink = sw_fabric_router_sink(&job->hosts.router),
+                                        .conf = h->conf,
+                                        .clock = h->clock};
     if (rc == SW_OK)
         rc = sw_fabric_open(h->engine, &args, &job->hosts.fabric, err);
     sw_bytes_fini(&hello);
