@@ -20,6 +20,10 @@ END
 chmod +x "$T/ssh"
 export T SINGA_SSH="$T/ssh" SINGA_REMOTE="$SW"
 two='--hosts localhost,127.0.0.1 --share-machine'
+"$SW" run r.ini $two --steps 1 --quiet >"$T/out" 2>"$T/err" </dev/null
+encrypted='TLS 1.3'
+file_has err 'built without OpenSSL' && two="$two --set cluster.network=trusted" encrypted='not encrypted'
+rm -f "$T/calls"
 
 # join says what it is for, and refuses anything but a message.
 expect 3 join
@@ -31,13 +35,13 @@ has err 'run --hosts'
 # A run: nothing but the command is visible to other users; lines of a host begin with its name.
 expect 0 run r.ini $two --steps 2
 [ "$(cat "$T/calls")" = "127.0.0.1 $SW join" ] || fail "the command is: $(cat "$T/calls")"
-has out '^hosts        2 hosts by --hosts and ssh, fabric tcp.*: this is host 0 \(localhost\)$'
+has out '^hosts        2 hosts by --hosts and ssh, fabric tcp, '"$encrypted"'.*: this is host 0 \(localhost\)$'
 has err '^127\.0\.0\.1: welcome to 127\.0\.0\.1$'
 hasnt err 'join: ready'
 hasnt err 'exit code'
 
 # The recipe can name the hosts; JSON has no other lines.
-printf '[cluster]\nhosts = localhost, 127.0.0.1\n' | cat "$T/r.ini" - >"$T/both.ini"
+printf '[cluster]\nhosts = localhost, 127.0.0.1\nnetwork = trusted\n' | cat "$T/r.ini" - >"$T/both.ini"
 expect 0 run both.ini --share-machine --steps 2 --json
 hasnt out '^hosts'
 [ "$(wc -l <"$T/calls")" = 2 ] || fail 'the hosts of the recipe were not started'
@@ -66,6 +70,13 @@ echo 'rm -r "$T/folder"' >"$T/before"
 has err '^127\.0\.0\.1: singa-ws: host 127\.0\.0\.1: cannot enter .*/folder, the working directory of host localhost'
 rm "$T/before"
 
+# One that fails later ends the wait for it; exit codes of its own would be taken for those of the job.
+echo 'echo "singa-ws join: ready"; echo "something is wrong"; exit 4' >"$T/before"
+expect 3 run r.ini $two
+has err '^127\.0\.0\.1: something is wrong$'
+has err 'host 127\.0\.0\.1 has failed \(exit code 4\): stopping'
+rm "$T/before"
+
 # What a job asks of all hosts is asked before any of them begins.
 expect 2 run r.ini --hosts 127.0.0.1,-oProxyCommand=false
 has err "'-oProxyCommand=false' is not a name or address"
@@ -74,6 +85,15 @@ has err "'-oProxyCommand=false' is not a name or address"
 gone() {
     ! kill -0 "$(cat "$T/pid.$1")" 2>/dev/null
 }
+# A request to stop reaches all hosts, which end in order.
+rm -f "$T"/pid.*
+start run r.ini $two --set job.steps=100000000 --set job.eval_every=0 --name stopped
+until_true 20 file_has out '^step=2 '
+kill -TERM "$pid"
+ended 75
+gone 127.0.0.1 || fail 'join has not ended'
+hasnt err 'exit code|has not ended'
+
 # Host 0 dies: its standard input ends, and so does join.
 rm -f "$T"/pid.*
 start run r.ini $two --set job.steps=100000000 --set job.eval_every=0
