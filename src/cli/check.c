@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "base/text.h"
 #include "cli/history/runs.h"
+#include "cli/hosts/preflight.h"
 #include "cli/plot/picture.h"
 #include "cli/terminal/columns.h"
 #include "cli/training/trainer.h"
@@ -17,6 +18,7 @@ struct options {
     struct sw_cli_common common;
     const char *plot;
     bool dot;
+    struct sw_hosts_options hosts;
 };
 
 static const struct sw_cli_option rows[] = {
@@ -24,6 +26,11 @@ static const struct sw_cli_option rows[] = {
                        "also draw the net and its partition to FILE.png or FILE.svg"),
     SW_CLI_FLAG_OPTION(struct options, dot, "dot",
                        "print only the net and its partition, as a Graphviz graph"),
+    SW_CLI_TEXT_OPTION(struct options, hosts.hosts, "hosts", "HOST,...",
+                       "also check that these hosts, of which the first is this machine, can train "
+                       "it together, and measure the links between them"),
+    SW_CLI_FLAG_OPTION(struct options, hosts.share_machine, "share-machine",
+                       "allow several hosts of a job to be the same machine"),
     {0},
 };
 
@@ -324,6 +331,7 @@ struct checking {
     struct sw_job_options job;
     char *stage; /* owned: name of the open stage of several */
     struct extra extra;
+    struct sw_preflight *hosts; /* owned; NULL: without --hosts */
     struct sw_bytes out;
     struct sw_json_writer json;
 };
@@ -412,6 +420,10 @@ static int print(struct checking *c, struct sw_err *err)
     else
         print_one(c);
 
+    if (c->hosts && o->common.json)
+        sw_preflight_json(c->hosts, &c->json);
+    else if (c->hosts && !o->common.quiet)
+        sw_preflight_print(c->hosts, &c->out);
     if (o->common.json)
         sw_cli_json_end(&c->json);
     return rc;
@@ -440,10 +452,16 @@ static int check(void *given)
     c.extra.base_bytes = resident_bytes();
     if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
         c.extra.db = NULL;
-    rc = print(&c, &err);
+    if (options->hosts.hosts)
+        rc = sw_preflight_run(&options->hosts, &c.job, c.t.job, &c.t.report, &c.hosts, &err);
+    if (rc == SW_OK)
+        rc = print(&c, &err);
 
 out:
     code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
+    if (code == SW_EXIT_DONE && c.hosts && sw_preflight_differs(c.hosts))
+        code = SW_EXIT_USAGE; /* a run would refuse it */
+    sw_preflight_free(c.hosts);
     sw_free(c.extra.db);
     sw_free(c.stage);
     sw_bytes_fini(&c.out);

@@ -3,6 +3,7 @@
  * has ended, and so does this process, at once. */
 #include "base/os.h"
 #include "cli/hosts/hosts.h"
+#include "cli/hosts/preflight.h"
 #include "cli/training/trainer.h"
 #include "thread/thread.h"
 #include <arpa/inet.h>
@@ -148,7 +149,8 @@ static int make_launch(const struct sw_join *j, struct sw_launch **out, struct s
     return sw_launch_of(&told, out, err);
 }
 
-static int train(const struct sw_join *j, struct sw_launch *l)
+/* Opens the job as host 0 does, and does the task with it. */
+static int do_task(const struct sw_join *j, struct sw_launch *l)
 {
     const struct sw_cli_common common = {.quiet = !j->verbose, .verbose = j->verbose};
     const struct sw_job_told recipe = {.path = j->recipe_path,
@@ -164,15 +166,25 @@ static int train(const struct sw_join *j, struct sw_launch *l)
                                  .steps = j->steps,
                                  .oversubscribe = j->oversubscribe,
                                  .hosts = &hosts};
+    const bool checks = j->task == SW_JOIN_CHECK;
     struct sw_trainer t = {0};
     struct sw_err err;
 
     int rc = sw_trainer_init(&t, &common, &err);
     t.launch = l;
-    sw_trainer_reserve(&t, &job, false);
+    job.no_probes = checks;
+    if (checks)
+        job.hosts = NULL;
+    else
+        sw_trainer_reserve(&t, &job, false);
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
-    int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
+    if (rc == SW_OK && checks)
+        rc = sw_preflight_join(t.job, l, &err);
+
+    int code = rc != SW_OK ? sw_trainer_refuse(&t, rc, &err)
+               : checks    ? SW_EXIT_DONE
+                           : sw_trainer_run(&t);
     sw_trainer_fini(&t);
     return code;
 }
@@ -191,7 +203,7 @@ static int take_part(const struct sw_join *j)
 
     if (rc == SW_OK)
         (void)sw_cli_write(SW_JOIN_READY "\n", sizeof SW_JOIN_READY); /* host 0 may be gone */
-    int code = rc == SW_OK ? train(j, launch) : sw_cli_fail(rc, &err);
+    int code = rc == SW_OK ? do_task(j, launch) : sw_cli_fail(rc, &err);
 
     watch_end(&watch);
     sw_launch_free(launch);
@@ -218,8 +230,8 @@ const struct sw_verb sw_verb_join = {
     .help = "take part in a training that another host leads",
     .usage = "",
     .about =
-        "Takes part in the training of another host. `singa-ws run --hosts` starts it there by\n"
-        "ssh, and writes the key of the job, the recipe and all options to its standard input.\n"
+        "Takes part in the training of another host. `singa-ws run --hosts` starts it by ssh,\n"
+        "and writes the key of the job, the recipe and all options to its standard input.\n"
         "It ends with the training, and at once where its standard input ends.",
     .takes = 0,
     .min_args = 0,

@@ -248,12 +248,17 @@ int sw_link_test(const struct sw_link_test_args *args, struct sw_link *links, in
 
 double sw_link_exchange_s(const struct sw_link *links, int hosts, int64_t parameters)
 {
-    double slowest = 0;
+    const double bytes = 2.0 * (hosts - 1) / hosts * (double)parameters * sizeof(float);
+    double slowest = 0, hops_s = 0;
 
-    for (int i = 0; i < hosts * hosts; i++)
-        if (i / hosts != i % hosts && (slowest == 0 || links[i].bytes_per_s < slowest))
+    for (int i = 0; i < hosts * hosts; i++) {
+        if (i / hosts == i % hosts)
+            continue;
+        if (slowest == 0 || links[i].bytes_per_s < slowest)
             slowest = links[i].bytes_per_s;
+        if (links[i].round_trip_s > hops_s)
+            hops_s = links[i].round_trip_s;
+    }
 
-    return slowest > 0 ? 2.0 * (hosts - 1) / hosts * (double)parameters * sizeof(float) / slowest
-                       : 0;
+    return slowest > 0 ? bytes / slowest + hops_s : 0;
 }

@@ -29,5 +29,5 @@ int sw_link_test(const struct sw_link_test_args *args, struct sw_link *links, in
                  int64_t *error_ns, struct sw_err *err) SW_MUST_CHECK;
 
 /* Seconds that the sum of `parameters` floats over all hosts takes: each sends 2 (K-1)/K times
- * their bytes, over its slowest link (exchange/hosts/hosts_sum.h). */
+ * their bytes over the slowest link, in two hops (exchange/hosts/hosts_sum.h). */
 double sw_link_exchange_s(const struct sw_link *links, int hosts, int64_t parameters);

@@ -70,11 +70,25 @@ echo 'rm -r "$T/folder"' >"$T/before"
 has err '^127\.0\.0\.1: singa-ws: host 127\.0\.0\.1: cannot enter .*/folder, the working directory of host localhost'
 rm "$T/before"
 
+# The pre-flight: what the hosts are, and the links between them. Nothing is written.
+runs=$(sql 'SELECT count(*) FROM runs')
+expect 0 check r.ini $two
+has out '^hosts        2 hosts by --hosts'
+has out '^localhost +127\.0\.0\.1 +[0-9.]+ .?B/s +[0-9.]+ [a-z]+$'
+has out '^exchange     [0-9.]+ [a-z]+ per step for the gradients of 772 parameters'
+hasnt out '^problem'
+expect 0 check r.ini $two --json
+has out '"links":\[\{"from":"localhost","to":"127.0.0.1","bytes_per_s":[0-9.]+.*"hosts_agree":true'
+[ "$(sql 'SELECT count(*) FROM runs')" = "$runs" ] || fail 'the check has recorded a run'
+expect 2 check r.ini --hosts localhost,127.0.0.2 ${two#*--share-machine}
+has out '^problem      .* and 127\.0\.0\.2 are the same machine'
+SINGA_SSH=false expect 3 check r.ini $two
+
 # One that fails later ends the wait for it; exit codes of its own would be taken for those of the job.
 echo 'echo "singa-ws join: ready"; echo "something is wrong"; exit 4' >"$T/before"
 expect 3 run r.ini $two
 has err '^127\.0\.0\.1: something is wrong$'
-has err 'host 127\.0\.0\.1 has failed \(exit code 4\): stopping'
+has err 'host 127\.0\.0\.1 (has failed|cannot take part).*exit code 4'
 rm "$T/before"
 
 # What a job asks of all hosts is asked before any of them begins.
@@ -85,6 +99,28 @@ has err "'-oProxyCommand=false' is not a name or address"
 gone() {
     ! kill -0 "$(cat "$T/pid.$1")" 2>/dev/null
 }
+# Two processes that someone else has started, as torchrun does: both train, host 0 reports.
+cat >"$T/ranks" <<'END'
+#!/bin/sh
+# ranks PORT: runs both hosts, whose output goes to out and err, and other.out and other.err.
+export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$1" TORCHELASTIC_RUN_ID=none
+RANK=1 "$SW" run r.ini --share-machine --steps 2 >"$T/other.out" 2>"$T/other.err" </dev/null &
+RANK=0 "$SW" run r.ini --share-machine --steps 2 >"$T/out" 2>"$T/err" </dev/null
+first=$?
+wait $! && exit "$first"
+END
+if have_python; then
+    ranks() {
+        free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        sh "$T/ranks" "$free"
+    }
+    export SW
+    ranks || ranks || ranks || fail "two processes: $(cat "$T/err" "$T/other.err")" # the port may be taken
+    has out "^hosts        2 hosts by torchrun's environment, fabric tcp, not encrypted \(on this machine only\): this is host 0 \(host 0\)$"
+    has out '^done '
+    [ ! -s "$T/other.out" ] || fail "host 1 reports, too: $(cat "$T/other.out")"
+fi
+
 # A request to stop reaches all hosts, which end in order.
 rm -f "$T"/pid.*
 start run r.ini $two --set job.steps=100000000 --set job.eval_every=0 --name stopped

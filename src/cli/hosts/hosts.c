@@ -40,10 +40,35 @@ static int find_paths(struct paths *p, const struct sw_job_options *job, struct 
     return SW_OK;
 }
 
+static void note_begin(void *user, const struct sw_job_event *e)
+{
+    struct sw_job_on_hosts *h = user;
+
+    __atomic_store_n(&h->began, true, __ATOMIC_RELAXED);
+    if (h->on_begin)
+        h->on_begin(h->begin_user, e);
+}
+
+static void pass_wait(void *user, const char *text)
+{
+    const struct sw_job_on_hosts *h = user;
+    h->on_wait(h->begin_user, text);
+}
+
+/* Lets the report tell when the job trains. */
+static void hook_report(struct sw_job_on_hosts *h, struct sw_report *report)
+{
+    h->on_begin = report->on_begin;
+    h->on_wait = report->on_wait;
+    h->begin_user = report->begin_user;
+    report->on_begin = note_begin;
+    report->on_wait = h->on_wait ? pass_wait : NULL;
+    report->begin_user = h;
+}
+
 /* Starts all other hosts with the recipe as this one reads it. */
 static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *job,
-                        struct sw_recipe *recipe, const struct sw_report *report,
-                        struct sw_err *err)
+                        struct sw_recipe *recipe, struct sw_report *report, struct sw_err *err)
 {
     struct paths paths = {.folder = ""};
     uint16_t port = 0;
@@ -54,6 +79,7 @@ static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *
     h->job.key = h->launch->key;
 
     struct sw_join message = {
+        .task = h->task,
         .count = h->launch->hosts.count,
         .address = sw_launch_address(h->launch),
         .port = port,
@@ -78,7 +104,11 @@ static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *
         .launch = h->launch,
         .message = &message,
         .live = report->style == SW_REPORT_LIVE && isatty(STDERR_FILENO) == 1,
+        .began = &h->began,
+        .line = h->line,
+        .user = h->line_user,
     };
+    hook_report(h, report);
     if (rc == SW_OK)
         rc = sw_remote_start(&args, &h->remote, err);
 
@@ -119,7 +149,8 @@ static int begin(struct sw_job_on_hosts *h, const struct sw_launch_args *args,
                           "resume does not start other hosts: let srun, mpirun or torchrun start "
                           "it on all of them");
 
-    print_why(l, report);
+    if (h->task == SW_JOIN_TRAIN)
+        print_why(l, report);
     return l->by_ssh ? start_others(h, job, recipe, report, err) : SW_OK;
 }
 

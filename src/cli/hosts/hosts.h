@@ -21,13 +21,21 @@ struct sw_job_on_hosts {
     struct sw_launch *launch; /* owned; NULL: this machine alone */
     struct sw_job_hosts job;  /* for the options of the job */
     struct sw_remote *remote; /* owned; NULL: this process started no others */
+    enum sw_join_task task;   /* what the others do */
+    sw_remote_line *line;     /* of struct sw_remote_args */
+    void *line_user;
+    bool began; /* atomic: the job trains */
+    /* Those of the report, which this one calls in its place. */
+    void (*on_begin)(void *user, const struct sw_job_event *e);
+    void (*on_wait)(void *user, const char *text);
+    void *begin_user;
 };
 
 /* Finds the hosts of the job that the options describe, sets job->hosts, and starts the others.
  * Prints who the hosts are, as the first line of the run; the report of a host other than 0 is
  * silenced. Does nothing if the recipe has errors, which opening the job reports. `h` begins as
- * zeros; free with sw_job_on_hosts_end, also after an error. Errors: those of sw_launch_find,
- * sw_launch_lead and sw_remote_start. */
+ * zeros, or with task and line; free with sw_job_on_hosts_end, also after an error. Errors: those
+ * of sw_launch_find, sw_launch_lead and sw_remote_start. */
 int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
                           struct sw_job_options *job, struct sw_report *report,
                           struct sw_err *err) SW_MUST_CHECK;

@@ -302,11 +302,12 @@ static void send_message(struct peer *p)
 
 /* ---- The thread ---- */
 
-/* A host has failed while this process opens the job or waits for it. Once the job trains, the
- * fabric notices the loss. Under the lock. */
+/* A host has failed while this process opens the job or waits for the connection. Under the lock.
+ */
 static void stop_for(struct sw_remote *r, struct peer *p)
 {
-    if (!r->started || r->closing || p->code == SW_EXIT_DONE || sw_stop_is_held())
+    if (!r->started || r->closing || p->code == SW_EXIT_DONE ||
+        __atomic_load_n(r->args.began, __ATOMIC_RELAXED))
         return;
 
     sw_cli_message("host %s has failed (exit code %d): stopping", name_of(r, p), p->code);

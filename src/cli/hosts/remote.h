@@ -20,6 +20,7 @@ typedef bool sw_remote_line(void *user, int host, const char *line);
 struct sw_remote_args {
     const struct sw_launch *launch; /* borrowed until the end; it is by_ssh and has key and port */
     const struct sw_join *message;  /* borrowed during the start; `own` is filled in */
+    const bool *began;              /* atomic: the job trains, so the fabric notices a loss */
     bool live;                      /* erase a status line before each line */
     sw_remote_line *line;           /* NULL: all lines are for the user */
     void *user;

@@ -86,8 +86,8 @@ static void a_lost_host_is_named(void **state)
 
 static void the_slowest_link_gives_the_time_of_an_exchange(void **state)
 {
-    const struct sw_link links[4] = {{0, 0}, {100e6, 0}, {50e6, 0}, {0, 0}};
-    assert_true(fabs(sw_link_exchange_s(links, 2, 25000000) - 2.0) < 1e-9);
+    const struct sw_link links[4] = {{0, 0}, {100e6, 0.1}, {50e6, 0.5}, {0, 0}};
+    assert_true(fabs(sw_link_exchange_s(links, 2, 25000000) - 2.5) < 1e-9);
 }
 
 int main(void)
