@@ -161,7 +161,6 @@ static int do_task(const struct sw_join *j, struct sw_launch *l)
         .list = &l->hosts, .engine = l->engine, .conf = l->conf, .key = l->key};
     struct sw_job_options job = {.told = &recipe,
                                  .name = j->name,
-                                 .out_dir = j->out_dir,
                                  .init_from = j->init_from,
                                  .steps = j->steps,
                                  .oversubscribe = j->oversubscribe,

@@ -37,7 +37,6 @@ static const struct field {
     FIELD(TEXT, overrides, 0, true),
     FIELD(TEXT, fallback, 0, true),
     FIELD(TEXT, name, 0, false),
-    FIELD(TEXT, out_dir, 0, false),
     FIELD(TEXT, init_from, 0, false),
     FIELD(NUMBER, steps, INT64_MAX, true),
     FIELD(FLAG, oversubscribe, 1, true),

@@ -31,7 +31,7 @@ struct sw_join {
     const char *folder; /* the working directory of host 0 */
     /* The recipe as sw_recipe_text and its neighbors give it. */
     const char *recipe_path, *recipe, *overrides, *fallback;
-    const char *name, *out_dir, *init_from; /* options of the job */
+    const char *name, *init_from; /* options of the job */
     int64_t steps;
     bool oversubscribe, verbose;
 };

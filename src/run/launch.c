@@ -345,7 +345,7 @@ static bool is_taken(const struct launch *l, int host)
 static void complete_names(struct launch *l)
 {
     for (int i = 0; i < l->base.hosts.count; i++) {
-        char plain[SW_LAUNCH_NAME - 8];
+        char plain[SW_LAUNCH_NAME - 16];
 
         if (l->name[i][0] && is_taken(l, i)) {
             snprintf(plain, sizeof plain, "%s", l->name[i]);

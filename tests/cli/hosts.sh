@@ -33,7 +33,8 @@ echo hello | "$SW" join >"$T/out" 2>"$T/err"
 has err 'run --hosts'
 
 # A run: nothing but the command is visible to other users; lines of a host begin with its name.
-expect 0 run r.ini $two --steps 2
+expect 0 run r.ini $two --steps 2 --out "$T/folder of host 0"
+[ -s "$(latest "$T/folder of host 0")" ] || fail 'host 0 has written no checkpoint'
 [ "$(cat "$T/calls")" = "127.0.0.1 $SW join" ] || fail "the command is: $(cat "$T/calls")"
 has out '^hosts        2 hosts by --hosts and ssh, fabric tcp, '"$encrypted"'.*: this is host 0 \(localhost\)$'
 has err '^127\.0\.0\.1: welcome to 127\.0\.0\.1$'

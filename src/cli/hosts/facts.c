@@ -19,7 +19,7 @@ static const struct {
 } rows[SW_FACTS] = {
     [SW_FACT_VERSION] = {"version", MUST_AGREE},
     [SW_FACT_MACHINE] = {"machine", 0},
-    [SW_FACT_CPU] = {"cpu", 0},
+    [SW_FACT_CPU] = {"cpu_model", 0},
     [SW_FACT_CORES] = {"cores", NUMBER},
     [SW_FACT_MEMORY] = {"memory_bytes", NUMBER},
     [SW_FACT_GPUS] = {"gpus", 0},

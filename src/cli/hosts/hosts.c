@@ -15,31 +15,6 @@ enum {
     FAIL_MS = 5000, /* for its messages */
 };
 
-/* An option that is a path, from the root; NULL stays NULL. The texts are owned. */
-struct paths {
-    char folder[PATH_MAX];
-    char *out_dir, *init_from;
-};
-
-static char *from_root(const struct paths *p, const char *path)
-{
-    return path && path[0] != '/' ? sw_format("%s/%s", p->folder, path)
-           : path                 ? sw_strdup(path)
-                                  : NULL;
-}
-
-static int find_paths(struct paths *p, const struct sw_job_options *job, struct sw_err *err)
-{
-    if (!getcwd(p->folder, sizeof p->folder))
-        return sw_err_errno(err, errno, "the working directory");
-
-    p->out_dir = from_root(p, job->out_dir);
-    p->init_from = from_root(p, job->init_from);
-    if ((job->out_dir && !p->out_dir) || (job->init_from && !p->init_from))
-        return sw_err_nomem(err, "paths of the job", 0);
-    return SW_OK;
-}
-
 static void note_begin(void *user, const struct sw_job_event *e)
 {
     struct sw_job_on_hosts *h = user;
@@ -70,12 +45,13 @@ static void hook_report(struct sw_job_on_hosts *h, struct sw_report *report)
 static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *job,
                         struct sw_recipe *recipe, struct sw_report *report, struct sw_err *err)
 {
-    struct paths paths = {.folder = ""};
+    char folder[PATH_MAX];
     uint16_t port = 0;
 
-    int rc = find_paths(&paths, job, err);
-    if (rc == SW_OK)
-        rc = sw_launch_lead(h->launch, &port, err);
+    if (!getcwd(folder, sizeof folder))
+        return sw_err_errno(err, errno, "the working directory");
+
+    int rc = sw_launch_lead(h->launch, &port, err);
     h->job.key = h->launch->key;
 
     struct sw_join message = {
@@ -85,14 +61,13 @@ static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *
         .port = port,
         .key = h->launch->key,
         .share_machine = h->launch->share_machine,
-        .folder = paths.folder,
+        .folder = folder,
         .recipe_path = sw_recipe_file(recipe),
         .recipe = sw_recipe_text(recipe),
         .overrides = sw_recipe_overrides(recipe),
         .fallback = sw_recipe_fallback(recipe),
         .name = job->name,
-        .out_dir = paths.out_dir,
-        .init_from = paths.init_from,
+        .init_from = job->init_from, /* a path from the root, or in that folder */
         .steps = job->steps,
         .oversubscribe = job->oversubscribe,
         .verbose = report->verbose,
@@ -109,12 +84,7 @@ static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *
         .user = h->line_user,
     };
     hook_report(h, report);
-    if (rc == SW_OK)
-        rc = sw_remote_start(&args, &h->remote, err);
-
-    sw_free(paths.out_dir);
-    sw_free(paths.init_from);
-    return rc;
+    return rc == SW_OK ? sw_remote_start(&args, &h->remote, err) : rc;
 }
 
 static void print_why(const struct sw_launch *l, const struct sw_report *report)
@@ -141,8 +111,10 @@ static int begin(struct sw_job_on_hosts *h, const struct sw_launch_args *args,
     h->job = (struct sw_job_hosts){
         .list = &l->hosts, .engine = l->engine, .conf = l->conf, .key = l->key};
     job->hosts = &h->job;
-    if (l->hosts.own > 0)
-        report->style = SW_REPORT_QUIET; /* host 0 prints what users see */
+    if (l->hosts.own > 0) { /* host 0 prints what users see, and writes to that folder */
+        report->style = SW_REPORT_QUIET;
+        job->out_dir = NULL;
+    }
 
     if (l->by_ssh && job->resume)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,

@@ -32,10 +32,11 @@ struct sw_job_on_hosts {
 };
 
 /* Finds the hosts of the job that the options describe, sets job->hosts, and starts the others.
- * Prints who the hosts are, as the first line of the run; the report of a host other than 0 is
- * silenced. Does nothing if the recipe has errors, which opening the job reports. `h` begins as
- * zeros, or with task and line; free with sw_job_on_hosts_end, also after an error. Errors: those
- * of sw_launch_find, sw_launch_lead and sw_remote_start. */
+ * Prints who the hosts are, as the first line of the run; a host other than 0
+ * has a silent report, and a folder of its own. Does nothing if the recipe has errors, which
+ * opening the job reports. `h` begins as zeros, or with task and line; free with
+ * sw_job_on_hosts_end, also after an error. Errors: those of sw_launch_find, sw_launch_lead and
+ * sw_remote_start. */
 int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
                           struct sw_job_options *job, struct sw_report *report,
                           struct sw_err *err) SW_MUST_CHECK;

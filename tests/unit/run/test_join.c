@@ -23,7 +23,7 @@ static const struct sw_join example = {.own = 1,
                                        .recipe = "[job]\nname = x\n\n",
                                        .overrides = "",
                                        .fallback = "",
-                                       .out_dir = "/home/ada/with blank",
+                                       .init_from = "/home/ada/with blank",
                                        .steps = 12,
                                        .verbose = true};
 
@@ -63,7 +63,7 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(j.folder, "/home/ada");
     assert_string_equal(j.recipe, "[job]\nname = x\n\n");
     assert_string_equal(j.overrides, "");
-    assert_string_equal(j.out_dir, "/home/ada/with blank");
+    assert_string_equal(j.init_from, "/home/ada/with blank");
     assert_null(j.name);
     assert_int_equal(j.steps, 12);
     assert_true(j.verbose);
