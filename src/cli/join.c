@@ -67,8 +67,9 @@ static void watch_end(struct watch *w)
 
 /* ---- Where host 0 is ---- */
 
-/* Whether a name leads to an address that is not this machine's own loopback. */
-static bool is_known(const char *name)
+/* Whether a name leads to an address; one of this machine's own loopback counts if host 0 may be
+ * the same machine. */
+static bool is_known(const char *name, bool share_machine)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -80,7 +81,7 @@ static bool is_known(const char *name)
                                    NI_NUMERICHOST) == 0;
     freeaddrinfo(list);
 
-    return known && !sw_launch_is_loopback(number);
+    return known && (share_machine || !sw_launch_is_loopback(number));
 }
 
 /* The address from which ssh came, as sshd tells it: "CLIENT PORT SERVER PORT". */
@@ -105,7 +106,7 @@ static bool is_number(const char *address)
 /* A number that the user gave; a name if it means the same here; else the other end of ssh. */
 static int find_address(const struct sw_join *j, char *out, size_t bytes, struct sw_err *err)
 {
-    if (j->address && (is_number(j->address) || is_known(j->address))) {
+    if (j->address && (is_number(j->address) || is_known(j->address, j->share_machine))) {
         snprintf(out, bytes, "%s", j->address);
         return SW_OK;
     }

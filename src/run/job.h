@@ -44,8 +44,8 @@ struct sw_job_hosts {
     const struct sw_fabric_clock *clock; /* of tests; NULL: the system's */
 };
 
-/* A recipe as another host has read it: sw_recipe_file, sw_recipe_text, sw_recipe_overrides and
- * sw_recipe_fallback. */
+/* A recipe that was read before: as sw_recipe_file, sw_recipe_text, sw_recipe_overrides and
+ * sw_recipe_fallback give it. The last two may be NULL, as in struct sw_recipe_source. */
 struct sw_job_told {
     const char *path, *text, *overrides, *fallback;
 };

@@ -41,11 +41,15 @@ has err '^127\.0\.0\.1: welcome to 127\.0\.0\.1$'
 hasnt err 'join: ready'
 hasnt err 'exit code'
 
+# A recipe that can be read only once, which all who need it see.
+cat r.ini | "$SW" run /dev/stdin --steps 1 --quiet >"$T/out" 2>"$T/err" || fail 'a recipe through a pipe'
+cat r.ini | "$SW" run /dev/stdin $two --steps 1 --quiet >"$T/out" 2>"$T/err" || fail 'and several hosts'
+
 # The recipe can name the hosts; JSON has no other lines.
 printf '[cluster]\nhosts = localhost, 127.0.0.1\nnetwork = trusted\n' | cat "$T/r.ini" - >"$T/both.ini"
 expect 0 run both.ini --share-machine --steps 2 --json
 hasnt out '^hosts'
-[ "$(wc -l <"$T/calls")" = 2 ] || fail 'the hosts of the recipe were not started'
+[ "$(wc -l <"$T/calls")" = 3 ] || fail 'the hosts of the recipe were not started'
 expect 2 run both.ini --steps 2 --hosts localhost,localhost
 has err 'localhost twice'
 WORLD_SIZE=3 RANK=0 MASTER_ADDR=localhost MASTER_PORT=1 expect 2 run both.ini
@@ -80,6 +84,8 @@ has out '^exchange     [0-9.]+ [a-z]+ per step for the gradients of 772 paramete
 hasnt out '^problem'
 expect 0 check r.ini $two --json
 has out '"links":\[\{"from":"localhost","to":"127.0.0.1","bytes_per_s":[0-9.]+.*"hosts_agree":true'
+cat r.ini | "$SW" check /dev/stdin $two >"$T/out" 2>"$T/err" || fail 'a check of a recipe through a pipe'
+has out '^exchange '
 [ "$(sql 'SELECT count(*) FROM runs')" = "$runs" ] || fail 'the check has recorded a run'
 expect 2 check r.ini --hosts localhost,127.0.0.2 ${two#*--share-machine}
 has out '^problem      .* and 127\.0\.0\.2 are the same machine'

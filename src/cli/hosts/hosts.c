@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "cli/cli.h"
+#include "recipe/ini.h"
 #include "recipe/job.h"
 #include <errno.h>
 #include <limits.h>
@@ -43,7 +44,8 @@ static void hook_report(struct sw_job_on_hosts *h, struct sw_report *report)
 
 /* Starts all other hosts with the recipe as this one reads it. */
 static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *job,
-                        struct sw_recipe *recipe, struct sw_report *report, struct sw_err *err)
+                        const struct sw_recipe *recipe, struct sw_report *report,
+                        struct sw_err *err)
 {
     char folder[PATH_MAX];
     uint16_t port = 0;
@@ -62,12 +64,12 @@ static int start_others(struct sw_job_on_hosts *h, const struct sw_job_options *
         .key = h->launch->key,
         .share_machine = h->launch->share_machine,
         .folder = folder,
-        .recipe_path = sw_recipe_file(recipe),
+        .recipe_path = sw_recipe_path(recipe), /* may begin in that folder */
         .recipe = sw_recipe_text(recipe),
         .overrides = sw_recipe_overrides(recipe),
         .fallback = sw_recipe_fallback(recipe),
         .name = job->name,
-        .init_from = job->init_from, /* a path from the root, or in that folder */
+        .init_from = job->init_from, /* so may this */
         .steps = job->steps,
         .oversubscribe = job->oversubscribe,
         .verbose = report->verbose,
@@ -99,11 +101,18 @@ static void print_why(const struct sw_launch *l, const struct sw_report *report)
     sw_bytes_fini(&line);
 }
 
-static int begin(struct sw_job_on_hosts *h, const struct sw_launch_args *args,
-                 struct sw_job_options *job, struct sw_report *report, struct sw_recipe *recipe,
-                 struct sw_err *err)
+int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
+                          struct sw_job_options *job, const struct sw_recipe *recipe,
+                          struct sw_report *report, struct sw_err *err)
 {
-    int rc = sw_launch_find(args, &h->launch, err);
+    const struct sw_launch_args args = {
+        .cluster = sw_recipe_find(recipe, "cluster", NULL)->common,
+        .hosts = o->hosts,
+        .share_machine = o->share_machine,
+        .engines = &sw_launch_engines,
+    };
+
+    int rc = sw_launch_find(&args, &h->launch, err);
     if (rc != SW_OK || !h->launch)
         return rc;
 
@@ -126,25 +135,33 @@ static int begin(struct sw_job_on_hosts *h, const struct sw_launch_args *args,
     return l->by_ssh ? start_others(h, job, recipe, report, err) : SW_OK;
 }
 
+/* A recipe that comes through a pipe is read here, for all who need it. A failure is reported by
+ * those who open it. */
+static void read_pipe(struct sw_job_on_hosts *h, struct sw_job_options *job)
+{
+    struct stat st;
+    struct sw_err ignored;
+    size_t bytes;
+
+    if (!job->recipe_path || sw_os()->stat(job->recipe_path, &st) != 0 || S_ISREG(st.st_mode) ||
+        sw_os_read_file(job->recipe_path, SW_INI_MAX_BYTES, &h->recipe, &bytes, &ignored) != SW_OK)
+        return;
+
+    h->told = (struct sw_job_told){.path = job->recipe_path, .text = h->recipe};
+    job->told = &h->told;
+}
+
 int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
                           struct sw_job_options *job, struct sw_report *report, struct sw_err *err)
 {
     const struct sw_job_conf *conf;
     struct sw_recipe *recipe = NULL;
     struct sw_err ignored;
+    int rc = SW_OK;
 
-    int rc = sw_job_read_recipe(job, &recipe, &conf, &ignored);
-    if (rc == SW_OK) {
-        const struct sw_launch_args args = {
-            .cluster = sw_recipe_find(recipe, "cluster", NULL)->common,
-            .hosts = o->hosts,
-            .share_machine = o->share_machine,
-            .engines = &sw_launch_engines,
-        };
-        rc = begin(h, &args, job, report, recipe, err);
-    } else {
-        rc = SW_OK;
-    }
+    read_pipe(h, job);
+    if (sw_job_read_recipe(job, &recipe, &conf, &ignored) == SW_OK)
+        rc = sw_job_on_hosts_start(h, o, job, recipe, report, err);
 
     sw_recipe_free(recipe);
     return rc;
@@ -156,6 +173,7 @@ int sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code)
     const bool failed = sw_remote_end(h->remote, code, well ? END_MS : FAIL_MS);
 
     sw_launch_free(h->launch);
+    sw_free(h->recipe);
     *h = (struct sw_job_on_hosts){0};
     return failed && code == SW_EXIT_STOPPED ? SW_EXIT_MISSING : code;
 }

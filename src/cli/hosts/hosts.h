@@ -24,7 +24,9 @@ struct sw_job_on_hosts {
     enum sw_join_task task;   /* what the others do */
     sw_remote_line *line;     /* of struct sw_remote_args */
     void *line_user;
-    bool began; /* atomic: the job trains */
+    char *recipe;            /* owned: the text of a recipe that can be read only once, or NULL */
+    struct sw_job_told told; /* for the options of the job, if the text is there */
+    bool began;              /* atomic: the job trains */
     /* Those of the report, which this one calls in its place. */
     void (*on_begin)(void *user, const struct sw_job_event *e);
     void (*on_wait)(void *user, const char *text);
@@ -40,6 +42,10 @@ struct sw_job_on_hosts {
 int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
                           struct sw_job_options *job, struct sw_report *report,
                           struct sw_err *err) SW_MUST_CHECK;
+/* The same with the recipe, which has no errors. */
+int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
+                          struct sw_job_options *job, const struct sw_recipe *recipe,
+                          struct sw_report *report, struct sw_err *err) SW_MUST_CHECK;
 /* Ends the processes on the other hosts, after the job was closed; code is the exit code of the job
  * on this one. Returns that of the whole job. */
 int sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code);

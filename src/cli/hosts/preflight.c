@@ -97,14 +97,15 @@ static int measure(struct sw_preflight *p, const struct sw_job *open, struct sw_
 }
 
 static int begin(struct sw_preflight *p, const struct sw_hosts_options *o,
-                 const struct sw_job_options *job, struct sw_report *report, struct sw_err *err)
+                 const struct sw_job_options *job, const struct sw_job *open,
+                 struct sw_report *report, struct sw_err *err)
 {
     struct sw_job_options options = *job;
 
     p->hosts.task = SW_JOIN_CHECK;
     p->hosts.line = take_line;
     p->hosts.line_user = p;
-    int rc = sw_job_on_hosts_begin(&p->hosts, o, &options, report, err);
+    int rc = sw_job_on_hosts_start(&p->hosts, o, &options, sw_job_recipe(open), report, err);
     if (rc != SW_OK || !p->hosts.launch)
         return rc;
 
@@ -134,7 +135,7 @@ int sw_preflight_run(const struct sw_hosts_options *o, const struct sw_job_optio
         return sw_err_nomem(err, "check of the hosts", sizeof *p);
 
     sw_mutex_init(&p->lock);
-    int rc = begin(p, o, job, report, err);
+    int rc = begin(p, o, job, open, report, err);
     const bool several = rc == SW_OK && p->hosts.launch;
     if (several) {
         set_names(p);
