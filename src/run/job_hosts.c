@@ -101,13 +101,23 @@ struct sw_table_outer sw_job_hosts_outer(struct sw_job *job)
     return is_alone(job) ? (struct sw_table_outer){0} : sw_table_sums_outer(&job->hosts.sums);
 }
 
+/* A sum ends early only because the job does, or because a host is lost, which may not be told yet.
+ */
+static int note(struct sw_job *job, int rc, const struct sw_err *err)
+{
+    if (rc != SW_OK)
+        sw_fault_set(&job->fault, "hosts", err);
+    return rc;
+}
+
 static int sum_over_hosts(void *user, enum sw_group_channel channel, double *values, int count,
                           struct sw_err *err)
 {
     struct sw_job *job = user;
-    return sw_hosts_sum_small(job->hosts.sums.sum,
-                              channel == SW_GROUP_PASSES ? SW_HOSTS_PASSES : SW_HOSTS_RESULTS,
-                              values, count, err);
+    int rc = sw_hosts_sum_small(job->hosts.sums.sum,
+                                channel == SW_GROUP_PASSES ? SW_HOSTS_PASSES : SW_HOSTS_RESULTS,
+                                values, count, err);
+    return note(job, rc, err);
 }
 
 /* Requests are those of the previous call, so that nobody waits for the slowest host. */
@@ -117,20 +127,20 @@ static int agree(void *user, int own)
 
     struct sw_job *job = user;
     struct sw_hosts_sum *sum = job->hosts.sums.sum;
-    struct sw_err ignored; /* the job has the error of a lost host already */
+    struct sw_err err;
     double votes[BITS] = {0};
     int all = 0, rc = SW_OK;
 
     if (job->hosts.asked)
-        rc = sw_hosts_small_take(sum, SW_HOSTS_REQUESTS, votes, BITS, &ignored);
+        rc = sw_hosts_small_take(sum, SW_HOSTS_REQUESTS, votes, BITS, &err);
     for (int i = 0; i < BITS && rc == SW_OK; i++)
         all |= (votes[i] > 0) << i;
 
     for (int i = 0; i < BITS; i++)
         votes[i] = own >> i & 1;
     if (rc == SW_OK)
-        rc = sw_hosts_small_give(sum, SW_HOSTS_REQUESTS, votes, BITS, &ignored);
-    job->hosts.asked = rc == SW_OK;
+        rc = sw_hosts_small_give(sum, SW_HOSTS_REQUESTS, votes, BITS, &err);
+    job->hosts.asked = note(job, rc, &err) == SW_OK;
 
     /* Memory is not released for a while, because the other hosts would wait. */
     return all & SW_JOB_RELEASE ? (all & ~SW_JOB_RELEASE) | SW_JOB_PAUSE : all;

@@ -580,14 +580,15 @@ static void lost(void *sum, int host, const struct sw_err *why)
 {
     struct sw_hosts_sum *s = sum;
 
+    /* First, so that who wakes up finds that it is known. */
+    if (s->args.lost)
+        s->args.lost(s->args.user, host, why);
+
     sw_mutex_lock(&s->lock);
     if (s->lost.code == SW_OK)
         s->lost = *why;
     sw_cond_broadcast(&s->changed);
     sw_mutex_unlock(&s->lock);
-
-    if (s->args.lost)
-        s->args.lost(s->args.user, host, why);
 }
 
 struct sw_fabric_sink sw_hosts_sum_sink(struct sw_hosts_sum *s)
