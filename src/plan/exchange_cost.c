@@ -14,6 +14,9 @@
 static double whole_s(const struct sw_exchange_cost_args *t, double params)
 {
     double seconds = params * FLOAT_BYTES / t->link_bytes_per_s, k = t->workers;
+
+    if (t->hosts > 1)
+        return 2 * seconds * (k - 1) / k;
     return t->reduces ? 2 * seconds * (k - 1) / k * (t->peers ? 1 : 2) : 2 * seconds;
 }
 
@@ -70,11 +73,28 @@ static void cost_devices(const struct sw_exchange_cost_args *t, struct sw_exchan
     out->link[SW_EXCHANGE_PS].whole += (int64_t)matrix;
 }
 
+/* Between hosts whole gradients are summed by direct exchange, and factors go to all. What a host
+ * computes is as in shared memory. */
+static void cost_hosts(const struct sw_exchange_cost_args *t, struct sw_exchange_price *out)
+{
+    double ms[SW_EXCHANGE_MODES], k = t->workers, matrix = t->inputs * t->outputs;
+    double factors_s =
+        (k - 1) * t->rows / k * (t->inputs + t->outputs) * FLOAT_BYTES / t->link_bytes_per_s;
+
+    cost_shared(t, ms);
+    put(t, SW_EXCHANGE_PS, whole_s(t, matrix), ms[SW_EXCHANGE_PS] * 1e-3, out);
+    put(t, SW_EXCHANGE_SFB, factors_s, ms[SW_EXCHANGE_SFB] * 1e-3, out);
+    put(t, SW_EXCHANGE_ADAM, factors_s, ms[SW_EXCHANGE_ADAM] * 1e-3, out);
+    out->link[SW_EXCHANGE_PS].whole += (int64_t)matrix;
+}
+
 void sw_exchange_cost(const struct sw_exchange_cost_args *t, struct sw_exchange_price *out)
 {
     *out = (struct sw_exchange_price){.ms = {0}};
 
-    if (t->devices)
+    if (t->hosts > 1)
+        cost_hosts(t, out);
+    else if (t->devices)
         cost_devices(t, out);
     else
         cost_shared(t, out->ms);

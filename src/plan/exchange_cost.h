@@ -32,6 +32,7 @@ struct sw_exchange_link {
 
 struct sw_exchange_cost_args {
     int workers, servers;
+    int hosts;   /* above 1: the workers are hosts, and the link is their network; 0: one host */
     double rows; /* of the whole batch, of factors */
     double inputs, outputs;
     bool devices; /* workers have memory of their own */

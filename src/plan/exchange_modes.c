@@ -17,10 +17,16 @@
 #include <math.h>
 #include <string.h>
 
+/* Hosts must choose alike, so for several of them these stand for what would be measured: a network
+ * of 1 Gbit/s, and a host of a few cores. */
+#define HOST_BYTES_PER_S 118e6
+#define HOST_FLOPS_PER_S 1e11
+#define HOST_MEMORY_BYTES_PER_S 1e10
+
 /* Number of workers whose rows make one update. */
 static int update_group_size(const struct sw_exchange_plan *p)
 {
-    return p->args.topology->update_group_size;
+    return p->args.topology->update_group_size * p->args.topology->hosts;
 }
 
 /* Why no layer can use the mode; NULL: layers with factors can. */
@@ -30,8 +36,8 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
 
     if (mode == SW_EXCHANGE_PS)
         return NULL;
-    if (t->hosts > 1)
-        return "hosts exchange sums of gradients, not factors";
+    if (t->hosts > 1 && t->devices > 0)
+        return "between hosts only factors in host memory are exchanged";
     if (p->args.conf->repeat_exact)
         return "repeat_exact reduces over microbatches for any number of workers, and products "
                "over all rows round differently";
@@ -88,8 +94,9 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
     if (p->overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
 
-    const struct sw_exchange_cost_args t = {
+    struct sw_exchange_cost_args t = {
         .workers = update_group_size(p),
+        .hosts = a->topology->hosts,
         .servers = a->topology->servers_per_group,
         .rows = (double)(a->conf->batch * l->steps),
         .inputs = (double)l->inputs,
@@ -104,6 +111,16 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
         .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / throughputs->worker_flops_per_s,
         .link = *link,
         .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
+
+    if (t.hosts > 1) {
+        t.flops_per_s = t.server_flops_per_s = HOST_FLOPS_PER_S;
+        t.memory_bytes_per_s = HOST_MEMORY_BYTES_PER_S;
+        t.link_bytes_per_s = HOST_BYTES_PER_S;
+        t.hidden_s = flops / HOST_FLOPS_PER_S;
+        t.workers = t.hosts;
+        t.servers = 1;
+    }
+
     sw_exchange_cost(&t, out);
 }
 

@@ -238,22 +238,21 @@ static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_e
 static int open_fabric(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_job_hosts *h = job->options.hosts;
-    struct sw_hosts_sum *sum = job->hosts.sums.sum;
     struct sw_bytes hello = {0};
 
     /* Losses are noted before the sums make them the fault of the job. */
     job->hosts.router = (struct sw_fabric_router){.count = 0};
     sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 1,
                          sw_host_notices_sink(&job->hosts.notices));
-    sw_fabric_router_add(&job->hosts.router, SW_HOSTS_SHARE, SW_HOSTS_SMALL - SW_HOSTS_SHARE + 1,
-                         sw_hosts_sum_sink(sum));
+    sw_table_sums_receive(&job->hosts.sums, &job->hosts.router);
 
     int rc = say_hello(job, &hello, err);
     const struct sw_fabric_args args = {.hosts = h->list,
                                         .key = h->key,
                                         .hello = sw_bytes_text(&hello),
                                         .hello_bytes = hello.length,
-                                        .room = sw_hosts_sum_room(sum) + SW_HOST_NOTICES,
+                                        .room =
+                                            sw_table_sums_room(&job->hosts.sums) + SW_HOST_NOTICES,
                                         .sink = sw_fabric_router_sink(&job->hosts.router),
                                         .conf = h->conf,
                                         .clock = h->clock};
@@ -263,11 +262,11 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    sw_hosts_sum_start(sum, job->hosts.fabric);
+    sw_table_sums_start(&job->hosts.sums, job->hosts.fabric);
 
     /* The fabric stays open after a fault: the others are told about it, or asked how far they
      * are. */
-    return sw_fault_attach(&job->fault, sw_hosts_sum_close_v, sum, err);
+    return sw_fault_attach(&job->fault, sw_hosts_sum_close_v, job->hosts.sums.sum, err);
 }
 
 int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)

@@ -18,6 +18,23 @@ static void summed(void *user, int item, uint64_t version)
     sw_table_put_sum(s->table, item, version + s->before);
 }
 
+static int give_rows(void *user, int factors, uint64_t version, struct sw_err *err)
+{
+    struct sw_table_sums *s = user;
+    const struct sw_table_factors *f = sw_table_factors_at(s->table, factors);
+
+    return sw_hosts_rows_give(s->rows, factors, version - s->before,
+                              sw_table_factor_x(s->table, f, 0, 0),
+                              sw_table_factor_dy(s->table, f, 0, 0), err);
+}
+
+static void gathered(void *user, int item, uint64_t version)
+{
+    struct sw_table_sums *s = user;
+
+    sw_table_put_rows(s->table, item, version + s->before);
+}
+
 static void lost(void *user, int host, const struct sw_err *why)
 {
     struct sw_table_sums *s = user;
@@ -27,24 +44,27 @@ static void lost(void *user, int host, const struct sw_err *why)
 
 struct sw_table_outer sw_table_sums_outer(struct sw_table_sums *s)
 {
-    return (struct sw_table_outer){.give = give, .user = s};
+    return (struct sw_table_outer){.give = give, .give_rows = give_rows, .user = s};
 }
 
-int sw_table_sums_init(struct sw_table_sums *s, struct sw_table *t, const struct sw_hosts *hosts,
-                       uint64_t before, struct sw_fault *fault, struct sw_err *err)
+static uint16_t urgency_of(int param)
 {
-    int count = sw_table_slices(t);
+    return (uint16_t)(param < UINT16_MAX ? param : UINT16_MAX);
+}
+
+static int make_sums(struct sw_table_sums *s, const struct sw_hosts *hosts, struct sw_err *err)
+{
+    int count = sw_table_slices(s->table);
     struct sw_hosts_sum_item *items = sw_calloc((size_t)count + 1, sizeof *items);
     if (!items)
         return sw_err_nomem(err, "sums over hosts", (size_t)count * sizeof *items);
 
-    *s = (struct sw_table_sums){.table = t, .before = before, .fault = fault};
-
+    /* Slices of parameters with factors are never given. */
     for (int i = 0; i < count; i++) {
-        const struct sw_slice *slice = sw_table_slice(t, i);
+        const struct sw_slice *slice = sw_table_slice(s->table, i);
 
-        items[i].elements = slice->count;
-        items[i].urgency = (uint16_t)(slice->param < UINT16_MAX ? slice->param : UINT16_MAX);
+        items[i].elements = sw_table_factors_of(s->table, slice->param) ? 0 : slice->count;
+        items[i].urgency = urgency_of(slice->param);
     }
 
     const struct sw_hosts_sum_args args = {.hosts = hosts->count,
@@ -59,8 +79,71 @@ int sw_table_sums_init(struct sw_table_sums *s, struct sw_table *t, const struct
     return rc;
 }
 
+static int make_rows(struct sw_table_sums *s, const struct sw_hosts *hosts, struct sw_err *err)
+{
+    int count = sw_table_factor_count(s->table);
+    struct sw_hosts_rows_item *items = sw_calloc((size_t)count + 1, sizeof *items);
+    if (!items)
+        return sw_err_nomem(err, "rows of other hosts", (size_t)count * sizeof *items);
+
+    for (int i = 0; i < count; i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(s->table, i);
+
+        items[i] = (struct sw_hosts_rows_item){
+            .inputs = f->inputs,
+            .outputs = f->outputs,
+            .rows = f->rows,
+            .together = f->steps,
+            .urgency = urgency_of(f->weight >= 0 ? f->weight : f->bias)};
+    }
+
+    const struct sw_hosts_rows_args args = {.hosts = hosts->count,
+                                            .own = hosts->own,
+                                            .items = items,
+                                            .count = count,
+                                            .gathered = gathered,
+                                            .user = s};
+    int rc = sw_hosts_rows_new(&args, &s->rows, err);
+    sw_free(items);
+    return rc;
+}
+
+int sw_table_sums_init(struct sw_table_sums *s, struct sw_table *t, const struct sw_hosts *hosts,
+                       uint64_t before, struct sw_fault *fault, struct sw_err *err)
+{
+    *s = (struct sw_table_sums){.table = t, .before = before, .fault = fault};
+
+    int rc = make_sums(s, hosts, err);
+    if (rc == SW_OK)
+        rc = make_rows(s, hosts, err);
+    if (rc != SW_OK)
+        sw_table_sums_fini(s);
+    return rc;
+}
+
+void sw_table_sums_receive(const struct sw_table_sums *s, struct sw_fabric_router *router)
+{
+    sw_fabric_router_add(router, SW_HOSTS_SHARE, SW_HOSTS_SMALL - SW_HOSTS_SHARE + 1,
+                         sw_hosts_sum_sink(s->sum));
+    sw_fabric_router_add(router, SW_HOSTS_X, SW_HOSTS_DY - SW_HOSTS_X + 1,
+                         sw_hosts_rows_sink(s->rows));
+}
+
+int sw_table_sums_room(const struct sw_table_sums *s)
+{
+    return sw_hosts_sum_room(s->sum) + sw_hosts_rows_room(s->rows);
+}
+
+void sw_table_sums_start(struct sw_table_sums *s, struct sw_fabric *f)
+{
+    sw_hosts_sum_start(s->sum, f);
+    sw_hosts_rows_start(s->rows, f);
+}
+
 void sw_table_sums_fini(struct sw_table_sums *s)
 {
     sw_hosts_sum_free(s->sum);
+    sw_hosts_rows_free(s->rows);
     s->sum = NULL;
+    s->rows = NULL;
 }

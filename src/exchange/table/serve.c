@@ -65,6 +65,20 @@ void sw_table_put_sum(struct sw_table *t, int slice, uint64_t version)
         sw_table_wake(t);
 }
 
+void sw_table_put_rows(struct sw_table *t, int factors, uint64_t version)
+{
+    const int params[] = {t->factors[factors].weight, t->factors[factors].bias};
+
+    for (int k = 0; k < 2; k++) {
+        if (params[k] < 0)
+            continue;
+
+        const struct sw_param *p = &t->params[params[k]];
+        for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++)
+            sw_table_put_sum(t, i, version);
+    }
+}
+
 /* The staleness of values read in place: an update group sees its own updates up to `version`, but
  * perhaps fewer of other groups and server groups. */
 static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
@@ -167,8 +181,9 @@ static float *sum_of_slice(const struct sw_table *t, const struct sw_slice *s, i
 static int sum_slice(const struct sw_table *t, const struct sw_slice *s, int group,
                      struct sw_err *err)
 {
-    return sw_table_has_outer(t) ? SW_OK
-                                 : sw_table_sum_slice(t, s, group, sum_of_slice(t, s, group), err);
+    return sw_table_sums_outside(t, s->param)
+               ? SW_OK
+               : sw_table_sum_slice(t, s, group, sum_of_slice(t, s, group), err);
 }
 
 /* Advances a complete slice to its next version, with the update or without. */
@@ -319,6 +334,36 @@ static int give_sums(struct sw_table *t, const struct sw_server_state *s, int pa
     return SW_OK;
 }
 
+/* Makes the update of a parameter with factors once the rows of all tables are here, and no worker
+ * of this one is still to come. */
+static int use_rows(struct sw_table *t, int server, int param, struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    struct sw_turn *turn = turn_of(t, s, param, 0);
+
+    if (turn->sums < s->first[param + 1] - s->first[param] ||
+        turn->contributions < t->params[param].contributors)
+        return SW_OK;
+
+    turn->sums = 0;
+    return use_sums(t, server, param, 0, err);
+}
+
+/* This table's rows of the parameter's factors are complete. The server with the first slice of a
+ * layer hands them over; the bias has the same factors as its weight. */
+static int give_rows(struct sw_table *t, int server, int param, struct sw_err *err)
+{
+    const struct sw_table_factors *f = sw_table_factors_of(t, param);
+    const int first = f->weight >= 0 && !t->params[f->weight].frozen ? f->weight : f->bias;
+    int rc = SW_OK;
+
+    if (param == first && t->slices[t->params[param].first_slice].server == server)
+        rc = t->args.outer.give_rows(t->args.outer.user, t->params[param].factors,
+                                     turn_of(t, &t->servers[server], param, 0)->done + 1, err);
+
+    return rc == SW_OK ? use_rows(t, server, param, err) : rc;
+}
+
 /* Counts one worker's contribution to all slices of the parameter that the server owns. */
 static int contribute(struct sw_table *t, int server, const struct sw_message *m,
                       struct sw_err *err)
@@ -334,6 +379,9 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     *contributed = true;
     if (++turn_of(t, s, m->param, group)->contributions < t->params[m->param].contributors)
         return SW_OK;
+
+    if (sw_table_gathers_rows(t, m->param))
+        return give_rows(t, server, m->param, err);
 
     return sw_table_has_outer(t) ? give_sums(t, s, m->param, group, err)
                                  : use_sums(t, server, m->param, group, err);
@@ -410,13 +458,16 @@ static int take_sum(struct sw_table *t, int server, const struct sw_message *m, 
     const struct sw_server_state *s = &t->servers[server];
     int param = t->slices[m->param].param;
     struct sw_turn *turn = turn_of(t, s, param, 0);
+    int rc = SW_OK;
 
-    if (++turn->sums < s->first[param + 1] - s->first[param])
-        return SW_OK;
+    turn->sums++;
+    if (sw_table_gathers_rows(t, param)) {
+        rc = use_rows(t, server, param, err);
+    } else if (turn->sums == s->first[param + 1] - s->first[param]) {
+        turn->sums = 0;
+        rc = use_sums(t, server, param, 0, err);
+    }
 
-    turn->sums = 0;
-
-    int rc = use_sums(t, server, param, 0, err);
     if (rc == SW_OK && s->early_count > 0)
         rc = take_up_early(t, server, err);
     return rc;
@@ -503,7 +554,10 @@ static bool can_take_sum(const struct sw_table *t, int server, const struct sw_m
     const struct sw_slice *slice = &t->slices[m->param];
     const struct sw_turn *turn = turn_of(t, &t->servers[server], slice->param, 0);
     return slice->server == server && m->version == turn->done + 1 &&
-           turn->contributions == t->params[slice->param].contributors;
+           turn->sums < t->servers[server].first[slice->param + 1] -
+                            t->servers[server].first[slice->param] &&
+           (turn->contributions == t->params[slice->param].contributors ||
+            sw_table_gathers_rows(t, slice->param));
 }
 
 static bool can_handle(const struct sw_table *t, int server, const struct sw_message *m)

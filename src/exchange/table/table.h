@@ -162,9 +162,14 @@ struct sw_table_control {
 /* Sums beyond this table: other tables, with the same slices, have gradients of the same updates.
  * After the servers have summed the gradients of a slice, `give` gets the sum x [elements of the
  * slice], and makes it the sum over all tables; then it calls sw_table_put_sum. Called by servers;
- * never waits. */
+ * never waits.
+ *
+ * Where gradients are made of factors (of which this table's workers write their rows only),
+ * `give_rows` gets the number of the factors when these rows are complete, fills in those of all
+ * other tables, and calls sw_table_put_rows. Every table then makes the same gradients. */
 struct sw_table_outer {
     int (*give)(void *user, int slice, uint64_t version, float *x, struct sw_err *err);
+    int (*give_rows)(void *user, int factors, uint64_t version, struct sw_err *err);
     void *user;
 };
 
@@ -420,6 +425,9 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m,
 /* The sum of a slice over all tables, of update `version`, is in place of its gradient: tells the
  * server that owns it. Never waits. Any thread. */
 void sw_table_put_sum(struct sw_table *t, int slice, uint64_t version);
+/* The rows of all tables of these factors, of update `version`, are in place: tells the servers. As
+ * sw_table_put_sum. */
+void sw_table_put_rows(struct sw_table *t, int factors, uint64_t version);
 /* Does the server own a slice of the parameter? */
 bool sw_table_has_slices(const struct sw_table *t, int server, int param);
 /* Bytes per step of values that a server sends to a worker; and of gradients, or of factors of its

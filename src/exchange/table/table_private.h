@@ -114,6 +114,18 @@ static inline bool sw_table_has_outer(const struct sw_table *t)
     return t->args.outer.give != NULL;
 }
 
+/* Are gradients of the parameter made of the rows of all tables? */
+static inline bool sw_table_gathers_rows(const struct sw_table *t, int param)
+{
+    return sw_table_has_outer(t) && t->params[param].factors >= 0;
+}
+
+/* Are sums of the parameter's gradients made over all tables? */
+static inline bool sw_table_sums_outside(const struct sw_table *t, int param)
+{
+    return sw_table_has_outer(t) && t->params[param].factors < 0;
+}
+
 /* apply.c: sums an update group's gradients of a slice, or makes the gradient of factors. */
 int sw_table_sum_slice(const struct sw_table *t, const struct sw_slice *s, int group, float *out,
                        struct sw_err *err) SW_MUST_CHECK;

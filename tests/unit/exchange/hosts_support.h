@@ -15,6 +15,7 @@ struct host {
     struct cluster *cluster;
     struct sw_hosts list;
     struct sw_table_sums sums;
+    struct sw_fabric_router router;
     struct sw_fabric *fabric; /* NULL: the only host */
     struct sw_fault fault;
     struct sw_thread thread;
@@ -47,15 +48,16 @@ static inline int connect_table(struct host *h, struct sw_table *t, uint64_t bef
     rc = sw_table_sums_init(&h->sums, t, &h->list, before, &h->fault, err);
     if (rc != SW_OK)
         return rc;
+    sw_table_sums_receive(&h->sums, &h->router);
     const struct sw_fabric_args args = {.hosts = &h->list,
-                                        .room = sw_hosts_sum_room(h->sums.sum),
-                                        .sink = sw_hosts_sum_sink(h->sums.sum),
+                                        .room = sw_table_sums_room(&h->sums),
+                                        .sink = sw_fabric_router_sink(&h->router),
                                         .conf = sw_loop_end(c->loop, h->list.own),
                                         .clock = sw_loop_clock(c->loop, h->list.own)};
     rc = sw_fabric_open(&sw_fabric_loop, &args, &h->fabric, err);
     if (rc != SW_OK)
         return rc;
-    sw_hosts_sum_start(h->sums.sum, h->fabric);
+    sw_table_sums_start(&h->sums, h->fabric);
     rc = sw_fault_attach(&h->fault, sw_hosts_sum_close_v, h->sums.sum, err);
     return rc == SW_OK ? sw_fault_attach(&h->fault, sw_fabric_close_v, h->fabric, err) : rc;
 }

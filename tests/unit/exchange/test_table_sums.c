@@ -239,13 +239,13 @@ static void workers_that_update_get_the_sum(void **state)
 enum { ROWS = 3, INPUTS = 37, OUTPUTS = 20 };
 
 /* A fully-connected layer whose gradients servers make of factors: of ROWS rows of each host. */
-static int make_layer(struct host *h, struct stand *s, int hosts_of_rows, struct sw_err *err)
+static int make_layer(struct host *h, struct stand *s, int hosts, struct sw_err *err)
 {
     const int64_t weight[2] = {OUTPUTS, INPUTS}, bias = OUTPUTS;
     s->common.lr = 0.25;
     s->updater_conf = conf_with(&sgd()->base, "momentum", 0.5);
     s->schedule_conf = conf_with(fixed_schedule(), NULL, 0);
-    const struct sw_table_factors f = {.rows = (int64_t)ROWS * hosts_of_rows,
+    const struct sw_table_factors f = {.rows = (int64_t)ROWS * hosts,
                                        .inputs = INPUTS,
                                        .outputs = OUTPUTS,
                                        .steps = 1,
@@ -284,13 +284,14 @@ static int make_layer(struct host *h, struct stand *s, int hosts_of_rows, struct
     return rc == SW_OK ? sw_table_init_values(s->table, err) : rc;
 }
 
-static void write_factors(struct own *o, int rows, uint64_t version)
+/* Writes the rows [from, to) of all hosts. */
+static void write_factors(struct own *o, int from, int to, uint64_t version)
 {
     const struct sw_table *t = o->stand.table;
     const struct sw_table_factors *f = sw_table_factors_at(t, 0);
     float *x = sw_table_factor_x(t, f, 0, 0), *dy = sw_table_factor_dy(t, f, 0, 0);
-    for (int row = 0; row < rows; row++) {
-        struct rng r = rng_of(version * 1000 + (uint64_t)(o->first_worker * ROWS + row));
+    for (int row = from; row < to; row++) {
+        struct rng r = rng_of(version * 1000 + (uint64_t)row);
         for (int i = 0; i < INPUTS; i++)
             x[row * INPUTS + i] = (float)rng_int(&r, -4, 4);
         for (int i = 0; i < OUTPUTS; i++)
@@ -301,12 +302,13 @@ static void write_factors(struct own *o, int rows, uint64_t version)
 static int run_factors(struct host *h, struct sw_err *err)
 {
     struct own *o = h->own;
-    int hosts_of_rows = h->cluster->hosts > 1 ? 1 : o->job->hosts;
-    int rc = make_layer(h, &o->stand, hosts_of_rows, err);
+    bool alone = h->cluster->hosts == 1;
+    int from = alone ? 0 : o->first_worker * ROWS, rows = alone ? ROWS * o->job->hosts : ROWS;
+    int rc = make_layer(h, &o->stand, o->job->hosts, err);
     if (rc == SW_OK)
         rc = connect_table(h, o->stand.table, 0, err);
     for (uint64_t v = 1; v <= VERSIONS && rc == SW_OK; v++) {
-        write_factors(o, ROWS * hosts_of_rows, v);
+        write_factors(o, from, from + rows, v);
         for (int p = 0; p < 2 && rc == SW_OK; p++)
             rc = sw_table_update(o->stand.table, 0, p, v, err);
         for (int p = 0; p < 2 && rc == SW_OK; p++)
@@ -315,8 +317,8 @@ static int run_factors(struct host *h, struct sw_err *err)
     return rc;
 }
 
-/* Servers make each host's gradient of its own rows, and that is summed. */
-static void gradients_made_of_factors_are_summed(void **state)
+/* Every host gets the rows of all others, and makes the gradient of all rows. */
+static void rows_of_factors_are_gathered(void **state)
 {
     struct own own[2][MOST_HOSTS];
     struct cluster c[2];
@@ -409,7 +411,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_continues_its_versions),
         cmocka_unit_test(updater_state_and_norms_are_those_of_one_table),
         cmocka_unit_test(workers_that_update_get_the_sum),
-        cmocka_unit_test(gradients_made_of_factors_are_summed),
+        cmocka_unit_test(rows_of_factors_are_gathered),
         cmocka_unit_test(a_lost_host_ends_all_waits),
         cmocka_unit_test(what_cannot_be_summed_is_refused),
     };

@@ -137,6 +137,8 @@ static void hosts_train_as_one_machine(void **state)
         {3, {"cluster.workers_per_group=2", "cluster.framework=sandblaster"}, 5},
         {4, {"job.grad_clip=norm:0.5"}, 7},
         {2, {"job.device=sim"}, 3},
+        {2, {"cluster.comm=sfb"}, 13},
+        {3, {"cluster.comm=sfb", "cluster.workers_per_group=2", "job.grad_clip=norm:50"}, 17},
     };
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
