@@ -441,7 +441,7 @@ static inline void tcp_begin(struct world *w)
         &(struct gates_conf){.engine = &sw_fabric_tcp,
                              .conf = &t->conf,
                              .hosts = w->setup.hosts,
-                             .connect_ms = w->setup.connect_ms ? w->setup.connect_ms : 600000,
+                             .connect_ms = w->setup.connect_ms ? w->setup.connect_ms : 120000,
                              .kill_chunk = w->setup.kill_chunk,
                              .skew_ns = w->setup.skew_ns});
     w->net = t;
