@@ -6,6 +6,7 @@ for system in debian-12 debian-13 ubuntu-22.04 ubuntu-24.04 fedora; do
     "$bootstrap" deps --list $system >"$T/out" 2>"$T/err" || fail "no packages for $system"
     has out '^cmake$'
     has out '^(libopenblas-openmp-dev|openblas-devel)$'
+    has out '^(libssl-dev|openssl-devel)$'
     # Ubuntu 22.04's oneDNN is too old.
     [ $system = ubuntu-22.04 ] || has out '^(libdnnl-dev|onednn-devel)$'
     "$bootstrap" help | grep -qF "$system" || fail "help does not name $system"

@@ -54,7 +54,7 @@ look() {
         home("zlib", "src/data")
         home("jpeglib|jerror[.]h|turbojpeg|png[.]h", "src/data")
         home("lmdb", "src/data/formats")
-        home("openssl/|uv[.]h", "src/exchange")
+        home("openssl/", "src/exchange/hosts")
         home("n?curses|cairo", "ui")
     }
     /^[ \t]*#[ \t]*include/ {
