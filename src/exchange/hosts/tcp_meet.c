@@ -554,25 +554,26 @@ static int fail_late(const struct meeting *m, struct sw_err *err)
 {
     bool knows = m->own == 0 || m->out[0].welcome;
     int host = knows && !m->has_table ? first_missing(m) : -1;
+    double seconds = m->up->connect_ms / 1e3;
     char address[SW_TCP_TEXT];
+    struct sw_err strangers = {0};
 
-    if (host >= 0) {
-        sw_err_set(err, SW_ERR_NOTFOUND, "host %s did not come", name_of(m, host));
-    } else if ((host = first_unconnected(m, m->out)) >= 0) {
-        const struct contact *c = &m->out[host];
-        sw_err_set(err, SW_ERR_NOTFOUND, "host %s was not reached at %s%s%s", name_of(m, host),
-                   sw_tcp_address_text(&c->address, address), c->why.code ? ": " : "", c->why.text);
-    } else {
-        sw_err_set(err, SW_ERR_NOTFOUND, "host %s did not connect",
-                   name_of(m, first_unconnected(m, m->in)));
-    }
-
-    const struct sw_err why = *err;
     if (m->strangers > 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "%s within %g s; %d other connections were refused, the last from %s",
-                          why.text, m->up->connect_ms / 1e3, m->strangers, m->stranger.text);
-    return sw_err_set(err, SW_ERR_NOTFOUND, "%s within %g s", why.text, m->up->connect_ms / 1e3);
+        sw_err_set(&strangers, SW_ERR_IO, "; %d other connections were refused, the last from %s",
+                   m->strangers, m->stranger.text);
+    if (host >= 0)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "host %s did not come within %g s%s",
+                          name_of(m, host), seconds, strangers.text);
+
+    host = first_unconnected(m, m->out);
+    if (host < 0)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "host %s did not connect within %g s%s",
+                          name_of(m, first_unconnected(m, m->in)), seconds, strangers.text);
+
+    const struct contact *c = &m->out[host];
+    return sw_err_set(err, SW_ERR_NOTFOUND, "host %s was not reached within %g s at %s%s%s%s",
+                      name_of(m, host), seconds, sw_tcp_address_text(&c->address, address),
+                      c->why.code ? ": " : "", c->why.text, strangers.text);
 }
 
 static int meet(struct meeting *m, struct sw_err *err)

@@ -51,13 +51,14 @@ static int socket_read(BIO *bio, char *to, int bytes)
     ssize_t n;
 
     BIO_clear_retry_flags(bio);
-    if (!s->is_known && s->budget < (size_t)bytes) {
+    if (!s->is_known && s->budget == 0) {
         s->error = EMSGSIZE;
         return -1;
     }
 
+    size_t most = !s->is_known && s->budget < (size_t)bytes ? s->budget : (size_t)bytes;
     do
-        n = recv(s->fd, to, (size_t)bytes, 0);
+        n = recv(s->fd, to, most, 0);
     while (n < 0 && errno == EINTR);
 
     if (n < 0 && errno == EAGAIN)
