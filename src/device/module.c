@@ -1,5 +1,5 @@
-/* Finds and loads modules, the shared objects that hold the parts of the device layer with optional
- * libraries (CUDA, NCCL). A module is refused unless its interface number and the size of its table
+/* Finds and loads modules, the shared objects that hold the parts with optional libraries (CUDA,
+ * NCCL, MPI). A module is refused unless its interface number and the size of its table
  * are those of this build. The contract is in device/module.h. */
 #include "device/module.h"
 
@@ -109,7 +109,7 @@ int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_e
         return rc;
 
     /* RTLD_NODELETE, since threads that a driver starts at its first use must keep their code. */
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *module = dlopen(path, RTLD_NOW | RTLD_NODELETE | (k->global ? RTLD_GLOBAL : RTLD_LOCAL));
     if (!module) {
         const char *why = dlerror();
         return sw_err_set(err, k->optional ? SW_ERR_UNSUPPORTED : SW_ERR_LIBRARY,

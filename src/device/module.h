@@ -1,4 +1,4 @@
-/* Modules: parts of src/device that are loaded on demand, since the libraries that they need are
+/* Modules: parts of this program that are loaded on demand, since the libraries that they need are
  * not installed on every machine. Each is a shared object that exports one table and nothing else;
  * the first two members of the table identify its interface. A module is in the folder singa-ws
  * next to libsinga, or in the folder of libsinga (a build tree); an environment variable names
@@ -22,6 +22,7 @@ struct sw_module_kind {
     const char *what;            /* "CUDA device" */
     const char *without;         /* advice for a build without the module */
     bool optional; /* a library that it needs may be missing: then SW_ERR_UNSUPPORTED */
+    bool global;   /* plug-ins of its libraries take these libraries' symbols from the process */
 };
 
 /* Finds a file that is installed with libsinga, as described above, and writes its path. Errors:

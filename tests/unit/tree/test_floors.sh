@@ -55,6 +55,7 @@ look() {
         home("jpeglib|jerror[.]h|turbojpeg|png[.]h", "src/data")
         home("lmdb", "src/data/formats")
         home("openssl/", "src/exchange/hosts")
+         home("mpi[.]h", "src/exchange/hosts")
         home("n?curses|cairo", "ui")
     }
     /^[ \t]*#[ \t]*include/ {

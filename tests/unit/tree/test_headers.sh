@@ -30,7 +30,7 @@ fi
 
 # Some need the header of an optional library.
 headers=$(find src kernels ui -name '*.h' | sort)
-for library in dnnl cudnn; do
+for library in dnnl cudnn mpi; do
     echo "#include <$library.h>" | compile 2>/dev/null && continue
     echo "$library.h is not here: what includes it was not compiled"
     headers=$(grep -L "#include <$library.h>" $headers)
