@@ -39,6 +39,7 @@ struct engine {
     const char *(*missing)(void); /* what this build lacks for it; NULL: nothing */
     void (*begin)(struct world *w);
     void (*end)(struct world *w);
+    void (*quit)(void); /* after the last world; may be NULL */
     const void *(*conf)(struct world *w, int host);
     const struct sw_fabric_clock *(*clock)(struct world *w, int host);
     void (*hold)(struct world *w, int host, bool held);    /* nothing moves from and to the host */
@@ -499,6 +500,8 @@ static inline const char *missing_tls(void)
 
 static const unsigned char test_key[SW_FABRIC_KEY_BYTES] = "thirty-two bytes, and no secret";
 
+#include "unit/exchange/mpi_hosts.h"
+
 static const struct engine engines[] = {{.name = "loop",
                                          .table = &sw_fabric_loop,
                                          .window = 1,
@@ -538,4 +541,6 @@ static const struct engine engines[] = {{.name = "loop",
                                          .stop = gates_stop,
                                          .kill = gates_kill_host,
                                          .came = gates_came,
-                                         .advance = gates_advance_ms}};
+                                         .advance = gates_advance_ms},
+                                        MPI_ENGINE("Open MPI", openmpi_missing),
+                                        MPI_ENGINE("MPICH", mpich_missing)};

@@ -235,13 +235,70 @@ static void attach(struct sw_mpi_link *m, const struct sw_fabric_wire *up)
         p->whole = p->total = UINT64_MAX;
         p->openings++;
         p->used = i != m->own;
-        p->dropped = p->lost = p->quiet = p->bye_came = false;
+        p->dropped = p->lost = p->quiet = p->here = p->bye_came = false;
         p->bye_said = p->placed = p->told = false;
         p->why.code = SW_OK;
     }
 
     m->up = up;
     sw_cond_broadcast(&m->changed);
+}
+
+/* With the lock: how long close waits for what is under way; 0: nothing is. */
+static int wait_of_close(const struct sw_mpi_link *m)
+{
+    int ms = 0;
+
+    for (int i = 0; i < m->size; i++) {
+        const struct sw_mpi_peer *p = &m->peers[i];
+        int own_ms = !p->used || p->quiet ? 0 : p->lost ? LOST_MS : CLOSE_MS;
+        ms = own_ms > ms ? own_ms : ms;
+    }
+
+    return ms;
+}
+
+/* With the lock: ends the connections to all hosts. */
+static void detach(struct sw_mpi_link *m)
+{
+    for (int i = 0; i < m->size; i++)
+        m->peers[i].dropped = true;
+    while (m->busy >= 0)
+        sw_cond_wait(&m->changed, &m->lock);
+    m->up = NULL;
+
+    int64_t begin_ns = sw_os()->monotonic_ns();
+    while (m->state == SW_MPI_RUNS &&
+           sw_os()->monotonic_ns() - begin_ns < (int64_t)wait_of_close(m) * 1000000)
+        sw_cond_wait_ms(&m->changed, &m->lock, 20);
+
+    m->stuck = m->stuck || wait_of_close(m) > 0;
+    while (m->stuck && m->state == SW_MPI_RUNS)
+        sw_cond_wait(&m->changed, &m->lock);
+}
+
+/* With the lock: a host that has not come; -1: all are here. */
+static int absent(const struct sw_mpi_link *m, const struct sw_hosts *h)
+{
+    for (int i = 0; i < h->count; i++)
+        if (i != h->own && !m->peers[i].here)
+            return i;
+    return -1;
+}
+
+/* With the lock. */
+static int meet(struct sw_mpi_link *m, const struct sw_fabric_wire *up, int64_t deadline_ns,
+                struct sw_err *err)
+{
+    int late;
+
+    while ((late = absent(m, up->hosts)) >= 0 && sw_os()->monotonic_ns() < deadline_ns)
+        sw_cond_wait_ms(&m->changed, &m->lock, 20);
+
+    if (late < 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_NOTFOUND, "host %s did not come within %g s",
+                      up->hosts->host[late].name, up->connect_ms / 1e3);
 }
 
 static int mpi_open(const struct sw_fabric_wire *up, void **link, struct sw_err *err)
@@ -257,8 +314,12 @@ static int mpi_open(const struct sw_fabric_wire *up, void **link, struct sw_err 
 
     while ((rc = is_ready(m, up, err)) == SW_ERR_BUSY && sw_os()->monotonic_ns() < deadline_ns)
         sw_cond_wait_ms(&m->changed, &m->lock, 20);
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
         attach(m, up);
+        rc = meet(m, up, deadline_ns, err);
+        if (rc != SW_OK)
+            detach(m);
+    }
 
     sw_mutex_unlock(&m->lock);
 
@@ -315,41 +376,12 @@ static void mpi_drop(void *link, int host)
     sw_mutex_unlock(&m->lock);
 }
 
-/* With the lock: how long close waits for what is under way; 0: nothing is. */
-static int wait_of_close(const struct sw_mpi_link *m)
-{
-    int ms = 0;
-
-    for (int i = 0; i < m->size; i++) {
-        const struct sw_mpi_peer *p = &m->peers[i];
-        int own_ms = !p->used || p->quiet ? 0 : p->lost ? LOST_MS : CLOSE_MS;
-        ms = own_ms > ms ? own_ms : ms;
-    }
-
-    return ms;
-}
-
 static void mpi_close(void *link)
 {
     struct sw_mpi_link *m = link;
 
     sw_mutex_lock(&m->lock);
-
-    for (int i = 0; i < m->size; i++)
-        m->peers[i].dropped = true;
-    while (m->busy >= 0)
-        sw_cond_wait(&m->changed, &m->lock);
-    m->up = NULL;
-
-    int64_t begin_ns = sw_os()->monotonic_ns();
-    while (m->state == SW_MPI_RUNS &&
-           sw_os()->monotonic_ns() - begin_ns < (int64_t)wait_of_close(m) * 1000000)
-        sw_cond_wait_ms(&m->changed, &m->lock, 20);
-
-    m->stuck = m->stuck || wait_of_close(m) > 0;
-    while (m->stuck && m->state == SW_MPI_RUNS)
-        sw_cond_wait(&m->changed, &m->lock);
-
+    detach(m);
     sw_mutex_unlock(&m->lock);
 }
 

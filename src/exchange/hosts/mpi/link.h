@@ -3,11 +3,12 @@
  *
  * A chunk is a message of MPI with its head and, if it is short, its bytes; else the bytes are a
  * second message, which is sent from the memory of the fabric and received where the receiver wants
- * them. Who ends a connection, by drop or close, sends a bye: how many chunks went out whole before
- * that, and how many must still be received. What follows the whole ones is received, since MPI
- * must not keep anything, but not delivered: its memory was the sender's again. A connection is
- * over when both hosts have said bye and all is received; then MPI holds nothing of it, and another
- * one may follow, with tags of its own. */
+ * them. A head without bytes comes first and says that the host is here. Who ends a connection, by
+ * drop or close, sends a bye: how many chunks went out whole before that, and how many must still
+ * be received. What follows the whole ones is received, since MPI must not keep anything, but not
+ * delivered: its memory was the sender's again. A connection is over when both hosts have said bye
+ * and all is received; then MPI holds nothing of it, and another one may follow, with tags of its
+ * own. */
 #pragma once
 
 #include "exchange/hosts/engine.h"
@@ -23,7 +24,15 @@ enum {
 };
 
 /* The requests of MPI for one host. */
-enum { HEAD_IN, BODY_IN, BYE_IN, BYE_OUT, CHUNKS_OUT, REQUESTS = CHUNKS_OUT + 2 * WINDOW };
+enum {
+    HEAD_IN,
+    BODY_IN,
+    BYE_IN,
+    HERE_OUT,
+    BYE_OUT,
+    CHUNKS_OUT,
+    REQUESTS = CHUNKS_OUT + 2 * WINDOW
+};
 
 /* What a message is: part of its tag. */
 enum { TAG_HEAD, TAG_BODY, TAG_BYE, TAGS };
@@ -43,6 +52,7 @@ struct sw_mpi_peer {
     bool dropped; /* the wire is not called any more */
     bool lost;    /* dropped before the host had said bye */
     bool quiet;   /* MPI uses no memory of the fabric */
+    bool here;    /* it has opened its end, too */
     bool bye_came;
 
     /* Of the thread while the connection is not over, else of open. */

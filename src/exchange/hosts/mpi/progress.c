@@ -176,7 +176,7 @@ static void check_bye(struct sw_mpi_link *m, int host)
         tell_failed(m, host, &why);
     }
 
-    /* No head follows, so this one cannot have begun to arrive. */
+    /* No head follows; that which said that the host is here may be complete, which is fine. */
     MPI_Request *head = request_of(m, host, HEAD_IN);
     if (p->received == p->total && *head != MPI_REQUEST_NULL) {
         note_error(m, host, MPI_Cancel(head));
@@ -191,10 +191,29 @@ static void take_bye(struct sw_mpi_link *m, int host)
     p->whole = sw_frame_get64(p->bye_in);
     p->total = sw_frame_get64(p->bye_in + 8);
     sw_mutex_lock(&m->lock);
-    p->bye_came = true;
+    p->bye_came = p->here = true;
+    sw_cond_broadcast(&m->changed);
     sw_mutex_unlock(&m->lock);
 
     check_bye(m, host);
+}
+
+static void await_head(struct sw_mpi_link *m, int host)
+{
+    struct sw_mpi_peer *p = &m->peers[host];
+
+    if (p->received < p->total)
+        post_receive(m, host, HEAD_IN, p->head, sizeof p->head);
+}
+
+static void take_here(struct sw_mpi_link *m, int host)
+{
+    sw_mutex_lock(&m->lock);
+    m->peers[host].here = true;
+    sw_cond_broadcast(&m->changed);
+    sw_mutex_unlock(&m->lock);
+
+    await_head(m, host);
 }
 
 /* A chunk is complete. */
@@ -203,8 +222,7 @@ static void next_chunk(struct sw_mpi_link *m, int host)
     struct sw_mpi_peer *p = &m->peers[host];
 
     p->received++;
-    if (p->received < p->total)
-        post_receive(m, host, HEAD_IN, p->head, sizeof p->head);
+    await_head(m, host);
     check_bye(m, host);
 }
 
@@ -223,6 +241,11 @@ static void take_head(struct sw_mpi_link *m, int host, int count)
     struct sw_err err;
     void *to = NULL;
     size_t bytes;
+
+    if (count == 0) {
+        take_here(m, host);
+        return;
+    }
 
     int rc = count < SW_FRAME_HEAD ? SW_ERR_FORMAT : sw_frame_parse(p->head, &frame, &err);
     int rest = rc != SW_OK || frame.bytes > INLINE ? 0 : (int)frame.bytes;
@@ -288,8 +311,9 @@ static bool serve(struct sw_mpi_link *m, int host)
         return false;
     }
     if (fresh) {
-        post_receive(m, host, HEAD_IN, p->head, sizeof p->head);
+        await_head(m, host);
         post_receive(m, host, BYE_IN, p->bye_in, BYE_BYTES);
+        post_send(m, host, HERE_OUT, TAG_HEAD, NULL, 0);
     }
 
     for (; p->begun < pushed && enter(m, host); moved = true) {
