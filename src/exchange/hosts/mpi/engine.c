@@ -17,14 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    CLOSE_MS = 5000,    /* for what is under way to hosts that live */
-    LOST_MS = 1000,     /* for the byes of hosts that are lost */
-    BYE_MS = 30000,     /* for those of others, which may end later */
-    FINALIZE_MS = 5000, /* for MPI_Finalize, if a host was lost */
-};
+enum { BYE_MS = 30000 }; /* for the byes of hosts, which may have more to do than this one */
 
 static struct sw_mpi_link process = {.busy = -1, .own = -1};
+
+/* How long the end waits for a host that is lost, but may still be there. */
+static int lost_ms(const struct sw_mpi_link *m)
+{
+    return m->silence_ms / 4;
+}
 
 /* ---- The thread ---- */
 
@@ -136,10 +137,10 @@ static void mpi_main(void *process_link)
 
 /* ---- The life of the process ---- */
 
-/* Does a bye of a lost host miss? */
+/* Is the bye of a lost host missing? */
 static bool is_lost(const struct sw_mpi_link *m)
 {
-    for (int i = 0; i < m->size; i++)
+    for (int i = 0; m->peers && i < m->size; i++)
         if (m->peers[i].used && m->peers[i].lost)
             return true;
     return false;
@@ -153,7 +154,7 @@ static void end_process(void)
 
     sw_mutex_lock(&m->lock);
     bool starts = m->state == SW_MPI_STARTS, losses = m->losses;
-    int wait_ms = !starts && is_lost(m) ? LOST_MS : BYE_MS;
+    int wait_ms = !starts && is_lost(m) ? lost_ms(m) : BYE_MS;
     m->stop = true;
     m->stuck = m->stuck || m->up;
     m->stop_ns = sw_os()->monotonic_ns() + (int64_t)wait_ms * 1000000;
@@ -162,7 +163,7 @@ static void end_process(void)
 
     if (!starts && !losses)
         sw_thread_join(&m->thread);
-    else if (!sw_thread_join_timed(&m->thread, starts ? 0 : wait_ms + FINALIZE_MS))
+    else if (!sw_thread_join_timed(&m->thread, starts ? 0 : wait_ms + m->silence_ms))
         return; /* MPI still waits for others */
 
     if (!m->stuck)
@@ -241,6 +242,7 @@ static void attach(struct sw_mpi_link *m, const struct sw_fabric_wire *up)
     }
 
     m->up = up;
+    m->silence_ms = up->silence_ms;
     sw_cond_broadcast(&m->changed);
 }
 
@@ -251,7 +253,7 @@ static int wait_of_close(const struct sw_mpi_link *m)
 
     for (int i = 0; i < m->size; i++) {
         const struct sw_mpi_peer *p = &m->peers[i];
-        int own_ms = !p->used || p->quiet ? 0 : p->lost ? LOST_MS : CLOSE_MS;
+        int own_ms = !p->used || p->quiet ? 0 : p->lost ? lost_ms(m) : m->silence_ms;
         ms = own_ms > ms ? own_ms : ms;
     }
 

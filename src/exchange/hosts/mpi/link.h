@@ -75,6 +75,7 @@ struct sw_mpi_link {
     /* Guarded by the lock. */
     enum sw_mpi_state state;
     const struct sw_fabric_wire *up; /* NULL: no fabric is open */
+    int silence_ms;                  /* of the last fabric */
     int busy;                        /* the host whose memory or wire the thread uses; -1: none */
     bool losses;                     /* a host was lost at some time */
     bool stop;                       /* the process ends */
