@@ -35,3 +35,10 @@ has out 'lenet: skipped: none has no PyTorch'
 python3 "$SW_SOURCE_DIR/bench/papers" 18x --binary "$SW" >"$T/out" 2>"$T/err"
 [ $? = 2 ] || fail 'an unknown figure is not refused'
 has err "no figure '18x'"
+
+# Sums over hosts, where there is an MPI.
+if "$SW_SOURCE_DIR/bench/hosts" --trial >"$T/out" 2>"$T/err"; then
+    has out '^(openmpi|mpich) +sums over hosts [0-9.]+ ms, its own messages [0-9.]+ ms: [0-9]+ %$'
+else
+    has err 'no MPI'
+fi

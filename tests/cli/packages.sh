@@ -28,10 +28,14 @@ has out 'doc/singa-ws/copyright$'
 hasnt out 'include/|libsinga'
 dpkg-deb --contents "$library" >"$T/out"
 has out 'usr/lib/libsinga\.so\.[0-9.]+$'
-hasnt out 'singa_cuda|include/|libsinga\.so -> '
+hasnt out 'singa_cuda|singa_mpi|include/|libsinga\.so -> '
 dpkg-deb --contents "$headers" >"$T/out"
 has out 'cmake/singa/singaConfig\.cmake$'
 [ ! -f "$build/singa_cuda.so" ] || info "$(echo singa-ws-cuda_*.deb)" '^ Depends: libsinga[0-9.]+ \(= '
+if [ -f "$build/singa_mpi_openmpi.so" ]; then
+    info "$(echo singa-ws-mpi_*.deb)" '^ Depends: libsinga[0-9.]+ \(= [^,]*$'
+    hasnt out '^ Depends:.*mpi'
+fi
 if command -v lintian >/dev/null 2>&1; then
     lintian --tag-display-limit 0 "$program" "$library" "$headers" >"$T/out" 2>"$T/err"
     hasnt out '^E:'
