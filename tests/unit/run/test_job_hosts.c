@@ -307,20 +307,29 @@ static void a_loss_loses_no_step(void **state)
     assert_true(saved >= 10);
 }
 
-/* One host reads a value that is not finite. */
-static void damage_host_1(struct trial *t, const struct sw_job_event *e)
+/* Changes a value of one host, by the server that owns it. */
+static void change_value(void *user, int server, int param, uint64_t version, int64_t begin_ns,
+                         int64_t end_ns)
 {
-    if (e->type == SW_JOB_DISPLAY && e->step == 5)
-        sw_table_param(t->job->params.table, 0)->value[0] = NAN;
+    const struct trial *t = user;
+    if (param == 0 && version == 5)
+        sw_table_param(t->job->params.table, 0)->value[0] += *(const float *)t->user;
+}
+
+static void change_a_value(struct trial *t)
+{
+    sw_table_set_on_update(t->job->params.table, change_value, t);
 }
 
 static void an_error_of_a_host_is_named_on_all(void **state)
 {
-    const struct trial like = {.sets = {"job.steps=100000"}, .display = {.every_steps = 1}};
+    const struct trial like = {.sets = {"job.steps=100000"}};
+    float nothing = NAN;
     struct party p;
 
     party_open(&p, 3, NULL, &like);
-    p.trial[1].on_event = damage_host_1;
+    p.trial[1].before = change_a_value;
+    p.trial[1].user = &nothing;
     party_run(&p);
     assert_int_equal(p.trial[1].rc, SW_ERR_DIVERGED);
     for (int i = 0; i < 3; i++) {
@@ -331,20 +340,15 @@ static void an_error_of_a_host_is_named_on_all(void **state)
     party_close(&p);
 }
 
-static void change_a_value(struct trial *t, const struct sw_job_event *e)
-{
-    if (e->type == SW_JOB_DISPLAY && e->step == 5)
-        sw_table_param(t->job->params.table, 0)->value[0] += 1;
-}
-
 static void values_that_differ_are_found_at_an_evaluation(void **state)
 {
-    const struct trial like = {.sets = {"job.steps=100000", "job.eval_every=10"},
-                               .display = {.every_steps = 1}};
+    const struct trial like = {.sets = {"job.steps=100000", "job.eval_every=10"}};
+    float one = 1;
     struct party p;
 
     party_open(&p, 2, NULL, &like);
-    p.trial[1].on_event = change_a_value;
+    p.trial[1].before = change_a_value;
+    p.trial[1].user = &one;
     party_run(&p);
     for (int i = 0; i < 2; i++) {
         assert_int_not_equal(p.trial[i].rc, SW_OK);
