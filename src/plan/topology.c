@@ -8,15 +8,12 @@
 static int microbatches_of(const struct sw_topology *t, const struct sw_topology_args *a,
                            int workers)
 {
-    int64_t ignored, most, evaluated;
-
-    sw_topology_host_rows(t, SW_SPLIT_TRAIN, &ignored, &most);
-    sw_topology_host_rows(t, SW_SPLIT_EVAL, &ignored, &evaluated);
-    most = evaluated < most ? evaluated : most;
+    int64_t most = a->batch[SW_SPLIT_TRAIN] < a->batch[SW_SPLIT_EVAL] ? a->batch[SW_SPLIT_TRAIN]
+                                                                      : a->batch[SW_SPLIT_EVAL];
 
     if (a->virtual_workers == 0)
         return workers;
-    return (int)(a->virtual_workers < most ? a->virtual_workers : most);
+    return (int)((a->virtual_workers < most ? a->virtual_workers : most) / t->hosts);
 }
 
 /* Synchronous groups are merged into one that shares every batch, unless each splits the net. */

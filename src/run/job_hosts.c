@@ -34,6 +34,28 @@ bool sw_job_hosts_write(struct sw_job *job)
 
 /* ---- What cannot be done ---- */
 
+/* Hosts add what each has summed over its microbatches: the order of the sum over all of them, if
+ * these are a node of the reduction tree. */
+static int check_exact(struct sw_job *job)
+{
+    const struct sw_topology *t = job->topology;
+    const int own = t->microbatches;
+    int64_t all = job->conf->virtual_workers;
+
+    for (int split = 0; split < SW_SPLITS; split++)
+        all = t->batch[split] < all ? t->batch[split] : all;
+
+    if (own > 0 && (own & (own - 1)) == 0 && all == (int64_t)own * t->hosts &&
+        t->batch[SW_SPLIT_TRAIN] % t->hosts == 0 && t->batch[SW_SPLIT_EVAL] % t->hosts == 0)
+        return SW_OK;
+
+    return sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "repeat_exact",
+                           "on %d hosts each needs the same number of rows, and 1, 2, 4, ... of "
+                           "the virtual workers, of which there are %lld: use virtual_workers = "
+                           "%d, and batches that %d divides",
+                           t->hosts, (long long)all, 4 * t->hosts, t->hosts);
+}
+
 int sw_job_hosts_check(struct sw_job *job)
 {
     const struct sw_section *cluster = sw_recipe_find(job->recipe, "cluster", NULL);
@@ -63,9 +85,7 @@ int sw_job_hosts_check(struct sw_job *job)
                              "gradients cannot be scaled on several hosts: use precision = bf16, "
                              "or fp32");
     if (job->conf->repeat_exact)
-        rc = sw_recipe_error(job->recipe, section, "repeat_exact",
-                             "hosts add sums, whose order depends on the number of hosts: remove "
-                             "the key, or train on one host");
+        rc = check_exact(job);
 
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (t->batch[split] < t->hosts)

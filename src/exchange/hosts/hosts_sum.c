@@ -263,22 +263,39 @@ static int send_piece(struct sw_hosts_sum *s, const struct piece *p, int to, uin
                           sent, item, err);
 }
 
-/* Adds the terms of all hosts, in their order, into the own array. */
+static void add(float *restrict sum, const float *restrict term, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += term[i];
+}
+
+/* Adds the terms of all hosts, as leaves of the reduction tree, into the own array. Partial sums
+ * are on a stack. */
 static void add_terms(const struct sw_hosts_sum *s, const struct piece *p, float *own)
 {
-    float sum[BLOCK];
+    enum { DEPTH = 8 }; /* for SW_MOST_HOSTS */
+
+    float stack[DEPTH][BLOCK];
 
     for (int64_t from = 0; from < p->count; from += BLOCK) {
         int64_t n = p->count - from < BLOCK ? p->count - from : BLOCK;
+        int depth = 0;
 
         for (int host = 0; host < s->args.hosts; host++) {
             const float *term = (host == s->args.own ? own : row_of(s, p, host)) + from;
+            int adds = sw_tree_adds(s->args.hosts, host, host + 1);
 
-            for (int64_t i = 0; i < n; i++)
-                sum[i] = host == 0 ? term[i] : sum[i] + term[i];
+            if (adds == 0) {
+                memcpy(stack[depth++], term, (size_t)n * sizeof *term);
+                continue;
+            }
+
+            add(stack[depth - 1], term, n);
+            for (; adds > 1; adds--, depth--)
+                add(stack[depth - 2], stack[depth - 1], n);
         }
 
-        memcpy(own + from, sum, (size_t)n * sizeof *sum);
+        memcpy(own + from, stack[0], (size_t)n * sizeof *own);
     }
 }
 
@@ -412,12 +429,8 @@ static int add_small(const struct sw_hosts_sum *s, const struct small *b, double
             return sw_err_set(err, SW_ERR_INVALID, "host %d sums %d values where host %d sums %d",
                               host, b->count[host], s->args.own, count);
 
-    for (int i = 0; i < count; i++) {
-        values[i] = b->value[0][i];
-        for (int host = 1; host < s->args.hosts; host++)
-            values[i] += b->value[host][i];
-    }
-
+    if (count > 0)
+        sw_tree_sum(b->value[0], s->args.hosts, SW_HOSTS_SMALL_MOST, count, values);
     return SW_OK;
 }
 

@@ -1,8 +1,9 @@
 /* Sums over hosts: what an item, an array of floats, holds on each host becomes the sum of all, on
  * every host. An item is cut into as many shares as there are hosts. A host sends every other host
- * that host's share, adds what comes for its own share in the order of hosts, and sends the sum to
- * all: reduce-scatter and all-gather by direct exchange, two hops, 2 (K-1)/K times the item's bytes
- * in each direction with K hosts. Every sum is made by one host, so all hosts get the same bits.
+ * that host's share, adds what comes for its own share in the order of hosts (as leaves of the tree
+ * of base/tree.h), and sends the sum to all: reduce-scatter and all-gather by direct exchange, two
+ * hops, 2 (K-1)/K times the item's bytes in each direction with K hosts. Every sum is made by one
+ * host, so all hosts get the same bits.
  *
  * Nothing waits: shares are on the wire while the caller computes the next item, and pieces of one
  * chunk are added while others travel. An item is given again only after it was summed.

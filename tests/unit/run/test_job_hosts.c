@@ -173,6 +173,49 @@ static void hosts_train_as_one_machine(void **state)
     }
 }
 
+/* With repeat_exact not even the bits depend on the number of hosts. */
+static void exact_hosts_have_the_bits_of_one_machine(void **state)
+{
+    static const struct {
+        int hosts;
+        const char *workers;
+    } ways[] = {{2, "cluster.workers_per_group=1"},
+                {2, "cluster.workers_per_group=2"},
+                {4, "cluster.workers_per_group=1"}};
+    struct trial one = {.recipe = normalized_recipe,
+                        .name = "one",
+                        .oversubscribe = true,
+                        .sets = {"job.repeat_exact=yes", "job.batch=16", "job.eval_batch=20"}};
+
+    trial_ok(&one);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct trial like = one;
+        struct party p;
+
+        memset(&like.told, 0, sizeof like.told);
+        like.sets[3] = ways[i].workers;
+        party_open(&p, ways[i].hosts, &(struct sw_loop_conf){.seed = i}, &like);
+        party_run(&p);
+        assert_party_ok(&p);
+        const char *tensor =
+            differing_tensor(checkpoint_path("one", 20), checkpoint_path("h0", 20), NULL);
+        if (tensor)
+            fail_msg("way %zu: %s differs", i, tensor);
+        const struct sw_job_event *a = &one.last[SW_JOB_EVAL], *b = &p.trial[0].last[SW_JOB_EVAL];
+        for (int k = 0; k < a->metric_count; k++)
+            assert_true(a->metric[k].value == b->metric[k].value);
+        party_close(&p);
+    }
+
+    const struct sw_hosts list = {.host = names, .count = 3};
+    const struct sw_job_hosts hosts = {.list = &list, .engine = &sw_fabric_loop};
+    one.hosts = &hosts;
+    memset(&one.messages, 0, sizeof one.messages);
+    assert_int_equal(trial_open(&one), SW_ERR_INVALID);
+    assert_non_null(strstr(sw_bytes_text(&one.messages), "use virtual_workers = 12"));
+    trial_close(&one);
+}
+
 /* ---- Requests ---- */
 
 static void stop_at_step_5(struct trial *t, const struct sw_job_event *e)
@@ -386,7 +429,6 @@ static void what_hosts_cannot_do_is_refused(void **state)
         {"cluster.framework=downpour", "update together"},
         {"job.partition=1", "split by rows"},
         {"job.on_nan=skip", "ends the run"},
-        {"job.repeat_exact=yes", "number of hosts"},
         {"job.batch=1", "cannot share a batch of 1 rows"},
     };
     const struct sw_hosts list = {.host = names, .count = 2};
@@ -430,6 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_train_as_one_machine),
+        cmocka_unit_test(exact_hosts_have_the_bits_of_one_machine),
         cmocka_unit_test(a_stop_of_any_host_stops_all_at_one_step),
         cmocka_unit_test(a_pause_of_the_leader_is_that_of_all),
         cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
