@@ -75,6 +75,14 @@ static void await(struct node *n, const int *counter, int count)
     sw_mutex_unlock(&n->lock);
 }
 
+static int value(struct node *n, const int *counter)
+{
+    sw_mutex_lock(&n->lock);
+    int count = *counter;
+    sw_mutex_unlock(&n->lock);
+    return count;
+}
+
 static int on_begin(void *user, int from, const unsigned char head[SW_FRAME_HEAD], void **to,
                     size_t *bytes)
 {
@@ -212,9 +220,7 @@ static void push_chunk(struct node *n, int to, const unsigned char *data)
     const struct sw_fabric_frame f = {.total = SW_FABRIC_CHUNK, .bytes = SW_FABRIC_CHUNK};
     int before, rc;
     do {
-        sw_mutex_lock(&n->lock);
-        before = n->sent;
-        sw_mutex_unlock(&n->lock);
+        before = value(n, &n->sent);
         rc = sw_fabric_tcp.push(n->link, to, &f, data);
         if (rc == SW_ERR_BUSY)
             await(n, &n->sent, before + 1);
@@ -545,7 +551,8 @@ static void keys_of_long_connections_are_renewed(void **state)
     }
     await(&g.node[1], &g.node[1].ended, CHUNKS);
     assert_int_equal(g.node[1].room[0], (CHUNKS - 1) % 256);
-    assert_int_equal(g.node[0].failed + g.node[1].failed, 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(value(&g.node[i], &g.node[i].failed), 0);
     group_end(&g);
     free(data);
 }
@@ -560,9 +567,7 @@ static void fill(struct node *n, const unsigned char *data)
         while (sw_fabric_tcp.push(n->link, 1, &f, data) == SW_OK)
             ;
         sw_thread_nap(100000000);
-        sw_mutex_lock(&n->lock);
-        after = n->sent;
-        sw_mutex_unlock(&n->lock);
+        after = value(n, &n->sent);
     } while (after > before);
 }
 
@@ -578,13 +583,12 @@ static void drop_and_close_end_what_blocks(void **state)
         group_start(&g);
         group_join(&g, SW_OK);
         fill(&g.node[0], data);
-        int begun = g.node[1].begun;
-        assert_int_equal(begun, 1);
+        assert_int_equal(value(&g.node[1], &g.node[1].begun), 1);
         if (drops) {
             sw_fabric_tcp.drop(g.node[0].link, 1);
-            int sent = g.node[0].sent;
+            int sent = value(&g.node[0], &g.node[0].sent);
             assert_int_equal(sw_fabric_tcp.push(g.node[0].link, 1, &f, NULL), SW_ERR_LOST);
-            assert_int_equal(g.node[0].sent, sent);
+            assert_int_equal(value(&g.node[0], &g.node[0].sent), sent);
         }
         node_close(&g.node[0]);
         assert_int_equal(g.node[0].failed, 0);
@@ -614,8 +618,8 @@ static void last_words_arrive(void **state)
         while (sw_fabric_tcp.push(g.node[1].link, 0, &f, data) != SW_ERR_LOST)
             sw_thread_yield();
         await(&g.node[1], &g.node[1].failed, 1);
-        assert_int_equal(g.node[1].ended, 1);
-        assert_int_equal(g.node[1].failed, 1);
+        assert_int_equal(value(&g.node[1], &g.node[1].ended), 1);
+        assert_int_equal(value(&g.node[1], &g.node[1].failed), 1);
         group_end(&g);
     }
 }
