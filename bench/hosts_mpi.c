@@ -1,12 +1,12 @@
 /* Sums over the hosts of an MPI job, beside what MPI itself can carry:
  *
- *     mpirun -n 2 hosts_mpi ours|peer [FLOATS]
+ *     mpirun -n 2 hosts_mpi ours|peer|bytes [FLOATS]
  *
  * `ours` sums FLOATS floats (61 million, in the layers of AlexNet, if it is not given) by
- * sw_hosts_sum over engine `mpi`, the top layer first. `peer` moves the same bytes by MPI_Isend and
- * MPI_Irecv, as two messages for each layer, one after the other as they depend on each other, and
- * adds nothing. Host 0 prints the milliseconds of the fastest of some rounds, after one to warm up.
- * bench/hosts runs both in turn. */
+ * sw_hosts_sum over engine `mpi`, the top layer first. `peer` makes the same sums with MPI_Isend
+ * and MPI_Irecv of whole shares, one layer after the other, and `bytes` moves these shares and adds
+ * nothing. Host 0 prints the milliseconds of the fastest of some rounds, after one to warm up.
+ * bench/hosts runs all in turn. */
 #include "base/os.h"
 #include "exchange/hosts/hosts_sum.h"
 #include "exchange/hosts/mpi.h"
@@ -167,14 +167,21 @@ static void move(struct bench *b, char *in, const char *out, int64_t bytes)
     MPI_Waitall(count, requests, status);
 }
 
-static void run_peer(struct bench *b)
+static void add(struct bench *b, float *share, const float *in, int64_t floats)
+{
+    for (int host = 1; host < b->hosts; host++, in += floats)
+        for (int64_t i = 0; i < floats; i++)
+            share[i] += in[i];
+}
+
+static void run_peer(struct bench *b, bool adds)
 {
     MPI_Init(NULL, NULL);
 
     int64_t most = 0;
     for (int i = 0; i < LAYERS; i++)
         most = b->floats[i] > most ? b->floats[i] : most;
-    char *in = calloc((size_t)most, sizeof(float));
+    float *in = calloc((size_t)most, sizeof *in);
     if (!in)
         die("out of memory");
 
@@ -182,9 +189,13 @@ static void run_peer(struct bench *b)
         MPI_Barrier(MPI_COMM_WORLD);
         int64_t begin_ns = sw_os()->monotonic_ns();
         float *x = b->x;
-        for (int i = LAYERS - 1; i >= 0; x += b->floats[i--])
-            for (int hop = 0; hop < 2; hop++)
-                move(b, in, (char *)x, b->floats[i] / b->hosts * (int64_t)sizeof(float));
+        for (int i = LAYERS - 1; i >= 0; x += b->floats[i--]) {
+            int64_t floats = b->floats[i] / b->hosts;
+            move(b, (char *)in, (char *)x, floats * (int64_t)sizeof(float));
+            if (adds)
+                add(b, x, in, floats);
+            move(b, (char *)in, (char *)x, floats * (int64_t)sizeof(float));
+        }
         note(b, round, begin_ns);
     }
 
@@ -198,8 +209,10 @@ int main(int argc, char **argv)
     enum sw_mpi_kind kind;
     int64_t all = 0, most = argc > 2 ? atoll(argv[2]) : 0;
 
-    if (argc < 2 || (strcmp(argv[1], "ours") != 0 && strcmp(argv[1], "peer") != 0))
-        die("mpirun -n 2 hosts_mpi ours|peer [FLOATS]");
+    const char *mode = argc > 1 ? argv[1] : "";
+
+    if (strcmp(mode, "ours") != 0 && strcmp(mode, "peer") != 0 && strcmp(mode, "bytes") != 0)
+        die("mpirun -n 2 hosts_mpi ours|peer|bytes [FLOATS]");
     if (!sw_mpi_launched(&b.rank, &b.hosts, &kind) || b.hosts < 2 || b.hosts > SW_MOST_HOSTS)
         die("it was not started by mpirun -n 2");
 
@@ -213,10 +226,10 @@ int main(int argc, char **argv)
     for (int64_t i = 0; i < all; i++)
         b.x[i] = 1;
 
-    if (argv[1][0] == 'o')
+    if (strcmp(mode, "ours") == 0)
         run_ours(&b, kind);
     else
-        run_peer(&b);
+        run_peer(&b, strcmp(mode, "peer") == 0);
 
     if (b.rank == 0)
         printf("%.2f\n", b.best_ms);
