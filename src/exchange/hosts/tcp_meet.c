@@ -301,8 +301,8 @@ static void tell_missing(struct meeting *m)
             m->missing |= (uint64_t)1 << i;
 
     for (int i = 1; i < m->count; i++)
-        if (m->in[i].state == READY && !say(m, &m->in[i], SW_TCP_WELCOME, m->missing))
-            continue; /* poll reports it */
+        if (m->in[i].state == READY)
+            say(m, &m->in[i], SW_TCP_WELCOME, m->missing); /* poll reports who has gone */
 }
 
 /* Host 0: all have come. */
@@ -315,47 +315,68 @@ static void send_table(struct meeting *m)
     sw_tcp_table_write(m->table, m->count, m->table_bytes);
 
     for (int i = 1; i < m->count; i++)
-        if (!say(m, &m->in[i], SW_TCP_TABLE, 0) ||
-            sw_tcp_write(&m->in[i].stream, m->table_bytes, bytes) != (ssize_t)bytes)
-            continue; /* the host will not be reached, either */
+        if (say(m, &m->in[i], SW_TCP_TABLE, 0)) /* or the host will not be reached, either */
+            sw_tcp_write(&m->in[i].stream, m->table_bytes, bytes);
+}
+
+/* Has the other side closed the connection, or broken it? */
+static bool has_ended(const struct contact *c)
+{
+    struct pollfd fd = {.fd = c->stream.fd, .events = POLLRDHUP};
+
+    return poll(&fd, 1, 0) > 0;
+}
+
+/* Is the guest a host that is missing here? One that has a wrong idea of the job is told so. */
+static int check_hello(const struct meeting *m, const struct contact *guest, struct sw_tcp_note *n,
+                       struct sw_err *why)
+{
+    int rc = sw_tcp_note_parse(guest->note, m->count, n, why);
+    if (rc != SW_OK)
+        return rc;
+    if (n->kind != SW_TCP_HELLO)
+        return sw_err_set(why, SW_ERR_FORMAT, "it did not say hello first");
+
+    if (sw_tcp_note_hosts(n) != m->count) {
+        say(m, guest, SW_TCP_OTHER_JOB, (uint64_t)m->count);
+        return sw_err_set(why, SW_ERR_INVALID, "its job has %d hosts", sw_tcp_note_hosts(n));
+    }
+    if (n->host == m->own || n->host >= m->count || (m->own == 0 && sw_tcp_note_port(n) == 0))
+        return sw_err_set(why, SW_ERR_INVALID, "it says that it is host %d", n->host);
+    if (m->in[n->host].state == READY && !has_ended(&m->in[n->host])) {
+        say(m, guest, SW_TCP_TAKEN, 0);
+        return sw_err_set(why, SW_ERR_INVALID, "it is a second host %d", n->host);
+    }
+
+    return SW_OK;
 }
 
 static void take_hello(struct meeting *m, struct contact *guest)
 {
     struct sw_tcp_note n;
     struct sw_err why;
-    int rc = sw_tcp_note_parse(guest->note, m->count, &n, &why);
 
-    if (rc == SW_OK && n.kind == SW_TCP_HELLO && sw_tcp_note_hosts(&n) != m->count)
-        rc = say(m, guest, SW_TCP_OTHER_JOB, (uint64_t)m->count)
-                 ? sw_err_set(&why, SW_ERR_INVALID, "its job has %d hosts", sw_tcp_note_hosts(&n))
-                 : sw_err_set(&why, SW_ERR_IO, "the connection is closed");
-    else if (rc == SW_OK && (n.kind != SW_TCP_HELLO || n.host == m->own || n.host >= m->count ||
-                             (m->own == 0 && sw_tcp_note_port(&n) == 0)))
-        rc = sw_err_set(&why, SW_ERR_INVALID, "it did not say hello as a host of this job");
-    else if (rc == SW_OK && m->in[n.host].state == READY)
-        rc = say(m, guest, SW_TCP_TAKEN, 0)
-                 ? sw_err_set(&why, SW_ERR_INVALID, "it is a second host %d", n.host)
-                 : sw_err_set(&why, SW_ERR_IO, "the connection is closed");
-    if (rc != SW_OK) {
+    if (check_hello(m, guest, &n, &why) != SW_OK) {
         turn_away(m, guest, why.text);
         return;
     }
 
     struct contact *c = &m->in[n.host];
+    hang_up(c);
     *c = *guest;
-    *guest = (struct contact){.stream = {.fd = -1}};
+    *guest = (struct contact){.stream = {.fd = -1}, .host = -1};
     c->state = READY;
     c->host = n.host;
-    m->table[c->host] = m->own == 0 ? c->address : m->table[c->host];
-    if (m->own == 0) {
-        m->table[c->host].port = sw_tcp_note_port(&n);
-        tell_missing(m);
-        if (m->missing == 0)
-            send_table(m);
-    } else if (!say(m, c, SW_TCP_WELCOME, 0)) {
-        hang_up(c);
+    if (m->own != 0) {
+        say(m, c, SW_TCP_WELCOME, 0); /* or the host comes again */
+        return;
     }
+
+    m->table[n.host] = c->address;
+    m->table[n.host].port = sw_tcp_note_port(&n);
+    tell_missing(m);
+    if (m->missing == 0)
+        send_table(m);
 }
 
 static int take_answer(struct meeting *m, struct contact *c, struct sw_err *err)
@@ -411,7 +432,7 @@ static int first_missing(const struct meeting *m)
     return bits ? __builtin_ctzll(bits) : -1;
 }
 
-/* The other side has closed the connection, or broken it. */
+/* Nothing more can be read. */
 static int take_end(struct meeting *m, struct contact *c, struct sw_err *err)
 {
     if (is_guest(m, c)) {

@@ -107,8 +107,9 @@ struct sw_tcp_address sw_tcp_own_end(int fd)
     struct sockaddr_storage s = {0};
     socklen_t bytes = sizeof s;
 
-    return getsockname(fd, (struct sockaddr *)&s, &bytes) == 0 ? from_system(&s)
-                                                               : (struct sw_tcp_address){0};
+    /* An unknown family gives an address of zeros. */
+    getsockname(fd, (struct sockaddr *)&s, &bytes);
+    return from_system(&s);
 }
 
 struct sw_tcp_address sw_tcp_other_end(int fd)
@@ -116,8 +117,8 @@ struct sw_tcp_address sw_tcp_other_end(int fd)
     struct sockaddr_storage s = {0};
     socklen_t bytes = sizeof s;
 
-    return getpeername(fd, (struct sockaddr *)&s, &bytes) == 0 ? from_system(&s)
-                                                               : (struct sw_tcp_address){0};
+    getpeername(fd, (struct sockaddr *)&s, &bytes);
+    return from_system(&s);
 }
 
 /* ---- Sockets ---- */
@@ -131,8 +132,7 @@ static int new_socket(const struct sw_tcp_address *a, struct sockaddr_storage *s
 static void set_number(int fd, int level, int option, int value)
 {
     /* What a system lacks costs speed or time, and nothing else. */
-    if (setsockopt(fd, level, option, &value, sizeof value) != 0)
-        return;
+    setsockopt(fd, level, option, &value, sizeof value);
 }
 
 int sw_tcp_listen_at(const struct sw_tcp_address *a, int *out, struct sw_err *err)

@@ -358,6 +358,21 @@ static void a_number_is_taken_once(void **state)
     group_end(&g);
 }
 
+/* Nothing is sent unencrypted that should not be. */
+static void a_build_without_tls_refuses_a_key(void **state)
+{
+    struct group g;
+    if (sw_tcp_has_tls())
+        return;
+    group_begin(&g, 2, "127.0.0.1");
+    for (int i = 0; i < 2; i++)
+        g.node[i].wire.key = right_key;
+    group_start(&g);
+    group_join(&g, SW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(g.node[0].err.text, "libssl-dev"));
+    group_end(&g);
+}
+
 /* Without a key nobody else can connect, unless the network is trusted. */
 static void without_a_key_only_loopback_is_listened_on(void **state)
 {
@@ -634,6 +649,7 @@ int main(void)
         cmocka_unit_test(a_key_on_one_side_only_is_named),
         cmocka_unit_test(hosts_of_another_job_are_refused),
         cmocka_unit_test(a_number_is_taken_once),
+        cmocka_unit_test(a_build_without_tls_refuses_a_key),
         cmocka_unit_test(without_a_key_only_loopback_is_listened_on),
         cmocka_unit_test(a_stop_ends_the_wait),
         cmocka_unit_test(a_host_may_come_again),
