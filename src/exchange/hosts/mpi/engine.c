@@ -13,11 +13,15 @@
 
 #include "base/os.h"
 #include "thread/tasks.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { BYE_MS = 30000 }; /* for the byes of hosts, which may have more to do than this one */
+enum {
+    SPINS = 64,     /* rounds in which nothing moves, before the thread pauses */
+    BYE_MS = 30000, /* for the byes of hosts, which may have more to do than this one */
+};
 
 static struct sw_mpi_link process = {.busy = -1, .own = -1};
 
@@ -125,9 +129,11 @@ static void mpi_main(void *process_link)
     if (rc != SW_OK)
         return;
 
-    while (has_work(m))
-        if (!sw_mpi_round(m))
-            sw_mpi_pause(m);
+    for (int idle = 0; has_work(m);) {
+        idle = sw_mpi_round(m) ? 0 : idle < INT_MAX ? idle + 1 : idle;
+        if (idle > SPINS)
+            sw_mpi_pause(m, idle);
+    }
 
     sw_err_set(&why, SW_ERR_LIBRARY, "MPI cannot be used any more, since a host was lost");
     set_state(m, SW_MPI_ENDED, &why);

@@ -16,11 +16,11 @@
 #include <mpi.h>
 
 enum {
-    WINDOW = 4,        /* chunks to a host that are under way, at most */
-    INLINE = 4096,     /* bytes of a chunk that travel with their head, at most */
-    BYE_BYTES = 16,    /* two numbers: whole chunks, and all */
-    OPENINGS = 8192,   /* after which tags repeat; MPI has tags up to 32767 at least */
-    NAP_NS = 50 * 1000 /* between two looks, when nothing moves */
+    WINDOW = 4,         /* chunks to a host that are under way, at most */
+    INLINE = 4096,      /* bytes of a chunk that travel with their head, at most */
+    BYE_BYTES = 16,     /* two numbers: whole chunks, and all */
+    OPENINGS = 8192,    /* after which tags repeat; MPI has tags up to 32767 at least */
+    NAP_NS = 50 * 1000, /* between two looks, when nothing moves; twice as long after 1000 */
 };
 
 /* The requests of MPI for one host. */
@@ -96,5 +96,5 @@ struct sw_mpi_link {
 const char *sw_mpi_name(char *out, size_t bytes);
 /* The thread: sends what is pushed and takes what has come. Returns whether anything moved. */
 bool sw_mpi_round(struct sw_mpi_link *m);
-/* The thread: nothing moved. Naps, unless somebody waits for a message. */
-void sw_mpi_pause(struct sw_mpi_link *m);
+/* The thread: nothing moved in so many rounds. Naps, unless somebody waits for a message. */
+void sw_mpi_pause(struct sw_mpi_link *m, int rounds);

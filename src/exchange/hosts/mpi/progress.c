@@ -404,7 +404,7 @@ bool sw_mpi_round(struct sw_mpi_link *m)
     return moved;
 }
 
-void sw_mpi_pause(struct sw_mpi_link *m)
+void sw_mpi_pause(struct sw_mpi_link *m, int rounds)
 {
     bool awaited = false;
 
@@ -416,5 +416,5 @@ void sw_mpi_pause(struct sw_mpi_link *m)
     if (awaited)
         sw_thread_yield();
     else
-        sw_thread_nap(NAP_NS);
+        sw_thread_nap(rounds > 1000 ? 2 * NAP_NS : NAP_NS);
 }
