@@ -20,7 +20,7 @@ static int make_uid(char uid[SW_UID_TEXT], struct sw_err *err)
     return SW_OK;
 }
 
-static int make_run_row(struct sw_history *h, const struct sw_run_info *i, double now,
+int sw_history_make_run(struct sw_history *h, const struct sw_run_info *i, double now,
                         struct sw_err *err)
 {
     const struct sw_process *me = &h->self;
@@ -52,7 +52,7 @@ static int make_segment_row(struct sw_history *h, const struct sw_run_info *i, i
 
 /* --- The directory ------------------------------------------------------------------------- */
 
-static int make_given_dir(const char *dir, char **path, struct sw_err *err)
+int sw_history_make_dir(const char *dir, char **path, struct sw_err *err)
 {
     int code = sw_os_mkdirs(dir, 0777, err);
     if (code)
@@ -100,7 +100,7 @@ static int make_own_dir(const char *name, char **path, struct sw_err *err)
     return code;
 }
 
-static int set_out_dir(struct sw_history *h, char *path, struct sw_err *err)
+int sw_history_set_out_dir(struct sw_history *h, char *path, struct sw_err *err)
 {
     struct sw_cell *cell = &h->run->cells[SW_RUN_CELL_OUT_DIR];
     char *copy = sw_strdup(path);
@@ -119,14 +119,14 @@ static int choose_out_dir(struct sw_history *h, const char *given, const char *n
                           struct sw_err *err)
 {
     char *path = NULL;
-    int code = given ? make_given_dir(given, &path, err) : make_own_dir(name, &path, err);
+    int code = given ? sw_history_make_dir(given, &path, err) : make_own_dir(name, &path, err);
     if (code)
         goto out;
     code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
     if (code)
         goto out;
 
-    code = set_out_dir(h, path, err);
+    code = sw_history_set_out_dir(h, path, err);
 
 out:
     if (code)
@@ -211,7 +211,7 @@ static int refuse_existing_checkpoints(struct sw_history *h, const char *dir, st
 static int claim_given_dir(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
 {
     char *path = NULL;
-    int code = make_given_dir(info->out_dir, &path, err);
+    int code = sw_history_make_dir(info->out_dir, &path, err);
     if (code)
         goto out;
     code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
@@ -316,7 +316,7 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     int code = make_uid(h->uid, err);
     if (code)
         return code;
-    code = make_run_row(h, info, now, err);
+    code = sw_history_make_run(h, info, now, err);
     if (code)
         return code;
     code = make_segment_row(h, info, info->first_step, now, err);

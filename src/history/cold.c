@@ -1,35 +1,60 @@
 /* Queues infrequent rows: each is copied into a list under the lock, and the writer thread takes
  * the whole list. Any thread may call. */
+#include "history/part.h"
 #include "history/writer.h"
 
 #include "base/os.h"
 #include "base/str.h"
 #include <stdarg.h>
 
-void sw_history_queue_row(struct sw_history *h, const struct sw_row *row)
+void sw_history_count_lost(struct sw_history *h, uint64_t rows)
 {
-    struct sw_row *copy = sw_row_copy(row);
+    atomic_fetch_add_explicit(&h->counts.lost, rows, memory_order_relaxed);
+}
+
+/* Appends a row, which the list then owns; false: the list is full. */
+static bool append(struct sw_history *h, struct sw_row *row)
+{
     bool queued = false;
 
     sw_mutex_lock(&h->lock);
 
-    if (copy && h->cold.count < SW_HISTORY_COLD_MAX) {
+    if (h->cold.count < SW_HISTORY_COLD_MAX) {
         if (h->cold.last)
-            h->cold.last->next = copy;
+            h->cold.last->next = row;
         else
-            h->cold.first = copy;
+            h->cold.first = row;
 
-        h->cold.last = copy;
+        h->cold.last = row;
         h->cold.count++;
         queued = true;
     }
 
     sw_mutex_unlock(&h->lock);
-    if (queued)
+    return queued;
+}
+
+void sw_history_queue_row(struct sw_history *h, const struct sw_row *row)
+{
+    struct sw_row *copy = sw_row_copy(row);
+    if (copy && append(h, copy))
         return;
 
     sw_row_free(copy);
-    atomic_fetch_add_explicit(&h->counts.lost, 1, memory_order_relaxed);
+    sw_history_count_lost(h, 1);
+}
+
+void sw_history_queue_taken(struct sw_history *h, struct sw_row *row, size_t bytes)
+{
+    size_t before = atomic_fetch_add_explicit(&h->taken_bytes, bytes, memory_order_relaxed);
+
+    row->taken_bytes = bytes;
+    if (before + bytes <= SW_HISTORY_TAKEN_WAITING && append(h, row))
+        return;
+
+    atomic_fetch_sub_explicit(&h->taken_bytes, bytes, memory_order_relaxed);
+    sw_row_free(row);
+    sw_history_count_lost(h, 1);
 }
 
 void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s)
@@ -105,6 +130,22 @@ void sw_history_event(struct sw_history *h, enum sw_log_level level, const char 
 void sw_history_tag(struct sw_history *h, const char *key, const char *value)
 {
     sw_history_queue_row(h, &SW_ROW(SW_ROW_TAG, SW_TEXT(key), SW_TEXT(value)));
+}
+
+void sw_history_host(struct sw_history *h, const struct sw_history_host *host)
+{
+    sw_history_queue_row(h, &SW_ROW(SW_ROW_HOST, SW_INT(host->number), SW_TEXT(host->name),
+                                    SW_TEXT(host->address), SW_TEXT(host->cpu), SW_TEXT(host->gpus),
+                                    SW_TEXT(host->fabric), SW_REAL(host->clock_offset_ms),
+                                    SW_REAL(host->clock_error_ms), SW_REAL(host->joined_at),
+                                    SW_REAL(host->left_at), SW_TEXT(host->why)));
+}
+
+void sw_history_net(struct sw_history *h, const char *from, const char *to, int64_t step,
+                    int64_t bytes, double ms)
+{
+    sw_history_queue_row(h, &SW_ROW(SW_ROW_TRAFFIC, SW_INT(step), SW_TEXT(from), SW_TEXT(to),
+                                    SW_TEXT("net"), SW_INT(bytes), SW_REAL(ms)));
 }
 
 void sw_history_finish_run(struct sw_history *h, enum sw_run_status status)

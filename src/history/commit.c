@@ -12,8 +12,7 @@ static void count(atomic_ullong *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Converts a record to a row; its texts are borrowed from the tables of handles. */
-static struct sw_row row_of(const struct sw_history *h, const struct sw_record *r)
+struct sw_row sw_history_row_of(const struct sw_history *h, const struct sw_record *r)
 {
     if (r->kind == SW_RECORD_POINT) {
         char *const *text = h->series.text[r->handle];
@@ -45,10 +44,13 @@ static void drop_records(struct sw_history_backlog *b, size_t n)
         memmove(b->records, b->records + n, b->count * sizeof *b->records);
 }
 
-static void drop_rows(struct sw_history_rows *rows, size_t n)
+void sw_history_drop_rows(struct sw_history *h, size_t n)
 {
+    struct sw_history_rows *rows = &h->backlog.rows;
+
     while (n-- && rows->first) {
         struct sw_row *next = rows->first->next;
+        atomic_fetch_sub_explicit(&h->taken_bytes, rows->first->taken_bytes, memory_order_relaxed);
         sw_row_free(rows->first);
         rows->first = next;
         rows->count--;
@@ -63,10 +65,10 @@ static bool has_rows(const struct sw_history_backlog *b)
     return b->count || b->rows.first;
 }
 
-static void drop_all(struct sw_history_backlog *b)
+void sw_history_drop_all(struct sw_history *h)
 {
-    drop_records(b, b->count);
-    drop_rows(&b->rows, SIZE_MAX);
+    drop_records(&h->backlog, h->backlog.count);
+    sw_history_drop_rows(h, SIZE_MAX);
 }
 
 /* --- Into the database --------------------------------------------------------------------- */
@@ -120,7 +122,7 @@ static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused,
 
     *applied = 0;
     for (size_t i = 0; !code && i < h->backlog.count; i++, ++*applied) {
-        struct sw_row row = row_of(h, &h->backlog.records[i]);
+        struct sw_row row = sw_history_row_of(h, &h->backlog.records[i]);
         code = apply_one(h, &row, refused, err);
     }
 
@@ -158,7 +160,7 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
 
     if (!m->more) {
         h->segment_stored = segment_stored;
-        drop_all(&h->backlog);
+        sw_history_drop_all(h);
         count(&h->counts.rows, applied - refused);
         count(&h->counts.lost, refused);
     }
@@ -267,7 +269,7 @@ static int spool_records(struct sw_history *h, struct sw_bytes *lines, struct sw
         sw_bytes_clear(lines);
 
         for (size_t i = done; i < h->backlog.count && i < done + BLOCK_ROWS; i++) {
-            struct sw_row row = row_of(h, &h->backlog.records[i]);
+            struct sw_row row = sw_history_row_of(h, &h->backlog.records[i]);
             sw_row_print(&row, h->uid, lines);
         }
 
@@ -288,7 +290,7 @@ static int spool_rows(struct sw_history *h, struct sw_bytes *lines, struct sw_er
         sw_row_print(r, h->uid, lines);
 
     int code = h->backlog.rows.first ? spool_block(h, lines, &stored, err) : SW_OK;
-    drop_rows(&h->backlog.rows, stored);
+    sw_history_drop_rows(h, stored);
     return code;
 }
 
@@ -372,7 +374,7 @@ static void give_up(struct sw_history *h, const struct sw_err *why)
     uint64_t n = h->backlog.count + h->backlog.rows.count;
 
     count(&h->counts.lost, n);
-    drop_all(&h->backlog);
+    sw_history_drop_all(h);
     sw_log_write(h->log, SW_LOG_ERROR, "history", "%llu rows are lost: %s", (unsigned long long)n,
                  why->text);
 }
@@ -381,6 +383,9 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
 {
     struct sw_err err = {0};
     bool more = false;
+
+    if (h->part)
+        return sw_history_part_store(h, last);
 
     h->merging = false;
     if (!has_rows(&h->backlog) && !h->spool.waiting && h->segment_stored)

@@ -81,6 +81,7 @@ void sw_history_close(struct sw_history *h)
     sw_spool_fini(&h->spool);
     sw_spool_list_fini(&h->other_spools.list);
     free_lists(h);
+    sw_history_part_free(h);
     if (h->wake_fd >= 0)
         sw_os()->close(h->wake_fd);
     sw_row_free(h->run);

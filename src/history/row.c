@@ -38,7 +38,7 @@ const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
                         "itttir",
                         {"step", "from_unit", "to_unit", "kind", "bytes", "ms"}},
     [SW_ROW_PLACEMENT] = {"placement", "ttitt", {"unit", "device", "numa", "cores", "reason"}},
-    [SW_ROW_PLACEMENT_REMOVED] = {"placement_removed", "", {NULL}},
+    [SW_ROW_PLACEMENT_REMOVED] = {"placement_removed", "t", {"host"}},
     [SW_ROW_CHECKPOINT] = {"checkpoint",
                            "ititri",
                            {"step", "path", "bytes", "checksum", "time", "is_best"}},
@@ -49,6 +49,10 @@ const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
                          {"time", "device", "util", "mem_used", "power_w", "temp_c", "clock_mhz"}},
     [SW_ROW_EVENT] = {"event", "rttt", {"time", "level", "source", "text"}},
     [SW_ROW_TAG] = {"tag", "tt", {"key", "value"}},
+    [SW_ROW_HOST] = {"host",
+                     "itttttrrrrt",
+                     {"host", "name", "address", "cpu", "gpus", "fabric", "clock_offset_ms",
+                      "clock_error_ms", "joined_at", "left_at", "why"}},
     [SW_ROW_FINISH] = {"finish", "tr", {"status", "ended_at"}},
 };
 

@@ -23,6 +23,7 @@ enum sw_row_kind {
     SW_ROW_HARDWARE,
     SW_ROW_EVENT,
     SW_ROW_TAG,
+    SW_ROW_HOST,
     SW_ROW_FINISH,
     SW_ROW_KINDS,
 };
@@ -57,6 +58,7 @@ enum {
 struct sw_row {
     enum sw_row_kind kind;
     int series;          /* the handle of the series, which saves the store a look-up; -1: none */
+    size_t taken_bytes;  /* memory of a row of another host (part.h); else 0 */
     struct sw_row *next; /* in a list of the writer */
     struct sw_cell cells[SW_ROW_CELLS];
 };
@@ -71,6 +73,8 @@ struct sw_row_spec {
 };
 /* Indices of columns of SW_ROW_RUN that are filled in later. */
 enum { SW_RUN_CELL_ID = 0, SW_RUN_CELL_UID = 18, SW_RUN_CELL_OUT_DIR = 21 };
+/* Indices of columns of SW_ROW_HOST. */
+enum { SW_HOST_CELL_NUMBER = 0, SW_HOST_CELL_CPU = 3, SW_HOST_CELL_GPUS = 4 };
 extern const struct sw_row_spec sw_row_specs[SW_ROW_KINDS];
 
 /* A copy on the heap that owns its texts; NULL when memory is exhausted. */

@@ -98,7 +98,15 @@ static const char tables_3[] =
     "INSERT INTO stages SELECT id, 0, NULL, batch, epoch_records, params, flops_per_sample, 0.0"
     " FROM runs;";
 
-const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2, tables_3};
+/* Version 4. The hosts of a run on several hosts; host 0 stores the run. Names of roles and devices
+ * of another host begin with the name of that host and a slash. */
+static const char tables_4[] =
+    "CREATE TABLE hosts(run_id INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " host INTEGER NOT NULL, name TEXT, address TEXT, cpu TEXT, gpus TEXT, fabric TEXT,"
+    " clock_offset_ms REAL, clock_error_ms REAL, joined_at REAL, left_at REAL, why TEXT,"
+    " PRIMARY KEY(run_id, host)) WITHOUT ROWID;";
+
+const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2, tables_3, tables_4};
 
 /* The epoch of step t is that of its last sample, counted from 1: the epochs before its stage plus
  * t * batch / records of the steps of the stage, rounded up. It is computed and not stored with

@@ -312,6 +312,26 @@ void sw_slot_result(struct sw_slot *slot, int64_t step, double loss, int64_t sam
     sw_slot_heartbeat(slot, now_ns);
 }
 
+void sw_slot_mirror(struct sw_slot *slot, const struct sw_slot_state *s)
+{
+    uint64_t q = begin(slot);
+
+    put(&slot->word[SW_SLOT_W_STEP], (uint64_t)s->step);
+    put(&slot->word[SW_SLOT_W_PHASE_LAYER],
+        (uint64_t)(uint32_t)s->layer << 32 | (uint32_t)s->phase);
+    put(&slot->word[SW_SLOT_W_SINCE], (uint64_t)s->since_ns);
+    put(&slot->word[SW_SLOT_W_DONE_STEP], (uint64_t)s->done_step);
+    put(&slot->word[SW_SLOT_W_LOSS], sw_live_bits(s->loss));
+    put(&slot->word[SW_SLOT_W_SAMPLES], (uint64_t)s->samples_done);
+    put_text(&slot->word[SW_SLOT_W_LAYER_NAME], SW_SNAPSHOT_TEXT, s->layer_name);
+    put_text(&slot->word[SW_SLOT_W_WAITING_FOR], SW_SNAPSHOT_TEXT, s->waiting_for);
+    put(&slot->word[SW_SLOT_W_WAIT],
+        (uint64_t)(uint32_t)s->wait.index << 32 | (uint32_t)s->wait.kind);
+    put(&slot->word[SW_SLOT_W_WAIT_NUMBER], (uint64_t)s->wait.number);
+    end(slot, q);
+    sw_slot_heartbeat(slot, s->heartbeat_ns);
+}
+
 void sw_slot_heartbeat(struct sw_slot *slot, int64_t now_ns)
 {
     put(&slot->word[SW_SLOT_W_HEARTBEAT], (uint64_t)now_ns);

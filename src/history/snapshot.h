@@ -52,6 +52,7 @@ struct sw_wait {
     int64_t number;
 };
 
+struct sw_slot_state;
 struct sw_snapshot; /* the writing side; shared by the threads that own slots */
 struct sw_slot;     /* 256 bytes inside the mapped file; one writing thread */
 
@@ -108,6 +109,9 @@ void sw_slot_wait_on(struct sw_slot *slot, struct sw_wait wait, const char *wait
 void sw_slot_result(struct sw_slot *slot, int64_t step, double loss, int64_t samples_done,
                     int64_t now_ns);
 void sw_slot_heartbeat(struct sw_slot *slot, int64_t now_ns);
+/* Sets everything but the name to the state of a thread of another process, whose times are on this
+ * machine's clock. */
+void sw_slot_mirror(struct sw_slot *slot, const struct sw_slot_state *state);
 /* Sets the kernel thread id of the owner (sw_task_self); the calls above do not change it. */
 void sw_slot_set_thread(struct sw_slot *slot, int id);
 

@@ -16,19 +16,32 @@ enum {
     PATH_BYTES_MAX = 8192
 };
 
-int sw_spool_init(struct sw_spool *s, const char *db_path, const char *out_dir, const char *uid,
-                  struct sw_err *err)
+/* Takes the path, which may be NULL. */
+static int init(struct sw_spool *s, const char *db_path, char *path, struct sw_err *err)
 {
-    memset(s, 0, sizeof *s);
-    strncpy(s->uid, uid, sizeof s->uid - 1);
-    s->path = sw_format("%s/metrics.jsonl", out_dir);
-
+    s->path = path;
     s->db_path = sw_strdup(db_path);
     if (s->path && s->db_path)
         return SW_OK;
 
     sw_spool_fini(s);
     return sw_err_nomem(err, "path of a spool", 0);
+}
+
+int sw_spool_init(struct sw_spool *s, const char *db_path, const char *out_dir, const char *uid,
+                  struct sw_err *err)
+{
+    memset(s, 0, sizeof *s);
+    snprintf(s->name, sizeof s->name, "%s", uid);
+    return init(s, db_path, sw_format("%s/metrics.jsonl", out_dir), err);
+}
+
+int sw_spool_init_part(struct sw_spool *s, const char *db_path, const char *out_dir,
+                       const char *uid, int number, const char *host, struct sw_err *err)
+{
+    memset(s, 0, sizeof *s);
+    snprintf(s->name, sizeof s->name, "%s.%d", uid, number);
+    return init(s, db_path, sw_format("%s/hosts/%s/metrics.jsonl", out_dir, host), err);
 }
 
 void sw_spool_fini(struct sw_spool *s)
@@ -120,7 +133,7 @@ static char *announcement_path(const char *db_path, const char *name)
 static void announce(const struct sw_spool *s)
 {
     struct stat st;
-    char *path = announcement_path(s->db_path, s->uid), *dir = announcement_path(s->db_path, "");
+    char *path = announcement_path(s->db_path, s->name), *dir = announcement_path(s->db_path, "");
 
     if (path && dir && sw_os()->stat(path, &st) != 0 && sw_os_mkdirs(dir, 0700, NULL) == SW_OK)
         if (sw_os_replace_file(path, s->path, strlen(s->path), 0600, NULL) != SW_OK)
@@ -293,9 +306,15 @@ int sw_spool_merge_chunk(struct sw_store *store, const char *path, struct sw_mer
     return code;
 }
 
-static bool is_uid(const char *name)
+/* UID, or UID.NUMBER. */
+static bool is_announcement(const char *name)
 {
-    return strlen(name) == SW_UID_TEXT - 1 && strspn(name, "0123456789abcdef") == SW_UID_TEXT - 1;
+    if (strspn(name, "0123456789abcdef") != SW_UID_TEXT - 1)
+        return false;
+
+    const char *number = name + SW_UID_TEXT - 1;
+    return !*number ||
+           (*number == '.' && number[1] && !number[1 + strspn(number + 1, "0123456789")]);
 }
 
 static int add_announced(struct sw_spool_list *list, const char *db_path, const char *name,
@@ -335,7 +354,7 @@ int sw_spool_list(const char *db_path, struct sw_spool_list *list, struct sw_err
 
     int code = SW_OK;
     for (struct dirent *e; !code && d && (e = readdir(d));)
-        if (is_uid(e->d_name))
+        if (is_announcement(e->d_name))
             code = add_announced(list, db_path, e->d_name, err);
 
     if (d)

@@ -2,19 +2,20 @@
  * appended to while the database is unavailable and merged afterwards. A file begins with
  * {"row":"spool","id":...}. The database stores per id how many bytes have been merged, in the same
  * transaction as the rows, so that each row is merged exactly once, whichever process merges and
- * whenever it is killed. A spool is announced to other processes by a small file DB-spool/UID that
- * contains its path and is removed after the merge. The spool itself is never truncated or removed.
- * A line that a full disk or a crash truncated is skipped; its owner writes the row again. Internal
- * to this folder; one owner per struct sw_spool. */
+ * whenever it is killed. A spool is announced to other processes by a small file DB-spool/UID (of
+ * another host of the run: UID.NUMBER) that contains its path and is removed after the merge. The
+ * spool itself is never truncated or removed. A line that a full disk or a crash truncated is
+ * skipped; its owner writes the row again. Internal to this folder; one owner per struct sw_spool.
+ */
 #pragma once
 
 #include "base/log.h"
 #include "history/store.h"
 
 struct sw_spool {
-    char *path;    /* owned; NULL: the run has no directory yet */
-    char *db_path; /* owned */
-    char uid[SW_UID_TEXT];
+    char *path;                 /* owned; NULL: the run has no directory yet */
+    char *db_path;              /* owned */
+    char name[SW_UID_TEXT + 8]; /* of its announcement: the uid, of another host UID.NUMBER */
     bool started; /* the file has its head and the run and segment rows of this process */
     bool waiting; /* it may hold lines that are not in the database */
 };
@@ -23,6 +24,10 @@ struct sw_spool {
  * Texts are copied. Errors: SW_ERR_NOMEM. */
 int sw_spool_init(struct sw_spool *s, const char *db_path, const char *out_dir, const char *uid,
                   struct sw_err *err) SW_MUST_CHECK;
+/* The same for host `number` of the run, which is called `host` (part.h). */
+int sw_spool_init_part(struct sw_spool *s, const char *db_path, const char *out_dir,
+                       const char *uid, int number, const char *host,
+                       struct sw_err *err) SW_MUST_CHECK;
 void sw_spool_fini(struct sw_spool *s);
 
 /* Appends complete lines and announces the spool. *taken is the number of bytes of complete lines

@@ -42,6 +42,7 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          "DELETE FROM step_time WHERE run_id = ?1 AND step > ?2",
          "DELETE FROM link_traffic WHERE run_id = ?1 AND step > ?2",
          "DELETE FROM checkpoints WHERE run_id = ?1 AND step > ?2",
+         "DELETE FROM placement WHERE run_id = ?1",
          "DELETE FROM stages WHERE run_id = ?1 AND from_step > ?2"},
     /* A stage that equals the stage before it adds no row. */
     [SW_ROW_STAGE] =
@@ -78,7 +79,10 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_PLACEMENT] =
         {"INSERT OR REPLACE INTO placement(run_id, unit, device, numa, cores, reason)"
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"},
-    [SW_ROW_PLACEMENT_REMOVED] = {"DELETE FROM placement WHERE run_id = ?1"},
+    /* Those of one host; roles of host 0 have no name of a host in front. */
+    [SW_ROW_PLACEMENT_REMOVED] =
+        {"DELETE FROM placement WHERE run_id = ?1 AND CASE WHEN ?2 IS NULL THEN instr(unit, '/')"
+         " = 0 ELSE substr(unit, 1, length(?2) + 1) = ?2 || '/' END"},
     [SW_ROW_CHECKPOINT] =
         {"UPDATE checkpoints SET is_best = 0 WHERE run_id = ?1 AND ?7 = 1",
          "INSERT OR REPLACE INTO checkpoints(run_id, step, path, bytes, checksum, time, is_best)"
@@ -90,6 +94,17 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_EVENT] = {"INSERT INTO events(run_id, time, level, source, text)"
                       " VALUES (?1, ?2, ?3, ?4, ?5)"},
     [SW_ROW_TAG] = {"INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)"},
+    /* A host that joins is described anew; other rows add what they know. */
+    [SW_ROW_HOST] =
+        {"INSERT OR IGNORE INTO hosts(run_id, host) VALUES (?1, ?2)",
+         "UPDATE hosts SET name = ?3, address = ?4, cpu = ?5, gpus = ?6, fabric = ?7,"
+         " clock_offset_ms = ?8, clock_error_ms = ?9, joined_at = ?10, left_at = ?11, why = ?12"
+         " WHERE run_id = ?1 AND host = ?2 AND ?10 IS NOT NULL",
+         "UPDATE hosts SET name = coalesce(?3, name), address = coalesce(?4, address),"
+         " cpu = coalesce(?5, cpu), gpus = coalesce(?6, gpus), fabric = coalesce(?7, fabric),"
+         " clock_offset_ms = coalesce(?8, clock_offset_ms),"
+         " clock_error_ms = coalesce(?9, clock_error_ms), left_at = coalesce(?11, left_at),"
+         " why = coalesce(?12, why) WHERE run_id = ?1 AND host = ?2 AND ?10 IS NULL"},
     [SW_ROW_FINISH] = {"UPDATE runs SET status = ?2, ended_at = ?3 WHERE id = ?1",
                        "UPDATE segments SET ended_at = ?3 WHERE run_id = ?1 AND ended_at IS NULL"},
 };

@@ -1,6 +1,6 @@
 /* The struct of a history, shared by producer.c (hot path), history.c (setup), cold.c (cold path),
- * begin.c (runs), writer.c (the thread) and commit.c (rows to database or spool). Internal to this
- * folder.
+ * begin.c (runs), writer.c (the thread) and commit.c (rows to database or spool), part.c (rows to
+ * another host). Internal to this folder.
  *
  * Before the writer thread starts, the thread that sets the run up owns everything; afterwards the
  * writer thread owns the fields below "Owned by the writer thread", and other threads communicate
@@ -73,6 +73,8 @@ struct sw_history_other_spools {
     bool listed; /* the list was read */
 };
 
+struct sw_part;
+
 struct sw_history {
     char *path;         /* owned */
     struct sw_log *log; /* borrowed, or NULL */
@@ -97,6 +99,8 @@ struct sw_history {
     struct sw_thread thread;
     atomic_bool alive, stop;
     struct sw_history_counts counts;
+    atomic_size_t taken_bytes; /* of rows of other hosts that are not stored yet */
+    struct sw_part *part;      /* owned; frozen when the writer starts; NULL: this is a whole run */
 
     /* Owned by the writer thread. */
     struct sw_store store;
@@ -114,6 +118,18 @@ void sw_history_wake(struct sw_history *h);
 /* cold.c: queues a copy of row for the writer thread; counts the row as lost if memory is
  * exhausted. */
 void sw_history_queue_row(struct sw_history *h, const struct sw_row *row);
+/* Queues a row of sw_row_parse, which takes that much memory and is the history's from now on. */
+void sw_history_queue_taken(struct sw_history *h, struct sw_row *row, size_t bytes);
+void sw_history_count_lost(struct sw_history *h, uint64_t rows);
+/* begin.c, also for parts: makes h->run; creates a folder, whose absolute path the caller owns; and
+ * stores the path, which then is h's, in the row of the run. */
+int sw_history_make_run(struct sw_history *h, const struct sw_run_info *info, double now,
+                        struct sw_err *err) SW_MUST_CHECK;
+int sw_history_make_dir(const char *dir, char **path, struct sw_err *err) SW_MUST_CHECK;
+int sw_history_set_out_dir(struct sw_history *h, char *path, struct sw_err *err) SW_MUST_CHECK;
+/* part.c: what sw_history_store_pending does for a part. */
+bool sw_history_part_store(struct sw_history *h, bool last);
+void sw_history_part_free(struct sw_history *h);
 /* writer.c */
 int sw_history_start_writer(struct sw_history *h, struct sw_err *err) SW_MUST_CHECK;
 void sw_history_stop_writer(struct sw_history *h);
@@ -124,6 +140,11 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last);
 /* Merges one chunk of the spool of another run; false if there is none or the database is not
  * available. */
 bool sw_history_merge_other(struct sw_history *h);
+/* Converts a record to a row; its texts are borrowed from the tables of handles. */
+struct sw_row sw_history_row_of(const struct sw_history *h, const struct sw_record *r);
+/* Drops the first n pending rows, or all pending rows and records. */
+void sw_history_drop_rows(struct sw_history *h, size_t n);
+void sw_history_drop_all(struct sw_history *h);
 /* Appends the run and segment rows, if needed, and the lines to the spool. */
 int sw_history_spool_lines(struct sw_history *h, const char *lines, size_t bytes, size_t *taken,
                            struct sw_err *err) SW_MUST_CHECK;

@@ -5,6 +5,7 @@
 #include "run/host_loss.h"
 
 #include "checkpoint/checkpoint.h"
+#include "run/hosts_history.h"
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
 #include "worker/worker.h"
@@ -60,7 +61,8 @@ static int write_checkpoint(struct sw_job *job, int64_t step, struct sw_err *err
     return sw_checkpoint_write(&c, err);
 }
 
-/* The lowest of the hosts with the latest step. told: bits of the hosts that have told their step. */
+/* The lowest of the hosts with the latest step. told: bits of the hosts that have told their step.
+ */
 static int choose_writer(const struct sw_job *job, uint64_t told, int64_t own, int64_t *step)
 {
     int writer = job->topology->host;
@@ -141,6 +143,7 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     const char *name = hosts->host[writer].name;
     int saved = save_at(job, writer, step, &why);
     job->hosts.lost = sw_host_notices_lost(n);
+    sw_hosts_history_stop(job);
     int left = sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &ignored);
     (void)left; /* who does not leave is lost as well */
     sw_job_hosts_free(job);

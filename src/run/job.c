@@ -8,6 +8,7 @@
 #include "net/transfer.h"
 #include "run/find_errors.h"
 #include "run/job_checkpoint.h"
+#include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/label_range.h"
 #include "run/limits.h"
@@ -478,6 +479,7 @@ void sw_job_close(struct sw_job *job)
 
     sw_job_end_resumable(job);
     sw_job_drop(job);
+    sw_hosts_history_free(job);
     sw_retention_fini(&job->retention);
     sw_init_from_fini(&job->initial.takes);
     sw_carried_over_fini(&job->initial.carried_over);

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "exchange/table/table.h"
+#include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/microbatches.h"
 #include "worker/worker.h"
@@ -266,13 +267,15 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                          sw_host_notices_sink(&job->hosts.notices));
     sw_table_sums_receive(&job->hosts.sums, &job->hosts.router);
 
-    int rc = say_hello(job, &hello, err);
+    int rc = sw_hosts_history_init(job, &job->hosts.router, err);
+    if (rc == SW_OK)
+        rc = say_hello(job, &hello, err);
     const struct sw_fabric_args args = {.hosts = h->list,
                                         .key = h->key,
                                         .hello = sw_bytes_text(&hello),
                                         .hello_bytes = hello.length,
-                                        .room =
-                                            sw_table_sums_room(&job->hosts.sums) + SW_HOST_NOTICES,
+                                        .room = sw_table_sums_room(&job->hosts.sums) +
+                                                SW_HOST_NOTICES + SW_HOSTS_HISTORY_ROOM,
                                         .sink = sw_fabric_router_sink(&job->hosts.router),
                                         .conf = h->conf,
                                         .clock = h->clock};
@@ -307,6 +310,7 @@ void sw_job_hosts_close(struct sw_job *job, int rc, const struct sw_err *err)
     if (!job->hosts.fabric)
         return;
 
+    sw_hosts_history_stop(job);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_fabric_abort(job->hosts.fabric, err, ABORT_MS);
     else if (sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &why) == SW_ERR_LOST)

@@ -33,6 +33,7 @@
 #include "worker/record.h"
 #include "worker/stop_at.h"
 
+struct sw_hosts_history;
 struct sw_sensors;
 struct sw_server;
 struct sw_monitor;
@@ -90,6 +91,7 @@ struct sw_job {
     struct sw_job_groups groups;
 
     struct sw_job_fabric hosts;
+    struct sw_hosts_history *hosts_history; /* owned; NULL: one host, or the run has not begun */
     struct sw_job_data data;
     struct sw_job_params params;
     struct sw_exchange_plan exchange;

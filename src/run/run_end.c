@@ -1,6 +1,7 @@
 /* The end of a run: ending its roles in fixed order, its outcome, and closing the rest. */
 #include "base/os.h"
 #include "history/control.h"
+#include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/release.h"
 #include "run/run.h"
@@ -86,10 +87,11 @@ static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
         return;
 
     sw_history_move_claim(job->events.history, claim);
-    if (rc != SW_OK && rc != SW_ERR_CANCELLED)
+    if (sw_hosts_history_end(job) && rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->events.history, sw_run_status_of(rc));
     sw_history_close(job->events.history);
+    sw_hosts_history_free(job);
     job->events.history = NULL;
 }
 

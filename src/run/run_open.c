@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
 #include "plan/choices.h"
+#include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/run.h"
 #include "worker/layer_sums.h"
@@ -44,7 +45,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .overwrite = job->options.overwrite,
         .segments = job->options.resume_segments,
         .first_step = job->span.first_step,
-        .workers = job->topology->workers,
+        .workers = sw_hosts_history_workers(job),
         .seed = job->conf->seed,
         .batch = p->batch * (job->topology->update_groups), /* samples of a step */
         .steps = job->span.run_steps,
@@ -53,10 +54,13 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .flops_per_sample = p->flops_per_sample,
     };
 
-    return job->options.resume_run_id
-               ? sw_history_resume_run(job->events.history, job->options.resume_run_id,
-                                       job->span.first_step, &info, err)
-               : sw_history_begin_run(job->events.history, &info, err);
+    if (job->options.resume_run_id && !sw_hosts_history_is_part(job))
+        rc = sw_history_resume_run(job->events.history, job->options.resume_run_id,
+                                   job->span.first_step, &info, err);
+    else if (!sw_hosts_history_is_part(job))
+        rc = sw_history_begin_run(job->events.history, &info, err);
+
+    return rc == SW_OK ? sw_hosts_history_begin(job, &info, err) : rc;
 }
 
 void sw_run_record_placement(struct sw_job *job)
@@ -136,30 +140,39 @@ static void name_readers(const struct sw_job *job, const struct sw_worker *w)
         }
 }
 
-static int open_snapshot(struct sw_job *job, struct sw_err *err)
+/* The snapshot of host 0 has the slots of all hosts, so the others need no file. */
+static int make_snapshot(struct sw_job *job, const struct sw_snapshot_run *run, struct sw_err *err)
 {
+    struct sw_err why;
     char *path = NULL;
-    struct sw_err ignored;
+
+    if (sw_hosts_history_is_part(job))
+        return sw_snapshot_new(&job->events.snapshot, NULL, run, err);
+
+    int rc = sw_snapshot_path(run->uid, job->events.log, &path, &why);
+    if (rc == SW_OK)
+        rc = sw_snapshot_new(&job->events.snapshot, path, run, &why);
+    sw_free(path);
+    if (rc == SW_OK)
+        return rc;
+
+    /* Training works without a snapshot file. */
+    sw_log_write(job->events.log, SW_LOG_WARN, "snapshot", "%s: the run cannot be monitored live",
+                 why.text);
+    return sw_snapshot_new(&job->events.snapshot, NULL, run, err);
+}
+
+static int open_snapshot(struct sw_job *job, int slots, struct sw_err *err)
+{
     const struct sw_snapshot_run run = {
         .id = sw_history_run_id(job->events.history),
         .uid = sw_history_run_uid(job->events.history),
         .name = job->name,
         .steps_total = job->span.run_steps,
-        .slots = number_slots(job),
+        .slots = slots + sw_hosts_history_slots(job),
     };
-    int rc = sw_snapshot_path(run.uid, job->events.log, &path, &ignored);
 
-    if (rc == SW_OK)
-        rc = sw_snapshot_new(&job->events.snapshot, path, &run, &ignored);
-
-    /* Training works without a snapshot file. */
-    if (rc != SW_OK) {
-        sw_log_write(job->events.log, SW_LOG_WARN, "snapshot",
-                     "%s: the run cannot be monitored live", ignored.text);
-        rc = sw_snapshot_new(&job->events.snapshot, NULL, &run, err);
-    }
-
-    sw_free(path);
+    int rc = make_snapshot(job, &run, err);
     if (rc != SW_OK)
         return rc;
 
@@ -174,6 +187,7 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
         sw_slot_set_name(job->servers[i].slot, job->servers[i].role);
     }
 
+    sw_hosts_history_show(job, slots);
     return SW_OK;
 }
 
@@ -368,18 +382,27 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     rc = sw_job_hosts_open(job, err);
     if (rc != SW_OK)
         return rc;
+
+    const int slots = number_slots(job);
+    rc = sw_hosts_history_agree(job, slots, err);
+    if (rc != SW_OK)
+        return rc;
     rc = open_history(job, err);
     if (rc != SW_OK)
         return rc;
 
     sw_reserve_name_run(job);
-    sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
+    if (!sw_hosts_history_is_part(job)) /* the folder may be that of host 0 */
+        sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
     rc = make_trace(job, err);
     if (rc != SW_OK)
         return rc;
-    rc = open_snapshot(job, err);
+    rc = open_snapshot(job, slots, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = allocate(job, err);
     if (rc != SW_OK)
         return rc;
 
-    return allocate(job, err);
+    return sw_hosts_history_start(job, err);
 }

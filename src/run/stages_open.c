@@ -218,6 +218,8 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
 {
     to->events.history = from->events.history;
     from->events.history = NULL;
+    to->hosts_history = from->hosts_history;
+    from->hosts_history = NULL;
     sw_reserve_hand_over(from, to);
     to->span.run_began_ns = from->span.run_began_ns;
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);

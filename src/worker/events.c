@@ -26,16 +26,31 @@ void sw_events_post_ended(struct sw_events *e)
     push(e, &queued);
 }
 
-static void report(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
-                   const char *text)
+static void push_event(struct sw_events *e, int64_t step, enum sw_log_level level,
+                       const char *source, const char *text)
 {
     struct sw_queued_event queued = {
         .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = *e->steps}};
 
     snprintf(queued.source, sizeof queued.source, "%s", source);
     snprintf(queued.text, sizeof queued.text, "%.*s", (int)sizeof queued.text - 1, text);
-    sw_history_event(e->history, level, source, "%s", text);
     push(e, &queued);
+}
+
+static void report(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
+                   const char *text)
+{
+    sw_history_event(e->history, level, source, "%s", text);
+    push_event(e, step, level, source, text);
+}
+
+void sw_events_forward(struct sw_events *e, enum sw_log_level level, const char *source,
+                       const char *text)
+{
+    struct sw_slot_state s;
+    bool known = sw_snapshot_read_slot(e->snapshot, 0, &s) && s.step > 0;
+
+    push_event(e, known ? s.step : 0, level, source, text);
 }
 
 void sw_events_report(struct sw_events *e, enum sw_log_level level, const char *source,

@@ -37,6 +37,9 @@ void sw_events_report(struct sw_events *e, enum sw_log_level level, const char *
 /* sw_events_report with an explicit step, for threads other than the leader's. */
 void sw_events_report_at(struct sw_events *e, int64_t step, enum sw_log_level level,
                          const char *source, const char *fmt, ...) SW_PRINTF(5, 6);
+/* Posts an event of another host, which its history has already, to the observer. */
+void sw_events_forward(struct sw_events *e, enum sw_log_level level, const char *source,
+                       const char *text);
 /* Reports a skipped record: the report_bad callback of a data source, with `events` as its user.
  * Without a history it goes to the log. Any thread. */
 void sw_events_report_bad_record(void *events, const char *text);

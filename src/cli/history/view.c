@@ -9,14 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static int open_for_writing(struct sw_history_view *v)
+/* Rows that cannot be merged now stay in their spool; a change concerns only stored rows. */
+static void merge(const struct sw_history_view *v)
 {
     struct sw_err ignored;
+    int code = sw_history_merge(v->path, NULL, NULL, &ignored);
 
-    /* Rows that cannot be merged now stay in their spool; the change concerns only stored rows. */
-    if (sw_history_merge(v->path, NULL, NULL, &ignored) != SW_OK)
-        ignored.code = SW_OK;
-    return sw_history_edit_open(&v->edit, v->path, &v->err);
+    (void)code;
 }
 
 static void report_waiting(const char *path)
@@ -25,7 +24,7 @@ static void report_waiting(const char *path)
 
     if (waiting)
         sw_cli_message(
-            "%d run%s rows that are not yet in the database; the next run or resume merges them",
+            "%d run%s rows that cannot be merged into the database now; a later command does so",
             waiting, waiting == 1 ? " has" : "s have");
 }
 
@@ -50,8 +49,10 @@ int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *
 
     v->as_json = o->json;
     sw_json_begin(&v->json, &v->out);
+    if (!code)
+        merge(v);
     if (!code && (needs & SW_VIEW_EDIT))
-        code = open_for_writing(v);
+        code = sw_history_edit_open(&v->edit, v->path, &v->err);
     if (code)
         return code;
 
