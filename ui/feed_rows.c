@@ -10,6 +10,7 @@
 enum {
     STEPS = 200,     /* steps of the time breakdown, with few workers */
     LINK_STEPS = 20, /* of the links */
+    NET_MS = 5000,   /* of the links between hosts */
 };
 
 /* ---- Curves -----------------------------------------------------------------------------------
@@ -111,6 +112,35 @@ static int read_rows(struct sw_feed *f, enum sw_rows_kind kind, int64_t after, v
     return sw_rows_end(&rows) == SW_OK ? count : 0;
 }
 
+/* Rows between hosts are not of every step, but of every few seconds. */
+static void read_net(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
+{
+    double steps = m->ledger.step_ms > 0 ? NET_MS / m->ledger.step_ms : 0;
+
+    m->link_count +=
+        read_rows(f, SW_ROWS_NET, newest - (steps < NET_MS ? (int64_t)steps : NET_MS) - 1,
+                  m->links + m->link_count, sizeof *m->links, SW_UI_LINKS - m->link_count);
+}
+
+static void read_hosts(struct sw_feed *f, struct sw_ui_model *m)
+{
+    struct sw_err ignored;
+    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_HOST, f->run_id, 0, 0, &ignored);
+    struct sw_run_host h;
+    int count = 0;
+
+    for (; count < SW_UI_HOSTS && sw_rows_next(&rows, &h); count++) {
+        struct sw_ui_host *to = &m->hosts[count];
+
+        *to = (struct sw_ui_host){.left = !isnan(h.left_at), .step = -1, .bytes_per_s = NAN};
+        sw_feed_copy(to->name, sizeof to->name, h.name);
+        sw_feed_copy(to->why, sizeof to->why, h.why);
+    }
+
+    if (sw_rows_end(&rows) == SW_OK)
+        m->host_count = count;
+}
+
 static void read_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
 {
     int64_t workers = m->run.workers > 0 ? m->run.workers : 1;
@@ -123,6 +153,8 @@ static void read_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
 
     m->link_count =
         read_rows(f, SW_ROWS_TRAFFIC, newest - LINK_STEPS, m->links, sizeof *m->links, SW_UI_LINKS);
+    if (m->host_count > 0)
+        read_net(f, m, newest);
 }
 
 static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
@@ -234,6 +266,7 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
     int64_t newest = -1;
 
     read_segments(f, m);
+    read_hosts(f, m);
 
     if (sw_history_newest_step_time(f->reader, f->run_id, &newest, &ignored) == SW_OK &&
         newest >= 0 && newest != m->ledger.to_step)
@@ -244,6 +277,7 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
         read_rows(f, SW_ROWS_HARDWARE, 0, m->devices, sizeof *m->devices, SW_UI_DEVICES);
     if (m->placement_count == 0)
         read_placements(f, m);
+    sw_ui_update_hosts(m);
     read_checkpoints(f, m);
 }
 

@@ -192,7 +192,7 @@ void sw_ui_model_clear(struct sw_ui_model *m)
     m->threads = NULL;
     m->placements = NULL;
     m->thread_count = m->placement_count = m->resume_count = m->layer_count = m->link_count = 0;
-    m->device_count = 0;
+    m->device_count = m->host_count = 0;
     m->overlay_run = 0;
     m->event_total = 0;
     m->checkpoint_step = -1;
@@ -214,22 +214,85 @@ void sw_ui_model_fini(struct sw_ui_model *m)
     m->row_count = 0;
 }
 
-enum sw_ui_thread_kind sw_ui_thread_kind_of(const char *unit)
+/* ---- Hosts ---- */
+
+const char *sw_ui_role(const char *unit)
 {
-    return sw_str_starts(unit, "worker")   ? SW_UI_WORKER
-           : sw_str_starts(unit, "server") ? SW_UI_SERVER
-                                           : SW_UI_READER;
+    size_t n = strcspn(unit, "/ "); /* a name of a host has no blanks */
+    return unit[n] == '/' ? unit + n + 1 : unit;
 }
 
-int64_t sw_ui_step(const struct sw_ui_model *m)
+int sw_ui_host_of(const struct sw_ui_model *m, const char *unit)
+{
+    size_t n = (size_t)(sw_ui_role(unit) - unit);
+
+    for (int i = 1; i < m->host_count && n > 1; i++)
+        if (strlen(m->hosts[i].name) == n - 1 && strncmp(m->hosts[i].name, unit, n - 1) == 0)
+            return i;
+
+    return 0;
+}
+
+static bool is_remote(const char *unit)
+{
+    return sw_ui_role(unit) != unit;
+}
+
+static int64_t step_of_host(const struct sw_ui_model *m, int host)
 {
     int64_t step = -1;
 
-    for (int i = 0; m->live && i < m->thread_count; i++)
-        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER) {
-            int64_t done = m->threads[i].slot.done_step;
-            step = step < 0 || done < step ? done : step;
-        }
+    for (int i = 0; m->live && i < m->thread_count; i++) {
+        const struct sw_slot_state *s = &m->threads[i].slot;
+
+        if (sw_ui_thread_kind_of(s->name) == SW_UI_WORKER && sw_ui_host_of(m, s->name) == host)
+            step = step < 0 || s->done_step < step ? s->done_step : step;
+    }
+
+    return step;
+}
+
+static double rate_of_host(const struct sw_ui_model *m, const struct sw_ui_host *h)
+{
+    double rate = NAN;
+
+    for (int i = 0; i < m->link_count; i++) {
+        const struct sw_run_traffic *l = &m->links[i];
+
+        if (sw_str_eq(l->kind, "net") && sw_str_eq(l->from, h->name) && l->ms_per_step > 0)
+            rate = (isnan(rate) ? 0 : rate) + l->bytes_per_step * 1e3 / l->ms_per_step;
+    }
+
+    return rate;
+}
+
+void sw_ui_update_hosts(struct sw_ui_model *m)
+{
+    for (int i = 0; i < m->host_count; i++) {
+        m->hosts[i].left |= m->run.status != SW_RUN_RUNNING;
+        m->hosts[i].step = step_of_host(m, i);
+        m->hosts[i].bytes_per_s = m->hosts[i].left ? (double)NAN : rate_of_host(m, &m->hosts[i]);
+    }
+}
+
+const char *sw_ui_host_state(const struct sw_ui_host *h)
+{
+    return *h->why ? "lost" : h->left ? "left" : "running";
+}
+
+enum sw_ui_thread_kind sw_ui_thread_kind_of(const char *unit)
+{
+    const char *role = sw_ui_role(unit);
+
+    return sw_str_starts(role, "worker")   ? SW_UI_WORKER
+           : sw_str_starts(role, "server") ? SW_UI_SERVER
+                                           : SW_UI_READER;
+}
+
+/* Other hosts are at the same step, but what is known of them is older. */
+int64_t sw_ui_step(const struct sw_ui_model *m)
+{
+    int64_t step = step_of_host(m, 0);
 
     for (int i = 0; step < 0 && i < m->series_count; i++)
         if (sw_str_eq(m->series[i].split, "train"))
@@ -259,14 +322,15 @@ double sw_ui_eta(const struct sw_ui_model *m)
     return (double)(left * m->run.batch) / speed;
 }
 
-/* The number of workers in a phase; *all gets the number of workers. */
+/* The number of workers of the first host in a phase; *all gets the number of its workers. */
 static int workers_in(const struct sw_ui_model *m, enum sw_phase phase, int *all)
 {
     int count = 0;
 
     *all = 0;
     for (int i = 0; i < m->thread_count; i++)
-        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER) {
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER &&
+            !is_remote(m->threads[i].slot.name)) {
             ++*all;
             count += m->threads[i].slot.phase == phase;
         }
@@ -351,11 +415,13 @@ static void count_servers(const struct sw_ui_model *m, struct sw_bottleneck_inpu
     double busy = 0;
 
     for (int i = 0; i < m->placement_count; i++)
-        if (sw_ui_thread_kind_of(m->placements[i].unit) == SW_UI_WORKER)
+        if (sw_ui_thread_kind_of(m->placements[i].unit) == SW_UI_WORKER &&
+            !is_remote(m->placements[i].unit))
             walk_cores(m->placements[i].cores, of_workers, true);
 
     for (int i = 0; i < m->placement_count; i++) {
-        if (sw_ui_thread_kind_of(m->placements[i].unit) != SW_UI_SERVER)
+        if (sw_ui_thread_kind_of(m->placements[i].unit) != SW_UI_SERVER ||
+            is_remote(m->placements[i].unit))
             continue;
 
         int dedicated = walk_cores(m->placements[i].cores, of_workers, false);
@@ -390,10 +456,29 @@ static int readers_of_a_worker(const struct sw_ui_model *m)
     return count;
 }
 
+/* The names of workers by number; workers of a host are numbered after those of the hosts before
+ * it.
+ */
+static int name_workers(const struct sw_ui_model *m, const char *names[SW_LEDGER_WORKERS])
+{
+    int count = 0;
+
+    for (int host = 0; host < m->host_count; host++)
+        for (int i = 0; i < m->placement_count && count < SW_LEDGER_WORKERS; i++)
+            if (sw_ui_thread_kind_of(m->placements[i].unit) == SW_UI_WORKER &&
+                sw_ui_host_of(m, m->placements[i].unit) == host)
+                names[count++] = m->placements[i].unit;
+
+    return count;
+}
+
 struct sw_bottleneck sw_ui_bottleneck(const struct sw_ui_model *m)
 {
-    struct sw_bottleneck_input in = {.ledger = &m->ledger};
+    const char *names[SW_LEDGER_WORKERS];
+    struct sw_bottleneck_input in = {.ledger = &m->ledger, .names = names};
     double all = 0;
+
+    in.name_count = name_workers(m, names);
 
     count_servers(m, &in);
     in.group_size = group_size(m);

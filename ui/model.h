@@ -21,6 +21,7 @@ enum {
     SW_UI_DEVICES = 32,
     SW_UI_CPUS = 512,
     SW_UI_NODES = 16,
+    SW_UI_HOSTS = 64,
     SW_UI_NAME = 64,
 };
 
@@ -54,6 +55,15 @@ struct sw_ui_run {
 struct sw_ui_thread {
     struct sw_slot_state slot;
     double busy; /* moving average of the busy fraction; NaN: unknown */
+};
+
+/* A host of a run on several hosts. */
+struct sw_ui_host {
+    char name[32];      /* roles of hosts other than the first have it in front: "b/worker0.1" */
+    char why[160];      /* it was lost; "": it was not */
+    bool left;          /* it takes part no more */
+    int64_t step;       /* completed by all of its workers; -1: unknown */
+    double bytes_per_s; /* what it sends to the others; NaN: unknown */
 };
 
 struct sw_ui_event {
@@ -107,6 +117,8 @@ struct sw_ui_model {
     int thread_count;
     struct sw_run_placement *placements; /* owned [placement_count] */
     int placement_count;
+    struct sw_ui_host hosts[SW_UI_HOSTS];
+    int host_count; /* 0: the run is on one host */
 
     struct sw_ui_series series[SW_UI_SERIES];
     int series_count;
@@ -180,6 +192,14 @@ double sw_ui_eta(const struct sw_ui_model *m);
 bool sw_ui_paused(const struct sw_ui_model *m);
 /* The state of the whole run: "running", "paused", "starting", "evaluating", ... */
 const char *sw_ui_status(const struct sw_ui_model *m);
+/* The name of a role or device without that of its host: "worker0.1" of "b/worker0.1". */
+const char *sw_ui_role(const char *unit);
+/* The index of the host of a role; 0 if its name has no known host in front. */
+int sw_ui_host_of(const struct sw_ui_model *m, const char *unit);
+/* Sets steps and rates of the hosts from threads and links. */
+void sw_ui_update_hosts(struct sw_ui_model *m);
+/* "running", "left" or "lost". */
+const char *sw_ui_host_state(const struct sw_ui_host *h);
 /* The kind of a thread by its name: worker0.0 is a worker, server0.0 a server, any other a prefetch
  * thread. */
 enum sw_ui_thread_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };

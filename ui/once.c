@@ -97,6 +97,25 @@ static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
     sw_json_close_array(w);
 }
 
+static void put_hosts(struct sw_json_writer *w, const struct sw_ui_model *m)
+{
+    sw_json_open_array(w, "hosts");
+
+    for (int i = 0; i < m->host_count; i++) {
+        const struct sw_ui_host *h = &m->hosts[i];
+
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "host", h->name);
+        sw_json_string(w, "state", sw_ui_host_state(h));
+        sw_json_int(w, "step", h->step);
+        sw_json_real(w, "sends_bytes_per_s", h->bytes_per_s);
+        sw_json_string(w, "why", *h->why ? h->why : NULL);
+        sw_json_close_object(w);
+    }
+
+    sw_json_close_array(w);
+}
+
 void sw_once_json(const struct sw_ui_model *m, struct sw_bytes *out)
 {
     struct sw_json_writer w;
@@ -121,6 +140,7 @@ void sw_once_json(const struct sw_ui_model *m, struct sw_bytes *out)
                                                                                        : NULL);
     put_time(&w, m);
     put_metrics(&w, m);
+    put_hosts(&w, m);
     put_units(&w, m);
     sw_json_close_object(&w);
     sw_bytes_add(out, "\n");

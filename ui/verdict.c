@@ -234,7 +234,9 @@ static const char *readers_now(const struct sw_bottleneck_input *in, char out[24
 /* "worker1.0", as the panels call it, or "worker 2" if the size of the groups is not known. */
 static const char *worker_name(const struct sw_bottleneck_input *in, int worker, char out[32])
 {
-    if (in->group_size > 0)
+    if (worker < in->name_count)
+        snprintf(out, 32, "%s", in->names[worker]);
+    else if (in->group_size > 0)
         snprintf(out, 32, "worker%d.%d", worker / in->group_size, worker % in->group_size);
     else
         snprintf(out, 32, "worker %d", worker);

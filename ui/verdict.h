@@ -78,7 +78,9 @@ struct sw_bottleneck_input {
     const char *slowest_layer; /* NULL: unknown */
     double slowest_fraction;   /* its fraction of the compute time of a step */
     int group_size;            /* workers of a group, for their names; 0: unknown */
-    int readers;               /* prefetch threads of a worker; 0: unknown */
+    const char *const *names;  /* [name_count], of workers of several hosts */
+    int name_count;
+    int readers; /* prefetch threads of a worker; 0: unknown */
     bool on_cpu;
 };
 

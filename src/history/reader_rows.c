@@ -28,11 +28,17 @@ static const struct {
     [SW_ROWS_TRAFFIC] =
         {"SSKrr",
          "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*)"
-         " FROM link_traffic WHERE run_id = ?1 AND step > ?2"
+         " FROM link_traffic WHERE run_id = ?1 AND step > ?2 AND kind <> 'net'"
          " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
-    [SW_ROWS_PLACEMENT] = {"SSMLn",
-                           "SELECT unit, device, cores, reason, numa FROM placement"
-                           " WHERE run_id = ?1 ORDER BY unit LIKE 'server%', length(unit), unit"},
+    [SW_ROWS_NET] =
+        {"SSKrr",
+         "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*)"
+         " FROM link_traffic WHERE run_id = ?1 AND step > ?2 AND kind = 'net'"
+         " GROUP BY from_unit, to_unit ORDER BY from_unit, to_unit"},
+    [SW_ROWS_PLACEMENT] =
+        {"SSMLn", "SELECT unit, device, cores, reason, numa FROM placement"
+                  " WHERE run_id = ?1 ORDER BY instr(unit, '/') > 0,"
+                  " substr(unit, 1, instr(unit, '/')), unit LIKE '%server%', length(unit), unit"},
     [SW_ROWS_EVENT] = {"irttt",
                        "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1"
                        " AND rowid > max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1"
@@ -56,11 +62,14 @@ static const struct {
                                     " FROM series_stats WHERE run_id = ?1 AND points > 0"
                                     " ORDER BY split <> 'train', split, name"},
     [SW_ROWS_TIME] = {"tzr", "SELECT part, total_ms, share FROM where_time_went WHERE run_id = ?1"},
+    [SW_ROWS_HOST] = {"iooooorrrro", "SELECT host, name, address, cpu, gpus, fabric,"
+                                     " clock_offset_ms, clock_error_ms, joined_at, left_at, why"
+                                     " FROM hosts WHERE run_id = ?1 ORDER BY host"},
     [SW_ROWS_TAG] = {"oo", "SELECT key, value FROM tags WHERE run_id = ?1 ORDER BY key"},
 };
 
 /* The query of a kind for a file of an older schema. Version 1 has no summaries, so that all points
- * are read; before version 3 a run has a single stage. */
+ * are read; before version 3 a run has a single stage, and before version 4 a single host. */
 static const char *sql_of(enum sw_rows_kind kind, int version)
 {
     if (kind == SW_ROWS_METRIC && version < 2)
@@ -71,6 +80,8 @@ static const char *sql_of(enum sw_rows_kind kind, int version)
     if (kind == SW_ROWS_STAGE && version < 3)
         return "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs"
                " WHERE id = ?1";
+    if (kind == SW_ROWS_HOST && version < 4)
+        return "SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0";
     return kinds[kind].sql;
 }
 

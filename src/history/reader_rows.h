@@ -65,6 +65,15 @@ struct sw_run_stage {
     int64_t from_step, batch, epoch_records, params; /* 0: unknown */
     double flops_per_sample, epochs_before;
 };
+/* A host of a run on several hosts. Texts may be NULL; NaN: unknown. */
+struct sw_run_host {
+    int64_t number;
+    const char *name; /* what names of its roles begin with, unless it is host 0 */
+    const char *address, *cpu, *gpus, *fabric;
+    double clock_offset_ms, clock_error_ms; /* against the clock of host 0 */
+    double joined_at, left_at;              /* left_at is NaN while it takes part */
+    const char *why;                        /* it was lost; NULL: it left in order */
+};
 /* NaN: unknown. */
 struct sw_run_hardware {
     char device[32];
@@ -80,6 +89,7 @@ enum sw_rows_kind {
     SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
     SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
     SW_ROWS_TRAFFIC,   /* means per step over steps > after, per link; the most bytes first */
+    SW_ROWS_NET, /* struct sw_run_traffic between hosts, means per row: bytes / ms is a rate */
     SW_ROWS_PLACEMENT,
     SW_ROWS_EVENT,      /* row > after, at most the newest upto rows, in order */
     SW_ROWS_LAST_EVENT, /* struct sw_run_event, texts or NULL: at most the newest upto rows, the
@@ -90,7 +100,8 @@ enum sw_rows_kind {
     SW_ROWS_CHECKPOINT, /* the highest step first */
     SW_ROWS_METRIC,     /* one per series, in the order of SW_ROWS_SERIES */
     SW_ROWS_TIME,
-    SW_ROWS_TAG, /* by key */
+    SW_ROWS_TAG,  /* by key */
+    SW_ROWS_HOST, /* by number; none of a run on one host */
     SW_ROWS_KINDS,
 };
 

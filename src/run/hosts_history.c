@@ -652,9 +652,11 @@ bool sw_hosts_history_end(struct sw_job *job)
     if (!h)
         return true;
 
+    /* Without host 0 each of the others tells its spool. */
     const uint64_t gone = __atomic_load_n(&h->lost, __ATOMIC_RELAXED);
-    for (int i = 0; i < h->hosts->count && h->hosts->own == 0 && h->begun; i++)
-        if (!(gone >> i & 1))
+    const bool is_witness = h->hosts->own == 0 || (gone & 1);
+    for (int i = 0; i < h->hosts->count && h->begun && is_witness; i++)
+        if (!(gone >> i & 1) && (h->hosts->own == 0 || is_own(h, i)))
             sw_history_host(job->events.history,
                             &(struct sw_history_host){.number = i,
                                                       .clock_offset_ms = NAN,
@@ -665,7 +667,7 @@ bool sw_hosts_history_end(struct sw_job *job)
     sw_mutex_lock(&h->lock);
     h->over = true;
     sw_mutex_unlock(&h->lock);
-    return h->hosts->own == 0 || (gone & 1);
+    return is_witness;
 }
 
 void sw_hosts_history_free(struct sw_job *job)

@@ -138,7 +138,12 @@ static void link_line(struct writer *w, const struct sw_run_traffic *l)
 
     sw_human_bytes(bytes, l->bytes_per_step);
 
-    if (l->ms_per_step > 0)
+    if (sw_str_eq(l->kind, "net"))
+        line(w, SW_ROLE_COMM, "%s > %s  net  %s", l->from, l->to,
+             l->ms_per_step > 0
+                 ? sw_human_unit(bytes, l->bytes_per_step * 1e3 / l->ms_per_step, "B/s")
+                 : "--");
+    else if (l->ms_per_step > 0)
         line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step, %s", l->from, l->to, l->kind, bytes,
              sw_human_seconds(time, l->ms_per_step / 1000));
     else

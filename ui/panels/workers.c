@@ -4,8 +4,17 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { NAME_W = 11, STATE_W = 11, STEP_W = 9, LAG_W = 6, STALE_W = 6, BUSY_W = 6 };
+enum {
+    NAME_W = 11,
+    NAME_MOST_W = 24,
+    STATE_W = 11,
+    STEP_W = 9,
+    LAG_W = 6,
+    STALE_W = 6,
+    BUSY_W = 6
+};
 
 static bool is_row(const struct sw_ui_thread *u)
 {
@@ -20,6 +29,25 @@ static int rows_of(const struct sw_ui_model *m)
     return rows;
 }
 
+/* The number of the worker in slot i: workers of a host follow those of the hosts before it. */
+static int number_of(const struct sw_ui_model *m, int i)
+{
+    int number = 0;
+
+    for (int k = 0; k < i; k++)
+        number += sw_ui_thread_kind_of(m->threads[k].slot.name) == SW_UI_WORKER;
+    return number;
+}
+
+/* The slot of a worker; -1: there is none. */
+static int slot_of(const struct sw_ui_model *m, int number)
+{
+    for (int i = 0; i < m->thread_count; i++)
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER && number-- == 0)
+            return i;
+    return -1;
+}
+
 /* The time breakdown of the n-th worker, or NULL. */
 static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int n)
 {
@@ -29,12 +57,15 @@ static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int 
     return NULL;
 }
 
-static int64_t furthest(const struct sw_ui_model *m)
+/* The last step of the workers of a host. Those of different hosts cannot be compared, because
+ * what is known of other hosts is older. */
+static int64_t furthest(const struct sw_ui_model *m, int host)
 {
     int64_t step = -1;
 
     for (int i = 0; i < m->thread_count; i++)
-        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER)
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER &&
+            sw_ui_host_of(m, m->threads[i].slot.name) == host)
             step = m->threads[i].slot.done_step > step ? m->threads[i].slot.done_step : step;
 
     return step;
@@ -42,13 +73,27 @@ static int64_t furthest(const struct sw_ui_model *m)
 
 /* The x and width of columns; 0: the column does not fit. */
 struct columns {
-    int step, lag, stale, busy, bar, bar_w, what, what_w;
+    int name_w, step, lag, stale, busy, bar, bar_w, what, what_w;
 };
 
-static struct columns place(struct sw_area in)
+/* Names of other hosts' threads are longer. */
+static int name_width(const struct sw_ui_model *m)
 {
-    int x = in.x + NAME_W + STATE_W, right = in.x + in.w;
-    struct columns k = {.step = x};
+    int w = NAME_W;
+
+    for (int i = 0; m->host_count > 0 && i < m->thread_count; i++)
+        if (is_row(&m->threads[i])) {
+            int n = (int)strlen(m->threads[i].slot.name) + 1;
+            w = n > w ? n : w;
+        }
+
+    return w < NAME_MOST_W ? w : NAME_MOST_W;
+}
+
+static struct columns place(struct sw_area in, int name_w)
+{
+    int x = in.x + name_w + STATE_W, right = in.x + in.w;
+    struct columns k = {.name_w = name_w, .step = x};
 
     x += STEP_W;
     k.lag = in.w >= 56 ? x : 0;
@@ -69,8 +114,8 @@ static struct columns place(struct sw_area in)
 
 static void heading(struct sw_canvas *c, struct sw_area in, const struct columns *k)
 {
-    sw_canvas_text(c, in.x, in.y, NAME_W, SW_ROLE_DIM, "thread");
-    sw_canvas_text(c, in.x + NAME_W, in.y, STATE_W, SW_ROLE_DIM, "state");
+    sw_canvas_text(c, in.x, in.y, k->name_w, SW_ROLE_DIM, "thread");
+    sw_canvas_text(c, in.x + k->name_w, in.y, STATE_W, SW_ROLE_DIM, "state");
     sw_canvas_right(c, k->step, in.y, STEP_W - 1, SW_ROLE_DIM, "step");
     if (k->lag)
         sw_canvas_right(c, k->lag, in.y, LAG_W - 1, SW_ROLE_DIM, "lag");
@@ -168,16 +213,18 @@ static void unit_row(struct sw_canvas *c, struct sw_area in, const struct column
 {
     const struct sw_slot_state *s = &m->threads[i].slot;
     bool worker = sw_ui_thread_kind_of(s->name) == SW_UI_WORKER;
-    bool slowest = worker && i == slow;
+    const int number_in_run = number_of(m, i);
+    bool slowest = worker && number_in_run == slow;
     const char *state = s->waiting_for[0] ? "waiting" : sw_phase_name(s->phase);
 
-    sw_canvas_text(c, in.x, y, NAME_W - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
-    sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, state_role(s), state);
+    sw_canvas_text(c, in.x, y, k->name_w - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
+    sw_canvas_text(c, in.x + k->name_w, y, STATE_W - 1, state_role(s), state);
     number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, worker ? s->done_step : s->step);
     what_now(c, k, y, m, s, k->what_w - (slowest ? 8 : 0));
 
     if (worker) {
-        worker_figures(c, k, y, (int)(furthest(m) - s->done_step), times_of(m, i), slowest);
+        int64_t lag = furthest(m, sw_ui_host_of(m, s->name)) - s->done_step;
+        worker_figures(c, k, y, (int)lag, times_of(m, number_in_run), slowest);
     } else if (k->busy) {
         char percent[16];
         sw_ui_percent(percent, m->threads[i].busy);
@@ -192,17 +239,50 @@ static void past_row(struct sw_canvas *c, struct sw_area in, const struct column
     char name[24];
 
     snprintf(name, sizeof name, "worker %d", w->worker);
-    sw_canvas_text(c, in.x, y, NAME_W - 1, SW_ROLE_TEXT, name);
-    sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, SW_ROLE_DIM, "--");
+    sw_canvas_text(c, in.x, y, k->name_w - 1, SW_ROLE_TEXT, name);
+    sw_canvas_text(c, in.x + k->name_w, y, STATE_W - 1, SW_ROLE_DIM, "--");
     number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, -1);
     worker_figures(c, k, y, 0, w, w->worker == slow);
+}
+
+/* "host b  running  step 120  sends 21.6 MB/s" */
+static void host_row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_host *h)
+{
+    char step[24] = "--", rate[32] = "--";
+
+    if (h->step >= 0)
+        snprintf(step, sizeof step, "%lld", (long long)h->step);
+    if (!isnan(h->bytes_per_s))
+        sw_human_unit(rate, h->bytes_per_s, "B/s");
+
+    if (*h->why)
+        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_BAD, "host %s  lost: %s", h->name, h->why);
+    else
+        sw_canvas_printf(c, in.x, y, in.w, h->left ? SW_ROLE_DIM : SW_ROLE_TEXT,
+                         "host %s  %s  step %s  sends %s", h->name, sw_ui_host_state(h), step,
+                         rate);
+}
+
+/* One line per host, as long as half of the area remains. Returns how many. */
+static int draw_hosts(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
+{
+    int most = in.h / 2 < m->host_count ? in.h / 2 : m->host_count;
+
+    for (int i = 0; i < most; i++)
+        host_row(c, in, in.y + i, &m->hosts[i]);
+    return most;
 }
 
 static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
                  const struct sw_ui_view *v)
 {
-    struct columns k = place(in);
-    int slow = sw_ui_bottleneck(m).worker, row = 0, skip = v->scroll[3];
+    const int hosts = draw_hosts(c, in, m);
+    struct columns k = place(in, name_width(m));
+    const int slow = sw_ui_bottleneck(m).worker, slot = slow < 0 ? -1 : slot_of(m, slow);
+    int row = 0, skip = v->scroll[3];
+
+    in.y += hosts;
+    in.h -= hosts;
     bool head = in.h >= 3;
 
     if (head)
@@ -211,12 +291,12 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     int y = in.y + head, end = in.y + in.h;
 
     /* The slowest worker is shown even if not all fit. */
-    bool first = m->live && slow >= 0 && slow < m->thread_count && rows_of(m) > end - y && y < end;
+    bool first = m->live && slot >= 0 && rows_of(m) > end - y && y < end;
     if (first)
-        unit_row(c, in, &k, y++, m, slow, slow);
+        unit_row(c, in, &k, y++, m, slot, slow);
 
     for (int i = 0; m->live && i < m->thread_count && y < end; i++)
-        if (is_row(&m->threads[i]) && !(first && i == slow) && row++ >= skip)
+        if (is_row(&m->threads[i]) && !(first && i == slot) && row++ >= skip)
             unit_row(c, in, &k, y++, m, i, slow);
 
     for (int i = 0; !m->live && i < m->ledger.worker_count && y < end; i++)
@@ -234,7 +314,7 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
-    return m->live ? rows_of(m) : m->ledger.worker_count;
+    return m->host_count + (m->live ? rows_of(m) : m->ledger.worker_count);
 }
 
 static int want_h(const struct sw_ui_model *m, int w)

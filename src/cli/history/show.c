@@ -35,11 +35,13 @@ static const struct {
      "segment|from_step|started_at|ended_at", 2},
     {"stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS", SW_ROWS_STAGE, "tiiIcR.",
      "name|from_step|batch|epoch_records|params|flops_per_sample|epochs_before", 2},
+    {"hosts", "HOST|CPU|GPUS|FABRIC|LEFT|WHY", SW_ROWS_HOST, "ItTtttRRDdt",
+     "host|name|address|cpu|gpus|fabric|clock_offset_ms|clock_error_ms|joined_at|left_at|why", 1},
     {"tags", "TAG|VALUE", SW_ROWS_TAG, "tt", "key|value", 1},
     {"events", "EVENT|LEVEL|FROM|TEXT", SW_ROWS_LAST_EVENT, ".dttt", "row|time|level|source|text",
      1},
 };
-enum { MOST_COLUMNS = 8, EVENTS = 20 };
+enum { MOST_COLUMNS = 11, EVENTS = 20 };
 
 /* A column of a row of history/reader_rows.h: their fields have eight bytes each. */
 union field {
