@@ -94,7 +94,7 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_EVENT] = {"INSERT INTO events(run_id, time, level, source, text)"
                       " VALUES (?1, ?2, ?3, ?4, ?5)"},
     [SW_ROW_TAG] = {"INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)"},
-    /* A host that joins is described anew; other rows add what they know. */
+    /* The row of a host that joins replaces all values; other rows add what they know. */
     [SW_ROW_HOST] =
         {"INSERT OR IGNORE INTO hosts(run_id, host) VALUES (?1, ?2)",
          "UPDATE hosts SET name = ?3, address = ?4, cpu = ?5, gpus = ?6, fabric = ?7,"

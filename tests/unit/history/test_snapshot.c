@@ -2,6 +2,7 @@
  * remains. */
 /* ctest-labels: threads */
 #include "history/process.h"
+#include "history/slot_record.h"
 #include "history/snapshot.h"
 #include "history_support.h"
 #include "thread/thread.h"
@@ -355,6 +356,65 @@ static void process_identity_includes_start_time_and_boot(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* ---- Threads of other hosts ---- */
+
+static void state_of_a_thread_of_another_host_is_shown(void **state)
+{
+    const int64_t there_ns = 5000000000, here_ns = 900000000000;
+    struct sw_slot_state from = {.name = "worker0.1",
+                                 .layer_name = "conv3",
+                                 .waiting_for = "batch of train",
+                                 .wait = {SW_WAIT_VERSION, 5, 7},
+                                 .phase = SW_PHASE_BACKWARD,
+                                 .layer = 3,
+                                 .step = 12,
+                                 .since_ns = there_ns - 300,
+                                 .heartbeat_ns = there_ns - 20,
+                                 .done_step = 11,
+                                 .loss = 0.25,
+                                 .samples_done = 704};
+    unsigned char record[SW_SLOT_RECORD];
+    struct sw_slot_state to, shown;
+    char *path;
+    struct sw_snapshot *s = make(1, &path);
+    struct sw_slot *slot = sw_snapshot_slot(s, 0);
+
+    sw_slot_write(&from, there_ns, record);
+    sw_slot_read(record, here_ns, &to);
+    assert_string_equal(to.name, "worker0.1");
+    sw_slot_set_name(slot, "b/worker0.1");
+    sw_slot_mirror(slot, &to);
+    assert_true(sw_snapshot_read_slot(s, 0, &shown));
+    assert_string_equal(shown.name, "b/worker0.1");
+    assert_string_equal(shown.layer_name, "conv3");
+    assert_string_equal(shown.waiting_for, "batch of train");
+    assert_true(shown.phase == SW_PHASE_BACKWARD && shown.layer == 3 && shown.step == 12);
+    assert_true(shown.done_step == 11 && shown.loss == 0.25 && shown.samples_done == 704);
+    assert_true(shown.since_ns == here_ns - 300 && shown.heartbeat_ns == here_ns - 20);
+    assert_int_equal(shown.wait.kind, SW_WAIT_OTHER); /* its parameters have other numbers */
+    sw_snapshot_free(s);
+    sw_free(path);
+}
+
+static void record_of_another_host_can_hold_any_bytes(void **state)
+{
+    unsigned char record[SW_SLOT_RECORD];
+    struct sw_slot_state s;
+
+    for (int byte = 0; byte < 256; byte++) {
+        memset(record, byte, sizeof record);
+        sw_slot_read(record, 1000, &s);
+        assert_true(s.phase >= 0 && s.phase < SW_PHASES && s.layer >= -1);
+        assert_true(s.step >= -1 && s.done_step >= -1 && s.samples_done >= 0);
+        assert_true(s.since_ns >= 0 && s.since_ns <= 1000);
+        assert_true(s.heartbeat_ns >= 0 && s.heartbeat_ns <= 1000);
+        assert_true(strlen(s.name) < SW_SNAPSHOT_NAME);
+        assert_true(strlen(s.waiting_for) < SW_SNAPSHOT_TEXT);
+        for (const char *c = s.layer_name; *c; c++)
+            assert_true((unsigned char)*c >= ' ' && *c != 0x7f);
+    }
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, home_begin, home_end)
 int main(void)
 {
@@ -368,6 +428,8 @@ int main(void)
         CASE(file_of_a_killed_job_is_crashed_and_removed),
         CASE(state_directory_is_used_without_a_runtime_directory),
         CASE(slots_are_limited),
+        CASE(state_of_a_thread_of_another_host_is_shown),
+        CASE(record_of_another_host_can_hold_any_bytes),
         CASE(process_identity_includes_start_time_and_boot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

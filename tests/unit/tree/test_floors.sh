@@ -121,9 +121,10 @@ named() {
         call = "(^|[^a-z0-9_])sw_(" row ")_"
         # The kernel of the system and hwloc have such names, too; doctor has a part "cpu" of its
         # report; whitening is done with the LAPACK of the host; the loops of operations multiply with
-        # the library of the host, whose opening is what the library offers to users.
+        # the library of the host, whose opening is what the library offers to users; the history has
+        # a column of that name.
         may = "^src/(machine/(quota|survey|machine)[.][ch]|cli/doctor/(throughput|settings)[.]c|" \
-              "data/stats[.]c|device/ops/)"
+              "data/stats[.]c|history/row[.]c|device/ops/)"
     }
     FILENAME ~ drivers || FILENAME ~ may { next }
     FNR == 1 { comment = 0 }
