@@ -176,10 +176,12 @@ static void add_pending(struct sw_history *h)
 void sw_history_part_sent(struct sw_history *h, int rc)
 {
     struct sw_part *p = h->part;
+    int sent = CHUNK_SENT; /* otherwise the writer thread has given it up */
 
     /* Releases the chunk to the writer thread. */
-    atomic_store_explicit(&p->chunk_state, rc == SW_OK ? CHUNK_FREE : CHUNK_FAILED,
-                          memory_order_release);
+    atomic_compare_exchange_strong_explicit(&p->chunk_state, &sent,
+                                            rc == SW_OK ? CHUNK_FREE : CHUNK_FAILED,
+                                            memory_order_release, memory_order_relaxed);
     if (atomic_load_explicit(&p->hurry, memory_order_relaxed))
         sw_history_wake(h);
 }
@@ -264,16 +266,15 @@ static void keep(struct sw_history *h, const char *lines, size_t bytes)
     kept->failed = false;
 }
 
-/* Moves everything that will not be sent to the lines for the spool. */
-static void give_up_sending(struct sw_history *h, bool last)
+/* Moves everything that will not be sent to the lines for the spool: also a chunk that is on the
+ * way to a host that is gone, or that has failed. */
+static void give_up_sending(struct sw_history *h)
 {
     struct sw_part *p = h->part;
-    int state = chunk_state(p);
+    int state = atomic_exchange_explicit(&p->chunk_state, CHUNK_FREE, memory_order_acquire);
 
-    if (state == CHUNK_FAILED || (last && state == CHUNK_SENT)) {
+    if (state != CHUNK_FREE)
         keep(h, p->chunk, p->chunk_bytes);
-        atomic_store_explicit(&p->chunk_state, CHUNK_FREE, memory_order_relaxed);
-    }
 
     if (p->taken < p->lines.length)
         keep(h, p->lines.text + p->taken, p->lines.length - p->taken);
@@ -343,7 +344,7 @@ bool sw_history_part_store(struct sw_history *h, bool last)
     add_pending(h);
     send_lines(h);
     if (last || atomic_load_explicit(&p->gone, memory_order_relaxed))
-        give_up_sending(h, last);
+        give_up_sending(h);
 
     bool spooled = spool_lines(h, last);
     return spooled && p->taken == p->lines.length && chunk_state(p) == CHUNK_FREE;

@@ -27,7 +27,7 @@ struct sw_history_part {
     int number;       /* of this host, at least 1 */
     int first_worker; /* workers of the hosts before it */
     /* Sends whole lines, which stay as they are until sw_history_part_sent is called (perhaps
-     * before this returns). Never waits. SW_ERR_BUSY: not now; any other error: never again. Called
+     * before this returns) or host 0 is gone. Never waits. SW_ERR_BUSY: not now; any other error: never again. Called
      * by the writer thread. */
     int (*send)(void *user, const char *lines, size_t bytes, struct sw_err *err);
     int64_t (*clock_offset_ns)(void *user); /* this host's wall clock less host 0's */
@@ -38,8 +38,8 @@ struct sw_history_part {
  * SW_ERR_IO (the folder), SW_ERR_INVALID (uid), SW_ERR_NOMEM. */
 int sw_history_begin_part(struct sw_history *h, const struct sw_run_info *info,
                           const struct sw_history_part *part, struct sw_err *err) SW_MUST_CHECK;
-/* The lines that were handed to `send` are not needed any more; rc other than SW_OK: they were not
- * sent. Any thread. */
+/* Host 0 has taken the lines that were handed to `send`; rc other than SW_OK: they were not sent.
+ * Any thread. */
 void sw_history_part_sent(struct sw_history *h, int rc);
 /* Host 0 is gone: nothing more is sent. Any thread. */
 void sw_history_part_gone(struct sw_history *h);

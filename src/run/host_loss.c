@@ -143,7 +143,7 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     const char *name = hosts->host[writer].name;
     int saved = save_at(job, writer, step, &why);
     job->hosts.lost = sw_host_notices_lost(n);
-    sw_hosts_history_stop(job);
+    sw_hosts_history_stop(job, true);
     int left = sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &ignored);
     (void)left; /* who does not leave is lost as well */
     sw_job_hosts_free(job);

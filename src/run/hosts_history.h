@@ -15,7 +15,7 @@ struct sw_fabric_router;
 struct sw_run_info;
 
 /* Messages to one host that can be under way. */
-enum { SW_HOSTS_HISTORY_ROOM = 2 };
+enum { SW_HOSTS_HISTORY_ROOM = 4 };
 
 /* Before the fabric is opened: allocates, and takes its kinds of messages. What was made for the
  * first stage of a run serves the later ones. Errors: SW_ERR_NOMEM. */
@@ -38,9 +38,10 @@ void sw_hosts_history_show(struct sw_job *job, int first_slot);
 /* The queue of events exists: starts the thread. Errors: SW_ERR_NOMEM. */
 int sw_hosts_history_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
-/* Before this host leaves the others: ends the thread, and waits until host 0 has all rows, for a
- * few seconds at most. Then nothing more is sent. */
-void sw_hosts_history_stop(struct sw_job *job);
+/* Before this host leaves the others, or ends because of an error (in_order false): ends the
+ * thread, and waits until host 0 has all rows, for a few seconds at most. Then nothing more is
+ * sent. */
+void sw_hosts_history_stop(struct sw_job *job, bool in_order);
 /* Before the history is closed: records which hosts have left. Rows of a part go to its spool from
  * now on. Returns whether this host records how the job ended. */
 bool sw_hosts_history_end(struct sw_job *job);

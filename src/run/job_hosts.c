@@ -310,7 +310,7 @@ void sw_job_hosts_close(struct sw_job *job, int rc, const struct sw_err *err)
     if (!job->hosts.fabric)
         return;
 
-    sw_hosts_history_stop(job);
+    sw_hosts_history_stop(job, rc == SW_OK || rc == SW_ERR_CANCELLED);
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_fabric_abort(job->hosts.fabric, err, ABORT_MS);
     else if (sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &why) == SW_ERR_LOST)
