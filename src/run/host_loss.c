@@ -61,8 +61,7 @@ static int write_checkpoint(struct sw_job *job, int64_t step, struct sw_err *err
     return sw_checkpoint_write(&c, err);
 }
 
-/* The lowest of the hosts with the latest step. told: bits of the hosts that have told their step.
- */
+/* The lowest of the hosts with the latest step. told: bits of the hosts that have told their step. */
 static int choose_writer(const struct sw_job *job, uint64_t told, int64_t own, int64_t *step)
 {
     int writer = job->topology->host;

@@ -125,6 +125,15 @@ static void number_all(struct sw_hosts_history *h, const double *workers, const 
     }
 }
 
+/* The loss of a host closes the sums, and is the error. */
+static int sum_over_hosts(struct sw_job *job, double *values, int count, struct sw_err *err)
+{
+    int rc = sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, values, count, err);
+
+    return rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault) ? sw_fault_get(&job->fault, err)
+                                                                  : rc;
+}
+
 int sw_hosts_history_agree(struct sw_job *job, int slots, struct sw_err *err)
 {
     struct sw_hosts_history *h = job->hosts_history;
@@ -137,7 +146,7 @@ int sw_hosts_history_agree(struct sw_job *job, int slots, struct sw_err *err)
     numbers[own] = job->topology->workers;
     numbers[count + own] = slots;
 
-    int rc = sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, numbers, 2 * count, err);
+    int rc = sum_over_hosts(job, numbers, 2 * count, err);
     if (rc != SW_OK)
         return rc;
 
@@ -145,7 +154,7 @@ int sw_hosts_history_agree(struct sw_job *job, int slots, struct sw_err *err)
     h->last_step = job->span.run_steps;
 
     /* Nobody sends before host 0 has the numbers, too. */
-    rc = sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, numbers, 0, err);
+    rc = sum_over_hosts(job, numbers, 0, err);
     if (rc != SW_OK)
         return rc;
 
@@ -168,7 +177,7 @@ static int tell_uid(struct sw_job *job, char uid[17], struct sw_err *err)
         half[1] = (double)(bits & UINT32_MAX);
     }
 
-    int rc = sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, half, 2, err);
+    int rc = sum_over_hosts(job, half, 2, err);
     if (rc == SW_OK)
         snprintf(uid, 17, "%08lx%08lx", (unsigned long)half[0], (unsigned long)half[1]);
     return rc;

@@ -120,10 +120,8 @@ int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_optio
     h->job = (struct sw_job_hosts){
         .list = &l->hosts, .engine = l->engine, .conf = l->conf, .key = l->key};
     job->hosts = &h->job;
-    if (l->hosts.own > 0) { /* host 0 prints what users see, and writes to that folder */
-        report->style = SW_REPORT_QUIET;
-        job->out_dir = NULL;
-    }
+    if (l->hosts.own > 0)
+        report->style = SW_REPORT_QUIET; /* host 0 prints what users see */
 
     if (l->by_ssh && job->resume)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
