@@ -137,7 +137,8 @@ static void run_ours(struct bench *b, enum sw_mpi_kind kind)
     sw_hosts_sum_start(b->sum, f);
 
     for (int round = 0; round <= ROUNDS; round++) {
-        must(sw_hosts_sum_small(b->sum, values, 1, &err), &err); /* all begin at once */
+        must(sw_hosts_sum_small(b->sum, SW_HOSTS_RESULTS, values, 1, &err),
+             &err); /* all begin at once */
         int64_t begin_ns = sw_os()->monotonic_ns();
         one_round(b, f, round);
         note(b, round, begin_ns);
