@@ -118,6 +118,7 @@ static void run_ours(struct bench *b, enum sw_mpi_kind kind)
     sw_cond_init(&b->changed);
     must(sw_mpi_engine_load(kind, &engine, &err), &err);
     must(sw_hosts_sum_new(&(struct sw_hosts_sum_args){.hosts = b->hosts,
+                                                      .small_most = 1,
                                                       .own = b->rank,
                                                       .items = items,
                                                       .count = LAYERS,

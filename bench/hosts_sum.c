@@ -89,7 +89,8 @@ static void measure(struct bench *b, struct sw_hosts_sum *s, const struct sw_hos
     for (int k = 0; k <= steps; k++) {
         for (size_t i = 0; i < elements; i++)
             x[i] = (float)(i % 100);
-        if (sw_hosts_sum_small(s, SW_HOSTS_RESULTS, &value, 1, &err) != SW_OK) /* all begin together */
+        if (sw_hosts_sum_small(s, SW_HOSTS_RESULTS, &value, 1, &err) !=
+            SW_OK) /* all begin together */
             die(err.text);
         double t = step(b, s, items, x, (uint64_t)k + 1);
         if (k > 0) /* the first one touches its memory */
@@ -136,6 +137,7 @@ int main(int argc, char **argv)
     sw_cond_init(&b.changed);
 
     const struct sw_hosts_sum_args sums = {.hosts = hosts.count,
+                                           .small_most = 1,
                                            .own = hosts.own,
                                            .items = items,
                                            .count = ITEMS,

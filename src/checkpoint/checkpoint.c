@@ -228,6 +228,11 @@ static void announce(const struct sw_checkpoint_job *job, const char *path, uint
                              .bytes = (int64_t)bytes,
                              .best = sw_retention_beats(job->retention, step)};
 
+    if (job->unrecorded) {
+        sw_retention_keep(job->retention, step, path, checksum);
+        return;
+    }
+
     sw_retention_record(job->retention, step, step >= job->steps, path, bytes, checksum);
     sw_events_post(job->events, &e, path);
 }

@@ -50,6 +50,7 @@ struct sw_checkpoint_job {
     const char *choices; /* JSON (saved_choices.h) */
     const char *resumed; /* the checkpoint that the job resumes from, or NULL */
     struct sw_checkpoint_stage stage;
+    bool unrecorded;          /* the file is this host's own, and not in the history */
     int64_t first_step;       /* step where the job begins; */
     int64_t steps, run_steps; /* steps where the job and the run end */
     /* Sets the position of a server group: steps, applied updates and dropped updates. */

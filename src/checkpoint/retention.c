@@ -209,6 +209,16 @@ void sw_retention_skip(struct sw_retention *r, int64_t step)
     __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
 }
 
+void sw_retention_keep(struct sw_retention *r, int64_t step, const char *path, const char *checksum)
+{
+    struct sw_err err;
+
+    sw_retention_skip(r, step);
+    if (sw_retention_add(r, step, path, checksum, &err) != SW_OK)
+        sw_events_report(r->events, SW_LOG_ERROR, "checkpoint",
+                         "the next stage does not find its checkpoint: %s", err.text);
+}
+
 void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, const char *path,
                          uint64_t bytes, const char *checksum)
 {

@@ -54,6 +54,9 @@ int sw_retention_write(const struct sw_retention *r, struct sw_best best, struct
 void sw_retention_read(struct sw_retention *r, const struct sw_st_file *f);
 /* Call instead of sw_retention_record where another process writes the checkpoint of the step. */
 void sw_retention_skip(struct sw_retention *r, int64_t step);
+/* Call instead of it for a file that the history does not know: the next stage begins from it. */
+void sw_retention_keep(struct sw_retention *r, int64_t step, const char *path,
+                       const char *checksum);
 /* Call when the checkpoint of the step is durable: records it and removes checkpoints that need not
  * stay. is_last: the job ends here. */
 void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, const char *path,

@@ -320,6 +320,7 @@ static int make_dog(struct sw_monitor *w, struct sw_err *err)
                                     .others = 1,
                                     .stall_ns = (int64_t)(c->stall_s * 1e9),
                                     .on_stall = (enum sw_on_stall)c->on_stall,
+                                    .shared = w->args.roles.topology->hosts > 1,
                                     .blocker = blocker,
                                     .user = w};
 

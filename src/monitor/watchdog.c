@@ -330,6 +330,10 @@ static void end_stall(struct sw_watchdog *d)
 static bool is_to_stop(const struct view *l)
 {
     const struct sw_watchdog *d = l->d;
+
+    if (d->args.shared && !works(&l->slots[d->stall.culprit]))
+        return false;
+
     bool late = d->args.on_stall == SW_ON_STALL_STOP || d->stall.quiet_ns >= d->stop_ns;
     return d->args.on_stall != SW_ON_STALL_WARN && late && does_harm(l, &d->stall);
 }

@@ -39,6 +39,8 @@ struct sw_watchdog_args {
     int others;  /* the last roles stand for threads that belong to no role */
     int64_t stall_ns; /* 0: automatic limit */
     enum sw_on_stall on_stall;
+    bool shared; /* other hosts train the job, too: a role that waits may wait for one of them,
+                    which is reported and ends nothing */
     /* The role that blocks `role`; -1: none. */
     int (*blocker)(void *user, const struct sw_slot_state *slots, int role);
     void *user;

@@ -10,15 +10,25 @@
 #include "run/job_private.h"
 #include "worker/worker.h"
 
-/* The others end their roles first, which takes a few seconds at most; then one writes a file. */
-enum { STEP_MS = 15000, SAVE_MS = 600000, LEAVE_MS = 5000 };
+/* The others end their roles first, perhaps in the middle of a checkpoint; then one writes a file.
+ */
+enum { STEP_MS = 600000, SAVE_MS = 600000, LEAVE_MS = 5000 };
+
+static int setting_of(const struct sw_job *job)
+{
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    return c->on_host_loss;
+}
+
+bool sw_host_loss_goes_on(const struct sw_job *job)
+{
+    return setting_of(job) == SW_ON_HOST_LOSS_GO_ON;
+}
 
 bool sw_host_loss_returns(const struct sw_job *job)
 {
-    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-
     return job->topology->hosts > 1 && job->topology->devices == 0 && !job->topology->is_async &&
-           c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
+           setting_of(job) == SW_ON_HOST_LOSS_SAVE;
 }
 
 uint64_t sw_job_lost_hosts(const struct sw_job *job)
@@ -61,21 +71,21 @@ static int write_checkpoint(struct sw_job *job, int64_t step, struct sw_err *err
     return sw_checkpoint_write(&c, err);
 }
 
-/* The lowest of the hosts with the latest step. told: bits of the hosts that have told their step. */
-static int choose_writer(const struct sw_job *job, uint64_t told, int64_t own, int64_t *step)
+/* The lowest of the hosts with the latest step, *step; bits of the hosts that have told theirs. */
+static int choose_writer(const struct sw_job *job, uint64_t told, uint64_t failed, int64_t *step)
 {
-    int writer = job->topology->host;
+    int writer = -1;
 
-    *step = own;
     for (int i = job->topology->hosts - 1; i >= 0; i--) {
-        const bool is_own = i == job->topology->host;
-        int64_t its = is_own ? own : job->hosts.notices.room[SW_HOST_STEP][i];
+        int64_t its = job->hosts.notices.room[SW_HOST_STEP][i];
 
-        if ((is_own || (told >> i & 1)) && its >= *step) {
+        if ((told >> i & 1) && its > *step)
             *step = its;
-            writer = i;
-        }
     }
+
+    for (int i = 0; i < job->topology->hosts && writer < 0; i++)
+        if (((told & ~failed) >> i & 1) && job->hosts.notices.room[SW_HOST_STEP][i] == *step)
+            writer = i;
 
     return writer;
 }
@@ -116,7 +126,7 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
 {
     struct sw_host_notices *n = &job->hosts.notices;
     struct sw_err why, ignored;
-    int64_t own, step;
+    int64_t own, step = job->span.first_step;
 
     if (rc != SW_ERR_LOST || !job->hosts.fabric)
         return rc;
@@ -135,12 +145,24 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     sw_host_notices_tell(n, job->hosts.fabric, hosts, SW_HOST_STEP, own);
     uint64_t told = sw_host_notices_await(n, job->hosts.fabric, SW_HOST_STEP, others, STEP_MS);
 
-    int writer = choose_writer(job, told, own, &step);
+    n->room[SW_HOST_STEP][hosts->own] = own;
+    told |= (uint64_t)1 << hosts->own;
+
+    int writer = choose_writer(job, told, 0, &step), last = writer;
     if (step == job->span.first_step)
         return rc; /* nothing is lost */
 
-    const char *name = hosts->host[writer].name;
+    /* If the first one cannot, the next one does. */
     int saved = save_at(job, writer, step, &why);
+    for (uint64_t failed = 0; saved != SW_OK && writer >= 0;) {
+        last = writer;
+        failed |= (uint64_t)1 << writer;
+        writer = choose_writer(job, told, failed, &step);
+        if (writer >= 0)
+            saved = save_at(job, writer, step, &why);
+    }
+
+    const char *name = hosts->host[writer < 0 ? last : writer].name;
     job->hosts.lost = sw_host_notices_lost(n);
     sw_hosts_history_stop(job, true);
     int left = sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &ignored);

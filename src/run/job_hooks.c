@@ -10,17 +10,18 @@
 
 static int write_checkpoint(void *run, struct sw_err *err)
 {
-    const struct sw_checkpoint_job c = sw_job_checkpoint(run);
+    const enum sw_checkpoint_home home = sw_job_hosts_home(run);
+    struct sw_checkpoint_job c = sw_job_checkpoint(run);
 
-    return sw_job_hosts_write(run) ? sw_checkpoint_write(&c, err) : SW_OK;
+    c.unrecorded = home == SW_CHECKPOINT_OF_HOST;
+    return home == SW_CHECKPOINT_ELSEWHERE ? SW_OK : sw_checkpoint_write(&c, err);
 }
 
 /* Values come from the initializers, from another run's file or the previous stage, or from the
  * resumed checkpoint. A new run writes checkpoint 0 unless checkpoint_ends = no, so that there
  * always is one; a new stage replaces the file that it begins from. */
-static int load_first_values(void *run, struct sw_err *err)
+static int read_first_values(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_job *job = run;
     const bool begins = job->stage.begins;
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
 
@@ -40,6 +41,16 @@ static int load_first_values(void *run, struct sw_err *err)
         return rc;
 
     return job->conf->checkpoint_ends ? write_checkpoint(job, err) : SW_OK;
+}
+
+static int load_first_values(void *run, struct sw_err *err)
+{
+    struct sw_job *job = run;
+
+    int rc = read_first_values(job, err);
+    if (rc == SW_OK)
+        sw_job_hosts_compare(job, job->span.first_step);
+    return rc;
 }
 
 static bool has_checkpoint(void *run, int64_t step)

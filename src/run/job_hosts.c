@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "exchange/table/table.h"
+#include "run/host_loss.h"
 #include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/microbatches.h"
@@ -24,13 +25,15 @@ static bool is_alone(const struct sw_job *job)
     return !job->topology || job->topology->hosts == 1;
 }
 
-bool sw_job_hosts_write(struct sw_job *job)
+enum sw_checkpoint_home sw_job_hosts_home(struct sw_job *job)
 {
     if (is_alone(job) || job->topology->host == 0)
-        return true;
+        return SW_CHECKPOINT_OF_RUN;
+    if (sw_job_has_next(job))
+        return SW_CHECKPOINT_OF_HOST;
 
     sw_retention_skip(&job->retention, job->workers[0].step);
-    return false;
+    return SW_CHECKPOINT_ELSEWHERE;
 }
 
 /* ---- What cannot be done ---- */
@@ -74,6 +77,9 @@ int sw_job_hosts_check(struct sw_job *job)
     else if (t->server_groups > 1)
         rc = sw_recipe_error(job->recipe, cluster, "server_groups",
                              "every host has all parameters already: use one server group");
+    if (sw_host_loss_goes_on(job))
+        rc = sw_recipe_error(job->recipe, cluster, "on_host_loss",
+                             "the rows of a lost host are missing in every sum: use save or stop");
     if (sw_job_splits_layers(job))
         rc = sw_recipe_error(job->recipe, section, "partition",
                              "layers cannot be split on several hosts, because activations do not "
@@ -199,7 +205,10 @@ static uint64_t hash_parameters(const struct sw_table *t)
         sw_bytes_printf(&text, "%s", p->name);
         for (int d = 0; d < p->layout.ndim; d++)
             sw_bytes_printf(&text, " %lld", (long long)p->layout.dim[d]);
-        sw_bytes_printf(&text, " %d\n", p->slice_count);
+        sw_bytes_printf(&text, " factors %d", p->factors);
+        for (int k = p->first_slice; k < p->first_slice + p->slice_count; k++)
+            sw_bytes_printf(&text, " %lld", (long long)sw_table_slice(t, k)->from);
+        sw_bytes_add(&text, "\n");
     }
 
     uint64_t hash = sw_hash_bytes64(sw_bytes_text(&text), text.length);
@@ -292,14 +301,39 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     return sw_fault_attach(&job->fault, sw_hosts_sum_close_v, job->hosts.sums.sum, err);
 }
 
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Values of the longest small sum: of a layer, of losses and metrics (two each), or a number of
+ * each host. */
+static int longest_sum(const struct sw_job *job)
+{
+    enum { FEW = 16 };
+
+    const struct sw_worker *w = &job->workers[0];
+    const struct sw_net *const nets[] = {w->train, w->eval};
+    int most = larger(FEW, job->topology->hosts);
+
+    for (int i = 0; i < 2; i++)
+        if (nets[i])
+            most = larger(most, larger(sw_net_sum_count(nets[i]), 2 * sw_net_pair_count(nets[i])));
+    return larger(most, sw_exchange_vote_count(job->params.table));
+}
+
 int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)
 {
     if (is_alone(job))
         return SW_OK;
 
     sw_host_notices_init(&job->hosts.notices);
-    int rc = sw_table_sums_init(&job->hosts.sums, job->params.table, hosts_of(job),
-                                (uint64_t)job->span.first_step, &job->fault, err);
+    const struct sw_table_sums_args args = {.table = job->params.table,
+                                            .hosts = hosts_of(job),
+                                            .before = (uint64_t)job->span.first_step,
+                                            .small_most = longest_sum(job),
+                                            .fault = &job->fault};
+    int rc = sw_table_sums_init(&job->hosts.sums, &args, err);
     return rc == SW_OK ? open_fabric(job, err) : rc;
 }
 
@@ -310,11 +344,16 @@ void sw_job_hosts_close(struct sw_job *job, int rc, const struct sw_err *err)
     if (!job->hosts.fabric)
         return;
 
-    sw_hosts_history_stop(job, rc == SW_OK || rc == SW_ERR_CANCELLED);
-    if (rc != SW_OK && rc != SW_ERR_CANCELLED)
-        sw_fabric_abort(job->hosts.fabric, err, ABORT_MS);
-    else if (sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &why) == SW_ERR_LOST)
+    /* A stop before the first step is not one that all have agreed on. */
+    const bool together = rc == SW_OK || (rc == SW_ERR_CANCELLED && job->workers[0].end.stopped);
+
+    sw_hosts_history_stop(job, together);
+    if (!together) {
+        sw_err_set(&why, rc == SW_ERR_CANCELLED ? SW_ERR_LOST : rc, "%s", err->text);
+        sw_fabric_abort(job->hosts.fabric, &why, ABORT_MS);
+    } else if (sw_fabric_leave(job->hosts.fabric, LEAVE_MS, &why) == SW_ERR_LOST) {
         sw_events_report(&job->events, SW_LOG_WARN, "hosts", "%s", why.text);
+    }
 
     sw_job_hosts_free(job);
 }

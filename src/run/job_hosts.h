@@ -43,9 +43,11 @@ uint64_t sw_host_notices_await(struct sw_host_notices *n, const struct sw_fabric
 /* Bits of the hosts that were lost so far. */
 uint64_t sw_host_notices_lost(struct sw_host_notices *n);
 
-/* Does this host write the checkpoint of the leader's step? If another one does, notes that it
- * exists. By the leader. */
-bool sw_job_hosts_write(struct sw_job *job);
+/* Who writes the checkpoint of the leader's step? Host 0; the last one of a stage is written by all
+ * hosts, which begin the next stage from it. If another host does, notes that it exists. By the
+ * leader. */
+enum sw_checkpoint_home { SW_CHECKPOINT_OF_RUN, SW_CHECKPOINT_OF_HOST, SW_CHECKPOINT_ELSEWHERE };
+enum sw_checkpoint_home sw_job_hosts_home(struct sw_job *job);
 /* Reports settings that cannot be used on several hosts as errors of the recipe; returns SW_OK or
  * SW_ERR_INVALID. Once the topology is known. */
 int sw_job_hosts_check(struct sw_job *job) SW_MUST_CHECK;

@@ -8,7 +8,9 @@
 #include "worker/server.h"
 #include "worker/worker.h"
 
-enum { SHUTDOWN_MS = 5000 };
+/* A worker may be in the middle of a checkpoint, or of a long layer, when another host is lost, and
+ * the step is saved afterwards. */
+enum { SHUTDOWN_MS = 5000, AFTER_LOSS_MS = 600000 };
 
 static int left_ms(int64_t until_ns)
 {
@@ -21,7 +23,10 @@ const char *sw_run_end_roles(struct sw_job *job)
 {
     static const char *const readers[SW_SPLITS] = {"prefetch of training data",
                                                    "prefetch of evaluation data"};
-    int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)SHUTDOWN_MS * 1000000;
+    struct sw_err ignored;
+    const bool loss = sw_fault_get(&job->fault, &ignored) == SW_ERR_LOST;
+    int64_t until_ns =
+        sw_os()->monotonic_ns() + (int64_t)(loss ? AFTER_LOSS_MS : SHUTDOWN_MS) * 1000000;
 
     for (int i = 0; i < job->topology->workers; i++)
         for (int s = 0; s < SW_SPLITS; s++) {

@@ -37,7 +37,7 @@ static struct sw_group_decision decide(void *worker, int64_t t)
     const struct sw_job_conf *c = job->conf;
     const int64_t own = t - job->span->stage_from;
 
-    const int asked = sw_requests_take(job->requests);
+    const int asked = sw_worker_requests(w);
 
     struct sw_group_decision d = {.stop = asked & SW_JOB_STOP, .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&

@@ -102,7 +102,7 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK || w->rank->global_rank != 0)
         return rc;
 
-    rc = sw_group_total(all, SW_GROUP_EVALUATION, s->totals, s->pairs, err);
+    rc = sw_worker_total(w, SW_GROUP_EVALUATION, s->totals, s->pairs, err);
     if (rc != SW_OK)
         return rc;
 

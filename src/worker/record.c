@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "exchange/table/sync.h"
 #include "net/transfer.h"
+#include "worker/sums.h"
 #include "worker/worker.h"
 #include <math.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static int record_all(struct sw_worker *w, int64_t step_ns, struct sw_err *err)
     int64_t samples =
         sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->step - 1);
 
-    int rc = sw_group_total(&w->shared.groups->all, w->step, s->totals, s->pairs, err);
+    int rc = sw_worker_total(w, w->step, s->totals, s->pairs, err);
     if (rc != SW_OK)
         return rc;
 

@@ -40,7 +40,8 @@ struct sw_worker_record {
     struct sw_worker_links links;
 };
 
-/* Records step w->step, which began at began_ns and ended at w->timer.charged_ns. */
+/* Records step w->step, which began at began_ns and ended at w->timer.charged_ns. Errors: those of
+ * sums over hosts. */
 int sw_record_step(struct sw_worker *w, int64_t began_ns, struct sw_err *err) SW_MUST_CHECK;
 /* Records what the worker's server group sent to others since the last call; by its first worker.
  */

@@ -44,11 +44,39 @@ static int sum(struct sw_worker *w, struct sw_group *g, int rank, double *values
     return end_of(rc, err);
 }
 
+int sw_worker_total(struct sw_worker *w, int64_t t, struct sw_result *totals, int count,
+                    struct sw_err *err)
+{
+    struct sw_group *all = &w->shared.groups->all;
+
+    if (!all->outer.sum)
+        return sw_group_total(all, t, totals, count, err);
+
+    begin_wait(w, "the results of the other hosts");
+    int rc = sw_group_total(all, t, totals, count, err);
+    end_wait(w);
+    return rc;
+}
+
+int sw_worker_requests(const struct sw_worker *w)
+{
+    struct sw_requests *r = w->shared.requests;
+
+    if (!r->agree)
+        return sw_requests_take(r);
+
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
+                    "the requests of the other hosts", sw_os()->monotonic_ns());
+    int requested = sw_requests_take(r);
+    sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
+    return requested;
+}
+
 int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
                            struct sw_err *err)
 {
     struct sw_worker *w = worker;
-    (void)in_rows; /* a worker with all rows of the group has nothing to add */
+    (void)in_rows; /* the values of other groups are not added */
     return sum(w, w->group, w->rank->rank, values, count, err);
 }
 

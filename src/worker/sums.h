@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct sw_result;
 struct sw_worker;
 
 /* Sums values over the workers: of a training pass over all that share the batch, of an evaluation
@@ -14,6 +15,11 @@ int sw_worker_sum(void *worker, double *values, int count, bool in_rows,
                   struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
                            struct sw_err *err) SW_MUST_CHECK;
+/* sw_group_total of all workers, which waits for those of other hosts. */
+int sw_worker_total(struct sw_worker *w, int64_t t, struct sw_result *totals, int count,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* sw_requests_take, which may wait for other hosts. */
+int sw_worker_requests(const struct sw_worker *w);
 /* Do the devices of the worker's group sum layers themselves (layer_sums.h)? They do where they
  * also reduce gradients, so that the links between them are tested. */
 bool sw_worker_sums_on_device(const struct sw_worker *w);

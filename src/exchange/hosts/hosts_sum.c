@@ -44,7 +44,7 @@ struct item {
 /* A small sum; `have`, `count` and `sending` are under the lock. */
 struct small {
     struct sw_hosts_sum *sum;
-    double value[SW_MOST_HOSTS][SW_HOSTS_SMALL_MOST];
+    double *value;            /* [hosts][small_most] */
     int count[SW_MOST_HOSTS]; /* of values */
     uint64_t have;            /* bits of hosts */
     int sending;              /* messages whose data is still needed */
@@ -65,6 +65,7 @@ struct sw_hosts_sum {
     int piece_count;
     float *memory;            /* owned: the room of all own pieces */
     struct channel *channels; /* owned [SW_HOSTS_CHANNELS] */
+    double *values;           /* owned: of all small sums */
     uint64_t all;             /* bits of all hosts */
     struct sw_mutex lock;     /* guards small sums and all below */
     struct sw_cond changed;
@@ -151,8 +152,17 @@ static int make(struct sw_hosts_sum *s, struct sw_err *err)
         return sw_err_nomem(err, "sums over hosts",
                             count * sizeof *s->items + SW_HOSTS_CHANNELS * sizeof *s->channels);
 
-    for (int i = 0; i < SW_HOSTS_CHANNELS; i++)
-        s->channels[i].call[0].sum = s->channels[i].call[1].sum = s;
+    size_t values = (size_t)s->args.hosts * (size_t)s->args.small_most;
+    s->values = sw_calloc(2 * SW_HOSTS_CHANNELS * values + 1, sizeof *s->values);
+    if (!s->values)
+        return sw_err_nomem(err, "sums over hosts", values * sizeof *s->values);
+
+    for (int i = 0; i < 2 * SW_HOSTS_CHANNELS; i++) {
+        struct small *b = &s->channels[i / 2].call[i % 2];
+
+        b->sum = s;
+        b->value = s->values + values * (size_t)i;
+    }
 
     cut_items(s);
     s->args.items = NULL; /* the caller's */
@@ -194,6 +204,7 @@ void sw_hosts_sum_free(struct sw_hosts_sum *s)
     sw_free(s->pieces);
     sw_free(s->memory);
     sw_free(s->channels);
+    sw_free(s->values);
     sw_cond_fini(&s->changed);
     sw_mutex_fini(&s->lock);
     sw_free(s);
@@ -382,6 +393,11 @@ static void sent_small(void *user, int rc)
     sw_mutex_unlock(&b->sum->lock);
 }
 
+static double *values_of(const struct sw_hosts_sum *s, const struct small *b, int host)
+{
+    return b->value + (size_t)host * (size_t)s->args.small_most;
+}
+
 /* With the lock. */
 static bool goes_on(const struct sw_hosts_sum *s)
 {
@@ -410,7 +426,7 @@ static int put_own(struct sw_hosts_sum *s, struct small *b, const double *values
     if (!goes_on(s)) {
         rc = ended(s, err);
     } else {
-        memcpy(b->value[own], values, (size_t)count * sizeof *values);
+        memcpy(values_of(s, b, own), values, (size_t)count * sizeof *values);
         b->count[own] = count;
         b->have |= (uint64_t)1 << own;
         b->sending = s->args.hosts - 1;
@@ -430,7 +446,7 @@ static int add_small(const struct sw_hosts_sum *s, const struct small *b, double
                               host, b->count[host], s->args.own, count);
 
     if (count > 0)
-        sw_tree_sum(b->value[0], s->args.hosts, SW_HOSTS_SMALL_MOST, count, values);
+        sw_tree_sum(b->value, s->args.hosts, s->args.small_most, count, values);
     return SW_OK;
 }
 
@@ -442,15 +458,15 @@ int sw_hosts_small_give(struct sw_hosts_sum *s, enum sw_hosts_channel channel, c
         .kind = SW_HOSTS_SMALL, .item = (uint32_t)channel, .version = c->given + 1};
     struct small *b = &c->call[tag.version & 1];
 
-    if (count < 0 || count > SW_HOSTS_SMALL_MOST)
+    if (count < 0 || count > s->args.small_most)
         return sw_err_set(err, SW_ERR_INVALID, "a sum of %d values over hosts; %d are possible",
-                          count, SW_HOSTS_SMALL_MOST);
+                          count, s->args.small_most);
 
     int rc = put_own(s, b, values, count, err);
     for (int i = 1; i < s->args.hosts && rc == SW_OK; i++)
         rc = sw_fabric_send(s->fabric, (s->args.own + i) % s->args.hosts, &tag,
-                            b->value[s->args.own], (size_t)count * sizeof *values, sent_small, b,
-                            err);
+                            values_of(s, b, s->args.own), (size_t)count * sizeof *values,
+                            sent_small, b, err);
 
     c->given = tag.version;
     return rc;
@@ -534,10 +550,10 @@ static int place_small(struct sw_hosts_sum *s, int from, const struct sw_fabric_
     sw_mutex_unlock(&s->lock);
 
     if (!next || tag->urgency != 0 || bytes % sizeof(double) != 0 ||
-        bytes > SW_HOSTS_SMALL_MOST * sizeof(double))
+        bytes > (size_t)s->args.small_most * sizeof(double))
         return refuse(tag, bytes, err);
 
-    *to = c->call[tag->version & 1].value[from];
+    *to = values_of(s, &c->call[tag->version & 1], from);
     return SW_OK;
 }
 

@@ -17,8 +17,6 @@
 /* Kinds of messages between hosts. */
 enum { SW_HOSTS_SHARE = 8, SW_HOSTS_TOTAL, SW_HOSTS_SMALL };
 
-enum { SW_HOSTS_SMALL_MOST = 512 }; /* values of a small sum */
-
 /* Small sums are in channels, each with an order of its own: what the passes of a step sum, what is
  * known at its end, and requests to the job. */
 enum sw_hosts_channel { SW_HOSTS_PASSES, SW_HOSTS_RESULTS, SW_HOSTS_REQUESTS, SW_HOSTS_CHANNELS };
@@ -34,6 +32,7 @@ struct sw_hosts_sum_args {
     int hosts, own;
     const struct sw_hosts_sum_item *items; /* copied; the same on all hosts */
     int count;
+    int small_most; /* values of a small sum, at most */
     /* The item's array holds the sum of that version, and is the caller's again. Called by threads
      * of the fabric or from within give; never waits, and must not call give for the same item. */
     void (*summed)(void *user, int item, uint64_t version);
@@ -60,7 +59,7 @@ void sw_hosts_sum_start(struct sw_hosts_sum *s, struct sw_fabric *f);
 int sw_hosts_sum_give(struct sw_hosts_sum *s, int item, uint64_t version, float *x,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Small sums: for losses, statistics, requests to stop. Tells all hosts the own values [count, at
- * most SW_HOSTS_SMALL_MOST] of the channel; they are copied. All hosts call it equally often for a
+ * most small_most] of the channel; they are copied. All hosts call it equally often for a
  * channel, with the same counts, and take in between. Errors: SW_ERR_LOST, SW_ERR_CANCELLED. */
 int sw_hosts_small_give(struct sw_hosts_sum *s, enum sw_hosts_channel channel, const double *values,
                         int count, struct sw_err *err) SW_MUST_CHECK;

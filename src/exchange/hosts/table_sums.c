@@ -52,7 +52,8 @@ static uint16_t urgency_of(int param)
     return (uint16_t)(param < UINT16_MAX ? param : UINT16_MAX);
 }
 
-static int make_sums(struct sw_table_sums *s, const struct sw_hosts *hosts, struct sw_err *err)
+static int make_sums(struct sw_table_sums *s, const struct sw_hosts *hosts, int small_most,
+                     struct sw_err *err)
 {
     int count = sw_table_slices(s->table);
     struct sw_hosts_sum_item *items = sw_calloc((size_t)count + 1, sizeof *items);
@@ -71,6 +72,7 @@ static int make_sums(struct sw_table_sums *s, const struct sw_hosts *hosts, stru
                                            .own = hosts->own,
                                            .items = items,
                                            .count = count,
+                                           .small_most = small_most,
                                            .summed = summed,
                                            .lost = lost,
                                            .user = s};
@@ -108,14 +110,14 @@ static int make_rows(struct sw_table_sums *s, const struct sw_hosts *hosts, stru
     return rc;
 }
 
-int sw_table_sums_init(struct sw_table_sums *s, struct sw_table *t, const struct sw_hosts *hosts,
-                       uint64_t before, struct sw_fault *fault, struct sw_err *err)
+int sw_table_sums_init(struct sw_table_sums *s, const struct sw_table_sums_args *args,
+                       struct sw_err *err)
 {
-    *s = (struct sw_table_sums){.table = t, .before = before, .fault = fault};
+    *s = (struct sw_table_sums){.table = args->table, .before = args->before, .fault = args->fault};
 
-    int rc = make_sums(s, hosts, err);
+    int rc = make_sums(s, args->hosts, args->small_most, err);
     if (rc == SW_OK)
-        rc = make_rows(s, hosts, err);
+        rc = make_rows(s, args->hosts, err);
     if (rc != SW_OK)
         sw_table_sums_fini(s);
     return rc;

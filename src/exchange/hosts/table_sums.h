@@ -24,8 +24,15 @@ struct sw_table_outer sw_table_sums_outer(struct sw_table_sums *s);
  * fabric with the sinks of sw_table_sums_receive and room for sw_table_sums_room messages, passes
  * it to sw_table_sums_start, and attaches s->sum to the fault. Errors: SW_ERR_NOMEM,
  * SW_ERR_INVALID. */
-int sw_table_sums_init(struct sw_table_sums *s, struct sw_table *t, const struct sw_hosts *hosts,
-                       uint64_t before, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;
+struct sw_table_sums_args {
+    struct sw_table *table;       /* borrowed */
+    const struct sw_hosts *hosts; /* borrowed during the call */
+    uint64_t before;
+    int small_most;         /* sw_hosts_sum_args */
+    struct sw_fault *fault; /* borrowed */
+};
+int sw_table_sums_init(struct sw_table_sums *s, const struct sw_table_sums_args *args,
+                       struct sw_err *err) SW_MUST_CHECK;
 void sw_table_sums_receive(const struct sw_table_sums *s, struct sw_fabric_router *router);
 int sw_table_sums_room(const struct sw_table_sums *s);
 void sw_table_sums_start(struct sw_table_sums *s, struct sw_fabric *f);

@@ -45,7 +45,11 @@ static inline int connect_table(struct host *h, struct sw_table *t, uint64_t bef
     int rc = sw_fault_attach(&h->fault, sw_table_close_v, t, err);
     if (rc != SW_OK || c->hosts == 1)
         return rc;
-    rc = sw_table_sums_init(&h->sums, t, &h->list, before, &h->fault, err);
+    rc = sw_table_sums_init(
+        &h->sums,
+        &(struct sw_table_sums_args){
+            .table = t, .hosts = &h->list, .before = before, .small_most = 512, .fault = &h->fault},
+        err);
     if (rc != SW_OK)
         return rc;
     sw_table_sums_receive(&h->sums, &h->router);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 4, ITEMS = 9, VERSIONS = 3 };
+enum { MOST = 4, SMALL_MOST = 512, ITEMS = 9, VERSIONS = 3 };
 
 /* Of one to several pieces a share; some hosts have no share of the small ones. */
 static const int64_t sizes[ITEMS] = {0, 1, 2, 3, 5, 1000, 65536, 4 * 65536 + 3, 300001};
@@ -209,6 +209,7 @@ static void crowd_begin(struct crowd *c, int hosts, bool integers, const struct 
     for (int h = 0; h < hosts; h++) {
         struct node *n = &c->node[h];
         const struct sw_hosts_sum_args args = {.hosts = hosts,
+                                               .small_most = SMALL_MOST,
                                                .own = h,
                                                .items = items,
                                                .count = ITEMS,
@@ -412,7 +413,7 @@ static void what_nobody_waits_for_is_refused(void **state)
         {{SW_HOSTS_SHARE, 4, 2, 1}, 4},       /* of another urgency */
         {{SW_HOSTS_SMALL, 0, 0, 2}, 8},       /* the second before the first */
         {{SW_HOSTS_SMALL, 0, 0, 1}, 12},      /* no doubles */
-        {{SW_HOSTS_SMALL, 0, 0, 1}, 8 * (SW_HOSTS_SMALL_MOST + 1)},
+        {{SW_HOSTS_SMALL, 0, 0, 1}, 8 * (SMALL_MOST + 1)},
         {{SW_HOSTS_SMALL, 1, 0, 1}, 8},
         {{SW_HOSTS_SMALL, 0, SW_HOSTS_CHANNELS, 1}, 8},
         {{SW_HOSTS_SMALL + 1, 0, 0, 1}, 8},
@@ -444,9 +445,9 @@ static void versions_come_one_after_the_other(void **state)
     ASSERT_OK(sw_hosts_sum_give(c.node[1].sum, 5, 1, c.node[1].x[5], &err));
     assert_true(wait_summed(&c.node[0], 5, 1));
     assert_true(wait_summed(&c.node[1], 5, 1));
-    double values[SW_HOSTS_SMALL_MOST + 1] = {0};
+    double values[SMALL_MOST + 1] = {0};
     assert_int_equal(
-        sw_hosts_sum_small(c.node[0].sum, SW_HOSTS_PASSES, values, SW_HOSTS_SMALL_MOST + 1, &err),
+        sw_hosts_sum_small(c.node[0].sum, SW_HOSTS_PASSES, values, SMALL_MOST + 1, &err),
         SW_ERR_INVALID);
     crowd_end(&c);
 }

@@ -223,6 +223,38 @@ static void exact_hosts_have_the_bits_of_one_machine(void **state)
     trial_close(&one);
 }
 
+/* Longer sums than those of losses: two for each of 300 channels. */
+static void wide_normalization_is_summed(void **state)
+{
+    const struct trial like = {.recipe = normalized_recipe,
+                               .sets = {"layer.conv1.outputs=300", "job.steps=2"}};
+    struct party p;
+
+    party_open(&p, 2, NULL, &like);
+    party_run(&p);
+    assert_party_ok(&p);
+    assert_same_bits(&p);
+    party_close(&p);
+}
+
+static void values_that_differ_at_the_beginning_are_found(void **state)
+{
+    struct trial like = {.name = "other", .sets = {"job.seed=5", "job.steps=1"}};
+    struct party p;
+
+    trial_ok(&like);
+    party_open(&p, 2, NULL, &(struct trial){.sets = {"job.steps=100000"}});
+    trial_close(&p.trial[1]);
+    p.trial[1].init_from = in_home("other/checkpoint-1.safetensors");
+    assert_int_equal(trial_open(&p.trial[1]), SW_OK);
+    party_run(&p);
+    for (int i = 0; i < 2; i++) {
+        assert_int_not_equal(p.trial[i].rc, SW_OK);
+        assert_non_null(strstr(p.trial[i].err.text, "after step 0 the parameters of bob differ"));
+    }
+    party_close(&p);
+}
+
 /* ---- Requests ---- */
 
 static void stop_at_step_5(struct trial *t, const struct sw_job_event *e)
@@ -437,6 +469,7 @@ static void what_hosts_cannot_do_is_refused(void **state)
         {"job.partition=1", "split by rows"},
         {"job.on_nan=skip", "ends the run"},
         {"job.batch=1", "cannot share a batch of 1 rows"},
+        {"cluster.on_host_loss=go_on", "use save or stop"},
     };
     const struct sw_hosts list = {.host = names, .count = 2};
     const struct sw_job_hosts hosts = {.list = &list, .engine = &sw_fabric_loop};
@@ -480,6 +513,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_train_as_one_machine),
         cmocka_unit_test(exact_hosts_have_the_bits_of_one_machine),
+        cmocka_unit_test(wide_normalization_is_summed),
+        cmocka_unit_test(values_that_differ_at_the_beginning_are_found),
         cmocka_unit_test(a_stop_of_any_host_stops_all_at_one_step),
         cmocka_unit_test(a_pause_of_the_leader_is_that_of_all),
         cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
