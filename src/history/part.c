@@ -87,10 +87,8 @@ static void print_row(struct sw_history *h, const struct sw_row *row, struct sw_
     struct sw_row r = *row;
     char name[2][128];
 
-    for (int i = 0; i < 2 && !is_net; i++) {
+    for (int i = 0; i < 2 && !is_net && places[r.kind].name[i]; i++) {
         struct sw_cell *c = &r.cells[places[r.kind].name[i] - 1];
-        if (!places[r.kind].name[i])
-            break;
 
         snprintf(name[i], sizeof name[i], "%s/%s", p->host, c->type == SW_CELL_TEXT ? c->t : "");
         *c = SW_TEXT(name[i]);

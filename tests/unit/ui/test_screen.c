@@ -256,6 +256,55 @@ static void crashed_run_shows_when_it_died(void **state)
     unstage(m);
 }
 
+static void rename_thread(struct sw_ui_model *m, int i, const char *name)
+{
+    snprintf(m->threads[i].slot.name, sizeof m->threads[i].slot.name, "%s", name);
+    snprintf(m->placements[i].unit, sizeof m->placements[i].unit, "%s", name);
+}
+
+/* Two hosts with two workers each; what is known of the second one is older. */
+static void hosts_of_a_run_have_a_line_each(void **state)
+{
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+
+    v.focus = 3;
+    v.maximized = true;
+    rename_thread(m, 2, "b/worker0.0");
+    rename_thread(m, 3, "b/worker0.1");
+    rename_thread(m, 5, "b/server0.0");
+    m->threads[2].slot.done_step = m->threads[3].slot.done_step = 4802;
+    m->links[0] = (struct sw_run_traffic){"a", "b", "net", 5e6, 200};
+    m->links[1] = (struct sw_run_traffic){"b", "a", "net", 3e6, 200};
+    m->host_count = 2;
+    m->hosts[0] = (struct sw_ui_host){.name = "a"};
+    m->hosts[1] = (struct sw_ui_host){.name = "b"};
+    sw_ui_update_hosts(m);
+
+    assert_int_equal(sw_ui_step(m), 4812);
+    assert_int_equal(sw_ui_host_of(m, "b/worker0.1"), 1);
+    assert_int_equal(sw_ui_host_of(m, "worker0.1"), 0);
+    assert_int_equal(sw_ui_thread_kind_of("b/server0.0"), SW_UI_SERVER);
+    assert_int_equal(sw_ui_thread_kind_of("b/prefetch0.0 worker/x 0"), SW_UI_READER);
+    assert_int_equal(sw_ui_bottleneck(m).worker, 3);
+    assert_non_null(strstr(sw_ui_bottleneck(m).text, "b/worker0.1 is slow"));
+    assert_true(shows(m, &v, 100, 24, "host a  running  step 4812  sends 25.0 MB/s"));
+    assert_true(shows(m, &v, 100, 24, "host b  running  step 4802  sends 15.0 MB/s"));
+    assert_true(shows(m, &v, 100, 24, "b/worker0.1 backward"));
+    assert_false(shows(m, &v, 100, 24, "-10"));
+    v.focus = 4;
+    assert_true(shows(m, &v, 100, 40, "b > a  net  15.0 MB/s"));
+
+    v.focus = 3;
+    snprintf(m->hosts[1].why, sizeof m->hosts[1].why, "the connection is closed");
+    assert_true(shows(m, &v, 80, 24, "host b  lost: the connection is closed"));
+    m->run.status = SW_RUN_DONE;
+    m->live = false;
+    sw_ui_update_hosts(m);
+    assert_true(shows(m, &v, 80, 24, "host a  left  step --  sends --"));
+    unstage(m);
+}
+
 static void tiny_screen_answers_the_help_key(void **state)
 {
     struct sw_ui_model *m = stage();
@@ -394,6 +443,7 @@ int main(void)
         cmocka_unit_test(every_evaluation_has_its_curve_and_letter),
         cmocka_unit_test(advice_is_on_a_standard_terminal),
         cmocka_unit_test(crashed_run_shows_when_it_died),
+        cmocka_unit_test(hosts_of_a_run_have_a_line_each),
         cmocka_unit_test(tiny_screen_answers_the_help_key),
         cmocka_unit_test(paused_is_shown_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
