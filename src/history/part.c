@@ -69,11 +69,16 @@ static const struct {
     [SW_ROW_TAG] = {.name = {1}},
 };
 
-/* The time of host 0's clock, which does not go backwards. */
+/* The time of host 0's clock, which does not go backwards; of the own clock while the difference is
+ * not known, in the first half second. */
 static double correct_time(struct sw_part *p, double time)
 {
-    double corrected = time - (double)p->args.clock_offset_ns(p->args.user) * 1e-9;
+    int64_t offset_ns;
 
+    if (!p->args.clock_offset(p->args.user, &offset_ns))
+        return time;
+
+    double corrected = time - (double)offset_ns * 1e-9;
     p->last_time = fmax(p->last_time, corrected);
     return p->last_time;
 }

@@ -27,10 +27,11 @@ struct sw_history_part {
     int number;       /* of this host, at least 1 */
     int first_worker; /* workers of the hosts before it */
     /* Sends whole lines, which stay as they are until sw_history_part_sent is called (perhaps
-     * before this returns) or host 0 is gone. Never waits. SW_ERR_BUSY: not now; any other error: never again. Called
-     * by the writer thread. */
+     * before this returns) or host 0 is gone. Never waits. SW_ERR_BUSY: not now; any other error:
+     * never again. Called by the writer thread. */
     int (*send)(void *user, const char *lines, size_t bytes, struct sw_err *err);
-    int64_t (*clock_offset_ns)(void *user); /* this host's wall clock less host 0's */
+    /* This host's wall clock less host 0's; false: not known yet. */
+    bool (*clock_offset)(void *user, int64_t *offset_ns);
     void *user;
 };
 

@@ -243,7 +243,7 @@ static int begin_part(struct sw_job *job, const struct sw_run_info *info, struct
                                          .number = h->hosts->own,
                                          .first_worker = own->first_worker,
                                          .send = sw_hosts_send_lines,
-                                         .clock_offset_ns = sw_hosts_clock_offset_ns,
+                                         .clock_offset = sw_hosts_clock_offset,
                                          .user = h};
     sw_hosts_set_pointer(&h->history, job->events.history); /* its writer sends at once */
     return sw_history_begin_part(job->events.history, info, &part, err);

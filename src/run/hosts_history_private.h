@@ -78,7 +78,7 @@ void sw_hosts_name_slot(struct sw_slot *slot, const struct sw_hosts_peer *p, con
 
 /* hosts_send.c: for struct sw_history_part. */
 int sw_hosts_send_lines(void *user, const char *lines, size_t bytes, struct sw_err *err);
-int64_t sw_hosts_clock_offset_ns(void *user);
+bool sw_hosts_clock_offset(void *user, int64_t *offset_ns);
 /* Starts the thread. Errors: SW_ERR_NOMEM. */
 int sw_hosts_start_thread(struct sw_hosts_history *h, struct sw_err *err) SW_MUST_CHECK;
 void sw_hosts_end_thread(struct sw_hosts_history *h); /* if it runs */

@@ -37,16 +37,16 @@ int sw_hosts_send_lines(void *user, const char *lines, size_t bytes, struct sw_e
     return rc == SW_ERR_CANCELLED ? SW_ERR_BUSY : rc; /* this host leaves, perhaps for a stage */
 }
 
-int64_t sw_hosts_clock_offset_ns(void *user)
+bool sw_hosts_clock_offset(void *user, int64_t *offset_ns)
 {
     struct sw_hosts_history *h = user;
-    int64_t offset_ns = 0, error_ns;
+    int64_t error_ns = -1;
 
     sw_mutex_lock(&h->fabric_lock);
     if (h->fabric)
-        sw_fabric_clock(h->fabric, h->hosts->own, &offset_ns, &error_ns);
+        sw_fabric_clock(h->fabric, h->hosts->own, offset_ns, &error_ns);
     sw_mutex_unlock(&h->fabric_lock);
-    return offset_ns;
+    return error_ns >= 0;
 }
 
 static void states_sent(void *user, int rc)

@@ -20,6 +20,7 @@ struct wire {
     size_t most_bytes;
     bool cut;   /* a chunk did not end with a line */
     int events; /* warnings that host 0 was told */
+    bool clock_known;
     int64_t offset_ns;
 };
 
@@ -51,14 +52,15 @@ static int send_lines(void *user, const char *lines, size_t bytes, struct sw_err
     return SW_OK;
 }
 
-static int64_t offset(void *user)
+static bool offset(void *user, int64_t *ns)
 {
     struct wire *w = user;
 
     sw_mutex_lock(&w->lock);
-    int64_t ns = w->offset_ns;
+    *ns = w->offset_ns;
+    bool known = w->clock_known;
     sw_mutex_unlock(&w->lock);
-    return ns;
+    return known;
 }
 
 static void count_event(void *user, enum sw_log_level level, const char *source, const char *text)
@@ -117,7 +119,7 @@ static void begin_both(struct wire *w)
                                          .number = 1,
                                          .first_worker = FIRST_WORKER,
                                          .send = send_lines,
-                                         .clock_offset_ns = offset,
+                                         .clock_offset = offset,
                                          .user = w};
     ok(sw_history_open(&w->part, db_path(), NULL, &err), &err);
     ok(sw_history_begin_part(w->part, &info, &part, &err), &err);
@@ -323,7 +325,10 @@ static void times_are_those_of_host_0_and_do_not_go_back(void **state)
     double before = sw_os()->unix_time();
 
     begin_both(&w);
+    sw_history_event(w.part, SW_LOG_INFO, "job", "zero");
+    assert_true(sw_history_flush(w.part, PATIENCE_MS));
     sw_mutex_lock(&w.lock);
+    w.clock_known = true;
     w.offset_ns = 1000 * 1000000000ll;
     sw_mutex_unlock(&w.lock);
     sw_history_event(w.part, SW_LOG_INFO, "job", "one");
@@ -336,7 +341,9 @@ static void times_are_those_of_host_0_and_do_not_go_back(void **state)
     double after = sw_os()->unix_time();
     end_both(&w);
 
+    double zero = ask("SELECT time FROM events WHERE text = 'zero'");
     double one = ask("SELECT time FROM events WHERE text = 'one'");
+    assert_true(zero > before - 1 && zero < after + 1);
     assert_true(one > before - 1001 && one < after - 999);
     assert_true(one == ask("SELECT time FROM events WHERE text = 'two'"));
 }
@@ -355,7 +362,7 @@ static void a_part_has_a_folder_of_its_own(void **state)
                                          .host = "b",
                                          .number = 1,
                                          .send = send_lines,
-                                         .clock_offset_ns = offset,
+                                         .clock_offset = offset,
                                          .user = &w};
     ok(sw_history_open(&w.part, db_path(), NULL, &err), &err);
     ok(sw_history_begin_part(w.part, &info, &part, &err), &err);
