@@ -25,7 +25,7 @@ const struct sw_verb sw_verb_history = {
         "id, a unique prefix, a name (its newest run), or @last.",
     .more = "Tables: runs series point step_time layer_time link_traffic hardware placement "
             "checkpoints\n"
-            "events tags plans segments stages. Views: metrics(run_id, step, epoch, time, split, "
+            "events tags plans segments stages hosts. Views: metrics(run_id, step, epoch, time, split, "
             "name, value)\n"
             "run_summary series_stats epoch_metrics slowest_layers where_time_went traffic.",
     .subs = sub_verbs,
