@@ -18,6 +18,7 @@ enum destination { DROPPED, SENT, SPOOLED };
 struct sw_part {
     struct sw_history_part args; /* texts are in the fields below */
     char host[SW_HISTORY_HOST_NAME];
+    int64_t first_step;
     bool own_dir;          /* the folder was made for this part */
     double last_time;      /* the newest time of a row, of host 0's clock */
     struct sw_bytes lines; /* they wait; the first `taken` bytes are in the chunk or were sent */
@@ -44,7 +45,6 @@ static const unsigned char destinations[SW_ROW_KINDS] = {
     [SW_ROW_HOST] = SENT,
     [SW_ROW_CHECKPOINT] = SPOOLED,
     [SW_ROW_CHECKPOINT_REMOVED] = SPOOLED,
-    [SW_ROW_CHECKPOINT_BEST] = SPOOLED,
 };
 
 static enum destination destination_of(const struct sw_part *p, const struct sw_row *row)
@@ -52,6 +52,8 @@ static enum destination destination_of(const struct sw_part *p, const struct sw_
     /* Of another host only its end is known here. */
     if (row->kind == SW_ROW_HOST && row->cells[SW_HOST_CELL_NUMBER].i != p->args.number)
         return SPOOLED;
+    if (row->kind == SW_ROW_CHECKPOINT && row->cells[0].i <= p->first_step)
+        return DROPPED; /* the one that a resume begins with, which is recorded again */
     if (row->kind == SW_ROW_TAG && strcmp(row->cells[0].t, "stage") == 0)
         return DROPPED; /* all hosts are at the same stage */
     return (enum destination)destinations[row->kind];
@@ -432,6 +434,7 @@ int sw_history_begin_part(struct sw_history *h, const struct sw_run_info *info,
     rc = sw_history_make_run(h, info, sw_os()->unix_time(), err);
     if (rc != SW_OK)
         return rc;
+    h->part->first_step = info->first_step;
     rc = choose_dir(h, info->out_dir, err);
     if (rc != SW_OK)
         return rc;

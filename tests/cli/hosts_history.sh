@@ -101,3 +101,21 @@ step=${step%.safetensors}
     fail "the checkpoint of step $step is unknown"
 [ "$(sql 'SELECT max(step) FROM step_time WHERE run_id = 3 AND worker = 1')" -ge $((step - 1)) ] ||
     fail "step times of host 1 end before step $step"
+
+# Both go on: host 1 finds the run and its checkpoint, and records nothing of its own.
+port=$(free_port)
+for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+        "$SW" resume 3 --steps $((step + 5)) --share-machine >"$T/out.$rank" 2>"$T/err.$rank" </dev/null &
+    eval "host$rank=$!"
+    children="$children $!"
+done
+code "$host1"
+[ "$got" = 0 ] || fail "host 1 exits with $got: $(cat err.1)"
+code "$host0"
+[ "$got" = 0 ] || fail "host 0 exits with $got: $(cat err.0)"
+[ "$(rows runs)" = 3 ] && [ "$(rows 'segments WHERE run_id = 3')" = 2 ] || fail 'the run did not go on'
+[ "$(rows "step_time WHERE run_id = 3 AND step > $step")" = 10 ] || fail 'step times after the resume'
+[ "$(rows 'hosts WHERE run_id = 3 AND left_at IS NOT NULL AND why IS NULL')" = 2 ] ||
+    fail 'the hosts did not join again'
+[ -z "$(find state -name metrics.jsonl)" ] || fail 'a host spooled rows'

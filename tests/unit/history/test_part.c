@@ -158,6 +158,8 @@ static void rows_have_the_name_of_their_host(void **state)
     sw_history_tag(w.part, "copy", "async");
     sw_history_tag(w.part, "stage", "one (1 of 2)");
     sw_history_stage(w.part, &(struct sw_history_stage){.name = "one", .from_step = 5, .batch = 3});
+    sw_history_checkpoint(w.part, 0, "/x/checkpoint-0.safetensors", 5, "00", false);
+    sw_history_checkpoint_best(w.part, -1);
     sw_history_net(w.part, "b", "a", 7, 1000, 20);
     sw_history_host(w.run, &(struct sw_history_host){.number = 1,
                                                      .name = "b",
@@ -188,6 +190,7 @@ static void rows_have_the_name_of_their_host(void **state)
                      1000);
     assert_int_equal(ask("SELECT count(*) FROM point"), 0);
     assert_int_equal(ask("SELECT count(*) FROM stages"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM checkpoints"), 0);
     assert_int_equal(ask("SELECT worker FROM layer_time WHERE layer = 'fc'"), FIRST_WORKER);
     assert_string_equal(ask_text("SELECT device FROM hardware WHERE util = 0.5"), "b/cpu");
     assert_string_equal(ask_text("SELECT source FROM events WHERE text = 'note'"), "b/job");
