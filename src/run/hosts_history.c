@@ -17,6 +17,15 @@ static bool is_plain(const char *name)
     return *name && name[strspn(name, plain)] == '\0';
 }
 
+/* Names such as "host1" are for the host with that number. */
+static bool is_number_of_another(const char *name, int host)
+{
+    char end;
+    int number;
+
+    return sscanf(name, "host%d%c", &number, &end) == 1 && number != host;
+}
+
 /* The name that roles of a host begin with: its own, without the domain if it is long, or its
  * number. */
 static void name_host(struct sw_hosts_history *h, int host)
@@ -31,7 +40,7 @@ static void name_host(struct sw_hosts_history *h, int host)
         n = 0;
     snprintf(name, SW_HISTORY_HOST_NAME, "%.*s", (int)n, full);
 
-    bool taken = !is_plain(name);
+    bool taken = !is_plain(name) || is_number_of_another(name, host);
     for (int i = 0; i < host; i++)
         taken = taken || strcmp(name, h->peer[i].name) == 0;
     if (taken)
