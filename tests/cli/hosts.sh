@@ -41,6 +41,12 @@ has err '^127\.0\.0\.1: welcome to 127\.0\.0\.1$'
 hasnt err 'join: ready'
 hasnt err 'exit code'
 
+# Every stage connects the hosts once more, and begins from the last values of the one before.
+{ sed '/^steps = 3/d' "$T/r.ini"; printf '[stage one]\nsteps = 2\n[stage two]\nsteps = 3\n'; } >"$T/stages.ini"
+expect 0 run stages.ini $two --out "$T/stages"
+[ -e "$T/stages/checkpoint-5.safetensors" ] || fail 'the second stage has not ended'
+echo "127.0.0.1 $SW join" >"$T/calls"
+
 # A recipe that can be read only once, which all who need it see.
 cat r.ini | "$SW" run /dev/stdin --steps 1 --quiet >"$T/out" 2>"$T/err" || fail 'a recipe through a pipe'
 cat r.ini | "$SW" run /dev/stdin $two --steps 1 --quiet >"$T/out" 2>"$T/err" || fail 'and several hosts'

@@ -21,6 +21,7 @@ enum {
     GUESTS_OF_ADDRESS = 4,
     GUEST_MS = 2000,
     RETRY_MS = 100,
+    DIAL_MS = 3000, /* for one of several addresses */
     CONTACTS = 2 * SW_MOST_HOSTS + GUESTS,
 };
 
@@ -134,6 +135,14 @@ static int check_exposure(const struct meeting *m, const struct sw_tcp_address *
                       name_of(m, m->own), sw_tcp_address_text(a, text));
 }
 
+/* A name of this machine may stand for one of its loopback addresses, at which no one else would
+ * find it. */
+static bool is_loopback_name(const char *address)
+{
+    return !address || strcmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 ||
+           strcmp(address, "::1") == 0;
+}
+
 static int listen_as_leader(struct meeting *m, struct sw_err *err)
 {
     uint16_t port = m->conf->port;
@@ -141,7 +150,7 @@ static int listen_as_leader(struct meeting *m, struct sw_err *err)
 
     if (m->listener >= 0)
         return SW_OK;
-    if (m->context)
+    if (m->context || (m->conf->trusted && !is_loopback_name(m->up->hosts->host[0].address)))
         return sw_tcp_listen(NULL, &port, &m->listener, err);
 
     rc = sw_tcp_resolve(m->up->hosts->host[0].address ? m->up->hosts->host[0].address : "127.0.0.1",
@@ -196,6 +205,7 @@ static void dial(struct meeting *m, struct contact *c)
     c->stream.fd = sw_tcp_dial(&c->address);
     c->state = DIALS;
     c->events = POLLOUT;
+    c->due_ns = in_ms(DIAL_MS);
     if (c->stream.fd < 0)
         try_again(c, strerror(errno));
 }
@@ -517,10 +527,12 @@ static int look_at_clock(struct meeting *m)
 
     for (struct contact *c = m->contact; c < m->contact + CONTACTS; c++) {
         bool waits = is_guest(m, c) ? c->state != ABSENT
-                                    : is_outgoing(m, c) && c->state == ABSENT && c->host >= 0 &&
+                                    : is_outgoing(m, c) && c->state <= DIALS && c->host >= 0 &&
                                           (is_leader(m, c) || m->has_table);
         if (waits && c->due_ns <= now_ns && is_guest(m, c))
             turn_away(m, c, "it did not say hello in time");
+        else if (waits && c->due_ns <= now_ns && c->state == DIALS)
+            try_again(c, "it does not answer");
         else if (waits && c->due_ns <= now_ns)
             dial(m, c);
         else if (waits && c->due_ns < next_ns)
