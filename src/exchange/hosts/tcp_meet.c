@@ -11,6 +11,7 @@
 #include "exchange/hosts/frame.h"
 #include "exchange/hosts/tcp.h"
 #include "exchange/hosts/tcp_notes.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -135,12 +136,14 @@ static int check_exposure(const struct meeting *m, const struct sw_tcp_address *
                       name_of(m, m->own), sw_tcp_address_text(a, text));
 }
 
-/* A name of this machine may stand for one of its loopback addresses, at which no one else would
- * find it. */
-static bool is_loopback_name(const char *address)
+/* The name of this machine may stand for one of its loopback addresses, at which no one else would
+ * find it. A number chooses one of several networks. */
+static bool is_name(const char *address)
 {
-    return !address || strcmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 ||
-           strcmp(address, "::1") == 0;
+    struct in6_addr number;
+
+    return address && strcmp(address, "localhost") != 0 &&
+           inet_pton(AF_INET, address, &number) != 1 && inet_pton(AF_INET6, address, &number) != 1;
 }
 
 static int listen_as_leader(struct meeting *m, struct sw_err *err)
@@ -150,7 +153,7 @@ static int listen_as_leader(struct meeting *m, struct sw_err *err)
 
     if (m->listener >= 0)
         return SW_OK;
-    if (m->context || (m->conf->trusted && !is_loopback_name(m->up->hosts->host[0].address)))
+    if (m->context || (m->conf->trusted && is_name(m->up->hosts->host[0].address)))
         return sw_tcp_listen(NULL, &port, &m->listener, err);
 
     rc = sw_tcp_resolve(m->up->hosts->host[0].address ? m->up->hosts->host[0].address : "127.0.0.1",
