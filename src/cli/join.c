@@ -158,8 +158,11 @@ static int do_task(const struct sw_join *j, struct sw_launch *l)
                                        .text = j->recipe,
                                        .overrides = j->overrides,
                                        .fallback = j->fallback};
-    const struct sw_job_hosts hosts = {
-        .list = &l->hosts, .engine = l->engine, .conf = l->conf, .key = l->key};
+    const struct sw_job_hosts hosts = {.list = &l->hosts,
+                                       .engine = l->engine,
+                                       .conf = l->conf,
+                                       .key = l->key,
+                                       .share_machine = l->share_machine};
     struct sw_job_options job = {.told = &recipe,
                                  .name = j->name,
                                  .init_from = j->init_from,

@@ -170,7 +170,7 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     sw_job_hosts_free(job);
 
     if (saved != SW_OK)
-        return sw_err_set(err, rc, "%s; %s: %s", err->text, name, why.text);
-    return sw_err_set(err, SW_ERR_CANCELLED, "%s; %s wrote a checkpoint of step %lld", err->text,
-                      writer == hosts->own ? "this host" : name, (long long)step);
+        return sw_err_set(err, rc, "%s; host %s: %s", err->text, name, why.text);
+    return sw_err_set(err, SW_ERR_CANCELLED, "%s; host %s wrote a checkpoint of step %lld",
+                      err->text, name, (long long)step);
 }

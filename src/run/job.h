@@ -41,6 +41,7 @@ struct sw_job_hosts {
     const struct sw_fabric_engine *engine;
     const void *conf;                    /* of the engine */
     const unsigned char *key;            /* struct sw_fabric_args */
+    bool share_machine;                  /* several of them may be the same machine */
     const struct sw_fabric_clock *clock; /* of tests; NULL: the system's */
 };
 

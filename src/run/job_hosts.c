@@ -9,11 +9,13 @@
 #include "run/host_loss.h"
 #include "run/hosts_history.h"
 #include "run/job_private.h"
+#include "run/launch.h"
 #include "run/microbatches.h"
 #include "worker/worker.h"
 #include <string.h>
 
-enum { LEAVE_MS = 10000, ABORT_MS = 2000 };
+/* One host may take longer than another to open its data. */
+enum { CONNECT_MS = 300000, LEAVE_MS = 10000, ABORT_MS = 2000 };
 
 static const struct sw_hosts *hosts_of(const struct sw_job *job)
 {
@@ -251,6 +253,7 @@ static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_e
                     (unsigned long long)hash_lines(sw_recipe_overrides(job->recipe)));
     sw_bytes_printf(out, "fallback=%016llx\n",
                     (unsigned long long)hash_lines(sw_recipe_fallback(job->recipe)));
+    sw_bytes_printf(out, "share-machine=%s\n", job->options.hosts->share_machine ? "yes" : "no");
     sw_bytes_printf(out, "stage=%s\n", job->stage.name ? job->stage.name : "none");
     sw_bytes_printf(out, "first step=%lld\n", (long long)job->span.first_step);
     sw_bytes_printf(out, "last step=%lld\n", (long long)job->span.steps);
@@ -263,6 +266,43 @@ static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_e
                             (long long)source[split]->records);
 
     return out->failed ? sw_err_nomem(err, "what hosts must agree on", out->length) : SW_OK;
+}
+
+/* Every host puts a number in its own place; the sum holds the numbers of all. */
+static int gather(struct sw_job *job, double own, double *out, struct sw_err *err)
+{
+    for (int i = 0; i < job->topology->hosts; i++)
+        out[i] = i == job->topology->host ? own : 0;
+    return sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, out, job->topology->hosts,
+                              err);
+}
+
+/* Two processes of a job on one machine would share its cores and GPUs without knowing. */
+static int check_machines(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_host *host = hosts_of(job)->host;
+    double high[SW_MOST_HOSTS], low[SW_MOST_HOSTS]; /* halves of a hash; 0 and 0: not known */
+    char id[SW_LAUNCH_MACHINE_ID];
+
+    if (job->options.hosts->share_machine)
+        return SW_OK;
+
+    sw_launch_machine_id(id);
+    const uint64_t hash = *id ? sw_hash_bytes64(id, strlen(id)) : 0;
+    int rc = gather(job, (double)(hash >> 32), high, err);
+    if (rc == SW_OK)
+        rc = gather(job, (double)(hash & UINT32_MAX), low, err);
+    if (rc != SW_OK)
+        return rc;
+
+    for (int i = 1; i < job->topology->hosts; i++)
+        for (int k = 0; k < i; k++)
+            if (high[i] == high[k] && low[i] == low[k] && (high[i] != 0 || low[i] != 0))
+                return sw_err_set(err, SW_ERR_INVALID,
+                                  "hosts %s and %s are the same machine, and one process uses all "
+                                  "its cores and GPUs: name another host, or add --share-machine",
+                                  host[k].name, host[i].name);
+    return SW_OK;
 }
 
 static int open_fabric(struct sw_job *job, struct sw_err *err)
@@ -283,6 +323,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                                         .key = h->key,
                                         .hello = sw_bytes_text(&hello),
                                         .hello_bytes = hello.length,
+                                        .connect_ms = CONNECT_MS,
                                         .room = sw_table_sums_room(&job->hosts.sums) +
                                                 SW_HOST_NOTICES + SW_HOSTS_HISTORY_ROOM,
                                         .sink = sw_fabric_router_sink(&job->hosts.router),
@@ -298,7 +339,8 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
 
     /* The fabric stays open after a fault: the others are told about it, or asked how far they
      * are. */
-    return sw_fault_attach(&job->fault, sw_hosts_sum_close_v, job->hosts.sums.sum, err);
+    rc = sw_fault_attach(&job->fault, sw_hosts_sum_close_v, job->hosts.sums.sum, err);
+    return rc == SW_OK ? check_machines(job, err) : rc;
 }
 
 static int larger(int a, int b)
@@ -388,15 +430,6 @@ static double hash_values(const struct sw_table *t)
     return (double)(hash >> 32 ^ (hash & UINT32_MAX));
 }
 
-/* Every host puts a number in its own place; the sum holds the numbers of all. */
-static int gather(struct sw_job *job, double own, double *out, struct sw_err *err)
-{
-    for (int i = 0; i < job->topology->hosts; i++)
-        out[i] = i == job->topology->host ? own : 0;
-    return sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, out, job->topology->hosts,
-                              err);
-}
-
 void sw_job_hosts_compare(struct sw_job *job, int64_t step)
 {
     double hash[SW_MOST_HOSTS];
@@ -410,8 +443,8 @@ void sw_job_hosts_compare(struct sw_job *job, int64_t step)
             continue;
 
         sw_err_set(&err, SW_ERR_LIBRARY,
-                   "after step %lld the parameters of %s differ from those of %s", (long long)step,
-                   hosts_of(job)->host[i].name, hosts_of(job)->host[0].name);
+                   "after step %lld the parameters of host %s differ from those of host %s",
+                   (long long)step, hosts_of(job)->host[i].name, hosts_of(job)->host[0].name);
         sw_fault_set(&job->fault, "hosts", &err);
         return;
     }

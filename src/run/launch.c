@@ -352,7 +352,7 @@ static void complete_names(struct launch *l)
             snprintf(l->name[i], SW_LAUNCH_NAME, "%s#%d", plain, i);
         }
         if (!l->name[i][0] || is_taken(l, i))
-            snprintf(l->name[i], SW_LAUNCH_NAME, "host %d", i);
+            snprintf(l->name[i], SW_LAUNCH_NAME, "%d", i);
     }
 }
 
@@ -480,15 +480,26 @@ static void describe_security(const struct search *s, char *out, size_t bytes)
         snprintf(out, bytes, "%s, not encrypted (on this machine only)", tcp);
 }
 
+/* "host 1 (b)"; "host 1" if that is its name. */
+static const char *describe_own(const struct sw_hosts *hosts, char *out, size_t bytes)
+{
+    const char *name = hosts->host[hosts->own].name;
+    const int n = snprintf(out, bytes, "host %d", hosts->own);
+
+    if (!sw_str_eq(name, out + strlen("host ")))
+        snprintf(out + n, bytes - (size_t)n, " (%s)", name);
+    return out;
+}
+
 static void explain(struct search *s)
 {
     struct sw_launch *p = &s->l->base;
-    char security[128];
+    char security[128], own[SW_LAUNCH_NAME + 32];
 
     describe_security(s, security, sizeof security);
-    snprintf(p->why, sizeof p->why, "%d hosts by %s%s, %s: this is host %d (%s)", p->hosts.count,
-             s->ssh ? s->list_of : s->chosen.name, s->ssh ? " and ssh" : "", security, p->hosts.own,
-             p->hosts.host[p->hosts.own].name);
+    snprintf(p->why, sizeof p->why, "%d hosts by %s%s, %s: this is %s", p->hosts.count,
+             s->ssh ? s->list_of : s->chosen.name, s->ssh ? " and ssh" : "", security,
+             describe_own(&p->hosts, own, sizeof own));
 }
 
 /* ---- The whole ---- */
@@ -570,6 +581,7 @@ int sw_launch_of(const struct sw_launch_told *told, struct sw_launch **out, stru
         return sw_err_set(err, SW_ERR_INVALID, "host %d of %d: a job has 2 to %d hosts", told->own,
                           told->count, SW_LAUNCH_MOST_TCP);
 
+    char own[SW_LAUNCH_NAME + 32];
     struct launch *l = new_launch(told->engines);
     if (!l)
         return sw_err_nomem(err, "hosts of the job", sizeof *l);
@@ -589,8 +601,8 @@ int sw_launch_of(const struct sw_launch_told *told, struct sw_launch **out, stru
     }
 
     publish(l);
-    snprintf(l->base.why, sizeof l->base.why, "host %d (%s) of %d, led by %s", told->own,
-             l->name[told->own], told->count, l->name[0]);
+    snprintf(l->base.why, sizeof l->base.why, "%s of %d, led by host %s",
+             describe_own(&l->base.hosts, own, sizeof own), told->count, l->name[0]);
     *out = &l->base;
     return SW_OK;
 }

@@ -44,7 +44,7 @@ struct sw_launch_args {
 };
 
 struct sw_launch {
-    struct sw_hosts hosts; /* names are unique; those that nobody told are "host 1" */
+    struct sw_hosts hosts; /* names are unique; those that nobody told are numbers */
     const struct sw_fabric_engine *engine;
     const void *conf;         /* of the engine: sw_fabric_args.conf */
     const unsigned char *key; /* [SW_FABRIC_KEY_BYTES]; NULL: not encrypted */

@@ -129,7 +129,7 @@ if have_python; then
     }
     export SW
     ranks || ranks || ranks || fail "two processes: $(cat "$T/err" "$T/other.err")" # the port may be taken
-    has out "^hosts        2 hosts by torchrun's environment, fabric tcp, not encrypted \(on this machine only\): this is host 0 \(host 0\)$"
+    has out "^hosts        2 hosts by torchrun's environment, fabric tcp, not encrypted \(on this machine only\): this is host 0$"
     has out '^done '
     [ ! -s "$T/other.out" ] || fail "host 1 reports, too: $(cat "$T/other.out")"
 fi

@@ -117,8 +117,11 @@ int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_optio
         return rc;
 
     const struct sw_launch *l = h->launch;
-    h->job = (struct sw_job_hosts){
-        .list = &l->hosts, .engine = l->engine, .conf = l->conf, .key = l->key};
+    h->job = (struct sw_job_hosts){.list = &l->hosts,
+                                   .engine = l->engine,
+                                   .conf = l->conf,
+                                   .key = l->key,
+                                   .share_machine = l->share_machine};
     job->hosts = &h->job;
     if (l->hosts.own > 0)
         report->style = SW_REPORT_QUIET; /* host 0 prints what users see */

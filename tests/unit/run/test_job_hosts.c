@@ -6,6 +6,7 @@
 #include "train_support.h"
 
 #include "exchange/hosts/loop.h"
+#include "run/launch.h"
 #include "thread/thread.h"
 
 enum { MOST_HOSTS = 4 };
@@ -50,6 +51,7 @@ static void party_open(struct party *p, int hosts, const struct sw_loop_conf *co
         p->list[i] = (struct sw_hosts){.host = names, .count = hosts, .own = i};
         p->hosts[i] = (struct sw_job_hosts){.list = &p->list[i],
                                             .engine = &sw_fabric_loop,
+                                            .share_machine = true,
                                             .conf = sw_loop_end(p->loop, i),
                                             .clock = sw_loop_clock(p->loop, i)};
         snprintf(p->name[i], sizeof p->name[i], "h%d", i);
@@ -250,7 +252,7 @@ static void values_that_differ_at_the_beginning_are_found(void **state)
     party_run(&p);
     for (int i = 0; i < 2; i++) {
         assert_int_not_equal(p.trial[i].rc, SW_OK);
-        assert_non_null(strstr(p.trial[i].err.text, "after step 0 the parameters of bob differ"));
+        assert_non_null(strstr(p.trial[i].err.text, "after step 0 the parameters of host bob differ"));
     }
     party_close(&p);
 }
@@ -437,7 +439,8 @@ static void values_that_differ_are_found_at_an_evaluation(void **state)
     party_run(&p);
     for (int i = 0; i < 2; i++) {
         assert_int_not_equal(p.trial[i].rc, SW_OK);
-        assert_non_null(strstr(p.trial[i].err.text, "parameters of bob differ from those of ada"));
+        assert_non_null(
+            strstr(p.trial[i].err.text, "parameters of host bob differ from those of host ada"));
     }
     party_close(&p);
 }
@@ -484,6 +487,30 @@ static void what_hosts_cannot_do_is_refused(void **state)
     }
 }
 
+/* All hosts are this machine. */
+static void one_machine_twice_is_refused(void **state)
+{
+    const struct trial like = {.recipe = normalized_recipe, .oversubscribe = true};
+    char id[SW_LAUNCH_MACHINE_ID];
+    struct party p;
+
+    if (!*sw_launch_machine_id(id)) {
+        print_message("skipped: this system does not tell which machine it is\n");
+        skip();
+    }
+
+    party_open(&p, 2, NULL, &like);
+    for (int i = 0; i < 2; i++)
+        p.hosts[i].share_machine = false;
+    party_run(&p);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(p.trial[i].rc, SW_ERR_INVALID);
+        assert_non_null(strstr(p.trial[i].err.text, "hosts ada and bob are the same machine"));
+        assert_non_null(strstr(p.trial[i].err.text, "--share-machine"));
+    }
+    party_close(&p);
+}
+
 /* ---- Resume ---- */
 
 static void a_run_goes_on_over_hosts(void **state)
@@ -523,6 +550,7 @@ int main(void)
         cmocka_unit_test(values_that_differ_are_found_at_an_evaluation),
         cmocka_unit_test(hosts_with_different_recipes_are_refused),
         cmocka_unit_test(what_hosts_cannot_do_is_refused),
+        cmocka_unit_test(one_machine_twice_is_refused),
         cmocka_unit_test(a_run_goes_on_over_hosts),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
