@@ -3,6 +3,7 @@
  * needs all hosts, so none is more than one step behind. The lowest of the hosts with the latest
  * step writes the checkpoint; its values are those that all would have had. */
 #include "run/host_loss.h"
+#include "run/host_fetch.h"
 
 #include "checkpoint/checkpoint.h"
 #include "run/hosts_history.h"
@@ -99,6 +100,8 @@ static int save_at(struct sw_job *job, int writer, int64_t step, struct sw_err *
     if (writer == job->topology->host) {
         int rc = write_checkpoint(job, step, err);
         sw_host_notices_tell(n, job->hosts.fabric, hosts, SW_HOST_SAVED, rc);
+        if (rc == SW_OK)
+            sw_host_fetch_give(job, step);
         return rc;
     }
 
@@ -111,6 +114,7 @@ static int save_at(struct sw_job *job, int writer, int64_t step, struct sw_err *
         return sw_err_set(err, SW_ERR_IO, "it could not write the checkpoint");
 
     sw_retention_skip(&job->retention, step);
+    sw_host_fetch_take(job, writer, step);
     return SW_OK;
 }
 

@@ -312,7 +312,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
 
     /* Losses are noted before the sums make them the fault of the job. */
     job->hosts.router = (struct sw_fabric_router){.count = 0};
-    sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 1,
+    sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 2,
                          sw_host_notices_sink(&job->hosts.notices));
     sw_table_sums_receive(&job->hosts.sums, &job->hosts.router);
 
@@ -325,7 +325,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                                         .hello_bytes = hello.length,
                                         .connect_ms = CONNECT_MS,
                                         .room = sw_table_sums_room(&job->hosts.sums) +
-                                                SW_HOST_NOTICES + SW_HOSTS_HISTORY_ROOM,
+                                                SW_HOST_MESSAGES + SW_HOSTS_HISTORY_ROOM,
                                         .sink = sw_fabric_router_sink(&job->hosts.router),
                                         .conf = h->conf,
                                         .clock = h->clock};

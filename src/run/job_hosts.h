@@ -9,9 +9,26 @@
 
 struct sw_job;
 
-/* Numbers that hosts tell each other about the end of the job. */
-enum { SW_HOST_NOTICE = 16 }; /* kind of message */
-enum sw_host_notice { SW_HOST_STEP, SW_HOST_SAVED, SW_HOST_NOTICES };
+/* Numbers that hosts tell each other about the end of the job, and a file that one of them may send
+ * to host 0. */
+enum { SW_HOST_NOTICE = 16, SW_HOST_FILE }; /* kinds of messages */
+enum sw_host_notice {
+    SW_HOST_STEP,  /* the last complete step */
+    SW_HOST_SAVED, /* SW_OK, or why there is no checkpoint */
+    SW_HOST_BYTES, /* of the checkpoint that is to be sent; 0: none is */
+    SW_HOST_ROOM,  /* host 0 has room for it, or 0 */
+    SW_HOST_NOTICES
+};
+enum { SW_HOST_MESSAGES = SW_HOST_NOTICES + 1 }; /* to one host that can be under way */
+
+/* Room for the file; guarded by the lock of the notices. */
+struct sw_host_inbox {
+    char *data; /* borrowed; NULL: no file is awaited */
+    size_t bytes;
+    int from;
+    bool complete;
+};
+
 struct sw_host_notices {
     int64_t room[SW_HOST_NOTICES][SW_MOST_HOSTS];
     int64_t own[SW_HOST_NOTICES];
@@ -19,6 +36,9 @@ struct sw_host_notices {
     struct sw_cond changed;
     uint64_t heard[SW_HOST_NOTICES]; /* bits of hosts */
     uint64_t lost;                   /* bits of hosts */
+    struct sw_host_inbox inbox;
+    bool sent;   /* the own file is not needed any more */
+    char *keeps; /* owned: what a message may still use; freed with the notices */
 };
 
 struct sw_job_fabric {
@@ -40,6 +60,14 @@ void sw_host_notices_tell(struct sw_host_notices *n, struct sw_fabric *f,
  * bits of those that have told it. */
 uint64_t sw_host_notices_await(struct sw_host_notices *n, const struct sw_fabric *f,
                                enum sw_host_notice what, uint64_t from, int timeout_ms);
+/* Host 0: waits for a file of the host `room->from`; the room stays until the fabric is closed.
+ * Returns whether all have arrived. */
+bool sw_host_notices_receive(struct sw_host_notices *n, struct sw_fabric *f,
+                             const struct sw_hosts *hosts, const struct sw_host_inbox *room,
+                             int timeout_ms);
+/* Sends a file to host 0, and waits until its bytes are not needed any more. */
+void sw_host_notices_send(struct sw_host_notices *n, struct sw_fabric *f, const char *data,
+                          size_t bytes, int timeout_ms);
 /* Bits of the hosts that were lost so far. */
 uint64_t sw_host_notices_lost(struct sw_host_notices *n);
 
