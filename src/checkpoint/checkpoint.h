@@ -56,6 +56,8 @@ struct sw_checkpoint_job {
     /* Sets the position of a server group: steps, applied updates and dropped updates. */
     void (*put_step)(void *user, int server_group, int64_t step, uint64_t updates,
                      uint64_t dropped);
+    /* The path of a file of init_from on this host; NULL: as in the recipe. */
+    const char *(*find_file)(void *user, const char *path);
     void *user;
 };
 

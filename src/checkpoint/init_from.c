@@ -67,6 +67,12 @@ static bool read_rule(const char *text, struct sw_init_from_rule *r)
     return true;
 }
 
+bool sw_init_from_is_file(const char *item)
+{
+    struct sw_init_from_rule ignored;
+    return !read_rule(item, &ignored) && !sw_str_eq(item, previous);
+}
+
 static int stars(const char *pattern)
 {
     int n = 0;
@@ -90,6 +96,11 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_init_
     return sw_recipe_status(job->recipe, err);
 }
 
+static const char *local_path(const struct sw_checkpoint_job *job, const char *path)
+{
+    return job->find_file ? job->find_file(job->user, path) : path;
+}
+
 static int add_file(const struct sw_checkpoint_job *job, const char *path, int item,
                     struct sw_err *err)
 {
@@ -97,7 +108,7 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
     struct sw_init_from_file *file = &init->files[init->file_count];
 
     *file = (struct sw_init_from_file){.previous = sw_str_eq(path, previous),
-                                       .path = sw_strdup(path),
+                                       .path = sw_strdup(local_path(job, path)),
                                        .item = item,
                                        .first_rule = init->rule_count};
     if (!file->path)

@@ -36,6 +36,8 @@ void sw_stage_names_fini(struct sw_stage_names *n);
 /* Returns NULL if there is no such tensor. */
 const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name);
 
+/* Is an item of the list a file, and not a rule or `previous`? */
+bool sw_init_from_is_file(const char *item);
 /* Parses the list, or --init-from instead of it, and checks all files and rules. earlier: if the
  * stage does not start now, the tensors that earlier stages will leave; NULL: unknown. */
 int sw_init_from_check(const struct sw_checkpoint_job *job, const char *option,

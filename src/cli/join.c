@@ -2,6 +2,7 @@
  * it everything on standard input, which then stays open: where it ends, host 0 or the connection
  * has ended, and so does this process, at once. */
 #include "base/os.h"
+#include "cli/hosts/files.h"
 #include "cli/hosts/hosts.h"
 #include "cli/hosts/preflight.h"
 #include "cli/training/trainer.h"
@@ -20,8 +21,9 @@
 
 struct watch {
     struct sw_thread thread;
-    int done[2];      /* a pipe: writing ends the thread */
-    const char *host; /* host 0 */
+    int done[2];        /* a pipe: writing ends the thread */
+    const char *host;   /* host 0 */
+    const char *folder; /* of copies, which are removed; or NULL */
 };
 
 /* Reads until the end of standard input, or until the job is done. */
@@ -44,12 +46,14 @@ static void watch_input(void *watch)
     }
 
     sw_cli_message("host %s has ended, or the connection to it", w->host);
+    sw_host_files_remove(w->folder);
     _exit(SW_EXIT_FAILED);
 }
 
-static int watch_begin(struct watch *w, const char *host, struct sw_err *err)
+static int watch_begin(struct watch *w, const char *host, const char *folder, struct sw_err *err)
 {
     w->host = host;
+    w->folder = folder;
     if (pipe2(w->done, O_CLOEXEC) != 0)
         return sw_err_errno(err, errno, "cannot create a pipe");
     return sw_thread_start(&w->thread, "input", watch_input, w, err);
@@ -150,8 +154,19 @@ static int make_launch(const struct sw_join *j, struct sw_launch **out, struct s
     return sw_launch_of(&told, out, err);
 }
 
+/* The run that host 0 resumes. Job options have texts that can be changed, and do not do it. */
+static struct sw_run run_of(const struct sw_join *j)
+{
+    return (struct sw_run){.recipe = (char *)(uintptr_t)j->recipe_path,
+                           .recipe_text = (char *)(uintptr_t)j->recipe,
+                           .overrides = (char *)(uintptr_t)j->overrides,
+                           .fallback = (char *)(uintptr_t)j->fallback,
+                           .device = (char *)(uintptr_t)j->device};
+}
+
 /* Opens the job as host 0 does, and does the task with it. */
-static int do_task(const struct sw_join *j, struct sw_launch *l)
+static int do_task(const struct sw_join *j, struct sw_launch *l,
+                   const struct sw_hosts_copies *copies)
 {
     const struct sw_cli_common common = {.quiet = !j->verbose, .verbose = j->verbose};
     const struct sw_job_told recipe = {.path = j->recipe_path,
@@ -162,17 +177,24 @@ static int do_task(const struct sw_join *j, struct sw_launch *l)
                                        .engine = l->engine,
                                        .conf = l->conf,
                                        .key = l->key,
-                                       .share_machine = l->share_machine};
+                                       .share_machine = l->share_machine,
+                                       .copies = copies->copy,
+                                       .copy_count = copies->count};
+    const struct sw_run run = run_of(j);
     struct sw_job_options job = {.told = &recipe,
                                  .name = j->name,
                                  .init_from = j->init_from,
+                                 .resume = j->checkpoint ? &run : NULL,
                                  .steps = j->steps,
+                                 .steps_at_most = j->steps_at_most,
                                  .oversubscribe = j->oversubscribe,
                                  .hosts = &hosts};
     const bool checks = j->task == SW_JOIN_CHECK;
     struct sw_trainer t = {0};
     struct sw_err err;
 
+    if (j->checkpoint)
+        job.resume_checkpoint = sw_hosts_copies_find(copies, j->checkpoint);
     int rc = sw_trainer_init(&t, &common, &err);
     t.launch = l;
     job.no_probes = checks;
@@ -196,19 +218,23 @@ static int take_part(const struct sw_join *j)
 {
     struct watch watch = {.done = {-1, -1}};
     struct sw_launch *launch = NULL;
+    struct sw_hosts_copies copies = {NULL};
     struct sw_err err;
 
     int rc = enter_folder(j, &err);
     if (rc == SW_OK)
+        rc = sw_hosts_copies_fetch(&copies, j, &err);
+    if (rc == SW_OK)
         rc = make_launch(j, &launch, &err);
     if (rc == SW_OK)
-        rc = watch_begin(&watch, j->names[0], &err);
+        rc = watch_begin(&watch, j->names[0], copies.folder, &err);
 
     if (rc == SW_OK)
         (void)sw_cli_write(SW_JOIN_READY "\n", sizeof SW_JOIN_READY); /* host 0 may be gone */
-    int code = rc == SW_OK ? do_task(j, launch) : sw_cli_fail(rc, &err);
+    int code = rc == SW_OK ? do_task(j, launch, &copies) : sw_cli_fail(rc, &err);
 
     watch_end(&watch);
+    sw_hosts_copies_fini(&copies);
     sw_launch_free(launch);
     return code;
 }

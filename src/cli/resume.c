@@ -4,10 +4,7 @@
 #include "cli/checkpoint/folder.h"
 #include "cli/history/run_text.h"
 #include "cli/history/runs.h"
-#include "cli/hosts/hosts.h"
-#include "cli/training/live_view.h"
-#include "cli/training/trainer.h"
-
+#include "cli/training/train.h"
 #include <string.h>
 
 struct options {
@@ -101,35 +98,10 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
     return sw_cli_exit_code(rc);
 }
 
-/* Opens the run at its newest undamaged checkpoint. kept, borrowed by the job, has room for all
- * checkpoints; NULL if out of memory. */
-static int open_run(struct sw_trainer *t, struct sw_job_options *job,
-                    const struct sw_checkpoints *checkpoints,
-                    struct sw_job_retained_checkpoint *kept, struct sw_err *err)
-{
-    if (!kept)
-        return sw_err_nomem(err, "list of checkpoints", 0);
-
-    for (int i = 0; i < checkpoints->count; i++)
-        kept[i] = (struct sw_job_retained_checkpoint){
-            checkpoints->items[i].step, checkpoints->items[i].path, checkpoints->items[i].checksum};
-
-    job->kept = kept;
-    job->kept_count = checkpoints->count;
-
-    int rc = sw_checkpoints_newest(checkpoints, &job->resume_checkpoint, err);
-    if (rc != SW_OK)
-        return rc;
-
-    return sw_trainer_open(t, job, err);
-}
-
 static int continue_run(const struct options *o, const struct sw_run *run,
                         const struct sw_checkpoints *checkpoints, const char *db,
                         struct sw_live_view *live_view)
 {
-    struct sw_trainer t = {0};
-    struct sw_err err;
     struct sw_job_options job = {
         .sets = o->common.sets.items,
         .set_count = o->common.sets.count,
@@ -145,26 +117,12 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .command = o->common.command,
         .resume = run,
     };
-    struct sw_job_on_hosts hosts = {0};
-    struct sw_job_retained_checkpoint *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
-    int rc = sw_trainer_init(&t, &o->common, &err);
+    const struct sw_train_args args = {.common = &o->common,
+                                       .hosts = &o->hosts,
+                                       .live_view = live_view,
+                                       .when_free = o->when_free};
 
-    sw_live_view_report(live_view, &t.report);
-    sw_trainer_reserve(&t, &job, o->when_free);
-    if (rc == SW_OK)
-        rc = sw_job_on_hosts_begin(&hosts, &o->hosts, &job, &t.report, &err);
-    t.launch = hosts.launch;
-    if (rc == SW_OK)
-        rc = open_run(&t, &job, checkpoints, kept, &err);
-
-    int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
-    if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
-        code = SW_EXIT_STOPPED;
-    sw_trainer_fini(&t);
-    code = sw_job_on_hosts_end(&hosts, code);
-    sw_free(kept);
-
-    return code;
+    return sw_train(&args, &job, checkpoints);
 }
 
 /* Finds the run, which must have ended, and its checkpoints. A folder with checkpoints is a run,

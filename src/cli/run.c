@@ -1,9 +1,7 @@
 /* singa-ws run: trains the net of a recipe. */
 #include "base/os.h"
 #include "cli/checkpoint/weights.h"
-#include "cli/hosts/hosts.h"
-#include "cli/training/live_view.h"
-#include "cli/training/trainer.h"
+#include "cli/training/train.h"
 #include "recipe/job.h"
 #include <string.h>
 
@@ -81,13 +79,10 @@ static char *join_resets(const struct options *o)
 static int train(void *options, struct sw_live_view *live_view)
 {
     const struct options *o = options;
-    struct sw_trainer t = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
     struct sw_weights weights = {0};
-    struct sw_job_on_hosts hosts = {0};
     char *reset = join_resets(o);
-    int code;
 
     job.name = o->name;
     job.out_dir = o->out_dir;
@@ -95,20 +90,13 @@ static int train(void *options, struct sw_live_view *live_view)
     job.steps = o->steps;
     job.cores = o->cores;
 
-    int rc = sw_trainer_init(&t, &o->common, &err);
-    sw_live_view_report(live_view, &t.report);
-    sw_trainer_reserve(&t, &job, o->when_free);
-    if (rc == SW_OK)
-        rc = find_weights(o, &job, &weights, &err);
+    int rc = find_weights(o, &job, &weights, &err);
     job.init_from = weights.path;
-    if (rc == SW_OK)
-        rc = sw_job_on_hosts_begin(&hosts, &o->hosts, &job, &t.report, &err);
-    t.launch = hosts.launch;
-    if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
-    code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
-    sw_trainer_fini(&t);
-    code = sw_job_on_hosts_end(&hosts, code);
+    const struct sw_train_args args = {.common = &o->common,
+                                       .hosts = &o->hosts,
+                                       .live_view = live_view,
+                                       .when_free = o->when_free};
+    int code = rc == SW_OK ? sw_train(&args, &job, NULL) : sw_cli_fail(rc, &err);
     sw_weights_fini(&weights);
     sw_free(reset);
 

@@ -117,8 +117,8 @@ const struct sw_opt sw_cluster_opts[] = {
         "end; stop, they end; go_on, asynchronous groups continue without it",
         .def = "save", .choices = host_losses),
     OPT(INT, restarts,
-        "how often run --hosts starts again on the hosts that are left, after a loss", .def = "3",
-        .min = 0, .max = 1000),
+        "how often a job that --hosts started goes on with the hosts that are left, after a loss",
+        .def = "3", .min = 0, .max = 1000),
     {0},
 };
 

@@ -34,14 +34,21 @@ struct sw_fabric_clock;
 struct sw_fabric_engine;
 struct sw_hosts;
 
+/* A file of the job that this host has under another path than host 0. */
+struct sw_job_copy {
+    const char *of, *path;
+};
+
 /* The hosts that train a job together, one process on each (exchange/hosts/), and how this process
  * reaches the others. All borrowed for the life of the job. */
 struct sw_job_hosts {
     const struct sw_hosts *list;
     const struct sw_fabric_engine *engine;
-    const void *conf;                    /* of the engine */
-    const unsigned char *key;            /* struct sw_fabric_args */
-    bool share_machine;                  /* several of them may be the same machine */
+    const void *conf;                 /* of the engine */
+    const unsigned char *key;         /* struct sw_fabric_args */
+    bool share_machine;               /* several of them may be the same machine */
+    const struct sw_job_copy *copies; /* [copy_count]: in place of files of init_from */
+    int copy_count;
     const struct sw_fabric_clock *clock; /* of tests; NULL: the system's */
 };
 

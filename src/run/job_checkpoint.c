@@ -1,11 +1,23 @@
 /* The view of a job that the checkpoint functions use. */
 #include "run/job_checkpoint.h"
+#include "base/str.h"
 #include "checkpoint/init_from.h"
 #include "run/job_private.h"
 
 static void put_step(void *job, int server_group, int64_t step, uint64_t updates, uint64_t dropped)
 {
     sw_job_put_step(job, server_group, step, updates, dropped);
+}
+
+static const char *find_file(void *user, const char *path)
+{
+    const struct sw_job *job = user;
+    const struct sw_job_hosts *hosts = job->options.hosts;
+
+    for (int i = 0; hosts && i < hosts->copy_count; i++)
+        if (sw_str_eq(hosts->copies[i].of, path))
+            return hosts->copies[i].path;
+    return path;
 }
 
 struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job)
@@ -32,6 +44,7 @@ struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job)
         .steps = job->span.steps,
         .run_steps = job->span.run_steps,
         .put_step = put_step,
+        .find_file = find_file,
         .user = job,
     };
 }

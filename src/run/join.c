@@ -1,5 +1,5 @@
-/* Writes and reads the message for `singa-ws join`. One table has all fields but the names of the
- * hosts, of which there are several, and serves both directions. */
+/* Writes and reads the message for `singa-ws join`. One table has all fields but hosts and files,
+ * of which there are several, and serves both directions. */
 #include "run/join.h"
 
 #include "base/os.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char host_field[] = "host";
+static const char host_field[] = "host", file_field[] = "file";
 
 enum kind { TEXT, NUMBER, FLAG, KEY };
 
@@ -39,8 +39,12 @@ static const struct field {
     FIELD(TEXT, name, 0, false),
     FIELD(TEXT, init_from, 0, false),
     FIELD(NUMBER, steps, INT64_MAX, true),
+    FIELD(FLAG, steps_at_most, 1, true),
     FIELD(FLAG, oversubscribe, 1, true),
     FIELD(FLAG, verbose, 1, true),
+    FIELD(TEXT, uid, 0, true),
+    FIELD(TEXT, checkpoint, 0, false),
+    FIELD(TEXT, device, 0, false),
 };
 enum { FIELDS = sizeof fields_of_join / sizeof *fields_of_join };
 
@@ -69,12 +73,25 @@ static void write_field(const struct sw_join *j, const struct field *f, struct s
     }
 }
 
+/* "BYTES SUM PATH" */
+static void write_file(const struct sw_host_file *f, struct sw_bytes *out)
+{
+    struct sw_bytes value = {0};
+
+    sw_bytes_printf(&value, "%" PRId64 " %s %s", f->bytes, f->sum, f->path);
+    write_value(out, file_field, sw_bytes_text(&value), value.length);
+    out->failed = out->failed || value.failed;
+    sw_bytes_fini(&value);
+}
+
 void sw_join_write(const struct sw_join *j, struct sw_bytes *out)
 {
     struct sw_bytes fields = {0};
 
     for (int i = 0; i < j->count; i++)
         write_value(&fields, host_field, j->names[i], strlen(j->names[i]));
+    for (int i = 0; i < j->file_count; i++)
+        write_file(&j->files[i], &fields);
     for (int i = 0; i < FIELDS; i++)
         write_field(j, &fields_of_join[i], &fields);
 
@@ -148,6 +165,30 @@ static int store_host(struct sw_join *j, const struct item *item, struct sw_err 
     return SW_OK;
 }
 
+/* Lower-case hex digits, `count` of them, and then `end`. */
+static bool is_hex(const char *text, size_t count, char end)
+{
+    return strspn(text, "0123456789abcdef") == count && text[count] == end;
+}
+
+static int store_file(struct sw_join *j, const struct item *item, struct sw_err *err)
+{
+    enum { DIGITS = SW_HOST_FILE_SUM - 1 };
+
+    const char *blank = strchr(item->value, ' ');
+    struct sw_host_file f = {.path = NULL};
+
+    if (j->file_count == SW_HOST_FILES || strlen(item->value) != item->bytes || !blank ||
+        !read_number(item->value, (size_t)(blank - item->value), &f.bytes) ||
+        !is_hex(blank + 1, DIGITS, ' ') || !blank[DIGITS + 2])
+        return damaged(err, file_field);
+
+    memcpy(f.sum, blank + 1, DIGITS);
+    f.path = blank + DIGITS + 2;
+    j->files[j->file_count++] = f;
+    return SW_OK;
+}
+
 static int store(struct sw_join *j, const struct field *f, const struct item *item,
                  struct sw_err *err)
 {
@@ -183,6 +224,8 @@ static int store_item(struct sw_join *j, const struct item *item, bool seen[FIEL
 {
     if (sw_str_eq(item->name, host_field))
         return store_host(j, item, err);
+    if (sw_str_eq(item->name, file_field))
+        return store_file(j, item, err);
 
     for (int i = 0; i < FIELDS; i++)
         if (sw_str_eq(item->name, fields_of_join[i].name)) {
@@ -193,6 +236,14 @@ static int store_item(struct sw_join *j, const struct item *item, bool seen[FIEL
         }
 
     return damaged(err, item->name);
+}
+
+const struct sw_host_file *sw_join_file(const struct sw_join *j, const char *path)
+{
+    for (int i = 0; i < j->file_count; i++)
+        if (sw_str_eq(j->files[i].path, path))
+            return &j->files[i];
+    return NULL;
 }
 
 static int check(const struct sw_join *j, const bool seen[FIELDS], struct sw_err *err)
@@ -207,6 +258,10 @@ static int check(const struct sw_join *j, const bool seen[FIELDS], struct sw_err
         return damaged(err, "port");
     if (j->folder[0] != '/')
         return damaged(err, "folder");
+    if (!is_hex(j->uid, 16, '\0'))
+        return damaged(err, "uid");
+    if (j->checkpoint && !sw_join_file(j, j->checkpoint))
+        return damaged(err, "checkpoint");
     return SW_OK;
 }
 

@@ -3,11 +3,19 @@
  * ssh, which checked both ends, but is checked all the same.
  *
  * The message is a line "singa-ws join VERSION BYTES" and so many bytes of fields, each "NAME
- * BYTES", a newline, the value and a newline. Pure functions, except sw_join_read. */
+ * BYTES", a newline, the value and a newline. For every file of the message that the other host
+ * does not have it then writes a line SW_JOIN_SEND with the number of the file, and the bytes of
+ * the file follow on its standard input; then SW_JOIN_READY.
+ *
+ * Pure functions, except sw_join_read. */
 #pragma once
 
 #include "base/str.h"
+#include "run/host_files.h"
 #include "run/launch.h"
+
+#define SW_JOIN_SEND "singa-ws join: send " /* and a number */
+#define SW_JOIN_READY "singa-ws join: ready"
 
 enum {
     SW_JOIN_VERSION = 1,
@@ -33,13 +41,17 @@ struct sw_join {
     const char *recipe_path, *recipe, *overrides, *fallback;
     const char *name, *init_from; /* options of the job */
     int64_t steps;
-    bool oversubscribe, verbose;
+    bool steps_at_most, oversubscribe, verbose;
+    const char *uid;        /* of the run, or drawn for a new one: 16 hex digits */
+    const char *checkpoint; /* to resume from: the path of one of the files; NULL: a new run */
+    const char *device;     /* of the run that is resumed; or NULL */
+    struct sw_host_file files[SW_HOST_FILES]; /* that all hosts read */
+    int file_count;
 };
 
+/* The file of that path, or NULL. */
+const struct sw_host_file *sw_join_file(const struct sw_join *j, const char *path);
 /* Appends the whole message. Texts are not longer than SW_JOIN_BYTES together. */
-/* The line by which the other host tells that it has accepted the message. */
-#define SW_JOIN_READY "singa-ws join: ready"
-
 void sw_join_write(const struct sw_join *j, struct sw_bytes *out);
 /* Reads fields; they must be complete and agree. Texts point into `fields`, which is changed.
  * Errors: SW_ERR_FORMAT. */

@@ -31,6 +31,11 @@ static void demand_same(const struct sw_join *a, const struct sw_join *b)
         demand(strcmp(a->names[i], b->names[i]) == 0);
     demand(strcmp(a->recipe, b->recipe) == 0 && strcmp(a->folder, b->folder) == 0);
     demand(sw_str_eq(a->name, b->name) && sw_str_eq(a->address, b->address));
+    demand(a->file_count == b->file_count && sw_str_eq(a->checkpoint, b->checkpoint));
+    for (int i = 0; i < a->file_count; i++)
+        demand(a->files[i].bytes == b->files[i].bytes &&
+               strcmp(a->files[i].sum, b->files[i].sum) == 0 &&
+               strcmp(a->files[i].path, b->files[i].path) == 0);
     demand(!a->key == !b->key);
     demand(!a->key || memcmp(a->key, b->key, SW_FABRIC_KEY_BYTES) == 0);
 }

@@ -27,7 +27,10 @@ struct sw_job_on_hosts {
     char *recipe;            /* owned: the text of a recipe that can be read only once, or NULL */
     struct sw_job_told told; /* for the options of the job, if the text is there */
     bool began;              /* atomic: the job trains */
-    /* Those of the report, which this one calls in its place. */
+    int64_t run_id;          /* of the run that has begun; 0: none */
+    char *db;                /* owned: its history; NULL: none */
+    /* The report, and the functions that this one calls in its place. */
+    struct sw_report *report;
     void (*on_begin)(void *user, const struct sw_job_event *e);
     void (*on_wait)(void *user, const char *text);
     void *begin_user;
@@ -47,5 +50,6 @@ int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_optio
                           struct sw_job_options *job, const struct sw_recipe *recipe,
                           struct sw_report *report, struct sw_err *err) SW_MUST_CHECK;
 /* Ends the processes on the other hosts, after the job was closed; code is the exit code of the job
- * on this one. Returns that of the whole job. */
-int sw_job_on_hosts_end(struct sw_job_on_hosts *h, int code);
+ * on this one, lost has the bits of the hosts that it lost. Returns the exit code of the whole job.
+ */
+int sw_job_on_hosts_end(struct sw_job_on_hosts *h, uint64_t lost, int code);

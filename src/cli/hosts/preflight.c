@@ -143,7 +143,7 @@ int sw_preflight_run(const struct sw_hosts_options *o, const struct sw_job_optio
     }
 
     const int code = sw_cli_exit_code(rc);
-    if (sw_job_on_hosts_end(&p->hosts, code) != code)
+    if (sw_job_on_hosts_end(&p->hosts, 0, code) != code)
         rc = sw_err_set(err, SW_ERR_NOTFOUND, "a host cannot take part");
     if (rc == SW_OK && several) {
         *out = p;

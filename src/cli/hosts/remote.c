@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/sendfile.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ enum {
     MOST_WORDS = 64,
     PIECE_BYTES = 8192,
     MOST_LINE_BYTES = 65536,
-    START_MS = 60000, /* until a host has accepted the message */
+    SEND_BYTES = 256 << 10,
+    START_MS = 60000, /* until a host has accepted the message, or has taken more of a file */
     CLOSE_MS = 5000,  /* from the end of its standard input to a signal */
     TERM_MS = 2000,   /* from SIGTERM to SIGKILL */
     LOOK_MS = 100,
@@ -40,6 +42,8 @@ struct peer {
     int in, out; /* its standard input and output, with errors; -1: closed */
     struct sw_bytes message;
     size_t sent;
+    int file;                /* that it has asked for; -1: none */
+    int64_t file_left;       /* bytes of it */
     struct sw_bytes line;    /* the beginning of a line */
     bool ready, ended, told; /* told: a message has named its end */
     int code;                /* exit code; 128 and the number of a signal */
@@ -51,12 +55,13 @@ struct sw_remote {
     int count;
     struct sw_thread thread;
     int wake;               /* an eventfd: `closing` or `stop` has changed */
-    struct sw_mutex lock;   /* guards ready, ended, code, pid, and all flags below */
+    struct sw_mutex lock;   /* guards ready, ended, code, pid, and all below */
     struct sw_cond changed; /* ready and ended */
     bool started;           /* all have accepted the message */
     bool failed;            /* one has failed, and this process was stopped for it */
     bool closing;           /* standard inputs are to be closed */
     bool stop;              /* the thread is to end */
+    int64_t moved_ns;       /* when a file went on */
 };
 
 static const char *name_of(const struct sw_remote *r, const struct peer *p)
@@ -215,6 +220,50 @@ static int start_peer(struct sw_remote *r, struct peer *p, struct sw_err *err)
     return rc;
 }
 
+/* ---- Files ---- */
+
+/* The host asks for a file of the message, by its number. */
+static bool open_file(struct sw_remote *r, struct peer *p, const char *number)
+{
+    const struct sw_join *message = r->args.message;
+    const struct sw_host_file *f;
+    struct sw_err err;
+    uint64_t bytes;
+    int64_t n;
+
+    if (p->file >= 0 || !sw_parse_int(number, &n) || n < 0 || n >= message->file_count)
+        return false;
+
+    f = &message->files[n];
+    p->file_left = f->bytes;
+    if (sw_os_open_regular(f->path, &p->file, &bytes, &err) != SW_OK) {
+        sw_cli_message("%s", err.text);
+        close_end(&p->in);
+    }
+    return true;
+}
+
+static void send_file(struct sw_remote *r, struct peer *p)
+{
+    const size_t most = p->file_left < SEND_BYTES ? (size_t)p->file_left : SEND_BYTES;
+    ssize_t n = sendfile(p->in, p->file, NULL, most);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n < 0 || (n == 0 && p->file_left > 0)) { /* it has ended, or the file is shorter now */
+        close_end(&p->in);
+        n = p->file_left;
+    }
+
+    p->file_left -= n;
+    if (p->file_left <= 0)
+        close_end(&p->file);
+
+    sw_mutex_lock(&r->lock);
+    r->moved_ns = sw_os()->monotonic_ns();
+    sw_mutex_unlock(&r->lock);
+}
+
 /* ---- Lines ---- */
 
 static void print_line(const struct sw_remote *r, const struct peer *p, const char *line)
@@ -242,6 +291,9 @@ static void take_line(struct sw_remote *r, struct peer *p)
         p->ready = true;
         sw_cond_broadcast(&r->changed);
         sw_mutex_unlock(&r->lock);
+    } else if (!p->ready && sw_str_starts(line, SW_JOIN_SEND) &&
+               open_file(r, p, line + sizeof SW_JOIN_SEND - 1)) {
+        /* it is sent as the host reads it */
     } else if (!p->ready || !r->args.line || !r->args.line(r->args.user, p->host, line)) {
         print_line(r, p, line);
     }
@@ -300,6 +352,14 @@ static void send_message(struct peer *p)
     }
 }
 
+static void send_more(struct sw_remote *r, struct peer *p)
+{
+    if (has_message(p))
+        send_message(p);
+    else
+        send_file(r, p);
+}
+
 /* ---- The thread ---- */
 
 /* A host has failed while this process opens the job or waits for the connection. Under the lock.
@@ -340,8 +400,9 @@ static void wait_for_work(struct sw_remote *r, struct pollfd fds[])
 
     for (int i = 0; i < r->count; i++) {
         const struct peer *p = &r->peer[i];
+        const bool sends = has_message(p) || p->file >= 0;
 
-        fds[2 * i] = (struct pollfd){.fd = has_message(p) ? p->in : -1, .events = POLLOUT};
+        fds[2 * i] = (struct pollfd){.fd = sends ? p->in : -1, .events = POLLOUT};
         fds[2 * i + 1] = (struct pollfd){.fd = p->out, .events = POLLIN};
         ends = ends || (p->out < 0 && p->pid != 0);
     }
@@ -380,7 +441,7 @@ static void relay(void *remote)
             struct peer *p = &r->peer[i];
 
             if (fds[2 * i].fd >= 0 && fds[2 * i].revents)
-                send_message(p);
+                send_more(r, p);
             if (fds[2 * i + 1].fd >= 0 && fds[2 * i + 1].revents)
                 read_lines(r, p);
             reap(r, p);
@@ -442,11 +503,12 @@ static bool wait_for(struct sw_remote *r, bool (*holds)(const struct sw_remote *
     return done;
 }
 
-static void send_signal(struct sw_remote *r, int number)
+/* To the processes of these hosts. */
+static void send_signal(struct sw_remote *r, uint64_t hosts, int number)
 {
     sw_mutex_lock(&r->lock);
     for (int i = 0; i < r->count; i++)
-        if (r->peer[i].pid > 0)
+        if (r->peer[i].pid > 0 && (hosts >> r->peer[i].host & 1))
             (void)kill(-r->peer[i].pid, number);
     sw_mutex_unlock(&r->lock);
 }
@@ -472,9 +534,25 @@ static int explain(const struct sw_remote *r, const struct peer *p, struct sw_er
                       p->code);
 }
 
+/* Did a file move since the last call? */
+static bool has_moved(struct sw_remote *r, int64_t *seen_ns)
+{
+    sw_mutex_lock(&r->lock);
+    const bool moved = r->moved_ns > *seen_ns;
+    *seen_ns = r->moved_ns;
+    sw_mutex_unlock(&r->lock);
+
+    return moved;
+}
+
 static int wait_until_ready(struct sw_remote *r, struct sw_err *err)
 {
-    const bool answered = wait_for(r, has_answers, START_MS, true);
+    int64_t seen_ns = 0;
+    bool answered;
+
+    do
+        answered = wait_for(r, has_answers, START_MS, true);
+    while (!answered && sw_stop_check(NULL) == SW_OK && has_moved(r, &seen_ns));
 
     int rc = sw_stop_check(err);
     if (rc != SW_OK)
@@ -498,7 +576,7 @@ static struct sw_remote *new_remote(const struct sw_remote_args *args)
     r->args = *args;
     r->count = args->launch->hosts.count - 1;
     for (int i = 0; i < r->count; i++)
-        r->peer[i] = (struct peer){.host = i + 1, .in = -1, .out = -1};
+        r->peer[i] = (struct peer){.host = i + 1, .in = -1, .out = -1, .file = -1};
     r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sw_mutex_init(&r->lock);
     sw_cond_init(&r->changed);
@@ -510,6 +588,7 @@ static void free_remote(struct sw_remote *r)
     for (int i = 0; i < r->count; i++) {
         close_end(&r->peer[i].in);
         close_end(&r->peer[i].out);
+        close_end(&r->peer[i].file);
         if (r->peer[i].message.text)
             explicit_bzero(r->peer[i].message.text, r->peer[i].message.length);
         sw_bytes_fini(&r->peer[i].message);
@@ -527,9 +606,9 @@ static void end_all(struct sw_remote *r)
 {
     order(r, &r->closing);
     if (!wait_for(r, all_ended, CLOSE_MS, false)) {
-        send_signal(r, SIGTERM);
+        send_signal(r, UINT64_MAX, SIGTERM);
         if (!wait_for(r, all_ended, TERM_MS, false))
-            send_signal(r, SIGKILL);
+            send_signal(r, UINT64_MAX, SIGKILL);
     }
 
     (void)wait_for(r, all_ended, TERM_MS, false);
@@ -581,11 +660,12 @@ static void report_ends(struct sw_remote *r, int expected)
     sw_mutex_unlock(&r->lock);
 }
 
-bool sw_remote_end(struct sw_remote *r, int expected, int timeout_ms)
+bool sw_remote_end(struct sw_remote *r, int expected, uint64_t lost, int timeout_ms)
 {
     if (!r)
         return false;
 
+    send_signal(r, lost, SIGKILL);
     (void)wait_for(r, all_ended, timeout_ms, false);
     report_ends(r, expected);
     end_all(r);

@@ -1,9 +1,9 @@
 /* The processes that `run --hosts` starts on the other hosts, by ssh: "ssh b singa-ws join".
  *
- * Standard input of each carries the message of run/join.h and then stays open: where it ends, the
- * other process ends. What they print comes to standard error, each line behind the name of its
- * host. A thread does both. They have a session of their own, so that Ctrl-C stops the job and not
- * the connections.
+ * Standard input of each carries the message of run/join.h, and the files that the host asks for,
+ * and then stays open: where it ends, the other process ends. What they print comes to standard
+ * error, each line behind the name of its host. A thread does both. They have a session of their
+ * own, so that Ctrl-C stops the job and not the connections.
  *
  * SINGA_SSH replaces "ssh -o BatchMode=yes -o ConnectTimeout=10", SINGA_REMOTE the command
  * "singa-ws"; both are split at blanks. One owner: the main thread. */
@@ -32,7 +32,8 @@ struct sw_remote_args {
 int sw_remote_start(const struct sw_remote_args *args, struct sw_remote **out,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Waits until all have ended by themselves, at most timeout_ms; then closes their standard input,
- * and ends those that stay. Messages name the hosts that ended with another exit code than
- * `expected`. Returns whether this process was stopped because a host failed before the training
- * began: then nothing else would, until the fabric gives up. NULL is accepted. */
-bool sw_remote_end(struct sw_remote *r, int expected, int timeout_ms);
+ * and ends those that stay. lost: bits of hosts whose processes are ended at once. Messages name
+ * the hosts that ended with another exit code than `expected`. Returns whether this process was
+ * stopped because a host failed before the training began: then nothing else would, until the
+ * fabric gives up. NULL is accepted. */
+bool sw_remote_end(struct sw_remote *r, int expected, uint64_t lost, int timeout_ms);

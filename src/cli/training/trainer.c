@@ -120,10 +120,15 @@ int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options, struct
     return sw_job_open(options, t->log, &t->job, &t->messages, err);
 }
 
-int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
+void sw_trainer_close(struct sw_trainer *t)
 {
     sw_job_close(t->job);
     t->job = NULL;
+}
+
+int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options, struct sw_err *err)
+{
+    sw_trainer_close(t);
     return sw_trainer_open(t, options, err);
 }
 
@@ -230,9 +235,23 @@ static int exit_code_of_run(const struct sw_trainer *t, int rc)
     return sw_cli_exit_code(rc);
 }
 
+static bool goes_on(const struct sw_trainer *t)
+{
+    return t->goes_on && sw_job_lost_hosts(t->job) && t->goes_on(t->goes_on_user, t->job);
+}
+
+/* The table at the end is that of the whole run. */
+static void observe(void *user, const struct sw_job_event *e)
+{
+    struct sw_trainer *t = user;
+
+    if (e->type != SW_JOB_SUMMARY || !goes_on(t))
+        sw_report_observe(&t->report, e);
+}
+
 static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
-    if (rc != SW_ERR_CANCELLED) {
+    if (rc != SW_ERR_CANCELLED || goes_on(t)) {
         sw_cli_message("%s", err->text);
         return;
     }
@@ -263,7 +282,7 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
     }
 
     t->report.plan = sw_job_plan(t->job);
-    return sw_job_run(t->job, sw_report_observe, &t->report, stuck, err);
+    return sw_job_run(t->job, observe, t, stuck, err);
 }
 
 static void warn(const char *lines)
@@ -292,7 +311,7 @@ int sw_trainer_run(struct sw_trainer *t)
     sw_trainer_warn(t);
     install_handlers(t->job, old);
 
-    int rc = sw_job_run(t->job, sw_report_observe, &t->report, &stuck, &err);
+    int rc = sw_job_run(t->job, observe, t, &stuck, &err);
     while (rc == SW_OK && sw_job_has_next(t->job))
         rc = run_next(t, &stuck, &err);
     sw_report_end_line(&t->report);

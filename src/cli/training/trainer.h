@@ -18,6 +18,10 @@ struct sw_trainer {
     char *trained;            /* owned: the checkpoint that takes the place of a recipe, or NULL */
     struct sw_bytes messages;
     bool quiet;
+    /* Will the run go on in another job, so that this one's end is not that of the run? NULL: it
+     * does not. Called when a job has ended with the loss of a host. */
+    bool (*goes_on)(void *user, const struct sw_job *job);
+    void *goes_on_user;
 };
 
 /* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */
@@ -30,6 +34,7 @@ void sw_trainer_reserve(struct sw_trainer *t, struct sw_job_options *options, bo
 /* sw_job_open with the report's display policy. After a failure it may be called again. */
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
                     struct sw_err *err) SW_MUST_CHECK;
+void sw_trainer_close(struct sw_trainer *t); /* the open job, if there is one */
 /* Closes the open job and opens one with other options. */
 int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
                       struct sw_err *err) SW_MUST_CHECK;

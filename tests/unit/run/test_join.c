@@ -12,6 +12,8 @@
 
 static const unsigned char key[SW_FABRIC_KEY_BYTES] = {0, '\n', 7, 255};
 
+#define SUM "00112233445566778899aabbccddeeff"
+
 static const struct sw_join example = {.own = 1,
                                        .names = {"ada", "b"},
                                        .count = 2,
@@ -25,6 +27,10 @@ static const struct sw_join example = {.own = 1,
                                        .fallback = "",
                                        .init_from = "/home/ada/with blank",
                                        .steps = 12,
+                                       .uid = "0123456789abcdef",
+                                       .checkpoint = "/home/ada/c 1",
+                                       .files = {{"/home/ada/c 1", 77, SUM}, {"w", 0, SUM}},
+                                       .file_count = 2,
                                        .verbose = true};
 
 static void write_to(int fd, const struct sw_join *j, const char *more)
@@ -66,6 +72,13 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(j.init_from, "/home/ada/with blank");
     assert_null(j.name);
     assert_int_equal(j.steps, 12);
+    assert_string_equal(j.uid, "0123456789abcdef");
+    assert_string_equal(j.checkpoint, "/home/ada/c 1");
+    assert_int_equal(j.file_count, 2);
+    assert_ptr_equal(sw_join_file(&j, j.checkpoint), &j.files[0]);
+    assert_int_equal(j.files[0].bytes, 77);
+    assert_string_equal(j.files[0].sum, SUM);
+    assert_string_equal(j.files[1].path, "w");
     assert_true(j.verbose);
     assert_false(j.share_machine);
     sw_free(fields);
@@ -115,7 +128,7 @@ static int parse(const char *text)
 #define FIELDS                                                                                     \
     "host 1\na\nhost 1\nb\ntask 1\n0\nown 1\n1\nport 1\n9\nshare_machine 1\n0\nfolder 1\n/\n"      \
     "recipe_path 1\nr\noverrides 0\n\nfallback 0\n\nsteps 1\n0\noversubscribe 1\n0\n"              \
-    "verbose 1\n0\n"
+    "verbose 1\n0\nsteps_at_most 1\n0\nuid 16\n0123456789abcdef\n"
 #define RECIPE "recipe 1\nx\n"
 
 static void wrong_fields_are_refused(void **state)
@@ -131,6 +144,14 @@ static void wrong_fields_are_refused(void **state)
     assert_int_equal(parse(FIELDS RECIPE "name 01\nx\n"), SW_ERR_FORMAT);
     assert_int_equal(parse(FIELDS RECIPE "name 9\nx\n"), SW_ERR_FORMAT);
     assert_int_equal(parse(FIELDS RECIPE "name 999999999999999999999\nx\n"), SW_ERR_FORMAT);
+    assert_int_equal(parse(FIELDS RECIPE "file 36\n5 " SUM " f\n"), SW_OK);
+    assert_int_equal(parse(FIELDS RECIPE "file 36\n5 " SUM " f\ncheckpoint 1\nf\n"), SW_OK);
+    assert_int_equal(parse(FIELDS RECIPE "checkpoint 1\nf\n"), SW_ERR_FORMAT);
+    assert_int_equal(parse(FIELDS RECIPE "file 35\n5 " SUM " \n"), SW_ERR_FORMAT);
+    assert_int_equal(parse(FIELDS RECIPE "file 36\n-5" SUM " f\n"), SW_ERR_FORMAT);
+    assert_int_equal(parse(FIELDS RECIPE "file 36\nx " SUM " f\n"), SW_ERR_FORMAT);
+    assert_int_equal(parse(FIELDS RECIPE "file 6\n5 abc \n"), SW_ERR_FORMAT);
+    assert_int_equal(parse(FIELDS RECIPE "file 1\n5\n"), SW_ERR_FORMAT);
     assert_int_equal(parse("host 1\na\n" RECIPE), SW_ERR_FORMAT);
     assert_int_equal(parse(""), SW_ERR_FORMAT);
 }
