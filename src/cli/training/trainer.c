@@ -255,7 +255,8 @@ static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *e
         sw_cli_message("%s", err->text);
         return;
     }
-    if (t->report.style == SW_REPORT_QUIET && !sw_job_lost_hosts(t->job))
+    /* Host 0 reports for all hosts, unless it is lost. */
+    if (t->report.style == SW_REPORT_QUIET && (sw_job_lost_hosts(t->job) & 1) == 0)
         return;
 
     if (!sw_job_resumable(t->job))
