@@ -6,6 +6,7 @@
  * pushed, each once. A connection that breaks ends for good. */
 #pragma once
 
+#include "base/log.h"
 #include "exchange/hosts/frame.h"
 #include "exchange/hosts/hosts.h"
 #include <stdbool.h>
@@ -18,6 +19,7 @@ struct sw_fabric_wire {
     const struct sw_hosts *hosts; /* borrowed */
     const unsigned char *key;     /* borrowed [SW_FABRIC_KEY_BYTES]; NULL: the network is trusted */
     const void *conf;             /* borrowed: sw_fabric_args.conf */
+    struct sw_log *log;           /* borrowed during open: is told of strangers; may be NULL */
     int connect_ms, beat_ms, silence_ms;
     void *user; /* the first argument of all below */
 
@@ -38,6 +40,10 @@ struct sw_fabric_wire {
     void (*tick)(void *user);
     /* Does somebody wait for a message? Then an engine that polls does so without naps. */
     bool (*awaited)(void *user);
+    /* For engines with a clock of their own: call pace when the clock shows paced_ns, which takes
+     * no lock; INT64_MAX: never. */
+    int64_t (*paced_ns)(void *user);
+    void (*pace)(void *user);
 };
 
 struct sw_fabric_engine {

@@ -3,7 +3,8 @@
  * cannot begin tells the others why, so that all name the same cause.
  *
  * The thread of the beats computes nothing and waits for nothing but its time, so that a busy
- * process is not taken for a dead one. With a clock of its own the engine calls the tick instead.
+ * process is not taken for a dead one; it also lets chunks go whose time has come (pace.c). With a
+ * clock of its own the engine calls the tick and the pace instead.
  */
 #include "exchange/hosts/fabric_private.h"
 
@@ -185,6 +186,11 @@ static bool awaited(void *fabric)
     return __atomic_load_n(&f->awaited, __ATOMIC_RELAXED) > 0;
 }
 
+static int64_t paced_ns(void *fabric)
+{
+    return sw_fabric_paced_ns(fabric);
+}
+
 static void set_defaults(struct sw_fabric *f)
 {
     struct sw_fabric_args *a = &f->args;
@@ -197,6 +203,7 @@ static void set_defaults(struct sw_fabric *f)
     f->wire = (struct sw_fabric_wire){.hosts = a->hosts,
                                       .key = a->key,
                                       .conf = a->conf,
+                                      .log = a->log,
                                       .connect_ms = a->connect_ms,
                                       .beat_ms = a->beat_ms,
                                       .silence_ms = a->silence_ms,
@@ -206,7 +213,10 @@ static void set_defaults(struct sw_fabric *f)
                                       .sent = sw_fabric_sent,
                                       .failed = failed,
                                       .tick = sw_fabric_tick,
-                                      .awaited = awaited};
+                                      .awaited = awaited,
+                                      .paced_ns = paced_ns,
+                                      .pace = sw_fabric_pace};
+    f->paced_ns = INT64_MAX;
 }
 
 /* ---- The thread of the beats ---- */
@@ -217,12 +227,22 @@ static void beats_main(void *fabric)
 
     sw_mutex_lock(&f->lock);
 
-    while (!f->closed) {
-        if (sw_cond_wait_ms(&f->stop, &f->lock, f->args.beat_ms))
+    for (int64_t beat_ns = deadline_in(f, f->args.beat_ms); !f->closed;) {
+        int64_t paced = sw_fabric_paced_ns(f), now_ns = sw_fabric_now(f);
+        int64_t next_ns = paced < beat_ns ? paced : beat_ns;
+
+        if (next_ns > now_ns) {
+            sw_cond_wait_ms(&f->stop, &f->lock, (int)((next_ns - now_ns + 999999) / 1000000));
             continue;
+        }
 
         sw_mutex_unlock(&f->lock);
-        sw_fabric_tick(f);
+        if (paced <= now_ns)
+            sw_fabric_pace(f);
+        if (beat_ns <= now_ns) {
+            sw_fabric_tick(f);
+            beat_ns = deadline_in(f, f->args.beat_ms);
+        }
         sw_mutex_lock(&f->lock);
     }
 

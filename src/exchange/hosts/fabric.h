@@ -51,6 +51,8 @@ struct sw_fabric_args {
     size_t hello_bytes;
     int connect_ms, beat_ms, silence_ms; /* 0: 30000, 500, 4000 */
     int room;                            /* messages to one host that can be under way; 0: 1024 */
+    int64_t bytes_per_s; /* most that this host sends, to all others together; 0: no limit */
+    struct sw_log *log;  /* borrowed during open: is told of strangers who connected; may be NULL */
     struct sw_fabric_sink sink;
     const void *conf;                    /* borrowed by the engine, which says what it is */
     const struct sw_fabric_clock *clock; /* borrowed for the life of the fabric; NULL: the system's

@@ -1,6 +1,6 @@
 /* Shared by the files of the fabric. Each calls only those before it: loss.c (a host is gone),
- * outbox.c (what is to be sent), beats.c (beats, silence, clocks), inbox.c (what arrives), fabric.c
- * (life, and the functions of fabric.h).
+ * pace.c (how much is sent), outbox.c (what is to be sent), beats.c (beats, silence, clocks),
+ * inbox.c (what arrives), fabric.c (life, and the functions of fabric.h).
  *
  * One lock guards everything but what a field says otherwise. It is never held while the engine, a
  * sink or a `done` is called. */
@@ -115,6 +115,9 @@ struct sw_fabric {
     bool opened, leaving, aborting, closed;
     int64_t ticked_ns; /* time of the last tick */
     int awaited;       /* atomic */
+    int64_t free_ns;   /* from when on the next chunk may be sent (pace.c) */
+    int64_t paced_ns;  /* atomic: when chunks that wait for that can go; INT64_MAX: none wait */
+    int turn;          /* the host whose chunks go first then */
     struct sw_thread beats;
     struct sw_cond stop; /* ends the sleep of `beats` */
 };
@@ -135,6 +138,10 @@ static inline const char *sw_fabric_name(const struct sw_fabric *f, int host)
 {
     return f->args.hosts->host[host].name;
 }
+static inline int64_t sw_fabric_paced_ns(const struct sw_fabric *f)
+{
+    return __atomic_load_n(&f->paced_ns, __ATOMIC_RELAXED);
+}
 /* The lock of a fabric that is only read. */
 static inline struct sw_mutex *sw_fabric_lock(const struct sw_fabric *f)
 {
@@ -152,6 +159,11 @@ void sw_fabric_fail(struct sw_fabric *f, const struct sw_err *why);
  * host. The engine does not use them any more. */
 void sw_fabric_cancel(struct sw_fabric *f, int host);
 
+/* pace.c, with the lock. May a chunk be sent now? If not, sw_fabric_pace is called when it may. */
+bool sw_fabric_may_send(struct sw_fabric *f);
+void sw_fabric_charge(struct sw_fabric *f, size_t bytes);
+void sw_fabric_refund(struct sw_fabric *f, size_t bytes); /* that were not sent */
+
 /* outbox.c, all with the lock, which they release while the engine or a `done` is called. */
 void sw_fabric_pump(struct sw_fabric *f, int to);
 void sw_fabric_want(struct sw_fabric *f, int to, enum sw_control_kind kind, uint64_t version);
@@ -159,6 +171,8 @@ void sw_fabric_want(struct sw_fabric *f, int to, enum sw_control_kind kind, uint
 int sw_fabric_queue(struct sw_fabric *f, int to, const struct sw_outgoing *m) SW_MUST_CHECK;
 /* Wire: the oldest chunk is out. Without the lock. */
 void sw_fabric_sent(void *fabric, int to);
+/* Wire, and the thread of the beats: chunks that waited for their time can go. Without the lock. */
+void sw_fabric_pace(void *fabric);
 
 /* beats.c. Wire, and the thread of the beats: sends beats, and loses hosts that are silent. */
 void sw_fabric_tick(void *fabric);

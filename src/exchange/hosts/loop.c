@@ -253,6 +253,24 @@ static bool tick_one(struct sw_loop *l)
     return false;
 }
 
+/* Lets a host send chunks whose time has come. Returns whether it did. */
+static bool pace_one(struct sw_loop *l)
+{
+    for (int i = 0; i < l->conf.hosts; i++) {
+        struct sw_loop_end *e = &l->end[i];
+        if (!e->up || e->state == SW_LOOP_STOPPED || l->now_ns < e->up->paced_ns(e->up->user))
+            continue;
+
+        const struct sw_fabric_wire *up = e->up;
+        begin_call(l, i, -1);
+        up->pace(up->user);
+        end_call(l);
+        return true;
+    }
+
+    return false;
+}
+
 /* Tells a host that a connection to it is broken. Returns whether it did. */
 static bool tell_broken(struct sw_loop *l)
 {
@@ -275,7 +293,14 @@ static bool tell_broken(struct sw_loop *l)
     return false;
 }
 
-/* Moves the clock to the next tick, or to the target. Returns whether it moved. */
+/* When the host must be called next: for its tick, or for chunks that wait for their time. */
+static int64_t next_call_ns(const struct sw_loop_end *e)
+{
+    int64_t paced_ns = e->up->paced_ns(e->up->user);
+    return paced_ns < e->tick_ns ? paced_ns : e->tick_ns;
+}
+
+/* Moves the clock to the next call, or to the target. Returns whether it moved. */
 static bool move_clock(struct sw_loop *l)
 {
     int64_t next_ns = l->target_ns;
@@ -284,8 +309,9 @@ static bool move_clock(struct sw_loop *l)
         return false;
 
     for (int i = 0; i < l->conf.hosts; i++)
-        if (l->end[i].up && l->end[i].state != SW_LOOP_STOPPED && l->end[i].tick_ns < next_ns)
-            next_ns = l->end[i].tick_ns;
+        if (l->end[i].up && l->end[i].state != SW_LOOP_STOPPED &&
+            next_call_ns(&l->end[i]) < next_ns)
+            next_ns = next_call_ns(&l->end[i]);
 
     l->now_ns = next_ns > l->now_ns ? next_ns : l->now_ns;
     sw_cond_broadcast(&l->changed);
@@ -301,7 +327,7 @@ static void loop_main(void *loop)
     l->task = sw_task_self();
 
     while (!l->stop) {
-        if (tell_broken(l) || tick_one(l))
+        if (tell_broken(l) || tick_one(l) || pace_one(l))
             continue;
         if (next_chunk(l, &from, &to, &at))
             deliver(l, from, to, at);

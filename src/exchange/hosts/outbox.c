@@ -4,6 +4,8 @@
  * At most SW_FABRIC_BEGUN messages of several chunks are begun, because the receiver keeps a record
  * of each.
  *
+ * With a limit of the throughput (pace.c) the choice is made when the time of a chunk has come.
+ *
  * One thread at a time pushes chunks to a host, whoever has a reason: a sender, or the engine that
  * has room again. Others ask it to look again, and go on. */
 #include "exchange/hosts/fabric_private.h"
@@ -110,6 +112,7 @@ static bool pick_control(struct sw_fabric *f, struct sw_peer *p, struct sw_fabri
     }
 
     frame->bytes = (uint32_t)frame->total;
+    sw_fabric_charge(f, frame->bytes);
     p->control[k].wanted = false;
     p->control[k].pushed = true;
     p->pushed[(p->oldest + p->pushed_count++) % SW_FABRIC_WINDOW] =
@@ -118,11 +121,12 @@ static bool pick_control(struct sw_fabric *f, struct sw_peer *p, struct sw_fabri
     return true;
 }
 
-static bool pick_message(struct sw_peer *p, struct sw_fabric_frame *frame, const void **data)
+static bool pick_message(struct sw_fabric *f, struct sw_peer *p, struct sw_fabric_frame *frame,
+                         const void **data)
 {
     int at = next_message(p);
 
-    if (at < 0)
+    if (at < 0 || !sw_fabric_may_send(f))
         return false;
 
     int message = p->heap[at];
@@ -132,6 +136,7 @@ static bool pick_message(struct sw_peer *p, struct sw_fabric_frame *frame, const
                                       .offset = m->offset,
                                       .bytes = sw_frame_chunk(m->bytes, m->offset)};
     *data = m->bytes ? m->data + m->offset : NULL;
+    sw_fabric_charge(f, frame->bytes);
 
     bool first = m->offset == 0, last = m->offset + frame->bytes == m->bytes;
     m->offset += frame->bytes;
@@ -146,8 +151,10 @@ static bool pick_message(struct sw_peer *p, struct sw_fabric_frame *frame, const
 }
 
 /* Takes back the chunk that was picked last, since the engine has no room for it. */
-static void put_back(struct sw_peer *p, const struct sw_fabric_frame *frame)
+static void put_back(struct sw_fabric *f, struct sw_peer *p, const struct sw_fabric_frame *frame)
 {
+    sw_fabric_refund(f, frame->bytes);
+
     const struct sw_pushed *c = &p->pushed[(p->oldest + --p->pushed_count) % SW_FABRIC_WINDOW];
 
     if (c->message < 0) {
@@ -180,14 +187,15 @@ static void push_chunks(struct sw_fabric *f, int to)
     const void *data;
 
     /* A closed fabric sends nothing but why it ends. */
-    while (f->link && !p->lost && p->pushed_count < SW_FABRIC_WINDOW &&
-           (pick_control(f, p, &frame, &data) || (!f->closed && pick_message(p, &frame, &data)))) {
+    while (
+        f->link && !p->lost && p->pushed_count < SW_FABRIC_WINDOW &&
+        (pick_control(f, p, &frame, &data) || (!f->closed && pick_message(f, p, &frame, &data)))) {
         sw_mutex_unlock(&f->lock);
         int rc = f->engine->push(f->link, to, &frame, data);
         sw_mutex_lock(&f->lock);
 
         if (rc != SW_OK) {
-            put_back(p, &frame);
+            put_back(f, p, &frame);
             return;
         }
 
@@ -259,6 +267,28 @@ static void finish(struct sw_fabric *f, struct sw_peer *p, int message)
     sw_mutex_unlock(&f->lock);
     m.done(m.user, SW_OK);
     sw_mutex_lock(&f->lock);
+}
+
+void sw_fabric_pace(void *fabric)
+{
+    struct sw_fabric *f = fabric;
+
+    sw_mutex_lock(&f->lock);
+    __atomic_store_n(&f->paced_ns, INT64_MAX, __ATOMIC_RELAXED);
+
+    /* One chunk can exhaust the limit: the next time the host after its receiver comes first. */
+    for (int i = 0, first = f->turn; i < f->count; i++) {
+        int to = (first + i) % f->count;
+        int64_t before_ns = f->free_ns;
+
+        if (to == f->own)
+            continue;
+        sw_fabric_pump(f, to);
+        if (f->free_ns > before_ns)
+            f->turn = to + 1;
+    }
+
+    sw_mutex_unlock(&f->lock);
 }
 
 void sw_fabric_sent(void *fabric, int to)

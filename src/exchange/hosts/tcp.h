@@ -11,7 +11,6 @@
  * Thread rule: that of engine.h; sw_tcp_listen by any thread. */
 #pragma once
 
-#include "base/log.h"
 #include "exchange/hosts/engine.h"
 
 struct sw_tcp_conf { /* sw_fabric_args.conf */
@@ -20,7 +19,6 @@ struct sw_tcp_conf { /* sw_fabric_args.conf */
     uint16_t port;   /* where host 0 listens */
     bool trusted;    /* without a key: hosts listen also on other addresses than loopback, namely
                         those by which they and host 0 reach each other */
-    struct sw_log *log; /* borrowed during open: is told of strangers; NULL: nobody is */
 };
 
 /* Opens a socket that listens at a name or numeric address (NULL: all of this machine) and port (0:

@@ -675,7 +675,7 @@ static void end(struct meeting *m, struct sw_tcp_pair *pair)
         hang_up(&m->contact[i]);
     stop_listening(m);
     if (m->strangers > 0)
-        sw_log_write(m->conf->log, SW_LOG_WARN, "network",
+        sw_log_write(m->up->log, SW_LOG_WARN, "network",
                      "%d connections were refused while the hosts connected, the last from %s",
                      m->strangers, m->stranger.text);
 }

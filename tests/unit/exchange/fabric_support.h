@@ -54,6 +54,7 @@ struct setup {
     size_t most_bytes; /* of a message; 0: 4096 */
     int urgencies;     /* 0: 4 */
     int room;
+    int64_t bytes_per_s; /* 0: no limit */
     uint64_t seed;
     int window;
     int connect_ms;     /* 0: the default */
@@ -212,6 +213,7 @@ static inline void open_main(void *user)
         .hello_bytes = strlen(hello),
         .connect_ms = w->setup.connect_ms,
         .room = w->setup.room,
+        .bytes_per_s = w->setup.bytes_per_s,
         .sink = {.place = node_place, .arrived = node_arrived, .lost = node_lost, .user = n},
         .conf = w->engine->conf(w, n->host),
         .clock = w->engine->clock(w, n->host)};

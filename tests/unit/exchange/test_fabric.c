@@ -641,6 +641,101 @@ static void killed_hosts_are_lost_at_once(void **state)
     world_end(&w);
 }
 
+/* ---- A limit of what is sent ---- */
+
+/* These are about the fabric alone, and need a clock that stands while the test looks. */
+static void needs_loop(void)
+{
+    if (engine->table != &sw_fabric_loop)
+        skip();
+}
+
+static int64_t now_ns(struct world *w)
+{
+    const struct sw_fabric_clock *c = engine->clock(w, 0);
+    return c->monotonic_ns(c->user);
+}
+
+static uint64_t sent_bytes(struct world *w, int to)
+{
+    return sw_fabric_traffic(w->node[0].fabric, to, -1).sent_bytes;
+}
+
+/* At no time more is sent than the limit allows, beyond a short burst and one chunk, and in the end
+ * all is there. */
+static void a_limit_of_the_throughput_holds(void **state)
+{
+    enum { BYTES_PER_S = 50000000, BURST_MS = 10, MOST_MS = 60 };
+
+    needs_loop();
+    const struct sw_fabric_tag tag = {.kind = KIND, .urgency = 1};
+    const size_t bytes = 8 * (size_t)SW_FABRIC_CHUNK;
+    struct world w;
+    world_open(&w, engine,
+               &(struct setup){.hosts = 2, .most_bytes = bytes, .bytes_per_s = BYTES_PER_S});
+    unsigned char *data = payload(0, &tag, bytes);
+    int64_t begin_ns = now_ns(&w);
+    assert_int_equal(try_send(&w, 0, 1, tag, data, bytes), SW_OK);
+    for (double ms = 0; sent_bytes(&w, 1) < bytes; ms = (double)(now_ns(&w) - begin_ns) / 1e6) {
+        double allowed = (ms + BURST_MS) * (BYTES_PER_S / 1e3) + SW_FABRIC_CHUNK;
+        assert_true((double)sent_bytes(&w, 1) <= allowed);
+        assert_true(ms <= MOST_MS);
+        engine->advance(&w, 1);
+    }
+    wait_for(&w.node[1], has_count, 1);
+    leave_all(&w, 3);
+    world_end(&w);
+    free(data);
+}
+
+/* The choice of the next chunk is made when it can go. Hosts take turns. */
+static void what_waits_for_its_time_goes_by_urgency_and_in_turns(void **state)
+{
+    enum { BYTES_PER_S = 10 * SW_FABRIC_CHUNK };
+
+    needs_loop();
+    const struct sw_fabric_tag slow = {.kind = 1, .urgency = 3}, fast = {.kind = 2, .urgency = 1};
+    const size_t bytes = 20 * (size_t)SW_FABRIC_CHUNK;
+    struct world w;
+    world_open(&w, engine,
+               &(struct setup){.hosts = 3, .most_bytes = bytes, .bytes_per_s = BYTES_PER_S});
+    unsigned char *a = payload(0, &slow, bytes), *b = payload(0, &fast, 5);
+    assert_int_equal(try_send(&w, 0, 1, slow, a, bytes), SW_OK);
+    assert_int_equal(try_send(&w, 0, 2, slow, a, bytes), SW_OK);
+    assert_int_equal(try_send(&w, 0, 1, fast, b, 5), SW_OK);
+    engine->advance(&w, 1000);
+    wait_for(&w.node[1], has_count, 1);
+    assert_int_equal(w.node[1].record[0].tag.kind, 2);
+    int64_t ahead = (int64_t)sent_bytes(&w, 1) - (int64_t)sent_bytes(&w, 2);
+    assert_true(llabs(ahead) < 4 * SW_FABRIC_CHUNK);
+    assert_true(sent_bytes(&w, 2) >= 3 * (uint64_t)SW_FABRIC_CHUNK);
+    engine->advance(&w, 5000);
+    wait_for(&w.node[1], has_count, 2);
+    wait_for(&w.node[2], has_count, 1);
+    leave_all(&w, 7);
+    world_end(&w);
+    free(a);
+    free(b);
+}
+
+/* Beats do not wait: hosts whose messages take minutes lose nobody. */
+static void a_narrow_limit_loses_nobody(void **state)
+{
+    needs_loop();
+    const struct sw_fabric_tag tag = {.kind = KIND, .urgency = 1};
+    const size_t bytes = 2 * (size_t)SW_FABRIC_CHUNK;
+    struct world w;
+    world_open(&w, engine, &(struct setup){.hosts = 2, .most_bytes = bytes, .bytes_per_s = 1000});
+    unsigned char *data = payload(0, &tag, bytes);
+    assert_int_equal(try_send(&w, 0, 1, tag, data, bytes), SW_OK);
+    engine->advance(&w, 20000);
+    assert_int_equal(lost_count(&w.node[0], 1), 0);
+    assert_int_equal(lost_count(&w.node[1], 0), 0);
+    assert_int_equal(w.node[0].done, 0);
+    world_end(&w);
+    free(data);
+}
+
 /* ---- Clocks ---- */
 
 static void clocks_are_compared_within_the_error(void **state)
@@ -686,6 +781,9 @@ int main(void)
         cmocka_unit_test(leave_names_who_stays),
         cmocka_unit_test(close_ends_waits_and_cancels_messages),
         cmocka_unit_test(killed_hosts_are_lost_at_once),
+        cmocka_unit_test(a_limit_of_the_throughput_holds),
+        cmocka_unit_test(what_waits_for_its_time_goes_by_urgency_and_in_turns),
+        cmocka_unit_test(a_narrow_limit_loses_nobody),
         cmocka_unit_test(clocks_are_compared_within_the_error),
     };
     int failed = 0;

@@ -147,11 +147,11 @@ static void group_begin(struct group *g, int count, const char *address)
         struct node *n = &g->node[i];
         g->host[i] = (struct sw_host){.name = i < 4 ? names[i] : "other", .address = address};
         n->hosts = (struct sw_hosts){.host = g->host, .count = count, .own = i};
-        n->conf = (struct sw_tcp_conf){
-            .listener = i == 0 ? listener : -1, .port = port, .log = i == 0 ? g->log : NULL};
+        n->conf = (struct sw_tcp_conf){.listener = i == 0 ? listener : -1, .port = port};
         n->wire = (struct sw_fabric_wire){.hosts = &n->hosts,
                                           .key = key,
                                           .conf = &n->conf,
+                                          .log = i == 0 ? g->log : NULL,
                                           .connect_ms = LONG_MS,
                                           .beat_ms = 500,
                                           .silence_ms = LONG_MS,
