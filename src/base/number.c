@@ -79,8 +79,9 @@ bool sw_parse_bytes(const char *s, int64_t *value)
     static const struct {
         const char *name;
         double factor;
-    } units[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-                 {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    } units[] = {{"", 1},       {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                 {"TB", 1e12},  {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                 {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}};
 
     const char *unit = real_end(s);
     /* Exponents are refused: the e of "1e3" could be taken for exabytes. */

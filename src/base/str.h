@@ -50,7 +50,8 @@ const char *sw_str_nearest(const char *word, const char *const *candidates, size
 /* Strict decimal parsing of a whole string: false on junk, overflow, NaN or an empty string. */
 bool sw_parse_int(const char *s, int64_t *value);
 bool sw_parse_real(const char *s, double *value);
-/* Bytes with an optional unit: 4GB, 512MB, 64KiB, 1000 (powers of 1000 for kB, of 1024 for KiB). */
+/* Bytes with an optional unit: 4GB, 512MB, 64KiB, 1000 (powers of 1000 for kB, of 1024 for KiB).
+ * For throughputs also bits: 500Mbit are 62.5 MB. */
 bool sw_parse_bytes(const char *s, int64_t *value);
 bool sw_parse_bool(const char *s, bool *value); /* yes no true false on off 1 0 */
 

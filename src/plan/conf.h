@@ -50,10 +50,11 @@ struct sw_cluster_conf {
     int devices;         /* devices available to workers, counted by the caller; 0: none */
     /* Hosts: names or addresses, this machine first; empty: run/launch.h. */
     struct sw_strings hosts;
-    int fabric;       /* enum sw_fabric_choice */
-    int network;      /* enum sw_network */
-    int on_host_loss; /* enum sw_on_host_loss */
-    int64_t restarts; /* of `run --hosts`, after the loss of a host */
+    int fabric;        /* enum sw_fabric_choice */
+    int network;       /* enum sw_network */
+    int64_t bandwidth; /* most bytes per second that a host sends; 0: no limit */
+    int on_host_loss;  /* enum sw_on_host_loss */
+    int64_t restarts;  /* of `run --hosts`, after the loss of a host */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };
 /* All-reduce back end if no server reduces: the devices' library, or copies between devices. */

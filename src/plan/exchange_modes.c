@@ -116,6 +116,8 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
         t.flops_per_s = t.server_flops_per_s = HOST_FLOPS_PER_S;
         t.memory_bytes_per_s = HOST_MEMORY_BYTES_PER_S;
         t.link_bytes_per_s = HOST_BYTES_PER_S;
+        if (p->cluster->bandwidth > 0 && p->cluster->bandwidth < HOST_BYTES_PER_S)
+            t.link_bytes_per_s = (double)p->cluster->bandwidth;
         t.hidden_s = flops / HOST_FLOPS_PER_S;
         t.workers = t.hosts;
         t.servers = 1;

@@ -305,9 +305,40 @@ static int check_machines(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+/* A sink of the log. There is no history yet. */
+static void note_remark(void *fabric, enum sw_log_level level, const char *source, const char *text)
+{
+    struct sw_job_fabric *h = fabric;
+
+    snprintf(h->remark, sizeof h->remark, "%s", text);
+}
+
+void sw_job_hosts_report(struct sw_job *job)
+{
+    if (job->hosts.remark[0])
+        sw_events_report(&job->events, SW_LOG_WARN, "hosts", "%s", job->hosts.remark);
+}
+
+static int connect_fabric(struct sw_job *job, struct sw_fabric_args *args, struct sw_err *err)
+{
+    int rc;
+
+    job->hosts.remark[0] = 0;
+    args->log = sw_log_new();
+    if (!args->log)
+        return sw_err_nomem(err, "the log of how hosts meet", 0);
+
+    rc = sw_log_add_sink(args->log, SW_LOG_WARN, note_remark, &job->hosts, err);
+    if (rc == SW_OK)
+        rc = sw_fabric_open(job->options.hosts->engine, args, &job->hosts.fabric, err);
+    sw_log_free(args->log);
+    return rc;
+}
+
 static int open_fabric(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_job_hosts *h = job->options.hosts;
+    const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     struct sw_bytes hello = {0};
 
     /* Losses are noted before the sums make them the fault of the job. */
@@ -319,18 +350,19 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     int rc = sw_hosts_history_init(job, &job->hosts.router, err);
     if (rc == SW_OK)
         rc = say_hello(job, &hello, err);
-    const struct sw_fabric_args args = {.hosts = h->list,
-                                        .key = h->key,
-                                        .hello = sw_bytes_text(&hello),
-                                        .hello_bytes = hello.length,
-                                        .connect_ms = CONNECT_MS,
-                                        .room = sw_table_sums_room(&job->hosts.sums) +
-                                                SW_HOST_MESSAGES + SW_HOSTS_HISTORY_ROOM,
-                                        .sink = sw_fabric_router_sink(&job->hosts.router),
-                                        .conf = h->conf,
-                                        .clock = h->clock};
+    struct sw_fabric_args args = {.hosts = h->list,
+                                  .key = h->key,
+                                  .hello = sw_bytes_text(&hello),
+                                  .hello_bytes = hello.length,
+                                  .connect_ms = CONNECT_MS,
+                                  .room = sw_table_sums_room(&job->hosts.sums) + SW_HOST_MESSAGES +
+                                          SW_HOSTS_HISTORY_ROOM,
+                                  .bytes_per_s = cluster->bandwidth,
+                                  .sink = sw_fabric_router_sink(&job->hosts.router),
+                                  .conf = h->conf,
+                                  .clock = h->clock};
     if (rc == SW_OK)
-        rc = sw_fabric_open(h->engine, &args, &job->hosts.fabric, err);
+        rc = connect_fabric(job, &args, err);
     sw_bytes_fini(&hello);
     if (rc != SW_OK)
         return rc;

@@ -47,6 +47,7 @@ struct sw_job_fabric {
     struct sw_table_sums sums; /* sums.sum NULL: one host */
     struct sw_fabric *fabric;  /* owned; open while the job runs */
     bool asked;                /* requests were told once */
+    char remark[256];          /* on how the hosts met; "": none */
     uint64_t lost;             /* bits of hosts that were lost when the job ended */
 };
 
@@ -90,6 +91,8 @@ int sw_job_hosts_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Connects with all hosts, before anything is written. Errors: those of sw_fabric_open;
  * SW_ERR_INVALID (two processes on one machine). */
 int sw_job_hosts_open(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Reports what was remarkable when the hosts met, once there is a history. */
+void sw_job_hosts_report(struct sw_job *job);
 /* Compares the values of all hosts after an evaluation; a difference becomes the job's fault. By
  * the leader, between two steps. */
 void sw_job_hosts_compare(struct sw_job *job, int64_t step);

@@ -390,6 +390,7 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     rc = open_history(job, err);
     if (rc != SW_OK)
         return rc;
+    sw_job_hosts_report(job);
 
     sw_reserve_name_run(job);
     if (!sw_hosts_history_is_part(job)) /* the folder may be that of host 0 */

@@ -185,6 +185,8 @@ static void bytes_accept_decimal_and_binary_units(void **state)
     assert_true(sw_parse_bytes("512 MB", &v) && v == 512000000);
     assert_true(sw_parse_bytes("64KiB", &v) && v == 65536);
     assert_true(sw_parse_bytes("1.5kB", &v) && v == 1500);
+    assert_true(sw_parse_bytes("500Mbit", &v) && v == 62500000);
+    assert_true(sw_parse_bytes("1 Gbit", &v) && v == 125000000);
     v = 5;
     const char *const junk[] = {"", "-1", "4XB", "GB", "1e3", "4 ", "99999999TB", "1GBs"};
     for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
