@@ -24,6 +24,14 @@ for hosts in 2 3; do
     ! have_python || reaches "$(latest "$T/0/out")"
 done
 
+# The recipe limits what a host sends: each of 40 steps has 4.5 k parameters of 4 bytes.
+begin=$(ms) hosts=2
+job "$tiny" --no-ui --set cluster.bandwidth=4Mbit
+finished 0 0
+finished 1 0
+took=$(($(ms) - begin))
+[ "$took" -gt 1000 ] || net_fail "0.7 MB took $took ms at 500 kB/s"
+
 # Packets are lost: all that was sent comes all the same.
 hosts=2
 if lossy; then
