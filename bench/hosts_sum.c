@@ -101,7 +101,7 @@ static void measure(struct bench *b, struct sw_hosts_sum *s, const struct sw_hos
     }
 
     qsort(ms, (size_t)steps, sizeof *ms, compare);
-    printf("%.1f M floats, %d hosts: best %.1f ms, median %.1f ms\n", (double)elements / 1e6, hosts,
+    printf("%.1f M floats, %d hosts: best %.2f ms, median %.2f ms\n", (double)elements / 1e6, hosts,
            ms[0], ms[steps / 2]);
     free(x);
 }

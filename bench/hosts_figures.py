@@ -1,0 +1,207 @@
+"""The figures of bench/hosts_net. Host i is the namespace h<i> with address 10.0.0.<i + 1>."""
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+
+import measure
+from common import Row, Skipped
+
+HOSTS = 2
+FLOATS = {"61 M floats": 61000000, "0.15 M floats": 145578}
+PORT = 29400
+
+
+# ---- The network --------------------------------------------------------------------------------
+
+def ip(*words):
+    measure.run(["ip"] + list(words))
+
+
+def build_network():
+    """Makes the hosts, once."""
+    if os.path.exists("/run/netns/h0"):
+        return
+    try:
+        measure.run(["mount", "-t", "tmpfs", "none", "/run"])
+        ip("link", "add", "br0", "type", "bridge")
+        ip("link", "set", "br0", "up")
+        for i in range(HOSTS):
+            host, port = "h%d" % i, "v%d" % i
+            ip("netns", "add", host)
+            ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("link", "set", port, "master", "br0", "up")
+            ip("-n", host, "addr", "add", "10.0.0.%d/24" % (i + 1), "dev", "eth0")
+            ip("-n", host, "link", "set", "lo", "up")
+            ip("-n", host, "link", "set", "eth0", "up")
+    except (measure.Failed, OSError) as e:
+        raise Skipped("no network namespaces: %s" % e)
+
+
+def limit(rate):
+    """What each host sends: "0" or a rate of tc."""
+    for i in range(HOSTS):
+        subprocess.run(["tc", "-n", "h%d" % i, "qdisc", "del", "dev", "eth0", "root"],
+                       stderr=subprocess.DEVNULL)
+        if rate != "0":
+            try:
+                measure.run(["tc", "-n", "h%d" % i, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,
+                             "burst", "256k", "latency", "20ms"])
+            except measure.Failed as e:
+                raise Skipped("this kernel has no tbf: %s" % e)
+
+
+def on(host):
+    return ["ip", "netns", "exec", "h%d" % host]
+
+
+def together(commands, env=lambda host: {}):
+    """Runs a command on each host; returns the output of that of host 0."""
+    ended, failures = [None] * len(commands), []
+
+    def one(host):
+        try:
+            ended[host] = measure.run(on(host) + commands[host], env=env(host), timeout_s=300)
+        except measure.Failed as e:
+            failures.append(e)
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(commands))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+    return ended[0].out
+
+
+def next_port():
+    global PORT
+    PORT += 1
+    return str(PORT)
+
+
+# ---- The two sides ------------------------------------------------------------------------------
+
+def best(text):
+    return float(re.search(r"best ([0-9.]+) ms", text).group(1))
+
+
+def median(text):
+    return float(re.search(r"median ([0-9.]+) ms", text).group(1))
+
+
+def our_sum(bench, network, floats, steps):
+    program = os.path.join(os.path.dirname(os.path.abspath(bench.options.binary)), "tests", "hosts_sum")
+    port = next_port()
+    return best(together([[program, str(i), str(HOSTS), "10.0.0.1", port, network, str(floats), str(steps)]
+                            for i in range(HOSTS)]))
+
+
+def torch(bench, hosts, *words):
+    """What bench/gloo_peer.py prints on host 0."""
+    peer = os.path.join(bench.root, "bench", "gloo_peer.py")
+    port = next_port()
+
+    def env(host):
+        return {"RANK": str(host), "WORLD_SIZE": str(hosts), "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": port,
+                "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
+    return together([[bench.options.torch, peer] + [str(w) for w in words]] * hosts, env)
+
+
+def key_of(bench):
+    path = bench.path("key")
+    if not os.path.exists(path):
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as f:
+            f.write(os.urandom(32))
+    return path
+
+
+def job(bench, recipe, hosts, steps, sets):
+    """The commands and environments of a job: one math thread on each host."""
+    port, key = next_port(), key_of(bench)
+    commands = [[bench.options.binary, "run", bench.recipe(recipe), "--no-ui", "--share-machine", "--steps",
+                 str(steps), "--out", bench.path("out-%s-%d" % (port, i))] for i in range(hosts)]
+    for c in commands:
+        for text in sets:
+            c += ["--set", text]
+
+    def env(host):
+        home = bench.path("host%d" % host)
+        os.makedirs(home, exist_ok=True)
+        own = {"OMP_NUM_THREADS": "1", "XDG_STATE_HOME": home, "SINGA_DB": os.path.join(home, "history.db"),
+               "SINGA_REGISTRY": os.path.join(home, "registry"), "SINGA_DATA": bench.path("nothing"),
+               "SINGA_JOB_KEY": key}
+        if hosts > 1:
+            own.update(RANK=str(host), WORLD_SIZE=str(hosts), MASTER_ADDR="10.0.0.1", MASTER_PORT=port)
+        return own
+    return commands, env
+
+
+def step_ms(bench, recipe, hosts, rows, steps, sets=()):
+    """Milliseconds per step of a job with that many rows on each host."""
+    commands, env = job(bench, recipe, hosts, steps, [
+        "job.batch=%d" % (rows * hosts), "job.eval_every=0", "job.checkpoint_every=0",
+        "job.checkpoint_ends=no", "cluster.framework=allreduce"] + list(sets))
+    out = together(commands, env)
+    value, unit = re.search(r"samples/s, ([0-9.]+) (us|ms|s) per step", out).groups()
+    return float(value) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit]
+
+
+# ---- Figures ------------------------------------------------------------------------------------
+
+def sums(bench):
+    build_network()
+    rows = []
+    for rate in bench.options.rates.split(","):
+        limit(rate)
+        for name, floats in FLOATS.items():
+            steps = 3 if floats > 1000000 else 200
+            floats, steps = (100000, 2) if bench.options.trial else (floats, steps)
+            ours, theirs = {"trusted": [], "private": []}, []
+            for _ in range(bench.options.repeats):
+                for network in ours:
+                    ours[network].append(our_sum(bench, network, floats, steps))
+                theirs.append(best(torch(bench, HOSTS, "sum", floats, steps)))
+            for network, values in ours.items():
+                what = "%s, %s, %s" % (name, "no limit" if rate == "0" else rate, network)
+                bench.say("%s: %s against %s" % (what, values, theirs))
+                aim = 1.6 if rate == "0" and network == "private" else 1
+                rows.append(Row(what, "Gloo", "ms", values, theirs, aim, at_most=True))
+    limit("0")
+    return rows
+
+
+def alexnet(bench):
+    build_network()
+    limit("1gbit")
+    rows, steps = bench.options.rows, 2 if bench.options.trial else 6
+    ours, theirs = [], []
+    for _ in range(bench.options.repeats):
+        alone = step_ms(bench, "alexnet.ini", 1, rows, steps)
+        both = step_ms(bench, "alexnet.ini", HOSTS, rows, steps, ["cluster.comm=auto"])
+        its_own = median(torch(bench, 1, "alone", rows, steps))
+        its = median(torch(bench, HOSTS, "alexnet", rows, steps))
+        bench.say("alexnet: one host %.0f ms, two %.0f; PyTorch %.0f, %.0f" % (alone, both, its_own, its))
+        ours.append(max(both - alone, 1e-3))
+        theirs.append(max(its - its_own, 1e-3))
+    limit("0")
+    return [Row("AlexNet, %d rows a host, 1 Gbit/s, added by the exchange" % rows, "DDP", "ms", ours, theirs,
+                None, note="one math thread a host; two hosts share the memory of one machine")]
+
+
+def short(bench):
+    build_network()
+    rows = []
+    for recipe, batch in (("digits.ini", 32), ("mnist-mlp.ini", 64)):
+        steps = 20 if bench.options.trial else 3000
+        ours, theirs = [], []
+        for _ in range(bench.options.repeats):
+            theirs.append(step_ms(bench, recipe, 1, batch, steps))
+            ours.append(step_ms(bench, recipe, HOSTS, batch, steps))
+        rows.append(Row("step of %s, %d rows a host" % (recipe, batch), "one host", "ms", ours, theirs, None))
+    return rows
+
+
+FIGURES = {"sums": sums, "alexnet": alexnet, "short": short}
