@@ -53,7 +53,7 @@ host() {
     rm -rf "$T/$host"
     mkdir "$T/$host"
     (on "$host" env "RANK=$host" "WORLD_SIZE=$hosts" MASTER_ADDR=10.0.0.1 "MASTER_PORT=$net_port" \
-        "SINGA_JOB_KEY=$net_key" "$SW" run "$@" --hosts "$(name_of "1-$hosts")" --out "$T/$host/out") \
+        "SINGA_JOB_KEY=$net_key" "$SW" run "$@" --share-machine --hosts "$(name_of "1-$hosts")" --out "$T/$host/out") \
         >"$T/out.$host" 2>"$T/err.$host" </dev/null &
     pid=$!
     children="$children $pid"

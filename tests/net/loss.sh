@@ -68,7 +68,7 @@ loses() {
         [ "$i" = 0 ] || [ "$lost" = 0 ] || continue
         grep -q "host $(name_of $((lost + 1))): .* wrote a checkpoint of step [0-9]" "$T/err.$i" ||
             net_fail "host $i does not name host $lost"
-        ! grep -q 'this host wrote' "$T/err.$i" || checkpoint=$(saved_by "$i")
+        ! grep -q "host $(name_of $((i + 1))) wrote" "$T/err.$i" || checkpoint=$(saved_by "$i")
     done
     # Host 0 was one step behind, and another host is to write.
     for i in $(seq 1 $((hosts - 1))); do
