@@ -482,7 +482,7 @@ static const struct sw_throughputs *throughputs_of(void *throughputs)
 static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
 {
     static const struct sw_topology four = {
-        .workers = 4, .devices = 4, .update_group_size = 4, .servers_per_group = 1};
+        .workers = 4, .devices = 4, .hosts = 1, .update_group_size = 4, .servers_per_group = 1};
     static const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
     static const struct sw_job_conf conf = {.batch = 64};
     static const struct sw_device_request request = {.count = 4};
