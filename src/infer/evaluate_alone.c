@@ -47,7 +47,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     rc = sw_snapshot_new(&job->events.snapshot, NULL,
-                         &(struct sw_snapshot_run){0, "", job->name, 0, 1}, err);
+                         &(struct sw_snapshot_run){0, "", job->options.name, 0, 1}, err);
     if (rc != SW_OK)
         return rc;
 

@@ -51,17 +51,17 @@ static void name_host(struct sw_hosts_history *h, int host)
 
 bool sw_hosts_history_is_part(const struct sw_job *job)
 {
-    return job->hosts_history && job->hosts_history->hosts->own != 0;
+    return job->hosts.history && job->hosts.history->hosts->own != 0;
 }
 
 int sw_hosts_history_workers(const struct sw_job *job)
 {
-    return job->hosts_history ? job->hosts_history->total_workers : job->topology->workers;
+    return job->hosts.history ? job->hosts.history->total_workers : job->topology->workers;
 }
 
 int sw_hosts_history_slots(const struct sw_job *job)
 {
-    return job->hosts_history && job->hosts_history->hosts->own == 0 ? job->hosts_history->shown
+    return job->hosts.history && job->hosts.history->hosts->own == 0 ? job->hosts.history->shown
                                                                      : 0;
 }
 
@@ -95,19 +95,19 @@ int sw_hosts_history_init(struct sw_job *job, struct sw_fabric_router *router, s
 {
     int rc = SW_OK;
 
-    if (!job->hosts_history)
-        rc = make(job->options.hosts->list, &job->hosts_history, err);
+    if (!job->hosts.history)
+        rc = make(job->options.hosts->list, &job->hosts.history, err);
 
     if (rc != SW_OK)
         return rc;
 
     /* Those of the previous stage are gone. */
-    job->hosts_history->finished = 0;
-    sw_hosts_set_pointer(&job->hosts_history->snapshot, NULL);
-    sw_hosts_set_pointer(&job->hosts_history->events, NULL);
+    job->hosts.history->finished = 0;
+    sw_hosts_set_pointer(&job->hosts.history->snapshot, NULL);
+    sw_hosts_set_pointer(&job->hosts.history->events, NULL);
 
     sw_fabric_router_add(router, SW_HOSTS_LINES, SW_HOSTS_STATES - SW_HOSTS_LINES + 1,
-                         sw_hosts_receive_sink(job->hosts_history));
+                         sw_hosts_receive_sink(job->hosts.history));
     return SW_OK;
 }
 
@@ -145,7 +145,7 @@ static int sum_over_hosts(struct sw_job *job, double *values, int count, struct 
 
 int sw_hosts_history_agree(struct sw_job *job, int slots, struct sw_err *err)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
     double numbers[2 * SW_MOST_HOSTS] = {0};
 
     if (!h)
@@ -181,7 +181,7 @@ static int tell_uid(struct sw_job *job, char uid[17], struct sw_err *err)
     double half[2] = {0};
     unsigned long long bits = 0;
 
-    if (job->hosts_history->hosts->own == 0 && sscanf(uid, "%16llx", &bits) == 1) {
+    if (job->hosts.history->hosts->own == 0 && sscanf(uid, "%16llx", &bits) == 1) {
         half[0] = (double)(bits >> 32);
         half[1] = (double)(bits & UINT32_MAX);
     }
@@ -210,7 +210,7 @@ static void record_machine(const struct sw_job *job)
 
     list_gpus(m, gpus, sizeof gpus);
     sw_history_host(job->events.history,
-                    &(struct sw_history_host){.number = job->hosts_history->hosts->own,
+                    &(struct sw_history_host){.number = job->hosts.history->hosts->own,
                                               .cpu = *m->cpu_model ? m->cpu_model : NULL,
                                               .gpus = *gpus ? gpus : NULL,
                                               .clock_offset_ms = NAN,
@@ -221,7 +221,7 @@ static void record_machine(const struct sw_job *job)
 
 static void record_hosts(const struct sw_job *job)
 {
-    const struct sw_hosts_history *h = job->hosts_history;
+    const struct sw_hosts_history *h = job->hosts.history;
     char fabric[128];
 
     job->options.hosts->engine->name(fabric, sizeof fabric);
@@ -239,7 +239,7 @@ static void record_hosts(const struct sw_job *job)
 
 static int begin_part(struct sw_job *job, const struct sw_run_info *info, struct sw_err *err)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
     const struct sw_hosts_peer *own = &h->peer[h->hosts->own];
     char uid[17] = "";
 
@@ -260,7 +260,7 @@ static int begin_part(struct sw_job *job, const struct sw_run_info *info, struct
 
 int sw_hosts_history_begin(struct sw_job *job, const struct sw_run_info *info, struct sw_err *err)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
     char uid[17];
     int rc;
 
@@ -286,7 +286,7 @@ int sw_hosts_history_begin(struct sw_job *job, const struct sw_run_info *info, s
 
 void sw_hosts_history_show(struct sw_job *job, int first_slot)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
 
     if (!h)
         return;
@@ -304,7 +304,7 @@ void sw_hosts_history_show(struct sw_job *job, int first_slot)
 
 int sw_hosts_history_start(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
 
     if (!h)
         return SW_OK;
@@ -329,7 +329,7 @@ static void await_others(struct sw_hosts_history *h)
 
 void sw_hosts_history_stop(struct sw_job *job, bool in_order)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
 
     if (!h || !h->fabric)
         return;
@@ -347,7 +347,7 @@ void sw_hosts_history_stop(struct sw_job *job, bool in_order)
 
 bool sw_hosts_history_end(struct sw_job *job)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
 
     if (!h)
         return true;
@@ -372,7 +372,7 @@ bool sw_hosts_history_end(struct sw_job *job)
 
 void sw_hosts_history_free(struct sw_job *job)
 {
-    struct sw_hosts_history *h = job->hosts_history;
+    struct sw_hosts_history *h = job->hosts.history;
 
     if (!h)
         return;
@@ -387,5 +387,5 @@ void sw_hosts_history_free(struct sw_job *job)
     sw_mutex_fini(&h->lock);
     sw_mutex_fini(&h->fabric_lock);
     sw_free(h);
-    job->hosts_history = NULL;
+    job->hosts.history = NULL;
 }

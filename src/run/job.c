@@ -7,8 +7,8 @@
 #include "exchange/table/sync.h"
 #include "net/transfer.h"
 #include "run/find_errors.h"
-#include "run/job_checkpoint.h"
 #include "run/hosts_history.h"
+#include "run/job_checkpoint.h"
 #include "run/job_private.h"
 #include "run/label_range.h"
 #include "run/limits.h"
@@ -82,7 +82,8 @@ static int longest_sum(const struct sw_job *job)
     const struct sw_topology *t = job->topology;
     int most = sw_exchange_vote_count(job->params.table);
 
-    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers || t->hosts > 1); i++) {
+    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers || t->hosts > 1);
+         i++) {
         const struct sw_worker *w = &job->workers[i];
         most = larger(most, sw_net_sum_count(w->train));
         most = larger(most, w->eval ? sw_net_sum_count(w->eval) : 0);
@@ -237,7 +238,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
                                                       : job->conf->name;
-    rc = copy_text(&job->name, name, err);
+    rc = copy_text(&job->options.name, name, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_job_choose_device(job, o, err);
@@ -496,14 +497,10 @@ void sw_job_close(struct sw_job *job)
     sw_bytes_fini(&job->report.limits);
     sw_bytes_fini(&job->report.warnings);
 
-    char *const owned[] = {job->name,
-                           job->options.out_dir,
-                           job->options.db,
-                           job->options.command,
-                           job->options.eval_split,
-                           job->options.resume_checkpoint,
-                           job->report.choices,
-                           job->report.partition_notes};
+    char *const owned[] = {job->options.name,       job->options.out_dir,
+                           job->options.db,         job->options.command,
+                           job->options.eval_split, job->options.resume_checkpoint,
+                           job->report.choices,     job->report.partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->report.layers);

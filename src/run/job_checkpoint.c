@@ -25,7 +25,7 @@ struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job)
     const struct sw_job_stage *stage = &job->stage;
 
     return (struct sw_checkpoint_job){
-        .name = job->name,
+        .name = job->options.name,
         .recipe = job->recipe,
         .conf = job->conf,
         .topology = job->topology,

@@ -41,7 +41,10 @@ struct sw_host_notices {
     char *keeps; /* owned: what a message may still use; freed with the notices */
 };
 
+struct sw_hosts_history;
+
 struct sw_job_fabric {
+    struct sw_hosts_history *history; /* owned; NULL: one host, or the run has not begun */
     struct sw_host_notices notices;
     struct sw_fabric_router router;
     struct sw_table_sums sums; /* sums.sum NULL: one host */

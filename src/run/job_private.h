@@ -33,7 +33,6 @@
 #include "worker/record.h"
 #include "worker/stop_at.h"
 
-struct sw_hosts_history;
 struct sw_sensors;
 struct sw_server;
 struct sw_monitor;
@@ -41,8 +40,8 @@ struct sw_worker;
 
 /* The options of sw_job_open that the run or its next stage needs again. */
 struct sw_run_options {
-    char *out_dir, *db, *command, *resume_checkpoint; /* owned or NULL */
-    int64_t resume_run_id;                            /* 0: a new run */
+    char *name, *out_dir, *db, *command, *resume_checkpoint; /* owned or NULL */
+    int64_t resume_run_id;                                   /* 0: a new run */
     int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
     int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite, reserve;
@@ -75,7 +74,6 @@ struct sw_job_monitor {
 };
 
 struct sw_job {
-    char *name; /* owned */
     struct sw_recipe *recipe;
     const struct sw_job_conf *conf; /* owned by the recipe */
     struct sw_run_options options;
@@ -91,7 +89,6 @@ struct sw_job {
     struct sw_job_groups groups;
 
     struct sw_job_fabric hosts;
-    struct sw_hosts_history *hosts_history; /* owned; NULL: one host, or the run has not begun */
     struct sw_job_data data;
     struct sw_job_params params;
     struct sw_exchange_plan exchange;

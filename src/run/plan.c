@@ -379,7 +379,7 @@ void sw_job_describe_roles(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
 
-    p->name = job->name;
+    p->name = job->options.name;
     p->recipe = sw_recipe_path(job->recipe);
     p->device = job->place.devices.text;
     p->device_why = job->place.device_why;

@@ -30,7 +30,7 @@ static int open_snapshot(struct sw_job *job, int64_t step, struct sw_err *err)
     const struct sw_snapshot_run run = {
         .id = sw_history_run_id(job->events.history),
         .uid = sw_history_run_uid(job->events.history),
-        .name = job->name,
+        .name = job->options.name,
         .steps_total = job->span.run_steps,
         .slots = 1,
     };

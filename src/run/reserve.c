@@ -253,7 +253,8 @@ int sw_reserve_begin(struct sw_job *job, const struct sw_job_options *o, int lea
         return rc;
 
     reserve->map_cores = job->place.machine->core_count;
-    sw_utf8_copy(reserve->reserved.name, sizeof reserve->reserved.name, job->name ? job->name : "");
+    sw_utf8_copy(reserve->reserved.name, sizeof reserve->reserved.name,
+                 job->options.name ? job->options.name : "");
     rc = o->reserve ? read_usage(job, NULL, err) : SW_OK;
     if (rc == SW_OK && o->reserve && o->on_wait)
         rc = wait_until_free(job, o, &r, err);

@@ -31,7 +31,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
 
     const struct sw_job_plan *p = &job->plan;
     struct sw_run_info info = {
-        .name = job->name,
+        .name = job->options.name,
         .recipe = sw_recipe_file(job->recipe),
         .recipe_text = sw_recipe_text(job->recipe),
         .recipe_hash = sw_recipe_hash(job->recipe),
@@ -167,7 +167,7 @@ static int open_snapshot(struct sw_job *job, int slots, struct sw_err *err)
     const struct sw_snapshot_run run = {
         .id = sw_history_run_id(job->events.history),
         .uid = sw_history_run_uid(job->events.history),
-        .name = job->name,
+        .name = job->options.name,
         .steps_total = job->span.run_steps,
         .slots = slots + sw_hosts_history_slots(job),
     };

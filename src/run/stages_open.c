@@ -202,7 +202,7 @@ out:
 static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
 {
     *run = (struct sw_run){.id = sw_history_run_id(job->events.history),
-                           .name = sw_strdup(job->name),
+                           .name = sw_strdup(job->options.name),
                            .recipe = sw_strdup(sw_recipe_file(job->recipe)),
                            .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
                            .overrides = sw_strdup(sw_recipe_overrides(job->recipe)),
@@ -218,8 +218,8 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
 {
     to->events.history = from->events.history;
     from->events.history = NULL;
-    to->hosts_history = from->hosts_history;
-    from->hosts_history = NULL;
+    to->hosts.history = from->hosts.history;
+    from->hosts.history = NULL;
     sw_reserve_hand_over(from, to);
     to->span.run_began_ns = from->span.run_began_ns;
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
