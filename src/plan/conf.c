@@ -17,7 +17,7 @@ static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
 static const char *const overlaps[] = {"yes", "no", NULL};
 static const char *const fabrics[] = {"auto", "tcp", "mpi", NULL};
 static const char *const networks[] = {"private", "trusted", NULL};
-static const char *const host_losses[] = {"save", "stop", "go_on", NULL};
+static const char *const host_losses[] = {"save", "stop", NULL};
 
 #define OPT(kind, member, ...) SW_OPT(kind, struct sw_cluster_conf, member, __VA_ARGS__)
 
@@ -118,7 +118,7 @@ const struct sw_opt sw_cluster_opts[] = {
         .def = "0", .min = 0, .max = 1e12),
     OPT(ENUM, on_host_loss,
         "when a host is lost: save, the others write a checkpoint of the last complete step and "
-        "end; stop, they end; go_on, asynchronous groups continue without it",
+        "end; stop, they end",
         .def = "save", .choices = host_losses),
     OPT(INT, restarts,
         "how often a job that --hosts started goes on with the hosts that are left, after a loss",

@@ -65,7 +65,7 @@ enum sw_overlap { SW_OVERLAP_YES, SW_OVERLAP_NO };
 enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 enum sw_fabric_choice { SW_FABRIC_CHOICE_AUTO, SW_FABRIC_CHOICE_TCP, SW_FABRIC_CHOICE_MPI };
 enum sw_network { SW_NETWORK_PRIVATE, SW_NETWORK_TRUSTED };
-enum sw_on_host_loss { SW_ON_HOST_LOSS_SAVE, SW_ON_HOST_LOSS_STOP, SW_ON_HOST_LOSS_GO_ON };
+enum sw_on_host_loss { SW_ON_HOST_LOSS_SAVE, SW_ON_HOST_LOSS_STOP };
 
 extern const struct sw_opt sw_cluster_opts[];
 

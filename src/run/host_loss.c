@@ -15,21 +15,12 @@
  */
 enum { STEP_MS = 600000, SAVE_MS = 600000, LEAVE_MS = 5000 };
 
-static int setting_of(const struct sw_job *job)
-{
-    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    return c->on_host_loss;
-}
-
-bool sw_host_loss_goes_on(const struct sw_job *job)
-{
-    return setting_of(job) == SW_ON_HOST_LOSS_GO_ON;
-}
-
 bool sw_host_loss_returns(const struct sw_job *job)
 {
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+
     return job->topology->hosts > 1 && job->topology->devices == 0 && !job->topology->is_async &&
-           setting_of(job) == SW_ON_HOST_LOSS_SAVE;
+           c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
 }
 
 uint64_t sw_job_lost_hosts(const struct sw_job *job)

@@ -12,8 +12,6 @@ struct sw_job;
  * statistics are kept as they were before a step. False on one host, with on_host_loss = stop, and
  * where devices hold values. */
 bool sw_host_loss_returns(const struct sw_job *job);
-/* Is on_host_loss = go_on, which synchronous hosts cannot? */
-bool sw_host_loss_goes_on(const struct sw_job *job);
 /* After all roles have ended with rc. For the loss of a host: agrees with the others on the last
  * complete step and on who writes the checkpoint, waits until it is written, and returns
  * SW_ERR_CANCELLED; SW_ERR_LOST if none could be written. Otherwise returns rc. *err tells what was

@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "exchange/table/table.h"
-#include "run/host_loss.h"
 #include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/launch.h"
@@ -79,9 +78,6 @@ int sw_job_hosts_check(struct sw_job *job)
     else if (t->server_groups > 1)
         rc = sw_recipe_error(job->recipe, cluster, "server_groups",
                              "every host has all parameters already: use one server group");
-    if (sw_host_loss_goes_on(job))
-        rc = sw_recipe_error(job->recipe, cluster, "on_host_loss",
-                             "the rows of a lost host are missing in every sum: use save or stop");
     if (sw_job_splits_layers(job))
         rc = sw_recipe_error(job->recipe, section, "partition",
                              "layers cannot be split on several hosts, because activations do not "

@@ -504,7 +504,6 @@ static void what_hosts_cannot_do_is_refused(void **state)
         {"job.partition=1", "split by rows"},
         {"job.on_nan=skip", "ends the run"},
         {"job.batch=1", "cannot share a batch of 1 rows"},
-        {"cluster.on_host_loss=go_on", "use save or stop"},
     };
     const struct sw_hosts list = {.host = names, .count = 2};
     const struct sw_job_hosts hosts = {.list = &list, .engine = &sw_fabric_loop};
