@@ -1,6 +1,7 @@
 /* Writes and reads the state of a thread for another host. The contract is in slot_record.h. */
 #include "history/slot_record.h"
 
+#include "base/little_endian.h"
 #include "base/text.h"
 #include <math.h>
 #include <string.h>
@@ -22,21 +23,6 @@ enum {
 };
 _Static_assert((int)AT_END <= (int)SW_SLOT_RECORD, "all fields fit");
 
-static void put(unsigned char *at, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        at[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get(const unsigned char *at, int bytes)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
 static uint64_t bits_of(double v)
 {
     uint64_t bits;
@@ -47,14 +33,15 @@ static uint64_t bits_of(double v)
 void sw_slot_write(const struct sw_slot_state *s, int64_t now_ns, unsigned char out[SW_SLOT_RECORD])
 {
     memset(out, 0, SW_SLOT_RECORD);
-    put(out + AT_STEP, (uint64_t)s->step, 8);
-    put(out + AT_DONE, (uint64_t)s->done_step, 8);
-    put(out + AT_SAMPLES, (uint64_t)s->samples_done, 8);
-    put(out + AT_LOSS, bits_of(s->loss), 8);
-    put(out + AT_SINCE, (uint64_t)(now_ns - s->since_ns), 8);
-    put(out + AT_HEARTBEAT, s->heartbeat_ns ? (uint64_t)(now_ns - s->heartbeat_ns) : UINT64_MAX, 8);
-    put(out + AT_LAYER, (uint32_t)s->layer, 4);
-    put(out + AT_PHASE, (uint32_t)s->phase, 4);
+    sw_le_put(out + AT_STEP, (uint64_t)s->step, 8);
+    sw_le_put(out + AT_DONE, (uint64_t)s->done_step, 8);
+    sw_le_put(out + AT_SAMPLES, (uint64_t)s->samples_done, 8);
+    sw_le_put(out + AT_LOSS, bits_of(s->loss), 8);
+    sw_le_put(out + AT_SINCE, (uint64_t)(now_ns - s->since_ns), 8);
+    sw_le_put(out + AT_HEARTBEAT,
+              s->heartbeat_ns ? (uint64_t)(now_ns - s->heartbeat_ns) : UINT64_MAX, 8);
+    sw_le_put(out + AT_LAYER, (uint32_t)s->layer, 4);
+    sw_le_put(out + AT_PHASE, (uint32_t)s->phase, 4);
     memcpy(out + AT_NAME, s->name, strnlen(s->name, SW_SNAPSHOT_NAME - 1));
     memcpy(out + AT_LAYER_NAME, s->layer_name, strnlen(s->layer_name, SW_SNAPSHOT_TEXT - 1));
     memcpy(out + AT_WAITING, s->waiting_for, strnlen(s->waiting_for, SW_SNAPSHOT_TEXT - 1));
@@ -62,13 +49,13 @@ void sw_slot_write(const struct sw_slot_state *s, int64_t now_ns, unsigned char 
 
 static int64_t read_step(const unsigned char *at)
 {
-    int64_t step = (int64_t)get(at, 8);
+    int64_t step = (int64_t)sw_le_get(at, 8);
     return step < -1 ? -1 : step;
 }
 
 static int64_t read_time(const unsigned char *at, int64_t now_ns)
 {
-    uint64_t age_ns = get(at, 8);
+    uint64_t age_ns = sw_le_get(at, 8);
     return age_ns < (uint64_t)now_ns ? now_ns - (int64_t)age_ns : 0;
 }
 
@@ -98,16 +85,16 @@ static void read_text(const unsigned char *at, size_t bytes, char *out)
 
 void sw_slot_read(const unsigned char in[SW_SLOT_RECORD], int64_t now_ns, struct sw_slot_state *out)
 {
-    uint64_t loss = get(in + AT_LOSS, 8), phase = get(in + AT_PHASE, 4);
+    uint64_t loss = sw_le_get(in + AT_LOSS, 8), phase = sw_le_get(in + AT_PHASE, 4);
 
     *out =
         (struct sw_slot_state){.step = read_step(in + AT_STEP),
                                .done_step = read_step(in + AT_DONE),
                                .since_ns = read_time(in + AT_SINCE, now_ns),
                                .heartbeat_ns = read_time(in + AT_HEARTBEAT, now_ns),
-                               .layer = (int)(int32_t)get(in + AT_LAYER, 4),
+                               .layer = (int)(int32_t)sw_le_get(in + AT_LAYER, 4),
                                .phase = phase < SW_PHASES ? (enum sw_phase)phase : SW_PHASE_IDLE};
-    out->samples_done = (int64_t)(get(in + AT_SAMPLES, 8) & INT64_MAX);
+    out->samples_done = (int64_t)(sw_le_get(in + AT_SAMPLES, 8) & INT64_MAX);
     memcpy(&out->loss, &loss, sizeof loss);
     read_text(in + AT_NAME, SW_SNAPSHOT_NAME, out->name);
     read_text(in + AT_LAYER_NAME, SW_SNAPSHOT_TEXT, out->layer_name);

@@ -1,33 +1,20 @@
 /* Writes and checks the heads of frames. */
 #include "exchange/hosts/frame.h"
 
+#include "base/little_endian.h"
+
 #include <string.h>
 
 static const unsigned char magic[4] = {'S', 'W', 'F', '1'};
 
-static void put(unsigned char *at, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        at[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get(const unsigned char *at, int bytes)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
 void sw_frame_put64(unsigned char *at, uint64_t value)
 {
-    put(at, value, 8);
+    sw_le_put(at, value, 8);
 }
 
 uint64_t sw_frame_get64(const unsigned char *at)
 {
-    return get(at, 8);
+    return sw_le_get(at, 8);
 }
 
 uint32_t sw_frame_chunk(uint64_t total, uint64_t offset)
@@ -40,13 +27,13 @@ uint32_t sw_frame_chunk(uint64_t total, uint64_t offset)
 void sw_frame_write(const struct sw_fabric_frame *f, unsigned char head[SW_FRAME_HEAD])
 {
     memcpy(head, magic, sizeof magic);
-    put(head + 4, f->bytes, 4);
-    put(head + 8, f->tag.kind, 2);
-    put(head + 10, f->tag.urgency, 2);
-    put(head + 12, f->tag.item, 4);
-    put(head + 16, f->tag.version, 8);
-    put(head + 24, f->total, 8);
-    put(head + 32, f->offset, 8);
+    sw_le_put(head + 4, f->bytes, 4);
+    sw_le_put(head + 8, f->tag.kind, 2);
+    sw_le_put(head + 10, f->tag.urgency, 2);
+    sw_le_put(head + 12, f->tag.item, 4);
+    sw_le_put(head + 16, f->tag.version, 8);
+    sw_le_put(head + 24, f->total, 8);
+    sw_le_put(head + 32, f->offset, 8);
 }
 
 static int check(const struct sw_fabric_frame *f, struct sw_err *err)
@@ -82,13 +69,13 @@ int sw_frame_parse(const unsigned char head[SW_FRAME_HEAD], struct sw_fabric_fra
                           "a frame begins with bytes %02x %02x %02x %02x, not with \"SWF1\"",
                           head[0], head[1], head[2], head[3]);
 
-    const struct sw_fabric_frame f = {.tag = {.kind = (uint16_t)get(head + 8, 2),
-                                              .urgency = (uint16_t)get(head + 10, 2),
-                                              .item = (uint32_t)get(head + 12, 4),
-                                              .version = get(head + 16, 8)},
-                                      .total = get(head + 24, 8),
-                                      .offset = get(head + 32, 8),
-                                      .bytes = (uint32_t)get(head + 4, 4)};
+    const struct sw_fabric_frame f = {.tag = {.kind = (uint16_t)sw_le_get(head + 8, 2),
+                                              .urgency = (uint16_t)sw_le_get(head + 10, 2),
+                                              .item = (uint32_t)sw_le_get(head + 12, 4),
+                                              .version = sw_le_get(head + 16, 8)},
+                                      .total = sw_le_get(head + 24, 8),
+                                      .offset = sw_le_get(head + 32, 8),
+                                      .bytes = (uint32_t)sw_le_get(head + 4, 4)};
 
     int rc = check(&f, err);
     if (rc == SW_OK)
