@@ -18,8 +18,7 @@ enum { END_MS = 1000, NAP_MS = 5 };
 
 extern char **environ;
 
-/* The child starts with no blocked signals and default actions, whatever the calling thread has. */
-static int set_signals(posix_spawnattr_t *attributes)
+int sw_child_attributes(posix_spawnattr_t *attributes, short flags)
 {
     sigset_t none, all;
 
@@ -30,7 +29,8 @@ static int set_signals(posix_spawnattr_t *attributes)
     if (rc == 0)
         rc = posix_spawnattr_setsigdefault(attributes, &all);
     if (rc == 0)
-        rc = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        rc = posix_spawnattr_setflags(
+            attributes, (short)(flags | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
 
     return rc;
 }
@@ -60,7 +60,7 @@ static int spawn(struct sw_child *c, const char *const *words, int out)
     if (rc == 0) {
         rc = set_files(&files, out);
         if (rc == 0)
-            rc = set_signals(&attributes);
+            rc = sw_child_attributes(&attributes, 0);
         if (rc == 0)
             rc = posix_spawn(&c->pid, words[0], &files, &attributes, (char *const *)words, environ);
         (void)posix_spawnattr_destroy(&attributes);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/err.h"
+#include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -18,6 +19,9 @@ struct sw_child {
     size_t used;
 };
 
+/* A program that is started with these attributes has no blocked signals and default actions,
+ * whatever the calling thread has; flags: POSIX_SPAWN_* beside those. Returns an errno value. */
+int sw_child_attributes(posix_spawnattr_t *attributes, short flags) SW_MUST_CHECK;
 /* words: path, arguments, NULL. Errors: SW_ERR_IO (it cannot be started), SW_ERR_NOMEM. */
 int sw_child_start(struct sw_child *c, const char *const *words, struct sw_err *err) SW_MUST_CHECK;
 /* Reads the next line, without the end of line, cut at SW_CHILD_LINE. Returns SW_OK, SW_ERR_BUSY

@@ -3,6 +3,7 @@
  * cli/hosts/remote.h. */
 #include "cli/hosts/remote.h"
 
+#include "base/child.h"
 #include "base/os.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -132,23 +133,6 @@ static int set_files(posix_spawn_file_actions_t *files, int in, int out)
     return rc;
 }
 
-/* A session of its own, and signals as a new program expects them. */
-static int set_attributes(posix_spawnattr_t *a)
-{
-    sigset_t none, all;
-
-    sigemptyset(&none);
-    sigfillset(&all);
-
-    int rc = posix_spawnattr_setsigmask(a, &none);
-    if (rc == 0)
-        rc = posix_spawnattr_setsigdefault(a, &all);
-    if (rc == 0)
-        rc = posix_spawnattr_setflags(a, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                             POSIX_SPAWN_SETSIGDEF);
-    return rc;
-}
-
 static int spawn(pid_t *pid, const char *const *words, int in, int out)
 {
     posix_spawn_file_actions_t files;
@@ -162,7 +146,7 @@ static int spawn(pid_t *pid, const char *const *words, int in, int out)
     if (rc == 0) {
         rc = set_files(&files, in, out);
         if (rc == 0)
-            rc = set_attributes(&attributes);
+            rc = sw_child_attributes(&attributes, POSIX_SPAWN_SETSID);
         if (rc == 0)
             rc = posix_spawnp(pid, words[0], &files, &attributes, (char *const *)words, environ);
         (void)posix_spawnattr_destroy(&attributes);
