@@ -52,6 +52,7 @@ struct sw_join {
 /* The file of that path, or NULL. */
 const struct sw_host_file *sw_join_file(const struct sw_join *j, const char *path);
 /* Appends the whole message. Texts are not longer than SW_JOIN_BYTES together. */
+/* Appends the whole message. Texts are not longer than SW_JOIN_BYTES together. */
 void sw_join_write(const struct sw_join *j, struct sw_bytes *out);
 /* Reads fields; they must be complete and agree. Texts point into `fields`, which is changed.
  * Errors: SW_ERR_FORMAT. */

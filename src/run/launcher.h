@@ -36,7 +36,7 @@ int sw_launcher_mpi(sw_launcher_env *env, struct sw_launcher *l, struct sw_err *
 int sw_launcher_torchrun(sw_launcher_env *env, struct sw_launcher *l,
                          struct sw_err *err) SW_MUST_CHECK;
 /* A step of several tasks. The address is MASTER_ADDR, else NULL: the first of the step's hosts
- * (sw_launcher_nodes). The port is MASTER_PORT, else sw_launcher_slurm_port. */
+ * (run/node_list.h). The port is MASTER_PORT, else sw_launcher_slurm_port. */
 int sw_launcher_slurm(sw_launcher_env *env, struct sw_launcher *l,
                       struct sw_err *err) SW_MUST_CHECK;
 
