@@ -206,8 +206,10 @@ static int make_shape(struct setup *s, struct sw_err *err)
         return rc;
 
     rc = sw_job_hosts_check(job);
-    if (rc == SW_OK)
-        rc = check_rows(s);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = check_rows(s);
     if (rc == SW_OK)
         rc = check_devices(s);
 
