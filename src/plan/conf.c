@@ -17,7 +17,7 @@ static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
 static const char *const overlaps[] = {"yes", "no", NULL};
 static const char *const fabrics[] = {"auto", "tcp", "mpi", NULL};
 static const char *const networks[] = {"private", "trusted", NULL};
-static const char *const host_losses[] = {"save", "stop", NULL};
+static const char *const host_losses[] = {"save", "stop", "go_on", NULL};
 
 #define OPT(kind, member, ...) SW_OPT(kind, struct sw_cluster_conf, member, __VA_ARGS__)
 
@@ -43,7 +43,9 @@ const struct sw_opt sw_cluster_opts[] = {
                 "cluster.servers_per_group=1"),
     OPT(INT, server_groups,
         "groups of servers, each with a replica of all parameters for some of the worker groups; "
-        "default: 1, with hogwild one per NUMA node",
+        "default: 1, with hogwild one per NUMA node; asynchronous groups on several hosts: 1, of "
+        "the "
+        "first host, or one per host, which hogwild has",
         .min = 1, .max = SW_MAX_SERVER_GROUPS),
     OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
         .max = 1 << 30),
@@ -118,7 +120,8 @@ const struct sw_opt sw_cluster_opts[] = {
         .def = "0", .min = 0, .max = 1e12),
     OPT(ENUM, on_host_loss,
         "when a host is lost: save, the others write a checkpoint of the last complete step and "
-        "end; stop, they end",
+        "end; stop, they end; go_on, asynchronous groups train on without it, unless it is the "
+        "first host",
         .def = "save", .choices = host_losses),
     OPT(INT, restarts,
         "how often a job that --hosts started goes on with the hosts that are left, after a loss",
@@ -167,6 +170,11 @@ static const struct framework {
                              .consistency = BSP | SSP | ASYNC | HOGWILD,
                              .usual = SW_CONSISTENCY_BSP},
 };
+
+static int hosts_of(const struct sw_cluster_conf *c)
+{
+    return c->host_count > 0 ? c->host_count : 1;
+}
 
 static enum sw_framework framework_of(const struct sw_cluster_conf *c)
 {
@@ -231,24 +239,31 @@ static void describe_synchronous(const struct sw_cluster_shape *s, char *out, si
 
 /* "2 asynchronous groups of 1 worker, own batches, at most 4 steps stale". */
 static void describe_asynchronous(const struct sw_cluster_shape *s,
-                                  const struct sw_cluster_sync *sync, char *out, size_t bytes)
+                                  const struct sw_cluster_sync *sync, int hosts, char *out,
+                                  size_t bytes)
 {
-    char bound[48] = "", first[64] = "";
+    char bound[48] = "", first[64] = "", where[80] = "";
+
+    if (hosts > 1)
+        snprintf(where, sizeof where, " on each of %d hosts, %s", hosts,
+                 s->server_group_each_host ? "which exchange changes"
+                                           : "with the servers of the first");
 
     if (sync->staleness > 0)
         snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)sync->staleness,
                  sync->staleness == 1 ? "" : "s");
 
-    if (sync->warmup_steps > 0 && s->worker_groups > 1)
+    if (sync->warmup_steps > 0 && s->worker_groups * hosts > 1)
         snprintf(first, sizeof first, "; the first group trains %d step%s alone",
                  (int)sync->warmup_steps, sync->warmup_steps == 1 ? "" : "s");
 
-    if (s->worker_groups == 1)
+    if (s->worker_groups * hosts == 1)
         snprintf(out, bytes, "1 group of %d worker%s: nothing is asynchronous",
                  s->workers_per_group, s->workers_per_group == 1 ? "" : "s");
     else
-        snprintf(out, bytes, "%d asynchronous groups of %d worker%s, own batches%s%s%s",
-                 s->worker_groups, s->workers_per_group, s->workers_per_group == 1 ? "" : "s",
+        snprintf(out, bytes, "%d asynchronous group%s of %d worker%s%s, own batches%s%s%s",
+                 s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
+                 s->workers_per_group == 1 ? "" : "s", where,
                  sync->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound,
                  first);
 }
@@ -264,7 +279,7 @@ static void describe_reason(const struct sw_cluster_conf *c, const struct sw_clu
 
     if (sw_cluster_sync(c, &sync, &ignored, &err) == SW_OK &&
         sync.consistency != SW_CONSISTENCY_BSP)
-        describe_asynchronous(s, &sync, out + n, bytes - (size_t)n);
+        describe_asynchronous(s, &sync, hosts_of(c), out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
         snprintf(out + n, bytes - (size_t)n, "1 worker");
     else
@@ -286,7 +301,7 @@ static void describe_warning(const struct sw_cluster_conf *c, const struct sw_cl
                              const struct sw_machine *m, char *out, size_t bytes)
 {
     out[0] = '\0';
-    if (is_bsp(c) || s->worker_groups > 1)
+    if (is_bsp(c) || s->worker_groups * hosts_of(c) > 1)
         return;
 
     snprintf(out, bytes,
@@ -297,8 +312,8 @@ static void describe_warning(const struct sw_cluster_conf *c, const struct sw_cl
                                                                              : " --oversubscribe");
 }
 
-/* The default number of worker groups: one per NUMA node or device, and at least 2 if there are
- * enough cores. */
+/* The default number of worker groups of a host: one per NUMA node or device, and on a single host
+ * at least 2 if there are enough cores. */
 static int default_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
@@ -309,7 +324,7 @@ static int default_groups(const struct sw_cluster_conf *c, const struct sw_machi
         most /= (int)c->workers_per_group;
     }
 
-    return units > 1 ? units : most > 1 ? 2 : 1;
+    return units > 1 ? units : most > 1 && hosts_of(c) == 1 ? 2 : 1;
 }
 
 static int default_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
@@ -322,6 +337,8 @@ static int default_workers(const struct sw_cluster_conf *c, const struct sw_mach
 static int default_server_groups(const struct sw_cluster_conf *c, const struct framework *f,
                                  const struct sw_machine *m, int groups)
 {
+    if (hosts_of(c) > 1)
+        return 1; /* of this host */
     if (c->server_groups > 0)
         return (int)c->server_groups;
     if (!f->node_each || is_bsp(c))
@@ -429,6 +446,35 @@ int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bo
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
+/* On several hosts: does each have a server group? */
+static int choose_host_servers(const struct sw_cluster_conf *c, const struct framework *f,
+                               struct sw_cluster_shape *shape, struct sw_err *err)
+{
+    struct sw_cluster_sync sync;
+    const char *ignored;
+    const int hosts = hosts_of(c);
+
+    if (hosts == 1 || sw_cluster_sync(c, &sync, &ignored, err) != SW_OK ||
+        sync.consistency == SW_CONSISTENCY_BSP)
+        return SW_OK; /* another error, which is reported later, or every host has all parameters */
+
+    const bool races = sync.consistency == SW_CONSISTENCY_HOGWILD;
+    shape->server_group_each_host = races || c->server_groups > 1;
+
+    if (c->server_groups > 0 && c->server_groups != (shape->server_group_each_host ? hosts : 1))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%d server groups on %d hosts: there is one per host%s: use %d%s, or "
+                          "remove the key",
+                          (int)c->server_groups, hosts,
+                          races ? "" : ", or one, which the first host has", hosts,
+                          races ? "" : " or 1");
+    if (shape->server_group_each_host && !f->server_groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has one server group; for several use hogwild or custom",
+                          frameworks[framework_of(c)]);
+    return SW_OK;
+}
+
 int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m,
                      struct sw_cluster_shape *shape, struct sw_framework_choice *framework,
                      const char **key, struct sw_err *err)
@@ -470,12 +516,18 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
                           "cluster.servers_per_group=%d, or --framework sandblaster",
                           workers);
 
-    *shape = (struct sw_cluster_shape){
+    *key = "server_groups";
+    struct sw_cluster_shape chosen = {
         .worker_groups = groups,
         .workers_per_group = workers,
         .server_groups = copies,
         .servers_per_group = servers,
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
+    int rc = choose_host_servers(c, f, &chosen, err);
+    if (rc != SW_OK)
+        return rc;
+
+    *shape = chosen;
     framework->name = frameworks[which];
     describe_reason(c, shape, framework->reason, sizeof framework->reason);
     describe_warning(c, shape, m, framework->warning, sizeof framework->warning);

@@ -48,6 +48,7 @@ struct sw_cluster_conf {
     int on_stall;        /* enum sw_on_stall */
     double stall_s;      /* 0: the default of monitor/watchdog.h */
     int devices;         /* devices available to workers, counted by the caller; 0: none */
+    int host_count;      /* hosts of the job, counted by the caller; 0: one */
     /* Hosts: names or addresses, this machine first; empty: run/launch.h. */
     struct sw_strings hosts;
     int fabric;        /* enum sw_fabric_choice */
@@ -65,7 +66,7 @@ enum sw_overlap { SW_OVERLAP_YES, SW_OVERLAP_NO };
 enum sw_on_stall { SW_ON_STALL_AUTO, SW_ON_STALL_WARN, SW_ON_STALL_STOP };
 enum sw_fabric_choice { SW_FABRIC_CHOICE_AUTO, SW_FABRIC_CHOICE_TCP, SW_FABRIC_CHOICE_MPI };
 enum sw_network { SW_NETWORK_PRIVATE, SW_NETWORK_TRUSTED };
-enum sw_on_host_loss { SW_ON_HOST_LOSS_SAVE, SW_ON_HOST_LOSS_STOP };
+enum sw_on_host_loss { SW_ON_HOST_LOSS_SAVE, SW_ON_HOST_LOSS_STOP, SW_ON_HOST_LOSS_GO_ON };
 
 extern const struct sw_opt sw_cluster_opts[];
 

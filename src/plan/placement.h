@@ -26,6 +26,7 @@ struct sw_cluster_shape {
     int worker_groups, workers_per_group; /* each at least 1 */
     int server_groups, servers_per_group; /* each at least 1 */
     bool bind_servers;
+    bool server_group_each_host; /* of asynchronous groups on several hosts; else host 0 has all */
     /* Driver of the workers' devices; NULL: workers compute on cores. A device that is not on the
      * bus is near no NUMA node, so its worker is placed as if it computed on cores. */
     const struct sw_driver *driver;

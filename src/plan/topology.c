@@ -13,7 +13,8 @@ static int microbatches_of(const struct sw_topology *t, const struct sw_topology
 
     if (a->virtual_workers == 0)
         return workers;
-    return (int)((a->virtual_workers < most ? a->virtual_workers : most) / t->hosts);
+    return (int)((a->virtual_workers < most ? a->virtual_workers : most) /
+                 (t->is_async ? 1 : t->hosts));
 }
 
 /* Synchronous groups are merged into one that shares every batch, unless each splits the net. */
@@ -34,6 +35,8 @@ static void count_groups(struct sw_topology *t, const struct sw_topology_args *a
     t->group_size = t->workers / t->worker_groups;
     t->update_groups = t->is_async ? t->worker_groups : 1;
     t->update_group_size = t->workers / t->update_groups;
+    t->all_update_groups = t->is_async ? t->hosts * t->update_groups : t->update_groups;
+    t->first_update_group = t->is_async ? t->host * t->update_groups : 0;
 
     t->server_groups = shape->server_groups;
     t->servers_per_group = shape->servers_per_group;
@@ -42,7 +45,8 @@ static void count_groups(struct sw_topology *t, const struct sw_topology_args *a
 
     t->staleness = a->sync->staleness;
     t->sync_period = a->sync->sync_period;
-    t->warmup_steps = t->update_groups > 1 ? a->sync->warmup_steps : 0;
+    t->warmup_steps = t->all_update_groups > 1 ? a->sync->warmup_steps : 0;
+    t->servers_on_first_host = t->is_async && t->hosts > 1 && !shape->server_group_each_host;
 }
 
 static void count_microbatches(struct sw_topology *t, const struct sw_topology_args *a)
@@ -134,7 +138,7 @@ int64_t sw_topology_batches(const struct sw_topology *t, int64_t step)
 {
     int64_t alone = step < t->warmup_steps ? step : t->warmup_steps;
 
-    return alone + (step - alone) * t->update_groups;
+    return alone + (step - alone) * t->all_update_groups;
 }
 
 int64_t sw_topology_samples(const struct sw_topology *t, int64_t step)
@@ -144,7 +148,14 @@ int64_t sw_topology_samples(const struct sw_topology *t, int64_t step)
 
 int sw_topology_turns(const struct sw_topology *t, int split)
 {
-    return split == SW_SPLIT_EVAL || t->is_async ? t->worker_groups : 1;
+    return split == SW_SPLIT_EVAL ? t->worker_groups : t->all_update_groups;
+}
+
+int sw_topology_turn(const struct sw_topology *t, int group, int split)
+{
+    if (split == SW_SPLIT_EVAL)
+        return group;
+    return t->is_async ? t->first_update_group + group : 0;
 }
 
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches)
@@ -152,24 +163,28 @@ int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches)
     int64_t alone = batches < t->warmup_steps ? batches : t->warmup_steps;
     int64_t shared = batches - alone;
 
-    return alone + shared / t->update_groups + (shared % t->update_groups != 0);
+    return alone + shared / t->all_update_groups + (shared % t->all_update_groups != 0);
 }
 
 bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step)
 {
-    return group > 0 && step <= t->warmup_steps;
+    return t->first_update_group + group > 0 && step <= t->warmup_steps;
 }
 
 int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t step)
 {
-    int64_t rested = group == 0 ? 0 : step < t->warmup_steps ? step : t->warmup_steps;
+    const bool rests = t->first_update_group + group > 0;
+    int64_t rested = !rests ? 0 : step < t->warmup_steps ? step : t->warmup_steps;
 
     return step - rested;
 }
 
 void sw_topology_host_rows(const struct sw_topology *t, int split, int64_t *first, int64_t *rows)
 {
-    sw_part(t->batch[split], t->hosts, t->host, first, rows);
+    *first = 0;
+    *rows = t->batch[split];
+    if (!t->is_async || split != SW_SPLIT_TRAIN)
+        sw_part(t->batch[split], t->hosts, t->host, first, rows);
 }
 
 void sw_topology_group_rows(const struct sw_topology *t, int group, int split, int64_t *first,

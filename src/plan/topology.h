@@ -14,8 +14,10 @@
  *   group: of a part of a parameter that one worker of a group owns, the workers of the same rank
  *   in all groups are the contributors.
  *
- * Several hosts (exchange/hosts/) have the same topology: each has its own rows of every batch, and
- * shares them among its workers as above.
+ * Several hosts (exchange/hosts/) have the same topology. In a synchronous job each has its own
+ * rows of every batch, and shares them among its workers as above. Asynchronous worker groups of
+ * all hosts are numbered in the order of hosts, and take batches in turn as above; the rows of an
+ * evaluation batch are shared by the hosts.
  *
  * Made once out of the shape and the synchronization, then frozen for the life of a stage: any
  * thread reads it. Which rows a microbatch has is not here, because rebalancing moves them: see
@@ -50,10 +52,16 @@ struct sw_server_group_place {
 struct sw_topology {
     int workers, servers, devices; /* of this host */
     int hosts, host;               /* number of hosts, and this one's */
+    /* On several hosts: the servers of host 0 have the parameters, and the groups of the others
+     * send them gradients; else every host has a server group. */
+    bool servers_on_first_host;
     /* A worker group shares the rows of a batch, or of its part of one, and its workers are at the
      * same step. Groups that update together are one, unless each splits the net for itself. */
     int worker_groups, group_size;
     int update_groups, update_group_size;
+    /* Update groups of all hosts, and the number of this host's first one among them. Synchronous
+     * hosts make one update group. */
+    int all_update_groups, first_update_group;
     int server_groups, servers_per_group;
     bool binds_servers;       /* each server runs on the cores of a worker */
     int microbatches;         /* per worker group */
@@ -87,16 +95,19 @@ void sw_topology_free(struct sw_topology *t); /* NULL is accepted */
  * groups a step is one batch and one update of each group that does not rest. */
 int64_t sw_topology_batches(const struct sw_topology *t, int64_t step);
 int64_t sw_topology_samples(const struct sw_topology *t, int64_t step);
-/* Worker groups that take the batches of a split in turn. All do in an evaluation; in training only
- * asynchronous ones. */
+/* Worker groups that take the batches of a split in turn, and the number of a group of this host
+ * among them. In an evaluation all groups of the host do; in training only asynchronous ones, of
+ * all hosts. */
 int sw_topology_turns(const struct sw_topology *t, int split);
+int sw_topology_turn(const struct sw_topology *t, int group, int split);
 /* The smallest number of steps that trains that many batches. */
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches);
-/* Does the worker group rest in that step? In warmup steps only the first group trains. */
+/* Does the worker group of this host rest in that step? In warmup steps only the first group of the
+ * first host trains. */
 bool sw_topology_sleeps(const struct sw_topology *t, int group, int64_t step);
 /* Steps of a worker group after that many steps of the job. */
 int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t step);
-/* The rows of a batch that this host has. */
+/* The rows of a batch that this host has: asynchronous groups have whole training batches. */
 void sw_topology_host_rows(const struct sw_topology *t, int split, int64_t *first, int64_t *rows);
 /* The rows of a batch that a worker group has: all of the host's, or its part of a training batch
  * if groups split layers. */

@@ -239,6 +239,8 @@ static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_wo
 
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    if (job->options.hosts)
+        c.host_count = job->options.hosts->list->count;
     if (count_devices(job) > 0)
         c.devices = count_devices(job) + job->place.devices.mixed;
 
@@ -309,8 +311,11 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     sw_job_hosts_connect_groups(job);
 
     bool warms_up = t->warmup_steps > 0;
-    sw_group_set_warmup(&job->groups.all, warms_up ? t->group_size : t->workers, t->warmup_steps);
-    sw_group_set_warmup(&job->groups.leaders, warms_up ? 1 : t->update_groups, t->warmup_steps);
+    const int active = t->host == 0;
+    sw_group_set_warmup(&job->groups.all, warms_up ? active * t->group_size : t->workers,
+                        t->warmup_steps);
+    sw_group_set_warmup(&job->groups.leaders, warms_up ? active : t->update_groups,
+                        t->warmup_steps);
 
     return make_peers(job, err);
 }

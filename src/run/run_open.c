@@ -47,7 +47,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .first_step = job->span.first_step,
         .workers = sw_hosts_history_workers(job),
         .seed = job->conf->seed,
-        .batch = p->batch * (job->topology->update_groups), /* samples of a step */
+        .batch = p->batch * job->topology->all_update_groups, /* samples of a step */
         .steps = job->span.run_steps,
         .epoch_records = job->data.source[SW_SPLIT_TRAIN]->records,
         .params = p->params,
@@ -95,7 +95,7 @@ void sw_run_record_stage(struct sw_job *job)
         s.from_step = job->topology->warmup_steps;
     }
 
-    s.batch *= job->topology->update_groups;
+    s.batch *= job->topology->all_update_groups;
     sw_history_stage(job->events.history, &s);
 }
 

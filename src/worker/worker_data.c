@@ -44,11 +44,11 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? w->shared.conf->batch : w->shared.conf->eval_batch;
     int64_t first = w->shared.span->first_step, lead = 0;
-    const int turns = sw_topology_turns(t, split); /* 1: all groups share every batch */
+    const int turn = sw_topology_turn(t, w->rank->group, split);
 
     if (training && first < t->warmup_steps) {
-        lead = w->rank->group == 0 ? t->warmup_steps - first : 0;
-        first = w->rank->group == 0 ? first : t->warmup_steps;
+        lead = turn == 0 ? t->warmup_steps - first : 0;
+        first = turn == 0 ? first : t->warmup_steps;
     }
 
     *args = (struct sw_prefetch_args){
@@ -59,9 +59,8 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .part_rows = sw_row_split_microbatches(w->rows, w->rank, split),
         .parts = w->rank->microbatches,
         /* Groups take turns in one order: the n-th batch of group g is batch n * groups + g. */
-        .first_batch =
-            (training ? sw_topology_batches(t, first) : 0) + (turns > 1 ? w->rank->group : 0),
-        .batch_stride = turns,
+        .first_batch = (training ? sw_topology_batches(t, first) : 0) + turn,
+        .batch_stride = sw_topology_turns(t, split),
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         /* One more for the batch in use. A device with its own memory may have batches of all
