@@ -4,7 +4,7 @@
 
 #include "base/os.h"
 
-static int give(void *user, int slice, uint64_t version, float *x, struct sw_err *err)
+static int give(void *user, int group, int slice, uint64_t version, float *x, struct sw_err *err)
 {
     struct sw_table_sums *s = user;
 

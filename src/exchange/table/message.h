@@ -13,6 +13,9 @@ enum sw_message_kind {
     SW_MSG_SYNC,   /* all updates `version` of the parameter are applied: exchange deltas if due */
     SW_MSG_DELTA,  /* another server group's delta of the parameter can be added */
     SW_MSG_SUM,    /* the sum of slice `param` over all tables is in place of its gradient */
+    SW_MSG_VALUES, /* new values of the parameter, made outside of the table, are where update group
+                      `from` reads */
+    SW_MSG_LOST,   /* update group `param` is gone */
 };
 
 struct sw_message {
@@ -21,4 +24,5 @@ struct sw_message {
     int param; /* index in the parameter table */
     uint64_t version;
     int64_t bytes; /* of a delta */
+    int staleness; /* of new values */
 };

@@ -326,7 +326,7 @@ static int give_sums(struct sw_table *t, const struct sw_server_state *s, int pa
         int rc = sw_table_sum_slice(t, slice, group, x, err);
         if (rc != SW_OK)
             return rc;
-        rc = t->args.outer.give(t->args.outer.user, s->slices[i], version, x, err);
+        rc = t->args.outer.give(t->args.outer.user, group, s->slices[i], version, x, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -31,6 +31,11 @@
  * updater itself while others read and write (Recht et al. 2011), and the worker that reads checks
  * the bound.
  *
+ * Update groups may be remote: their gradients and buffers are at the other end of a connection
+ * that the table does not know (struct sw_table_outer). In the table that has the values, a remote
+ * update group is one more, with one contribution per update. In the table of its workers, servers
+ * sum gradients and publish values, but make no updates.
+ *
  * Where a layer's gradients have factors (base/exchange_mode.h), workers write these instead. A
  * server makes the gradient of a slice, a range of whole outputs, when all rows of an update group
  * have arrived: for the weight from its outputs' dy and all of x, for the bias from the same
@@ -159,17 +164,28 @@ struct sw_table_control {
                       the update because of its loss */
 };
 
-/* Sums beyond this table: other tables, with the same slices, have gradients of the same updates.
- * After the servers have summed the gradients of a slice, `give` gets the sum x [elements of the
- * slice], and makes it the sum over all tables; then it calls sw_table_put_sum. Called by servers;
- * never waits.
+/* What lies beyond this table: other tables, with the same slices. All functions are called by
+ * servers and never wait.
  *
- * Where gradients are made of factors (of which this table's workers write their rows only),
- * `give_rows` gets the number of the factors when these rows are complete, fills in those of all
- * other tables, and calls sw_table_put_rows. Every table then makes the same gradients. */
+ * Sums over tables that have gradients of the same updates: after the servers have summed an update
+ * group's gradients of a slice, `give` gets the sum x [elements of the slice], and makes it the sum
+ * over all tables; then it calls sw_table_put_sum. Where gradients are made of factors (of which
+ * this table's workers write their rows only), `give_rows` gets the number of the factors when
+ * these rows are complete, fills in those of all other tables, and calls sw_table_put_rows. Every
+ * table then makes the same gradients.
+ *
+ * Remote update groups, at the end of the workers (updates_outside): `give` gets the sum x to send
+ * to the table that makes the updates; x is borrowed until sw_table_put_values, which is called
+ * when the new values of all slices of the parameter are where the update group reads. At the end
+ * of the values (remote_groups): when the gradient of a whole parameter is in the update group's
+ * array, sw_table_put_gradient is called; after the update `answer` is called for each slice, of
+ * which a copy is in the update group's buffer until the next sw_table_put_gradient. `staleness` is
+ * that of sw_table_staleness. */
 struct sw_table_outer {
-    int (*give)(void *user, int slice, uint64_t version, float *x, struct sw_err *err);
+    int (*give)(void *user, int group, int slice, uint64_t version, float *x, struct sw_err *err);
     int (*give_rows)(void *user, int factors, uint64_t version, struct sw_err *err);
+    int (*answer)(void *user, int group, int slice, uint64_t version, int staleness,
+                  struct sw_err *err);
     void *user;
 };
 
@@ -217,8 +233,16 @@ struct sw_table_args {
      * 0: gradients are not scaled. Takes two phases. */
     double loss_scale;
     int64_t loss_scale_every;
-    /* give NULL: this table has all gradients. Needs one update group, servers that sum, and
-     * SW_BAD_STOPS: verdicts about losses are this table's alone. */
+    /* Update groups of other tables, numbered after those of this table's workers. Needs
+     * outer.answer, sw_table_async and SW_BAD_STOPS, and gradients that are not scaled. */
+    int remote_groups;
+    /* The update groups of this table are remote groups of another one, which makes the updates.
+     * This one has no updater state, and with one update group no buffer. Needs outer.give, and the
+     * same as remote_groups. Slices are those of the other table if its other settings, also those
+     * of clipping, are the same. */
+    bool updates_outside;
+    /* give NULL: this table has all gradients. Without updates_outside it needs one update group,
+     * servers that sum, and SW_BAD_STOPS: verdicts about losses are this table's alone. */
     struct sw_table_outer outer;
 };
 
@@ -240,7 +264,7 @@ typedef void sw_table_on_update(void *user, int server, int param, uint64_t vers
                                 int64_t begin_ns, int64_t end_ns);
 
 /* Makes a table without parameters; args are copied, what they point to is borrowed. Errors:
- * SW_ERR_INVALID, SW_ERR_NOMEM, SW_ERR_UNSUPPORTED (args.outer). */
+ * SW_ERR_INVALID, SW_ERR_NOMEM, SW_ERR_UNSUPPORTED (args.outer, args.remote_groups). */
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out,
                  struct sw_err *err) SW_MUST_CHECK;
 /* Pins the table's memory for copies of a device (sw_device_pin), from sw_table_allocate on; or
@@ -280,12 +304,12 @@ int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS]);
 
 /* Index of the parameter, or of its part that begins at `part_first`; -1 when absent. */
 int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
-/* The number of update groups, and the one that a worker belongs to. */
+/* The number of update groups, remote ones included, and the one that a worker belongs to. */
 int sw_table_update_groups(const struct sw_table *t);
 int sw_table_update_group(const struct sw_table *t, int worker);
 /* Where a worker reads the parameter. */
 const float *sw_table_value(const struct sw_table *t, int worker, int param);
-/* Number of workers that contribute gradients to its updates; 0 when it is frozen. */
+/* Number of this table's workers that contribute gradients to its updates; 0 when it is frozen. */
 int sw_table_contributors(const struct sw_table *t, int param);
 /* A worker's part of the sum over its update group: its reduction leaves, and the number of its
  * partial sums, which are the nodes of the tree that cover these leaves. */
@@ -401,8 +425,8 @@ int sw_table_report_loss(struct sw_table *t, int worker, bool fine,
 enum { SW_TABLE_ALL = -1 }; /* in place of an update group */
 
 /* Can the update group read values that contain its update `version` and, where staleness is
- * bounded, enough of the others'? SW_TABLE_ALL: is update `version` of every update group applied?
- */
+ * bounded, enough of the others'? SW_TABLE_ALL: is update `version` of every update group that is
+ * not lost applied? */
 bool sw_table_ready(const struct sw_table *t, int group, int param, uint64_t version);
 /* How many steps the update group at `version` is ahead of the slowest whose updates are in what it
  * reads, once that version is ready and before it pushes its next gradient. */
@@ -428,6 +452,18 @@ void sw_table_put_sum(struct sw_table *t, int slice, uint64_t version);
 /* The rows of all tables of these factors, of update `version`, are in place: tells the servers. As
  * sw_table_put_sum. */
 void sw_table_put_rows(struct sw_table *t, int factors, uint64_t version);
+/* The gradient of a remote update group's update `version` is in its array (sw_param.view) for all
+ * slices of the parameter: tells the servers. Never waits. Any thread, but one at a time for a
+ * group. */
+void sw_table_put_gradient(struct sw_table *t, int group, int param, uint64_t version);
+/* With updates_outside: the values that contain update `version` of the group are where it reads:
+ * tells the servers. As sw_table_put_gradient. */
+void sw_table_put_values(struct sw_table *t, int group, int param, uint64_t version, int staleness);
+/* A remote update group is gone: nobody waits for it any more, also not by the staleness bound, and
+ * it gets no answers. Gradients that were put are applied; in two phases, if those of all
+ * parameters were. Never waits. Any thread, after its last sw_table_put_gradient. */
+void sw_table_lose_group(struct sw_table *t, int group);
+bool sw_table_is_lost(const struct sw_table *t, int group);
 /* Does the server own a slice of the parameter? */
 bool sw_table_has_slices(const struct sw_table *t, int server, int param);
 /* Bytes per step of values that a server sends to a worker; and of gradients, or of factors of its

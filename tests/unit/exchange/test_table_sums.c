@@ -365,7 +365,8 @@ static void a_lost_host_ends_all_waits(void **state)
     }
 }
 
-static int give_nothing(void *user, int slice, uint64_t version, float *x, struct sw_err *err)
+static int give_nothing(void *user, int group, int slice, uint64_t version, float *x,
+                        struct sw_err *err)
 {
     return SW_OK;
 }

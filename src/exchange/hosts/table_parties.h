@@ -1,0 +1,66 @@
+/* Update groups of several hosts with servers on host 0 only (Downpour, SSP): the update groups of
+ * all other hosts are remote groups of host 0's table (sw_table_args.remote_groups), and those
+ * hosts have tables whose updates are made outside (sw_table_args.updates_outside). Connects both
+ * ends with a fabric: host 0 gets the gradient of every slice, and answers with its new values when
+ * the staleness bound allows it. Of a slice there is never more than one message of an update group
+ * under way.
+ *
+ * All hosts have the same number of update groups; group k of host h is group h * groups + k of
+ * host 0's table, and k of its own.
+ *
+ * A host that is lost takes its update groups out of host 0's table, and the others go on. An
+ * update of a parameter whose gradient had not arrived completely is not applied. The loss of host
+ * 0 is a fault of all others. Nothing here waits, so nothing need be closed.
+ *
+ * Thread rule: made by one thread before workers and servers run; used by the table's servers and
+ * by threads of the fabric. */
+#pragma once
+
+#include "exchange/hosts/router.h"
+#include "exchange/table/table.h"
+#include "thread/fault.h"
+
+/* Kinds of messages between hosts. Their item is slice + slices * group, with the group's number in
+ * host 0's table, and their urgency the parameter. */
+enum {
+    SW_HOSTS_GRADIENT = 24, /* to host 0; version: of the update */
+    SW_HOSTS_VALUES         /* from host 0; version: the fewest updates of any group in them */
+};
+
+struct sw_table_parties_args {
+    struct sw_table *table;       /* borrowed */
+    const struct sw_hosts *hosts; /* borrowed during the call */
+    int groups;                   /* update groups of each host */
+    struct sw_fault *fault;       /* borrowed: set when host 0 is lost */
+    /* Another host is lost; on host 0 its update groups are out of the table already. Called by a
+     * thread of the fabric; never waits. May be NULL. */
+    void (*lost)(void *user, int host, const struct sw_err *why);
+    void *user;
+};
+
+struct sw_party_param;
+
+struct sw_table_parties {
+    struct sw_table_parties_args args;
+    int own, hosts;           /* the number of this host, and of all */
+    int first, count;         /* the remote groups that messages are about: all, or the own ones;
+                                 numbers of host 0's table */
+    struct sw_fabric *fabric; /* borrowed */
+    struct sw_party_param *params; /* owned [count][parameters]: their updates that are under way */
+    uint64_t *arrived; /* owned [count][slices]: version of the message that arrived last; only the
+                          thread that receives from the other end touches it */
+};
+
+/* For sw_table_args, before the rest is known: of host 0, and of the others. */
+struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s);
+/* The table is allocated, and all update groups are at their first version before the fabric is
+ * opened; all hosts have the same slices. The caller opens a fabric with the sink of
+ * sw_table_parties_receive and room for sw_table_parties_room messages, and passes it to
+ * sw_table_parties_start before servers run. Errors: SW_ERR_NOMEM, SW_ERR_INVALID (the table has
+ * other update groups, or too many slices). */
+int sw_table_parties_init(struct sw_table_parties *s, const struct sw_table_parties_args *args,
+                          struct sw_err *err) SW_MUST_CHECK;
+void sw_table_parties_receive(struct sw_table_parties *s, struct sw_fabric_router *router);
+int sw_table_parties_room(const struct sw_table_parties *s);
+void sw_table_parties_start(struct sw_table_parties *s, struct sw_fabric *f);
+void sw_table_parties_fini(struct sw_table_parties *s); /* after the fabric is freed */
