@@ -19,7 +19,7 @@
  * parameter. */
 static void show_serving(const struct sw_server *s, const struct sw_message *m)
 {
-    bool one = m->kind == SW_MSG_UPDATE;
+    bool one = m->kind == SW_MSG_UPDATE || m->kind == SW_MSG_VALUES;
     sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m->version, one ? m->param : -1,
                   one ? sw_table_param(s->table, m->param)->name : NULL, sw_os()->monotonic_ns());
 }

@@ -39,6 +39,7 @@ struct sw_table_parties_args {
 };
 
 struct sw_party_param;
+struct sw_party_slice;
 
 struct sw_table_parties {
     struct sw_table_parties_args args;
@@ -46,9 +47,8 @@ struct sw_table_parties {
     int first, count;         /* the remote groups that messages are about: all, or the own ones;
                                  numbers of host 0's table */
     struct sw_fabric *fabric; /* borrowed */
-    struct sw_party_param *params; /* owned [count][parameters]: their updates that are under way */
-    uint64_t *arrived; /* owned [count][slices]: version of the message that arrived last; only the
-                          thread that receives from the other end touches it */
+    struct sw_party_param *params; /* owned [count][parameters]: their updates under way */
+    struct sw_party_slice *slices; /* owned [count][slices]: what was given, what has arrived */
 };
 
 /* For sw_table_args, before the rest is known: of host 0, and of the others. */

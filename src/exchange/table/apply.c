@@ -38,7 +38,7 @@ int sw_table_sum_slice(const struct sw_table *t, const struct sw_slice *s, int g
 void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group,
                    const float *in[SW_TREE_LEAVES], struct sw_fold_inputs *sum)
 {
-    if (!sw_table_sums_outside(t, s->param)) {
+    if (!sw_table_has_sum(t, s->param, group)) {
         list_partials(t, s, group, in, sum);
         return;
     }
@@ -47,10 +47,12 @@ void sw_table_list(const struct sw_table *t, const struct sw_slice *s, int group
     *sum = (struct sw_fold_inputs){.in = in, .count = 1};
 }
 
-/* Makes the gradient of a slice of factors, if it has any. */
+/* Makes the gradient of a slice of factors, if the update group has any. */
 static int rebuild(const struct sw_table *t, const struct sw_slice *s, int group,
                    struct sw_err *err)
 {
+    if (sw_table_is_remote(t, group))
+        return SW_OK;
     return sw_factor_rebuild(t, s, group, t->params[s->param].view[group].gradient + s->from, err);
 }
 

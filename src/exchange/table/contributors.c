@@ -28,7 +28,7 @@ const float *sw_table_value(const struct sw_table *t, int worker, int param)
 
 int sw_table_contributors(const struct sw_table *t, int param)
 {
-    return t->params[param].contributors * t->update_groups;
+    return t->params[param].contributors * t->local_groups;
 }
 
 enum sw_reduction sw_table_reduction(const struct sw_table *t, int param)

@@ -34,7 +34,7 @@ int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, i
     own->x = own->dy = NULL;
 
     if (f->home != SW_FACTORS_EXCHANGED) {
-        size_t arrays = (size_t)t->update_groups * (size_t)t->args.servers;
+        size_t arrays = (size_t)t->local_groups * (size_t)t->args.servers;
 
         own->x = sw_calloc(arrays, sizeof *own->x);
         own->dy = sw_calloc(arrays, sizeof *own->dy);
@@ -156,7 +156,7 @@ static size_t lay_out(const struct sw_table *t, char *memory)
         const struct sw_table_factors *f = &t->factors[i];
         int copies = copies_of(t, f);
 
-        for (int n = 0; n < t->update_groups * copies; n++) {
+        for (int n = 0; n < t->local_groups * copies; n++) {
             if (!is_read(t, f, n % copies))
                 continue;
 
@@ -192,7 +192,7 @@ void sw_factor_place(struct sw_table *t)
         const struct sw_table_factors *f = &t->factors[i];
         int copies = copies_of(t, f);
 
-        for (int n = 0; n < t->update_groups * copies && copies == a->servers; n++) {
+        for (int n = 0; n < t->local_groups * copies && copies == a->servers; n++) {
             uint64_t nodes = a->server_nodes(a->nodes_user, n % copies);
 
             if (!f->x[n])

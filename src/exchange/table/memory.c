@@ -9,21 +9,23 @@ static bool has_sum(const struct sw_table *t, int param)
     return t->args.updates_on_device && sw_table_reduction(t, param) == SW_REDUCTION_SERVERS;
 }
 
-/* Gradient arrays of a parameter. */
+/* Gradient arrays of a parameter; a remote update group has one. */
 static int gradients_of(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
+    int local = p->factors >= 0 ? t->local_groups
+                : p->owner < 0  ? t->first_partial[t->args.workers]
+                                : t->args.groups * sw_table_partials(t, p->owner);
 
-    return p->frozen         ? 0
-           : p->factors >= 0 ? t->update_groups
-           : p->owner < 0    ? t->first_partial[t->args.workers]
-                             : t->args.groups * sw_table_partials(t, p->owner);
+    return p->frozen ? 0 : local + t->args.remote_groups;
 }
 
-/* Do update groups read copies of their own? A frozen parameter needs none: it never changes. */
+/* Do update groups read copies of their own? A frozen parameter needs none: it never changes. Nor
+ * does one whose values come to a single update group when that does not read them. */
 static bool has_buffers(const struct sw_table *t, const struct sw_param *p)
 {
-    return !t->args.rule->in_place && !p->frozen;
+    bool alone = t->args.updates_outside && t->update_groups == 1;
+    return !t->args.rule->in_place && !p->frozen && !alone;
 }
 
 void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes)
@@ -69,6 +71,8 @@ static void point_into(struct sw_table *t)
                     other += bytes;
                 }
 
+        for (int r = t->local_groups; r < t->update_groups && !p->frozen; r++, other += bytes)
+            p->view[r].gradient = (float *)(void *)other;
         for (int s = 0; s < sw_table_param_slots(t, i); s++, other += bytes)
             p->slot[s] = (float *)(void *)other;
         p->sum = has_sum(t, i) ? (float *)(void *)other : NULL;
@@ -114,7 +118,7 @@ static void place(struct sw_table *t)
                 sw_device_place(a->device, p->gradient[g], sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
 
-        for (int r = 0; r < t->update_groups && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
+        for (int r = 0; r < t->local_groups && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
             if (has_buffers(t, p))
                 sw_device_place(a->device, p->view[r].value, sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, r * t->update_group_size));

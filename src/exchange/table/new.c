@@ -32,6 +32,43 @@ static int make_partials(struct sw_table *t, struct sw_err *err)
     return SW_OK;
 }
 
+/* Sums over tables are of one update group; updates that are made in another table need the rule
+ * for several of them. */
+static int check_outer(const struct sw_table_args *args, struct sw_err *err)
+{
+    bool splits = args->remote_groups > 0 || args->updates_outside;
+    bool asynchronous =
+        (args->rule && (args->rule->is_async || args->rule->races)) || args->others > 0;
+
+    if (splits && (args->rule != &sw_table_async || args->others > 0 || args->updates_on_device ||
+                   args->bad != SW_BAD_STOPS || args->loss_scale > 0))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "update groups whose values are in another table need asynchronous "
+                          "updates from servers of one server group, gradients without a loss "
+                          "scale, and cannot drop an update that is not finite");
+    if (!splits && args->outer.give &&
+        (asynchronous || args->sums_on_device || args->bad != SW_BAD_STOPS))
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "sums over several tables need synchronous updates from servers that sum, "
+            "and cannot drop an update that is not finite");
+
+    return SW_OK;
+}
+
+/* How the workers make update groups. */
+static void set_groups(struct sw_table *t)
+{
+    if (t->args.groups < 1)
+        t->args.groups = 1;
+    t->local_groups = t->args.rule->is_async ? t->args.groups : 1;
+    t->update_groups = t->local_groups + t->args.remote_groups;
+    t->update_group_size = t->args.workers / t->local_groups;
+    t->group_workers = t->args.workers / t->args.groups;
+    t->senders = t->args.workers + t->args.remote_groups;
+    t->leaves = t->args.leaves > 0 ? t->args.leaves : t->update_group_size;
+}
+
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
 {
     if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
@@ -40,13 +77,9 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
             "%d workers and %d microbatches: at most %d gradients can be summed in one update",
             args->workers, args->leaves, SW_TREE_LEAVES);
 
-    bool asynchronous =
-        (args->rule && (args->rule->is_async || args->rule->races)) || args->others > 0;
-    if (args->outer.give && (asynchronous || args->sums_on_device || args->bad != SW_BAD_STOPS))
-        return sw_err_set(
-            err, SW_ERR_UNSUPPORTED,
-            "sums over several tables need synchronous updates from servers that sum, "
-            "and cannot drop an update that is not finite");
+    int rc = check_outer(args, err);
+    if (rc != SW_OK)
+        return rc;
 
     struct sw_table *t = sw_calloc(1, sizeof *t);
     if (!t)
@@ -55,22 +88,19 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     t->args = *args;
     if (!t->args.rule)
         t->args.rule = &sw_table_bsp;
-    if (t->args.groups < 1)
-        t->args.groups = 1;
-    t->update_groups = t->args.rule->is_async ? t->args.groups : 1;
-    t->update_group_size = t->args.workers / t->update_groups;
-    t->group_workers = t->args.workers / t->args.groups;
-    t->two_phases = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
-                    args->bad != SW_BAD_STOPS || args->updater->needs_norms;
-    t->leaves = args->leaves > 0 ? args->leaves : t->update_group_size;
+    set_groups(t);
+    t->whole_blocks = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
+                      args->bad != SW_BAD_STOPS || args->updater->needs_norms;
+    t->two_phases = t->whole_blocks && !args->updates_outside;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
-    t->slots = sw_updater_slots(args->updater, args->updater_conf);
+    t->slots = args->updates_outside ? 0 : sw_updater_slots(args->updater, args->updater_conf);
     t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
+    t->lost = sw_calloc((size_t)t->update_groups, sizeof *t->lost);
 
-    int rc = t->servers ? SW_OK
-                        : sw_err_nomem(err, "the parameter table",
-                                       (size_t)args->servers * sizeof *t->servers);
+    rc = t->servers && t->lost
+             ? SW_OK
+             : sw_err_nomem(err, "the parameter table", (size_t)args->servers * sizeof *t->servers);
     if (rc != SW_OK)
         goto out;
     rc = make_partials(t, err);
@@ -117,6 +147,7 @@ void sw_table_free(struct sw_table *t)
     sw_mutex_fini(&t->lock);
     sw_free(t->first_partial);
     sw_free(t->partial_end);
+    sw_free(t->lost);
     sw_free(t->servers);
     sw_free(t->params);
     sw_free(t->slices);

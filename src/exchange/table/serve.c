@@ -65,6 +65,43 @@ void sw_table_put_sum(struct sw_table *t, int slice, uint64_t version)
         sw_table_wake(t);
 }
 
+/* Tells every server that owns a slice of the message's parameter. Each inbox has room for it, so
+ * this never waits; a closed one belongs to a job that ends. */
+static void post(struct sw_table *t, const struct sw_message *m)
+{
+    int rc = SW_OK;
+
+    for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
+        if (m->kind == SW_MSG_LOST || sw_table_has_slices(t, s, m->param))
+            rc = sw_queue_push(&t->servers[s].inbox, m);
+
+    sw_table_wake(t);
+}
+
+void sw_table_put_gradient(struct sw_table *t, int group, int param, uint64_t version)
+{
+    post(t, &(struct sw_message){.kind = SW_MSG_UPDATE,
+                                 .from = t->args.workers + group - t->local_groups,
+                                 .param = param,
+                                 .version = version});
+}
+
+void sw_table_put_values(struct sw_table *t, int group, int param, uint64_t version, int staleness)
+{
+    post(t, &(struct sw_message){.kind = SW_MSG_VALUES,
+                                 .from = group,
+                                 .param = param,
+                                 .version = version,
+                                 .staleness = staleness});
+}
+
+void sw_table_lose_group(struct sw_table *t, int group)
+{
+    /* Before the servers are told, so that each of them sees it. */
+    __atomic_store_n(&t->lost[group], 1, __ATOMIC_SEQ_CST);
+    post(t, &(struct sw_message){.kind = SW_MSG_LOST, .from = t->args.workers, .param = group});
+}
+
 void sw_table_put_rows(struct sw_table *t, int factors, uint64_t version)
 {
     const int params[] = {t->factors[factors].weight, t->factors[factors].bias};
@@ -167,6 +204,37 @@ static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_
     return &s->turns[param * t->update_groups + group];
 }
 
+/* Senders of updates are workers, and remote update groups after them. */
+static int group_of(const struct sw_table *t, int sender)
+{
+    return sender < t->args.workers ? sw_table_update_group(t, sender)
+                                    : t->local_groups + sender - t->args.workers;
+}
+
+static bool contributes(const struct sw_table *t, int param, int sender)
+{
+    return sender < t->args.workers ? sw_table_contributes(t, param, sender)
+                                    : !t->params[param].frozen;
+}
+
+/* How many senders contribute to an update of an update group. */
+static int contributors(const struct sw_table *t, int param, int group)
+{
+    return sw_table_is_remote(t, group) ? 1 : t->params[param].contributors;
+}
+
+/* Begins to count the contributions to an update group's next update. */
+static void reset_contributions(const struct sw_table *t, const struct sw_server_state *s,
+                                int param, int group)
+{
+    bool remote = sw_table_is_remote(t, group);
+    int first = remote ? t->args.workers + group - t->local_groups : group * t->update_group_size;
+
+    turn_of(t, s, param, group)->contributions = 0;
+    memset(&s->contributed[param * t->senders + first], 0,
+           remote ? 1 : (size_t)t->update_group_size);
+}
+
 /* Where the sum of a slice's gradients goes: workers that make the update themselves have an array
  * of its own. */
 static float *sum_of_slice(const struct sw_table *t, const struct sw_slice *s, int group)
@@ -213,19 +281,43 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int g
 
 static uint64_t slowest(const struct sw_table *t, const struct sw_server_state *s, int param)
 {
-    uint64_t least = turn_of(t, s, param, 0)->done;
+    uint64_t least = UINT64_MAX;
 
-    for (int r = 1; r < t->update_groups; r++) {
+    for (int r = 0; r < t->update_groups; r++) {
         uint64_t done = turn_of(t, s, param, r)->done;
-        least = done < least ? done : least;
+        least = done < least && !sw_table_is_lost(t, r) ? done : least;
     }
 
     return least;
 }
 
+/* Publishes that the update group has the values of its last update. */
+static void publish(struct sw_table *t, const struct sw_server_state *s, int param, int group)
+{
+    struct sw_turn *turn = turn_of(t, s, param, group);
+    uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
+    uint64_t more = (turn->done - turn->answered) * slices;
+
+    turn->answered = turn->done;
+    __atomic_add_fetch(&t->params[param].view[group].ready, more, __ATOMIC_SEQ_CST);
+}
+
+/* Hands the values in the buffer of a remote update group over. */
+static int send_values(struct sw_table *t, const struct sw_server_state *s, int param, int group,
+                       struct sw_err *err)
+{
+    const struct sw_turn *turn = turn_of(t, s, param, group);
+    int rc = SW_OK;
+
+    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
+        rc = t->args.outer.answer(t->args.outer.user, group, s->slices[i], turn->done,
+                                  turn->staleness, err);
+    return rc;
+}
+
 /* Copies the current values to the update group's buffer, and publishes their version. */
-static void answer(struct sw_table *t, const struct sw_server_state *s, int param, int group,
-                   uint64_t least)
+static int answer(struct sw_table *t, const struct sw_server_state *s, int param, int group,
+                  uint64_t least, struct sw_err *err)
 {
     struct sw_param *p = &t->params[param];
     struct sw_param_view *r = &p->view[group];
@@ -237,30 +329,33 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
                (size_t)slice->count * sizeof(float));
     }
 
-    uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
     uint64_t contributed = sw_sync_steps_of_others(t, (int)(s - t->servers), param);
     least = contributed < least ? contributed : least;
     turn->staleness = (int)(turn->done - least);
 
-    uint64_t more = (turn->done - turn->answered) * slices;
-    turn->answered = turn->done;
-    __atomic_add_fetch(&r->ready, more, __ATOMIC_SEQ_CST);
+    /* Before the values are sent: the next gradient may be here at once. */
+    publish(t, s, param, group);
+    return sw_table_is_remote(t, group) ? send_values(t, s, param, group, err) : SW_OK;
 }
 
 /* Answers every update group that waits for it, unless the values would be too stale. */
-static void answer_all(struct sw_table *t, const struct sw_server_state *s, int param)
+static int answer_all(struct sw_table *t, const struct sw_server_state *s, int param,
+                      struct sw_err *err)
 {
     uint64_t least = slowest(t, s, param);
     int64_t bound = t->args.staleness;
+    int rc = SW_OK;
 
-    for (int r = 0; r < t->update_groups; r++) {
+    for (int r = 0; r < t->update_groups && rc == SW_OK; r++) {
         const struct sw_turn *turn = turn_of(t, s, param, r);
-        bool stale = t->args.rule->is_async && bound >= 0 && turn->done - least > (uint64_t)bound;
-        if (turn->answered < turn->done && !stale)
-            answer(t, s, param, r, least);
+        bool stale = t->args.rule->is_async && bound >= 0 && turn->done > least &&
+                     turn->done - least > (uint64_t)bound;
+        if (turn->answered < turn->done && !stale && !sw_table_is_lost(t, r))
+            rc = answer(t, s, param, r, least, err);
     }
 
     sw_table_wake(t);
+    return rc;
 }
 
 /* Applies an update group's update to all slices of a parameter that the server owns. */
@@ -278,15 +373,13 @@ static int apply(struct sw_table *t, int server, int param, int group,
     }
 
     turn->done++;
-    turn->contributions = 0;
-    memset(&s->contributed[param * t->args.workers + group * t->update_group_size], 0,
-           (size_t)t->update_group_size);
+    reset_contributions(t, s, param, group);
 
     /* Deltas are sent before the answers, because a worker that has its answers may check whether
      * deltas are in flight. */
-    rc = sw_sync_after(t, server, param, slowest(t, s, param));
-    answer_all(t, s, param);
-    return ending(rc, err);
+    int sync_rc = sw_sync_after(t, server, param, slowest(t, s, param));
+    rc = answer_all(t, s, param, err);
+    return rc == SW_OK ? ending(sync_rc, err) : rc;
 }
 
 /* The first of two phases. */
@@ -369,15 +462,15 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
-    int group = sw_table_update_group(t, m->from);
-    bool *contributed = &s->contributed[m->param * t->args.workers + m->from];
+    int group = group_of(t, m->from);
+    bool *contributed = &s->contributed[m->param * t->senders + m->from];
     if (*contributed)
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu twice", m->from,
                           t->params[m->param].name, (unsigned long long)m->version);
 
     *contributed = true;
-    if (++turn_of(t, s, m->param, group)->contributions < t->params[m->param].contributors)
+    if (++turn_of(t, s, m->param, group)->contributions < contributors(t, m->param, group))
         return SW_OK;
 
     if (sw_table_gathers_rows(t, m->param))
@@ -400,7 +493,7 @@ static int keep_early(struct sw_server_state *s, const struct sw_message *m, str
 static uint64_t done_of(const struct sw_table *t, const struct sw_server_state *s,
                         const struct sw_message *m)
 {
-    return turn_of(t, s, m->param, sw_table_update_group(t, m->from))->done;
+    return turn_of(t, s, m->param, group_of(t, m->from))->done;
 }
 
 /* Handles early updates whose turn has come, until none is left. */
@@ -473,6 +566,37 @@ static int take_sum(struct sw_table *t, int server, const struct sw_message *m, 
     return rc;
 }
 
+/* The values that contain an update group's update came from outside. */
+static int take_values(struct sw_table *t, int server, const struct sw_message *m,
+                       struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    struct sw_turn *turn = turn_of(t, s, m->param, m->from);
+
+    for (int i = s->first[m->param]; i < s->first[m->param + 1]; i++)
+        t->slices[s->slices[i]].version++;
+
+    turn->done++;
+    turn->staleness = m->staleness;
+    reset_contributions(t, s, m->param, m->from);
+    publish(t, s, m->param, m->from);
+    sw_table_wake(t);
+
+    return s->early_count > 0 ? take_up_early(t, server, err) : SW_OK;
+}
+
+/* An update group is gone: answers that were withheld because of it may go out. */
+static int forget_group(struct sw_table *t, int server, struct sw_err *err)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    int rc = SW_OK;
+
+    for (int p = 0; p < t->param_count && rc == SW_OK; p++)
+        if (s->first[p] < s->first[p + 1])
+            rc = answer_all(t, s, p, err);
+    return rc;
+}
+
 /* The second phase: all slices of the server, the lowest layers first, which the next forward pass
  * needs first. */
 static int apply_control(struct sw_table *t, int server, const struct sw_message *m,
@@ -537,7 +661,8 @@ int sw_table_finish(struct sw_table *t, uint64_t *version, struct sw_err *err)
 
 static const char *name_of(enum sw_message_kind kind)
 {
-    static const char *const names[] = {"update", "apply", "sync", "delta", "sum"};
+    static const char *const names[] = {"update", "apply",  "sync", "delta",
+                                        "sum",    "values", "lost"};
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
@@ -548,7 +673,8 @@ static bool is_sync(const struct sw_message *m)
 
 static bool can_take_sum(const struct sw_table *t, int server, const struct sw_message *m)
 {
-    if (!sw_table_has_outer(t) || m->param < 0 || m->param >= t->slice_count)
+    if (!sw_table_has_outer(t) || t->args.updates_outside || m->param < 0 ||
+        m->param >= t->slice_count)
         return false;
 
     const struct sw_slice *slice = &t->slices[m->param];
@@ -558,6 +684,18 @@ static bool can_take_sum(const struct sw_table *t, int server, const struct sw_m
                             t->servers[server].first[slice->param] &&
            (turn->contributions == t->params[slice->param].contributors ||
             sw_table_gathers_rows(t, slice->param));
+}
+
+static bool can_take_values(const struct sw_table *t, const struct sw_server_state *s,
+                            const struct sw_message *m)
+{
+    if (!t->args.updates_outside || m->param < 0 || m->param >= t->param_count || m->from < 0 ||
+        m->from >= t->update_groups)
+        return false;
+
+    const struct sw_turn *turn = turn_of(t, s, m->param, m->from);
+    return s->first[m->param] < s->first[m->param + 1] && m->version == turn->done + 1 &&
+           turn->contributions == t->params[m->param].contributors;
 }
 
 static bool can_handle(const struct sw_table *t, int server, const struct sw_message *m)
@@ -571,10 +709,32 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
         return sw_sync_can_handle(t, server, m);
     if (m->kind == SW_MSG_SUM)
         return can_take_sum(t, server, m);
+    if (m->kind == SW_MSG_VALUES)
+        return can_take_values(t, s, m);
+    if (m->kind == SW_MSG_LOST)
+        return m->param >= 0 && m->param < t->update_groups && sw_table_is_lost(t, m->param);
 
     return m->kind == SW_MSG_UPDATE && !t->args.rule->races && m->param >= 0 &&
            m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
-           m->from >= 0 && m->from < t->args.workers && sw_table_contributes(t, m->param, m->from);
+           m->from >= 0 && m->from < t->senders && contributes(t, m->param, m->from);
+}
+
+static int handle(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
+{
+    switch (m->kind) {
+    case SW_MSG_UPDATE:
+        return counted_update(t, server, m, err);
+    case SW_MSG_APPLY:
+        return apply_control(t, server, m, err);
+    case SW_MSG_SUM:
+        return take_sum(t, server, m, err);
+    case SW_MSG_VALUES:
+        return take_values(t, server, m, err);
+    case SW_MSG_LOST:
+        return forget_group(t, server, err);
+    default:
+        return ending(sw_sync_handle(t, server, m), err);
+    }
 }
 
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
@@ -587,13 +747,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
                           server, name_of(m->kind), m->from, m->param);
 
     int64_t begin_ns = sw_os()->monotonic_ns();
-    int rc;
-    if (is_sync(m))
-        rc = ending(sw_sync_handle(t, server, m), err);
-    else
-        rc = m->kind == SW_MSG_APPLY ? apply_control(t, server, m, err)
-             : m->kind == SW_MSG_SUM ? take_sum(t, server, m, err)
-                                     : counted_update(t, server, m, err);
+    int rc = handle(t, server, m, err);
 
     __atomic_fetch_add(&s->served_ns, sw_os()->monotonic_ns() - begin_ns, __ATOMIC_RELAXED);
     return rc;

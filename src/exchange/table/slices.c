@@ -31,7 +31,8 @@ static void split(struct sw_table *t, int index)
     if (p->frozen)
         return;
 
-    int64_t grain = t->two_phases ? SW_GATHER_BLOCK : SW_TABLE_ALIGN_BYTES / (int64_t)sizeof(float);
+    int64_t grain =
+        t->whole_blocks ? SW_GATHER_BLOCK : SW_TABLE_ALIGN_BYTES / (int64_t)sizeof(float);
     int64_t size = ((n + pieces - 1) / pieces + grain - 1) / grain * grain;
     for (int64_t from = 0; from < n; from += size) {
         int64_t count = n - from < size ? n - from : size;
@@ -70,7 +71,7 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->early_capacity = EARLY_PER_PARAM * t->param_count * t->args.workers + 1;
     s->slices = sw_calloc((size_t)s->slice_count + 1, sizeof *s->slices);
     s->first = sw_calloc(params + 1, sizeof *s->first);
-    s->contributed = sw_calloc(params * (size_t)t->args.workers + 1, sizeof *s->contributed);
+    s->contributed = sw_calloc(params * (size_t)t->senders + 1, sizeof *s->contributed);
     s->turns = sw_calloc(params * (size_t)t->update_groups + 1, sizeof *s->turns);
 
     s->early = sw_calloc((size_t)s->early_capacity, sizeof *s->early);
@@ -90,8 +91,10 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->first[params] = n;
 
     /* A worker has at most one update per parameter outstanding, and may be a step ahead; decisions
-     * come from any thread and need room for one more; so do outer sums of slices. */
-    size_t senders = (size_t)(t->args.workers + t->args.others);
+     * come from any thread and need room for one more; so do outer sums of slices. A remote update
+     * group has one update outstanding, and is lost once; values from outside are one per update
+     * group and parameter. */
+    size_t senders = (size_t)(t->senders + t->args.others);
     size_t capacity = 3 * (params + 1) * senders + 2;
     if (sw_table_has_outer(t))
         capacity += (size_t)s->slice_count;

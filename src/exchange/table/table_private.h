@@ -28,7 +28,7 @@ struct sw_server_state {
     int slice_count;
     int *first; /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
                  */
-    bool *contributed;        /* owned [params][workers]: has contributed to the next version */
+    bool *contributed;        /* owned [params][senders]: has contributed to the next version */
     struct sw_turn *turns;    /* owned [params][update groups] */
     struct sw_message *early; /* owned [capacity]: updates ahead of their turn */
     int early_count, early_capacity;
@@ -70,8 +70,11 @@ struct sw_table {
     int slice_count;
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
-    int update_groups, update_group_size; /* number of update groups, and workers of each */
+    int update_groups; /* first the local ones, of this table's workers, then remote ones */
+    int local_groups, update_group_size; /* number of local update groups, and workers of each */
     int group_workers;  /* workers of a worker group; an update group is one worker group, or all */
+    int senders;        /* of updates: the workers, then the remote update groups */
+    int *lost;          /* owned [update groups], atomic: nobody waits for it any more */
     int leaves;         /* reduction leaves of an update group */
     int *first_partial; /* owned [workers + 1] */
     int *partial_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree
@@ -79,6 +82,7 @@ struct sw_table {
     void *values, *state; /* owned device memory; state includes the update groups' buffers */
     size_t value_bytes, state_bytes;
     bool two_phases;
+    bool whole_blocks;        /* slices are multiples of SW_GATHER_BLOCK: those of two phases */
     struct sw_phases *phases; /* owned [update groups]; NULL: each slice is updated alone */
     int nonfinite_param;      /* atomic: a parameter with a value that is not finite, or -1 */
     struct sw_sync *sync;     /* borrowed; NULL: this is the only server group */
@@ -117,13 +121,24 @@ static inline bool sw_table_has_outer(const struct sw_table *t)
 /* Are gradients of the parameter made of the rows of all tables? */
 static inline bool sw_table_gathers_rows(const struct sw_table *t, int param)
 {
-    return sw_table_has_outer(t) && t->params[param].factors >= 0;
+    return sw_table_has_outer(t) && !t->args.updates_outside && t->params[param].factors >= 0;
 }
 
 /* Are sums of the parameter's gradients made over all tables? */
 static inline bool sw_table_sums_outside(const struct sw_table *t, int param)
 {
     return sw_table_has_outer(t) && t->params[param].factors < 0;
+}
+
+static inline bool sw_table_is_remote(const struct sw_table *t, int group)
+{
+    return group >= t->local_groups;
+}
+
+/* Does the first array of the update group have the sum of its gradients, made elsewhere? */
+static inline bool sw_table_has_sum(const struct sw_table *t, int param, int group)
+{
+    return sw_table_sums_outside(t, param) || sw_table_is_remote(t, group);
 }
 
 /* apply.c: sums an update group's gradients of a slice, or makes the gradient of factors. */

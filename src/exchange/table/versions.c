@@ -24,10 +24,15 @@ uint64_t sw_table_slowest(const struct sw_table *t, int param)
 
     for (int r = 0; r < t->update_groups; r++) {
         uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
-        least = ready < least ? ready : least;
+        least = ready < least && !sw_table_is_lost(t, r) ? ready : least;
     }
 
     return p->slice_count > 0 ? least / (uint64_t)p->slice_count : UINT64_MAX;
+}
+
+bool sw_table_is_lost(const struct sw_table *t, int group)
+{
+    return __atomic_load_n(&t->lost[group], __ATOMIC_SEQ_CST) != 0;
 }
 
 /* Do the values that the update group, or each one, reads contain `version` of its updates? */
@@ -41,7 +46,8 @@ static bool has(const struct sw_table *t, int group, int param, uint64_t version
         /* Acquires the values written before the counter was advanced. Sequentially consistent with
          * sw_table_wake, so that a waiter that registers and then checks here is not missed. */
         if (__atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST) <
-            version * (uint64_t)p->slice_count)
+                version * (uint64_t)p->slice_count &&
+            !(group == SW_TABLE_ALL && sw_table_is_lost(t, r)))
             return false;
 
     return true;
@@ -141,7 +147,8 @@ void sw_table_put_group(struct sw_table *t, int group, uint64_t version)
                 (struct sw_turn){.done = version, .answered = version};
 
     for (int p = 0; p < t->param_count; p++)
-        t->params[p].view[group].ready = version * (uint64_t)t->params[p].slice_count;
+        __atomic_store_n(&t->params[p].view[group].ready,
+                         version * (uint64_t)t->params[p].slice_count, __ATOMIC_SEQ_CST);
     if (t->phases)
         t->phases[group].version = version + 1;
 }
