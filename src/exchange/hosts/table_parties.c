@@ -137,9 +137,11 @@ static int answer(void *user, int group, int index, uint64_t version, int stalen
     return rc == SW_ERR_LOST || rc == SW_ERR_CANCELLED ? SW_OK : rc;
 }
 
-struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s)
+struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s,
+                                             const struct sw_hosts *hosts)
 {
-    return (struct sw_table_outer){.give = give, .answer = answer, .user = s};
+    return hosts->own == 0 ? (struct sw_table_outer){.answer = answer, .user = s}
+                           : (struct sw_table_outer){.give = give, .user = s};
 }
 
 /* ---- From the fabric ---- */

@@ -51,8 +51,9 @@ struct sw_table_parties {
     struct sw_party_slice *slices; /* owned [count][slices]: what was given, what has arrived */
 };
 
-/* For sw_table_args, before the rest is known: of host 0, and of the others. */
-struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s);
+/* For sw_table_args of this host, before the rest is known. */
+struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s,
+                                             const struct sw_hosts *hosts);
 /* The table is allocated, and all update groups are at their first version before the fabric is
  * opened; all hosts have the same slices. The caller opens a fabric with the sink of
  * sw_table_parties_receive and room for sw_table_parties_room messages, and passes it to

@@ -40,6 +40,11 @@ static int check_outer(const struct sw_table_args *args, struct sw_err *err)
     bool asynchronous =
         (args->rule && (args->rule->is_async || args->rule->races)) || args->others > 0;
 
+    if (args->remote_groups > 0 && (!args->outer.answer || args->outer.give))
+        return sw_err_set(err, SW_ERR_INVALID, "%d remote update groups without answers",
+                          args->remote_groups);
+    if (args->updates_outside && !args->outer.give)
+        return sw_err_set(err, SW_ERR_INVALID, "updates outside that get no gradients");
     if (splits && (args->rule != &sw_table_async || args->others > 0 || args->updates_on_device ||
                    args->bad != SW_BAD_STOPS || args->loss_scale > 0))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,

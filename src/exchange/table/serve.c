@@ -95,11 +95,19 @@ void sw_table_put_values(struct sw_table *t, int group, int param, uint64_t vers
                                  .staleness = staleness});
 }
 
+/* Tells all servers that an update group is gone; round: 1 or 2. */
+static void post_loss(struct sw_table *t, int group, uint64_t round)
+{
+    __atomic_store_n(&t->lost[group].left, t->args.servers, __ATOMIC_RELAXED);
+    post(t, &(struct sw_message){
+                .kind = SW_MSG_LOST, .from = t->args.workers, .param = group, .version = round});
+}
+
 void sw_table_lose_group(struct sw_table *t, int group)
 {
     /* Before the servers are told, so that each of them sees it. */
-    __atomic_store_n(&t->lost[group], 1, __ATOMIC_SEQ_CST);
-    post(t, &(struct sw_message){.kind = SW_MSG_LOST, .from = t->args.workers, .param = group});
+    __atomic_store_n(&t->lost[group].lost, 1, __ATOMIC_SEQ_CST);
+    post_loss(t, group, 1);
 }
 
 void sw_table_put_rows(struct sw_table *t, int factors, uint64_t version)
@@ -585,16 +593,34 @@ static int take_values(struct sw_table *t, int server, const struct sw_message *
     return s->early_count > 0 ? take_up_early(t, server, err) : SW_OK;
 }
 
-/* An update group is gone: answers that were withheld because of it may go out. */
-static int forget_group(struct sw_table *t, int server, struct sw_err *err)
+/* Answers that were withheld because of a lost update group go out. */
+static int answer_without(struct sw_table *t, const struct sw_server_state *s, struct sw_err *err)
 {
-    const struct sw_server_state *s = &t->servers[server];
     int rc = SW_OK;
 
     for (int p = 0; p < t->param_count && rc == SW_OK; p++)
         if (s->first[p] < s->first[p + 1])
             rc = answer_all(t, s, p, err);
     return rc;
+}
+
+static int lose_group(struct sw_table *t, int server, const struct sw_message *m,
+                      struct sw_err *err)
+{
+    struct sw_lost_group *lost = &t->lost[m->param];
+    int rc = m->version == 1 ? answer_without(t, &t->servers[server], err) : SW_OK;
+    if (rc != SW_OK || __atomic_sub_fetch(&lost->left, 1, __ATOMIC_ACQ_REL) > 0)
+        return rc;
+
+    if (m->version == 1) {
+        post_loss(t, m->param, 2);
+    } else {
+        /* Releases the updates of all servers to who waits for all update groups. */
+        __atomic_store_n(&lost->settled, 1, __ATOMIC_SEQ_CST);
+        sw_table_wake(t);
+    }
+
+    return SW_OK;
 }
 
 /* The second phase: all slices of the server, the lowest layers first, which the next forward pass
@@ -731,7 +757,7 @@ static int handle(struct sw_table *t, int server, const struct sw_message *m, st
     case SW_MSG_VALUES:
         return take_values(t, server, m, err);
     case SW_MSG_LOST:
-        return forget_group(t, server, err);
+        return lose_group(t, server, m, err);
     default:
         return ending(sw_sync_handle(t, server, m), err);
     }

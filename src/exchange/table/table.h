@@ -459,9 +459,9 @@ void sw_table_put_gradient(struct sw_table *t, int group, int param, uint64_t ve
 /* With updates_outside: the values that contain update `version` of the group are where it reads:
  * tells the servers. As sw_table_put_gradient. */
 void sw_table_put_values(struct sw_table *t, int group, int param, uint64_t version, int staleness);
-/* A remote update group is gone: nobody waits for it any more, also not by the staleness bound, and
- * it gets no answers. Gradients that were put are applied; in two phases, if those of all
- * parameters were. Never waits. Any thread, after its last sw_table_put_gradient. */
+/* A remote update group is gone: the staleness bound does not count it any more, and it gets no
+ * answers. Gradients that were put are applied; in two phases, if those of all parameters were.
+ * Then nobody waits for it. Never waits. Any thread, once, after its last sw_table_put_gradient. */
 void sw_table_lose_group(struct sw_table *t, int group);
 bool sw_table_is_lost(const struct sw_table *t, int group);
 /* Does the server own a slice of the parameter? */

@@ -60,6 +60,15 @@ struct sw_norms {
     double value, gradient; /* of a whole parameter */
 };
 
+/* A lost update group is settled when every server has handled SW_MSG_LOST twice: the first time
+ * all its gradients have been counted, the second time all updates that were decided are applied.
+ */
+struct sw_lost_group {
+    int lost;    /* atomic: neither the staleness bound nor answers heed it any more */
+    int settled; /* atomic: no update of it is under way, and nobody waits for one */
+    int left;    /* atomic: servers that have not handled the message yet */
+};
+
 struct sw_table {
     struct sw_table_args args;
     struct sw_param *params; /* owned */
@@ -72,11 +81,11 @@ struct sw_table {
     int slots;
     int update_groups; /* first the local ones, of this table's workers, then remote ones */
     int local_groups, update_group_size; /* number of local update groups, and workers of each */
-    int group_workers;  /* workers of a worker group; an update group is one worker group, or all */
-    int senders;        /* of updates: the workers, then the remote update groups */
-    int *lost;          /* owned [update groups], atomic: nobody waits for it any more */
-    int leaves;         /* reduction leaves of an update group */
-    int *first_partial; /* owned [workers + 1] */
+    int group_workers; /* workers of a worker group; an update group is one worker group, or all */
+    int senders;       /* of updates: the workers, then the remote update groups */
+    struct sw_lost_group *lost; /* owned [update groups] */
+    int leaves;                 /* reduction leaves of an update group */
+    int *first_partial;         /* owned [workers + 1] */
     int *partial_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree
                        */
     void *values, *state; /* owned device memory; state includes the update groups' buffers */

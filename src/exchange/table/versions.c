@@ -32,7 +32,12 @@ uint64_t sw_table_slowest(const struct sw_table *t, int param)
 
 bool sw_table_is_lost(const struct sw_table *t, int group)
 {
-    return __atomic_load_n(&t->lost[group], __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n(&t->lost[group].lost, __ATOMIC_SEQ_CST) != 0;
+}
+
+static bool is_settled(const struct sw_table *t, int group)
+{
+    return __atomic_load_n(&t->lost[group].settled, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* Do the values that the update group, or each one, reads contain `version` of its updates? */
@@ -47,7 +52,7 @@ static bool has(const struct sw_table *t, int group, int param, uint64_t version
          * sw_table_wake, so that a waiter that registers and then checks here is not missed. */
         if (__atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST) <
                 version * (uint64_t)p->slice_count &&
-            !(group == SW_TABLE_ALL && sw_table_is_lost(t, r)))
+            !(group == SW_TABLE_ALL && is_settled(t, r)))
             return false;
 
     return true;

@@ -27,6 +27,8 @@ struct plan_of_table {
     int64_t loss_scale_every;
     bool updates_on_device;
     struct sw_table_outer outer;
+    int remote_groups;
+    bool updates_outside;
 };
 
 struct stand {
@@ -137,7 +139,9 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .loss_scale = plan->loss_scale,
                                  .loss_scale_every = plan->loss_scale_every,
                                  .updates_on_device = plan->updates_on_device,
-                                 .outer = plan->outer};
+                                 .outer = plan->outer,
+                                 .remote_groups = plan->remote_groups,
+                                 .updates_outside = plan->updates_outside};
     if (rc == SW_OK)
         rc = sw_table_new(&args, &s->table, err);
     if (rc == SW_OK)
