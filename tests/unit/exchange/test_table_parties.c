@@ -9,6 +9,7 @@
 
 #include "exchange/hosts/table_parties.h"
 #include "exchange/hosts/tcp.h"
+#include "unit/faulty_os.h"
 
 enum { BASE = 8, VERSIONS = 6, MOST_GROUPS = 8 };
 enum { ROWS = 4, INPUTS = 37, OUTPUTS = 20 }; /* of a layer with factors */
@@ -42,6 +43,7 @@ struct own {
     struct role server[4], group[MOST_GROUPS];
     bool opened;
     int wrong;            /* atomic: what groups found */
+    int allocations;      /* after the first update of its last group */
     int lost[MOST_HOSTS]; /* calls of lost */
 };
 
@@ -137,13 +139,18 @@ static int wait_for_version(struct sw_table *t, int group, uint64_t version)
     return rc;
 }
 
+static int calls_of_allocation(void)
+{
+    return __atomic_load_n(&faulty.calls, __ATOMIC_RELAXED);
+}
+
 static void train(void *user)
 {
     struct role *r = user;
     struct own *o = r->own;
     struct sw_table *t = o->stand.table;
     struct rng rng = rng_of(o->job->seed * 100 + (uint64_t)(o->host->list.own * 10 + r->index));
-    int workers = o->job->plan.workers / o->job->plan.groups, rc = SW_OK;
+    int workers = o->job->plan.workers / o->job->plan.groups, before = 0, rc = SW_OK;
     struct sw_err err;
     for (uint64_t v = o->job->before + 1; v <= o->job->before + VERSIONS && rc == SW_OK; v++) {
         for (int p = sw_table_count(t) - 1; p >= 0 && rc == SW_OK; p--)
@@ -156,7 +163,10 @@ static void train(void *user)
             rc = wait_for_version(t, r->index, v);
         for (int p = 0; p < sw_table_count(t) && rc == SW_OK && o->job->clip_norm == 0; p++)
             look_at(o, r->index, p, v);
+        before = v == o->job->before + 1 ? calls_of_allocation() : before;
     }
+    if (r->index == o->job->plan.groups - 1)
+        o->allocations = calls_of_allocation() - before;
     if (rc != SW_OK && rc != SW_ERR_CANCELLED)
         sw_fault_set(&o->host->fault, "group", &err);
 }
@@ -466,6 +476,25 @@ static void parties_meet_over_tcp(void **state)
     check_job(job);
 }
 
+/* With a bound of 0 all hosts have begun when any group has its first update. */
+static void nothing_is_allocated_while_groups_train(void **state)
+{
+    static struct own own[MOST_HOSTS];
+    struct cluster c;
+    struct job job = plain;
+    job.hosts = 3;
+    job.plan.staleness = 0;
+    job.plan.servers = 2;
+    faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC});
+    run_job(&c, own, &job);
+    assert_all_ok(&c);
+    for (int i = 0; i < job.hosts; i++)
+        assert_int_equal(own[i].allocations, 0);
+    free_job(&c, own);
+    assert_int_equal(faulty.live_allocations, 0);
+    faulty_end();
+}
+
 /* ---- Losses ---- */
 
 /* Those who go on have done all; of a lost group a parameter has an update everywhere or nowhere,
@@ -636,6 +665,22 @@ static void an_answer_is_withheld_until_the_slowest_is_there_or_lost(void **stat
     stand_free(&s);
 }
 
+static bool serve_one(struct stand *s, int server)
+{
+    struct sw_message m;
+    struct sw_err err;
+    if (sw_queue_try_pop(sw_table_inbox(s->table, server), &m) != SW_OK)
+        return false;
+    ASSERT_OK(sw_table_serve(s->table, server, &m, &err));
+    return true;
+}
+
+static void serve_all(struct stand *s, int server)
+{
+    while (serve_one(s, server))
+        ;
+}
+
 /* In two phases an update that has all gradients is applied although its group is lost meanwhile;
  * nobody sees all update groups ready before that. One that lacks a gradient is not. */
 static void leave_whole_updates(int first)
@@ -646,24 +691,21 @@ static void leave_whole_updates(int first)
     struct plan_of_table plan = home_plan(&a);
     plan.two_phases = true;
     stand_new(&s, &plan);
+    for (int p = 0; p < TABLE_PARAMS; p++)
+        ASSERT_OK(sw_table_update(s.table, 0, p, 1, &err));
+    ASSERT_OK(pump(&s, &err));
     for (int p = 0; p < TABLE_PARAMS; p++) {
         put_ones(&s, 1, p, 1);
         if (p > 0)
             put_ones(&s, 2, p, 1);
-        ASSERT_OK(sw_table_update(s.table, 0, p, 1, &err));
     }
     sw_table_lose_group(s.table, 1);
     sw_table_lose_group(s.table, 2);
-    /* One message of a server at a time, the other server's as late as possible. */
-    struct sw_message m;
-    while (!sw_table_ready(s.table, SW_TABLE_ALL, 2, 1)) {
-        int server = first;
-        if (sw_queue_try_pop(sw_table_inbox(s.table, server), &m) != SW_OK) {
-            server = 1 - first;
-            ASSERT_OK(sw_queue_try_pop(sw_table_inbox(s.table, server), &m));
-        }
-        ASSERT_OK(sw_table_serve(s.table, server, &m, &err));
-    }
+    /* The other server decides, and the first one is slow to hear of it. */
+    serve_all(&s, first);
+    while (!sw_table_ready(s.table, SW_TABLE_ALL, 2, 1))
+        if (!serve_one(&s, 1 - first))
+            assert_true(serve_one(&s, first));
     for (int p = 0; p < TABLE_PARAMS; p++)
         for (int64_t e = 0; e < storage_of(&s, p); e++)
             assert_true(sw_table_param(s.table, p)->value[e] == -1);
@@ -893,7 +935,7 @@ static void host_0_takes_the_next_gradients_only(void **state)
     end_free(&e);
 }
 
-static void others_take_values_that_they_wait_for(void **state)
+static void others_take_no_values_before_they_gave_a_gradient(void **state)
 {
     int given;
     struct plan_of_table plan = away_plan(&given);
@@ -903,8 +945,34 @@ static void others_take_values_that_they_wait_for(void **state)
     const size_t bytes = 900 * sizeof(float);
     const struct sw_fabric_tag good = {
         .kind = SW_HOSTS_VALUES, .urgency = 0, .item = 2 * slices, .version = 0};
-    assert_int_equal(place(&e, 0, good, bytes), SW_ERR_INVALID); /* nothing was given */
+    assert_int_equal(place(&e, 0, good, bytes), SW_ERR_INVALID);
     end_free(&e);
+}
+
+static void parties_need_memory_and_the_right_groups(void **state)
+{
+    const struct sw_host names[3] = {{.name = "ada"}, {.name = "bob"}, {.name = "cyd"}};
+    const struct sw_hosts hosts = {.host = names, .count = 3};
+    struct answers a;
+    struct plan_of_table plan = home_plan(&a);
+    struct sw_table_parties parties;
+    struct stand s;
+    struct sw_err err;
+    int at = 0, rc;
+    stand_new(&s, &plan);
+    struct sw_table_parties_args args = {.table = s.table, .hosts = &hosts, .groups = 2};
+    assert_int_equal(sw_table_parties_init(&parties, &args, &err), SW_ERR_INVALID);
+    args.groups = 1;
+    do {
+        faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = ++at});
+        rc = sw_table_parties_init(&parties, &args, &err);
+        assert_true(rc == SW_OK || (rc == SW_ERR_NOMEM && faulty.live_allocations == 0));
+        if (rc == SW_OK)
+            sw_table_parties_fini(&parties);
+        faulty_end();
+    } while (rc != SW_OK);
+    assert_int_equal(at, 3);
+    stand_free(&s);
 }
 
 int main(void)
@@ -917,6 +985,7 @@ int main(void)
         cmocka_unit_test(gradients_of_factors_are_sent_as_sums),
         cmocka_unit_test(every_group_is_clipped_alone),
         cmocka_unit_test(parties_meet_over_tcp),
+        cmocka_unit_test(nothing_is_allocated_while_groups_train),
         cmocka_unit_test(a_lost_host_is_waited_for_no_more),
         cmocka_unit_test(a_lost_home_ends_all),
         cmocka_unit_test(an_answer_is_withheld_until_the_slowest_is_there_or_lost),
@@ -926,7 +995,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_elsewhere_is_refused),
         cmocka_unit_test(memory_is_counted),
         cmocka_unit_test(host_0_takes_the_next_gradients_only),
-        cmocka_unit_test(others_take_values_that_they_wait_for),
+        cmocka_unit_test(others_take_no_values_before_they_gave_a_gradient),
+        cmocka_unit_test(parties_need_memory_and_the_right_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
