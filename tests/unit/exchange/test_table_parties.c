@@ -123,6 +123,8 @@ static void write_gradient(struct own *o, int worker, int p)
             sw_table_param(t, p)->gradient[worker][e] = weight / (float)workers;
         return;
     }
+    if (p == 0)
+        return; /* the bias, which was first, has the same factors */
     const struct sw_table_factors *f = sw_table_factors_at(t, 0);
     for (int i = 0; i < ROWS * INPUTS; i++)
         sw_table_factor_x(t, f, group, 0)[i] = 1;
