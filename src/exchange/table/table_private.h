@@ -1,7 +1,8 @@
 /* Shared by the files of a table. Each calls only those before it: table.c (settings) and
  * versions.c; factors.c (gradients from factors); contributors.c; apply.c (an update of a slice);
  * update_control.c (updates in two phases); sync.c (server groups); hogwild.c (updates without
- * servers); serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
+ * servers); push.c (what servers are told); serve.c (how they handle it). new.c, slices.c, memory.c
+ * and init.c build a table. */
 #pragma once
 
 #include "exchange/table/sync.h"
@@ -150,6 +151,14 @@ static inline bool sw_table_has_sum(const struct sw_table *t, int param, int gro
     return sw_table_sums_outside(t, param) || sw_table_is_remote(t, group);
 }
 
+/* The job is ending where a queue is closed. */
+static inline int sw_table_ending(int rc, struct sw_err *err)
+{
+    if (rc != SW_OK)
+        return sw_err_set(err, rc, "the job is ending");
+    return SW_OK;
+}
+
 /* apply.c: sums an update group's gradients of a slice, or makes the gradient of factors. */
 int sw_table_sum_slice(const struct sw_table *t, const struct sw_slice *s, int group, float *out,
                        struct sw_err *err) SW_MUST_CHECK;
@@ -188,3 +197,6 @@ void sw_table_free_phases(struct sw_table *t);
 /* Counts `count` measured slices or reported verdicts of an update group's next update. When
  * nothing is missing any more, decides, and carries the result out as the rule says. */
 int sw_table_complete(struct sw_table *t, int group, int count, struct sw_err *err) SW_MUST_CHECK;
+
+/* push.c: tells all servers that an update group is gone; round: 1 or 2 (struct sw_lost_group). */
+void sw_table_post_loss(struct sw_table *t, int group, uint64_t round);

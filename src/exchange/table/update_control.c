@@ -2,7 +2,7 @@
  * clipping by norm, norms that an updater needs, dropping an update that is not finite. Each update
  * group decides about its own updates. First every slice is summed and measured as its gradients
  * arrive (apply.c), and nothing changes. The thread that completes the last slice, or reports the
- * last verdict, decides for the whole update group and tells every server (serve.c), which then
+ * last verdict, decides for the whole update group and tells every server (push.c), which then
  * applies or drops the update; without servers it does so itself (hogwild.c). Values are measured
  * when the slice is complete, because other update groups may change them before they are updated.
  * Gradients that are multiplied by a loss scale (optim/loss_scale.h) are divided by it here:
