@@ -19,25 +19,25 @@ struct sw_table_deltas {
 };
 
 /* For sw_sync_args, before the rest is known. */
-struct sw_sync_outer sw_table_deltas_outer(struct sw_table_deltas *d);
+struct sw_sync_outer sw_table_deltas_outer(struct sw_table_deltas *t);
 /* The exchange is made, with the table of group `own` only. The caller opens a fabric with the sink
  * of sw_table_deltas_receive and room for sw_table_deltas_room messages, passes it to
  * sw_table_deltas_start, and attaches sw_table_deltas_close_v to the fault. A lost host is a lost
  * group, and not a fault. Errors: SW_ERR_NOMEM, SW_ERR_INVALID. */
-int sw_table_deltas_init(struct sw_table_deltas *d, struct sw_sync *sync,
+int sw_table_deltas_init(struct sw_table_deltas *t, struct sw_sync *sync,
                          const struct sw_hosts *hosts, struct sw_err *err) SW_MUST_CHECK;
-void sw_table_deltas_receive(struct sw_table_deltas *d, struct sw_fabric_router *router);
-int sw_table_deltas_room(const struct sw_table_deltas *d);
-void sw_table_deltas_start(struct sw_table_deltas *d, struct sw_fabric *f);
-void sw_table_deltas_fini(struct sw_table_deltas *d); /* after the fabric is freed */
+void sw_table_deltas_receive(struct sw_table_deltas *t, struct sw_fabric_router *router);
+int sw_table_deltas_room(const struct sw_table_deltas *t);
+void sw_table_deltas_start(struct sw_table_deltas *t, struct sw_fabric *f);
+void sw_table_deltas_fini(struct sw_table_deltas *t); /* after the fabric is freed */
 void sw_table_deltas_close_v(void *deltas);
 
 /* The workers of this host have ended their step: is no delta in flight between any living hosts?
  * Never waits; servers must add what arrives until it is true. Any thread. False for ever where
  * host 0 is lost, or the fabric closed. */
-bool sw_table_deltas_is_quiet(struct sw_table_deltas *d);
+bool sw_table_deltas_is_quiet(struct sw_table_deltas *t);
 /* When sw_table_deltas_is_quiet is true, by one thread of each living host: merges their tables.
  * Afterwards these have the same bits, with all updates up to that step. *hosts, errors: those of
  * sw_hosts_merge. */
-int sw_table_deltas_merge(struct sw_table_deltas *d, uint64_t step, uint64_t *hosts,
+int sw_table_deltas_merge(struct sw_table_deltas *t, uint64_t step, uint64_t *hosts,
                           struct sw_err *err) SW_MUST_CHECK;
