@@ -86,7 +86,7 @@ static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *st
         *state_bytes += state;
     }
 
-    *state_bytes += sw_sync_bytes(job->topology->server_groups, values);
+    *state_bytes += sw_sync_bytes(job->topology->server_groups, values) + sw_hosts_async_bytes(job);
 }
 
 size_t sw_worker_fixed_bytes(const struct sw_worker *w)

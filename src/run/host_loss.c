@@ -123,6 +123,8 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     struct sw_err why, ignored;
     int64_t own, step = job->span.first_step;
 
+    if (job->topology->is_async)
+        return sw_hosts_async_end(job, rc, err);
     if (rc != SW_ERR_LOST || !job->hosts.fabric)
         return rc;
 

@@ -137,7 +137,7 @@ static void number_all(struct sw_hosts_history *h, const double *workers, const 
 /* The loss of a host closes the sums, and is the error. */
 static int sum_over_hosts(struct sw_job *job, double *values, int count, struct sw_err *err)
 {
-    int rc = sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, values, count, err);
+    int rc = sw_job_hosts_sum(job, values, count, err);
 
     return rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault) ? sw_fault_get(&job->fault, err)
                                                                   : rc;

@@ -1,6 +1,7 @@
 /* The callbacks of a job's workers behind worker_hooks.h, implemented with the checkpoints, the
  * stage and the memory plan of the job, which workers do not know. */
 #include "run/job_hooks.h"
+#include "exchange/table/sync.h"
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
 #include "run/memory.h"
@@ -94,6 +95,29 @@ static bool is_best(void *run, int64_t step)
 
 /* ---- what concerns all workers ---- */
 
+static bool is_quiet(void *run)
+{
+    const struct sw_job *job = run;
+
+    return job->topology->hosts > 1 ? sw_job_hosts_are_quiet(run)
+                                    : sw_sync_is_quiet(job->params.sync);
+}
+
+static int merge(void *run, int64_t step, struct sw_err *err)
+{
+    const struct sw_job *job = run;
+
+    if (job->topology->hosts > 1)
+        return sw_job_hosts_merge(run, step, err);
+    sw_sync_merge_all(job->params.sync, (uint64_t)step);
+    return SW_OK;
+}
+
+static int share_state(void *run, struct sw_err *err)
+{
+    return sw_job_hosts_share_state(run, err);
+}
+
 static void end_warmup(void *run)
 {
     sw_job_join(run);
@@ -123,6 +147,9 @@ const struct sw_worker_hooks sw_job_hooks = {
     .roll_back = roll_back,
     .note_evaluation = note_evaluation,
     .is_best = is_best,
+    .is_quiet = is_quiet,
+    .merge = merge,
+    .share_state = share_state,
     .end_warmup = end_warmup,
     .end_job = end_job,
     .rebalance = rebalance,

@@ -71,11 +71,16 @@ int sw_job_hosts_check(struct sw_job *job)
     if (is_alone(job))
         return SW_OK;
 
-    if (t->is_async)
-        rc = sw_recipe_error(job->recipe, cluster, "framework",
-                             "on several hosts all workers update together: use sandblaster or "
-                             "allreduce, or train on one host");
-    else if (t->server_groups > 1)
+    const struct sw_cluster_conf *c = cluster->common;
+    if (!t->is_async && c->on_host_loss == SW_ON_HOST_LOSS_GO_ON)
+        rc = sw_recipe_error(job->recipe, cluster, "on_host_loss",
+                             "every update needs the gradients of all hosts, so none can go on "
+                             "without another: use save, or an asynchronous framework (downpour, "
+                             "hogwild)");
+    if (c->on_host_loss == SW_ON_HOST_LOSS_GO_ON && c->fabric == SW_FABRIC_CHOICE_MPI)
+        rc = sw_recipe_error(job->recipe, cluster, "on_host_loss",
+                             "a process of MPI that ends ends all others: use fabric = tcp");
+    if (t->server_groups > 1)
         rc = sw_recipe_error(job->recipe, cluster, "server_groups",
                              "every host has all parameters already: use one server group");
     if (sw_job_splits_layers(job))
@@ -89,11 +94,11 @@ int sw_job_hosts_check(struct sw_job *job)
         rc = sw_recipe_error(job->recipe, section, "loss_scale",
                              "gradients cannot be scaled on several hosts: use precision = bf16, "
                              "or fp32");
-    if (job->conf->repeat_exact)
+    if (job->conf->repeat_exact && !t->is_async)
         rc = check_exact(job);
 
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
-        if (t->batch[split] < t->hosts)
+        if (t->batch[split] < t->hosts && !(t->is_async && split == SW_SPLIT_TRAIN))
             rc = sw_recipe_error(job->recipe, section, split ? "eval_batch" : "batch",
                                  "%d hosts cannot share a batch of %lld rows", t->hosts,
                                  (long long)t->batch[split]);
@@ -121,68 +126,84 @@ static int check_nets(struct sw_job *job, struct sw_err *err)
 
 /* ---- What workers and the table see ---- */
 
-struct sw_table_outer sw_job_hosts_outer(struct sw_job *job)
+static const struct sw_hosts_mode *mode_of(const struct sw_job *job)
 {
-    return is_alone(job) ? (struct sw_table_outer){0} : sw_table_sums_outer(&job->hosts.sums);
+    return job->topology->is_async ? &sw_hosts_async : &sw_hosts_sync;
 }
 
-/* A sum ends early only because the job does, or because a host is lost, which may not be told yet.
- */
-static int note(struct sw_job *job, int rc, const struct sw_err *err)
+void sw_job_hosts_set_table(struct sw_job *job, struct sw_table_args *args)
+{
+    if (!is_alone(job))
+        mode_of(job)->set_table(job, args);
+}
+
+int sw_hosts_note(struct sw_job *job, int rc, const struct sw_err *err)
 {
     if (rc != SW_OK)
         sw_fault_set(&job->fault, "hosts", err);
     return rc;
 }
 
+int sw_hosts_requests(int bits)
+{
+    return bits & SW_JOB_RELEASE ? (bits & ~SW_JOB_RELEASE) | SW_JOB_PAUSE : bits;
+}
+
 static int sum_over_hosts(void *user, enum sw_group_channel channel, double *values, int count,
                           struct sw_err *err)
 {
     struct sw_job *job = user;
-    int rc = sw_hosts_sum_small(job->hosts.sums.sum,
-                                channel == SW_GROUP_PASSES ? SW_HOSTS_PASSES : SW_HOSTS_RESULTS,
-                                values, count, err);
-    return note(job, rc, err);
+
+    return sw_hosts_note(job, mode_of(job)->sum(job, channel, values, count, err), err);
 }
 
-/* Requests are those of the previous call, so that nobody waits for the slowest host. */
-static int agree(void *user, int own)
+static int agree(void *user, int64_t step, int own)
 {
-    enum { BITS = 8 };
-
     struct sw_job *job = user;
-    struct sw_hosts_sum *sum = job->hosts.sums.sum;
-    struct sw_err err;
-    double votes[BITS] = {0};
-    int all = 0, rc = SW_OK;
 
-    if (job->hosts.asked)
-        rc = sw_hosts_small_take(sum, SW_HOSTS_REQUESTS, votes, BITS, &err);
-    for (int i = 0; i < BITS && rc == SW_OK; i++)
-        all |= (votes[i] > 0) << i;
+    return mode_of(job)->agree(job, step, own);
+}
 
-    for (int i = 0; i < BITS; i++)
-        votes[i] = own >> i & 1;
-    if (rc == SW_OK)
-        rc = sw_hosts_small_give(sum, SW_HOSTS_REQUESTS, votes, BITS, &err);
-    job->hosts.asked = note(job, rc, &err) == SW_OK;
+static void wake_others(void *user, int64_t step)
+{
+    struct sw_job *job = user;
 
-    /* Memory is not released for a while, because the other hosts would wait. */
-    return all & SW_JOB_RELEASE ? (all & ~SW_JOB_RELEASE) | SW_JOB_PAUSE : all;
+    if (mode_of(job)->wake)
+        mode_of(job)->wake(job, step);
 }
 
 void sw_job_hosts_connect_groups(struct sw_job *job)
 {
-    const struct sw_group_outer outer = {.sum = sum_over_hosts, .user = job};
+    const struct sw_group_outer outer = {.sum = sum_over_hosts, .wake = wake_others, .user = job};
 
     if (is_alone(job))
         return;
 
     job->groups.all.outer = outer;
-    for (int g = 0; g < job->topology->worker_groups; g++)
+    for (int g = 0; g < job->topology->worker_groups && !job->topology->is_async; g++)
         job->groups.each[g].outer = outer;
     job->requests.agree = agree;
     job->requests.agree_user = job;
+}
+
+int sw_job_hosts_sum(struct sw_job *job, double *values, int count, struct sw_err *err)
+{
+    return mode_of(job)->sum(job, SW_GROUP_EVALUATIONS, values, count, err);
+}
+
+bool sw_job_hosts_are_quiet(struct sw_job *job)
+{
+    return is_alone(job) || !mode_of(job)->is_quiet || mode_of(job)->is_quiet(job);
+}
+
+int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err)
+{
+    return sw_hosts_note(job, mode_of(job)->merge(job, step, err), err);
+}
+
+int sw_job_hosts_share_state(struct sw_job *job, struct sw_err *err)
+{
+    return sw_hosts_note(job, mode_of(job)->share_state(job, err), err);
 }
 
 int sw_job_hosts_prepare(struct sw_job *job, struct sw_err *err)
@@ -255,6 +276,9 @@ static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_e
     sw_bytes_printf(out, "last step=%lld\n", (long long)job->span.steps);
     sw_bytes_printf(out, "parameters=%016llx\n",
                     (unsigned long long)hash_parameters(job->params.table));
+    if (job->topology->is_async)
+        sw_bytes_printf(out, "worker groups=%d\nservers=%d\n", job->topology->worker_groups,
+                        job->topology->servers_per_group);
     for (int split = 0; split < SW_SPLITS; split++)
         if (source[split])
             sw_bytes_printf(out, "records of %s data=%lld\n",
@@ -269,8 +293,7 @@ static int gather(struct sw_job *job, double own, double *out, struct sw_err *er
 {
     for (int i = 0; i < job->topology->hosts; i++)
         out[i] = i == job->topology->host ? own : 0;
-    return sw_hosts_sum_small(job->hosts.sums.sum, SW_HOSTS_RESULTS, out, job->topology->hosts,
-                              err);
+    return sw_job_hosts_sum(job, out, job->topology->hosts, err);
 }
 
 /* Two processes of a job on one machine would share its cores and GPUs without knowing. */
@@ -341,7 +364,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     job->hosts.router = (struct sw_fabric_router){.count = 0};
     sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 2,
                          sw_host_notices_sink(&job->hosts.notices));
-    sw_table_sums_receive(&job->hosts.sums, &job->hosts.router);
+    mode_of(job)->receive(job, &job->hosts.router);
 
     int rc = sw_hosts_history_init(job, &job->hosts.router, err);
     if (rc == SW_OK)
@@ -351,7 +374,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                                   .hello = sw_bytes_text(&hello),
                                   .hello_bytes = hello.length,
                                   .connect_ms = CONNECT_MS,
-                                  .room = sw_table_sums_room(&job->hosts.sums) + SW_HOST_MESSAGES +
+                                  .room = mode_of(job)->room(job) + SW_HOST_MESSAGES +
                                           SW_HOSTS_HISTORY_ROOM,
                                   .bytes_per_s = cluster->bandwidth,
                                   .sink = sw_fabric_router_sink(&job->hosts.router),
@@ -363,11 +386,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    sw_table_sums_start(&job->hosts.sums, job->hosts.fabric);
-
-    /* The fabric stays open after a fault: the others are told about it, or asked how far they
-     * are. */
-    rc = sw_fault_attach(&job->fault, sw_hosts_sum_close_v, job->hosts.sums.sum, err);
+    rc = mode_of(job)->start(job, err);
     return rc == SW_OK ? check_machines(job, err) : rc;
 }
 
@@ -398,12 +417,8 @@ int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)
         return SW_OK;
 
     sw_host_notices_init(&job->hosts.notices);
-    const struct sw_table_sums_args args = {.table = job->params.table,
-                                            .hosts = hosts_of(job),
-                                            .before = (uint64_t)job->span.first_step,
-                                            .small_most = longest_sum(job),
-                                            .fault = &job->fault};
-    int rc = sw_table_sums_init(&job->hosts.sums, &args, err);
+    job->hosts.ready = true;
+    int rc = mode_of(job)->init(job, longest_sum(job), err);
     return rc == SW_OK ? open_fabric(job, err) : rc;
 }
 
@@ -432,15 +447,14 @@ void sw_job_hosts_free(struct sw_job *job)
 {
     struct sw_job_fabric *h = &job->hosts;
 
-    if (!h->sums.sum)
+    if (!h->ready)
         return;
 
-    sw_fault_detach(&job->fault, h->sums.sum);
     sw_fabric_free(h->fabric);
-    sw_table_sums_fini(&h->sums);
+    mode_of(job)->fini(job);
     sw_host_notices_fini(&h->notices);
     h->fabric = NULL;
-    h->asked = false;
+    h->ready = false;
 }
 
 /* ---- Equal values ---- */
@@ -466,8 +480,9 @@ void sw_job_hosts_compare(struct sw_job *job, int64_t step)
     if (is_alone(job) || gather(job, hash_values(job->params.table), hash, &err) != SW_OK)
         return;
 
+    const uint64_t counted = mode_of(job)->counted(job);
     for (int i = 1; i < job->topology->hosts; i++) {
-        if (hash[i] == hash[0])
+        if (hash[i] == hash[0] || !(counted >> i & 1))
             continue;
 
         sw_err_set(&err, SW_ERR_LIBRARY,

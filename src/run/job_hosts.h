@@ -5,6 +5,7 @@
 
 #include "exchange/hosts/router.h"
 #include "exchange/hosts/table_sums.h"
+#include "run/hosts_async.h"
 #include <stdbool.h>
 
 struct sw_job;
@@ -47,11 +48,13 @@ struct sw_job_fabric {
     struct sw_hosts_history *history; /* owned; NULL: one host, or the run has not begun */
     struct sw_host_notices notices;
     struct sw_fabric_router router;
-    struct sw_table_sums sums; /* sums.sum NULL: one host */
-    struct sw_fabric *fabric;  /* owned; open while the job runs */
+    bool ready;                /* what follows is made; false: one host, or before the run */
+    struct sw_table_sums sums; /* of synchronous hosts */
     bool asked;                /* requests were told once */
-    char remark[256];          /* on how the hosts met; "": none */
-    uint64_t lost;             /* bits of hosts that were lost when the job ended */
+    struct sw_hosts_async async;
+    struct sw_fabric *fabric; /* owned; open while the job runs */
+    char remark[256];         /* on how the hosts met; "": none */
+    uint64_t lost;            /* bits of hosts that were lost when the job ended */
 };
 
 void sw_host_notices_init(struct sw_host_notices *n);
@@ -83,10 +86,18 @@ enum sw_checkpoint_home sw_job_hosts_home(struct sw_job *job);
 /* Reports settings that cannot be used on several hosts as errors of the recipe; returns SW_OK or
  * SW_ERR_INVALID. Once the topology is known. */
 int sw_job_hosts_check(struct sw_job *job) SW_MUST_CHECK;
-/* The sums of the parameter table over hosts, for sw_table_args. */
-struct sw_table_outer sw_job_hosts_outer(struct sw_job *job);
+/* Connects the parameter table with those of other hosts. */
+void sw_job_hosts_set_table(struct sw_job *job, struct sw_table_args *args);
 /* Once the groups are made: their sums go on over hosts. */
 void sw_job_hosts_connect_groups(struct sw_job *job);
+/* values [count] become the sums over all hosts; waits. By one thread, while all hosts are at the
+ * same step. Errors: SW_ERR_LOST, SW_ERR_CANCELLED. */
+int sw_job_hosts_sum(struct sw_job *job, double *values, int count,
+                     struct sw_err *err) SW_MUST_CHECK;
+/* struct sw_worker_hooks: of asynchronous hosts. */
+bool sw_job_hosts_are_quiet(struct sw_job *job);
+int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err) SW_MUST_CHECK;
+int sw_job_hosts_share_state(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Once the nets and the table are built: checks what the nets need, and allocates. Errors:
  * SW_ERR_INVALID, SW_ERR_NOMEM. */
 int sw_job_hosts_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;

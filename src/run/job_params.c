@@ -132,14 +132,21 @@ static const struct sw_table_rule *rule_of(const struct sw_job *job)
     return rules[job->topology->consistency];
 }
 
+/* Server groups that exchange changes, of all hosts. */
+static int all_server_groups(const struct sw_topology *t)
+{
+    return t->is_async && t->hosts > 1 && !t->servers_on_first_host ? t->hosts : t->server_groups;
+}
+
 static int check_topology(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "cluster", NULL);
     bool neighbours[SW_MAX_SERVER_GROUPS * SW_MAX_SERVER_GROUPS];
     struct sw_err why;
 
-    if (job->topology->server_groups > 1 &&
-        sw_cluster_neighbours(s->common, job->topology->server_groups, neighbours, &why) != SW_OK)
+    if (all_server_groups(job->topology) > 1 &&
+        sw_cluster_neighbours(s->common, all_server_groups(job->topology), neighbours, &why) !=
+            SW_OK)
         sw_recipe_error(job->recipe, s, "sync_topology", "%s", why.text);
 
     return sw_recipe_status(job->recipe, err);
@@ -165,10 +172,9 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .servers = job->topology->servers_per_group,
         .groups = copy->place->workers / job->topology->group_size,
         .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
-        .outer = sw_job_hosts_outer(job),
         .updates_on_device = sw_devices_update(&job->exchange) && !job->topology->is_async,
         .sums_on_device = sw_reduces(&job->exchange),
-        .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,
+        .others = all_server_groups(job->topology) > 1 ? all_server_groups(job->topology) : 0,
         .rule = rule_of(job),
         .staleness = job->topology->staleness,
         .server_nodes = server_nodes,
@@ -183,6 +189,8 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
                : job->conf->on_nan == SW_ON_NAN_ROLLBACK ? SW_BAD_TELLS
                                                          : SW_BAD_STOPS,
     };
+
+    sw_job_hosts_set_table(job, &args);
 
     int rc = sw_table_new(&args, &copy->table, err);
     if (rc != SW_OK)
@@ -253,9 +261,9 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    int count = job->topology->server_groups, rc = SW_OK;
-    struct sw_sync_args args = {
-        .count = count, .period = job->topology->sync_period, .after = job->topology->warmup_steps};
+    const struct sw_topology *t = job->topology;
+    int count = all_server_groups(t), rc = SW_OK;
+    struct sw_sync_args args = {.count = count, .period = t->sync_period, .after = t->warmup_steps};
     if (count == 1)
         return SW_OK;
 
@@ -266,9 +274,11 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
         goto out;
     }
 
-    for (int i = 0; i < count; i++)
-        tables[i] = job->params.copies[i].table;
-    rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
+    for (int i = 0; i < t->server_groups; i++)
+        tables[t->hosts > 1 ? t->host : i] = job->params.copies[i].table;
+    if (t->hosts > 1)
+        args.outer = sw_hosts_async_outer(job);
+    rc = sw_cluster_neighbours(section->common, count, neighbours, err);
     if (rc != SW_OK)
         goto out;
 
@@ -298,7 +308,13 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
 
 void sw_job_join(struct sw_job *job)
 {
+    if (!job->params.sync)
+        return;
+
     sw_sync_broadcast(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
+    if (job->topology->host > 0) /* the updates of the first host's warm-up */
+        sw_job_put_step(job, 0, job->topology->warmup_steps,
+                        (uint64_t)(job->topology->warmup_steps - job->span.stage_from), 0);
     for (int i = 1; i < job->topology->server_groups; i++)
         sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->params.table),
                         sw_table_dropped(job->params.table));

@@ -8,7 +8,6 @@
  * Whatever ends the job makes every barrier return SW_ERR_CANCELLED. */
 #include "worker/between.h"
 #include "base/os.h"
-#include "exchange/table/sync.h"
 #include "worker/evaluate.h"
 #include "worker/recurrent_state.h"
 #include "worker/server.h"
@@ -37,7 +36,7 @@ static struct sw_group_decision decide(void *worker, int64_t t)
     const struct sw_job_conf *c = job->conf;
     const int64_t own = t - job->span->stage_from;
 
-    const int asked = sw_worker_requests(w);
+    const int asked = sw_worker_requests(w, t);
 
     struct sw_group_decision d = {.stop = asked & SW_JOB_STOP, .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&
@@ -67,12 +66,13 @@ int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err)
     return sw_worker_barrier(w, "the values of all groups", err);
 }
 
-/* Waits until no delta is in flight. Servers add deltas, and workers run some of the servers. */
-static int drain_deltas(struct sw_worker *w, struct sw_err *err)
+/* Waits until no change is in flight between replicas of the parameters. Servers add changes, and
+ * workers run some of the servers. */
+static int drain_changes(struct sw_worker *w, struct sw_err *err)
 {
     enum { CHECK_MS = 1 };
 
-    while (!sw_sync_is_quiet(w->shared.params->sync)) {
+    while (!w->shared.hooks->is_quiet(w->shared.run)) {
         int rc = sw_server_poll(w, err);
         if (rc != SW_OK)
             return rc;
@@ -81,31 +81,36 @@ static int drain_deltas(struct sw_worker *w, struct sw_err *err)
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
 
-    return sw_worker_barrier(w, "deltas of other server groups", err);
+    return sw_worker_barrier(w, "changes of other server groups", err);
 }
 
-static int settle_deltas(struct sw_worker *w, struct sw_err *err)
+static int merge_replicas(struct sw_worker *w, struct sw_err *err)
 {
-    int rc = drain_deltas(w, err);
+    const struct sw_worker_hooks *hooks = w->shared.hooks;
+
+    int rc = drain_changes(w, err);
     if (rc != SW_OK)
         return rc;
 
     if (is_leader(w)) {
-        sw_sync_merge_all(w->shared.params->sync, (uint64_t)w->step);
-        if (w->step == w->topology->warmup_steps)
-            w->shared.hooks->end_warmup(w->shared.run);
+        rc = hooks->merge(w->shared.run, w->step, err);
+        if (rc == SW_OK && w->step == w->topology->warmup_steps)
+            hooks->end_warmup(w->shared.run);
     }
+    if (rc != SW_OK)
+        return rc;
 
     return sw_worker_barrier(w, "the merge of server groups", err);
 }
 
-/* All server groups have the same values. By all workers, when all their updates are applied. */
+/* All replicas of the parameters have the same values. By all workers, when all their updates are
+ * applied. */
 static int merge(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->shared.params->sync)
+    if (!w->shared.params->sync && w->topology->hosts == 1)
         return SW_OK;
 
-    int rc = settle_deltas(w, err);
+    int rc = merge_replicas(w, err);
     sw_record_sync(w);
     return rc;
 }
@@ -162,6 +167,18 @@ static int wait_for_readers(struct sw_worker *w, struct sw_err *err)
     return sw_worker_barrier(w, "the readers of its activations", err);
 }
 
+/* Workers of asynchronous hosts have updated the running statistics of their own. */
+static int share_state(struct sw_worker *w, struct sw_err *err)
+{
+    if (!w->topology->is_async || w->topology->hosts == 1 || w->shared.state->buffers.count == 0)
+        return SW_OK;
+
+    int rc = is_leader(w) ? w->shared.hooks->share_state(w->shared.run, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_worker_barrier(w, "the state of the layers of the first host", err);
+    return rc == SW_OK ? sw_buffers_scatter(w, err) : rc;
+}
+
 /* Every update of step w->step is applied, and all workers read the same values. */
 static int synchronize(struct sw_worker *w, struct sw_err *err)
 {
@@ -180,6 +197,9 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     rc = sw_buffers_gather(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = share_state(w, err);
     if (rc != SW_OK)
         return rc;
 

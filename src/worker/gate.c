@@ -33,13 +33,13 @@ bool sw_requests_end(struct sw_requests *r)
     return ends(r, sw_requests_get(r));
 }
 
-int sw_requests_take(struct sw_requests *r)
+int sw_requests_take(struct sw_requests *r, int64_t step)
 {
     int requested = sw_requests_get(r);
 
     __atomic_fetch_and(&r->bits, ~(requested & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
     if (r->agree)
-        requested = r->agree(r->agree_user, requested);
+        requested = r->agree(r->agree_user, step, requested);
     if (ends(r, requested))
         requested |= SW_JOB_STOP;
 
@@ -121,7 +121,7 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
 
     *checkpoint = false;
     if (leads) {
-        const int requested = sw_requests_take(r);
+        const int requested = sw_requests_take(r, SW_GATE_PAUSED);
         *checkpoint = requested & SW_JOB_CHECKPOINT_NOW;
         end_if_over(r, step, requested);
     }

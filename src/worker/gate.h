@@ -22,9 +22,9 @@ struct sw_gate {
 /* Requests to a running job. */
 struct sw_requests {
     /* Several processes train the job together: tells the others the own requests, and returns
-     * those of all that were told in the previous call. All processes call it equally often.
-     * NULL: there is only this one. */
-    int (*agree)(void *user, int own);
+     * those that all carry out after this step; in a pause (step SW_GATE_PAUSED) those of all, for
+     * which all processes call it equally often. NULL: there is only this one. */
+    int (*agree)(void *user, int64_t step, int own);
     void *agree_user;
     int bits;              /* atomic: enum sw_job_request_kind; read by sw_requests_get */
     int releases;          /* atomic: the workers end because of SW_JOB_RELEASE */
@@ -40,9 +40,11 @@ int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
 /* Are the workers to end, by SW_JOB_STOP or SW_JOB_RELEASE? Notes which one it is. Any thread. */
 bool sw_requests_end(struct sw_requests *r);
-/* The requests that the workers carry out now, the same in all processes of the job; a request for
- * a checkpoint is returned once. By one worker at a time. */
-int sw_requests_take(struct sw_requests *r);
+enum { SW_GATE_PAUSED = -1 };
+/* The requests that the workers carry out after this step (ascending), or in a pause; the same in
+ * all processes of the job. A request for a checkpoint is returned once. By one worker at a time.
+ */
+int sw_requests_take(struct sw_requests *r, int64_t step);
 
 /* Registers the gate with the fault, which ends all waits. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;

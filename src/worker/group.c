@@ -163,12 +163,16 @@ void sw_group_wake(struct sw_group *g, int64_t step)
 {
     sw_mutex_lock(&g->lock);
 
-    if (g->woken_step < step) {
+    const bool first = g->woken_step < step;
+    if (first) {
         g->woken_step = step;
         sw_cond_broadcast(&g->changed);
     }
 
     sw_mutex_unlock(&g->lock);
+
+    if (first && g->outer.wake)
+        g->outer.wake(g->outer.user, step);
 }
 
 int sw_group_sleep(struct sw_group *g, int64_t *step)
@@ -304,9 +308,10 @@ int sw_group_total(struct sw_group *g, int64_t t, struct sw_result *totals, int 
         sw_tree_sum(&s->sums->sum, deposited_leaves(g, t), DOUBLES * g->pair_room, DOUBLES * count,
                     &totals->sum);
 
-    return g->outer.sum
-               ? g->outer.sum(g->outer.user, SW_GROUP_RESULTS, &totals->sum, DOUBLES * count, err)
-               : SW_OK;
+    const enum sw_group_channel channel =
+        t == SW_GROUP_EVALUATION ? SW_GROUP_EVALUATIONS : SW_GROUP_RESULTS;
+    return g->outer.sum ? g->outer.sum(g->outer.user, channel, &totals->sum, DOUBLES * count, err)
+                        : SW_OK;
 }
 
 int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)

@@ -36,12 +36,15 @@ struct sw_group_slot {
 };
 
 /* Sums that go on beyond a group: the other hosts of a job have groups of the same kind. All make
- * the same sums of a channel in the same order. */
-enum sw_group_channel { SW_GROUP_PASSES, SW_GROUP_RESULTS };
+ * the same sums of a channel in the same order; of asynchronous hosts only those of evaluations go
+ * on. */
+enum sw_group_channel { SW_GROUP_PASSES, SW_GROUP_RESULTS, SW_GROUP_EVALUATIONS };
 struct sw_group_outer {
     /* values [count] become the sums over all hosts; NULL: there is only this one. */
     int (*sum)(void *user, enum sw_group_channel channel, double *values, int count,
                struct sw_err *err);
+    /* Wakes the sleeping workers of the other hosts (sw_group_wake); NULL: there are none. */
+    void (*wake)(void *user, int64_t step);
     void *user;
 };
 

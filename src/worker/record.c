@@ -112,7 +112,7 @@ void sw_record_sync(struct sw_worker *w)
     int groups = w->topology->server_groups, per = w->topology->servers_per_group;
     int own = w->rank->server_group;
 
-    if (!w->shared.params->sync || w->rank->table_rank != 0)
+    if (!w->shared.params->sync || groups == 1 || w->rank->table_rank != 0)
         return;
 
     for (int i = 0; i < groups * per; i++) {

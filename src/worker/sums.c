@@ -58,16 +58,16 @@ int sw_worker_total(struct sw_worker *w, int64_t t, struct sw_result *totals, in
     return rc;
 }
 
-int sw_worker_requests(const struct sw_worker *w)
+int sw_worker_requests(const struct sw_worker *w, int64_t step)
 {
     struct sw_requests *r = w->shared.requests;
 
     if (!r->agree)
-        return sw_requests_take(r);
+        return sw_requests_take(r, step);
 
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP},
                     "the requests of the other hosts", sw_os()->monotonic_ns());
-    int requested = sw_requests_take(r);
+    int requested = sw_requests_take(r, step);
     sw_slot_wait(w->slot, NULL, sw_os()->monotonic_ns());
     return requested;
 }

@@ -19,7 +19,7 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 int sw_worker_total(struct sw_worker *w, int64_t t, struct sw_result *totals, int count,
                     struct sw_err *err) SW_MUST_CHECK;
 /* sw_requests_take, which may wait for other hosts. */
-int sw_worker_requests(const struct sw_worker *w);
+int sw_worker_requests(const struct sw_worker *w, int64_t step);
 /* Do the devices of the worker's group sum layers themselves (layer_sums.h)? They do where they
  * also reduce gradients, so that the links between them are tested. */
 bool sw_worker_sums_on_device(const struct sw_worker *w);

@@ -28,6 +28,14 @@ struct sw_worker_hooks {
     /* Was the evaluation of that step better than that of the best checkpoint? */
     bool (*is_best)(void *run, int64_t step);
 
+    /* Asynchronous groups have ended a step. Are all replicas of the parameters ready to be merged,
+     * with no change of a value on its way? By any worker, repeatedly; never waits. */
+    bool (*is_quiet)(void *run);
+    /* Then: all replicas become equal. Errors: those of a lost host. */
+    int (*merge)(void *run, int64_t step, struct sw_err *err);
+    /* All hosts get the running statistics of the first; a job on one host does nothing. */
+    int (*share_state)(void *run, struct sw_err *err);
+
     /* The warm-up is over: copies the updater state of the first server group to the others, whose
      * workers begin now. */
     void (*end_warmup)(void *run);

@@ -93,7 +93,7 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
     const struct sw_server *servers = w->shared.servers, *own = sw_worker_servers(w);
     int count = w->topology->servers, rc = SW_OK;
 
-    if (!w->shared.params->sync || w->rank->table_rank != 0)
+    if (!w->shared.params->sync || w->topology->server_groups == 1 || w->rank->table_rank != 0)
         return SW_OK;
 
     l->sync = sw_calloc((size_t)count, sizeof *l->sync);

@@ -1,0 +1,29 @@
+/* Asynchronous hosts. Host 0 has the parameters, and the worker groups of the others send it
+ * gradients (Downpour, SSP); or every host has a server group, and these exchange their changes
+ * (Hogwild). All meet where values are merged: before an evaluation, a checkpoint, and the end. A
+ * host that is lost is left out, unless it is host 0, which decides for all. */
+#pragma once
+
+#include "exchange/hosts/hosts_lead.h"
+#include "exchange/hosts/hosts_merge.h"
+#include "exchange/hosts/hosts_steps.h"
+#include "exchange/hosts/table_deltas.h"
+#include "exchange/hosts/table_parties.h"
+#include "run/hosts_mode.h"
+
+struct sw_hosts_async {
+    struct sw_hosts_lead *lead;   /* owned */
+    struct sw_hosts_steps *steps; /* owned */
+    struct sw_table_deltas deltas;
+    struct sw_table_parties parties;
+    struct sw_hosts_merge *merge; /* owned: the values of host 0, where it has the servers */
+    int ends; /* atomic: a host is lost and the others end (on_host_loss = save) */
+};
+
+/* Bytes of the exchange of a host's server group with the others. */
+size_t sw_hosts_async_bytes(const struct sw_job *job);
+/* The exchange of server groups, for sw_sync_args. */
+struct sw_sync_outer sw_hosts_async_outer(struct sw_job *job);
+/* The end of a job that has lost a host and was stopped because of that: rc, or SW_ERR_CANCELLED
+ * with a sentence. */
+int sw_hosts_async_end(struct sw_job *job, int rc, struct sw_err *err);

@@ -1,0 +1,48 @@
+/* How the hosts of a job train together: in step (hosts_sync.c: every update has the gradients of
+ * all), or asynchronously (hosts_async.c). A row of functions for each; job_hosts.c has what they
+ * share. All functions have the job as their first argument, and are called by the thread that
+ * opens the job except for what says otherwise. */
+#pragma once
+
+#include "exchange/table/table.h"
+#include "worker/group.h"
+
+struct sw_fabric_router;
+struct sw_job;
+
+struct sw_hosts_mode {
+    /* Of the parameter table, for sw_table_args. */
+    void (*set_table)(struct sw_job *job, struct sw_table_args *args);
+    /* Before the fabric is opened: allocates for small sums of at most `small_most` values, and
+     * adds who receives to the router. */
+    int (*init)(struct sw_job *job, int small_most, struct sw_err *err);
+    void (*receive)(struct sw_job *job, struct sw_fabric_router *router);
+    int (*room)(const struct sw_job *job); /* messages to one host that can be under way */
+    /* The fabric is open; attaches to the job's fault what waits. */
+    int (*start)(struct sw_job *job, struct sw_err *err);
+    void (*fini)(struct sw_job *job); /* after the fabric is freed */
+
+    /* values [count] become the sums over all hosts; waits. By one worker at a time per channel. */
+    int (*sum)(struct sw_job *job, enum sw_group_channel channel, double *values, int count,
+               struct sw_err *err);
+    /* Bits of the hosts in the last sum of SW_GROUP_RESULTS. */
+    uint64_t (*counted)(const struct sw_job *job);
+    /* struct sw_requests.agree; errors become the fault of the job. */
+    int (*agree)(struct sw_job *job, int64_t step, int own);
+    /* struct sw_group_outer.wake; NULL: hosts are always at the same step. */
+    void (*wake)(struct sw_job *job, int64_t step);
+
+    /* The functions of struct sw_worker_hooks; NULL where hosts are always equal. */
+    bool (*is_quiet)(struct sw_job *job);
+    int (*merge)(struct sw_job *job, int64_t step, struct sw_err *err);
+    int (*share_state)(struct sw_job *job, struct sw_err *err);
+};
+
+extern const struct sw_hosts_mode sw_hosts_sync, sw_hosts_async;
+
+/* rc; an error becomes the fault of the job. Sums end early only because the job does, or because a
+ * host is lost, which may not be told yet. */
+int sw_hosts_note(struct sw_job *job, int rc, const struct sw_err *err);
+/* SW_JOB_RELEASE is a pause for jobs on several hosts: memory is not released for a while, because
+ * the other hosts would wait. */
+int sw_hosts_requests(int bits);
