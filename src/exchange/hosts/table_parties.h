@@ -33,7 +33,7 @@ struct sw_table_parties_args {
     int groups;                   /* update groups of each host */
     struct sw_fault *fault;       /* borrowed: set when host 0 is lost */
     /* Another host is lost; on host 0 its update groups are out of the table already. Called by a
-     * thread of the fabric; never waits. May be NULL. */
+     * thread of the fabric or a server; must not wait. May be NULL. */
     void (*lost)(void *user, int host, const struct sw_err *why);
     void *user;
 };
