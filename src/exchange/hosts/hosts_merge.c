@@ -1,7 +1,8 @@
 /* A merge has four moves: every host offers to merge; when all living ones have, host 0 tells them
  * so; each sends its changes, and a mark that it waits for values; when the marks and changes of
- * all are here, host 0 adds, and sends the values and which hosts counted. A host that is lost
- * before host 0 adds is left out. Messages of a merge may overtake each other, so they are counted.
+ * all are here, host 0 adds, and sends the values and which hosts counted; each says that it has
+ * them. A host that is lost before host 0 adds is left out. Messages of a merge may overtake each
+ * other, so they are counted.
  *
  * A host can offer the next merge while host 0 still sends the values of the last one to another.
  */
@@ -15,6 +16,7 @@
 enum mark {
     OFFER,  /* to host 0: this host can merge */
     WAITS,  /* to host 0: this host's values may be written */
+    TAKEN,  /* to host 0: and have been used */
     AGREED, /* from host 0: all living hosts can merge */
     ENDS,   /* from host 0: bits of the hosts that counted */
     MARKS
@@ -37,7 +39,7 @@ struct sw_hosts_merge {
 
     /* On host 0. */
     uint64_t ready[2];       /* hosts that offer a merge: odd and even ones */
-    int came[SW_MOST_HOSTS]; /* changes of a host, and its mark */
+    int came[SW_MOST_HOSTS]; /* changes of a host, and its marks */
 
     struct sw_err lost; /* host 0 */
     bool closed;
@@ -202,7 +204,7 @@ bool sw_hosts_merge_is_agreed(struct sw_hosts_merge *m)
 
 /* ---- Merging ---- */
 
-/* Changes that a host sends, and its mark. */
+/* Changes that a host sends, and its first mark. */
 static int expected(const struct sw_hosts_merge *m)
 {
     return (m->args.change ? m->filled : 0) + 1;
@@ -222,8 +224,12 @@ static bool has_changes(const struct sw_hosts_merge *m)
     return true;
 }
 
-static bool has_sent(const struct sw_hosts_merge *m)
+/* On host 0. */
+static bool has_taken(const struct sw_hosts_merge *m)
 {
+    for (int i = 1; i < m->args.hosts; i++)
+        if ((m->living >> i & 1) && m->came[i] <= expected(m))
+            return false;
     return m->sending == 0;
 }
 
@@ -294,7 +300,7 @@ static int lead(struct sw_hosts_merge *m, uint64_t version, struct sw_err *err)
         m->args.add(m->args.user, hosts & ~(uint64_t)1);
 
     rc = send_values(m, version, err);
-    return rc == SW_OK ? wait_until(m, has_sent, err) : rc;
+    return rc == SW_OK ? wait_until(m, has_taken, err) : rc;
 }
 
 static int follow(struct sw_hosts_merge *m, uint64_t version, struct sw_err *err)
@@ -311,7 +317,14 @@ static int follow(struct sw_hosts_merge *m, uint64_t version, struct sw_err *err
     if (rc == SW_OK)
         rc = send_mark(m, 0, WAITS, version, err);
 
-    return rc == SW_OK ? wait_until(m, has_values, err) : rc;
+    if (rc == SW_OK)
+        rc = wait_until(m, has_values, err);
+    if (rc != SW_OK)
+        return rc;
+
+    if (m->args.take)
+        m->args.take(m->args.user);
+    return send_mark(m, 0, TAKEN, version, err);
 }
 
 static void end(struct sw_hosts_merge *m, uint64_t *hosts)
@@ -365,6 +378,8 @@ static bool may_come(const struct sw_hosts_merge *m, int from, const struct sw_f
         return (is_next || tag->version == m->done + 2) &&
                !(m->ready[tag->version & 1] >> from & 1);
 
+    if (mark == TAKEN)
+        return is_next && m->came[from] == expected(m);
     return is_next && m->agreed && (mark == WAITS || (mark < 0 && m->args.change)) &&
            m->came[from] < expected(m);
 }

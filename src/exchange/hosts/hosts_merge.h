@@ -33,6 +33,9 @@ struct sw_hosts_merge_args {
     /* On host 0, while it merges: the changes of these hosts (bits, without host 0) are complete
      * and are to be added. NULL: there is nothing to add. */
     void (*add)(void *user, uint64_t hosts);
+    /* On another host, while it merges: all values are here. Host 0 sends nothing more before all
+     * have returned from it. NULL: there is nothing to do. */
+    void (*take)(void *user);
     void *user;
 };
 

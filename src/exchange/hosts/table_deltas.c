@@ -134,6 +134,13 @@ static void add(void *user, uint64_t hosts)
     sw_sync_add_changes(t->sync, hosts);
 }
 
+static void take(void *user)
+{
+    const struct sw_table_deltas *t = user;
+
+    sw_sync_take_values(t->sync, 0);
+}
+
 bool sw_table_deltas_is_quiet(struct sw_table_deltas *t)
 {
     struct sw_err err;
@@ -150,14 +157,19 @@ bool sw_table_deltas_is_quiet(struct sw_table_deltas *t)
 int sw_table_deltas_merge(struct sw_table_deltas *t, uint64_t step, uint64_t *hosts,
                           struct sw_err *err)
 {
-    sw_sync_hold(t->sync);
+    sw_sync_hold(t->sync, step);
     if (t->own != 0)
         sw_sync_take_change(t->sync);
 
     int rc = sw_hosts_merge(t->merge, hosts, err);
-    if (rc == SW_OK)
-        sw_sync_take_values(t->sync, 0, step);
+    if (rc == SW_OK && t->own == 0)
+        take(t);
     return rc;
+}
+
+void sw_table_deltas_resume(struct sw_table_deltas *t)
+{
+    sw_sync_resume(t->sync);
 }
 
 /* ---- Life ---- */
@@ -180,6 +192,7 @@ static int make_merge(struct sw_table_deltas *t, struct sw_err *err)
                                              .change = change_of,
                                              .value = value_of,
                                              .add = add,
+                                             .take = take,
                                              .user = t};
     int rc = sw_hosts_merge_new(&args, &t->merge, err);
     sw_free(items);

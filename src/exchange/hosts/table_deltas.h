@@ -36,8 +36,11 @@ void sw_table_deltas_close_v(void *deltas);
  * Never waits; servers must add what arrives until it is true. Any thread. False for ever where
  * host 0 is lost, or the fabric closed. */
 bool sw_table_deltas_is_quiet(struct sw_table_deltas *t);
-/* When sw_table_deltas_is_quiet is true, by one thread of each living host: merges their tables.
- * Afterwards these have the same bits, with all updates up to that step. *hosts, errors: those of
+/* When sw_table_deltas_is_quiet has been true for all threads that call it, by one thread of each
+ * living host: merges their tables. Afterwards these have the same bits, with all updates up to
+ * that step, and no delta changes them before sw_table_deltas_resume. *hosts, errors: those of
  * sw_hosts_merge. */
 int sw_table_deltas_merge(struct sw_table_deltas *t, uint64_t step, uint64_t *hosts,
                           struct sw_err *err) SW_MUST_CHECK;
+/* The workers of this host go on: deltas of hosts that went on before are added now. */
+void sw_table_deltas_resume(struct sw_table_deltas *t);

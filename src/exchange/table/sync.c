@@ -344,11 +344,12 @@ void sw_sync_merge_all(struct sw_sync *s, uint64_t step)
 
 /* ---- All at once, with tables elsewhere ---- */
 
-void sw_sync_hold(struct sw_sync *s)
+void sw_sync_hold(struct sw_sync *s, uint64_t step)
 {
     sw_mutex_lock(&s->lock);
 
     s->held = true;
+    s->step = step;
     while (s->adding > 0)
         sw_cond_wait(&s->added, &s->lock);
 
@@ -370,13 +371,9 @@ void sw_sync_add_changes(struct sw_sync *s, uint64_t groups)
     for_all(s, s->own, s->delta[s->own], copy_out);
 }
 
-void sw_sync_take_values(struct sw_sync *s, int group, uint64_t step)
+void sw_sync_take_values(struct sw_sync *s, int group)
 {
-    mark_merged(s, step);
+    mark_merged(s, s->step);
     for_all(s, s->own, s->delta[group], copy_in);
     copy_values(s);
-
-    sw_mutex_lock(&s->lock);
-    s->held = false;
-    sw_mutex_unlock(&s->lock);
 }

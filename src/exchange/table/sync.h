@@ -116,8 +116,12 @@ void sw_sync_take_change(struct sw_sync *s);
 /* Adds the changes in the rooms of these groups (bits) to the values, in the order of groups, and
  * puts the values into the own room. */
 void sw_sync_add_changes(struct sw_sync *s, uint64_t groups);
-/* From here on deltas that arrive are dropped; returns when none is being added. */
-void sw_sync_hold(struct sw_sync *s);
-/* Sets the values to those in the room of a group. All tables have the same now, with all updates
- * up to that step. Ends sw_sync_hold. */
-void sw_sync_take_values(struct sw_sync *s, int group, uint64_t step);
+/* All have done `step` steps. Until sw_sync_resume no delta is added: those up to that step, which
+ * only lost groups can have sent, are dropped, and later ones are kept. Returns when none is being
+ * added. */
+void sw_sync_hold(struct sw_sync *s, uint64_t step);
+/* Sets the values to those in the room of a group, while held. All tables have the same then, with
+ * all updates up to that step. */
+void sw_sync_take_values(struct sw_sync *s, int group);
+/* Ends sw_sync_hold. */
+void sw_sync_resume(struct sw_sync *s);

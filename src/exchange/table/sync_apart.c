@@ -52,6 +52,21 @@ int sw_sync_place(struct sw_sync *s, int from, const struct sw_sync_delta *d, si
     return SW_OK;
 }
 
+/* Tells the server that a delta is in its room. The inbox has room for all that can arrive; a
+ * closed one belongs to a job that ends. */
+static void announce(struct sw_sync *s, const struct sw_sync_post *p)
+{
+    const struct sw_sync_slices *unit = &s->units[p->unit];
+    int rc =
+        sw_sync_send(s, s->own, s->own, unit->server,
+                     &(struct sw_message){.kind = SW_MSG_DELTA,
+                                          .from = s->tables[s->own]->args.workers + 1 + p->origin,
+                                          .param = unit->param,
+                                          .version = p->version,
+                                          .bytes = unit->count * (int64_t)sizeof(float)});
+    (void)rc;
+}
+
 void sw_sync_arrived(struct sw_sync *s, int from, const struct sw_sync_delta *d)
 {
     const struct sw_sync_slices *unit = &s->units[d->unit];
@@ -61,26 +76,37 @@ void sw_sync_arrived(struct sw_sync *s, int from, const struct sw_sync_delta *d)
 
     sw_mutex_lock(&s->lock);
 
-    /* The values have been merged, or are being merged, without a group that is lost. */
-    bool drops = s->held || d->version <= merged;
+    /* Of a group that is lost, without which the values have been merged or are being merged. */
+    bool drops = d->version <= (s->held ? s->step : merged);
+    bool announces = !drops && !s->held;
     p->writer = -1;
     p->users = !drops;
+    p->kept = !drops && s->held;
     memcpy(&p->route, s->delta[d->origin] + unit->offset + unit->count, SW_SYNC_TRAILER);
 
     sw_mutex_unlock(&s->lock);
-    if (drops)
-        return;
+    if (announces)
+        announce(s, p);
+}
 
-    /* The inbox has room for all deltas that can arrive; a closed one belongs to a job that ends.
-     */
-    int rc =
-        sw_sync_send(s, s->own, s->own, unit->server,
-                     &(struct sw_message){.kind = SW_MSG_DELTA,
-                                          .from = s->tables[s->own]->args.workers + 1 + d->origin,
-                                          .param = unit->param,
-                                          .version = d->version,
-                                          .bytes = unit->count * (int64_t)sizeof(float)});
-    (void)rc;
+void sw_sync_resume(struct sw_sync *s)
+{
+    sw_mutex_lock(&s->lock);
+    s->held = false;
+    sw_mutex_unlock(&s->lock);
+
+    for (int origin = 0; origin < s->count; origin++)
+        for (int i = 0; i < sw_sync_units(s); i++) {
+            struct sw_sync_post *p = sw_sync_post_of(s, origin, i);
+
+            sw_mutex_lock(&s->lock);
+            bool kept = p->kept;
+            p->kept = false;
+            sw_mutex_unlock(&s->lock);
+
+            if (kept)
+                announce(s, p);
+        }
 }
 
 /* ---- The own deltas ---- */

@@ -27,6 +27,7 @@ struct sw_sync_post {
     int users;        /* with groups elsewhere: who still reads the room: sends, and a server */
     int writer;       /* the group from which a delta arrives; -1: none */
     int acks;         /* acknowledgements that are about to be handed over */
+    bool kept;        /* a delta that has arrived waits for sw_sync_resume */
     bool owes;        /* its acknowledgement must precede what the origin is told of losses */
 };
 
@@ -56,7 +57,8 @@ struct sw_sync {
     struct sw_sync_outer outer;
     struct sw_mutex lock; /* guards all below, and parts of posts */
     struct sw_cond added;
-    bool held;                      /* deltas that arrive are dropped */
+    bool held;                      /* no delta is added */
+    uint64_t step;                  /* the last one that was merged, or is being merged */
     int adding;                     /* servers that add a delta */
     uint64_t suspects;              /* groups that somebody has lost */
     uint64_t heard[SW_SYNC_GROUPS]; /* which groups each group has lost */

@@ -41,7 +41,8 @@ struct group {
     struct stand stand;
     struct sw_sync *sync;
     uint64_t steps;
-    bool dead, knows[MOST]; /* which deaths it has noticed */
+    bool dead, held;
+    bool knows[MOST]; /* which deaths it has noticed */
 };
 
 struct world {
@@ -294,6 +295,26 @@ static void look_at(const struct group *g)
 
 /* ---- Random orders ---- */
 
+/* After a merge groups go on one after the other. */
+static bool resume_one(struct world *w)
+{
+    int first = rng_int(&w->rng, 0, w->setting->groups - 1);
+    for (int k = 0; k < w->setting->groups && rng_int(&w->rng, 0, 20) == 0; k++) {
+        struct group *g = &w->group[(first + k) % w->setting->groups];
+        if (g->dead || !g->held)
+            continue;
+        g->held = false;
+        sw_sync_resume(g->sync);
+        return true;
+    }
+    return false;
+}
+
+static bool may_step(const struct world *w, const struct group *g)
+{
+    return !g->dead && !g->held && g->steps < w->limit;
+}
+
 static int count_living(const struct world *w)
 {
     int n = 0;
@@ -319,7 +340,7 @@ static bool happen(struct world *w)
         if (!g->dead && (serve(g, server) || serve(g, 1 - server)))
             return true;
     }
-    if (what == 4 && w->group[first].steps < w->limit && !w->group[first].dead) {
+    if (what == 4 && may_step(w, &w->group[first])) {
         step(&w->group[first]);
         return true;
     }
@@ -338,8 +359,11 @@ static bool happen(struct world *w)
             }
     for (int i = 0; i < groups; i++)
         if (!w->group[i].dead) {
-            if (w->group[i].steps < w->limit) {
+            if (may_step(w, &w->group[i])) {
                 step(&w->group[i]);
+                return true;
+            }
+            if (w->group[i].held) { /* until it is its turn */
                 return true;
             }
             if (serve(&w->group[i], 0) || serve(&w->group[i], 1))
@@ -377,7 +401,7 @@ static void happen_at_random(struct world *w, int deaths)
             if (w->group[dead].dead && !w->group[who].dead && !w->group[who].knows[dead])
                 notice(w, &w->group[who], dead);
         }
-        assert_true(happen(w) || is_quiet(w));
+        assert_true(resume_one(w) || happen(w) || is_quiet(w));
     }
 }
 
@@ -407,7 +431,8 @@ static void merge(struct world *w)
         if (g->dead)
             continue;
         assert_true(sw_sync_is_quiet(g->sync));
-        sw_sync_hold(g->sync);
+        sw_sync_hold(g->sync, w->limit);
+        g->held = true;
         if (i == lead)
             continue;
         sw_sync_take_change(g->sync);
@@ -419,7 +444,7 @@ static void merge(struct world *w)
         if (!w->group[i].dead) {
             if (i != lead)
                 copy_rooms(&w->group[lead], &w->group[i], lead);
-            sw_sync_take_values(w->group[i].sync, lead, w->limit);
+            sw_sync_take_values(w->group[i].sync, lead);
         }
 }
 
