@@ -104,8 +104,11 @@ static int init(struct sw_job *job, int small_most, struct sw_err *err)
         rc = sw_hosts_steps_new(&steps, &a->steps, err);
     if (rc != SW_OK)
         return rc;
-    if (!has_parties(job))
-        return sw_table_deltas_init(&a->deltas, job->params.sync, hosts_of(job), err);
+    if (!has_parties(job)) {
+        rc = sw_job_make_sync(job, err);
+        return rc == SW_OK ? sw_table_deltas_init(&a->deltas, job->params.sync, hosts_of(job), err)
+                           : rc;
+    }
 
     sw_job_put_step(job, 0, job->span.first_step, 0, 0);
     rc = sw_table_parties_init(&a->parties,
@@ -294,6 +297,17 @@ static int merge(struct sw_job *job, int64_t step, struct sw_err *err)
                             : sw_table_deltas_merge(&a->deltas, (uint64_t)step, NULL, err);
 }
 
+/* A host that went on before host 0 has written its checkpoint would change what is in it. */
+static int resume(struct sw_job *job, struct sw_err *err)
+{
+    double one = 1;
+
+    int rc = sw_hosts_lead_sum(job->hosts.async.lead, SW_HOSTS_PASSES, &one, 1, err);
+    if (rc == SW_OK && !has_parties(job))
+        sw_table_deltas_resume(&job->hosts.async.deltas);
+    return rc;
+}
+
 /* Floats are exact in the doubles of a sum to which only host 0 contributes. */
 static int share_floats(struct sw_job *job, float *x, int64_t n, struct sw_err *err)
 {
@@ -358,4 +372,5 @@ const struct sw_hosts_mode sw_hosts_async = {.set_table = set_table,
                                              .wake = wake,
                                              .is_quiet = is_quiet,
                                              .merge = merge,
+                                             .resume = resume,
                                              .share_state = share_state};

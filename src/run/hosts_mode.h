@@ -35,6 +35,7 @@ struct sw_hosts_mode {
     /* The functions of struct sw_worker_hooks; NULL where hosts are always equal. */
     bool (*is_quiet)(struct sw_job *job);
     int (*merge)(struct sw_job *job, int64_t step, struct sw_err *err);
+    int (*resume)(struct sw_job *job, struct sw_err *err);
     int (*share_state)(struct sw_job *job, struct sw_err *err);
 };
 

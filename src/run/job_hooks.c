@@ -113,6 +113,11 @@ static int merge(void *run, int64_t step, struct sw_err *err)
     return SW_OK;
 }
 
+static int resume(void *run, struct sw_err *err)
+{
+    return sw_job_hosts_resume(run, err);
+}
+
 static int share_state(void *run, struct sw_err *err)
 {
     return sw_job_hosts_share_state(run, err);
@@ -149,6 +154,7 @@ const struct sw_worker_hooks sw_job_hooks = {
     .is_best = is_best,
     .is_quiet = is_quiet,
     .merge = merge,
+    .resume = resume,
     .share_state = share_state,
     .end_warmup = end_warmup,
     .end_job = end_job,

@@ -201,6 +201,11 @@ int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err)
     return sw_hosts_note(job, mode_of(job)->merge(job, step, err), err);
 }
 
+int sw_job_hosts_resume(struct sw_job *job, struct sw_err *err)
+{
+    return is_alone(job) ? SW_OK : sw_hosts_note(job, mode_of(job)->resume(job, err), err);
+}
+
 int sw_job_hosts_share_state(struct sw_job *job, struct sw_err *err)
 {
     return sw_hosts_note(job, mode_of(job)->share_state(job, err), err);

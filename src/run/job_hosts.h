@@ -97,6 +97,7 @@ int sw_job_hosts_sum(struct sw_job *job, double *values, int count,
 /* struct sw_worker_hooks: of asynchronous hosts. */
 bool sw_job_hosts_are_quiet(struct sw_job *job);
 int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err) SW_MUST_CHECK;
+int sw_job_hosts_resume(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_job_hosts_share_state(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Once the nets and the table are built: checks what the nets need, and allocates. Errors:
  * SW_ERR_INVALID, SW_ERR_NOMEM. */

@@ -264,7 +264,7 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
     const struct sw_topology *t = job->topology;
     int count = all_server_groups(t), rc = SW_OK;
     struct sw_sync_args args = {.count = count, .period = t->sync_period, .after = t->warmup_steps};
-    if (count == 1)
+    if (count == 1 || job->params.sync)
         return SW_OK;
 
     bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);

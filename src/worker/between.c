@@ -378,8 +378,10 @@ static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw
     if (rc != SW_OK || !w->topology->is_async)
         return rc;
 
-    return sw_worker_barrier(w, "the first worker's checkpoint",
-                             err); /* it reads values that others would update */
+    /* The leader has read values that others would update. */
+    if (is_leader(w))
+        rc = w->shared.hooks->resume(w->shared.run, err);
+    return rc == SW_OK ? sw_worker_barrier(w, "the first worker's checkpoint", err) : rc;
 }
 
 static bool acts(const struct sw_group_decision *d)
