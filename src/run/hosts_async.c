@@ -3,6 +3,7 @@
 #include "exchange/table/sync.h"
 #include "run/job_private.h"
 #include "worker/worker.h"
+#include <stdio.h>
 
 static const struct sw_hosts *hosts_of(const struct sw_job *job)
 {
@@ -131,16 +132,38 @@ static void on_lost(void *user, int host, const struct sw_err *why)
         return;
     }
 
-    const bool ends = c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
-    if (ends)
-        __atomic_store_n(&job->hosts.async.ends, 1, __ATOMIC_RELEASE);
-    if (job->topology->host != 0)
+    __atomic_fetch_or(&job->hosts.async.left_out, (uint64_t)1 << host, __ATOMIC_ACQ_REL);
+    if (job->topology->host == 0 && c->on_host_loss == SW_ON_HOST_LOSS_SAVE)
+        sw_requests_set(&job->requests, SW_JOB_STOP);
+}
+
+static void name_hosts(const struct sw_job *job, uint64_t bits, char *out, size_t bytes)
+{
+    size_t n = 0;
+
+    out[0] = 0;
+    for (int i = 0; i < job->topology->hosts && n < bytes; i++)
+        if (bits >> i & 1)
+            n += (size_t)snprintf(out + n, bytes - n, "%s%s", n > 0 ? ", " : "",
+                                  hosts_of(job)->host[i].name);
+}
+
+/* By a worker of host 0, because the fabric may lose a host before there is a history. */
+static void report_lost(struct sw_job *job)
+{
+    struct sw_hosts_async *a = &job->hosts.async;
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    const uint64_t fresh = __atomic_load_n(&a->left_out, __ATOMIC_ACQUIRE) & ~a->reported;
+    char names[160];
+
+    if (!fresh || job->topology->host != 0)
         return;
 
-    sw_events_report(&job->events, SW_LOG_WARN, "hosts", "%s; the others %s", why->text,
-                     ends ? "write a checkpoint and end" : "go on without it");
-    if (ends)
-        sw_requests_set(&job->requests, SW_JOB_STOP);
+    a->reported |= fresh;
+    name_hosts(job, fresh, names, sizeof names);
+    sw_events_report(&job->events, SW_LOG_WARN, "hosts", "host %s is lost; the others %s", names,
+                     c->on_host_loss == SW_ON_HOST_LOSS_SAVE ? "write a checkpoint and end"
+                                                             : "go on without it");
 }
 
 static int place_nothing(void *user, int from, const struct sw_fabric_tag *tag, size_t bytes,
@@ -261,6 +284,7 @@ static int agree(struct sw_job *job, int64_t step, int own)
     struct sw_err err;
     int bits = 0;
 
+    report_lost(job);
     if (step == SW_GATE_PAUSED)
         return sw_hosts_requests(agree_paused(job, own));
 
@@ -344,20 +368,18 @@ static int share_state(struct sw_job *job, struct sw_err *err)
 
 int sw_hosts_async_end(struct sw_job *job, int rc, struct sw_err *err)
 {
-    if (rc != SW_ERR_CANCELLED || !__atomic_load_n(&job->hosts.async.ends, __ATOMIC_ACQUIRE))
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+    const uint64_t lost = __atomic_load_n(&job->hosts.async.left_out, __ATOMIC_ACQUIRE);
+    char names[160];
+
+    if (rc != SW_ERR_CANCELLED || lost == 0 || c->on_host_loss != SW_ON_HOST_LOSS_SAVE)
         return rc;
 
-    struct sw_bytes names = {0};
-
-    job->hosts.lost = sw_host_notices_lost(&job->hosts.notices);
-    for (int i = 0; i < job->topology->hosts; i++)
-        if (job->hosts.lost >> i & 1)
-            sw_bytes_printf(&names, "%s%s", names.length ? ", " : "", hosts_of(job)->host[i].name);
-    sw_err_set(err, SW_ERR_CANCELLED,
-               "host %s was lost; the others wrote a checkpoint of step %lld",
-               sw_bytes_text(&names), (long long)job->workers[0].step);
-    sw_bytes_fini(&names);
-    return SW_ERR_CANCELLED;
+    job->hosts.lost = lost;
+    name_hosts(job, lost, names, sizeof names);
+    return sw_err_set(err, SW_ERR_CANCELLED,
+                      "host %s is lost; the others wrote a checkpoint of step %lld", names,
+                      (long long)job->workers[0].step);
 }
 
 const struct sw_hosts_mode sw_hosts_async = {.set_table = set_table,

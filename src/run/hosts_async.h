@@ -17,7 +17,8 @@ struct sw_hosts_async {
     struct sw_table_deltas deltas;
     struct sw_table_parties parties;
     struct sw_hosts_merge *merge; /* owned: the values of host 0, where it has the servers */
-    int ends; /* atomic: a host is lost and the others end (on_host_loss = save) */
+    uint64_t left_out;            /* atomic: bits of hosts that are lost, while the others go on */
+    uint64_t reported;            /* those that are known to the user */
 };
 
 /* Bytes of the exchange of a host's server group with the others. */
