@@ -26,13 +26,14 @@ static struct sw_fabric_tag tag_of(const struct sw_table_deltas *t, int kind, ui
                                   .version = d->version};
 }
 
-static int post(void *user, int to, const struct sw_sync_delta *d, const void *data, size_t bytes,
+static int post(void *user, int to, const struct sw_sync_delta *d,
                 void (*done)(void *done_user, int rc), void *done_user, struct sw_err *err)
 {
     const struct sw_table_deltas *t = user;
     const struct sw_fabric_tag tag = tag_of(t, SW_HOSTS_DELTA, urgency_of(t->sync, d->unit), d);
 
-    return sw_fabric_send(t->fabric, to, &tag, data, bytes, done, done_user, err);
+    return sw_fabric_send(t->fabric, to, &tag, sw_sync_room(t->sync, d->origin, d->unit),
+                          sw_sync_room_bytes(t->sync, d->unit), done, done_user, err);
 }
 
 static int acknowledge(void *user, const struct sw_sync_delta *d, struct sw_err *err)

@@ -233,6 +233,11 @@ float *sw_sync_room(const struct sw_sync *s, int group, int unit)
     return s->delta[group] + s->units[unit].offset;
 }
 
+size_t sw_sync_room_bytes(const struct sw_sync *s, int unit)
+{
+    return (size_t)s->units[unit].count * sizeof(float) + SW_SYNC_TRAILER;
+}
+
 /* ---- All at once ---- */
 
 /* Does something with the values of a unit and the elements of an array that belong to them. */

@@ -8,8 +8,8 @@
  *
  * The tables are in this process, or one is and the others are elsewhere. What goes to a group
  * elsewhere is handed to struct sw_sync_outer; what comes from one is handed to sw_sync_place and
- * the functions after it. Such a group can be lost: its deltas that did not arrive completely are
- * dropped, new trees leave it out, and nobody waits for it.
+ * the functions after it. Such a group can be lost, which all others find: its deltas that did not
+ * arrive completely are dropped, new trees leave it out, and nobody waits for it.
  *
  * Thread rule: created and merged by one thread while no worker runs; in between used by the
  * tables' servers and, for what comes from elsewhere, by any thread. */
@@ -33,9 +33,10 @@ struct sw_sync_delta {
  * SW_ERR_LOST and SW_ERR_CANCELLED count as a delta that is on its way to a group that is lost;
  * all others end the caller. */
 struct sw_sync_outer {
-    /* Sends a delta to a group: `data` stays as it is until done(done_user, rc), which may be
-     * called before this returns, and is not called after an error. */
-    int (*post)(void *user, int to, const struct sw_sync_delta *d, const void *data, size_t bytes,
+    /* Sends a delta, the sw_sync_room_bytes in the room of its origin, to a group. They stay as
+     * they are until done(done_user, rc), which may be called before this returns, and is not
+     * called after an error. */
+    int (*post)(void *user, int to, const struct sw_sync_delta *d,
                 void (*done)(void *done_user, int rc), void *done_user, struct sw_err *err);
     /* Tells a delta's origin that it was added here, and that its room is free. */
     int (*acknowledge)(void *user, const struct sw_sync_delta *d, struct sw_err *err);
@@ -109,8 +110,10 @@ uint64_t sw_sync_living(const struct sw_sync *s); /* bits of groups, the own one
 int sw_sync_units(const struct sw_sync *s);
 /* Elements of a unit; 0: there are no slices of this parameter on this server. *param is set. */
 int64_t sw_sync_unit(const struct sw_sync *s, int unit, int *param);
-/* The room of a group's deltas, which is free while all are quiet: [elements of the unit]. */
+/* The room of a group's deltas, which is free while all are quiet: [elements of the unit], and what
+ * travels with a delta behind them. */
 float *sw_sync_room(const struct sw_sync *s, int group, int unit);
+size_t sw_sync_room_bytes(const struct sw_sync *s, int unit);
 /* Puts into the own room what the own group has changed since its last exchanges. */
 void sw_sync_take_change(struct sw_sync *s);
 /* Adds the changes in the rooms of these groups (bits) to the values, in the order of groups, and

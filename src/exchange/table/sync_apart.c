@@ -33,7 +33,7 @@ int sw_sync_place(struct sw_sync *s, int from, const struct sw_sync_delta *d, si
 
     const struct sw_sync_slices *unit = &s->units[d->unit];
     struct sw_sync_post *p = sw_sync_post_of(s, d->origin, d->unit);
-    if (bytes != (size_t)unit->count * sizeof(float) + SW_SYNC_TRAILER)
+    if (bytes != sw_sync_room_bytes(s, d->unit))
         return refuse(d, "its size is wrong", err);
 
     sw_mutex_lock(&s->lock);

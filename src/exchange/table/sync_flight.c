@@ -51,8 +51,7 @@ int sw_sync_post_outside(struct sw_sync *s, struct sw_sync_post *p, int to, uint
     int64_t bytes = unit->count * (int64_t)sizeof(float);
     struct sw_err err;
 
-    int rc = s->outer.post(s->outer.user, to, &d, s->delta[p->origin] + unit->offset,
-                           (size_t)bytes + SW_SYNC_TRAILER, posted, p, &err);
+    int rc = s->outer.post(s->outer.user, to, &d, posted, p, &err);
     if (rc != SW_OK)
         posted(p, rc);
     else

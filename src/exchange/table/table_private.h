@@ -179,14 +179,14 @@ void sw_table_update_partials(const struct sw_table *t, int param, uint64_t vers
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
                           const struct sw_table_control *d, struct sw_err *err) SW_MUST_CHECK;
 
-/* sync.c, by the table's servers: exchanges deltas if one is due now that all update groups have
- * done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
+/* sync_flight.c, by the table's servers: exchanges deltas if one is due now that all update groups
+ * have done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
-/* sync.c, by a worker of a rule whose updates do not pass through servers (Hogwild): asks the
- * servers that own slices of the parameter to exchange deltas if that is due. */
+/* sync_flight.c, by a worker of a rule whose updates do not pass through servers (Hogwild): asks
+ * the servers that own slices of the parameter to exchange deltas if that is due. */
 int sw_sync_request(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
-/* The number of steps of every other server group that a parameter's slices on a server contain at
- * least; UINT64_MAX when there is no other group. Any thread. */
+/* sync.c: the number of steps of every other server group that a parameter's slices on a server
+ * contain at least; UINT64_MAX when there is no other group. Any thread. */
 uint64_t sw_sync_steps_of_others(const struct sw_table *t, int server, int param);
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;

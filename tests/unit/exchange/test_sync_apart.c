@@ -4,7 +4,7 @@
  * exactly how many updates of which group are in it. */
 #include "table_support.h"
 
-#include "exchange/table/sync_private.h"
+#include "unit/faulty_os.h"
 
 enum { BASE = 64, MOST = 4, SERVERS = 2, VERSIONS = 12, PACKETS = 1024 };
 
@@ -74,15 +74,16 @@ static int queue(struct group *g, struct packet p)
     return SW_OK;
 }
 
-static int post(void *user, int to, const struct sw_sync_delta *d, const void *data, size_t bytes,
+static int post(void *user, int to, const struct sw_sync_delta *d,
                 void (*done)(void *done_user, int rc), void *done_user, struct sw_err *err)
 {
+    const struct sw_sync *s = ((struct group *)user)->sync;
     return queue(user, (struct packet){.kind = DELTA,
                                        .to = to,
                                        .urgency = d->unit / SERVERS,
                                        .delta = *d,
-                                       .data = data,
-                                       .bytes = bytes,
+                                       .data = sw_sync_room(s, d->origin, d->unit),
+                                       .bytes = sw_sync_room_bytes(s, d->unit),
                                        .done = done,
                                        .user = done_user});
 }
@@ -584,6 +585,26 @@ static void only_one_table_may_be_here(void **state)
     world_free(&w);
 }
 
+static void allocations_may_fail(void **state)
+{
+    static struct world w;
+    struct sw_err err;
+    int at = 0, rc;
+    world_new(&w, &settings[1], 1);
+    struct group *g = &w.group[0];
+    do {
+        sw_sync_free(g->sync);
+        g->sync = NULL;
+        faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = ++at});
+        rc = make_sync(g, CHAIN3, &err);
+        assert_true(rc == SW_OK || (rc == SW_ERR_NOMEM && faulty.live_allocations == 0));
+        faulty_end();
+    } while (rc != SW_OK);
+    assert_true(at > 10);
+    assert_int_equal(g->sync->bytes, sw_sync_apart_bytes(g->stand.table, 3));
+    world_free(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +613,7 @@ int main(void)
         cmocka_unit_test(what_cannot_come_is_refused),
         cmocka_unit_test(staleness_does_not_count_lost_groups),
         cmocka_unit_test(only_one_table_may_be_here),
+        cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
