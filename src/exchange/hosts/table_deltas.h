@@ -42,5 +42,6 @@ bool sw_table_deltas_is_quiet(struct sw_table_deltas *t);
  * sw_hosts_merge. */
 int sw_table_deltas_merge(struct sw_table_deltas *t, uint64_t step, uint64_t *hosts,
                           struct sw_err *err) SW_MUST_CHECK;
-/* The workers of this host go on: deltas of hosts that went on before are added now. */
+/* The workers of this host begin, with their first values, or go on: from now on deltas are added,
+ * at first those of hosts that did so before. */
 void sw_table_deltas_resume(struct sw_table_deltas *t);

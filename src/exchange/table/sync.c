@@ -123,6 +123,7 @@ static int take_tables(struct sw_sync *s, const struct sw_sync_args *args, struc
     s->servers = s->tables[s->own]->args.servers;
     s->all = s->apart ? UINT64_MAX >> (64 - s->count) : UINT64_MAX;
     s->living = s->all;
+    s->held = s->apart;
     return SW_OK;
 }
 

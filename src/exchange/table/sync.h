@@ -63,8 +63,9 @@ struct sw_sync_args {
  * one frozen table of `count`, the others of which are elsewhere: room for one delta of each. */
 size_t sw_sync_bytes(int count, size_t value_bytes);
 size_t sw_sync_apart_bytes(const struct sw_table *t, int count);
-/* Call after the tables are allocated. Errors: SW_ERR_INVALID (a group that no delta would reach,
- * too many groups), SW_ERR_NOMEM. */
+/* Call after the tables are allocated. With tables elsewhere no delta is added before
+ * sw_sync_resume, so that others may begin while this process still loads its values. Errors:
+ * SW_ERR_INVALID (a group that no delta would reach, too many groups), SW_ERR_NOMEM. */
 int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out,
                 struct sw_err *err) SW_MUST_CHECK;
 void sw_sync_free(struct sw_sync *s); /* NULL is accepted */
@@ -126,5 +127,5 @@ void sw_sync_hold(struct sw_sync *s, uint64_t step);
 /* Sets the values to those in the room of a group, while held. All tables have the same then, with
  * all updates up to that step. */
 void sw_sync_take_values(struct sw_sync *s, int group);
-/* Ends sw_sync_hold. */
+/* Ends sw_sync_hold: deltas that were kept are added. */
 void sw_sync_resume(struct sw_sync *s);

@@ -229,6 +229,7 @@ static void group_new(struct world *w, int number)
             sw_table_param(g->stand.table, p)->gradient[0][e] = (float)weights[number];
     ASSERT_OK(make_sync(g, w->setting->pairs, &err));
     sw_sync_broadcast(g->sync, 0, true);
+    g->held = true;
 }
 
 static void world_new(struct world *w, const struct setting *x, uint64_t seed)
@@ -296,7 +297,7 @@ static void look_at(const struct group *g)
 
 /* ---- Random orders ---- */
 
-/* After a merge groups go on one after the other. */
+/* Groups begin, and go on after a merge, one after the other. */
 static bool resume_one(struct world *w)
 {
     int first = rng_int(&w->rng, 0, w->setting->groups - 1);
@@ -523,6 +524,7 @@ static void what_cannot_come_is_refused(void **state)
     int param;
     world_new(&w, &settings[1], 1);
     struct sw_sync *s = w.group[1].sync;
+    sw_sync_resume(s);
     size_t bytes = (size_t)sw_sync_unit(s, 0, &param) * sizeof(float) + 8;
     bad[0].origin = 1; /* its own */
     bad[1].origin = 3;

@@ -103,11 +103,6 @@ static int look_at_merged(const struct host *h, uint64_t step)
 
 /* ---- A host ---- */
 
-struct server {
-    struct host *host;
-    int index;
-};
-
 static void serve(struct host *h, int index)
 {
     struct rng rng = rng_of(77 + h->crowd->setting->seed * 10 + (uint64_t)index);
@@ -216,6 +211,7 @@ static int connect_host(struct host *h, struct sw_err *err)
     sw_table_deltas_start(&h->deltas, h->fabric);
     sw_sync_broadcast(h->sync, 0, true);
     sw_table_refresh(h->stand.table, 0);
+    sw_table_deltas_resume(&h->deltas);
     rc = sw_fault_attach(&h->fault, sw_table_close_v, h->stand.table, err);
     return rc == SW_OK ? sw_fault_attach(&h->fault, sw_table_deltas_close_v, &h->deltas, err) : rc;
 }
