@@ -21,16 +21,17 @@ size_t sw_sync_bytes(int count, size_t value_bytes)
 }
 
 /* Bytes of one array of a group: a route behind each unit, if it travels. */
-static size_t array_bytes(const struct sw_table *t, bool apart)
+static size_t array_bytes(const struct sw_table *t, bool has_remote)
 {
     size_t bytes = 0;
 
     for (int p = 0; p < t->param_count; p++)
         bytes += sw_param_array_bytes(&t->params[p]);
-    return bytes + (apart ? (size_t)t->param_count * (size_t)t->args.servers * SW_SYNC_TRAILER : 0);
+    return bytes +
+           (has_remote ? (size_t)t->param_count * (size_t)t->args.servers * SW_SYNC_TRAILER : 0);
 }
 
-size_t sw_sync_apart_bytes(const struct sw_table *t, int count)
+size_t sw_sync_remote_bytes(const struct sw_table *t, int count)
 {
     return (size_t)(1 + count) * array_bytes(t, true);
 }
@@ -53,8 +54,8 @@ static int allocate(struct sw_sync *s, struct sw_err *err)
                             groups * units * sizeof *s->posts);
 
     const struct sw_table *t = s->tables[s->own];
-    s->bytes = s->apart ? sw_sync_apart_bytes(t, s->count)
-                        : sw_sync_bytes(s->count, array_bytes(t, false));
+    s->bytes = s->has_remote ? sw_sync_remote_bytes(t, s->count)
+                             : sw_sync_bytes(s->count, array_bytes(t, false));
     return sw_device_alloc(t->args.device, s->bytes, "deltas of server groups", &s->memory, err);
 }
 
@@ -73,13 +74,13 @@ static void number_units(struct sw_sync *s)
         for (int k = server->first[unit->param]; k < server->first[unit->param + 1]; k++)
             unit->count += t->slices[server->slices[k]].count;
 
-        at += unit->count + (s->apart ? SW_SYNC_TRAILER / (int)sizeof(float) : 0);
+        at += unit->count + (s->has_remote ? SW_SYNC_TRAILER / (int)sizeof(float) : 0);
     }
 }
 
 static void make_posts(struct sw_sync *s)
 {
-    size_t bytes = array_bytes(s->tables[s->own], s->apart);
+    size_t bytes = array_bytes(s->tables[s->own], s->has_remote);
     char *at = s->memory;
 
     for (int i = 0; i < s->count; i++) {
@@ -111,8 +112,8 @@ static int take_tables(struct sw_sync *s, const struct sw_sync_args *args, struc
     while (s->own < s->count && !s->tables[s->own])
         s->own++;
 
-    s->apart = here < s->count;
-    if (s->apart && (here != 1 || s->count > SW_SYNC_GROUPS))
+    s->has_remote = here < s->count;
+    if (s->has_remote && (here != 1 || s->count > SW_SYNC_GROUPS))
         return sw_err_set(
             err, SW_ERR_INVALID,
             "%d server groups, %d of them in this process: if their tables are not in "
@@ -121,9 +122,9 @@ static int take_tables(struct sw_sync *s, const struct sw_sync_args *args, struc
 
     s->params = s->tables[s->own]->param_count;
     s->servers = s->tables[s->own]->args.servers;
-    s->all = s->apart ? UINT64_MAX >> (64 - s->count) : UINT64_MAX;
+    s->all = s->has_remote ? UINT64_MAX >> (64 - s->count) : UINT64_MAX;
     s->living = s->all;
-    s->held = s->apart;
+    s->held = s->has_remote;
     return SW_OK;
 }
 

@@ -62,7 +62,7 @@ struct sw_sync_args {
 /* Bytes that sw_sync_new allocates for tables of `value_bytes` each, all in this process; and for
  * one frozen table of `count`, the others of which are elsewhere: room for one delta of each. */
 size_t sw_sync_bytes(int count, size_t value_bytes);
-size_t sw_sync_apart_bytes(const struct sw_table *t, int count);
+size_t sw_sync_remote_bytes(const struct sw_table *t, int count);
 /* Call after the tables are allocated. With tables elsewhere no delta is added before
  * sw_sync_resume, so that others may begin while this process still loads its values. Errors:
  * SW_ERR_INVALID (a group that no delta would reach, too many groups), SW_ERR_NOMEM. */

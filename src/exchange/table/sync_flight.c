@@ -89,7 +89,7 @@ static int forward(struct sw_sync *s, struct sw_sync_post *p, int at, struct sw_
 
 /* ---- Acknowledging ---- */
 
-/* A group that has lost another one may get deltas anew that it would have got from there. It asks
+/* A group that has lost another one may get deltas again that it would have got from there. It asks
  * the origin for them only when it has acknowledged all that it has. */
 uint64_t sw_sync_take_untold(struct sw_sync *s, int origin)
 {
@@ -185,7 +185,7 @@ static void begin(struct sw_sync *s, struct sw_sync_post *p, float *trailer)
     p->route = s->all;
     p->readers = s->count - 1;
 
-    if (s->apart) {
+    if (s->has_remote) {
         p->route = (s->living & ~s->suspects) | (uint64_t)1 << s->own;
         p->readers = __builtin_popcountll(s->living) - 1;
         memcpy(trailer, &p->route, SW_SYNC_TRAILER);
@@ -272,7 +272,7 @@ static bool begin_adding(struct sw_sync *s, int table, const struct sw_sync_post
         __atomic_load_n(sw_sync_merged_of(s, table, p->origin, p->unit), __ATOMIC_RELAXED);
 
     sw_mutex_lock(&s->lock);
-    bool adds = !s->held && (!s->apart || version > merged);
+    bool adds = !s->held && (!s->has_remote || version > merged);
     s->adding += adds;
     sw_mutex_unlock(&s->lock);
 
@@ -325,7 +325,7 @@ static int take_up(struct sw_table *t, int server, const struct sw_message *m)
         end_adding(s);
     }
 
-    if (s->apart) {
+    if (s->has_remote) {
         sw_sync_release(s, p);
     } else {
         sw_mutex_lock(&s->lock);
@@ -355,7 +355,7 @@ int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
 static bool is_in_room(struct sw_sync *s, const struct sw_sync_post *p, uint64_t version)
 {
     sw_mutex_lock(&s->lock);
-    bool is = s->apart ? p->users > 0 && p->version == version : p->readers > 0;
+    bool is = s->has_remote ? p->users > 0 && p->version == version : p->readers > 0;
     sw_mutex_unlock(&s->lock);
 
     return is;

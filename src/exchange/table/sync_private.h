@@ -1,6 +1,6 @@
 /* Shared by the files of the exchange between server groups. Each calls only those before it:
  * sync_tree.c (the trees along which deltas are forwarded), sync_flight.c (deltas in flight),
- * sync_apart.c (what comes from groups elsewhere), sync.c (life, and merging everything at once).
+ * sync_remote.c (what comes from groups elsewhere), sync.c (life, and merging everything at once).
  */
 #pragma once
 
@@ -34,8 +34,8 @@ struct sw_sync_post {
 struct sw_sync {
     struct sw_table **tables; /* owned array; NULL: elsewhere */
     int count, servers, params;
-    int own;    /* the first group whose table is here */
-    bool apart; /* all others are elsewhere */
+    int own;         /* the first group whose table is here */
+    bool has_remote; /* all others are elsewhere */
     int64_t period;
     uint64_t after;
     bool *neighbours; /* owned [count][count] */
@@ -87,7 +87,7 @@ static inline uint64_t *sw_sync_merged_of(const struct sw_sync *s, int table, in
 
 static inline bool sw_sync_lives(const struct sw_sync *s, int group)
 {
-    return !s->apart || (sw_sync_living(s) >> group & 1);
+    return !s->has_remote || (sw_sync_living(s) >> group & 1);
 }
 
 /* sync_tree.c: the parent of every group in the tree of an origin's deltas over the groups of

@@ -4,7 +4,7 @@
  * has been lost meanwhile where. So a group gets a delta from its parent in that tree or, when it
  * has lost this parent, from the origin. It tells every origin of its loss when it has acknowledged
  * the deltas that it already has; the origin then knows which ones it has not, and sends these
- * anew. So a delta never arrives twice, and no delta arrives while an earlier one is in the room.
+ * again. So a delta never arrives twice, and no delta arrives while an earlier one is in the room.
  *
  * A group that anybody has lost forwards nothing any more. */
 #include "exchange/table/sync_private.h"
@@ -148,7 +148,7 @@ int sw_sync_acknowledged(struct sw_sync *s, int from, const struct sw_sync_delta
 /* ---- Losses ---- */
 
 /* Sends a unit's delta to a group that would have got it from one of the lost ones. */
-static int send_anew(struct sw_sync *s, struct sw_sync_post *p, int to, uint64_t lost)
+static int send_again(struct sw_sync *s, struct sw_sync_post *p, int to, uint64_t lost)
 {
     int scratch[SW_SYNC_GROUPS];
 
@@ -180,7 +180,7 @@ int sw_sync_told_lost(struct sw_sync *s, int from, uint64_t groups, struct sw_er
 
     for (int i = 0; i < sw_sync_units(s) && rc == SW_OK; i++)
         if (s->units[i].count > 0)
-            rc = send_anew(s, sw_sync_post_of(s, s->own, i), from, news);
+            rc = send_again(s, sw_sync_post_of(s, s->own, i), from, news);
 
     if (rc != SW_OK)
         return sw_err_set(err, rc, "deltas cannot be sent to server group %d", from);

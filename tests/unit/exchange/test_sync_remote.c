@@ -52,7 +52,7 @@ struct world {
     struct packet packet[PACKETS];
     uint64_t numbers;
     uint64_t limit; /* the step at which all merge next */
-    int anew;       /* deltas that were sent again */
+    int again;      /* deltas that were sent again */
 };
 
 /* ---- The network ---- */
@@ -150,7 +150,7 @@ static void move(struct world *w, struct packet *p)
         } else {
             uint64_t before = w->numbers;
             ASSERT_OK(sw_sync_told_lost(s, q.from, q.groups, &err));
-            w->anew += (int)(w->numbers - before);
+            w->again += (int)(w->numbers - before);
         }
         free(q.copy);
     }
@@ -480,7 +480,7 @@ static const struct setting settings[] = {
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
-/* Returns how many deltas were sent anew. */
+/* Returns how many deltas were sent again. */
 static int run(const struct setting *x, uint64_t seed, int deaths)
 {
     static struct world w;
@@ -493,9 +493,9 @@ static int run(const struct setting *x, uint64_t seed, int deaths)
         merge(&w);
         assert_merged(&w);
     }
-    int anew = w.anew;
+    int again = w.again;
     world_free(&w);
-    return anew;
+    return again;
 }
 
 static void every_delta_is_added_once(void **state)
@@ -507,11 +507,11 @@ static void every_delta_is_added_once(void **state)
 
 static void every_delta_is_added_once_when_groups_die(void **state)
 {
-    int anew = 0;
+    int again = 0;
     for (int i = 0; i < SETTINGS; i++)
         for (uint64_t seed = 0; seed < 24; seed++)
-            anew += run(&settings[i], 1000 + seed, 1 + (int)(seed % 3));
-    assert_true(anew > 0);
+            again += run(&settings[i], 1000 + seed, 1 + (int)(seed % 3));
+    assert_true(again > 0);
 }
 
 static void what_cannot_come_is_refused(void **state)
@@ -603,7 +603,7 @@ static void allocations_may_fail(void **state)
         faulty_end();
     } while (rc != SW_OK);
     assert_true(at > 10);
-    assert_int_equal(g->sync->bytes, sw_sync_apart_bytes(g->stand.table, 3));
+    assert_int_equal(g->sync->bytes, sw_sync_remote_bytes(g->stand.table, 3));
     world_free(&w);
 }
 
