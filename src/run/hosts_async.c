@@ -32,7 +32,7 @@ size_t sw_hosts_async_bytes(const struct sw_job *job)
     const struct sw_topology *t = job->topology;
 
     return t->is_async && t->hosts > 1 && !has_parties(job)
-               ? sw_sync_apart_bytes(job->params.table, t->hosts)
+               ? sw_sync_remote_bytes(job->params.table, t->hosts)
                : 0;
 }
 
