@@ -227,7 +227,7 @@ static int load_first_values(struct sw_worker *w, struct sw_err *err)
     if (w->shared.params->sync)
         sw_sync_broadcast(w->shared.params->sync, (uint64_t)w->step, false);
 
-    return rc;
+    return rc == SW_OK && w->topology->is_async ? w->shared.hooks->resume(w->shared.run, err) : rc;
 }
 
 static int prepare(struct sw_worker *w, struct sw_err *err)

@@ -33,8 +33,8 @@ struct sw_worker_hooks {
     bool (*is_quiet)(void *run);
     /* Then: all replicas become equal. Errors: those of a lost host. */
     int (*merge)(void *run, int64_t step, struct sw_err *err);
-    /* Everything that needed equal values is done: waits for the other hosts, and the replicas go on.
-     * Errors: those of a lost host. */
+    /* All have the first values, or everything that needed equal values is done: waits for the
+     * other hosts, and the replicas go on. Errors: those of a lost host. */
     int (*resume)(void *run, struct sw_err *err);
     /* All hosts get the running statistics of the first; a job on one host does nothing. */
     int (*share_state)(void *run, struct sw_err *err);
