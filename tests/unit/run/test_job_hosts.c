@@ -501,7 +501,6 @@ static void hosts_with_different_recipes_are_refused(void **state)
 static void what_hosts_cannot_do_is_refused(void **state)
 {
     static const char *const refused[][2] = {
-        {"cluster.framework=downpour", "update together"},
         {"job.partition=1", "split by rows"},
         {"job.on_nan=skip", "ends the run"},
         {"job.batch=1", "cannot share a batch of 1 rows"},
