@@ -339,12 +339,14 @@ static int probe_size(struct sums *s, int64_t n, struct sw_probe_result *out, st
 
 static int init_sums(struct sums *s, int timeout_ms, struct sw_err *err)
 {
+    const struct sw_collective_args args = {
+        .devices = s->devices, .ranks = s->count, .timeout_ms = timeout_ms};
     const struct sw_collective_ops *ops;
 
     int rc = sw_device_collectives(s->devices[0], &ops, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_collective_open(ops, s->devices, s->count, timeout_ms, &s->library, err);
+    rc = sw_collective_open(ops, &args, &s->library, err);
     if (rc != SW_OK)
         return rc;
 

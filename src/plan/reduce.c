@@ -365,8 +365,10 @@ int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err)
     if (d->count == 0)
         return SW_OK;
 
+    const struct sw_collective_args members = {
+        .devices = p->devices, .ranks = ranks, .timeout_ms = d->first_ms};
     if (d->reducer == SW_REDUCER_LIBRARY)
-        rc = sw_collective_open(d->library, p->devices, ranks, d->first_ms, &d->members, err);
+        rc = sw_collective_open(d->library, &members, &d->members, err);
     if (rc != SW_OK)
         return rc;
 

@@ -34,6 +34,7 @@ void sw_thread_nap(int64_t ns);
 struct sw_mutex {
     pthread_mutex_t handle;
 };
+#define SW_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER} /* of a static mutex */
 struct sw_cond {
     pthread_cond_t handle; /* on CLOCK_MONOTONIC */
 };

@@ -309,10 +309,10 @@ static bool never_ends(struct sw_collective *c, int timeout_ms)
 
 static struct sw_collective_ops sound, planted;
 
-static int open_planted(struct sw_device *const *devices, int ranks, int timeout_ms,
-                        struct sw_collective **out, struct sw_err *err)
+static int open_planted(const struct sw_collective_args *args, struct sw_collective **out,
+                        struct sw_err *err)
 {
-    int rc = sound.open(devices, ranks, timeout_ms, out, err);
+    int rc = sound.open(args, out, err);
     if (rc == SW_OK)
         (*out)->ops = &planted;
     return rc;

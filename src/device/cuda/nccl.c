@@ -1,9 +1,13 @@
-/* Collectives of GPUs with NCCL: the module singa_nccl.so. There is one communicator per GPU, all
- * in this process, in non-blocking mode: an operation may still be in progress when its call
- * returns, and is polled until it is done, aborted or timed out. With blocking communicators a call
- * that hangs could not be ended: ncclCommAbort frees a communicator without waiting for the thread
- * that is inside it, and connecting returns no communicator to abort before it is done. Here it
- * waits for NCCL's own thread.
+/* Collectives of GPUs with NCCL: the module singa_nccl.so. There is one communicator per GPU of
+ * this process, in non-blocking mode: an operation may still be in progress when its call returns,
+ * and is polled until it is done, aborted or timed out. With blocking communicators a call that
+ * hangs could not be ended: ncclCommAbort frees a communicator without waiting for the thread that
+ * is inside it, and connecting returns no communicator to abort before it is done. Here it waits
+ * for NCCL's own thread.
+ *
+ * Members of other processes are found by ncclUniqueId, which has the address of the process that
+ * made it. NCCL chooses the network interfaces, or the environment does (NCCL_SOCKET_IFNAME). It
+ * neither encrypts nor authenticates.
  *
  * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
  * from other threads meanwhile. ncclCommGetAsyncError also ends a group in NCCL, which two threads
@@ -17,6 +21,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     SPIN_NS = 200000, /* how long to poll without a pause */
@@ -30,7 +35,9 @@ struct nccl {
     struct sw_cuda_device **devices; /* owned [ranks], borrowed each */
     ncclComm_t *comms;               /* owned [ranks]; NULL: not created or already destroyed */
     int aborting;                    /* atomic */
-    struct sw_mutex lock;            /* guards all below */
+    bool (*cancelled)(void *user);   /* while it is opened; or NULL */
+    void *user;
+    struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
     bool alive;    /* the communicators exist */
     bool in_group; /* a thread is inside a group, and no other may use the communicators */
@@ -50,7 +57,8 @@ static void set_device(const struct sw_cuda_device *d)
 
 static bool is_aborting(const struct nccl *c)
 {
-    return __atomic_load_n(&c->aborting, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&c->aborting, __ATOMIC_ACQUIRE) ||
+           (c->cancelled && c->cancelled(c->user));
 }
 
 static int64_t deadline_of(int timeout_ms)
@@ -310,56 +318,81 @@ static void close_nccl(struct sw_collective *collective)
         free_nccl(c);
 }
 
-static int check_members(struct sw_device *const *devices, int ranks, struct sw_err *err)
+static int check_members(const struct sw_collective_args *args, struct sw_err *err)
 {
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < args->ranks; r++)
         for (int q = 0; q < r; q++)
-            if (sw_cuda_device_of(devices[q])->gpu == sw_cuda_device_of(devices[r])->gpu)
+            if (sw_cuda_device_of(args->devices[q])->gpu ==
+                sw_cuda_device_of(args->devices[r])->gpu)
                 return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
-                                  devices[r]->name);
+                                  args->devices[r]->name);
 
     return SW_OK;
 }
 
-static int init_comms(struct nccl *c, int timeout_ms, struct sw_err *err)
+_Static_assert(sizeof(ncclUniqueId) <= SW_COLLECTIVE_ID_BYTES, "an id has room for NCCL's");
+
+static int make_id(struct sw_collective_id *out, struct sw_err *err)
 {
+    ncclUniqueId id;
+    ncclResult_t status = ncclGetUniqueId(&id);
+
+    if (status != ncclSuccess)
+        return sw_err_set(err, SW_ERR_LIBRARY, "NCCL makes no id for communicators: %s",
+                          ncclGetErrorString(status));
+
+    *out = (struct sw_collective_id){.bytes = {0}};
+    memcpy(out->bytes, &id, sizeof id);
+    return SW_OK;
+}
+
+static int init_comms(struct nccl *c, const struct sw_collective_args *args, struct sw_err *err)
+{
+    static const char what[] = "initializing communicators";
+    const int members = args->members ? args->members : args->ranks;
+    struct sw_collective_id own;
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
     config.blocking = 0;
 
-    ncclResult_t status = ncclGetUniqueId(&id);
-    if (status == ncclSuccess)
-        status = ncclGroupStart();
-    if (status != ncclSuccess)
-        return nccl_error(c, 0, status, "initializing communicators", err);
+    int rc = args->id ? SW_OK : make_id(&own, err);
+    if (rc != SW_OK)
+        return rc;
+    memcpy(&id, args->id ? args->id->bytes : own.bytes, sizeof id);
 
-    for (int r = 0; r < c->base.ranks && is_fine(status); r++) {
+    ncclResult_t status = ncclGroupStart();
+    if (status != ncclSuccess)
+        return nccl_error(c, 0, status, what, err);
+
+    for (int r = 0; r < args->ranks && is_fine(status); r++) {
         set_device(c->devices[r]);
-        status = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
+        status = ncclCommInitRankConfig(&c->comms[r], members, id, args->first + r, &config);
     }
 
     ncclResult_t ended = ncclGroupEnd();
     status = is_fine(status) ? ended : status;
-    return is_fine(status) ? wait_until_started(c, "initializing communicators", timeout_ms, err)
-                           : nccl_error(c, 0, status, "initializing communicators", err);
+    return is_fine(status) ? wait_until_started(c, what, args->timeout_ms, err)
+                           : nccl_error(c, 0, status, what, err);
 }
 
-static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms,
-                struct sw_err *err)
+static int make(struct nccl *c, const struct sw_collective_args *args, struct sw_err *err)
 {
-    size_t ranks = (size_t)c->base.ranks;
+    size_t ranks = (size_t)args->ranks;
 
     c->devices = sw_calloc(ranks, sizeof *c->devices);
     c->comms = sw_calloc(ranks, sizeof *c->comms);
     if (!c->devices || !c->comms)
         return sw_err_nomem(err, "a collective", ranks * sizeof *c->comms);
 
-    for (int r = 0; r < c->base.ranks; r++)
-        c->devices[r] = sw_cuda_device_of(devices[r]);
+    for (int r = 0; r < args->ranks; r++)
+        c->devices[r] = sw_cuda_device_of(args->devices[r]);
     c->alive = true;
+    c->cancelled = args->cancelled;
+    c->user = args->user;
 
-    int rc = init_comms(c, timeout_ms, err);
+    int rc = init_comms(c, args, err);
+    c->cancelled = NULL;
     if (rc != SW_OK)
         abort_all(
             &c->base); /* on its own thread, since it may take as long as the hanging operation */
@@ -369,10 +402,10 @@ static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms
 
 static const struct sw_collective_ops nccl_ops;
 
-static int open_nccl(struct sw_device *const *devices, int ranks, int timeout_ms,
-                     struct sw_collective **out, struct sw_err *err)
+static int open_nccl(const struct sw_collective_args *args, struct sw_collective **out,
+                     struct sw_err *err)
 {
-    int rc = check_members(devices, ranks, err);
+    int rc = check_members(args, err);
     if (rc != SW_OK)
         return rc;
 
@@ -383,9 +416,9 @@ static int open_nccl(struct sw_device *const *devices, int ranks, int timeout_ms
     sw_mutex_init(&c->lock);
     sw_cond_init(&c->changed);
     c->base.ops = &nccl_ops;
-    c->base.ranks = ranks;
+    c->base.ranks = args->ranks;
 
-    rc = make(c, devices, timeout_ms, err);
+    rc = make(c, args, err);
     if (rc != SW_OK) {
         close_nccl(&c->base);
         return rc;
@@ -409,6 +442,8 @@ static const char *name(char *out, size_t bytes)
 
 static const struct sw_collective_ops nccl_ops = {
     .name = name,
+    .secure = false, /* ncclSetEncryption is not in the releases that are installed */
+    .make_id = make_id,
     .open = open_nccl,
     .close = close_nccl,
     .group_begin = group_begin,

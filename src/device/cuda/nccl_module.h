@@ -9,7 +9,7 @@
 
 /* Increased with every change of this table, of device/collective.h, or of the structs of devices
  * and streams that both modules use. */
-enum { SW_NCCL_ABI = 5 };
+enum { SW_NCCL_ABI = 6 };
 #define SW_NCCL_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_nccl_module) + sizeof(struct sw_collective_ops) +                 \
                 sizeof(struct sw_device_ops)))

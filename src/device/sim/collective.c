@@ -1,14 +1,17 @@
 /* Collective operations of simulated GPUs. An all-reduce is an operation on the stream of every
- * member, which blocks there until all members have arrived, as the kernels of NCCL do. Then each
- * member reduces its shard in ring order, starting with the next rank, and gathers the shards of
- * the others. The transfers take the time of the links. A member whose stream fails does not
- * arrive, and the error is reported only by sw_collective_check: the others block until they are
- * aborted or cancelled. */
+ * member, which blocks there until all members have arrived (meeting.h), as the kernels of NCCL do.
+ * Then each member reduces its shard in ring order, starting with the next one, and gathers the
+ * shards of the others. The transfers take the time of the links; those to another host, that of
+ * the link to the host. A member whose stream fails does not arrive, and the error is reported only
+ * by sw_collective_check: the others block until they are aborted or cancelled. An abort is no
+ * error of the stream, as with NCCL; it leaves NaN in place of the sum. */
 #include "device/collective.h"
 #include "base/os.h"
 #include "base/tree.h"
+#include "device/sim/meeting.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,22 +23,20 @@ struct call {
     int64_t n;
 };
 
-struct member {
+/* The calls of a member of this process in the open group. */
+struct calls {
     struct sw_sim_device *device;
-    float
-        *x; /* the real address of the array that is being reduced; constant between two barriers */
-    struct call *calls; /* owned [GROUP]: calls in the open group */
+    struct call *list; /* owned [GROUP] */
     int count;
 };
 
 struct sw_sim_collective {
     struct sw_collective base; /* first member */
-    struct member *members;    /* owned [ranks] */
-    bool open;                 /* a group is open */
-    struct sw_sim_event *gate; /* happens when all members have arrived: once per barrier */
-    struct sw_mutex lock;      /* guards all below, and the members' x */
-    int arrived;
-    uint64_t barriers;
+    struct sw_sim_meeting_host host;
+    atomic_int aborted;
+    struct calls *calls;  /* owned [ranks] */
+    bool open;            /* a group is open */
+    struct sw_mutex lock; /* guards all below */
     struct sw_err broken; /* why a member failed; code SW_OK: none failed */
 };
 
@@ -46,38 +47,21 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 
 /* ---- On the members' threads ---- */
 
-/* Waits until all members have arrived; the last one opens the gate. */
-static int barrier(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
-{
-    sw_mutex_lock(&c->lock);
-
-    uint64_t number = c->barriers + 1;
-    bool last = ++c->arrived == c->base.ranks;
-    if (last) {
-        c->arrived = 0;
-        c->barriers = number;
-    }
-
-    sw_mutex_unlock(&c->lock);
-    if (last)
-        sw_sim_event_happen(c->gate, number, NULL);
-
-    return sw_sim_event_block(s, c->gate, number, err);
-}
-
 /* Simulates the transfer from every other member; returns when it is complete. */
 static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank,
                                bool own, int64_t n)
 {
+    const int members = sw_sim_meeting_members(&c->host), self = c->host.first + rank;
     int64_t now_ns = sw_os()->monotonic_ns(), end_ns = now_ns, first, count;
 
-    for (int q = 0; q < c->base.ranks; q++) {
-        sw_part(n, c->base.ranks, own ? rank : q, &first, &count);
-        if (q == rank || count == 0)
+    for (int q = 0; q < members; q++) {
+        sw_part(n, members, own ? self : q, &first, &count);
+        if (q == self || count == 0)
             continue;
 
+        const struct sw_sim_meeting_member *other = sw_sim_meeting_member(&c->host, q);
         int64_t transferred_ns =
-            sw_sim_link_take(s->device, c->members[rank].device, c->members[q].device,
+            sw_sim_link_take(s->device, s->device, other->host == &c->host ? other->device : NULL,
                              (size_t)count * sizeof(float), now_ns);
         end_ns = transferred_ns > end_ns ? transferred_ns : end_ns;
     }
@@ -87,32 +71,64 @@ static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream
 
 /* Reduces the member's shard in place: no other member reads that part of its array before the next
  * barrier. */
-static void reduce_shard(const struct sw_sim_collective *c, int rank, int64_t n)
+static void reduce_shard(const struct sw_sim_collective *c, int self, int64_t n)
 {
-    int ranks = c->base.ranks;
+    const int members = sw_sim_meeting_members(&c->host);
     int64_t first, count;
+    const struct sw_sim_meeting_member *m = sw_sim_meeting_member(&c->host, 0);
 
-    sw_part(n, ranks, rank, &first, &count);
-
-    float *own = c->members[rank].x;
+    sw_part(n, members, self, &first, &count);
     for (int64_t i = first; i < first + count; i++) {
-        float sum = c->members[(rank + 1) % ranks].x[i];
-        for (int q = 2; q <= ranks; q++)
-            sum += c->members[(rank + q) % ranks].x[i];
-        own[i] = sum;
+        float sum = m[(self + 1) % members].x[i];
+        for (int q = 2; q <= members; q++)
+            sum += m[(self + q) % members].x[i];
+        m[self].x[i] = sum;
     }
 }
 
-static void gather_shards(const struct sw_sim_collective *c, int rank, int64_t n)
+static void gather_shards(const struct sw_sim_collective *c, int self, int64_t n)
 {
+    const struct sw_sim_meeting_member *m = sw_sim_meeting_member(&c->host, 0);
+    const int members = sw_sim_meeting_members(&c->host);
     int64_t first, count;
 
-    for (int q = 0; q < c->base.ranks; q++) {
-        sw_part(n, c->base.ranks, q, &first, &count);
-        if (q != rank)
-            memcpy(c->members[rank].x + first, c->members[q].x + first,
-                   (size_t)count * sizeof(float));
+    for (int q = 0; q < members; q++) {
+        sw_part(n, members, q, &first, &count);
+        if (q != self)
+            memcpy(m[self].x + first, m[q].x + first, (size_t)count * sizeof(float));
     }
+}
+
+static int reduce_and_gather(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank,
+                             int64_t n, struct sw_err *err)
+{
+    const int self = c->host.first + rank;
+
+    wait_for_transfers(c, s, rank, true, n);
+    int rc = sw_sim_meeting_begin_reading(&c->host, s, err);
+    if (rc != SW_OK)
+        return rc;
+    reduce_shard(c, self, n);
+    sw_sim_meeting_end_reading(&c->host);
+
+    rc = sw_sim_meeting_barrier(&c->host, s, err);
+    if (rc != SW_OK)
+        return rc;
+
+    wait_for_transfers(c, s, rank, false, n);
+    rc = sw_sim_meeting_begin_reading(&c->host, s, err);
+    if (rc != SW_OK)
+        return rc;
+    gather_shards(c, self, n);
+    sw_sim_meeting_end_reading(&c->host);
+
+    return sw_sim_meeting_barrier(&c->host, s, err);
+}
+
+/* Was it the abort that has ended the operation? */
+static bool was_aborted(const struct sw_sim_collective *c, const struct sw_sim_stream *s, int rc)
+{
+    return rc == SW_ERR_CANCELLED && atomic_load(&c->aborted) && !atomic_load(&s->cancelled);
 }
 
 static int run_all_reduce(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
@@ -121,24 +137,20 @@ static int run_all_reduce(struct sw_sim_stream *s, struct sw_sim_op *op, struct 
     int rank = op->u.all_reduce.rank;
     int64_t n = (int64_t)(op->bytes[0] / sizeof(float));
 
-    sw_mutex_lock(&c->lock);
-    c->members[rank].x = op->p[0];
-    sw_mutex_unlock(&c->lock);
+    int rc = sw_sim_meeting_bring(&c->host, rank, s, op->p[0], n, err);
+    if (rc == SW_OK)
+        rc = reduce_and_gather(c, s, rank, n, err);
+    if (rc == SW_OK)
+        return SW_OK;
 
-    int rc = barrier(c, s, err);
-    if (rc != SW_OK)
+    sw_sim_meeting_quit(&c->host); /* the array may be freed */
+    if (!was_aborted(c, s, rc))
         return rc;
 
-    wait_for_transfers(c, s, rank, true, n);
-    reduce_shard(c, rank, n);
-
-    rc = barrier(c, s, err);
-    if (rc != SW_OK)
-        return rc;
-
-    wait_for_transfers(c, s, rank, false, n);
-    gather_shards(c, rank, n);
-    return barrier(c, s, err);
+    float *x = op->p[0];
+    for (int64_t i = 0; i < n; i++)
+        x[i] = NAN;
+    return SW_OK;
 }
 
 static void fail_all_reduce(struct sw_sim_op *op, const struct sw_err *why)
@@ -167,10 +179,12 @@ static int group_begin(struct sw_collective *collective, struct sw_err *err)
     struct sw_sim_collective *c = collective_of(collective);
     if (c->open)
         return sw_err_set(err, SW_ERR_INVALID, "a group cannot begin inside another group");
+    if (atomic_load(&c->aborted))
+        return sw_err_set(err, SW_ERR_CANCELLED, "all_reduce: aborted");
 
     c->open = true;
     for (int r = 0; r < c->base.ranks; r++)
-        c->members[r].count = 0;
+        c->calls[r].count = 0;
 
     return SW_OK;
 }
@@ -179,7 +193,7 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
                       int64_t n, struct sw_err *err)
 {
     struct sw_sim_collective *c = collective_of(collective);
-    struct member *m = &c->members[rank];
+    struct calls *m = &c->calls[rank];
 
     if (!c->open)
         return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce must be called inside a group",
@@ -192,28 +206,28 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
                           "%s: all_reduce: more than %d operations in one group", s->dev->name,
                           GROUP);
 
-    m->calls[m->count++] = (struct call){s, x, n};
+    m->list[m->count++] = (struct call){s, x, n};
     return SW_OK;
 }
 
-/* Compares the calls of the members: members that differ would wait for one another forever. */
+/* Compares the calls of the members: members that differ would fail later. */
 static int compare(const struct sw_sim_collective *c, struct sw_err *err)
 {
-    const struct member *a = &c->members[0];
+    const struct calls *a = &c->calls[0];
 
     for (int r = 1; r < c->base.ranks; r++) {
-        const struct member *b = &c->members[r];
+        const struct calls *b = &c->calls[r];
         if (a->count != b->count)
             return sw_err_set(err, SW_ERR_INVALID,
                               "all_reduce: the group has %d operations on %s, but %d on %s",
                               a->count, a->device->base.name, b->count, b->device->base.name);
 
         for (int i = 0; i < a->count; i++)
-            if (a->calls[i].n != b->calls[i].n)
+            if (a->list[i].n != b->list[i].n)
                 return sw_err_set(err, SW_ERR_INVALID,
                                   "all_reduce: %lld elements on %s, but %lld on %s",
-                                  (long long)a->calls[i].n, a->device->base.name,
-                                  (long long)b->calls[i].n, b->device->base.name);
+                                  (long long)a->list[i].n, a->device->base.name,
+                                  (long long)b->list[i].n, b->device->base.name);
     }
 
     return SW_OK;
@@ -239,9 +253,9 @@ static int group_end(struct sw_collective *collective, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    for (int i = 0; i < c->members[0].count; i++)
+    for (int i = 0; i < c->calls[0].count; i++)
         for (int r = 0; r < c->base.ranks; r++) {
-            rc = push(c, r, &c->members[r].calls[i], err);
+            rc = push(c, r, &c->calls[r].list[i], err);
             if (rc != SW_OK)
                 return rc;
         }
@@ -266,7 +280,9 @@ static int check(struct sw_collective *collective, struct sw_err *err)
 static void abort_all(struct sw_collective *collective)
 {
     const struct sw_err why = {.code = SW_ERR_CANCELLED, .text = "all_reduce: aborted"};
-    sw_sim_event_happen(collective_of(collective)->gate, UINT64_MAX, &why);
+
+    atomic_store(&collective_of(collective)->aborted, 1);
+    sw_sim_event_happen(collective_of(collective)->host.gate, UINT64_MAX, &why);
 }
 
 /* Aborting is done when it returns. */
@@ -281,46 +297,39 @@ static void close_collective(struct sw_collective *collective)
 {
     struct sw_sim_collective *c = collective_of(collective);
 
-    for (int r = 0; c->members && r < c->base.ranks; r++)
-        sw_free(c->members[r].calls);
-    if (c->gate)
-        sw_sim_event_free((struct sw_event *)(void *)c->gate);
+    sw_sim_meeting_leave(&c->host);
+    for (int r = 0; c->calls && r < c->base.ranks; r++)
+        sw_free(c->calls[r].list);
     sw_mutex_fini(&c->lock);
-    sw_free(c->members);
+    sw_free(c->calls);
     sw_free(c);
 }
 
-static int make(struct sw_sim_collective *c, struct sw_device *const *devices, struct sw_err *err)
+static int make(struct sw_sim_collective *c, const struct sw_collective_args *args,
+                struct sw_err *err)
 {
-    struct sw_event *gate;
+    c->calls = sw_calloc((size_t)args->ranks, sizeof *c->calls);
+    if (!c->calls)
+        return sw_err_nomem(err, "a collective", (size_t)args->ranks * sizeof *c->calls);
 
-    c->members = sw_calloc((size_t)c->base.ranks, sizeof *c->members);
-    if (!c->members)
-        return sw_err_nomem(err, "a collective", (size_t)c->base.ranks * sizeof *c->members);
-
-    for (int r = 0; r < c->base.ranks; r++) {
-        c->members[r].device = sw_sim_device_of(devices[r]);
-        c->members[r].calls = sw_calloc(GROUP, sizeof *c->members[r].calls);
-        if (!c->members[r].calls)
-            return sw_err_nomem(err, "a collective", GROUP * sizeof *c->members[r].calls);
+    for (int r = 0; r < args->ranks; r++) {
+        c->calls[r].device = sw_sim_device_of(args->devices[r]);
+        c->calls[r].list = sw_calloc(GROUP, sizeof *c->calls[r].list);
+        if (!c->calls[r].list)
+            return sw_err_nomem(err, "a collective", GROUP * sizeof *c->calls[r].list);
     }
 
-    int rc = sw_sim_event_new(devices[0], &gate, err);
-    if (rc != SW_OK)
-        return rc;
-
-    c->gate = sw_sim_event_of(gate);
-    return SW_OK;
+    return sw_sim_meeting_join(&c->host, args, err);
 }
 
-static int open_collective(struct sw_device *const *devices, int ranks, int timeout_ms,
-                           struct sw_collective **out, struct sw_err *err)
+static int open_collective(const struct sw_collective_args *args, struct sw_collective **out,
+                           struct sw_err *err)
 {
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < args->ranks; r++)
         for (int q = 0; q < r; q++)
-            if (devices[q]->index == devices[r]->index)
+            if (args->devices[q]->index == args->devices[r]->index)
                 return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
-                                  devices[r]->name);
+                                  args->devices[r]->name);
 
     struct sw_sim_collective *c = sw_calloc(1, sizeof *c);
     if (!c)
@@ -328,9 +337,9 @@ static int open_collective(struct sw_device *const *devices, int ranks, int time
 
     sw_mutex_init(&c->lock);
     c->base.ops = &sw_sim_collectives;
-    c->base.ranks = ranks;
+    c->base.ranks = args->ranks;
 
-    int rc = make(c, devices, err);
+    int rc = make(c, args, err);
     if (rc != SW_OK) {
         close_collective(&c->base);
         return rc;
@@ -348,6 +357,9 @@ static const char *name(char *out, size_t bytes)
 
 const struct sw_collective_ops sw_sim_collectives = {
     .name = name,
+    .secure = true, /* all in the memory of this process */
+    .make_id = sw_sim_meeting_make_id,
+    .accepts = sw_sim_meeting_accepts,
     .open = open_collective,
     .close = close_collective,
     .group_begin = group_begin,

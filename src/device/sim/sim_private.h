@@ -11,6 +11,7 @@
  * copy.c     copies
  * plan.c     plans
  * collective.c  all-reduces
+ * meeting.c     members of all-reduces, also of several hosts
  * stream.c   the ring and thread of a stream, waiting, canceling
  * capture.c  captures
  * event.c    events

@@ -121,6 +121,7 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
 
     a->backend = backend;
     a->library = args->library;
+    a->loss_ms = args->loss_ms;
 
     int rc = sw_rounds_init(&a->rounds, "bucket", args->buckets, args->ranks, err);
     if (rc != SW_OK)
@@ -201,7 +202,12 @@ int sw_allreduce_push(struct sw_allreduce *a, int rank, int bucket, uint64_t rou
     int rc = sw_event_record(compute, a->rank[rank].at[bucket].made, err);
     if (rc != SW_OK)
         return rc;
-    return sw_rounds_arrive(&a->rounds, bucket, round, queue_complete, a, err);
+    rc = sw_rounds_arrive(&a->rounds, bucket, round, queue_complete, a, err);
+
+    /* If a host is lost, its name says more. */
+    if (rc == SW_ERR_LIBRARY && a->loss_ms > 0 && sw_rounds_wait_closed(&a->rounds, a->loss_ms))
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return rc;
 }
 
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int timeout_ms)
@@ -237,16 +243,39 @@ int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
     return elements * (int64_t)sizeof(float);
 }
 
-int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err)
+/* Is the error to be reported, or may it still be the loss of a host? */
+static bool is_due(struct sw_allreduce *a)
 {
-    return a->library ? sw_collective_check(a->library, err) : SW_OK;
+    int64_t now_ns = sw_os()->monotonic_ns();
+
+    if (a->failed_ns == 0)
+        a->failed_ns = now_ns;
+    return now_ns - a->failed_ns >= (int64_t)a->loss_ms * 1000000;
 }
 
-/* A thread may be blocked in the library, which the abort ends. */
+int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err)
+{
+    int rc = a->library ? sw_collective_check(a->library, err) : SW_OK;
+    return rc == SW_OK || is_due(a) ? rc : SW_OK;
+}
+
+int sw_allreduce_verify(struct sw_allreduce *a, struct sw_err *err)
+{
+    int rc = sw_collective_check(a->library, err);
+
+    /* Last, because the close comes before the abort. */
+    if (sw_rounds_is_closed(&a->rounds))
+        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return rc;
+}
+
+/* First closes, for sw_allreduce_verify. A thread may be blocked in the library, which the abort
+ * ends. */
 void sw_allreduce_close_v(void *allreduce)
 {
     struct sw_allreduce *a = allreduce;
+
+    sw_rounds_close(&a->rounds);
     if (a->library)
         sw_collective_abort(a->library);
-    sw_rounds_close(&a->rounds);
 }

@@ -30,6 +30,8 @@ struct sw_allreduce_args {
     const int *order;                 /* [buckets]: the order of reduction; copied */
     int buckets;
     int first_ms; /* with a library: limit for its first sums, after which it is aborted */
+    int loss_ms;  /* with members on other hosts: how long an error of the library waits for the
+                     close, since it may be the loss of a host, which others name; 0: not at all */
 };
 
 /* Device memory of one rank: its buckets and, without a library, the stage for shards of other
@@ -63,8 +65,12 @@ int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_st
  * perhaps through other ranks. */
 int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to);
 
-/* Reports failures of sums in flight that no stream shows. Any thread. Errors: those of the
- * library. */
+/* Reports failures of sums in flight that no stream shows. By one thread at a time, which may be
+ * any. Errors: those of the library. */
 int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err) SW_MUST_CHECK;
+/* With a library, once work behind the sums of a round has been waited for: are they right? Nothing
+ * of a sum that an abort has ended may be used. Errors: SW_ERR_CANCELLED (closed), those of the
+ * library. */
+int sw_allreduce_verify(struct sw_allreduce *a, struct sw_err *err) SW_MUST_CHECK;
 /* Ends every wait and aborts the library; for sw_fault_attach. */
 void sw_allreduce_close_v(void *allreduce);

@@ -60,6 +60,8 @@ struct sw_allreduce {
     size_t bytes;            /* of a rank's memory */
     struct sw_rounds rounds; /* of the buckets; one rank at a time uses the streams */
     int next;                /* position in `order` of the next bucket to queue */
+    int loss_ms;             /* struct sw_allreduce_args */
+    int64_t failed_ns;       /* when the first error was found by a check; 0: none. By its caller */
 };
 
 /* The thread that makes the first sums of a library. */

@@ -102,6 +102,27 @@ int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms
     return rc;
 }
 
+bool sw_rounds_wait_closed(struct sw_rounds *r, int timeout_ms)
+{
+    int64_t until_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+
+    sw_mutex_lock(&r->lock);
+    while (!r->closed && sw_cond_wait_until(&r->changed, &r->lock, until_ns))
+        ;
+    bool closed = r->closed;
+    sw_mutex_unlock(&r->lock);
+
+    return closed;
+}
+
+bool sw_rounds_is_closed(struct sw_rounds *r)
+{
+    sw_mutex_lock(&r->lock);
+    bool closed = r->closed;
+    sw_mutex_unlock(&r->lock);
+    return closed;
+}
+
 void sw_rounds_close(struct sw_rounds *r)
 {
     sw_mutex_lock(&r->lock);

@@ -43,5 +43,8 @@ void sw_rounds_next(struct sw_rounds *r, int item);
 /* Waits until that round of the item is queued. SW_OK, SW_ERR_BUSY after timeout_ms,
  * SW_ERR_CANCELLED. */
 int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms) SW_MUST_CHECK;
+/* Waits for the close; false after timeout_ms. */
+bool sw_rounds_wait_closed(struct sw_rounds *r, int timeout_ms) SW_MUST_CHECK;
+bool sw_rounds_is_closed(struct sw_rounds *r);
 /* Ends every wait. */
 void sw_rounds_close(struct sw_rounds *r);

@@ -1,6 +1,7 @@
 /* ctest-labels: gpu
- * All-reduces by NCCL: with one member, and with two if there are two GPUs; operations that hang,
- * fail or are aborted. With NCCL and kernels on the host (tests/cuda_on_host) faults are injected.
+ * All-reduces by NCCL: with one member, and with two if there are two GPUs, of one process or as
+ * two hosts; operations that hang, fail or are aborted. With NCCL and kernels on the host
+ * (tests/cuda_on_host) faults are injected.
  */
 #include "cuda_support.h"
 
@@ -74,6 +75,13 @@ static void gpus_close(struct gpus *g)
     }
 }
 
+static int open_members(struct gpus *g, int timeout_ms, struct sw_err *err)
+{
+    const struct sw_collective_args args = {
+        .devices = g->dev, .ranks = g->count, .timeout_ms = timeout_ms};
+    return sw_collective_open(g->ops, &args, &g->members, err);
+}
+
 static int sum(struct gpus *g, struct sw_err *err)
 {
     struct sw_err ending;
@@ -95,7 +103,7 @@ static void members_have_the_sum(int count)
     char name[64];
     struct gpus g = gpus_open(count);
     assert_int_equal(strncmp(g.ops->name(name, sizeof name), "NCCL 2.", 7), 0);
-    ASSERT_OK(sw_collective_open(g.ops, g.dev, g.count, 30000, &g.members, &err));
+    ASSERT_OK(open_members(&g, 30000, &err));
     for (int i = 0; i < g.count; i++) {
         for (int k = 0; k < FLOATS; k++)
             host[k] = (float)(k + i);
@@ -127,8 +135,9 @@ static void one_gpu_cannot_join_twice(void **state)
 {
     struct gpus g = gpus_open(1);
     struct sw_device *twice[2] = {g.dev[0], g.dev[0]};
+    const struct sw_collective_args args = {.devices = twice, .ranks = 2, .timeout_ms = 1000};
     struct sw_err err;
-    assert_int_equal(sw_collective_open(g.ops, twice, 2, 1000, &g.members, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_collective_open(g.ops, &args, &g.members, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "cuda:0 cannot join a collective twice"));
     gpus_close(&g);
 }
@@ -137,7 +146,7 @@ static void nothing_starts_after_an_abort(void **state)
 {
     struct gpus g = gpus_open(1);
     struct sw_err err;
-    ASSERT_OK(sw_collective_open(g.ops, g.dev, 1, 30000, &g.members, &err));
+    ASSERT_OK(open_members(&g, 30000, &err));
     ASSERT_OK(sum(&g, &err));
     sw_collective_abort(g.members);
     sw_collective_abort(g.members); /* an abort is permanent */
@@ -162,10 +171,10 @@ static void connecting_members_times_out_or_fails(void **state)
         return;
     struct gpus g = gpus_open(2);
     setenv("NCCL_ON_HOST", "hang", 1);
-    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
+    assert_int_equal(open_members(&g, 500, &err), SW_ERR_LIBRARY);
     assert_non_null(strstr(err.text, "cuda:1: initializing communicators: NCCL did not finish"));
     setenv("NCCL_ON_HOST", "broken", 1);
-    assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
+    assert_int_equal(open_members(&g, 500, &err), SW_ERR_LIBRARY);
     assert_non_null(
         strstr(err.text, "cuda:1: initializing communicators: NCCL: remote process error"));
     unsetenv("NCCL_ON_HOST");
@@ -187,7 +196,7 @@ static void failed_all_reduce_is_reported_by_check(void **state)
     if (!is_planted())
         return;
     struct gpus g = gpus_open(2);
-    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    ASSERT_OK(open_members(&g, 1000, &err));
     setenv("NCCL_ON_HOST", "broken", 1);
     assert_int_equal(sum(&g, &err), SW_ERR_LIBRARY);
     assert_int_equal(sw_collective_check(g.members, &err), SW_ERR_LIBRARY);
@@ -223,7 +232,7 @@ static void checks_do_not_disturb_a_group(void **state)
         return;
     struct gpus g = gpus_open(2);
     struct summer s = {.gpus = &g};
-    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    ASSERT_OK(open_members(&g, 1000, &err));
     setenv("NCCL_ON_HOST", "hang", 1);
     ASSERT_OK(sw_thread_start(&thread, "sum", sum_alone, &s, &err));
     for (int i = 0; i < 100; i++) {
@@ -245,7 +254,7 @@ static void an_abort_ends_a_group(void **state)
     if (!is_planted())
         return;
     struct gpus g = gpus_open(2);
-    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    ASSERT_OK(open_members(&g, 1000, &err));
     setenv("NCCL_ON_HOST", "hang", 1);
     ASSERT_OK(sw_thread_start(&thread, "abort", abort_soon, g.members, &err));
     assert_int_equal(sum(&g, &err), SW_ERR_CANCELLED);
@@ -261,7 +270,7 @@ static void an_abort_that_hangs_is_reported(void **state)
     if (!is_planted())
         return;
     struct gpus g = gpus_open(2);
-    ASSERT_OK(sw_collective_open(g.ops, g.dev, 2, 1000, &g.members, &err));
+    ASSERT_OK(open_members(&g, 1000, &err));
     assert_true(sw_collective_abort_ends(g.members, 0)); /* there was none */
     setenv("NCCL_ON_HOST", "stuck", 1);
     sw_collective_abort(g.members);
@@ -272,6 +281,176 @@ static void an_abort_that_hangs_is_reported(void **state)
     assert_true(sw_collective_abort_ends(g.members, 5000));
     assert_null(g.members->hanging);
     gpus_close(&g);
+}
+
+/* ---- Several hosts ---- */
+
+/* A host with one GPU; here hosts are threads, which NCCL does not distinguish from processes. */
+struct host {
+    struct gpus gpus;
+    int members, first;
+    struct sw_collective_id id;
+    int cancel; /* atomic */
+    int rc;
+    struct sw_err err;
+    struct sw_thread thread;
+    float sum[FLOATS];
+};
+
+static struct gpus gpu_open(int index)
+{
+    struct gpus g = {.count = 1, .dev = {open_gpu(index)}};
+    struct sw_err err;
+    void *x;
+
+    if (!g.dev[0]) {
+        g.count = 0;
+        return g; /* the reason is printed */
+    }
+    ASSERT_OK(sw_stream_new(g.dev[0], 1, &g.stream[0], &err));
+    ASSERT_OK(sw_device_alloc(g.dev[0], FLOATS * sizeof(float), "numbers", &x, &err));
+    g.x[0] = x;
+    ASSERT_OK(sw_device_collectives(g.dev[0], &g.ops, &err));
+    return g;
+}
+
+static void gpu_close(struct gpus *g)
+{
+    sw_collective_close(g->members);
+    sw_stream_free(g->stream[0]);
+    sw_device_free(g->dev[0], g->x[0], FLOATS * sizeof(float));
+    sw_device_close(g->dev[0]);
+}
+
+static bool is_cancelled(void *host)
+{
+    return __atomic_load_n(&((struct host *)host)->cancel, __ATOMIC_RELAXED);
+}
+
+static int join(struct host *h, int timeout_ms)
+{
+    const struct sw_collective_args args = {.devices = h->gpus.dev,
+                                            .ranks = 1,
+                                            .members = h->members,
+                                            .first = h->first,
+                                            .id = &h->id,
+                                            .timeout_ms = timeout_ms,
+                                            .cancelled = is_cancelled,
+                                            .user = h};
+    return sw_collective_open(h->gpus.ops, &args, &h->gpus.members, &h->err);
+}
+
+static void join_and_sum(void *host)
+{
+    struct host *h = host;
+    float x[FLOATS];
+
+    for (int k = 0; k < FLOATS; k++)
+        x[k] = (float)(k + h->first);
+
+    h->rc = join(h, 60000);
+    if (h->rc == SW_OK)
+        h->rc = sw_copy(h->gpus.stream[0], h->gpus.x[0], x, sizeof x, &h->err);
+    if (h->rc == SW_OK)
+        h->rc = sw_stream_wait(h->gpus.stream[0], &h->err);
+    if (h->rc == SW_OK)
+        h->rc = sum(&h->gpus, &h->err);
+    if (h->rc == SW_OK)
+        h->rc = sw_copy(h->gpus.stream[0], h->sum, h->gpus.x[0], sizeof x, &h->err);
+    if (h->rc == SW_OK)
+        h->rc = sw_stream_wait(h->gpus.stream[0], &h->err);
+}
+
+static void join_alone(void *host)
+{
+    struct host *h = host;
+    h->rc = join(h, 60000);
+}
+
+/* Two hosts that know the same id; false: there are no two GPUs. */
+static bool hosts_open(struct host *h)
+{
+    struct sw_err err;
+
+    for (int i = 0; i < 2; i++) {
+        h[i] = (struct host){.gpus = gpu_open(i), .members = 2, .first = i};
+        if (h[i].gpus.count == 0) {
+            print_message("skipped: NCCL between hosts needs two GPUs, and refuses one twice\n");
+            if (i > 0)
+                gpu_close(&h[0].gpus);
+            return false;
+        }
+    }
+    ASSERT_OK(sw_collective_make_id(h[0].gpus.ops, &h[0].id, &err));
+    h[1].id = h[0].id;
+    ASSERT_OK(sw_collective_accepts(h[1].gpus.ops, &h[1].id, &err));
+    assert_false(h[0].gpus.ops->secure);
+    return true;
+}
+
+static void two_hosts_all_reduce(void **state)
+{
+    static struct host h[2];
+    struct sw_err err;
+
+    if (!hosts_open(h))
+        return;
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(sw_thread_start(&h[i].thread, "host", join_and_sum, &h[i], &err));
+    for (int i = 0; i < 2; i++) {
+        sw_thread_join(&h[i].thread);
+        if (h[i].rc != SW_OK)
+            fail_msg("%s", h[i].err.text);
+        for (int k = 0; k < FLOATS; k++)
+            assert_true(h[i].sum[k] == (float)(2 * k + 1));
+    }
+    for (int i = 0; i < 2; i++)
+        gpu_close(&h[i].gpus);
+}
+
+/* The other host never comes. */
+static void joining_ends_when_it_is_cancelled_or_takes_too_long(void **state)
+{
+    static struct host h[2];
+    struct sw_err err;
+
+    if (!hosts_open(h))
+        return;
+    assert_int_equal(join(&h[0], 100), SW_ERR_LIBRARY);
+    assert_non_null(strstr(h[0].err.text, "initializing communicators: NCCL did not finish"));
+    ASSERT_OK(sw_collective_make_id(h[1].gpus.ops, &h[1].id, &err));
+    ASSERT_OK(sw_thread_start(&h[1].thread, "host", join_alone, &h[1], &err));
+    __atomic_store_n(&h[1].cancel, 1, __ATOMIC_RELAXED);
+    sw_thread_join(&h[1].thread);
+    assert_int_equal(h[1].rc, SW_ERR_CANCELLED);
+    for (int i = 0; i < 2; i++)
+        gpu_close(&h[i].gpus);
+}
+
+/* One host sums, the other one does not: its abort ends only what it has queued itself. */
+static void an_abort_ends_the_sums_of_its_host(void **state)
+{
+    static struct host h[2];
+    struct sw_err err;
+    struct summer s = {.gpus = &h[0].gpus};
+
+    if (!is_planted() || !hosts_open(h))
+        return;
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(sw_thread_start(&h[i].thread, "host", join_alone, &h[i], &err));
+    for (int i = 0; i < 2; i++) {
+        sw_thread_join(&h[i].thread);
+        assert_int_equal(h[i].rc, SW_OK);
+    }
+    ASSERT_OK(sw_thread_start(&h[0].thread, "sum", sum_alone, &s, &err));
+    sw_collective_abort(h[1].gpus.members);
+    assert_true(sw_collective_abort_ends(h[1].gpus.members, 5000));
+    assert_false(sw_thread_join_timed(&h[0].thread, 20));
+    sw_collective_abort(h[0].gpus.members);
+    sw_thread_join(&h[0].thread);
+    assert_int_equal(s.rc, SW_ERR_CANCELLED);
+    for (int i = 0; i < 2; i++)
+        gpu_close(&h[i].gpus);
 }
 
 static bool has_nccl(void)
@@ -299,6 +478,9 @@ int main(void)
         cmocka_unit_test(failed_all_reduce_is_reported_by_check),
         cmocka_unit_test(an_abort_ends_a_group),
         cmocka_unit_test(an_abort_that_hangs_is_reported),
+        cmocka_unit_test(two_hosts_all_reduce),
+        cmocka_unit_test(joining_ends_when_it_is_cancelled_or_takes_too_long),
+        cmocka_unit_test(an_abort_ends_the_sums_of_its_host),
     };
     if (!has_nccl())
         return SKIPPED;

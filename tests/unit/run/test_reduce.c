@@ -255,10 +255,10 @@ static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
     return sw_err_set(err, SW_ERR_CANCELLED, "the library has returned");
 }
 
-static int open_stubborn(struct sw_device *const *devices, int ranks, int timeout_ms,
-                         struct sw_collective **out, struct sw_err *err)
+static int open_stubborn(const struct sw_collective_args *args, struct sw_collective **out,
+                         struct sw_err *err)
 {
-    int rc = sound.open(devices, ranks, timeout_ms, out, err);
+    int rc = sound.open(args, out, err);
     if (rc == SW_OK)
         (*out)->ops = &stubborn;
     return rc;
