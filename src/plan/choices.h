@@ -88,9 +88,22 @@ void sw_copy_choose(struct sw_exchange_plan *p);
 const char *sw_reduce_why_servers(const struct sw_topology *t);
 /* After the devices are open: finds which peer links are sound (look: from saved results only),
  * enables peer access over these, and chooses the reducer of gradients; if only servers can reduce,
- * `copy = auto` becomes async. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a requested library is
+ * `copy = auto` becomes async. On several hosts the library is what this host would choose. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a requested library is
  * missing or not sound). */
 int sw_reduce_choose(struct sw_exchange_plan *p, bool saved_only, struct sw_err *err) SW_MUST_CHECK;
+/* On several hosts (reduce_hosts.c): may the library be used, as far as the recipe says? Errors:
+ * SW_ERR_UNSUPPORTED says why not. */
+int sw_reduce_may_cross_hosts(const struct sw_exchange_plan *p, struct sw_err *err) SW_MUST_CHECK;
+/* Can what the library sends be seen by others, on a network that is to be private? Once the
+ * library is found. Errors: as above. */
+int sw_reduce_check_network(const struct sw_exchange_plan *p, struct sw_err *err) SW_MUST_CHECK;
+/* Servers reduce, and hosts sum in their memory. `why` is the reason, for users. */
+void sw_reduce_through_hosts(struct sw_exchange_plan *p, const char *why);
+/* Fills out with the reason why this host does not choose the library; "": it does. Returns out. */
+const char *sw_reduce_refusal(const struct sw_exchange_plan *p, char *out, size_t bytes);
+/* A hash of the buckets, which are the same on all hosts of a collective. */
+uint64_t sw_reduce_hash(const struct sw_sums *d);
+
 /* Reports an error for `copy = none` if an update needs more from other workers than a sum of
  * gradients. */
 int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,

@@ -27,6 +27,8 @@ void sw_exchange_plan_fini(struct sw_exchange_plan *p)
 
     if (d->all_reduce)
         sw_fault_detach(p->args.fault, d->all_reduce);
+    if (d->members)
+        sw_fault_detach(p->args.fault, d->members);
     sw_allreduce_free(d->all_reduce);
     sw_collective_close(d->members);
     sw_free(d->buckets);

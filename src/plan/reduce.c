@@ -12,6 +12,8 @@ _Static_assert(SW_ALLREDUCE_RANKS == 16, "sw_reduce_why_servers says so");
 enum {
     ALIGN = 16, /* elements */
     TOGETHER_MS = 60000,
+    /* The loss of a host may be an error of the library before the fabric names the host. */
+    LOSS_MS = 8000,
 };
 
 /* Assumed throughput of a device and of a link, for the order of buckets. */
@@ -23,20 +25,20 @@ enum {
 const char *sw_reduce_why_servers(const struct sw_topology *t)
 {
     return !t->binds_servers  ? "servers that are not bound to workers reduce gradients"
-           : t->hosts > 1     ? "sums over hosts begin with the sum that servers made"
            : t->is_async      ? "asynchronous groups update values on the host"
            : t->splits_layers ? "servers reduce gradients across groups that split layers"
            : t->workers > SW_ALLREDUCE_RANKS ? "servers reduce gradients of more than 16 devices"
                                              : NULL;
 }
 
-/* Can devices reduce? A single device does only with library requested, which then runs as for
- * several. */
+/* Can devices reduce? A single device does with those of other hosts, or with library requested,
+ * which then runs as for several. */
 static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce requested)
 {
-    int fewest = requested == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
-    return sw_devices_update(p) && p->args.topology->workers >= fewest &&
-           !sw_reduce_why_servers(p->args.topology);
+    const struct sw_topology *t = p->args.topology;
+    int fewest = requested == SW_ALL_REDUCE_LIBRARY || t->hosts > 1 ? 1 : 2;
+
+    return sw_devices_update(p) && t->workers >= fewest && !sw_reduce_why_servers(t);
 }
 
 /* A device with two workers, or NULL: a library needs one device per member. */
@@ -170,14 +172,22 @@ static const struct sw_peer_link *faulty_staged_link(const struct sw_peer_links 
     return NULL;
 }
 
-static void use_library(struct sw_sums *d)
+static void use_library(struct sw_exchange_plan *p)
 {
-    char name[160];
+    struct sw_sums *d = &p->sums;
+    const int hosts = p->args.topology->hosts;
+    char name[160], over[64] = "";
+
+    if (hosts > 1)
+        snprintf(over, sizeof over, " over the devices of %d hosts", hosts);
 
     d->reducer = SW_REDUCER_LIBRARY;
     snprintf(d->why, sizeof d->why,
-             "%s, in its own summation order, which depends on the number of devices",
-             d->library->name(name, sizeof name));
+             "%s%s, in its own summation order, which depends on the number of devices%s",
+             d->library->name(name, sizeof name), over,
+             hosts > 1 && !d->library->secure
+                 ? "; it neither encrypts nor authenticates (network = trusted)"
+                 : "");
 }
 
 /* Chooses copies between devices, or servers if these are not sound. no_library: why no library is
@@ -227,9 +237,40 @@ static int choose(struct sw_exchange_plan *p, enum sw_all_reduce requested, bool
                           why.text);
 
     if (library == SW_OK)
-        use_library(&p->sums);
+        use_library(p);
     else
         use_copies(p, why.text);
+
+    return SW_OK;
+}
+
+/* On several hosts: the library, or servers and sums in host memory. */
+static int choose_over_hosts(struct sw_exchange_plan *p, bool saved_only, struct sw_err *err)
+{
+    struct sw_err why = {.code = SW_OK};
+
+    int library = sw_reduce_may_cross_hosts(p, &why);
+    if (library == SW_OK)
+        library = find_library(p, &why);
+    if (library == SW_OK)
+        library = sw_reduce_check_network(p, &why);
+
+    int rc = library == SW_OK ? find_links(p, true, saved_only, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
+    if (library == SW_OK)
+        library = check_library(&p->peer_links->sum, saved_only, &why);
+    if (library == SW_OK) {
+        use_library(p);
+        return SW_OK;
+    }
+
+    sw_reduce_through_hosts(p, why.text);
+    if (p->cluster->copy == SW_COPY_AUTO && p->args.topology->workers > 1) {
+        p->copy = SW_COPY_ASYNC;
+        snprintf(p->copy_why, sizeof p->copy_why, "servers sum the gradients of hosts");
+    }
 
     return SW_OK;
 }
@@ -240,7 +281,8 @@ int sw_reduce_choose(struct sw_exchange_plan *p, bool saved_only, struct sw_err 
     if (!has_sums(p, requested))
         return SW_OK;
     if (!p->args.conf->repeat_exact)
-        return choose(p, requested, saved_only, err);
+        return p->args.topology->hosts > 1 ? choose_over_hosts(p, saved_only, err)
+                                           : choose(p, requested, saved_only, err);
 
     snprintf(p->sums.why, sizeof p->sums.why,
              "servers, in one order for any number of devices (repeat_exact)");
@@ -357,31 +399,75 @@ size_t sw_reduce_bytes(const struct sw_exchange_plan *p)
                     : 0;
 }
 
-int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err)
+static bool is_ending(void *fault)
+{
+    return sw_fault_is_set(fault);
+}
+
+static void abort_v(void *members)
+{
+    sw_collective_abort(members);
+}
+
+static int open_members(struct sw_exchange_plan *p, struct sw_err *err)
 {
     struct sw_sums *d = &p->sums;
-    int ranks = p->args.topology->workers, rc = SW_OK;
+    const struct sw_sums_members *m = &d->over_hosts;
+    const struct sw_collective_args args = {.devices = p->devices,
+                                            .ranks = p->args.topology->workers,
+                                            .members = m->all,
+                                            .first = m->first,
+                                            .id = m->all ? &m->id : NULL,
+                                            .timeout_ms = d->first_ms,
+                                            .cancelled = is_ending,
+                                            .user = p->args.fault};
 
-    if (d->count == 0)
-        return SW_OK;
+    int rc = sw_collective_open(d->library, &args, &d->members, err);
+    return rc == SW_OK ? sw_fault_attach(p->args.fault, abort_v, d->members, err) : rc;
+}
 
-    const struct sw_collective_args members = {
-        .devices = p->devices, .ranks = ranks, .timeout_ms = d->first_ms};
-    if (d->reducer == SW_REDUCER_LIBRARY)
-        rc = sw_collective_open(d->library, &members, &d->members, err);
+static int make(struct sw_exchange_plan *p, struct sw_err *err)
+{
+    struct sw_sums *d = &p->sums;
+
+    int rc = d->reducer == SW_REDUCER_LIBRARY ? open_members(p, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
 
     const struct sw_allreduce_args args = {.devices = p->devices,
-                                           .ranks = ranks,
+                                           .ranks = p->args.topology->workers,
                                            .library = d->members,
                                            .elements = d->elements,
                                            .order = d->order,
                                            .buckets = d->count,
-                                           .first_ms = d->first_ms};
+                                           .first_ms = d->first_ms,
+                                           .loss_ms = d->over_hosts.all ? LOSS_MS : 0};
     rc = sw_allreduce_new(&args, &d->all_reduce, err);
-    return rc == SW_OK ? sw_fault_attach(p->args.fault, sw_allreduce_close_v, d->all_reduce, err)
-                       : rc;
+    if (rc == SW_OK)
+        rc = sw_fault_attach(p->args.fault, sw_allreduce_close_v, d->all_reduce, err);
+    if (rc == SW_OK && d->members) /* which closes, and then aborts */
+        sw_fault_detach(p->args.fault, d->members);
+    return rc;
+}
+
+/* Errors of the library may come before the fault that they are the consequence of. */
+static bool await_fault(const struct sw_exchange_plan *p)
+{
+    enum { NAP_MS = 50 };
+
+    for (int ms = 0; p->sums.over_hosts.all && ms < LOSS_MS; ms += NAP_MS) {
+        if (sw_fault_is_set(p->args.fault))
+            break;
+        sw_thread_nap((int64_t)NAP_MS * 1000000);
+    }
+
+    return sw_fault_is_set(p->args.fault);
+}
+
+int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err)
+{
+    int rc = p->sums.count > 0 ? make(p, err) : SW_OK;
+    return rc != SW_OK && await_fault(p) ? sw_fault_get(p->args.fault, err) : rc;
 }
 
 bool sw_reduce_hangs(const struct sw_sums *d)

@@ -370,6 +370,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 2,
                          sw_host_notices_sink(&job->hosts.notices));
     mode_of(job)->receive(job, &job->hosts.router);
+    sw_job_collective_init(job, &job->hosts.router);
 
     int rc = sw_hosts_history_init(job, &job->hosts.router, err);
     if (rc == SW_OK)
@@ -380,7 +381,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                                   .hello_bytes = hello.length,
                                   .connect_ms = CONNECT_MS,
                                   .room = mode_of(job)->room(job) + SW_HOST_MESSAGES +
-                                          SW_HOSTS_HISTORY_ROOM,
+                                          SW_HOST_OFFERS + SW_HOSTS_HISTORY_ROOM,
                                   .bytes_per_s = cluster->bandwidth,
                                   .sink = sw_fabric_router_sink(&job->hosts.router),
                                   .conf = h->conf,
@@ -392,7 +393,9 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
         return rc;
 
     rc = mode_of(job)->start(job, err);
-    return rc == SW_OK ? check_machines(job, err) : rc;
+    if (rc == SW_OK)
+        rc = check_machines(job, err);
+    return rc == SW_OK ? sw_job_collective_agree(job, err) : rc;
 }
 
 static int larger(int a, int b)
@@ -458,6 +461,7 @@ void sw_job_hosts_free(struct sw_job *job)
     sw_fabric_free(h->fabric);
     mode_of(job)->fini(job);
     sw_host_notices_fini(&h->notices);
+    sw_job_collective_fini(job);
     h->fabric = NULL;
     h->ready = false;
 }

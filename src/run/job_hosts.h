@@ -6,6 +6,7 @@
 #include "exchange/hosts/router.h"
 #include "exchange/hosts/table_sums.h"
 #include "run/hosts_async.h"
+#include "run/job_collective.h"
 #include <stdbool.h>
 
 struct sw_job;
@@ -47,6 +48,7 @@ struct sw_hosts_history;
 struct sw_job_fabric {
     struct sw_hosts_history *history; /* owned; NULL: one host, or the run has not begun */
     struct sw_host_notices notices;
+    struct sw_job_collective collective;
     struct sw_fabric_router router;
     bool ready;                /* what follows is made; false: one host, or before the run */
     struct sw_table_sums sums; /* of synchronous hosts */

@@ -327,6 +327,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_run_record_placement(job);
         if (first)
             report_start(&r);
+        sw_job_collective_report(job);
         sw_stage_report(job);
         sw_run_record_stage(job);
         sw_reserve_report(job);

@@ -103,7 +103,8 @@ static int meet(struct sw_worker *w, struct sw_group *g, int rank, const char *w
 
 bool sw_worker_sums_on_device(const struct sw_worker *w)
 {
-    return sw_reduces(w->shared.exchange_plan) && w->topology->group_size > 1;
+    return sw_reduces(w->shared.exchange_plan) && w->topology->group_size > 1 &&
+           w->topology->hosts == 1;
 }
 
 int sw_worker_longest_sum(const struct sw_worker *w)

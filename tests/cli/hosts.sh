@@ -47,6 +47,11 @@ expect 0 run stages.ini $two --out "$T/stages"
 [ -e "$T/stages/checkpoint-5.safetensors" ] || fail 'the second stage has not ended'
 echo "127.0.0.1 $SW join" >"$T/calls"
 
+# Simulated GPUs of two processes have no library in common: their gradients go through host memory.
+expect 0 run r.ini $two --steps 2 --device sim --set cluster.copy=none --set cluster.all_reduce=library
+has out 'gradients are summed by servers, and sums over hosts in host memory: host 127\.0\.0\.1: simulated GPUs of different processes have no links'
+echo "127.0.0.1 $SW join" >"$T/calls"
+
 # A recipe that can be read only once, which all who need it see.
 cat r.ini | "$SW" run /dev/stdin --steps 1 --quiet >"$T/out" 2>"$T/err" || fail 'a recipe through a pipe'
 cat r.ini | "$SW" run /dev/stdin $two --steps 1 --quiet >"$T/out" 2>"$T/err" || fail 'and several hosts'

@@ -45,6 +45,11 @@ enum sw_reduction sw_table_reduction(const struct sw_table *t, int param)
     return t->args.sums_on_device ? SW_REDUCTION_DEVICES : SW_REDUCTION_SERVERS;
 }
 
+void sw_table_reduce_on_servers(struct sw_table *t)
+{
+    t->args.sums_on_device = false;
+}
+
 bool sw_table_contributes(const struct sw_table *t, int param, int worker)
 {
     const struct sw_param *p = &t->params[param];

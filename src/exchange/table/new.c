@@ -51,12 +51,10 @@ static int check_outer(const struct sw_table_args *args, struct sw_err *err)
                           "update groups whose values are in another table need asynchronous "
                           "updates from servers of one server group, gradients without a loss "
                           "scale, and cannot drop an update that is not finite");
-    if (!splits && args->outer.give &&
-        (asynchronous || args->sums_on_device || args->bad != SW_BAD_STOPS))
-        return sw_err_set(
-            err, SW_ERR_UNSUPPORTED,
-            "sums over several tables need synchronous updates from servers that sum, "
-            "and cannot drop an update that is not finite");
+    if (!splits && args->outer.give && (asynchronous || args->bad != SW_BAD_STOPS))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "sums over several tables need synchronous updates, and cannot drop an "
+                          "update that is not finite");
 
     return SW_OK;
 }

@@ -31,8 +31,9 @@ static void split(struct sw_table *t, int index)
     if (p->frozen)
         return;
 
-    int64_t grain =
-        t->whole_blocks ? SW_GATHER_BLOCK : SW_TABLE_ALIGN_BYTES / (int64_t)sizeof(float);
+    /* The slices of tables that are connected are the same. */
+    const bool blocks = t->whole_blocks || t->args.outer.give || t->args.outer.answer;
+    int64_t grain = blocks ? SW_GATHER_BLOCK : SW_TABLE_ALIGN_BYTES / (int64_t)sizeof(float);
     int64_t size = ((n + pieces - 1) / pieces + grain - 1) / grain * grain;
     for (int64_t from = 0; from < n; from += size) {
         int64_t count = n - from < size ? n - from : size;

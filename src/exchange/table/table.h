@@ -238,11 +238,11 @@ struct sw_table_args {
     int remote_groups;
     /* The update groups of this table are remote groups of another one, which makes the updates.
      * This one has no updater state, and with one update group no buffer. Needs outer.give, and the
-     * same as remote_groups. Slices are those of the other table if its other settings, also those
-     * of clipping, are the same. */
+     * same as remote_groups. */
     bool updates_outside;
     /* give NULL: this table has all gradients. Without updates_outside it needs one update group,
-     * servers that sum, and SW_BAD_STOPS: verdicts about losses are this table's alone. */
+     * and SW_BAD_STOPS: verdicts about losses are this table's alone. Gradients that devices sum are
+     * not given. */
     struct sw_table_outer outer;
 };
 
@@ -283,6 +283,8 @@ int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, i
 /* Partitions the parameters into slices and distributes them over the servers by bytes. No
  * parameters can be added afterwards. */
 int sw_table_freeze(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
+/* Before sw_table_allocate: servers reduce after all, in spite of args.sums_on_device. */
+void sw_table_reduce_on_servers(struct sw_table *t);
 /* Bytes that sw_table_allocate allocates: values; gradients and updater state. */
 void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes);
 int sw_table_allocate(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
