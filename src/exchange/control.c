@@ -1,6 +1,7 @@
 /* Update controllers. `each`: every parameter is updated without regard to the others, as soon as
- * its gradients and those of its list are complete. `host`: the table decides about all updates of
- * a step together, in two phases (exchange/table/update_control.c), because clipping by norm, a
+ * its gradients and those of its list are complete. `whole`: likewise, but devices make all updates
+ * of a step together, when its sums have been verified. `host`: the table decides about all updates
+ * of a step together, in two phases (exchange/table/update_control.c), because clipping by norm, a
  * loss scale, or skipping a non-finite update needs all gradients. `device`: the same where devices
  * update (control_device.c). */
 #include "exchange/exchange_private.h"
@@ -15,17 +16,60 @@ static int wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err)
     return sw_exchange_wait_params(x, own_group(x), version, err);
 }
 
-/* ---- Controller `each`: parameters are updated one by one ---- */
+/* ---- Controller `whole`: all updates of a step, when its sums were verified ---- */
 
-static bool takes_all(const struct sw_exchange_args *a)
+static bool takes_whole(const struct sw_exchange_args *a)
 {
-    return !sw_table_has_phases(a->table);
+    return a->whole_steps && !sw_table_has_phases(a->table);
 }
 
 static int begin_each(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
 {
     *scale = 1;
     return sw_device_update_begin(x, version, err);
+}
+
+static bool updates_on_device(const struct sw_exchange *x, const struct sw_update_list *list)
+{
+    return sw_exchange_listed(x, list, 0)->route->updates_on_device;
+}
+
+static int end_whole(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    int rc = sw_exchange_gather(x, version, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_exchange_begin_updates(x);
+    for (int i = 0; i < x->list_count; i++) {
+        rc = updates_on_device(x, &x->lists[i]) ? sw_device_update_queue(x, &x->lists[i], err)
+                                                : SW_OK;
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return sw_exchange_end_updates(x, version, err);
+}
+
+/* The host waits for the sums of each step. */
+static bool waits_for_sums(const struct sw_exchange *x)
+{
+    return true;
+}
+
+const struct sw_update_controller sw_control_whole = {.name = "whole",
+                                                      .takes = takes_whole,
+                                                      .two_phase = true,
+                                                      .at_end = true,
+                                                      .waits = waits_for_sums,
+                                                      .begin = begin_each,
+                                                      .end = end_whole};
+
+/* ---- Controller `each`: parameters are updated one by one ---- */
+
+static bool takes_all(const struct sw_exchange_args *a)
+{
+    return !sw_table_has_phases(a->table);
 }
 
 /* Does the device update the list at the end of the step, without the host? */

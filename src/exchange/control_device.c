@@ -388,13 +388,9 @@ static int queue(struct sw_exchange *x, struct sw_err *err)
 /* Update control where gradients of other workers are needed: pulls all sums first. */
 static int gather_and_control(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    int rc;
-
-    for (int i = 0; i < x->count; i++) {
-        rc = sw_exchange_pull_port(x, &x->ports[i], version, err);
-        if (rc != SW_OK)
-            return rc;
-    }
+    int rc = sw_exchange_gather(x, version, err);
+    if (rc != SW_OK)
+        return rc;
 
     rc = measure(x, err);
     if (rc != SW_OK)
@@ -405,28 +401,22 @@ static int gather_and_control(struct sw_exchange *x, uint64_t version, struct sw
     if (rc != SW_OK)
         return rc;
 
+    sw_exchange_begin_updates(x);
     return control(x, err);
 }
 
 static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     int rc = is_queued(x) ? SW_OK : gather_and_control(x, version, err);
-    if (rc != SW_OK)
-        return rc;
-
-    for (int i = 0; i < x->count; i++)
-        if (x->ports[i].route->updates_on_device)
-            x->ports[i].version = (int64_t)version;
-
-    return SW_OK;
+    return rc == SW_OK ? sw_exchange_end_updates(x, version, err) : rc;
 }
 
-/* Votes are counted on the host. With a loss scale it is the host, too, that computes what follows
- * from a dropped update: the scale of the next step, and constants of updates that count those made
- * (the bias corrections of adam). */
+/* Votes are counted on the host, which also verifies the sums of whole steps. With a loss scale it
+ * is the host, too, that computes what follows from a dropped update: the scale of the next step,
+ * and constants of updates that count those made (the bias corrections of adam). */
 static bool waits(const struct sw_exchange *x)
 {
-    return x->args.votes || sw_table_scales(x->args.table);
+    return x->args.votes || x->args.whole_steps || sw_table_scales(x->args.table);
 }
 
 static int finish(struct sw_exchange *x, uint64_t version, int behind, struct sw_err *err)
@@ -440,6 +430,7 @@ static int finish(struct sw_exchange *x, uint64_t version, int behind, struct sw
 const struct sw_update_controller sw_control_device = {.name = "device",
                                                        .takes = takes,
                                                        .two_phase = true,
+                                                       .at_end = true,
                                                        .waits = waits,
                                                        .attach = attach,
                                                        .detach = detach,

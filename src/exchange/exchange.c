@@ -17,7 +17,7 @@ enum { WAIT_MS = 1000, SERVE_MS = 1 };
 static const struct sw_update_controller *choose_control(const struct sw_exchange_args *a)
 {
     static const struct sw_update_controller *const controls[] = {
-        &sw_control_each, &sw_control_host, &sw_control_device};
+        &sw_control_whole, &sw_control_each, &sw_control_host, &sw_control_device};
     int i = 0;
 
     while (!controls[i]->takes(a))
@@ -33,7 +33,7 @@ int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **ou
         return sw_err_nomem(err, "a worker's exchange", sizeof *x);
 
     x->args = *args;
-    x->start = SW_NEVER;
+    x->start = x->last_step = SW_NEVER;
     x->control = choose_control(args);
     x->keeps_values = sw_exchange_updates(args);
 
@@ -41,6 +41,8 @@ int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **ou
     if (rc != SW_OK)
         goto out;
     rc = sw_ports_make(x, err);
+    if (rc == SW_OK && args->whole_steps)
+        rc = sw_event_new(args->device, &x->updated, err);
     if (rc != SW_OK)
         goto out;
 
@@ -60,6 +62,7 @@ void sw_exchange_free(struct sw_exchange *x)
         return;
 
     sw_ports_free(x);
+    sw_event_free(x->args.device, x->updated);
     if (x->args.own_memory)
         sw_table_pin(x->args.table, x->args.device, false);
     if (x->control->detach)
@@ -359,12 +362,79 @@ int sw_exchange_depth(const struct sw_exchange *x)
 
 bool sw_exchange_updates_at_end(const struct sw_exchange *x)
 {
-    return x->control_state != NULL;
+    return x->control->at_end;
 }
 
 bool sw_exchange_keeps_values(const struct sw_exchange *x)
 {
     return x->keeps_values;
+}
+
+/* ---- Whole steps ---- */
+
+/* An abort of the library ends sums without an error of the stream, so that is asked for last. */
+static int verify_sums(struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_exchange_hooks *h = &x->args.hooks;
+
+    int rc = h->finish(h->user, false, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_allreduce_verify(x->args.sums->all_reduce, err);
+}
+
+int sw_exchange_gather(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    for (int i = 0; i < x->count; i++) {
+        int rc = sw_exchange_pull_port(x, &x->ports[i], version, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return x->args.whole_steps ? verify_sums(x, err) : SW_OK;
+}
+
+void sw_exchange_begin_updates(struct sw_exchange *x)
+{
+    x->torn = true;
+}
+
+int sw_exchange_end_updates(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    for (int i = 0; i < x->count; i++)
+        if (x->ports[i].route->updates_on_device)
+            x->ports[i].version = (int64_t)version;
+
+    int rc = x->updated ? sw_event_record(x->args.stream, x->updated, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
+    x->last_step = (int64_t)version;
+    x->torn = false;
+    return SW_OK;
+}
+
+int64_t sw_exchange_last_step(const struct sw_exchange *x)
+{
+    return x->torn ? SW_NEVER : x->last_step;
+}
+
+int sw_exchange_rescue(struct sw_exchange *x, struct sw_stream *stream, struct sw_err *err)
+{
+    struct sw_stream *own = x->args.stream;
+
+    if (x->torn || x->last_step == SW_NEVER)
+        return sw_err_set(err, SW_ERR_LIBRARY, "%s has no complete step", x->args.device->name);
+
+    int rc = sw_event_host_wait(x->args.device, x->updated, err);
+    if (rc != SW_OK)
+        return rc;
+
+    x->args.stream = stream;
+    rc = sw_exchange_sync_to_host(x, (uint64_t)x->last_step, true, err);
+    x->args.stream = own;
+    return rc == SW_OK ? sw_exchange_finish(x, (uint64_t)x->last_step, 0, err) : rc;
 }
 
 /* ---- What the device reports ---- */

@@ -71,6 +71,9 @@ struct sw_exchange_args {
     bool votes; /* update control on the device needs a sum over all workers in each step
                    (hooks.sum): of the norms of split parameters, or of vetoes. The same on all
                    workers */
+    /* Updates of a step are queued when all its sums have been waited for without an error, so that
+     * the device holds the last complete step whenever the job ends. Where devices sum */
+    bool whole_steps;
     struct sw_exchange_hooks hooks;
 };
 
@@ -165,6 +168,17 @@ void sw_exchange_refresh(struct sw_exchange *x);
 bool sw_exchange_keeps_values(const struct sw_exchange *x);
 int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all,
                              struct sw_err *err) SW_MUST_CHECK;
+
+/* ---- After the loss of another host ---- */
+
+/* With whole_steps, when no work of the compute stream is in progress any more: the last step whose
+ * updates were queued, or that the values began with; -1: none. */
+int64_t sw_exchange_last_step(const struct sw_exchange *x);
+/* Copies the parameters of that step to the table, by a stream that has not failed; waits for it.
+ * Errors: SW_ERR_LIBRARY (some updates were not made), those of the device, and those of
+ * sw_exchange_sync_to_host. */
+int sw_exchange_rescue(struct sw_exchange *x, struct sw_stream *stream,
+                       struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- Monitoring ---- */
 

@@ -30,6 +30,7 @@ struct sw_update_controller {
     bool (*takes)(const struct sw_exchange_args *args);
     bool two_phase; /* two phases: no parameter is updated before all gradients of the step are
                        known. Routes then deliver sums and make no update */
+    bool at_end;    /* the device makes all updates after the last backward pass */
     /* Does a step need something that the host learns from the step before, or in its own middle?
      * NULL: never. */
     bool (*waits)(const struct sw_exchange *x);
@@ -44,7 +45,8 @@ struct sw_update_controller {
     int (*finish)(struct sw_exchange *x, uint64_t version, int behind, struct sw_err *err);
     int (*wait_own)(struct sw_exchange *x, uint64_t version, struct sw_err *err);
 };
-extern const struct sw_update_controller sw_control_each, sw_control_host, sw_control_device;
+extern const struct sw_update_controller sw_control_whole, sw_control_each, sw_control_host,
+    sw_control_device;
 
 struct sw_device_control;
 
@@ -63,8 +65,11 @@ struct sw_exchange {
     void *memory;                            /* owned device memory of the ports */
     size_t bytes;
     struct sw_device_report report;
-    bool keeps_values; /* a device updates, this worker's or another one */
-    int64_t start;     /* the version before the first all-reduce round; SW_NEVER */
+    bool keeps_values;        /* a device updates, this worker's or another one */
+    struct sw_event *updated; /* owned; with whole_steps: after the updates of a step */
+    int64_t last_step;        /* whose updates are queued; SW_NEVER */
+    bool torn;                /* some updates of a step are queued, others are not */
+    int64_t start;            /* the version before the first all-reduce round; SW_NEVER */
     int64_t lag;
     int64_t first_row, rows; /* the worker's rows of the batch */
 };
@@ -96,6 +101,13 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
 int sw_exchange_wait_table(struct sw_exchange *x, int group, int param, uint64_t version,
                            struct sw_err *err) SW_MUST_CHECK;
 int sw_exchange_wait_params(struct sw_exchange *x, int group, uint64_t version,
+                            struct sw_err *err) SW_MUST_CHECK;
+
+/* Pulls all sums of gradients; with whole_steps it also waits for them, and verifies them. */
+int sw_exchange_gather(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* The caller queues the updates of a step between these two. */
+void sw_exchange_begin_updates(struct sw_exchange *x);
+int sw_exchange_end_updates(struct sw_exchange *x, uint64_t version,
                             struct sw_err *err) SW_MUST_CHECK;
 
 /* port.c: does any parameter of the table take a route that updates on a device? */

@@ -9,6 +9,7 @@
 #include "run/hosts_history.h"
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
+#include "worker/rescue.h"
 #include "worker/worker.h"
 
 /* The others end their roles first, perhaps in the middle of a checkpoint; then one writes a file.
@@ -21,6 +22,32 @@ bool sw_host_loss_returns(const struct sw_job *job)
 
     return job->topology->hosts > 1 && job->topology->devices == 0 && !job->topology->is_async &&
            c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
+}
+
+static bool returns(const struct sw_job *job)
+{
+    return job->workers[0].shared.returns;
+}
+
+void sw_host_loss_keep_devices(struct sw_job *job)
+{
+    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
+
+    for (int i = 0; i < job->topology->workers; i++)
+        job->workers[i].shared.returns = c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
+}
+
+void sw_host_loss_cancel_devices_v(void *job)
+{
+    const struct sw_job *j = job;
+
+    if (!j->workers)
+        return;
+    if (returns(j) && sw_fault_code(&j->fault) == SW_ERR_LOST)
+        return;
+    for (int i = 0; i < j->topology->workers; i++)
+        if (!j->workers[i].device->host_memory)
+            sw_device_cancel(j->workers[i].device);
 }
 
 uint64_t sw_job_lost_hosts(const struct sw_job *job)
@@ -37,6 +64,9 @@ static uint64_t all_hosts(const struct sw_job *job)
 static int return_to_step(struct sw_job *job, int64_t *step, struct sw_err *err)
 {
     uint64_t version;
+
+    if (job->topology->devices > 0)
+        return sw_workers_rescue(job->workers, job->span.first_step, step, err);
 
     int rc = sw_table_finish(job->params.table, &version, err);
     *step = (int64_t)version;
@@ -133,8 +163,11 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     /* A host that was away for a while finds that most of the others have gone on without it. */
     if (count_bits(job->hosts.lost) * 2 > job->topology->hosts)
         return rc;
-    if (!sw_host_loss_returns(job) || return_to_step(job, &own, &why) != SW_OK)
+    if (!returns(job))
         return rc;
+    if (return_to_step(job, &own, &why) != SW_OK)
+        return sw_err_set(err, rc, "%s; the last step is lost on this host: %s", err->text,
+                          why.text);
 
     /* From here on the others count on an answer. */
     const struct sw_hosts *hosts = job->options.hosts->list;

@@ -8,10 +8,16 @@
 
 struct sw_job;
 
-/* Can the job return to its last complete step? Then updates have two phases, and running
+/* Can the job's table return to its last complete step? Then updates have two phases, and running
  * statistics are kept as they were before a step. False on one host, with on_host_loss = stop, and
  * where devices hold values. */
 bool sw_host_loss_returns(const struct sw_job *job);
+/* Devices of all hosts sum gradients, and hold the values: they return to their last complete step
+ * instead, unless on_host_loss = stop. Before the workers' memory is allocated. */
+void sw_host_loss_keep_devices(struct sw_job *job);
+/* Cancels all devices, but not where their values are to be read after the loss of a host; the
+ * abort of their collective has then ended what would not end by itself. For sw_fault_attach. */
+void sw_host_loss_cancel_devices_v(void *job);
 /* After all roles have ended with rc. For the loss of a host: agrees with the others on the last
  * complete step and on who writes the checkpoint, waits until it is written, and returns
  * SW_ERR_CANCELLED; SW_ERR_LOST if none could be written. Otherwise returns rc. *err tells what was

@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "plan/choices.h"
+#include "run/host_loss.h"
 #include "run/job_private.h"
 #include <stdio.h>
 #include <string.h>
@@ -211,6 +212,7 @@ int sw_job_collective_agree(struct sw_job *job, struct sw_err *err)
     c->wanted = any_library(job);
     if (judge(job, &why) == SW_OK) {
         join(job);
+        sw_host_loss_keep_devices(job);
         return agree_on_order(job, err);
     }
 

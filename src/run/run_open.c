@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
 #include "plan/choices.h"
+#include "run/host_loss.h"
 #include "run/hosts_history.h"
 #include "run/job_private.h"
 #include "run/run.h"
@@ -325,16 +326,9 @@ static int attach_fault(struct sw_job *job, struct sw_err *err)
             return rc;
     }
 
-    for (int i = 0; i < job->topology->workers; i++) {
-        if (job->workers[i].device->host_memory)
-            continue;
-
-        rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
-        if (rc != SW_OK)
-            return rc;
-    }
-
-    return SW_OK;
+    return job->topology->devices > 0
+               ? sw_fault_attach(&job->fault, sw_host_loss_cancel_devices_v, job, err)
+               : SW_OK;
 }
 
 static int allocate(struct sw_job *job, struct sw_err *err)

@@ -42,5 +42,10 @@ static inline bool sw_fault_is_set(const struct sw_fault *f)
 {
     return atomic_load_explicit(&f->code, memory_order_acquire) != 0;
 }
+/* The code of the first error; 0 when healthy. A closer may call it. */
+static inline int sw_fault_code(const struct sw_fault *f)
+{
+    return atomic_load_explicit(&f->code, memory_order_acquire);
+}
 /* Copies the first error as "SOURCE: message" and returns its code; SW_OK when healthy. */
 int sw_fault_get(struct sw_fault *f, struct sw_err *err);

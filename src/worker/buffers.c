@@ -268,8 +268,11 @@ int sw_buffers_bind(struct sw_worker *w, struct sw_err *err)
     }
 
     sw_buffers_rebind(w);
-    return saves(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
-                    : SW_OK;
+    if (!saves(w))
+        return SW_OK;
+
+    int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err);
+    return rc == SW_OK && !dev->host_memory ? sw_event_new(dev, &w->state.saved, err) : rc;
 }
 
 void sw_buffers_unbind(struct sw_worker *w)
@@ -278,7 +281,10 @@ void sw_buffers_unbind(struct sw_worker *w)
         sw_device_free(w->stream->dev, w->state.copy, buffers_of(w)->bytes);
     if (w->state.before)
         sw_device_free(w->stream->dev, w->state.before, buffers_of(w)->bytes);
+    if (w->state.saved)
+        sw_event_free(w->stream->dev, w->state.saved);
     w->state.copy = w->state.before = NULL;
+    w->state.saved = NULL;
 }
 
 /* Copies what the worker updates from one copy of the buffers to another. */
@@ -306,7 +312,9 @@ int sw_buffers_save(struct sw_worker *w, struct sw_err *err)
         return SW_OK;
 
     w->state.saved_step = sw_flight_next(w);
-    return copy_updated(w, w->state.before, own_buffers(w), err);
+
+    int rc = copy_updated(w, w->state.before, own_buffers(w), err);
+    return rc == SW_OK && w->state.saved ? sw_event_record(w->stream, w->state.saved, err) : rc;
 }
 
 int sw_buffers_restore(struct sw_worker *w, struct sw_err *err)
@@ -324,6 +332,19 @@ static int fetch(struct sw_worker *w, struct sw_err *err)
         return rc;
 
     return sw_worker_wait(w, err);
+}
+
+int sw_buffers_rescue(struct sw_worker *w, int64_t step, struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    if (w->state.before && w->state.saved_step == step + 1) {
+        rc = w->state.saved ? sw_event_host_wait(w->device, w->state.saved, err) : SW_OK;
+        if (rc == SW_OK)
+            rc = sw_buffers_restore(w, err);
+    }
+
+    return rc == SW_OK ? fetch(w, err) : rc;
 }
 
 int sw_buffers_gather(struct sw_worker *w, struct sw_err *err)

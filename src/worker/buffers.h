@@ -46,6 +46,7 @@ struct sw_worker_state {
     void *before;               /* the buffers as they were before the step, where it may be undone:
                                    with on_nan = skip, or shared.returns */
     int64_t saved_step;         /* the step that `before` precedes */
+    struct sw_event *saved;     /* owned: `before` is complete; NULL: in host memory, or none */
     void *copy;                 /* copy of the job's buffers, where the device cannot reach them */
     void *recurrent[SW_SPLITS]; /* recurrent state of its nets, or NULL */
     size_t recurrent_bytes[SW_SPLITS];
@@ -81,6 +82,9 @@ int sw_buffers_upload(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Saves the buffers that the worker's training net updates, before a step; and restores them. */
 int sw_buffers_save(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_buffers_restore(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* After the loss of another host, when the worker's thread has ended: copies the buffers as they
+ * were after that step, which was the last or the one before it, to the job's memory. */
+int sw_buffers_rescue(struct sw_worker *w, int64_t step, struct sw_err *err) SW_MUST_CHECK;
 /* Sets *finite: is everything that the worker's training net updates finite? */
 int sw_buffers_finite(struct sw_worker *w, bool *finite, struct sw_err *err) SW_MUST_CHECK;
 /* Called by all workers before an evaluation: distributes the buffers of the workers that update

@@ -118,6 +118,8 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
                                      .factors = w->shared.exchange_plan->comm.factors,
                                      .max_rows = max_rows(w),
                                      .votes = needs_votes(w),
+                                     .whole_steps = w->shared.returns &&
+                                                    sw_reduces(w->shared.exchange_plan),
                                      .hooks = {.user = w,
                                                .serve = serve,
                                                .charge = charge,

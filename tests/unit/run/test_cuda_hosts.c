@@ -81,6 +81,32 @@ static void a_private_network_is_not_for_nccl(void **state)
     compare();
 }
 
+/* The other host writes the checkpoint of the last complete step, from its GPU. */
+static void a_loss_loses_no_step(void **state)
+{
+    struct losses l = {0};
+    struct party p;
+
+    open_hosts(&p, "cluster.network=trusted", NULL);
+    party_run(&p);
+    assert_party_ok(&p);
+    party_close(&p);
+    for (int step = 1; step <= 6; step++)
+        assert_int_equal(rename(checkpoint_path("h0", step), in_home("undisturbed-%d", step)), 0);
+
+    for (int64_t chunk = 12; !l.ended; chunk += chunk / 2) {
+        const struct sw_loop_conf loop = {.kill_host = 1, .kill_chunk = chunk};
+
+        open_hosts(&p, "cluster.network=trusted", &loop);
+        party_run(&p);
+        int64_t step = check_loss(&p, 0, 1, (int)chunk, &l);
+        if (step > 0)
+            assert_same_tensors(checkpoint_path("h0", step), in_home("undisturbed-%d", (int)step));
+        party_close(&p);
+    }
+    assert_true(l.saved > 0);
+}
+
 /* Prints why, if there are no two GPUs with NCCL. */
 static bool has_two_gpus(void)
 {
@@ -105,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_of_hosts_sum_by_nccl),
         cmocka_unit_test(a_private_network_is_not_for_nccl),
+        cmocka_unit_test(a_loss_loses_no_step),
     };
     if (!has_two_gpus())
         return SKIPPED;

@@ -281,6 +281,44 @@ static void a_lost_host_is_the_error_of_all_others(void **state)
     }
 }
 
+/* The moments at which hosts die are this part of the time before. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { FEWER = 2 };
+#else
+enum { FEWER = 4 };
+#endif
+
+/* Whenever a host dies, the others write the checkpoint that an undisturbed run writes after the
+ * last complete step, from the memory of a device. */
+static void a_loss_loses_no_step(void **state)
+{
+    static const char *const cases[][2] = {{"job.device=sim", "job.grad_clip=norm:0.5"},
+                                           {"job.device=sim:gpus=2", NULL}};
+
+    for (int i = 0; i < 2; i++) {
+        struct trial like = by_library();
+        struct losses l = {0};
+        struct party p;
+
+        like.sets[0] = cases[i][0];
+        like.sets[3] = "job.checkpoint_every=1";
+        like.sets[4] = "job.eval_every=7";
+        like.sets[5] = cases[i][1];
+        party_open(&p, 3, NULL, &like);
+        party_run(&p);
+        assert_party_ok(&p);
+        party_close(&p);
+        for (int step = 1; step <= 20; step++)
+            assert_int_equal(rename(checkpoint_path("h0", step), in_home("undisturbed-%d", step)),
+                             0);
+
+        like.sets[3] = "job.checkpoint_every=0";
+        for (int64_t chunk = 7; !l.ended; chunk += chunk / FEWER + 5)
+            lose(&like, (int)(chunk % 3), chunk, &l);
+        assert_true(l.saved >= 6);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_private_network_refuses_an_open_library),
         cmocka_unit_test(what_the_recipe_rules_out_is_in_the_plan),
         cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
+        cmocka_unit_test(a_loss_loses_no_step),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }
