@@ -178,6 +178,7 @@ static int do_task(const struct sw_join *j, struct sw_launch *l,
                                        .conf = l->conf,
                                        .key = l->key,
                                        .share_machine = l->share_machine,
+                                       .launch = l,
                                        .copies = copies->copy,
                                        .copy_count = copies->count};
     const struct sw_run run = run_of(j);

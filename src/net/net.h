@@ -35,6 +35,7 @@ struct sw_net_exchange_layer {
     const char *name;
     int64_t steps, inputs, outputs; /* factors per row of the batch, and their sizes */
     double forward_flops_below, backward_flops_below;
+    int64_t rows;        /* of this net */
     int64_t whole_below; /* parameters of lower layers that exchange whole gradients */
 };
 /* How gradients of fully-connected layers are exchanged (base/exchange_mode.h). */

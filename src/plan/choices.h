@@ -34,6 +34,9 @@ struct sw_exchange_plan_args {
     bool controls_updates; /* update control: all gradients are needed before any update */
     const struct sw_throughputs *(*throughputs)(
         void *user); /* called if a choice depends on the throughput of the machine */
+    /* Called at most once, if a choice depends on the network between hosts: sets *rates to the
+     * same ones on all hosts. NULL: usual rates are assumed. */
+    int (*host_rates)(void *user, struct sw_host_rates *rates, struct sw_err *err);
     void *user;
 };
 
@@ -50,7 +53,9 @@ struct sw_exchange_modes {
     int count;
     struct sw_factors *factors; /* owned: exchange of factors between devices, set by
                                    sw_exchange_modes_make; or NULL */
-    bool failed;                /* an allocation failed */
+    struct sw_err why;          /* of the first choice that failed; code 0: none did */
+    struct sw_host_rates rates; /* by which choices between hosts are made */
+    bool has_rates;             /* args.host_rates was called */
     struct sw_json *kept;       /* owned: choices saved in the checkpoint; NULL: none */
 };
 
@@ -115,8 +120,12 @@ int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path,
                               struct sw_err *err) SW_MUST_CHECK;
 /* Fills the exchange arguments of training nets. */
 void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out);
-/* After all nets are built: reports an allocation failure of a choice. Errors: SW_ERR_NOMEM. */
+/* After all nets are built: reports the failure of a choice. Errors: SW_ERR_NOMEM, and those of
+ * args.host_rates. */
 int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err) SW_MUST_CHECK;
+/* On several hosts: the rates by which `auto` was resolved and where they come from; "": nothing
+ * was chosen by them. Returns out. */
+const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[512]);
 /* The factors of layer i of a net with `rows` rows of the batch. Returns false if it has none. */
 bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
                                int64_t rows, struct sw_table_factors *out);

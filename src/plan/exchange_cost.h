@@ -23,6 +23,14 @@ struct sw_throughputs {
     double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
 };
 
+/* What all hosts of a job take for the speed of each, so that they choose alike. */
+struct sw_host_rates {
+    double link_bytes_per_s;   /* of the slowest link between two hosts, in each direction */
+    double flops_per_s;        /* of matrix products, by all workers of the slowest host */
+    double memory_bytes_per_s; /* of a host's memory, for one worker */
+    char source[256];          /* "measured, from a to b" */
+};
+
 /* Use of a worker's link in a step by the layers evaluated so far. */
 struct sw_exchange_link {
     double busy_s;    /* time to move their bytes */

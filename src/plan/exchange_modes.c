@@ -17,11 +17,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Hosts must choose alike, so for several of them these stand for what would be measured: a network
- * of 1 Gbit/s, and a host of a few cores. */
-#define HOST_BYTES_PER_S 118e6
-#define HOST_FLOPS_PER_S 1e11
-#define HOST_MEMORY_BYTES_PER_S 1e10
+/* For hosts whose rates nobody measured: a network of 1 Gbit/s, and a host of a few cores. */
+static const struct sw_host_rates usual_rates = {.link_bytes_per_s = 118e6,
+                                                 .flops_per_s = 1e11,
+                                                 .memory_bytes_per_s = 1e10,
+                                                 .source = "assumed, not measured"};
+
+/* No network is slower or faster, and no hosts have less or more memory for their processors. */
+static const struct sw_host_rates extremes[] = {
+    {1e3, 1e10, 1e12, ""}, {1e3, 1e14, 1e10, ""}, {1e12, 1e10, 1e12, ""}, {1e12, 1e14, 1e10, ""}};
+enum { EXTREMES = sizeof extremes / sizeof *extremes };
 
 /* Number of workers whose rows make one update. */
 static int update_group_size(const struct sw_exchange_plan *p)
@@ -82,6 +87,27 @@ static const struct sw_exchange_choice *find_choice(const struct sw_exchange_mod
     return NULL;
 }
 
+static bool is_limited(const struct sw_exchange_plan *p, const struct sw_host_rates *r)
+{
+    return p->cluster->bandwidth > 0 && (double)p->cluster->bandwidth < r->link_bytes_per_s;
+}
+
+/* A host is one worker, with the rows that each would have if all had the same number: nothing of
+ * this may differ between hosts. */
+static void set_host(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l,
+                     double flops, struct sw_exchange_cost_args *t)
+{
+    const struct sw_host_rates *r = &p->comm.rates;
+    const double rows = (double)p->args.conf->batch / t->hosts;
+
+    t->workers = t->hosts;
+    t->servers = 1;
+    t->flops_per_s = t->server_flops_per_s = r->flops_per_s;
+    t->memory_bytes_per_s = r->memory_bytes_per_s;
+    t->link_bytes_per_s = is_limited(p, r) ? (double)p->cluster->bandwidth : r->link_bytes_per_s;
+    t->hidden_s = flops * rows / (double)l->rows / r->flops_per_s;
+}
+
 static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l,
                     const struct sw_exchange_link *link, struct sw_exchange_price *out)
 {
@@ -112,16 +138,8 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
         .link = *link,
         .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
 
-    if (t.hosts > 1) {
-        t.flops_per_s = t.server_flops_per_s = HOST_FLOPS_PER_S;
-        t.memory_bytes_per_s = HOST_MEMORY_BYTES_PER_S;
-        t.link_bytes_per_s = HOST_BYTES_PER_S;
-        if (p->cluster->bandwidth > 0 && p->cluster->bandwidth < HOST_BYTES_PER_S)
-            t.link_bytes_per_s = (double)p->cluster->bandwidth;
-        t.hidden_s = flops / HOST_FLOPS_PER_S;
-        t.workers = t.hosts;
-        t.servers = 1;
-    }
+    if (t.hosts > 1)
+        set_host(p, l, flops, &t);
 
     sw_exchange_cost(&t, out);
 }
@@ -159,6 +177,55 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_ch
     }
 }
 
+/* ---- Rates between hosts ---- */
+
+static enum sw_exchange_mode mode_at(struct sw_exchange_plan *p, const struct sw_exchange_choice *c,
+                                     const struct sw_host_rates *rates)
+{
+    struct sw_exchange_choice at = *c;
+
+    p->comm.rates = *rates;
+    choose_least(p, &at);
+    p->comm.rates = usual_rates;
+    return at.mode;
+}
+
+/* Does the choice depend on rates? All hosts ask this with the same numbers. */
+static bool needs_rates(struct sw_exchange_plan *p, const struct sw_exchange_choice *c)
+{
+    bool differs = false;
+
+    if (p->args.topology->hosts < 2 || !p->args.host_rates || p->comm.has_rates)
+        return false;
+
+    const enum sw_exchange_mode first = mode_at(p, c, &extremes[0]);
+    for (int i = 1; i < EXTREMES; i++)
+        differs = differs || mode_at(p, c, &extremes[i]) != first;
+    return differs;
+}
+
+/* Lower layers keep their modes, which no rate would change; their times become known. */
+static int take_rates(struct sw_exchange_plan *p, struct sw_err *err)
+{
+    struct sw_exchange_modes *m = &p->comm;
+    const int count = m->count;
+
+    m->has_rates = true;
+    int rc = p->args.host_rates(p->args.user, &m->rates, err);
+
+    for (m->count = 0; rc == SW_OK && m->count < count; m->count++) {
+        struct sw_exchange_choice *c = &m->choices[m->count];
+        const enum sw_exchange_mode mode = c->mode;
+
+        if (!c->taken_up)
+            choose_least(p, c);
+        c->mode = mode;
+    }
+
+    m->count = count;
+    return rc;
+}
+
 /* Callback of the nets: the first call for a layer decides, later nets get the same mode. */
 static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_layer *l)
 {
@@ -168,12 +235,16 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
     if (known)
         return known->mode;
 
+    /* After an error the default for all workers; sw_exchange_modes_check reports it. */
+    if (p->why.code != SW_OK)
+        return SW_EXCHANGE_PS;
+
     struct sw_exchange_choice *more =
-        p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
-    p->failed = !more;
-    if (!more)
-        return SW_EXCHANGE_PS; /* the default for all workers; sw_exchange_modes_check reports the
-                                  error */
+        sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
+    if (!more) {
+        (void)sw_err_nomem(&p->why, "the exchange modes", sizeof *more * ((size_t)p->count + 1));
+        return SW_EXCHANGE_PS;
+    }
 
     p->choices = more;
 
@@ -182,6 +253,8 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
                                    .mode = kept,
                                    .taken_up = kept != SW_EXCHANGE_AUTO && !why_not(plan, kept),
                                    .ms = {(double)NAN, (double)NAN, (double)NAN}};
+    if (!c.taken_up && needs_rates(plan, &c) && take_rates(plan, &p->why) != SW_OK)
+        return SW_EXCHANGE_PS;
     if (!c.taken_up)
         choose_least(plan, &c);
 
@@ -192,12 +265,14 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
 
 int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err)
 {
-    size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
-    return p->failed ? sw_err_nomem(err, "the exchange modes", bytes) : SW_OK;
+    return p->why.code == SW_OK ? SW_OK : sw_err_set(err, p->why.code, "%s", p->why.text);
 }
 
 void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out)
 {
+    if (!p->comm.has_rates)
+        p->comm.rates = usual_rates;
+
     *out = (struct sw_net_exchange){.mode = (enum sw_exchange_mode)p->cluster->comm,
                                     .workers = update_group_size(p),
                                     .choose = choose,
@@ -238,6 +313,29 @@ bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
         requested = sw_section_is_set(s, "comm");
 
     return requested;
+}
+
+const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[512])
+{
+    const struct sw_host_rates *r = &p->comm.rates;
+    const bool limited = is_limited(p, r);
+    char rate[32], limit[32];
+    bool chosen = false;
+
+    for (int i = 0; i < p->comm.count; i++)
+        chosen = chosen || !p->comm.choices[i].taken_up;
+    out[0] = '\0';
+    if (!chosen || p->args.topology->hosts < 2)
+        return out;
+
+    sw_human_bytes(rate, r->link_bytes_per_s);
+    sw_human_bytes(limit, (double)p->cluster->bandwidth);
+    snprintf(out, 512, "chosen for %s/s%s%s%s between hosts and %.3g GFLOP/s on each (%s)",
+             limited ? limit : rate, limited ? " (cluster.bandwidth) of " : "", limited ? rate : "",
+             limited ? "/s" : "", r->flops_per_s * 1e-9,
+             p->args.host_rates && !p->comm.has_rates ? "assumed: no rate changes a choice"
+                                                      : r->source);
+    return out;
 }
 
 /* Stored elements of a layer's trained parameters, and of its weight. If devices reduce, each

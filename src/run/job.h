@@ -33,6 +33,7 @@ struct sw_stage_names;
 struct sw_fabric_clock;
 struct sw_fabric_engine;
 struct sw_hosts;
+struct sw_launch;
 
 /* A file of the job that this host has under another path than host 0. */
 struct sw_job_copy {
@@ -50,6 +51,7 @@ struct sw_job_hosts {
     const struct sw_job_copy *copies; /* [copy_count]: in place of files of init_from */
     int copy_count;
     const struct sw_fabric_clock *clock; /* of tests; NULL: the system's */
+    struct sw_launch *launch;            /* the rest is of; NULL: the network is not measured */
 };
 
 /* A recipe that was read before: as sw_recipe_file, sw_recipe_text, sw_recipe_overrides and
@@ -232,6 +234,7 @@ struct sw_job_plan {
     const char *sums;       /* how gradients of several devices are reduced; "": by servers */
     bool comm_requested;    /* the recipe sets how gradients are exchanged */
     const char *comm_notes; /* layers that deviate from the net-wide exchange mode, or "" */
+    const char *comm_rates; /* by which exchange modes between hosts were chosen, or "" */
     const char *warnings;   /* lines: what the user should know before the training, or "" */
     const char *extension;  /* how `resume` trains further than the recipe: "--steps N" */
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */

@@ -263,12 +263,8 @@ static uint64_t hash_lines(const char *lines)
     return hash;
 }
 
-/* What all hosts must agree on. */
-static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_err *err)
+void sw_job_hosts_say_settings(const struct sw_job *job, struct sw_bytes *out)
 {
-    const struct sw_source *const *source =
-        (const struct sw_source *const *)(const void *)job->data.source;
-
     sw_bytes_printf(out, "version=%s\n", SW_VERSION);
     sw_bytes_printf(out, "recipe=%s\n", sw_recipe_hash(job->recipe));
     sw_bytes_printf(out, "settings=%016llx\n",
@@ -276,6 +272,15 @@ static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_e
     sw_bytes_printf(out, "fallback=%016llx\n",
                     (unsigned long long)hash_lines(sw_recipe_fallback(job->recipe)));
     sw_bytes_printf(out, "share-machine=%s\n", job->options.hosts->share_machine ? "yes" : "no");
+}
+
+/* What all hosts must agree on. */
+static int say_hello(const struct sw_job *job, struct sw_bytes *out, struct sw_err *err)
+{
+    const struct sw_source *const *source =
+        (const struct sw_source *const *)(const void *)job->data.source;
+
+    sw_job_hosts_say_settings(job, out);
     sw_bytes_printf(out, "stage=%s\n", job->stage.name ? job->stage.name : "none");
     sw_bytes_printf(out, "first step=%lld\n", (long long)job->span.first_step);
     sw_bytes_printf(out, "last step=%lld\n", (long long)job->span.steps);
@@ -329,30 +334,40 @@ static int check_machines(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-/* A sink of the log. There is no history yet. */
-static void note_remark(void *fabric, enum sw_log_level level, const char *source, const char *text)
+/* A sink of the log. There is no history yet. The user is told at once whom all wait for. */
+static void note_remark(void *user, enum sw_log_level level, const char *source, const char *text)
 {
-    struct sw_job_fabric *h = fabric;
+    struct sw_job *job = user;
+    struct sw_job_fabric *h = &job->hosts;
 
-    snprintf(h->remark, sizeof h->remark, "%s", text);
+    if (level >= SW_LOG_WARN) {
+        snprintf(h->remark, sizeof h->remark, "%s", text);
+    } else {
+        snprintf(h->waited, sizeof h->waited, "%s", text);
+        sw_log_write(job->events.log, SW_LOG_WARN, source, "%s", text);
+    }
+}
+
+int sw_job_hosts_meet(struct sw_job *job, int *connect_ms, struct sw_log **log, struct sw_err *err)
+{
+    *connect_ms = CONNECT_MS;
+    *log = sw_log_new();
+    return *log ? sw_log_add_sink(*log, SW_LOG_INFO, note_remark, job, err)
+                : sw_err_nomem(err, "the log of how hosts meet", 0);
 }
 
 void sw_job_hosts_report(struct sw_job *job)
 {
+    if (job->hosts.waited[0])
+        sw_events_report(&job->events, SW_LOG_INFO, "hosts", "%s", job->hosts.waited);
     if (job->hosts.remark[0])
         sw_events_report(&job->events, SW_LOG_WARN, "hosts", "%s", job->hosts.remark);
 }
 
 static int connect_fabric(struct sw_job *job, struct sw_fabric_args *args, struct sw_err *err)
 {
-    int rc;
+    int rc = sw_job_hosts_meet(job, &args->connect_ms, &args->log, err);
 
-    job->hosts.remark[0] = 0;
-    args->log = sw_log_new();
-    if (!args->log)
-        return sw_err_nomem(err, "the log of how hosts meet", 0);
-
-    rc = sw_log_add_sink(args->log, SW_LOG_WARN, note_remark, &job->hosts, err);
     if (rc == SW_OK)
         rc = sw_fabric_open(job->options.hosts->engine, args, &job->hosts.fabric, err);
     sw_log_free(args->log);
@@ -379,7 +394,6 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                                   .key = h->key,
                                   .hello = sw_bytes_text(&hello),
                                   .hello_bytes = hello.length,
-                                  .connect_ms = CONNECT_MS,
                                   .room = mode_of(job)->room(job) + SW_HOST_MESSAGES +
                                           SW_HOST_OFFERS + SW_HOSTS_HISTORY_ROOM,
                                   .bytes_per_s = cluster->bandwidth,

@@ -9,6 +9,7 @@
 #include "run/job_collective.h"
 #include <stdbool.h>
 
+struct sw_bytes;
 struct sw_job;
 
 /* Numbers that hosts tell each other about the end of the job, and a file that one of them may send
@@ -55,7 +56,8 @@ struct sw_job_fabric {
     bool asked;                /* requests were told once */
     struct sw_hosts_async async;
     struct sw_fabric *fabric; /* owned; open while the job runs */
-    char remark[256];         /* on how the hosts met; "": none */
+    char remark[256];         /* on strangers while the hosts met; "": none */
+    char waited[256];         /* the last word on who was awaited; "": nobody */
     uint64_t lost;            /* bits of hosts that were lost when the job ended */
 };
 
@@ -104,6 +106,13 @@ int sw_job_hosts_share_state(struct sw_job *job, struct sw_err *err) SW_MUST_CHE
 /* Once the nets and the table are built: checks what the nets need, and allocates. Errors:
  * SW_ERR_INVALID, SW_ERR_NOMEM. */
 int sw_job_hosts_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
+/* What all hosts must agree on before anything is opened: lines for sw_fabric_args.hello. */
+void sw_job_hosts_say_settings(const struct sw_job *job, struct sw_bytes *out);
+/* How hosts meet: for how long they wait for each other, and a new log for it. Errors:
+ * SW_ERR_NOMEM. */
+int sw_job_hosts_meet(struct sw_job *job, int *connect_ms, struct sw_log **log,
+                      struct sw_err *err) SW_MUST_CHECK;
 
 /* Connects with all hosts, before anything is written. Errors: those of sw_fabric_open;
  * SW_ERR_INVALID (two processes on one machine). */

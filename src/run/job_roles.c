@@ -9,6 +9,7 @@
 #include "optim/updater.h"
 #include "plan/auto_device.h"
 #include "run/host_loss.h"
+#include "run/host_rates.h"
 #include "run/job_hooks.h"
 #include "run/job_private.h"
 #include "run/limits.h"
@@ -392,6 +393,17 @@ static const struct sw_throughputs *throughputs_of(void *user)
     return sw_throughputs_of(&job->speed.throughputs, job->workers);
 }
 
+/* Not in a job that only checks its recipe. */
+static bool measures_hosts(const struct sw_job *job)
+{
+    return job->options.hosts && job->options.hosts->launch;
+}
+
+static int host_rates_of(void *user, struct sw_host_rates *rates, struct sw_err *err)
+{
+    return sw_host_rates_measure(user, rates, err);
+}
+
 static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_exchange_plan_args args = {.recipe = job->recipe,
@@ -403,6 +415,8 @@ static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
                                                .fault = &job->fault,
                                                .controls_updates = controls_updates(job),
                                                .throughputs = throughputs_of,
+                                               .host_rates =
+                                                   measures_hosts(job) ? host_rates_of : NULL,
                                                .user = job};
     return sw_exchange_plan_init(&job->exchange, &args, err);
 }

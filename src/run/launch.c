@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include "run/host_rates.h"
 #include "run/node_list.h"
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ struct launch {
     unsigned char key[SW_FABRIC_KEY_BYTES];
     struct sw_tcp_conf tcp;
     const struct sw_launch_engines *engines;
+    struct sw_host_links links;
 };
 
 /* What a search knows so far. */
@@ -515,6 +517,7 @@ static struct launch *new_launch(const struct sw_launch_engines *engines)
     l->engines = engines;
     l->base.engine = engines->tcp;
     l->base.conf = &l->tcp;
+    l->base.links = &l->links;
     l->tcp.listener = -1;
     for (int i = 0; i < SW_MOST_HOSTS; i++)
         l->targets[i] = l->target[i];

@@ -7,12 +7,14 @@
  * Slurm step of several tasks; and without any of them a list of hosts, of which host 0 starts the
  * others by ssh (cli/hosts/remote.h). Whatever else is known must agree.
  *
- * One owner; frozen after sw_launch_find or sw_launch_of, and sw_launch_lead. */
+ * One owner; frozen after sw_launch_find or sw_launch_of, and sw_launch_lead, but for its links. */
 #pragma once
 
 #include "exchange/hosts/tcp.h"
 #include "plan/conf.h"
 #include "run/launcher.h"
+
+struct sw_host_links;
 
 enum {
     SW_LAUNCH_MOST_TCP = 16, /* hosts */
@@ -53,6 +55,7 @@ struct sw_launch {
     bool trusted;
     /* With by_ssh, [hosts.count]: how ssh reaches a host, "user@b". */
     const char *const *targets;
+    struct sw_host_links *links; /* run/host_rates.h: measured when a job needs them */
     /* The first line of a run, such as "2 hosts by torchrun's environment, fabric tcp, TLS 1.3 with
      * the job's key: this is host 0 (ada)". */
     char why[256];

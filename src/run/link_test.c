@@ -4,13 +4,20 @@
 #include "run/link_test.h"
 
 #include "base/os.h"
+#include "base/str.h"
 #include "thread/thread.h"
 #include <string.h>
 
-enum { LOAD = 1, ANSWER, ROUND, ROW };
-enum { PIECE_BYTES = 4 << 20, PINGS = 20, LEAVE_MS = 5000, CLOCK_MS = 3000, NAP_MS = 100 };
-
-static const char hello[] = "task=test of links\n";
+enum { LOAD = 1, ANSWER, ROUND, FIGURES, ROW };
+enum {
+    PIECE_BYTES = 4 << 20,
+    FIRST_BYTES = 16 << 10, /* of loads that grow */
+    GROWTH = 4,
+    PINGS = 20,
+    LEAVE_MS = 5000,
+    CLOCK_MS = 3000,
+    NAP_MS = 100,
+};
 
 struct test {
     const struct sw_link_test_args *args;
@@ -38,6 +45,8 @@ static int place(void *user, int from, const struct sw_fabric_tag *tag, size_t b
 
     if (tag->kind == LOAD && bytes <= PIECE_BYTES)
         *to = t->in;
+    else if (tag->kind == FIGURES && bytes == sizeof *t->args->figures && t->args->figures)
+        *to = t->args->figures[from];
     else if (tag->kind == ROW && bytes == row_bytes(t))
         *to = &t->links[from * t->hosts];
     else if (bytes > 0)
@@ -103,7 +112,9 @@ static int wait_for(struct test *t, const int *counts, int first, int last, int 
 static int send_to(struct test *t, int to, int kind, uint32_t item, const void *data, size_t bytes,
                    struct sw_err *err)
 {
-    const struct sw_fabric_tag tag = {.kind = (uint16_t)kind, .item = item};
+    /* Answers do not wait for a load in their direction. */
+    const struct sw_fabric_tag tag = {
+        .kind = (uint16_t)kind, .urgency = kind == LOAD, .item = item};
     return sw_fabric_send(t->fabric, to, &tag, data, bytes, NULL, NULL, err);
 }
 
@@ -118,17 +129,19 @@ static int send_to_all(struct test *t, int kind, const void *data, size_t bytes,
     return SW_OK;
 }
 
-/* Sends pieces, and waits for the answer to the last one. Sets *seconds. */
-static int send_load(struct test *t, int to, int pieces, size_t bytes, double *seconds,
-                     struct sw_err *err)
+/* Sends bytes, in pieces, and waits for the answer to the last one. Sets *seconds. */
+static int send_load(struct test *t, int to, size_t bytes, double *seconds, struct sw_err *err)
 {
+    const size_t piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+    const int pieces = bytes ? (int)((bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
+
     sw_mutex_lock(&t->lock);
     const int before = t->answers[to];
     sw_mutex_unlock(&t->lock);
 
     const int64_t begin_ns = sw_os()->monotonic_ns();
     for (int i = pieces - 1; i >= 0; i--) {
-        int rc = send_to(t, to, LOAD, (uint32_t)i, bytes ? t->out : NULL, bytes, err);
+        int rc = send_to(t, to, LOAD, (uint32_t)i, bytes ? t->out : NULL, piece, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -138,26 +151,56 @@ static int send_load(struct test *t, int to, int pieces, size_t bytes, double *s
     return rc;
 }
 
+/* Loads grow, because the rate of a slow link is not known before. The last one counts. */
+static int send_growing(struct test *t, int to, struct sw_link *link, struct sw_err *err)
+{
+    const double most_s = t->args->seconds / (t->hosts - 1);
+    double seconds = 0, all_s = 0;
+    size_t bytes = FIRST_BYTES;
+
+    for (;; bytes *= GROWTH) {
+        int rc = send_load(t, to, bytes, &seconds, err);
+        if (rc != SW_OK)
+            return rc;
+
+        all_s += seconds;
+        link->bytes_per_s = (double)bytes / (seconds > 0 ? seconds : 1e-9);
+        if (all_s + GROWTH * seconds > most_s || bytes * GROWTH > t->args->bytes)
+            return SW_OK;
+    }
+}
+
+static int send_all(struct test *t, int to, struct sw_link *link, struct sw_err *err)
+{
+    const size_t bytes = (t->args->bytes + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
+    double seconds = 0;
+
+    int rc = send_load(t, to, PIECE_BYTES, &seconds, err); /* connections become faster with use */
+    if (rc == SW_OK)
+        rc = send_load(t, to, bytes, &seconds, err);
+    if (rc == SW_OK)
+        link->bytes_per_s = (double)bytes / (seconds > 0 ? seconds : 1e-9);
+    return rc;
+}
+
 static int measure(struct test *t, int to, struct sw_err *err)
 {
     struct sw_link *link = &t->links[t->own * t->hosts + to];
-    const int pieces = (int)((t->args->bytes + PIECE_BYTES - 1) / PIECE_BYTES);
-    double seconds = 0;
-    int rc = SW_OK;
+    double seconds = 0, all_s = 0;
 
-    for (int i = 0; i < PINGS && rc == SW_OK; i++) {
-        rc = send_load(t, to, 1, 0, &seconds, err);
+    for (int i = 0; i < PINGS; i++) {
+        int rc = send_load(t, to, 0, &seconds, err);
+        if (rc != SW_OK)
+            return rc;
+
+        all_s += seconds;
         if (i == 0 || seconds < link->round_trip_s)
             link->round_trip_s = seconds;
+        if (t->args->seconds > 0 && all_s * (t->hosts - 1) * GROWTH > t->args->seconds)
+            break;
     }
 
-    if (rc == SW_OK) /* connections become faster with use */
-        rc = send_load(t, to, 1, PIECE_BYTES, &seconds, err);
-    if (rc == SW_OK)
-        rc = send_load(t, to, pieces, PIECE_BYTES, &seconds, err);
-    if (rc == SW_OK)
-        link->bytes_per_s = (double)pieces * PIECE_BYTES / (seconds > 0 ? seconds : 1e-9);
-    return rc;
+    return t->args->seconds > 0 ? send_growing(t, to, link, err) : send_all(t, to, link, err);
 }
 
 static int run_rounds(struct test *t, struct sw_err *err)
@@ -173,7 +216,11 @@ static int run_rounds(struct test *t, struct sw_err *err)
     }
 
     /* All have measured, so the links between others are not disturbed. */
-    int rc = send_to_all(t, ROW, &t->links[t->own * t->hosts], row_bytes(t), err);
+    int rc = t->args->figures
+                 ? send_to_all(t, FIGURES, t->args->figures[t->own], sizeof *t->args->figures, err)
+                 : SW_OK;
+    if (rc == SW_OK)
+        rc = send_to_all(t, ROW, &t->links[t->own * t->hosts], row_bytes(t), err);
     return rc == SW_OK ? wait_for(t, t->rows, 0, t->hosts - 1, 1, err) : rc;
 }
 
@@ -195,13 +242,16 @@ static void read_clocks(const struct test *t, int64_t *offset_ns, int64_t *error
     }
 }
 
-static int connect_hosts(struct test *t, struct sw_err *err)
+static int connect_hosts(struct test *t, const struct sw_bytes *hello, struct sw_err *err)
 {
     const struct sw_fabric_args args = {
         .hosts = t->args->hosts,
         .key = t->args->key,
-        .hello = hello,
-        .hello_bytes = sizeof hello - 1,
+        .hello = sw_bytes_text(hello),
+        .hello_bytes = hello->length,
+        .connect_ms = t->args->connect_ms,
+        .bytes_per_s = t->args->bytes_per_s,
+        .log = t->args->log,
         .sink = {.place = place, .arrived = arrived, .lost = lost, .user = t},
         .conf = t->args->conf,
         .clock = t->args->clock,
@@ -209,7 +259,7 @@ static int connect_hosts(struct test *t, struct sw_err *err)
 
     t->out = sw_calloc(1, PIECE_BYTES);
     t->in = sw_calloc(1, PIECE_BYTES);
-    if (!t->out || !t->in)
+    if (!t->out || !t->in || hello->failed)
         return sw_err_nomem(err, "test of links", PIECE_BYTES);
 
     memset(t->links, 0, (size_t)t->hosts * row_bytes(t));
@@ -221,13 +271,16 @@ int sw_link_test(const struct sw_link_test_args *args, struct sw_link *links, in
 {
     struct test t = {
         .args = args, .hosts = args->hosts->count, .own = args->hosts->own, .links = links};
+    struct sw_bytes hello = {0};
     struct sw_err own;
 
     err = err ? err : &own;
     sw_mutex_init(&t.lock);
     sw_cond_init(&t.changed);
 
-    int rc = connect_hosts(&t, err);
+    sw_bytes_printf(&hello, "%stask=test of links\n", args->hello ? args->hello : "");
+    int rc = connect_hosts(&t, &hello, err);
+    sw_bytes_fini(&hello);
     if (rc == SW_OK) {
         rc = run_rounds(&t, err);
         if (rc == SW_OK)

@@ -5,7 +5,10 @@
 
 #include "exchange/hosts/fabric.h"
 
-enum { SW_LINK_TEST_BYTES = 64 << 20 }; /* in one direction */
+enum {
+    SW_LINK_TEST_BYTES = 64 << 20, /* in one direction */
+    SW_LINK_FIGURES = 2,
+};
 
 struct sw_link {
     double bytes_per_s;
@@ -18,7 +21,17 @@ struct sw_link_test_args {
     const void *conf;                    /* of the engine */
     const unsigned char *key;            /* struct sw_fabric_args */
     const struct sw_fabric_clock *clock; /* of tests; NULL: the system's */
-    size_t bytes;                        /* to send in one direction; rounded up to messages */
+    size_t bytes; /* to send in one direction, at most; rounded up to messages */
+    /* 0: all of `bytes` are sent. Else loads grow until the next one would take the whole test
+     * longer than this. */
+    double seconds;
+    int64_t bytes_per_s; /* struct sw_fabric_args, like the next three */
+    int connect_ms;
+    struct sw_log *log;
+    const char *hello; /* more of what all must agree on; NULL: nothing */
+    /* [hosts][SW_LINK_FIGURES] of any meaning: those of the own host are told to all, and those of
+     * the others are set; NULL: none, on all hosts. */
+    double (*figures)[SW_LINK_FIGURES];
 };
 
 /* Fills links [hosts * hosts] on every host: the link from host i to host j is i * hosts + j; those

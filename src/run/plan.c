@@ -268,6 +268,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
     sw_free(rows);
     job->plan.comm_requested = sw_exchange_modes_are_requested(&job->exchange);
     job->plan.comm_notes = sw_net_exchange_notes(train);
+    job->plan.comm_rates = sw_exchange_modes_rates(&job->exchange, job->report.comm_rates);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->report.layers;

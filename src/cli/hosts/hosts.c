@@ -175,7 +175,8 @@ int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_optio
                                    .engine = l->engine,
                                    .conf = l->conf,
                                    .key = l->key,
-                                   .share_machine = l->share_machine};
+                                   .share_machine = l->share_machine,
+                                   .launch = h->launch};
     job->hosts = &h->job;
     if (l->hosts.own > 0)
         report->style = SW_REPORT_QUIET; /* host 0 prints what users see */

@@ -52,7 +52,9 @@ struct sw_fabric_args {
     int connect_ms, beat_ms, silence_ms; /* 0: 30000, 500, 4000 */
     int room;                            /* messages to one host that can be under way; 0: 1024 */
     int64_t bytes_per_s; /* most that this host sends, to all others together; 0: no limit */
-    struct sw_log *log;  /* borrowed during open: is told of strangers who connected; may be NULL */
+    /* Borrowed during open, may be NULL: is told of strangers who connected (SW_LOG_WARN), and
+     * after a few seconds, and then every minute, which hosts are awaited (SW_LOG_INFO). */
+    struct sw_log *log;
     struct sw_fabric_sink sink;
     const void *conf;                    /* borrowed by the engine, which says what it is */
     const struct sw_fabric_clock *clock; /* borrowed for the life of the fabric; NULL: the system's

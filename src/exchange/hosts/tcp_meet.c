@@ -8,6 +8,7 @@
 
 #include "base/os.h"
 #include "base/stop.h"
+#include "base/str.h"
 #include "exchange/hosts/frame.h"
 #include "exchange/hosts/tcp.h"
 #include "exchange/hosts/tcp_notes.h"
@@ -23,6 +24,8 @@ enum {
     GUEST_MS = 2000,
     RETRY_MS = 100,
     DIAL_MS = 3000, /* for one of several addresses */
+    WAIT_MS = 5000, /* until it is told who is awaited */
+    MORE_WAIT_MS = 60000,
     CONTACTS = 2 * SW_MOST_HOSTS + GUESTS,
 };
 
@@ -46,7 +49,8 @@ struct meeting {
     const struct sw_tcp_conf *conf;
     struct sw_tls_context *context;
     int own, count, listener; /* listener: owned; -1: none */
-    int64_t deadline_ns;
+    int64_t begin_ns, deadline_ns;
+    int64_t word_ns;                                /* when it is told who is awaited */
     struct contact contact[CONTACTS];               /* to hosts, from hosts, guests */
     struct contact *out, *in, *guest;               /* in `contact` */
     struct sw_tcp_address first[SW_TCP_CANDIDATES]; /* of host 0 */
@@ -542,6 +546,7 @@ static int look_at_clock(struct meeting *m)
             next_ns = c->due_ns;
     }
 
+    next_ns = m->word_ns < next_ns ? m->word_ns : next_ns;
     next_ns = m->deadline_ns < next_ns ? m->deadline_ns : next_ns;
     return next_ns > now_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0;
 }
@@ -612,6 +617,31 @@ static int fail_late(const struct meeting *m, struct sw_err *err)
                       c->why.code ? ": " : "", c->why.text, strangers.text);
 }
 
+/* Tells who is awaited; host 0 tells it for those that have reached it. */
+static void tell_wait(struct meeting *m)
+{
+    const int64_t now_ns = sw_os()->monotonic_ns();
+    const int seconds = (int)((now_ns - m->begin_ns) / 1000000000);
+    struct sw_bytes names = {0};
+    int count = 0;
+
+    if (now_ns < m->word_ns)
+        return;
+
+    m->word_ns = now_ns + (int64_t)MORE_WAIT_MS * 1000000;
+    if (m->own != 0 && m->out[0].welcome && !m->has_table)
+        return;
+
+    for (int i = 0; i < m->count; i++)
+        if (i != m->own && (m->in[i].state != READY || m->out[i].state != READY) &&
+            (m->own == 0 || m->has_table || i == 0))
+            sw_bytes_printf(&names, "%s%s", count++ ? ", " : "", name_of(m, i));
+    sw_log_write(m->up->log, SW_LOG_INFO, "network",
+                 "waiting for host%s %s since %d s, for %d s more", count > 1 ? "s" : "",
+                 sw_bytes_text(&names), seconds, (int)((m->deadline_ns - now_ns) / 1000000000));
+    sw_bytes_fini(&names);
+}
+
 static int meet(struct meeting *m, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -628,6 +658,7 @@ static int meet(struct meeting *m, struct sw_err *err)
         int timeout_ms = look_at_clock(m);
         if (sw_os()->monotonic_ns() >= m->deadline_ns)
             return fail_late(m, err);
+        tell_wait(m);
         rc = serve(m, timeout_ms, err);
         if (rc == SW_OK)
             rc = sw_stop_check(err);
@@ -644,7 +675,9 @@ static void begin(struct meeting *m, const struct sw_fabric_wire *up,
     m->context = context;
     m->own = up->hosts->own;
     m->count = up->hosts->count;
+    m->begin_ns = sw_os()->monotonic_ns();
     m->deadline_ns = in_ms(up->connect_ms);
+    m->word_ns = in_ms(WAIT_MS);
     m->out = m->contact;
     m->in = m->out + SW_MOST_HOSTS;
     m->guest = m->in + SW_MOST_HOSTS;

@@ -61,6 +61,7 @@ static enum sw_exchange_mode choose(const struct sw_net_shapes *s, const struct 
                                     int i, const struct sw_layer_factors *f)
 {
     struct sw_net_exchange_layer l = {.name = s->graph->node[i].name,
+                                      .rows = args->rows,
                                       .steps = f->rows / args->rows,
                                       .inputs = f->inputs,
                                       .outputs = f->outputs};

@@ -504,8 +504,16 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
         assert_int_equal(sw_saved_choices_parse(kept, &p.comm.kept, &err), SW_OK);
     sw_exchange_modes_args(&p, &comm);
     /* Either layer alone is hidden behind the 6 ms that are computed below it. */
-    const struct sw_net_exchange_layer fc6 = {"fc6", 1, 9216, 4096, 6e10, 0, 0},
-                                       fc7 = {"fc7", 1, 4096, 4096, 6e10, 0, 0};
+    const struct sw_net_exchange_layer fc6 = {.name = "fc6",
+                                              .steps = 1,
+                                              .inputs = 9216,
+                                              .outputs = 4096,
+                                              .forward_flops_below = 6e10},
+                                       fc7 = {.name = "fc7",
+                                              .steps = 1,
+                                              .inputs = 4096,
+                                              .outputs = 4096,
+                                              .forward_flops_below = 6e10};
     assert_int_equal(comm.choose(comm.user, &fc6), SW_EXCHANGE_SFB);
     assert_int_equal(comm.choose(comm.user, &fc7), SW_EXCHANGE_SFB);
     memcpy(ms, p.comm.choices[1].ms, sizeof p.comm.choices[1].ms);
@@ -522,6 +530,134 @@ static void a_stored_choice_counts_its_time_on_the_link(void **state)
     assert_true(chosen_ms[SW_EXCHANGE_SFB] > 2);
     for (int mode = 0; mode < SW_EXCHANGE_MODES; mode++)
         assert_true(fabs(chosen_ms[mode] - kept_ms[mode]) < 1e-9);
+}
+
+/* ---- Between hosts ---- */
+
+/* What hosts measure, and how often they do. */
+struct network {
+    double bytes_per_s; /* 0: a host is lost */
+    int measured;
+    struct sw_throughputs own;
+};
+
+static const struct sw_throughputs *own_throughputs(void *network)
+{
+    return &((struct network *)network)->own;
+}
+
+static int measure_network(void *user, struct sw_host_rates *rates, struct sw_err *err)
+{
+    struct network *n = user;
+
+    n->measured++;
+    if (n->bytes_per_s == 0)
+        return sw_err_set(err, SW_ERR_LOST, "host b is lost");
+    *rates = (struct sw_host_rates){.link_bytes_per_s = n->bytes_per_s,
+                                    .flops_per_s = 1e12,
+                                    .memory_bytes_per_s = 1e11,
+                                    .source = "measured, from a to b"};
+    return SW_OK;
+}
+
+static const struct sw_topology two_hosts = {
+    .workers = 1, .hosts = 2, .update_group_size = 1, .update_groups = 1, .servers_per_group = 1};
+static const struct sw_job_conf batch_256 = {.batch = 256};
+/* A classifier of few outputs, whose factors are larger than its gradient, and AlexNet's fc6. */
+static const struct sw_net_exchange_layer
+    small = {.name = "small", .steps = 1, .inputs = 64, .outputs = 10, .rows = 128},
+    large = {.name = "large", .steps = 1, .inputs = 9216, .outputs = 4096, .rows = 128};
+
+static enum sw_exchange_mode choose_large(struct network *n, int64_t bandwidth, char rates[512],
+                                          struct sw_err *err)
+{
+    const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO, .bandwidth = bandwidth};
+    static const struct sw_device_request request;
+    struct sw_exchange_plan p = {.cluster = &asked,
+                                 .args = {.conf = &batch_256,
+                                          .topology = &two_hosts,
+                                          .request = &request,
+                                          .throughputs = own_throughputs,
+                                          .host_rates = measure_network,
+                                          .user = n}};
+    struct sw_net_exchange comm;
+
+    n->own = (struct sw_throughputs){
+        .worker_flops_per_s = 1e11, .server_flops_per_s = 1e11, .memory_bytes_per_s = 1e10};
+    n->measured = 0;
+    sw_exchange_modes_args(&p, &comm);
+    assert_int_equal(comm.choose(comm.user, &small), SW_EXCHANGE_PS);
+    assert_int_equal(n->measured, 0);
+    const enum sw_exchange_mode mode = comm.choose(comm.user, &large);
+    assert_int_equal(comm.choose(comm.user, &large), mode);
+    sw_exchange_modes_rates(&p, rates);
+    const int rc = sw_exchange_modes_check(&p.comm, err);
+    assert_int_equal(rc, n->bytes_per_s > 0 ? SW_OK : SW_ERR_LOST);
+    sw_exchange_plan_fini(&p);
+    return mode;
+}
+
+static void hosts_choose_by_the_rate_that_they_measured(void **state)
+{
+    struct network n = {.bytes_per_s = 1e8};
+    char rates[512];
+    struct sw_err err;
+
+    assert_int_equal(choose_large(&n, 0, rates, &err), SW_EXCHANGE_SFB);
+    assert_int_equal(n.measured, 1);
+    assert_string_equal(rates, "chosen for 100.0 MB/s between hosts and 1e+03 GFLOP/s on each "
+                               "(measured, from a to b)");
+
+    n.bytes_per_s = 1e12;
+    assert_int_equal(choose_large(&n, 0, rates, &err), SW_EXCHANGE_PS);
+    assert_int_equal(n.measured, 1);
+    assert_int_equal(choose_large(&n, 500000000000, rates, &err), SW_EXCHANGE_PS);
+    assert_int_equal(n.measured, 1);
+    assert_non_null(strstr(rates, "chosen for 500.0 GB/s (cluster.bandwidth) of 1.0 TB/s between"));
+
+    /* So little may be sent that no rate matters. */
+    assert_int_equal(choose_large(&n, 100000, rates, &err), SW_EXCHANGE_SFB);
+    assert_int_equal(n.measured, 0);
+    assert_non_null(strstr(rates, "(assumed: no rate changes a choice)"));
+
+    n.bytes_per_s = 0;
+    assert_int_equal(choose_large(&n, 0, rates, &err), SW_EXCHANGE_PS);
+    assert_int_equal(n.measured, 1);
+    assert_string_equal(err.text, "host b is lost");
+}
+
+/* Hosts with other numbers of rows and workers, and other processors, choose alike. */
+static void the_choice_of_a_host_does_not_depend_on_its_own_rows(void **state)
+{
+    const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
+    static const struct sw_device_request request;
+    double ms[2][SW_EXCHANGE_MODES];
+
+    for (int host = 0; host < 2; host++) {
+        struct network n = {.own = {.worker_flops_per_s = host ? 1e9 : 1e11,
+                                    .server_flops_per_s = host ? 1e9 : 1e11,
+                                    .memory_bytes_per_s = host ? 1e9 : 1e11}};
+        struct sw_topology t = two_hosts;
+        struct sw_exchange_plan p = {.cluster = &asked,
+                                     .args = {.conf = &batch_256,
+                                              .topology = &t,
+                                              .request = &request,
+                                              .throughputs = own_throughputs,
+                                              .user = &n}};
+        struct sw_net_exchange comm;
+        struct sw_net_exchange_layer fc = large;
+
+        t.workers = t.update_group_size = host ? 1 : 2;
+        fc.rows = host ? 128 : 64;
+        fc.forward_flops_below = fc.backward_flops_below = 1e9 * (double)fc.rows;
+        sw_exchange_modes_args(&p, &comm);
+        (void)comm.choose(comm.user, &fc);
+        memcpy(ms[host], p.comm.choices[0].ms, sizeof ms[host]);
+        sw_exchange_plan_fini(&p);
+    }
+
+    for (int mode = 0; mode < SW_EXCHANGE_MODES; mode++)
+        assert_true(ms[0][mode] == ms[1][mode] || (isnan(ms[0][mode]) && isnan(ms[1][mode])));
 }
 
 /* ---- A wait that is left out ---- */
@@ -586,6 +722,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
                                         home_begin, home_end),
         cmocka_unit_test(a_stored_choice_counts_its_time_on_the_link),
+        cmocka_unit_test(hosts_choose_by_the_rate_that_they_measured),
+        cmocka_unit_test(the_choice_of_a_host_does_not_depend_on_its_own_rows),
         cmocka_unit_test_setup_teardown(a_missing_wait_is_detected, home_begin, home_end),
         cmocka_unit_test(rows_that_move_take_their_factors_with_them),
         cmocka_unit_test_setup_teardown(a_device_that_is_lost_ends_the_run_for_all, home_begin,

@@ -19,9 +19,12 @@ struct node {
     struct sw_hosts hosts;
     struct sw_thread thread;
     struct sw_link links[MOST * MOST];
+    double figures[MOST][SW_LINK_FIGURES];
     int rc;
     struct sw_err err;
 };
+
+static bool shortly; /* set while no host runs */
 
 static void node_main(void *user)
 {
@@ -30,7 +33,13 @@ static void node_main(void *user)
                                            .engine = &sw_fabric_loop,
                                            .conf = sw_loop_end(n->loop, n->hosts.own),
                                            .clock = sw_loop_clock(n->loop, n->hosts.own),
-                                           .bytes = 9 << 20};
+                                           .bytes = 9 << 20,
+                                           .seconds = shortly ? 0.01 : 0,
+                                           .hello = shortly ? "job=x\n" : NULL,
+                                           .figures = shortly ? n->figures : NULL};
+
+    n->figures[n->hosts.own][0] = n->hosts.own + 0.5;
+    n->figures[n->hosts.own][1] = n->hosts.own * 1e11;
     n->rc = sw_link_test(&args, n->links, NULL, NULL, &n->err);
 }
 
@@ -84,6 +93,27 @@ static void a_lost_host_is_named(void **state)
     assert_int_not_equal(node[2].rc, SW_OK);
 }
 
+/* Loads that grow end in time, and figures go to all. */
+static void a_short_test_tells_figures_of_all_hosts(void **state)
+{
+    static struct node node[MOST];
+
+    memset(node, 0, sizeof node);
+    shortly = true;
+    run(node, &(struct sw_loop_conf){.hosts = 3, .seed = 5});
+    shortly = false;
+    for (int i = 0; i < 3; i++) {
+        if (node[i].rc != SW_OK)
+            fail_msg("%s", node[i].err.text);
+        for (int k = 0; k < 9; k++)
+            assert_int_equal(node[i].links[k].bytes_per_s > 0, k / 3 != k % 3);
+        for (int k = 0; k < 3; k++) {
+            assert_true(node[i].figures[k][0] == k + 0.5);
+            assert_true(node[i].figures[k][1] == k * 1e11);
+        }
+    }
+}
+
 static void the_slowest_link_gives_the_time_of_an_exchange(void **state)
 {
     const struct sw_link links[4] = {{0, 0}, {100e6, 0.1}, {50e6, 0.5}, {0, 0}};
@@ -95,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_hosts_learn_all_links),
         cmocka_unit_test(a_lost_host_is_named),
+        cmocka_unit_test(a_short_test_tells_figures_of_all_hosts),
         cmocka_unit_test(the_slowest_link_gives_the_time_of_an_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
