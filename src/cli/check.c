@@ -312,7 +312,6 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
     sw_json_string(w, "all_reduce", p->sums);
     sw_json_string(w, "partition_notes", p->notes);
     sw_json_string(w, "comm_notes", p->comm_notes);
-    sw_json_string(w, "comm_rates", p->comm_rates);
     sw_json_placement(w, p->placement);
     sw_json_string(w, "db", x->db);
     sw_report_data_json(w, p);

@@ -496,6 +496,7 @@ void sw_job_close(struct sw_job *job)
     sw_bytes_fini(&job->report.fallback);
     sw_bytes_fini(&job->report.limits);
     sw_bytes_fini(&job->report.warnings);
+    sw_bytes_fini(&job->report.comm_notes);
 
     char *const owned[] = {job->options.name,       job->options.out_dir,
                            job->options.db,         job->options.command,

@@ -233,8 +233,8 @@ struct sw_job_plan {
         *copy_why;          /* how gradients and values of devices are copied; "": no devices */
     const char *sums;       /* how gradients of several devices are reduced; "": by servers */
     bool comm_requested;    /* the recipe sets how gradients are exchanged */
-    const char *comm_notes; /* layers that deviate from the net-wide exchange mode, or "" */
-    const char *comm_rates; /* by which exchange modes between hosts were chosen, or "" */
+    const char *comm_notes; /* lines: rates between hosts by which exchange modes were chosen, and
+                               layers that deviate from the net-wide mode; or "" */
     const char *warnings;   /* lines: what the user should know before the training, or "" */
     const char *extension;  /* how `resume` trains further than the recipe: "--steps N" */
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */

@@ -222,6 +222,18 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
 }
 
 /* Lists the layers of the training net, then those of the evaluation net alone. */
+static void list_comm_notes(struct sw_job *job, const struct sw_net *net)
+{
+    struct sw_bytes *notes = &job->report.comm_notes;
+    char rates[512];
+
+    sw_bytes_clear(notes);
+    if (*sw_exchange_modes_rates(&job->exchange, rates))
+        sw_bytes_printf(notes, "%s\n", rates);
+    sw_bytes_add(notes, sw_net_exchange_notes(net));
+    job->plan.comm_notes = sw_bytes_text(notes);
+}
+
 static int fill_rows(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
@@ -267,8 +279,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
 
     sw_free(rows);
     job->plan.comm_requested = sw_exchange_modes_are_requested(&job->exchange);
-    job->plan.comm_notes = sw_net_exchange_notes(train);
-    job->plan.comm_rates = sw_exchange_modes_rates(&job->exchange, job->report.comm_rates);
+    list_comm_notes(job, train);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
     job->plan.layers = job->report.layers;

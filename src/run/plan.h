@@ -10,9 +10,8 @@ struct sw_job_report {
     struct sw_job_layer *layers;
     struct sw_job_shard *shards; /* [layers of the plan][group size]; NULL: one worker */
     struct sw_bytes fallback, limits;
-    struct sw_bytes warnings; /* lines */
+    struct sw_bytes warnings, comm_notes; /* lines */
     struct sw_framework_choice framework;
-    char comm_rates[512]; /* of struct sw_job_plan */
     char *partition_notes;
     char *choices; /* algorithms that were chosen (saved_choices.h) */
 };

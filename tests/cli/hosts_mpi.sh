@@ -6,6 +6,7 @@
 unset RANK WORLD_SIZE SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 linear hosts | sed 's/^batch = .*/&\nsteps = 3/' >"$T/r.ini"
+sed 's/^outputs = 32/outputs = 512/; s/^eval_every = .*/eval_every = 0/' "$tiny" >"$T/large.ini"
 cd "$T" || exit 1
 
 # launched LAUNCHER CODE ARGUMENT...: as expect, with two processes.
@@ -25,6 +26,8 @@ for launcher in mpirun.openmpi mpirun.mpich; do
     launched "$launcher" 0 run r.ini --share-machine --steps 2
     has out '^hosts        2 hosts by mpirun, fabric mpi \((Open MPI|MPICH) [0-9.]+.*\), not encrypted: this is host 0'
     [ "$(grep -c '^done ' "$T/out")" = 1 ] || fail 'not one report'
+    launched "$launcher" 0 run large.ini --share-machine --steps 2 -v --set cluster.comm=auto
+    has out 'chosen for .* \(measured, the slowest link from'
     launched "$launcher" 2 run r.ini --steps 2
     has err 'by mpirun there are 2 processes on this machine.*--share-machine'
     launched "$launcher" 2 run r.ini --share-machine --hosts a,b,c

@@ -105,8 +105,6 @@ void sw_report_exchange_brief(struct sw_bytes *out, const struct sw_job_plan *p)
             explain(&lines, l);
     }
 
-    if (p->comm_rates && *p->comm_rates)
-        sw_bytes_printf(&lines, "%s\n", p->comm_rates);
     sw_bytes_add(&lines, p->comm_notes);
 
     if (lines.length > 0) {
