@@ -88,6 +88,12 @@ needs_tls() {
 idle() {
     [ -z "$(ip netns pids "h$1")" ]
 }
+# all_killed: no host of the job is left.
+all_killed() {
+    for i in $(seq 0 $((hosts - 1))); do
+        eval "kill -9 \$pid_$i; wait \$pid_$i"
+    done 2>/dev/null
+}
 # trains HOST STEP: it has told a step of that number or more.
 trains() {
     needs_tls
@@ -110,6 +116,10 @@ partition() {
 # lossy: of what goes from host to host, 5 % is lost.
 lossy() {
     drop 'numgen random mod 100 < 5 drop'
+}
+# lossy_host HOST: of what goes from and to it, 5 % is lost.
+lossy_host() {
+    drop "iifname v$1 numgen random mod 100 < 5 drop" "oifname v$1 numgen random mod 100 < 5 drop"
 }
 # drop RULE...: rules for what the bridge forwards.
 drop() {

@@ -1,7 +1,8 @@
 # ctest-timeout: 240
 # The loss of a host: its process is killed or stopped, its cable is out, or the network is divided. The
 # others end soon, name it, and write the checkpoint of the last complete step, which is that of a run
-# that nothing has disturbed. With --long, all roles, moments and faults, SW_NET_REPEAT (10) times.
+# that nothing has disturbed. Where packets are lost nobody is. With --long, all roles, moments and faults,
+# SW_NET_REPEAT (10) times.
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 tried=0 most_ms=0
@@ -58,7 +59,7 @@ loses() {
     until_true 20 trains 0 5
     sleep "$3"
     begin=$(ms)
-    strikes "$fault" "$lost" || { echo "not tested: $fault"; return; }
+    strikes "$fault" "$lost" || { all_killed; echo "not tested: $fault"; return; }
 
     checkpoint=
     for i in $(seq 0 $((hosts - 1))); do
@@ -85,6 +86,28 @@ loses() {
     echo "$hosts hosts, $fault of host $lost: the others ended after $took ms"
 }
 
+# endures HOST SECONDS: from then on packets from and to host HOST are lost, and the job goes on until it is
+# asked to stop.
+endures() {
+    job "$tiny" --no-ui --set job.steps=100000000 --set job.eval_every=0
+    until_true 20 trains 0 5
+    sleep "$2"
+    lossy_host "$1" || { all_killed; echo 'not tested: loss of packets'; return; }
+
+    sleep 3
+    kill -TERM "$pid_0"
+    for i in $(seq 0 $((hosts - 1))); do
+        finished "$i" 75
+        ! grep -q 'wrote a checkpoint of step' "$T/err.$i" || net_fail "a host was lost with 5 % of packets of host $1"
+    done
+    healed
+    checkpoint=$(saved_by 0)
+    [ -s "$checkpoint" ] || net_fail "no checkpoint with 5 % of packets of host $1 lost"
+    ! have_python || undisturbed "$checkpoint"
+    tried=$((tried + 1))
+    echo "$hosts hosts, 5 % of packets of host $1 lost: nobody is"
+}
+
 if [ "${1:-}" = --long ]; then
     net_up 3
     for repetition in $(seq "${SW_NET_REPEAT:-10}"); do
@@ -95,9 +118,12 @@ if [ "${1:-}" = --long ]; then
                         loses $fault "$lost" $moment
                     done
                 done
+                for moment in 0 0.1 0.37 1; do
+                    endures "$lost" $moment
+                done
             done
         done
-        echo "repetition $repetition: $tried losses so far, the slowest end after $most_ms ms"
+        echo "repetition $repetition: $tried jobs so far, the slowest end after $most_ms ms"
     done
     exit 0
 fi
