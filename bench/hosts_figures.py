@@ -2,6 +2,7 @@
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 
@@ -9,6 +10,7 @@ import measure
 from common import Row, Skipped
 
 HOSTS = 2
+NAMESPACES = 4
 FLOATS = {"61 M floats": 61000000, "0.15 M floats": 145578}
 PORT = 29400
 AIMS = {("61 M floats", "0", "trusted"): 1, ("61 M floats", "0", "private"): 1.6,
@@ -29,7 +31,7 @@ def build_network():
         measure.run(["mount", "-t", "tmpfs", "none", "/run"])
         ip("link", "add", "br0", "type", "bridge")
         ip("link", "set", "br0", "up")
-        for i in range(HOSTS):
+        for i in range(NAMESPACES):
             host, port = "h%d" % i, "v%d" % i
             ip("netns", "add", host)
             ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host)
@@ -43,7 +45,7 @@ def build_network():
 
 def limit(rate):
     """What each host sends: "0" or a rate of tc."""
-    for i in range(HOSTS):
+    for i in range(NAMESPACES):
         subprocess.run(["tc", "-n", "h%d" % i, "qdisc", "del", "dev", "eth0", "root"],
                        stderr=subprocess.DEVNULL)
         if rate != "0":
@@ -140,14 +142,23 @@ def job(bench, recipe, hosts, steps, sets):
     return commands, env
 
 
-def step_ms(bench, recipe, hosts, rows, steps, sets=()):
-    """Milliseconds per step of a job with that many rows on each host."""
+def trained(bench, recipe, hosts, rows, steps, sets=()):
+    """What a job with that many rows on each host prints."""
     commands, env = job(bench, recipe, hosts, steps, [
         "job.batch=%d" % (rows * hosts), "job.eval_every=0", "job.checkpoint_every=0",
         "job.checkpoint_ends=no", "cluster.framework=allreduce"] + list(sets))
-    out = together(commands, env)
+    return together(commands, env)
+
+
+def step_of(out):
+    """Milliseconds per step."""
     value, unit = re.search(r"samples/s, ([0-9.]+) (us|ms|s) per step", out).groups()
     return float(value) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit]
+
+
+def step_ms(bench, recipe, hosts, rows, steps, sets=()):
+    """Milliseconds per step of a job with that many rows on each host."""
+    return step_of(trained(bench, recipe, hosts, rows, steps, sets))
 
 
 # ---- Figures ------------------------------------------------------------------------------------
@@ -231,4 +242,33 @@ def idle(bench):
     return [Row("waiting host", "1 %", "% of a core", shares, [1] * HOSTS, 1, at_most=True)]
 
 
-FIGURES = {"sums": sums, "alexnet": alexnet, "short": short, "idle": idle}
+def resident_mb(out):
+    value, unit = re.search(r"([0-9.]+) ([MG])B resident", out).groups()
+    return float(value) * {"M": 1, "G": 1000}[unit]
+
+
+def strangers(bench):
+    """A thousand of them, from a host that is not one of the job, at the port where its hosts met."""
+    build_network()
+    steps, ms, mb = 200 if bench.options.trial else 8000, ([], []), ([], [])
+    for _ in range(bench.options.repeats):
+        for k in range(2):
+            child = None
+            if k == 0:
+                child = subprocess.Popen(
+                    ["nice", "-n", "19"] + on(HOSTS) +
+                    ["sh", "-c", 'sleep 1; exec "$0" "$@"', sys.executable,
+                     os.path.join(bench.root, "tests", "net", "stranger.py"), "10.0.0.1", str(PORT + 1), "1000", "3"],
+                    stdout=subprocess.PIPE, text=True)
+            out = trained(bench, "digits.ini", HOSTS, 32, steps)
+            ms[k].append(step_of(out))
+            mb[k].append(resident_mb(out))
+            if child:
+                bench.say("strangers: %s" % child.communicate()[0].split("\n")[1])
+    least = min(mb[1])
+    return [Row("step while 1000 strangers connect", "none", "ms", *ms, 1.05, at_most=True),
+            Row("memory of host 0 with them", "none", "MB", *mb, (least + 1.05) / least, at_most=True,
+                note="at most 1 MiB more")]
+
+
+FIGURES = {"sums": sums, "alexnet": alexnet, "short": short, "idle": idle, "strangers": strangers}
