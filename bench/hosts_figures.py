@@ -1,6 +1,7 @@
 """The figures of bench/hosts_net. Host i is the namespace h<i> with address 10.0.0.<i + 1>."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,6 +19,17 @@ AIMS = {("61 M floats", "0", "trusted"): 1, ("61 M floats", "0", "private"): 1.6
 
 
 # ---- The network --------------------------------------------------------------------------------
+
+def enter():
+    """Starts this program once more, in namespaces of its own."""
+    if os.environ.get("SINGA_BENCH_INSIDE"):
+        return
+    os.environ["SINGA_BENCH_INSIDE"] = "1"
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    if not shutil.which("unshare"):
+        sys.exit("bench: there is no command unshare")
+    os.execvp("unshare", ["unshare", "-Urnmpf", "--kill-child", "--mount-proc", sys.executable] + sys.argv)
+
 
 def ip(*words):
     measure.run(["ip"] + list(words))
@@ -121,9 +133,9 @@ def key_of(bench):
     return path
 
 
-def job(bench, recipe, hosts, steps, sets):
+def job(bench, recipe, hosts, steps, sets, data=None, key=True):
     """The commands and environments of a job: one math thread on each host."""
-    port, key = next_port(), key_of(bench)
+    port = next_port()
     commands = [[bench.options.binary, "run", bench.recipe(recipe), "--no-ui", "--share-machine", "--steps",
                  str(steps), "--out", bench.path("out-%s-%d" % (port, i))] for i in range(hosts)]
     for c in commands:
@@ -134,19 +146,19 @@ def job(bench, recipe, hosts, steps, sets):
         home = bench.path("host%d" % host)
         os.makedirs(home, exist_ok=True)
         own = {"OMP_NUM_THREADS": "1", "XDG_STATE_HOME": home, "SINGA_DB": os.path.join(home, "history.db"),
-               "SINGA_REGISTRY": os.path.join(home, "registry"), "SINGA_DATA": bench.path("nothing"),
-               "SINGA_JOB_KEY": key}
+               "SINGA_REGISTRY": os.path.join(home, "registry"), "SINGA_DATA": data or bench.path("nothing"),
+               **({"SINGA_JOB_KEY": key_of(bench)} if key else {})}
         if hosts > 1:
             own.update(RANK=str(host), WORLD_SIZE=str(hosts), MASTER_ADDR="10.0.0.1", MASTER_PORT=port)
         return own
     return commands, env
 
 
-def trained(bench, recipe, hosts, rows, steps, sets=()):
-    """What a job with that many rows on each host prints."""
+def trained(bench, recipe, hosts, rows, steps, sets=(), framework="allreduce", evaluates=0, data=None, key=True):
+    """What a job with that many rows on each host prints. evaluates: steps between evaluations."""
     commands, env = job(bench, recipe, hosts, steps, [
-        "job.batch=%d" % (rows * hosts), "job.eval_every=0", "job.checkpoint_every=0",
-        "job.checkpoint_ends=no", "cluster.framework=allreduce"] + list(sets))
+        "job.batch=%d" % (rows * hosts), "job.eval_every=%d" % evaluates, "job.checkpoint_every=0",
+        "job.checkpoint_ends=no", "cluster.framework=" + framework] + list(sets), data, key)
     return together(commands, env)
 
 
@@ -156,9 +168,9 @@ def step_of(out):
     return float(value) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit]
 
 
-def step_ms(bench, recipe, hosts, rows, steps, sets=()):
+def step_ms(bench, recipe, hosts, rows, steps, sets=(), framework="allreduce", key=True):
     """Milliseconds per step of a job with that many rows on each host."""
-    return step_of(trained(bench, recipe, hosts, rows, steps, sets))
+    return step_of(trained(bench, recipe, hosts, rows, steps, sets, framework, key=key))
 
 
 # ---- Figures ------------------------------------------------------------------------------------
@@ -271,4 +283,50 @@ def strangers(bench):
                 note="at most 1 MiB more")]
 
 
-FIGURES = {"sums": sums, "alexnet": alexnet, "short": short, "idle": idle, "strangers": strangers}
+def mpi_step_ms(bench, recipe, rows, steps):
+    """The same job over Open MPI, whose mpirun reaches a host by an agent that enters its namespace."""
+    agent, home = bench.path("agent"), bench.path("mpi")
+    os.makedirs(home, exist_ok=True)
+    with open(agent, "w") as f:
+        f.write('#!/bin/sh\nhost=h$((${1##*.} - 1))\nshift\nexec nsenter --net=/run/netns/$host sh -c "$*"\n')
+    os.chmod(agent, 0o755)
+    env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
+           "XDG_STATE_HOME": home, "SINGA_DB": os.path.join(home, "history.db"), "SINGA_DATA": bench.path("nothing"),
+           "SINGA_REGISTRY": os.path.join(home, "registry")}
+    hosts = ",".join("10.0.0.%d:1" % (i + 1) for i in range(HOSTS))
+    command = ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--bind-to", "none",
+               "--mca", "btl_tcp_if_include", "10.0.0.0/24", "--mca", "oob_tcp_if_include", "10.0.0.0/24",
+               "--host", hosts]
+    for name in env:
+        command += ["-x", name]
+    out = measure.run(on(0) + command + [os.path.abspath(bench.options.binary), "run", bench.recipe(recipe), "--no-ui",
+                                         "--share-machine", "--steps", str(steps), "--out", os.path.join(
+                                             home, next_port())] + [
+        word for text in ["job.batch=%d" % (rows * HOSTS), "job.eval_every=0", "job.checkpoint_every=0",
+                          "job.checkpoint_ends=no", "cluster.framework=allreduce"] for word in ("--set", text)],
+        env=env, timeout_s=300).out
+    if "fabric mpi (Open MPI" not in out:
+        raise Skipped("no module for Open MPI")
+    return step_of(out)
+
+
+def mpi(bench):
+    """The engine mpi against tcp without encryption."""
+    build_network()
+    if not shutil.which("mpirun.openmpi"):
+        raise Skipped("there is no mpirun.openmpi")
+    rows = []
+    for rate in bench.options.rates.split(","):
+        limit(rate)
+        steps, ours, theirs = 5 if bench.options.trial else 300, [], []
+        for _ in range(bench.options.repeats):
+            ours.append(mpi_step_ms(bench, "mnist-mlp.ini", 64, steps))
+            theirs.append(step_ms(bench, "mnist-mlp.ini", HOSTS, 64, steps, ["cluster.network=trusted"], key=False))
+            bench.say("mpi, %s: %.3g ms, tcp %.3g" % (rate, ours[-1], theirs[-1]))
+        rows.append(Row("step of mnist-mlp.ini over Open MPI, %s" % ("no limit" if rate == "0" else rate), "tcp", "ms",
+                        ours, theirs, None))
+    limit("0")
+    return rows
+
+
+FIGURES = {"sums": sums, "alexnet": alexnet, "short": short, "idle": idle, "strangers": strangers, "mpi": mpi}

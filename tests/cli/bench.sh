@@ -20,6 +20,16 @@ python3 "$SW_SOURCE_DIR/bench/papers" 20b --trial --repeats 1 --binary "$SW" >"$
 has out '^batch +data partition +hybrid partition$'
 has out '^32 +[0-9.]+ ms +[0-9.]+ ms$'
 
+# Figures with several hosts, where there may be namespaces.
+python3 "$SW_SOURCE_DIR/bench/papers" 18b 11 --trial --repeats 1 --binary "$SW" --results "$T/results" >"$T/out" \
+    2>"$T/err"
+if [ $? = 0 ] && ! file_has out 'skipped: no network namespaces|skipped: this kernel'; then
+    has out '^ *2 +[0-9.]+ ms +[0-9.]+ +almost linear$'
+    has out '^1 server +[0-9.]+ s +falls with the servers$'
+else
+    grep -qE 'unshare|skipped: |namespaces' "$T/out" "$T/err" || fail 'a trial of figures with hosts'
+fi
+
 # The GPU benchmark, on a simulated GPU.
 python3 "$SW_SOURCE_DIR/bench/gpu" host 20a --trial --repeats 1 --device 'sim:gpus=1,mem=1GiB' \
     --binary "$SW" >"$T/out" 2>"$T/err" || fail 'a trial of bench/gpu'

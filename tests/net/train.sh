@@ -32,6 +32,25 @@ finished 1 0
 took=$(($(ms) - begin))
 [ "$took" -gt 1000 ] || net_fail "0.7 MB took $took ms at 500 kB/s"
 
+# mpirun gets to a host by an agent that enters its namespace.
+cat >"$T/agent" <<'END'
+#!/bin/sh
+host=h$((${1##*.} - 1))
+shift
+exec nsenter --net=/run/netns/$host sh -c "$*"
+END
+chmod +x "$T/agent"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+net=10.0.0.0/24
+if command -v mpirun.openmpi >/dev/null && command -v nsenter >/dev/null &&
+    (on 0 mpirun.openmpi --mca plm_rsh_agent "$T/agent" --mca btl tcp,self --mca btl_tcp_if_include $net \
+        --mca oob_tcp_if_include $net --host 10.0.0.1:1,10.0.0.2:1 "$SW" run "$tiny" --no-ui --share-machine \
+        --out "$T/mpi") >"$T/out" 2>"$T/err" </dev/null && file_has out 'fabric mpi \(Open MPI'; then
+    ! have_python || reaches "$(latest "$T/mpi")"
+else
+    echo "not tested: Open MPI between namespaces; $(tail -n 1 "$T/err" 2>/dev/null)"
+fi
+
 # Packets are lost: all that was sent comes all the same.
 hosts=2
 if lossy; then
