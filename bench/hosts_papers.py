@@ -125,10 +125,18 @@ class Job:
         with open(os.path.join(self.folder, "pid.h1")) as f:
             os.kill(int(f.read()), signal.SIGKILL)
         killed = time.monotonic()
-        self.wait_for(lambda: any("going on with" in e for e in self.errors), "the restart")
-        count = len(self.steps)
-        self.wait_for(lambda: len(self.steps) > count, "a step after the restart")
-        return self.steps[count][0] - killed
+        self.wait_for(lambda: self.last_step() is not None, "the restart")
+        last = self.last_step()
+        self.wait_for(lambda: self.steps[-1][1] > last, "a step after the restart")
+        return next(seconds for seconds, step in self.steps if step > last) - killed
+
+    def last_step(self):
+        """The step of the checkpoint from which the job goes on; None: it does not go on yet."""
+        for line in self.errors:
+            found = re.search(r"is lost.* step ([0-9]+).*going on|going on from step ([0-9]+)", line)
+            if found:
+                return int(found.group(1) or found.group(2))
+        return None
 
     def end(self):
         self.child.kill()

@@ -148,6 +148,14 @@ void sw_history_net(struct sw_history *h, const char *from, const char *to, int6
                                     SW_TEXT("net"), SW_INT(bytes), SW_REAL(ms)));
 }
 
+void sw_history_net_rate(struct sw_history *h, const char *from, const char *to, int64_t step,
+                         double bytes_per_s)
+{
+    sw_history_queue_row(h,
+                         &SW_ROW(SW_ROW_TRAFFIC, SW_INT(step), SW_TEXT(from), SW_TEXT(to),
+                                 SW_TEXT("net_test"), SW_INT((int64_t)bytes_per_s), SW_REAL(1000)));
+}
+
 void sw_history_finish_run(struct sw_history *h, enum sw_run_status status)
 {
     sw_history_queue_row(h, &SW_ROW(SW_ROW_FINISH, SW_TEXT(sw_run_status_name(status)),

@@ -77,3 +77,6 @@ void sw_history_host(struct sw_history *h, const struct sw_history_host *host);
  * kind net). */
 void sw_history_net(struct sw_history *h, const char *from, const char *to, int64_t step,
                     int64_t bytes, double ms);
+/* Records the measured rate of that link, as what it carries in a second (kind net_test). */
+void sw_history_net_rate(struct sw_history *h, const char *from, const char *to, int64_t step,
+                         double bytes_per_s);

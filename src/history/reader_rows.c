@@ -26,14 +26,17 @@ static const struct {
                 " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
                 " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC"},
     [SW_ROWS_TRAFFIC] =
-        {"SSKrr",
-         "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*)"
-         " FROM link_traffic WHERE run_id = ?1 AND step > ?2 AND kind <> 'net'"
+        {"SSKrrr",
+         "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*), NULL"
+         " FROM link_traffic WHERE run_id = ?1 AND step > ?2 AND kind NOT IN ('net', 'net_test')"
          " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
     [SW_ROWS_NET] =
-        {"SSKrr",
-         "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*)"
-         " FROM link_traffic WHERE run_id = ?1 AND step > ?2 AND kind = 'net'"
+        {"SSKrrr",
+         "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*),"
+         " (SELECT r.bytes * 1000 / r.ms FROM link_traffic r WHERE r.run_id = ?1"
+         "  AND r.kind = 'net_test' AND r.from_unit = t.from_unit AND r.to_unit = t.to_unit"
+         "  ORDER BY r.step DESC LIMIT 1)"
+         " FROM link_traffic t WHERE run_id = ?1 AND step > ?2 AND kind = 'net'"
          " GROUP BY from_unit, to_unit ORDER BY from_unit, to_unit"},
     [SW_ROWS_PLACEMENT] =
         {"SSMLn", "SELECT unit, device, cores, reason, numa FROM placement"

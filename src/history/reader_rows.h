@@ -44,6 +44,7 @@ struct sw_run_layer {
 struct sw_run_traffic {
     char from[32], to[32], kind[16];
     double bytes_per_step, ms_per_step; /* means */
+    double link_bytes_per_s;            /* measured, of a link between hosts; NaN: unknown */
 };
 struct sw_run_placement {
     char unit[32], device[32], cores[64], reason[128];

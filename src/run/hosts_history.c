@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "exchange/hosts/router.h"
 #include "machine/io.h"
+#include "run/host_rates.h"
 #include "run/hosts_history_private.h"
 #include "worker/worker.h"
 #include <math.h>
@@ -237,6 +238,20 @@ static void record_hosts(const struct sw_job *job)
                                                   .left_at = NAN});
 }
 
+static void record_rates(const struct sw_job *job)
+{
+    const struct sw_hosts_history *h = job->hosts.history;
+
+    for (int i = 0; i < h->hosts->count; i++)
+        for (int k = 0; k < h->hosts->count; k++) {
+            const double rate = sw_host_rates_of(job, i, k);
+
+            if (rate > 0)
+                sw_history_net_rate(job->events.history, h->peer[i].name, h->peer[k].name,
+                                    job->span.first_step, rate);
+        }
+}
+
 static int begin_part(struct sw_job *job, const struct sw_run_info *info, struct sw_err *err)
 {
     struct sw_hosts_history *h = job->hosts.history;
@@ -270,6 +285,7 @@ int sw_hosts_history_begin(struct sw_job *job, const struct sw_run_info *info, s
     if (h->hosts->own == 0) {
         snprintf(uid, sizeof uid, "%s", sw_history_run_uid(job->events.history));
         record_hosts(job); /* before any other host can send a row */
+        record_rates(job);
         sw_hosts_set_pointer(&h->history, job->events.history);
         rc = tell_uid(job, uid, err);
     } else {

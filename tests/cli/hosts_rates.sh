@@ -16,6 +16,8 @@ file_has err 'built without OpenSSL' && two="$two --set cluster.network=trusted"
 expect 0 run large.ini $two -v --set cluster.comm=auto --name measured
 has out '^gradients +fc1: (ps|sfb), predicted to take'
 has out '^ +chosen for [0-9.]+ [kMG]B/s between hosts and [0-9.e+]+ GFLOP/s on each \(measured, the slowest link from [a-z0-9.]+ to'
+"$SW" history sql "SELECT count(*) || ' ' || (min(bytes) > 0) FROM link_traffic WHERE kind = 'net_test'" >"$T/rates"
+has rates '^2 1$'
 expect 0 resume measured $two -v --steps 6
 has out '^gradients +fc1: sfb, from the checkpoint|^gradients +ps \(whole gradients\) for conv1'
 hasnt out 'measured, the slowest|predicted'

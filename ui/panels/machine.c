@@ -132,6 +132,19 @@ static void place_line(struct writer *w, const struct sw_run_placement *p)
          *p->cores ? p->cores : "--", p->reason);
 }
 
+/* "a > b  net  25.0 MB/s, 21 % of 118.0 MB/s" */
+static void net_line(struct writer *w, const struct sw_run_traffic *l)
+{
+    const double rate = l->ms_per_step > 0 ? l->bytes_per_step * 1e3 / l->ms_per_step : (double)NAN;
+    char bytes[32], most[32], share[48] = "";
+
+    if (!isnan(rate) && l->link_bytes_per_s > 0)
+        snprintf(share, sizeof share, ", %.0f %% of %s", 100 * rate / l->link_bytes_per_s,
+                 sw_human_unit(most, l->link_bytes_per_s, "B/s"));
+    line(w, SW_ROLE_COMM, "%s > %s  net  %s%s", l->from, l->to,
+         isnan(rate) ? "--" : sw_human_unit(bytes, rate, "B/s"), share);
+}
+
 static void link_line(struct writer *w, const struct sw_run_traffic *l)
 {
     char bytes[32], time[32];
@@ -139,10 +152,7 @@ static void link_line(struct writer *w, const struct sw_run_traffic *l)
     sw_human_bytes(bytes, l->bytes_per_step);
 
     if (sw_str_eq(l->kind, "net"))
-        line(w, SW_ROLE_COMM, "%s > %s  net  %s", l->from, l->to,
-             l->ms_per_step > 0
-                 ? sw_human_unit(bytes, l->bytes_per_step * 1e3 / l->ms_per_step, "B/s")
-                 : "--");
+        net_line(w, l);
     else if (l->ms_per_step > 0)
         line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step, %s", l->from, l->to, l->kind, bytes,
              sw_human_seconds(time, l->ms_per_step / 1000));

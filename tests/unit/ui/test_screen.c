@@ -274,8 +274,8 @@ static void hosts_of_a_run_have_a_line_each(void **state)
     rename_thread(m, 3, "b/worker0.1");
     rename_thread(m, 5, "b/server0.0");
     m->threads[2].slot.done_step = m->threads[3].slot.done_step = 4802;
-    m->links[0] = (struct sw_run_traffic){"a", "b", "net", 5e6, 200};
-    m->links[1] = (struct sw_run_traffic){"b", "a", "net", 3e6, 200};
+    m->links[0] = (struct sw_run_traffic){"a", "b", "net", 5e6, 200, 1e8};
+    m->links[1] = (struct sw_run_traffic){"b", "a", "net", 3e6, 200, NAN};
     m->host_count = 2;
     m->hosts[0] = (struct sw_ui_host){.name = "a"};
     m->hosts[1] = (struct sw_ui_host){.name = "b"};
@@ -293,7 +293,9 @@ static void hosts_of_a_run_have_a_line_each(void **state)
     assert_true(shows(m, &v, 100, 24, "b/worker0.1 backward"));
     assert_false(shows(m, &v, 100, 24, "-10"));
     v.focus = 4;
+    assert_true(shows(m, &v, 100, 40, "a > b  net  25.0 MB/s, 25 % of 100.0 MB/s"));
     assert_true(shows(m, &v, 100, 40, "b > a  net  15.0 MB/s"));
+    assert_false(shows(m, &v, 100, 40, "15.0 MB/s,"));
 
     v.focus = 3;
     snprintf(m->hosts[1].why, sizeof m->hosts[1].why, "the connection is closed");

@@ -121,8 +121,8 @@ static inline void stage_times(struct sw_ui_model *m)
         m->layers[i].backward_ms = 15.0 / (i + 1);
     }
     m->link_count = 2;
-    m->links[0] = (struct sw_run_traffic){"worker0.0", "server0.0", "shared", 122e6, 0};
-    m->links[1] = (struct sw_run_traffic){"worker0.1", "server0.1", "shared", 122e6, 0};
+    m->links[0] = (struct sw_run_traffic){"worker0.0", "server0.0", "shared", 122e6, 0, NAN};
+    m->links[1] = (struct sw_run_traffic){"worker0.1", "server0.1", "shared", 122e6, 0, NAN};
 }
 
 static inline void stage_machine(struct sw_ui_model *m)
