@@ -96,10 +96,10 @@ class Job:
         for text in sets:
             command += ["--set", text]
         env["SINGA_REMOTE"] = os.path.abspath(bench.options.binary)
-        self.steps, self.errors = [], []  # (seconds, step); lines
+        self.steps, self.errors = [], []  # (seconds, step) and (seconds, line)
         self.changed = threading.Condition()
         self.child = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for file, take in ((self.child.stdout, self.take_step), (self.child.stderr, self.errors.append)):
+        for file, take in ((self.child.stdout, self.take_step), (self.child.stderr, self.take_error)):
             threading.Thread(target=self.read, args=(file, take), daemon=True).start()
 
     def read(self, file, take):
@@ -107,6 +107,9 @@ class Job:
             with self.changed:
                 take(line)
                 self.changed.notify_all()
+
+    def take_error(self, line):
+        self.errors.append((time.monotonic(), line))
 
     def take_step(self, line):
         found = re.match(r"step=([0-9]+) .*split=train", line)
@@ -116,7 +119,7 @@ class Job:
     def wait_for(self, condition, what):
         with self.changed:
             if not self.changed.wait_for(condition, 120):
-                raise measure.Failed("%s did not come: %s" % (what, "".join(self.errors[-5:])))
+                raise measure.Failed("%s did not come: %s" % (what, "".join(e for _, e in self.errors[-5:])))
 
     def recover(self):
         """Kills host 1 when both have trained; returns the seconds until host 0 has trained a step
@@ -125,18 +128,14 @@ class Job:
         with open(os.path.join(self.folder, "pid.h1")) as f:
             os.kill(int(f.read()), signal.SIGKILL)
         killed = time.monotonic()
-        self.wait_for(lambda: self.last_step() is not None, "the restart")
-        last = self.last_step()
-        self.wait_for(lambda: self.steps[-1][1] > last, "a step after the restart")
-        return next(seconds for seconds, step in self.steps if step > last) - killed
+        self.wait_for(lambda: any("going on" in e for _, e in self.errors), "the restart")
+        told = next(seconds for seconds, e in self.errors if "going on" in e)
 
-    def last_step(self):
-        """The step of the checkpoint from which the job goes on; None: it does not go on yet."""
-        for line in self.errors:
-            found = re.search(r"is lost.* step ([0-9]+).*going on|going on from step ([0-9]+)", line)
-            if found:
-                return int(found.group(1) or found.group(2))
-        return None
+        # What was printed before comes by another pipe.
+        def trained():
+            return [seconds for seconds, _ in self.steps if seconds > told + 0.005]
+        self.wait_for(trained, "a step after the restart")
+        return trained()[0] - killed
 
     def end(self):
         self.child.kill()
@@ -191,7 +190,8 @@ def figure_18b(bench):
             ms[hosts].append(net.step_ms(bench, "cifar10-sandblaster.ini", hosts, batch // hosts, steps,
                                          framework="sandblaster"))
             bench.say("fig. 18b, %d hosts: %.4g ms" % (hosts, ms[hosts][-1]))
-    note = "foreign load %.0f %%; the hosts share %d cores" % (100 * foreign.share(), bench.threads)
+    note = "foreign load %.0f %%, of which more hosts take a larger share; the hosts share %d cores" % (
+        100 * foreign.share(), bench.threads)
     rows = [Row("fig. 18b, %d hosts" % k, "1 host", "iterations/s", [1e3 / x for x in ms[k]],
                 [1e3 / x for x in ms[1]], None, note=note) for k in ms if k > 1]
     cells = [["hosts", "ours", "speed-up", "published (128 workers)"]]
