@@ -31,7 +31,7 @@ enum { EXTREMES = sizeof extremes / sizeof *extremes };
 /* Number of workers whose rows make one update. */
 static int update_group_size(const struct sw_exchange_plan *p)
 {
-    return p->args.topology->update_group_size * p->args.topology->hosts;
+    return p->args.topology->update_group_size * p->args.topology->update_hosts;
 }
 
 /* Why no layer can use the mode; NULL: layers with factors can. */
@@ -41,7 +41,7 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
 
     if (mode == SW_EXCHANGE_PS)
         return NULL;
-    if (t->hosts > 1 && t->devices > 0)
+    if (t->update_hosts > 1 && t->devices > 0)
         return "between hosts only factors in host memory are exchanged";
     if (p->args.conf->repeat_exact)
         return "repeat_exact reduces over microbatches for any number of workers, and products "
@@ -122,7 +122,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
 
     struct sw_exchange_cost_args t = {
         .workers = update_group_size(p),
-        .hosts = a->topology->hosts,
+        .hosts = a->topology->update_hosts,
         .servers = a->topology->servers_per_group,
         .rows = (double)(a->conf->batch * l->steps),
         .inputs = (double)l->inputs,
@@ -195,7 +195,7 @@ static bool needs_rates(struct sw_exchange_plan *p, const struct sw_exchange_cho
 {
     bool differs = false;
 
-    if (p->args.topology->hosts < 2 || !p->args.host_rates || p->comm.has_rates)
+    if (p->args.topology->update_hosts < 2 || !p->args.host_rates || p->comm.has_rates)
         return false;
 
     const enum sw_exchange_mode first = mode_at(p, c, &extremes[0]);
@@ -325,7 +325,7 @@ const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[5
     for (int i = 0; i < p->comm.count; i++)
         chosen = chosen || !p->comm.choices[i].taken_up;
     out[0] = '\0';
-    if (!chosen || p->args.topology->hosts < 2)
+    if (!chosen || p->args.topology->update_hosts < 2)
         return out;
 
     sw_human_bytes(rate, r->link_bytes_per_s);

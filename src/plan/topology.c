@@ -36,6 +36,7 @@ static void count_groups(struct sw_topology *t, const struct sw_topology_args *a
     t->update_groups = t->is_async ? t->worker_groups : 1;
     t->update_group_size = t->workers / t->update_groups;
     t->all_update_groups = t->is_async ? t->hosts * t->update_groups : t->update_groups;
+    t->update_hosts = t->is_async ? 1 : t->hosts;
     t->first_update_group = t->is_async ? t->host * t->update_groups : 0;
 
     t->server_groups = shape->server_groups;

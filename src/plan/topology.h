@@ -62,6 +62,7 @@ struct sw_topology {
     /* Update groups of all hosts, and the number of this host's first one among them. Synchronous
      * hosts make one update group. */
     int all_update_groups, first_update_group;
+    int update_hosts; /* hosts whose gradients are reduced to one update: all, or 1 */
     int server_groups, servers_per_group;
     bool binds_servers;       /* each server runs on the cores of a worker */
     int microbatches;         /* per worker group */
