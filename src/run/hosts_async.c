@@ -4,6 +4,7 @@
 #include "run/job_private.h"
 #include "worker/worker.h"
 #include <stdio.h>
+#include <string.h>
 
 static const struct sw_hosts *hosts_of(const struct sw_job *job)
 {
@@ -132,7 +133,14 @@ static void on_lost(void *user, int host, const struct sw_err *why)
         return;
     }
 
-    __atomic_fetch_or(&job->hosts.async.left_out, (uint64_t)1 << host, __ATOMIC_ACQ_REL);
+    struct sw_hosts_async *a = &job->hosts.async;
+    struct sw_mutex *lock = &job->hosts.notices.lock;
+
+    sw_mutex_lock(lock);
+    snprintf(a->why, sizeof a->why, "%.*s", (int)sizeof a->why - 1, why->text);
+    __atomic_fetch_or(&a->left_out, (uint64_t)1 << host, __ATOMIC_ACQ_REL);
+    sw_mutex_unlock(lock);
+
     if (job->topology->host == 0 && c->on_host_loss == SW_ON_HOST_LOSS_SAVE)
         sw_requests_set(&job->requests, SW_JOB_STOP);
 }
@@ -154,14 +162,19 @@ static void report_lost(struct sw_job *job)
     struct sw_hosts_async *a = &job->hosts.async;
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     const uint64_t fresh = __atomic_load_n(&a->left_out, __ATOMIC_ACQUIRE) & ~a->reported;
-    char names[160];
+    char names[160], why[sizeof a->why];
 
     if (!fresh || job->topology->host != 0)
         return;
 
+    sw_mutex_lock(&job->hosts.notices.lock);
+    memcpy(why, a->why, sizeof why);
+    sw_mutex_unlock(&job->hosts.notices.lock);
+
     a->reported |= fresh;
     name_hosts(job, fresh, names, sizeof names);
-    sw_events_report(&job->events, SW_LOG_WARN, "hosts", "host %s is lost; the others %s", names,
+    sw_events_report(&job->events, SW_LOG_WARN, "hosts", "host %s is lost (%s); the others %s",
+                     names, why,
                      c->on_host_loss == SW_ON_HOST_LOSS_SAVE ? "write a checkpoint and end"
                                                              : "go on without it");
 }

@@ -9,8 +9,6 @@
 #include "run/job_private.h"
 
 enum {
-    SW_HOSTS_LINES = 20, /* kinds of messages */
-    SW_HOSTS_STATES = 21,
     SW_HOSTS_URGENCY = UINT16_MAX, /* after all sums */
     SW_HOSTS_ITEM_LINES = 0, /* of LINES; without bytes, to another host: host 0 has taken them */
     SW_HOSTS_ITEM_LAST = 1,  /* without bytes, to host 0: no more will come */

@@ -11,8 +11,7 @@
 
 struct sw_job;
 
-enum { SW_HOST_OFFER = 28, SW_HOST_ORDER }; /* kinds of messages */
-enum { SW_HOST_OFFERS = 2 };                /* to one host that can be under way */
+enum { SW_HOST_OFFERS = 2 }; /* to one host that can be under way */
 
 /* As it is sent. */
 struct sw_host_offer {

@@ -14,7 +14,6 @@ struct sw_job;
 
 /* Numbers that hosts tell each other about the end of the job, and a file that one of them may send
  * to host 0. */
-enum { SW_HOST_NOTICE = 16, SW_HOST_FILE }; /* kinds of messages */
 enum sw_host_notice {
     SW_HOST_STEP,  /* the last complete step */
     SW_HOST_SAVED, /* SW_OK, or why there is no checkpoint */

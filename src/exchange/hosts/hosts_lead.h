@@ -9,9 +9,7 @@
 
 #include "exchange/hosts/fabric.h"
 #include "exchange/hosts/hosts_sum.h"
-
-/* A kind of message between hosts. */
-enum { SW_HOSTS_LEAD = 14 };
+#include "exchange/hosts/kinds.h"
 
 struct sw_hosts_lead;
 

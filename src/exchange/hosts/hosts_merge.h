@@ -8,10 +8,8 @@
 #pragma once
 
 #include "exchange/hosts/fabric.h"
+#include "exchange/hosts/kinds.h"
 #include <stdbool.h>
-
-/* Kinds of messages between hosts. */
-enum { SW_HOSTS_CHANGE = 22, SW_HOSTS_VALUE };
 
 struct sw_hosts_merge;
 

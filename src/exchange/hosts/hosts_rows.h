@@ -11,9 +11,7 @@
 #pragma once
 
 #include "exchange/hosts/fabric.h"
-
-/* Kinds of messages between hosts. */
-enum { SW_HOSTS_X = 12, SW_HOSTS_DY };
+#include "exchange/hosts/kinds.h"
 
 struct sw_hosts_rows;
 

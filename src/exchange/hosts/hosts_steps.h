@@ -11,8 +11,8 @@
 #pragma once
 
 #include "exchange/hosts/fabric.h"
+#include "exchange/hosts/kinds.h"
 
-enum { SW_HOSTS_STEPS = 11 };      /* kind of messages */
 enum { SW_HOSTS_STEPS_ROOM = 16 }; /* messages to one host that can be under way */
 
 struct sw_hosts_steps;

@@ -13,9 +13,7 @@
 #pragma once
 
 #include "exchange/hosts/fabric.h"
-
-/* Kinds of messages between hosts. */
-enum { SW_HOSTS_SHARE = 8, SW_HOSTS_TOTAL, SW_HOSTS_SMALL };
+#include "exchange/hosts/kinds.h"
 
 /* Small sums are in channels, each with an order of its own: what the passes of a step sum, what is
  * known at its end, and requests to the job. */

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "exchange/hosts/fabric.h"
+#include "exchange/hosts/kinds.h"
 
-enum { SW_FABRIC_SINKS = 8 };
+enum { SW_FABRIC_SINKS = 10 };
 
 struct sw_fabric_router {
     struct sw_fabric_sink sink[SW_FABRIC_SINKS];

@@ -8,9 +8,6 @@
 #include "exchange/hosts/router.h"
 #include "exchange/table/sync.h"
 
-/* Kinds of messages between hosts. */
-enum { SW_HOSTS_DELTA = 28, SW_HOSTS_DELTA_ADDED, SW_HOSTS_DELTA_LOST };
-
 struct sw_table_deltas {
     struct sw_sync *sync;         /* borrowed */
     struct sw_hosts_merge *merge; /* owned */

@@ -20,13 +20,9 @@
 #include "exchange/table/table.h"
 #include "thread/fault.h"
 
-/* Kinds of messages between hosts. Their item is slice + slices * group, with the group's number in
- * host 0's table, and their urgency the parameter. */
-enum {
-    SW_HOSTS_GRADIENT = 24, /* to host 0; version: of the update */
-    SW_HOSTS_VALUES         /* from host 0; version: the fewest updates of any group in them */
-};
-
+/* SW_HOSTS_GRADIENT goes to host 0, its version is that of the update; SW_HOSTS_VALUES comes from
+ * there, its version is the fewest updates of any group in them. Their item is slice + slices *
+ * group, with the group's number in host 0's table, and their urgency the parameter. */
 struct sw_table_parties_args {
     struct sw_table *table;       /* borrowed */
     const struct sw_hosts *hosts; /* borrowed during the call */
