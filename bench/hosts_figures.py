@@ -74,6 +74,11 @@ def on(host):
 
 def together(commands, env=lambda host: {}):
     """Runs a command on each host; returns the output of that of host 0."""
+    return ended_together(commands, env).out
+
+
+def ended_together(commands, env):
+    """Runs a command on each host; returns how that of host 0 ended."""
     ended, failures = [None] * len(commands), []
 
     def one(host):
@@ -88,7 +93,7 @@ def together(commands, env=lambda host: {}):
         t.join()
     if failures:
         raise failures[0]
-    return ended[0].out
+    return ended[0]
 
 
 def next_port():
@@ -156,10 +161,15 @@ def job(bench, recipe, hosts, steps, sets, data=None, key=True):
 
 def trained(bench, recipe, hosts, rows, steps, sets=(), framework="allreduce", evaluates=0, data=None, key=True):
     """What a job with that many rows on each host prints. evaluates: steps between evaluations."""
+    return ended_job(bench, recipe, hosts, rows, steps, sets, framework, evaluates, data, key).out
+
+
+def ended_job(bench, recipe, hosts, rows, steps, sets=(), framework="allreduce", evaluates=0, data=None, key=True):
+    """How host 0 of such a job ended."""
     commands, env = job(bench, recipe, hosts, steps, [
         "job.batch=%d" % (rows * hosts), "job.eval_every=%d" % evaluates, "job.checkpoint_every=0",
         "job.checkpoint_ends=no", "cluster.framework=" + framework] + list(sets), data, key)
-    return together(commands, env)
+    return ended_together(commands, env)
 
 
 def step_of(out):
@@ -262,7 +272,7 @@ def resident_mb(out):
 def strangers(bench):
     """A thousand of them, from a host that is not one of the job, at the port where its hosts met."""
     build_network()
-    steps, ms, mb = 200 if bench.options.trial else 8000, ([], []), ([], [])
+    steps, ms, cpu, mb = 200 if bench.options.trial else 8000, ([], []), ([], []), ([], [])
     for _ in range(bench.options.repeats):
         for k in range(2):
             child = None
@@ -272,13 +282,15 @@ def strangers(bench):
                     ["sh", "-c", 'sleep 1; exec "$0" "$@"', sys.executable,
                      os.path.join(bench.root, "tests", "net", "stranger.py"), "10.0.0.1", str(PORT + 1), "1000", "3"],
                     stdout=subprocess.PIPE, text=True)
-            out = trained(bench, "digits.ini", HOSTS, 32, steps)
-            ms[k].append(step_of(out))
-            mb[k].append(resident_mb(out))
+            ended = ended_job(bench, "digits.ini", HOSTS, 32, steps)
+            ms[k].append(step_of(ended.out))
+            cpu[k].append(1e3 * ended.cpu_seconds / steps)
+            mb[k].append(resident_mb(ended.out))
             if child:
                 bench.say("strangers: %s" % child.communicate()[0].split("\n")[1])
     least = min(mb[1])
     return [Row("step while 1000 strangers connect", "none", "ms", *ms, 1.05, at_most=True),
+            Row("CPU time of host 0 for a step", "none", "ms", *cpu, 1.05, at_most=True),
             Row("memory of host 0 with them", "none", "MB", *mb, (least + 1.05) / least, at_most=True,
                 note="at most 1 MiB more")]
 

@@ -24,11 +24,12 @@ class Failed(Exception):
 class Ended:
     """The result of a child that ended successfully."""
 
-    def __init__(self, out, started, seconds, peak_bytes):
+    def __init__(self, out, started, seconds, peak_bytes, cpu_seconds):
         self.out = out                # its standard output
         self.started = started        # Unix time just before it was started
         self.seconds = seconds
         self.peak_bytes = peak_bytes  # largest resident set
+        self.cpu_seconds = cpu_seconds
 
 
 def run(argv, env=None, cwd=None, timeout_s=1800):
@@ -60,7 +61,7 @@ def run(argv, env=None, cwd=None, timeout_s=1800):
         last = [line for line in said if not line.startswith(" ")][-1]  # skip indented details
         raise Failed("%s: exit %d after %.0f s: %s" %
                      (os.path.basename(argv[0]), child.returncode, seconds, last))
-    return Ended(text, started, seconds, usage.ru_maxrss * 1024)
+    return Ended(text, started, seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
 def spread(values):
