@@ -1,3 +1,6 @@
+/* Asynchronous hosts. Everything that all must agree on goes through host 0: requests
+ * (hosts_steps.h), sums of evaluations (hosts_lead.h), the values where hosts meet (hosts_merge.h).
+ * So a host that is lost is left out in the same way everywhere. */
 #include "run/hosts_async.h"
 
 #include "exchange/table/sync.h"

@@ -199,6 +199,9 @@ int sw_job_collective_agree(struct sw_job *job, struct sw_err *err)
     const uint64_t others = (UINT64_MAX >> (64 - hosts)) & ~((uint64_t)1 << own);
     struct sw_err why;
 
+    if (job->topology->update_hosts == 1)
+        return SW_OK; /* asynchronous hosts make updates of their own */
+
     int rc = own == 0 ? SW_OK : await(job, 1, false, err);
     if (rc == SW_OK)
         rc = make_offer(job, &c->offer[own], err);
