@@ -481,8 +481,12 @@ static const struct sw_throughputs *throughputs_of(void *throughputs)
 /* Prices of fc7, above fc6, between four devices; kept: choices of a checkpoint, or NULL. */
 static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
 {
-    static const struct sw_topology four = {
-        .workers = 4, .devices = 4, .hosts = 1, .update_group_size = 4, .servers_per_group = 1};
+    static const struct sw_topology four = {.workers = 4,
+                                            .devices = 4,
+                                            .hosts = 1,
+                                            .update_hosts = 1,
+                                            .update_group_size = 4,
+                                            .servers_per_group = 1};
     static const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
     static const struct sw_job_conf conf = {.batch = 64};
     static const struct sw_device_request request = {.count = 4};
@@ -560,8 +564,12 @@ static int measure_network(void *user, struct sw_host_rates *rates, struct sw_er
     return SW_OK;
 }
 
-static const struct sw_topology two_hosts = {
-    .workers = 1, .hosts = 2, .update_group_size = 1, .update_groups = 1, .servers_per_group = 1};
+static const struct sw_topology two_hosts = {.workers = 1,
+                                             .hosts = 2,
+                                             .update_hosts = 2,
+                                             .update_group_size = 1,
+                                             .update_groups = 1,
+                                             .servers_per_group = 1};
 static const struct sw_job_conf batch_256 = {.batch = 256};
 /* A classifier of few outputs, whose factors are larger than its gradient, and AlexNet's fc6. */
 static const struct sw_net_exchange_layer
