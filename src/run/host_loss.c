@@ -16,25 +16,9 @@
  */
 enum { STEP_MS = 600000, SAVE_MS = 600000, LEAVE_MS = 5000 };
 
-bool sw_host_loss_returns(const struct sw_job *job)
-{
-    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-
-    return job->topology->hosts > 1 && job->topology->devices == 0 && !job->topology->is_async &&
-           c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
-}
-
 static bool returns(const struct sw_job *job)
 {
     return job->workers[0].shared.returns;
-}
-
-void sw_host_loss_keep_devices(struct sw_job *job)
-{
-    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-
-    for (int i = 0; i < job->topology->workers; i++)
-        job->workers[i].shared.returns = c->on_host_loss == SW_ON_HOST_LOSS_SAVE;
 }
 
 void sw_host_loss_cancel_devices_v(void *job)
@@ -154,7 +138,7 @@ int sw_host_loss_save(struct sw_job *job, int rc, struct sw_err *err)
     int64_t own, step = job->span.first_step;
 
     if (job->topology->is_async)
-        return sw_hosts_async_end(job, rc, err);
+        return sw_job_hosts_end(job, rc, err);
     if (rc != SW_ERR_LOST || !job->hosts.fabric)
         return rc;
 

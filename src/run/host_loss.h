@@ -8,13 +8,6 @@
 
 struct sw_job;
 
-/* Can the job's table return to its last complete step? Then updates have two phases, and running
- * statistics are kept as they were before a step. False on one host, with on_host_loss = stop, and
- * where devices hold values. */
-bool sw_host_loss_returns(const struct sw_job *job);
-/* Devices of all hosts sum gradients, and hold the values: they return to their last complete step
- * instead, unless on_host_loss = stop. Before the workers' memory is allocated. */
-void sw_host_loss_keep_devices(struct sw_job *job);
 /* Cancels all devices, but not where their values are to be read after the loss of a host; the
  * abort of their collective has then ended what would not end by itself. For sw_fault_attach. */
 void sw_host_loss_cancel_devices_v(void *job);

@@ -14,7 +14,7 @@ static const struct sw_hosts *hosts_of(const struct sw_job *job)
     return job->options.hosts->list;
 }
 
-static bool has_parties(const struct sw_job *job)
+static bool has_remotes(const struct sw_job *job)
 {
     return job->topology->servers_on_first_host;
 }
@@ -23,10 +23,10 @@ static void set_table(struct sw_job *job, struct sw_table_args *args)
 {
     const struct sw_topology *t = job->topology;
 
-    if (!has_parties(job))
+    if (!has_remotes(job))
         return;
 
-    args->outer = sw_table_parties_outer(&job->hosts.async.parties, hosts_of(job));
+    args->outer = sw_table_remotes_outer(&job->hosts.async.remotes, hosts_of(job));
     args->updates_outside = t->host != 0;
     args->remote_groups = t->host == 0 ? t->all_update_groups - t->update_groups : 0;
 }
@@ -35,14 +35,14 @@ size_t sw_hosts_async_bytes(const struct sw_job *job)
 {
     const struct sw_topology *t = job->topology;
 
-    return t->is_async && t->hosts > 1 && !has_parties(job)
+    return t->is_async && t->hosts > 1 && !has_remotes(job)
                ? sw_sync_remote_bytes(job->params.table, t->hosts)
                : 0;
 }
 
-struct sw_sync_outer sw_hosts_async_outer(struct sw_job *job)
+static void set_sync(struct sw_job *job, struct sw_sync_args *args)
 {
-    return sw_table_deltas_outer(&job->hosts.async.deltas);
+    args->outer = sw_table_deltas_outer(&job->hosts.async.deltas);
 }
 
 /* ---- The values of host 0 ---- */
@@ -109,15 +109,15 @@ static int init(struct sw_job *job, int small_most, struct sw_err *err)
         rc = sw_hosts_steps_new(&steps, &a->steps, err);
     if (rc != SW_OK)
         return rc;
-    if (!has_parties(job)) {
+    if (!has_remotes(job)) {
         rc = sw_job_make_sync(job, err);
         return rc == SW_OK ? sw_table_deltas_init(&a->deltas, job->params.sync, hosts_of(job), err)
                            : rc;
     }
 
     sw_job_put_step(job, 0, job->span.first_step, 0, 0);
-    rc = sw_table_parties_init(&a->parties,
-                               &(struct sw_table_parties_args){.table = job->params.table,
+    rc = sw_table_remotes_init(&a->remotes,
+                               &(struct sw_table_remotes_args){.table = job->params.table,
                                                                .hosts = hosts_of(job),
                                                                .groups = t->update_groups,
                                                                .fault = &job->fault},
@@ -197,12 +197,12 @@ static void receive(struct sw_job *job, struct sw_fabric_router *router)
         (struct sw_fabric_sink){.place = place_nothing, .lost = on_lost, .user = job});
     sw_fabric_router_add(router, SW_HOSTS_LEAD, 1, sw_hosts_lead_sink(a->lead));
     sw_fabric_router_add(router, SW_HOSTS_STEPS, 1, sw_hosts_steps_sink(a->steps));
-    if (!has_parties(job)) {
+    if (!has_remotes(job)) {
         sw_table_deltas_receive(&a->deltas, router);
         return;
     }
 
-    sw_table_parties_receive(&a->parties, router);
+    sw_table_remotes_receive(&a->remotes, router);
     sw_fabric_router_add(router, SW_HOSTS_CHANGE, 2, sw_hosts_merge_sink(a->merge));
 }
 
@@ -211,7 +211,7 @@ static int room(const struct sw_job *job)
     const struct sw_hosts_async *a = &job->hosts.async;
 
     return sw_hosts_lead_room(a->lead) + SW_HOSTS_STEPS_ROOM +
-           (has_parties(job) ? sw_table_parties_room(&a->parties) + sw_hosts_merge_room(a->merge)
+           (has_remotes(job) ? sw_table_remotes_room(&a->remotes) + sw_hosts_merge_room(a->merge)
                              : sw_table_deltas_room(&a->deltas));
 }
 
@@ -223,8 +223,8 @@ static int start(struct sw_job *job, struct sw_err *err)
 
     sw_hosts_lead_start(a->lead, f);
     sw_hosts_steps_start(a->steps, f);
-    if (has_parties(job)) {
-        sw_table_parties_start(&a->parties, f);
+    if (has_remotes(job)) {
+        sw_table_remotes_start(&a->remotes, f);
         sw_hosts_merge_start(a->merge, f);
     } else {
         sw_table_deltas_start(&a->deltas, f);
@@ -235,7 +235,7 @@ static int start(struct sw_job *job, struct sw_err *err)
         rc = sw_fault_attach(fault, sw_hosts_steps_close_v, a->steps, err);
     if (rc != SW_OK)
         return rc;
-    return has_parties(job) ? sw_fault_attach(fault, sw_hosts_merge_close_v, a->merge, err)
+    return has_remotes(job) ? sw_fault_attach(fault, sw_hosts_merge_close_v, a->merge, err)
                             : sw_fault_attach(fault, sw_table_deltas_close_v, &a->deltas, err);
 }
 
@@ -250,8 +250,8 @@ static void fini(struct sw_job *job)
     sw_hosts_lead_free(a->lead);
     sw_hosts_steps_free(a->steps);
     sw_hosts_merge_free(a->merge);
-    if (has_parties(job))
-        sw_table_parties_fini(&a->parties);
+    if (has_remotes(job))
+        sw_table_remotes_fini(&a->remotes);
     else
         sw_table_deltas_fini(&a->deltas);
     a->lead = NULL;
@@ -322,7 +322,7 @@ static bool is_quiet(struct sw_job *job)
     struct sw_hosts_async *a = &job->hosts.async;
     struct sw_err err;
 
-    if (!has_parties(job))
+    if (!has_remotes(job))
         return sw_table_deltas_is_quiet(&a->deltas);
 
     int rc = sw_hosts_merge_offer(a->merge, &err);
@@ -333,7 +333,7 @@ static int merge(struct sw_job *job, int64_t step, struct sw_err *err)
 {
     struct sw_hosts_async *a = &job->hosts.async;
 
-    return has_parties(job) ? sw_hosts_merge(a->merge, NULL, err)
+    return has_remotes(job) ? sw_hosts_merge(a->merge, NULL, err)
                             : sw_table_deltas_merge(&a->deltas, (uint64_t)step, NULL, err);
 }
 
@@ -343,7 +343,7 @@ static int resume(struct sw_job *job, struct sw_err *err)
     double one = 1;
 
     int rc = sw_hosts_lead_sum(job->hosts.async.lead, SW_HOSTS_PASSES, &one, 1, err);
-    if (rc == SW_OK && !has_parties(job))
+    if (rc == SW_OK && !has_remotes(job))
         sw_table_deltas_resume(&job->hosts.async.deltas);
     return rc;
 }
@@ -382,7 +382,7 @@ static int share_state(struct sw_job *job, struct sw_err *err)
 
 /* ---- The end ---- */
 
-int sw_hosts_async_end(struct sw_job *job, int rc, struct sw_err *err)
+static int end(struct sw_job *job, int rc, struct sw_err *err)
 {
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     const uint64_t lost = __atomic_load_n(&job->hosts.async.left_out, __ATOMIC_ACQUIRE);
@@ -399,6 +399,7 @@ int sw_hosts_async_end(struct sw_job *job, int rc, struct sw_err *err)
 }
 
 const struct sw_hosts_mode sw_hosts_async = {.set_table = set_table,
+                                             .set_sync = set_sync,
                                              .init = init,
                                              .receive = receive,
                                              .room = room,
@@ -411,4 +412,5 @@ const struct sw_hosts_mode sw_hosts_async = {.set_table = set_table,
                                              .is_quiet = is_quiet,
                                              .merge = merge,
                                              .resume = resume,
-                                             .share_state = share_state};
+                                             .share_state = share_state,
+                                             .end = end};

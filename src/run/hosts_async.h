@@ -8,14 +8,14 @@
 #include "exchange/hosts/hosts_merge.h"
 #include "exchange/hosts/hosts_steps.h"
 #include "exchange/hosts/table_deltas.h"
-#include "exchange/hosts/table_parties.h"
+#include "exchange/hosts/table_remotes.h"
 #include "run/hosts_mode.h"
 
 struct sw_hosts_async {
     struct sw_hosts_lead *lead;   /* owned */
     struct sw_hosts_steps *steps; /* owned */
     struct sw_table_deltas deltas;
-    struct sw_table_parties parties;
+    struct sw_table_remotes remotes;
     struct sw_hosts_merge *merge; /* owned: the values of host 0, where it has the servers */
     uint64_t left_out;            /* atomic: bits of hosts that are lost, while the others go on */
     uint64_t reported;            /* those that are known to the user */
@@ -24,8 +24,3 @@ struct sw_hosts_async {
 
 /* Bytes of the exchange of a host's server group with the others. */
 size_t sw_hosts_async_bytes(const struct sw_job *job);
-/* The exchange of server groups, for sw_sync_args. */
-struct sw_sync_outer sw_hosts_async_outer(struct sw_job *job);
-/* The end of a job that has lost a host and was stopped because of that: rc, or SW_ERR_CANCELLED
- * with a sentence. */
-int sw_hosts_async_end(struct sw_job *job, int rc, struct sw_err *err);

@@ -4,6 +4,7 @@
  * opens the job except for what says otherwise. */
 #pragma once
 
+#include "exchange/table/sync.h"
 #include "exchange/table/table.h"
 #include "worker/group.h"
 
@@ -11,8 +12,9 @@ struct sw_fabric_router;
 struct sw_job;
 
 struct sw_hosts_mode {
-    /* Of the parameter table, for sw_table_args. */
+    /* Connect the parameter table, and the exchange of server groups (NULL: there is none). */
     void (*set_table)(struct sw_job *job, struct sw_table_args *args);
+    void (*set_sync)(struct sw_job *job, struct sw_sync_args *args);
     /* Before the fabric is opened: allocates for small sums of at most `small_most` values, and
      * adds who receives to the router. */
     int (*init)(struct sw_job *job, int small_most, struct sw_err *err);
@@ -37,9 +39,33 @@ struct sw_hosts_mode {
     int (*merge)(struct sw_job *job, int64_t step, struct sw_err *err);
     int (*resume)(struct sw_job *job, struct sw_err *err);
     int (*share_state)(struct sw_job *job, struct sw_err *err);
+
+    /* After all roles have ended with rc, of a job that may have lost a host: rc, or
+     * SW_ERR_CANCELLED with a sentence. NULL: see host_loss.h. */
+    int (*end)(struct sw_job *job, int rc, struct sw_err *err);
 };
 
 extern const struct sw_hosts_mode sw_hosts_sync, sw_hosts_async;
+
+/* Of a job on several hosts. */
+const struct sw_hosts_mode *sw_hosts_mode_of(const struct sw_job *job);
+/* set_table, set_sync and end; on one host they do nothing, and end returns rc. */
+void sw_job_hosts_set_table(struct sw_job *job, struct sw_table_args *args);
+void sw_job_hosts_set_sync(struct sw_job *job, struct sw_sync_args *args);
+int sw_job_hosts_end(struct sw_job *job, int rc, struct sw_err *err);
+/* values [count] become the sums over all hosts; waits. By one thread, while all hosts are at the
+ * same step. Errors: SW_ERR_LOST, SW_ERR_CANCELLED. */
+int sw_job_hosts_sum(struct sw_job *job, double *values, int count,
+                     struct sw_err *err) SW_MUST_CHECK;
+
+/* After the loss of a host (cluster.on_host_loss = save): can the job's table return to its last
+ * complete step? Then updates have two phases, and running statistics are kept as they were before
+ * a step. False on one host, with on_host_loss = stop, for asynchronous hosts, and where devices
+ * hold values. */
+bool sw_job_hosts_return(const struct sw_job *job);
+/* Devices of all hosts sum gradients, and hold the values: they return to their last complete step
+ * instead, unless on_host_loss = stop. Before the workers' memory is allocated. */
+void sw_job_hosts_keep_devices(struct sw_job *job);
 
 /* rc; an error becomes the fault of the job. Sums end early only because the job does, or because a
  * host is lost, which may not be told yet. */

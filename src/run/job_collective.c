@@ -215,7 +215,7 @@ int sw_job_collective_agree(struct sw_job *job, struct sw_err *err)
     c->wanted = any_library(job);
     if (judge(job, &why) == SW_OK) {
         join(job);
-        sw_host_loss_keep_devices(job);
+        sw_job_hosts_keep_devices(job);
         return agree_on_order(job, err);
     }
 

@@ -126,50 +126,27 @@ static int check_nets(struct sw_job *job, struct sw_err *err)
 
 /* ---- What workers and the table see ---- */
 
-static const struct sw_hosts_mode *mode_of(const struct sw_job *job)
-{
-    return job->topology->is_async ? &sw_hosts_async : &sw_hosts_sync;
-}
-
-void sw_job_hosts_set_table(struct sw_job *job, struct sw_table_args *args)
-{
-    if (!is_alone(job))
-        mode_of(job)->set_table(job, args);
-}
-
-int sw_hosts_note(struct sw_job *job, int rc, const struct sw_err *err)
-{
-    if (rc != SW_OK)
-        sw_fault_set(&job->fault, "hosts", err);
-    return rc;
-}
-
-int sw_hosts_requests(int bits)
-{
-    return bits & SW_JOB_RELEASE ? (bits & ~SW_JOB_RELEASE) | SW_JOB_PAUSE : bits;
-}
-
 static int sum_over_hosts(void *user, enum sw_group_channel channel, double *values, int count,
                           struct sw_err *err)
 {
     struct sw_job *job = user;
 
-    return sw_hosts_note(job, mode_of(job)->sum(job, channel, values, count, err), err);
+    return sw_hosts_note(job, sw_hosts_mode_of(job)->sum(job, channel, values, count, err), err);
 }
 
 static int agree(void *user, int64_t step, int own)
 {
     struct sw_job *job = user;
 
-    return mode_of(job)->agree(job, step, own);
+    return sw_hosts_mode_of(job)->agree(job, step, own);
 }
 
 static void wake_others(void *user, int64_t step)
 {
     struct sw_job *job = user;
 
-    if (mode_of(job)->wake)
-        mode_of(job)->wake(job, step);
+    if (sw_hosts_mode_of(job)->wake)
+        sw_hosts_mode_of(job)->wake(job, step);
 }
 
 void sw_job_hosts_connect_groups(struct sw_job *job)
@@ -186,29 +163,25 @@ void sw_job_hosts_connect_groups(struct sw_job *job)
     job->requests.agree_user = job;
 }
 
-int sw_job_hosts_sum(struct sw_job *job, double *values, int count, struct sw_err *err)
-{
-    return mode_of(job)->sum(job, SW_GROUP_EVALUATIONS, values, count, err);
-}
-
 bool sw_job_hosts_are_quiet(struct sw_job *job)
 {
-    return is_alone(job) || !mode_of(job)->is_quiet || mode_of(job)->is_quiet(job);
+    return is_alone(job) || !sw_hosts_mode_of(job)->is_quiet ||
+           sw_hosts_mode_of(job)->is_quiet(job);
 }
 
 int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err)
 {
-    return sw_hosts_note(job, mode_of(job)->merge(job, step, err), err);
+    return sw_hosts_note(job, sw_hosts_mode_of(job)->merge(job, step, err), err);
 }
 
 int sw_job_hosts_resume(struct sw_job *job, struct sw_err *err)
 {
-    return is_alone(job) ? SW_OK : sw_hosts_note(job, mode_of(job)->resume(job, err), err);
+    return is_alone(job) ? SW_OK : sw_hosts_note(job, sw_hosts_mode_of(job)->resume(job, err), err);
 }
 
 int sw_job_hosts_share_state(struct sw_job *job, struct sw_err *err)
 {
-    return sw_hosts_note(job, mode_of(job)->share_state(job, err), err);
+    return sw_hosts_note(job, sw_hosts_mode_of(job)->share_state(job, err), err);
 }
 
 int sw_job_hosts_prepare(struct sw_job *job, struct sw_err *err)
@@ -384,7 +357,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     job->hosts.router = (struct sw_fabric_router){.count = 0};
     sw_fabric_router_add(&job->hosts.router, SW_HOST_NOTICE, 2,
                          sw_host_notices_sink(&job->hosts.notices));
-    mode_of(job)->receive(job, &job->hosts.router);
+    sw_hosts_mode_of(job)->receive(job, &job->hosts.router);
     sw_job_collective_init(job, &job->hosts.router);
 
     int rc = sw_hosts_history_init(job, &job->hosts.router, err);
@@ -394,7 +367,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
                                   .key = h->key,
                                   .hello = sw_bytes_text(&hello),
                                   .hello_bytes = hello.length,
-                                  .room = mode_of(job)->room(job) + SW_HOST_MESSAGES +
+                                  .room = sw_hosts_mode_of(job)->room(job) + SW_HOST_MESSAGES +
                                           SW_HOST_OFFERS + SW_HOSTS_HISTORY_ROOM,
                                   .bytes_per_s = cluster->bandwidth,
                                   .sink = sw_fabric_router_sink(&job->hosts.router),
@@ -406,7 +379,7 @@ static int open_fabric(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    rc = mode_of(job)->start(job, err);
+    rc = sw_hosts_mode_of(job)->start(job, err);
     if (rc == SW_OK)
         rc = check_machines(job, err);
     return rc == SW_OK ? sw_job_collective_agree(job, err) : rc;
@@ -440,7 +413,7 @@ int sw_job_hosts_open(struct sw_job *job, struct sw_err *err)
 
     sw_host_notices_init(&job->hosts.notices);
     job->hosts.ready = true;
-    int rc = mode_of(job)->init(job, longest_sum(job), err);
+    int rc = sw_hosts_mode_of(job)->init(job, longest_sum(job), err);
     return rc == SW_OK ? open_fabric(job, err) : rc;
 }
 
@@ -473,7 +446,7 @@ void sw_job_hosts_free(struct sw_job *job)
         return;
 
     sw_fabric_free(h->fabric);
-    mode_of(job)->fini(job);
+    sw_hosts_mode_of(job)->fini(job);
     sw_host_notices_fini(&h->notices);
     sw_job_collective_fini(job);
     h->fabric = NULL;
@@ -503,7 +476,7 @@ void sw_job_hosts_compare(struct sw_job *job, int64_t step)
     if (is_alone(job) || gather(job, hash_values(job->params.table), hash, &err) != SW_OK)
         return;
 
-    const uint64_t counted = mode_of(job)->counted(job);
+    const uint64_t counted = sw_hosts_mode_of(job)->counted(job);
     for (int i = 1; i < job->topology->hosts; i++) {
         if (hash[i] == hash[0] || !(counted >> i & 1))
             continue;

@@ -89,14 +89,8 @@ enum sw_checkpoint_home sw_job_hosts_home(struct sw_job *job);
 /* Reports settings that cannot be used on several hosts as errors of the recipe; returns SW_OK or
  * SW_ERR_INVALID. Once the topology is known. */
 int sw_job_hosts_check(struct sw_job *job) SW_MUST_CHECK;
-/* Connects the parameter table with those of other hosts. */
-void sw_job_hosts_set_table(struct sw_job *job, struct sw_table_args *args);
 /* Once the groups are made: their sums go on over hosts. */
 void sw_job_hosts_connect_groups(struct sw_job *job);
-/* values [count] become the sums over all hosts; waits. By one thread, while all hosts are at the
- * same step. Errors: SW_ERR_LOST, SW_ERR_CANCELLED. */
-int sw_job_hosts_sum(struct sw_job *job, double *values, int count,
-                     struct sw_err *err) SW_MUST_CHECK;
 /* struct sw_worker_hooks: of asynchronous hosts. */
 bool sw_job_hosts_are_quiet(struct sw_job *job);
 int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err) SW_MUST_CHECK;

@@ -7,7 +7,6 @@
 #include "net/transfer.h"
 #include "plan/choices.h"
 #include "plan/params.h"
-#include "run/host_loss.h"
 #include "run/job_private.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
@@ -180,7 +179,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
-        .two_phases = sw_stop_needs_norm(job->conf) || sw_host_loss_returns(job),
+        .two_phases = sw_stop_needs_norm(job->conf) || sw_job_hosts_return(job),
         .loss_scale = job->conf->loss_scale,
         .loss_scale_every = job->conf->loss_scale_every,
         .clip_value = job->conf->clip_value,
@@ -276,8 +275,7 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
 
     for (int i = 0; i < t->server_groups; i++)
         tables[t->hosts > 1 ? t->host : i] = job->params.copies[i].table;
-    if (t->hosts > 1)
-        args.outer = sw_hosts_async_outer(job);
+    sw_job_hosts_set_sync(job, &args);
     rc = sw_cluster_neighbours(section->common, count, neighbours, err);
     if (rc != SW_OK)
         goto out;

@@ -346,7 +346,7 @@ static struct sw_worker_shared shared_by_workers(struct sw_job *job)
                                      .run = job,
                                      .one_worker = job->options.evaluates,
                                      .rebalances = job->speed.rebalances,
-                                     .returns = sw_host_loss_returns(job)};
+                                     .returns = sw_job_hosts_return(job)};
 }
 
 static int make_units(struct sw_job *job, struct sw_err *err)
@@ -384,7 +384,7 @@ static bool controls_updates(const struct sw_job *job)
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
     return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
            job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf) ||
-           sw_host_loss_returns(job);
+           sw_job_hosts_return(job);
 }
 
 static const struct sw_throughputs *throughputs_of(void *user)

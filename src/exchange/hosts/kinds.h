@@ -16,7 +16,7 @@ enum sw_hosts_kind {
     SW_HOSTS_DELTA_ADDED,
     SW_HOSTS_DELTA_LOST, /* table_deltas.h */
     SW_HOSTS_GRADIENT,
-    SW_HOSTS_VALUES, /* table_parties.h */
+    SW_HOSTS_VALUES, /* table_remotes.h */
     SW_HOST_NOTICE,
     SW_HOST_FILE, /* run/job_hosts.h */
     SW_HOST_OFFER,

@@ -417,7 +417,7 @@ static int lose_group(struct sw_table *t, int server, const struct sw_message *m
     if (m->version == 1) {
         sw_table_post_loss(t, m->param, 2);
     } else {
-        /* Releases the updates of all servers to who waits for all update groups. */
+        /* Releases the updates of all servers to threads that wait for all update groups. */
         __atomic_store_n(&lost->settled, 1, __ATOMIC_SEQ_CST);
         sw_table_wake(t);
     }

@@ -23,7 +23,7 @@
 /* SW_HOSTS_GRADIENT goes to host 0, its version is that of the update; SW_HOSTS_VALUES comes from
  * there, its version is the fewest updates of any group in them. Their item is slice + slices *
  * group, with the group's number in host 0's table, and their urgency the parameter. */
-struct sw_table_parties_args {
+struct sw_table_remotes_args {
     struct sw_table *table;       /* borrowed */
     const struct sw_hosts *hosts; /* borrowed during the call */
     int groups;                   /* update groups of each host */
@@ -34,30 +34,30 @@ struct sw_table_parties_args {
     void *user;
 };
 
-struct sw_party_param;
-struct sw_party_slice;
+struct sw_remote_param;
+struct sw_remote_slice;
 
-struct sw_table_parties {
-    struct sw_table_parties_args args;
+struct sw_table_remotes {
+    struct sw_table_remotes_args args;
     int own, hosts;           /* the number of this host, and of all */
     int first, count;         /* the remote groups that messages are about: all, or the own ones;
                                  numbers of host 0's table */
     struct sw_fabric *fabric; /* borrowed */
-    struct sw_party_param *params; /* owned [count][parameters]: their updates under way */
-    struct sw_party_slice *slices; /* owned [count][slices]: what was given, what has arrived */
+    struct sw_remote_param *params; /* owned [count][parameters]: their updates under way */
+    struct sw_remote_slice *slices; /* owned [count][slices]: what was given, what has arrived */
 };
 
 /* For sw_table_args of this host, before the rest is known. */
-struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s,
+struct sw_table_outer sw_table_remotes_outer(struct sw_table_remotes *s,
                                              const struct sw_hosts *hosts);
 /* The table is allocated, and all update groups are at their first version before the fabric is
  * opened; all hosts have the same slices. The caller opens a fabric with the sink of
- * sw_table_parties_receive and room for sw_table_parties_room messages, and passes it to
- * sw_table_parties_start before servers run. Errors: SW_ERR_NOMEM, SW_ERR_INVALID (the table has
+ * sw_table_remotes_receive and room for sw_table_remotes_room messages, and passes it to
+ * sw_table_remotes_start before servers run. Errors: SW_ERR_NOMEM, SW_ERR_INVALID (the table has
  * other update groups, or too many slices). */
-int sw_table_parties_init(struct sw_table_parties *s, const struct sw_table_parties_args *args,
+int sw_table_remotes_init(struct sw_table_remotes *s, const struct sw_table_remotes_args *args,
                           struct sw_err *err) SW_MUST_CHECK;
-void sw_table_parties_receive(struct sw_table_parties *s, struct sw_fabric_router *router);
-int sw_table_parties_room(const struct sw_table_parties *s);
-void sw_table_parties_start(struct sw_table_parties *s, struct sw_fabric *f);
-void sw_table_parties_fini(struct sw_table_parties *s); /* after the fabric is freed */
+void sw_table_remotes_receive(struct sw_table_remotes *s, struct sw_fabric_router *router);
+int sw_table_remotes_room(const struct sw_table_remotes *s);
+void sw_table_remotes_start(struct sw_table_remotes *s, struct sw_fabric *f);
+void sw_table_remotes_fini(struct sw_table_remotes *s); /* after the fabric is freed */

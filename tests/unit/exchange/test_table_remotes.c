@@ -7,7 +7,7 @@
  * demands. */
 #include "unit/exchange/hosts_support.h"
 
-#include "exchange/hosts/table_parties.h"
+#include "exchange/hosts/table_remotes.h"
 #include "exchange/hosts/tcp.h"
 #include "unit/faulty_os.h"
 
@@ -43,7 +43,7 @@ struct own {
     struct job *job;
     struct host *host;
     struct stand stand;
-    struct sw_table_parties parties;
+    struct sw_table_remotes remotes;
     struct role server[4], group[MOST_GROUPS];
     bool opened;
     int allocations;      /* after the first update of its last group */
@@ -247,7 +247,7 @@ static int make_table(struct own *o, struct sw_err *err)
     plan.init = SW_INIT_CONSTANT;
     plan.rule = &sw_table_async;
     plan.clip_norm = job->clip_norm;
-    plan.outer = sw_table_parties_outer(&o->parties, &o->host->list);
+    plan.outer = sw_table_remotes_outer(&o->remotes, &o->host->list);
     plan.remote_groups = home ? (job->hosts - 1) * plan.groups : 0;
     plan.updates_outside = !home;
     int rc = job->factors ? make_layer(&o->stand, &plan, err) : try_stand(&o->stand, &plan, err);
@@ -270,8 +270,8 @@ static int open_fabric(struct own *o, struct sw_err *err)
     struct host *h = o->host;
     struct cluster *c = h->cluster;
     const struct job *job = o->job;
-    int rc = sw_table_parties_init(&o->parties,
-                                   &(struct sw_table_parties_args){.table = o->stand.table,
+    int rc = sw_table_remotes_init(&o->remotes,
+                                   &(struct sw_table_remotes_args){.table = o->stand.table,
                                                                    .hosts = &h->list,
                                                                    .groups = job->plan.groups,
                                                                    .fault = &h->fault,
@@ -282,9 +282,9 @@ static int open_fabric(struct own *o, struct sw_err *err)
         rc = sw_fault_attach(&h->fault, sw_table_close_v, o->stand.table, err);
     if (rc != SW_OK)
         return rc;
-    sw_table_parties_receive(&o->parties, &h->router);
+    sw_table_remotes_receive(&o->remotes, &h->router);
     struct sw_fabric_args args = {.hosts = &h->list,
-                                  .room = sw_table_parties_room(&o->parties),
+                                  .room = sw_table_remotes_room(&o->remotes),
                                   .sink = sw_fabric_router_sink(&h->router)};
     args.conf = job->engine ? (const void *)&job->tcp : sw_loop_end(c->loop, h->list.own);
     args.clock = job->engine ? NULL : sw_loop_clock(c->loop, h->list.own);
@@ -292,7 +292,7 @@ static int open_fabric(struct own *o, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     o->opened = true;
-    sw_table_parties_start(&o->parties, h->fabric);
+    sw_table_remotes_start(&o->remotes, h->fabric);
     return sw_fault_attach(&h->fault, sw_fabric_close_v, h->fabric, err);
 }
 
@@ -346,7 +346,7 @@ static void run_job(struct cluster *c, struct own own[MOST_HOSTS], struct job *j
 static void free_job(struct cluster *c, struct own own[MOST_HOSTS])
 {
     for (int i = 0; i < c->hosts; i++) {
-        sw_table_parties_fini(&own[i].parties);
+        sw_table_remotes_fini(&own[i].remotes);
         stand_free(&own[i].stand);
     }
     cluster_end(c);
@@ -861,7 +861,7 @@ static void memory_is_counted(void **state)
 /* The receiver of one end, without a fabric. */
 struct end {
     struct stand stand;
-    struct sw_table_parties parties;
+    struct sw_table_remotes remotes;
     struct sw_fabric_router router;
     struct sw_fabric_sink sink;
     struct sw_fault fault;
@@ -875,18 +875,18 @@ static void end_new(struct end *e, const struct plan_of_table *plan, int own)
     stand_new(&e->stand, plan);
     sw_fault_init(&e->fault);
     e->router = (struct sw_fabric_router){.count = 0};
-    ASSERT_OK(sw_table_parties_init(
-        &e->parties,
-        &(struct sw_table_parties_args){
+    ASSERT_OK(sw_table_remotes_init(
+        &e->remotes,
+        &(struct sw_table_remotes_args){
             .table = e->stand.table, .hosts = &hosts, .groups = 1, .fault = &e->fault},
         &err));
-    sw_table_parties_receive(&e->parties, &e->router);
+    sw_table_remotes_receive(&e->remotes, &e->router);
     e->sink = sw_fabric_router_sink(&e->router);
 }
 
 static void end_free(struct end *e)
 {
-    sw_table_parties_fini(&e->parties);
+    sw_table_remotes_fini(&e->remotes);
     stand_free(&e->stand);
     sw_fault_fini(&e->fault);
 }
@@ -971,20 +971,20 @@ static void parties_need_memory_and_the_right_groups(void **state)
     const struct sw_hosts hosts = {.host = names, .count = 3};
     struct answers a;
     struct plan_of_table plan = home_plan(&a);
-    struct sw_table_parties parties;
+    struct sw_table_remotes remotes;
     struct stand s;
     struct sw_err err;
     int at = 0, rc;
     stand_new(&s, &plan);
-    struct sw_table_parties_args args = {.table = s.table, .hosts = &hosts, .groups = 2};
-    assert_int_equal(sw_table_parties_init(&parties, &args, &err), SW_ERR_INVALID);
+    struct sw_table_remotes_args args = {.table = s.table, .hosts = &hosts, .groups = 2};
+    assert_int_equal(sw_table_remotes_init(&remotes, &args, &err), SW_ERR_INVALID);
     args.groups = 1;
     do {
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = ++at});
-        rc = sw_table_parties_init(&parties, &args, &err);
+        rc = sw_table_remotes_init(&remotes, &args, &err);
         assert_true(rc == SW_OK || (rc == SW_ERR_NOMEM && faulty.live_allocations == 0));
         if (rc == SW_OK)
-            sw_table_parties_fini(&parties);
+            sw_table_remotes_fini(&remotes);
         faulty_end();
     } while (rc != SW_OK);
     assert_int_equal(at, 3);

@@ -6,49 +6,49 @@
  * A table is told when all slices of a parameter are here, so that what was lost on the way leaves
  * no parameter half updated. `left` counts what must happen until then: all slices arrive, and all
  * messages that went the other way before are out, since their memory is the table's again then. */
-#include "exchange/hosts/table_parties.h"
+#include "exchange/hosts/table_remotes.h"
 
 #include "base/os.h"
 #include <limits.h>
 
 /* A parameter of a remote update group. */
-struct sw_party_param {
-    struct sw_table_parties *parties;
+struct sw_remote_param {
+    struct sw_table_remotes *remotes;
     int group, param; /* group: among those of messages */
     int left;         /* atomic */
     uint64_t version; /* atomic: of the update that is under way */
     int staleness;    /* of the values that have arrived; the receiving thread's until left is 0 */
 };
 
-struct sw_party_slice {
+struct sw_remote_slice {
     uint64_t given;   /* atomic, not on host 0: update whose gradient was given last */
     uint64_t arrived; /* update whose gradient, or values, arrived last; the receiving thread's */
 };
 
 /* ---- Numbers ---- */
 
-static bool is_home(const struct sw_table_parties *s)
+static bool is_home(const struct sw_table_remotes *s)
 {
     return s->own == 0;
 }
 
 /* The number of a group in the own table. */
-static int table_group(const struct sw_table_parties *s, int group)
+static int table_group(const struct sw_table_remotes *s, int group)
 {
     return is_home(s) ? s->first + group : group;
 }
 
-static int host_of(const struct sw_table_parties *s, int group)
+static int host_of(const struct sw_table_remotes *s, int group)
 {
     return (s->first + group) / s->args.groups;
 }
 
-static struct sw_party_param *param_of(const struct sw_table_parties *s, int group, int param)
+static struct sw_remote_param *param_of(const struct sw_table_remotes *s, int group, int param)
 {
     return &s->params[group * sw_table_count(s->args.table) + param];
 }
 
-static struct sw_party_slice *slice_of(const struct sw_table_parties *s, int group, int slice)
+static struct sw_remote_slice *slice_of(const struct sw_table_remotes *s, int group, int slice)
 {
     return &s->slices[(size_t)group * (size_t)sw_table_slices(s->args.table) + (size_t)slice];
 }
@@ -62,10 +62,10 @@ static uint16_t urgency_of(int param)
 
 /* Something that the parameter waits for has happened. The thread for which it was the last thing
  * acquires what all others wrote. */
-static void happen(struct sw_party_param *p)
+static void happen(struct sw_remote_param *p)
 {
-    struct sw_table *t = p->parties->args.table;
-    int group = table_group(p->parties, p->group);
+    struct sw_table *t = p->remotes->args.table;
+    int group = table_group(p->remotes, p->group);
 
     if (__atomic_sub_fetch(&p->left, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -76,7 +76,7 @@ static void happen(struct sw_party_param *p)
     /* Nothing of the next update happens before the table is told of this one. */
     __atomic_store_n(&p->left, 2 * sw_table_param(t, p->param)->slice_count, __ATOMIC_RELAXED);
 
-    if (is_home(p->parties))
+    if (is_home(p->remotes))
         sw_table_put_gradient(t, group, p->param, version);
     else
         sw_table_put_values(t, group, p->param, version, staleness);
@@ -89,7 +89,7 @@ static void sent(void *user, int rc)
         happen(user);
 }
 
-static int send_slice(struct sw_table_parties *s, int group, int index,
+static int send_slice(struct sw_table_remotes *s, int group, int index,
                       const struct sw_fabric_tag *tag, const float *x, struct sw_err *err)
 {
     const struct sw_slice *slice = sw_table_slice(s->args.table, index);
@@ -108,7 +108,7 @@ static int send_slice(struct sw_table_parties *s, int group, int index,
 
 static int give(void *user, int group, int slice, uint64_t version, float *x, struct sw_err *err)
 {
-    struct sw_table_parties *s = user;
+    struct sw_table_remotes *s = user;
     int param = sw_table_slice(s->args.table, slice)->param;
 
     __atomic_store_n(&param_of(s, group, param)->version, version, __ATOMIC_RELAXED);
@@ -123,7 +123,7 @@ static int give(void *user, int group, int slice, uint64_t version, float *x, st
 static int answer(void *user, int group, int index, uint64_t version, int staleness,
                   struct sw_err *err)
 {
-    struct sw_table_parties *s = user;
+    struct sw_table_remotes *s = user;
     const struct sw_slice *slice = sw_table_slice(s->args.table, index);
     const float *value =
         sw_table_param(s->args.table, slice->param)->view[group].value + slice->from;
@@ -137,7 +137,7 @@ static int answer(void *user, int group, int index, uint64_t version, int stalen
     return rc == SW_ERR_LOST || rc == SW_ERR_CANCELLED ? SW_OK : rc;
 }
 
-struct sw_table_outer sw_table_parties_outer(struct sw_table_parties *s,
+struct sw_table_outer sw_table_remotes_outer(struct sw_table_remotes *s,
                                              const struct sw_hosts *hosts)
 {
     return hosts->own == 0 ? (struct sw_table_outer){.answer = answer, .user = s}
@@ -155,7 +155,7 @@ static int refuse(const struct sw_fabric_tag *tag, size_t bytes, struct sw_err *
 }
 
 /* The update whose gradient of the parameter host 0 takes next. */
-static uint64_t next_version(const struct sw_table_parties *s, int group, int param)
+static uint64_t next_version(const struct sw_table_remotes *s, int group, int param)
 {
     const struct sw_param *p = sw_table_param(s->args.table, param);
 
@@ -165,7 +165,7 @@ static uint64_t next_version(const struct sw_table_parties *s, int group, int pa
            1;
 }
 
-static bool expects_gradient(const struct sw_table_parties *s, int group, int index,
+static bool expects_gradient(const struct sw_table_remotes *s, int group, int index,
                              uint64_t version)
 {
     return version == next_version(s, group, sw_table_slice(s->args.table, index)->param) &&
@@ -173,16 +173,16 @@ static bool expects_gradient(const struct sw_table_parties *s, int group, int in
 }
 
 /* `least`: the fewest updates of any group that the values contain. */
-static bool expects_values(const struct sw_table_parties *s, int group, int index, uint64_t least)
+static bool expects_values(const struct sw_table_remotes *s, int group, int index, uint64_t least)
 {
-    const struct sw_party_slice *p = slice_of(s, group, index);
+    const struct sw_remote_slice *p = slice_of(s, group, index);
     uint64_t given = __atomic_load_n(&p->given, __ATOMIC_ACQUIRE);
 
     return given != p->arrived && least <= given && given - least <= INT_MAX;
 }
 
 /* Finds the group and the slice that a message is about. */
-static bool find(const struct sw_table_parties *s, int from, const struct sw_fabric_tag *tag,
+static bool find(const struct sw_table_remotes *s, int from, const struct sw_fabric_tag *tag,
                  int *group, int *slice)
 {
     uint32_t slices = (uint32_t)sw_table_slices(s->args.table), first = (uint32_t)s->first;
@@ -199,7 +199,7 @@ static bool find(const struct sw_table_parties *s, int from, const struct sw_fab
 static int place(void *user, int from, const struct sw_fabric_tag *tag, size_t bytes, void **to,
                  struct sw_err *err)
 {
-    struct sw_table_parties *s = user;
+    struct sw_table_remotes *s = user;
     int group, index;
 
     if (tag->kind != (is_home(s) ? SW_HOSTS_GRADIENT : SW_HOSTS_VALUES) ||
@@ -223,11 +223,11 @@ static int place(void *user, int from, const struct sw_fabric_tag *tag, size_t b
 static int arrived(void *user, int from, const struct sw_fabric_tag *tag, void *data, size_t bytes,
                    struct sw_err *err)
 {
-    struct sw_table_parties *s = user;
+    struct sw_table_remotes *s = user;
     uint32_t slices = (uint32_t)sw_table_slices(s->args.table);
     int group = (int)(tag->item / slices) - s->first, index = (int)(tag->item % slices);
-    struct sw_party_slice *slice = slice_of(s, group, index);
-    struct sw_party_param *p = param_of(s, group, sw_table_slice(s->args.table, index)->param);
+    struct sw_remote_slice *slice = slice_of(s, group, index);
+    struct sw_remote_param *p = param_of(s, group, sw_table_slice(s->args.table, index)->param);
 
     if (is_home(s)) {
         slice->arrived = tag->version;
@@ -244,7 +244,7 @@ static int arrived(void *user, int from, const struct sw_fabric_tag *tag, void *
 
 static void lost(void *user, int host, const struct sw_err *why)
 {
-    struct sw_table_parties *s = user;
+    struct sw_table_remotes *s = user;
 
     for (int k = 0; is_home(s) && k < s->args.groups; k++)
         sw_table_lose_group(s->args.table, host * s->args.groups + k);
@@ -256,7 +256,7 @@ static void lost(void *user, int host, const struct sw_err *why)
 
 /* ---- Life ---- */
 
-static int check(const struct sw_table_parties *s, struct sw_err *err)
+static int check(const struct sw_table_remotes *s, struct sw_err *err)
 {
     int groups = is_home(s) ? s->hosts * s->args.groups : s->args.groups;
     uint64_t items =
@@ -273,13 +273,13 @@ static int check(const struct sw_table_parties *s, struct sw_err *err)
     return SW_OK;
 }
 
-int sw_table_parties_init(struct sw_table_parties *s, const struct sw_table_parties_args *args,
+int sw_table_remotes_init(struct sw_table_remotes *s, const struct sw_table_remotes_args *args,
                           struct sw_err *err)
 {
     const struct sw_table *t = args->table;
     int own = args->hosts->own, hosts = args->hosts->count;
 
-    *s = (struct sw_table_parties){.args = *args,
+    *s = (struct sw_table_remotes){.args = *args,
                                    .own = own,
                                    .hosts = hosts,
                                    .first = own == 0 ? args->groups : own * args->groups,
@@ -295,7 +295,7 @@ int sw_table_parties_init(struct sw_table_parties *s, const struct sw_table_part
     s->params = sw_calloc(params + 1, sizeof *s->params);
     s->slices = sw_calloc(slices + 1, sizeof *s->slices);
     if (!s->params || !s->slices) {
-        sw_table_parties_fini(s);
+        sw_table_remotes_fini(s);
         return sw_err_nomem(err, "update groups of other hosts",
                             params * sizeof *s->params + slices * sizeof *s->slices);
     }
@@ -303,33 +303,33 @@ int sw_table_parties_init(struct sw_table_parties *s, const struct sw_table_part
     /* No values have been sent before the first gradient. */
     for (int k = 0; k < s->count; k++)
         for (int p = 0; p < sw_table_count(t); p++)
-            *param_of(s, k, p) = (struct sw_party_param){.parties = s,
-                                                         .group = k,
-                                                         .param = p,
-                                                         .left = sw_table_param(t, p)->slice_count *
-                                                                 (is_home(s) ? 1 : 2)};
+            *param_of(s, k, p) = (struct sw_remote_param){
+                .remotes = s,
+                .group = k,
+                .param = p,
+                .left = sw_table_param(t, p)->slice_count * (is_home(s) ? 1 : 2)};
 
     return SW_OK;
 }
 
-void sw_table_parties_receive(struct sw_table_parties *s, struct sw_fabric_router *router)
+void sw_table_remotes_receive(struct sw_table_remotes *s, struct sw_fabric_router *router)
 {
     sw_fabric_router_add(
         router, SW_HOSTS_GRADIENT, SW_HOSTS_VALUES - SW_HOSTS_GRADIENT + 1,
         (struct sw_fabric_sink){.place = place, .arrived = arrived, .lost = lost, .user = s});
 }
 
-int sw_table_parties_room(const struct sw_table_parties *s)
+int sw_table_remotes_room(const struct sw_table_remotes *s)
 {
     return s->args.groups * sw_table_slices(s->args.table);
 }
 
-void sw_table_parties_start(struct sw_table_parties *s, struct sw_fabric *f)
+void sw_table_remotes_start(struct sw_table_remotes *s, struct sw_fabric *f)
 {
     s->fabric = f;
 }
 
-void sw_table_parties_fini(struct sw_table_parties *s)
+void sw_table_remotes_fini(struct sw_table_remotes *s)
 {
     sw_free(s->params);
     sw_free(s->slices);
