@@ -131,7 +131,8 @@ static void on_lost(void *user, int host, const struct sw_err *why)
     struct sw_job *job = user;
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
 
-    if (host == 0 || c->on_host_loss == SW_ON_HOST_LOSS_STOP) {
+    const bool failed = why->code != SW_ERR_LOST; /* by an error of its own */
+    if (host == 0 || failed || c->on_host_loss == SW_ON_HOST_LOSS_STOP) {
         sw_fault_set(&job->fault, "hosts", why);
         return;
     }
@@ -309,6 +310,11 @@ static int agree(struct sw_job *job, int64_t step, int own)
     return rc == SW_OK ? sw_hosts_requests(bits) : 0;
 }
 
+static void ask(struct sw_job *job, int own)
+{
+    sw_hosts_steps_ask(job->hosts.async.steps, own);
+}
+
 static void wake(struct sw_job *job, int64_t step)
 {
     if (job->topology->host == 0)
@@ -408,6 +414,7 @@ const struct sw_hosts_mode sw_hosts_async = {.set_table = set_table,
                                              .sum = sum,
                                              .counted = counted,
                                              .agree = agree,
+                                             .ask = ask,
                                              .wake = wake,
                                              .is_quiet = is_quiet,
                                              .merge = merge,

@@ -194,6 +194,7 @@ static void hosts_stop_while_one_warms_up(void **state)
     for (int who = 0; who < 2; who++) {
         struct trial like = trial_of(&modes[0], "job.steps=100000");
         add_set(&like, "cluster.warmup_steps=99999");
+        add_set(&like, "job.eval_every=0");
         like.display.every_steps = 1;
         run_to_stop(&like, who);
     }
