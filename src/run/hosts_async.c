@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { STATE_PIECE = 256 }; /* floats of the layers' state that are shared at once */
+
 static const struct sw_hosts *hosts_of(const struct sw_job *job)
 {
     return job->options.hosts->list;
@@ -90,8 +92,10 @@ static int init(struct sw_job *job, int small_most, struct sw_err *err)
 {
     struct sw_hosts_async *a = &job->hosts.async;
     const struct sw_topology *t = job->topology;
-    const struct sw_hosts_lead_args lead = {
-        .hosts = t->hosts, .own = t->host, .small_most = small_most};
+    const struct sw_hosts_lead_args lead = {.hosts = t->hosts,
+                                            .own = t->host,
+                                            .small_most = small_most > STATE_PIECE ? small_most
+                                                                                   : STATE_PIECE};
     const struct sw_hosts_steps_args steps = {.hosts = t->hosts,
                                               .own = t->host,
                                               .first = job->span.first_step,
@@ -357,12 +361,10 @@ static int resume(struct sw_job *job, struct sw_err *err)
 /* Floats are exact in the doubles of a sum to which only host 0 contributes. */
 static int share_floats(struct sw_job *job, float *x, int64_t n, struct sw_err *err)
 {
-    enum { PIECE = 256 };
+    double values[STATE_PIECE];
 
-    double values[PIECE];
-
-    for (int64_t from = 0; from < n; from += PIECE) {
-        const int count = (int)(n - from < PIECE ? n - from : PIECE);
+    for (int64_t from = 0; from < n; from += STATE_PIECE) {
+        const int count = (int)(n - from < STATE_PIECE ? n - from : STATE_PIECE);
 
         for (int i = 0; i < count; i++)
             values[i] = job->topology->host == 0 ? (double)x[from + i] : 0;

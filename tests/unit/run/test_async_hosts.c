@@ -103,6 +103,21 @@ static void hosts_learn_and_are_equal_where_they_meet(void **state)
         }
 }
 
+/* Then no sum of a layer goes over hosts, but the statistics do. */
+static void statistics_of_workers_are_longer_than_any_sum(void **state)
+{
+    struct trial like = trial_of(&modes[0], "layer.bn1.sync=no");
+    struct party p;
+
+    add_set(&like, "layer.conv1.outputs=300");
+    add_set(&like, "job.steps=10");
+    party_open(&p, 2, NULL, &like);
+    party_run(&p);
+    assert_party_ok(&p);
+    assert_same_statistics(&p);
+    party_close(&p);
+}
+
 static void three_hosts_exchange_along_a_ring(void **state)
 {
     struct trial like = trial_of(&modes[2], "cluster.sync_topology=ring");
@@ -392,6 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_learn_and_are_equal_where_they_meet),
+        cmocka_unit_test(statistics_of_workers_are_longer_than_any_sum),
         cmocka_unit_test(three_hosts_exchange_along_a_ring),
         cmocka_unit_test(workers_on_devices_take_part),
         cmocka_unit_test(the_first_group_warms_up_for_all_hosts),
