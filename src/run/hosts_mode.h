@@ -31,8 +31,6 @@ struct sw_hosts_mode {
     uint64_t (*counted)(const struct sw_job *job);
     /* struct sw_requests.agree; errors become the fault of the job. */
     int (*agree)(struct sw_job *job, int64_t step, int own);
-    /* struct sw_requests.ask; NULL: agree is called at every step. */
-    void (*ask)(struct sw_job *job, int own);
     /* struct sw_group_outer.wake; NULL: hosts are always at the same step. */
     void (*wake)(struct sw_job *job, int64_t step);
 

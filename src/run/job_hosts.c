@@ -141,14 +141,6 @@ static int agree(void *user, int64_t step, int own)
     return sw_hosts_mode_of(job)->agree(job, step, own);
 }
 
-static void ask_others(void *user, int own)
-{
-    struct sw_job *job = user;
-
-    if (sw_hosts_mode_of(job)->ask)
-        sw_hosts_mode_of(job)->ask(job, own);
-}
-
 static void wake_others(void *user, int64_t step)
 {
     struct sw_job *job = user;
@@ -168,7 +160,6 @@ void sw_job_hosts_connect_groups(struct sw_job *job)
     for (int g = 0; g < job->topology->worker_groups && !job->topology->is_async; g++)
         job->groups.each[g].outer = outer;
     job->requests.agree = agree;
-    job->requests.ask = ask_others;
     job->requests.agree_user = job;
 }
 

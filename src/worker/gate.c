@@ -46,12 +46,6 @@ int sw_requests_take(struct sw_requests *r, int64_t step)
     return requested;
 }
 
-void sw_requests_ask(struct sw_requests *r)
-{
-    if (r->ask)
-        r->ask(r->agree_user, sw_requests_get(r));
-}
-
 /* Poll interval: requests also come from signal handlers, which cannot wake a thread. */
 enum { POLL_MS = 50 };
 

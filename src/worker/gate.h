@@ -25,8 +25,6 @@ struct sw_requests {
      * those that all carry out after this step; in a pause (step SW_GATE_PAUSED) those of all, for
      * which all processes call it equally often. NULL: there is only this one. */
     int (*agree)(void *user, int64_t step, int own);
-    /* Tells them the own requests while the workers of this process sleep. */
-    void (*ask)(void *user, int own);
     void *agree_user;
     int bits;              /* atomic: enum sw_job_request_kind; read by sw_requests_get */
     int releases;          /* atomic: the workers end because of SW_JOB_RELEASE */
@@ -47,9 +45,6 @@ enum { SW_GATE_PAUSED = -1 };
  * all processes of the job. A request for a checkpoint is returned once. By one worker at a time.
  */
 int sw_requests_take(struct sw_requests *r, int64_t step);
-
-/* For workers that sleep, and so take no requests: the other processes get to know them. */
-void sw_requests_ask(struct sw_requests *r);
 
 /* Registers the gate with the fault, which ends all waits. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;

@@ -175,13 +175,13 @@ void sw_group_wake(struct sw_group *g, int64_t step)
         g->outer.wake(g->outer.user, step);
 }
 
-int sw_group_sleep(struct sw_group *g, int64_t *step, int timeout_ms)
+int sw_group_sleep(struct sw_group *g, int64_t *step)
 {
     sw_mutex_lock(&g->lock);
-    if (g->woken_step <= *step && !g->closed)
-        sw_cond_wait_ms(&g->changed, &g->lock, timeout_ms);
+    while (g->woken_step <= *step && !g->closed)
+        sw_cond_wait(&g->changed, &g->lock);
 
-    int rc = g->woken_step > *step ? SW_OK : g->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
+    int rc = g->woken_step > *step ? SW_OK : SW_ERR_CANCELLED;
     if (rc == SW_OK)
         *step = g->woken_step;
     sw_mutex_unlock(&g->lock);

@@ -110,9 +110,9 @@ int sw_group_make_asynchronous(struct sw_group *g, int64_t first, struct sw_err 
 void sw_group_set_warmup(struct sw_group *g, int warmup_workers, int64_t steps);
 /* Wakes the sleeping workers for what all do together after that step. Any worker. */
 void sw_group_wake(struct sw_group *g, int64_t step);
-/* Sleeps, at most timeout_ms, until woken for a step after *step, and sets *step to it. Does not
- * serve. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. */
-int sw_group_sleep(struct sw_group *g, int64_t *step, int timeout_ms) SW_MUST_CHECK;
+/* Sleeps until woken for a step after *step, and sets *step to it. Does not serve. SW_OK,
+ * SW_ERR_CANCELLED. */
+int sw_group_sleep(struct sw_group *g, int64_t *step) SW_MUST_CHECK;
 /* Records that the worker has done `step` steps. Returns whether no worker is more than `most` (at
  * most SW_GROUP_MOST_LAG) steps behind it. */
 bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most);

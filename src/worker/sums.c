@@ -8,8 +8,6 @@
 #include "worker/layer_sums.h"
 #include "worker/worker.h"
 
-enum { ASK_MS = 200 };
-
 /* Charges time within a pass. Outside of passes, in an evaluation, only the wait is shown. */
 static void charge(struct sw_worker *w, float *part_ms, double *total_ms)
 {
@@ -164,12 +162,7 @@ int sw_worker_sleep_in_warmup(struct sw_worker *w, struct sw_err *err)
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->timer.charged_ns);
 
-    int rc = SW_ERR_BUSY;
-    while (rc == SW_ERR_BUSY) {
-        rc = sw_group_sleep(&w->shared.groups->all, &w->step, ASK_MS);
-        if (rc == SW_ERR_BUSY && w->rank->global_rank == 0)
-            sw_requests_ask(w->shared.requests);
-    }
+    int rc = sw_group_sleep(&w->shared.groups->all, &w->step);
     w->record.first_step = w->record.curves.norms_step = w->step;
     w->timer.charged_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.charged_ns);

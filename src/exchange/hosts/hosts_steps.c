@@ -256,13 +256,6 @@ int sw_hosts_steps_decide(struct sw_hosts_steps *s, int64_t step, int own, int *
     return rc;
 }
 
-void sw_hosts_steps_ask(struct sw_hosts_steps *s, int own)
-{
-    sw_mutex_lock(&s->lock);
-    ask(s, own);
-    sw_mutex_unlock(&s->lock);
-}
-
 void sw_hosts_steps_wake(struct sw_hosts_steps *s, int64_t step)
 {
     tell(s, (struct note){.what = WAKE, .version = step});

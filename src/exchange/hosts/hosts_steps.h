@@ -7,8 +7,7 @@
  *
  * A host that is lost is not waited for; the loss of host 0 ends every wait.
  *
- * Thread rule: made and freed by one thread; decide and ask by one thread at a time, all else by
- * any. */
+ * Thread rule: made and freed by one thread; decide by one thread at a time, all else by any. */
 #pragma once
 
 #include "exchange/hosts/fabric.h"
@@ -43,8 +42,6 @@ void sw_hosts_steps_start(struct sw_hosts_steps *s, struct sw_fabric *f);
  * Errors: SW_ERR_LOST (host 0), SW_ERR_CANCELLED (closed). */
 int sw_hosts_steps_decide(struct sw_hosts_steps *s, int64_t step, int own, int *bits,
                           struct sw_err *err) SW_MUST_CHECK;
-/* Tells host 0 the requests of this host, which decides no step for a while. */
-void sw_hosts_steps_ask(struct sw_hosts_steps *s, int own);
 /* Host 0: tells the other hosts that something is done together after that step. */
 void sw_hosts_steps_wake(struct sw_hosts_steps *s, int64_t step);
 /* Ends every wait; for sw_fault_attach. */

@@ -103,21 +103,6 @@ static void hosts_learn_and_are_equal_where_they_meet(void **state)
         }
 }
 
-/* Then no sum of a layer goes over hosts, but the statistics do. */
-static void statistics_of_workers_are_longer_than_any_sum(void **state)
-{
-    struct trial like = trial_of(&modes[0], "layer.bn1.sync=no");
-    struct party p;
-
-    add_set(&like, "layer.conv1.outputs=300");
-    add_set(&like, "job.steps=10");
-    party_open(&p, 2, NULL, &like);
-    party_run(&p);
-    assert_party_ok(&p);
-    assert_same_statistics(&p);
-    party_close(&p);
-}
-
 static void three_hosts_exchange_along_a_ring(void **state)
 {
     struct trial like = trial_of(&modes[2], "cluster.sync_topology=ring");
@@ -209,7 +194,6 @@ static void hosts_stop_while_one_warms_up(void **state)
     for (int who = 0; who < 2; who++) {
         struct trial like = trial_of(&modes[0], "job.steps=100000");
         add_set(&like, "cluster.warmup_steps=99999");
-        add_set(&like, "job.eval_every=0");
         like.display.every_steps = 1;
         run_to_stop(&like, who);
     }
@@ -407,7 +391,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_learn_and_are_equal_where_they_meet),
-        cmocka_unit_test(statistics_of_workers_are_longer_than_any_sum),
         cmocka_unit_test(three_hosts_exchange_along_a_ring),
         cmocka_unit_test(workers_on_devices_take_part),
         cmocka_unit_test(the_first_group_warms_up_for_all_hosts),
