@@ -314,6 +314,11 @@ static int agree(struct sw_job *job, int64_t step, int own)
     return rc == SW_OK ? sw_hosts_requests(bits) : 0;
 }
 
+static void ask(struct sw_job *job, int own)
+{
+    sw_hosts_steps_ask(job->hosts.async.steps, own);
+}
+
 static void wake(struct sw_job *job, int64_t step)
 {
     if (job->topology->host == 0)
@@ -411,6 +416,7 @@ const struct sw_hosts_mode sw_hosts_async = {.set_table = set_table,
                                              .sum = sum,
                                              .counted = counted,
                                              .agree = agree,
+                                             .ask = ask,
                                              .wake = wake,
                                              .is_quiet = is_quiet,
                                              .merge = merge,

@@ -31,6 +31,9 @@ struct sw_hosts_mode {
     uint64_t (*counted)(const struct sw_job *job);
     /* struct sw_requests.agree; errors become the fault of the job. */
     int (*agree)(struct sw_job *job, int64_t step, int own);
+    /* A request of this host's user, whose workers may sleep; by the job's main thread, repeatedly.
+     * NULL: workers never sleep while others of the job make steps. */
+    void (*ask)(struct sw_job *job, int own);
     /* struct sw_group_outer.wake; NULL: hosts are always at the same step. */
     void (*wake)(struct sw_job *job, int64_t step);
 

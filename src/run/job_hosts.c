@@ -141,6 +141,14 @@ static int agree(void *user, int64_t step, int own)
     return sw_hosts_mode_of(job)->agree(job, step, own);
 }
 
+void sw_job_hosts_ask(struct sw_job *job)
+{
+    const int own = sw_requests_get(&job->requests) & SW_JOB_STOP;
+
+    if (own && job->hosts.fabric && mode_of(job)->ask)
+        mode_of(job)->ask(job, own);
+}
+
 static void wake_others(void *user, int64_t step)
 {
     struct sw_job *job = user;

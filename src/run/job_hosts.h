@@ -91,6 +91,9 @@ enum sw_checkpoint_home sw_job_hosts_home(struct sw_job *job);
 int sw_job_hosts_check(struct sw_job *job) SW_MUST_CHECK;
 /* Once the groups are made: their sums go on over hosts. */
 void sw_job_hosts_connect_groups(struct sw_job *job);
+/* By the job's main thread while the workers run: a request to stop reaches the other hosts even if
+ * all workers of this one sleep. */
+void sw_job_hosts_ask(struct sw_job *job);
 /* struct sw_worker_hooks: of asynchronous hosts. */
 bool sw_job_hosts_are_quiet(struct sw_job *job);
 int sw_job_hosts_merge(struct sw_job *job, int64_t step, struct sw_err *err) SW_MUST_CHECK;

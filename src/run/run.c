@@ -197,6 +197,7 @@ static void follow(struct running *r)
             deliver(r, &queued);
         request_display(r);
         watch_cores(r);
+        sw_job_hosts_ask(job);
         abort_if_requested(job);
     }
 

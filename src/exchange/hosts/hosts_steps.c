@@ -230,6 +230,13 @@ static void ask(struct sw_hosts_steps *s, int own)
         tell_unlocked(s, (struct note){.what = ASK, .to_leader = true, .bits = fresh});
 }
 
+void sw_hosts_steps_ask(struct sw_hosts_steps *s, int own)
+{
+    sw_mutex_lock(&s->lock);
+    ask(s, own);
+    sw_mutex_unlock(&s->lock);
+}
+
 int sw_hosts_steps_decide(struct sw_hosts_steps *s, int64_t step, int own, int *bits,
                           struct sw_err *err)
 {

@@ -42,6 +42,9 @@ void sw_hosts_steps_start(struct sw_hosts_steps *s, struct sw_fabric *f);
  * Errors: SW_ERR_LOST (host 0), SW_ERR_CANCELLED (closed). */
 int sw_hosts_steps_decide(struct sw_hosts_steps *s, int64_t step, int own, int *bits,
                           struct sw_err *err) SW_MUST_CHECK;
+/* Makes host 0 know requests of this host while its workers sleep and decide nothing. Once the
+ * fabric is open. */
+void sw_hosts_steps_ask(struct sw_hosts_steps *s, int own);
 /* Host 0: tells the other hosts that something is done together after that step. */
 void sw_hosts_steps_wake(struct sw_hosts_steps *s, int64_t step);
 /* Ends every wait; for sw_fault_attach. */
