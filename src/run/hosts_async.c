@@ -129,13 +129,15 @@ static int init(struct sw_job *job, int small_most, struct sw_err *err)
     return rc == SW_OK ? make_merge(job, err) : rc;
 }
 
-/* The others end where host 0 is lost, because it leads. */
+/* The others end where host 0 is lost, because it leads, and where a host ends by an error of its
+ * own: of values that are not finite all have some, or will. */
 static void on_lost(void *user, int host, const struct sw_err *why)
 {
     struct sw_job *job = user;
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
 
-    const bool failed = why->code != SW_ERR_LOST; /* by an error of its own */
+    const bool failed = why->code != SW_ERR_LOST;
+
     if (host == 0 || failed || c->on_host_loss == SW_ON_HOST_LOSS_STOP) {
         sw_fault_set(&job->fault, "hosts", why);
         return;
@@ -164,7 +166,8 @@ static void name_hosts(const struct sw_job *job, uint64_t bits, char *out, size_
                                   hosts_of(job)->host[i].name);
 }
 
-/* By a worker of host 0, because the fabric may lose a host before there is a history. */
+/* By a worker of host 0, because the fabric may lose a host before there is a history, or when all
+ * have ended. */
 static void report_lost(struct sw_job *job)
 {
     struct sw_hosts_async *a = &job->hosts.async;
@@ -396,6 +399,7 @@ static int end(struct sw_job *job, int rc, struct sw_err *err)
     const uint64_t lost = __atomic_load_n(&job->hosts.async.left_out, __ATOMIC_ACQUIRE);
     char names[160];
 
+    report_lost(job);
     if (rc != SW_ERR_CANCELLED || lost == 0 || c->on_host_loss != SW_ON_HOST_LOSS_SAVE)
         return rc;
 

@@ -353,6 +353,25 @@ static void the_loss_of_host_0_is_the_error_of_all_others(void **state)
         }
 }
 
+static void values_of_a_host_that_are_not_finite_end_all(void **state)
+{
+    static const char *const losses[] = {"cluster.on_host_loss=save", "cluster.on_host_loss=go_on"};
+
+    for (int m = 0; m < MODES; m++)
+        for (int k = 0; k < 2; k++) {
+            struct trial like = trial_of(&modes[m], losses[k]);
+            struct party p;
+
+            add_set(&like, "updater.lr=1e38");
+            party_open(&p, 2, NULL, &like);
+            party_run(&p);
+            for (int i = 0; i < 2; i++)
+                if (p.trial[i].rc != SW_ERR_DIVERGED)
+                    fail_msg("mode %d, host %d: %d, %s", m, i, p.trial[i].rc, p.trial[i].err.text);
+            party_close(&p);
+        }
+}
+
 /* ---- Refused ---- */
 
 static void what_asynchronous_hosts_cannot_do_is_refused(void **state)
@@ -408,6 +427,7 @@ int main(void)
         cmocka_unit_test(the_others_go_on_without_a_lost_host),
         cmocka_unit_test(a_loss_ends_in_a_checkpoint_of_the_others),
         cmocka_unit_test(the_loss_of_host_0_is_the_error_of_all_others),
+        cmocka_unit_test(values_of_a_host_that_are_not_finite_end_all),
         cmocka_unit_test(what_asynchronous_hosts_cannot_do_is_refused),
         cmocka_unit_test(hosts_cannot_stop_by_what_training_measures),
     };
