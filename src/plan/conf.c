@@ -45,7 +45,7 @@ const struct sw_opt sw_cluster_opts[] = {
         "groups of servers, each with a replica of all parameters for some of the worker groups; "
         "default: 1, with hogwild one per NUMA node; asynchronous groups on several hosts: 1, of "
         "the "
-        "first host, or one per host, which hogwild has",
+        "first host, or one per host (that number, or more), which hogwild has",
         .min = 1, .max = SW_MAX_SERVER_GROUPS),
     OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
         .max = 1 << 30),
@@ -461,7 +461,8 @@ static int choose_host_servers(const struct sw_cluster_conf *c, const struct fra
     const bool races = sync.consistency == SW_CONSISTENCY_HOGWILD;
     shape->server_group_each_host = races || c->server_groups > 1;
 
-    if (c->server_groups > 0 && c->server_groups != (shape->server_group_each_host ? hosts : 1))
+    const bool too_few = shape->server_group_each_host && c->server_groups < hosts;
+    if (c->server_groups > 0 && too_few)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%d server groups on %d hosts: there is one per host%s: use %d%s, or "
                           "remove the key",

@@ -77,7 +77,7 @@ int sw_job_hosts_check(struct sw_job *job)
                              "every update needs the gradients of all hosts, so none can go on "
                              "without another: use save, or an asynchronous framework (downpour, "
                              "hogwild)");
-    if (c->on_host_loss == SW_ON_HOST_LOSS_GO_ON && c->fabric == SW_FABRIC_CHOICE_MPI)
+    if (c->on_host_loss == SW_ON_HOST_LOSS_GO_ON && job->options.hosts->engine->ends_all)
         rc = sw_recipe_error(job->recipe, cluster, "on_host_loss",
                              "a process of MPI that ends ends all others: use fabric = tcp");
     if (t->server_groups > 1)
@@ -145,8 +145,8 @@ void sw_job_hosts_ask(struct sw_job *job)
 {
     const int own = sw_requests_get(&job->requests) & SW_JOB_STOP;
 
-    if (own && job->hosts.fabric && mode_of(job)->ask)
-        mode_of(job)->ask(job, own);
+    if (own && job->hosts.fabric && sw_hosts_mode_of(job)->ask)
+        sw_hosts_mode_of(job)->ask(job, own);
 }
 
 static void wake_others(void *user, int64_t step)

@@ -11,7 +11,7 @@
 #include "exchange/hosts/hosts.h"
 #include <stdbool.h>
 
-enum { SW_FABRIC_ABI = 1, SW_FABRIC_KEY_BYTES = 32 };
+enum { SW_FABRIC_ABI = 2, SW_FABRIC_KEY_BYTES = 32 };
 
 /* The fabric, as its engine sees it. The functions never wait. They are called without any lock
  * that push or drop takes, even from within push. */
@@ -47,7 +47,8 @@ struct sw_fabric_wire {
 };
 
 struct sw_fabric_engine {
-    uint32_t abi; /* SW_FABRIC_ABI; first, because an engine may be in a module */
+    uint32_t abi;  /* SW_FABRIC_ABI; first, because an engine may be in a module */
+    bool ends_all; /* the end of one process ends those of all hosts */
     /* "tcp, TLS 1.3", "Open MPI 4.1.4". Returns out. */
     const char *(*name)(char *out, size_t bytes);
     /* Connects to all hosts, within connect_ms; `up` is borrowed until close. up->begin may be

@@ -379,10 +379,10 @@ static void what_asynchronous_hosts_cannot_do_is_refused(void **state)
     static const char *const refused[][3] = {
         {"allreduce", "cluster.on_host_loss=go_on", "an asynchronous framework"},
         {"downpour", "cluster.server_groups=2", "downpour has one server group"},
-        {"hogwild", "cluster.server_groups=3", "3 server groups on 2 hosts"},
-        {"hogwild", "cluster.server_groups=1", "1 server groups on 2 hosts"},
+        {"hogwild", "cluster.server_groups=2", "2 server groups on 3 hosts"},
+        {"hogwild", "cluster.server_groups=1", "1 server groups on 3 hosts"},
     };
-    const struct sw_hosts list = {.host = names, .count = 2, .own = 0};
+    const struct sw_hosts list = {.host = names, .count = 3, .own = 0};
     const struct sw_job_hosts hosts = {
         .list = &list, .engine = &sw_fabric_loop, .share_machine = true};
 

@@ -396,6 +396,7 @@ static void mpi_close(void *link)
 __attribute__((visibility("default"))) const struct sw_mpi_module sw_mpi_module = {
     .head = {.abi = SW_FABRIC_ABI, .table_bytes = sizeof(struct sw_mpi_module)},
     .engine = {.abi = SW_FABRIC_ABI,
+               .ends_all = true,
                .name = sw_mpi_name,
                .open = mpi_open,
                .push = mpi_push,
