@@ -461,18 +461,17 @@ static int choose_host_servers(const struct sw_cluster_conf *c, const struct fra
     const bool races = sync.consistency == SW_CONSISTENCY_HOGWILD;
     shape->server_group_each_host = races || c->server_groups > 1;
 
-    const bool too_few = shape->server_group_each_host && c->server_groups < hosts;
-    if (c->server_groups > 0 && too_few)
+    if (shape->server_group_each_host && !f->server_groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has one server group; for several use hogwild or custom",
+                          frameworks[framework_of(c)]);
+    if (shape->server_group_each_host && c->server_groups > 0 && c->server_groups < hosts)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%d server groups on %d hosts: there is one per host%s: use %d%s, or "
                           "remove the key",
                           (int)c->server_groups, hosts,
                           races ? "" : ", or one, which the first host has", hosts,
                           races ? "" : " or 1");
-    if (shape->server_group_each_host && !f->server_groups)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has one server group; for several use hogwild or custom",
-                          frameworks[framework_of(c)]);
     return SW_OK;
 }
 
