@@ -14,6 +14,7 @@ HOSTS = 2
 NAMESPACES = 4
 FLOATS = {"61 M floats": 61000000, "0.15 M floats": 145578}
 PORT = 29400
+ASYNCHRONOUS = ("downpour", "hogwild")
 AIMS = {("61 M floats", "0", "trusted"): 1, ("61 M floats", "0", "private"): 1.6,
         ("61 M floats", "1gbit", "private"): 1.05}
 
@@ -166,8 +167,9 @@ def trained(bench, recipe, hosts, rows, steps, sets=(), framework="allreduce", e
 
 def ended_job(bench, recipe, hosts, rows, steps, sets=(), framework="allreduce", evaluates=0, data=None, key=True):
     """How host 0 of such a job ended."""
+    batch = rows if framework in ASYNCHRONOUS else rows * hosts  # of a group, or of all hosts
     commands, env = job(bench, recipe, hosts, steps, [
-        "job.batch=%d" % (rows * hosts), "job.eval_every=%d" % evaluates, "job.checkpoint_every=0",
+        "job.batch=%d" % batch, "job.eval_every=%d" % evaluates, "job.checkpoint_every=0",
         "job.checkpoint_ends=no", "cluster.framework=" + framework] + list(sets), data, key)
     return ended_together(commands, env)
 
