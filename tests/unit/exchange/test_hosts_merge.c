@@ -2,45 +2,34 @@
  * ctest-timeout: 120
  * Merges and small sums through host 0: all living hosts get the same bits, whoever dies when; the
  * changes of a host count for all items or for none. */
-#include "unit/device/device_support.h"
+#include "unit/exchange/peer_support.h"
 
 #include "exchange/hosts/hosts_lead.h"
 #include "exchange/hosts/hosts_merge.h"
-#include "exchange/hosts/loop.h"
-#include "exchange/hosts/router.h"
-#include "thread/thread.h"
 #include "unit/faulty_os.h"
 
-enum { MOST = 4, ITEMS = 5, ROUNDS = 4, SUMS = 7 };
+enum { ITEMS = 5, ROUNDS = 4, SUMS = 7 };
 
 static const int64_t sizes[ITEMS] = {1000, 0, 3, 70000, 17};
 
 struct crowd;
 
 struct node {
+    struct peer peer;
     struct crowd *crowd;
-    int host;
-    struct sw_hosts list;
     struct sw_hosts_merge *merge;
     struct sw_hosts_lead *lead;
     struct sw_fabric_router router;
-    struct sw_fabric *fabric;
-    struct sw_thread thread;
     float *value[ITEMS], *change[MOST][ITEMS];
     uint64_t hosts[ROUNDS], summed[ROUNDS]; /* bits: who counted */
     double sum[ROUNDS][SUMS];
     int rounds, wrong, allocations, takes;
     bool opened;
-    int rc;
-    struct sw_err err;
 };
 
 struct crowd {
-    int hosts;
     bool changes; /* or only the values of host 0 */
-    struct sw_loop *loop;
-    struct sw_host names[MOST];
-    struct node node[MOST];
+    struct node *node;
     struct sw_mutex lock; /* guards came */
     struct sw_cond changed;
     int came;
@@ -66,7 +55,7 @@ static float *value(void *user, int item)
 static void add(void *user, uint64_t hosts)
 {
     struct node *n = user;
-    for (int h = 1; h < n->crowd->hosts; h++)
+    for (int h = 1; h < n->peer.hosts; h++)
         for (int i = 0; i < ITEMS && (hosts >> h & 1); i++)
             for (int64_t e = 0; e < sizes[i]; e++)
                 n->value[i][e] += n->change[h][i][e];
@@ -82,21 +71,15 @@ static void take(void *user)
 
 static int open_node(struct node *n)
 {
-    struct crowd *c = n->crowd;
-    const struct sw_fabric_args args = {.hosts = &n->list,
-                                        .room = sw_hosts_merge_room(n->merge) +
-                                                sw_hosts_lead_room(n->lead),
-                                        .sink = sw_fabric_router_sink(&n->router),
-                                        .conf = sw_loop_end(c->loop, n->host),
-                                        .clock = sw_loop_clock(c->loop, n->host)};
     sw_fabric_router_add(&n->router, SW_HOSTS_CHANGE, 2, sw_hosts_merge_sink(n->merge));
     sw_fabric_router_add(&n->router, SW_HOSTS_LEAD, 1, sw_hosts_lead_sink(n->lead));
-    int rc = sw_fabric_open(&sw_fabric_loop, &args, &n->fabric, &n->err);
+    int rc = peer_open(&n->peer, sw_fabric_router_sink(&n->router),
+                       sw_hosts_merge_room(n->merge) + sw_hosts_lead_room(n->lead));
     n->opened = rc == SW_OK;
     if (rc != SW_OK)
         return rc;
-    sw_hosts_merge_start(n->merge, n->fabric);
-    sw_hosts_lead_start(n->lead, n->fabric);
+    sw_hosts_merge_start(n->merge, n->peer.fabric);
+    sw_hosts_lead_start(n->lead, n->peer.fabric);
     return SW_OK;
 }
 
@@ -105,7 +88,7 @@ static void wait_for_others(struct crowd *c)
     sw_mutex_lock(&c->lock);
     c->came++;
     sw_cond_broadcast(&c->changed);
-    while (c->came < c->hosts)
+    while (c->came < c->node->peer.hosts)
         sw_cond_wait(&c->changed, &c->lock);
     sw_mutex_unlock(&c->lock);
 }
@@ -117,7 +100,7 @@ static void check_values(struct node *n, int round)
         for (int64_t e = 0; e < sizes[i]; e++) {
             float want = 0;
             for (int r = 0; r <= round && n->crowd->changes; r++)
-                for (int h = 1; h < n->crowd->hosts; h++)
+                for (int h = 1; h < n->peer.hosts; h++)
                     want += (n->hosts[r] >> h & 1) ? change_of_host(h, r, i) : 0;
             if (!n->crowd->changes)
                 want = (float)(100 * round + i);
@@ -129,19 +112,19 @@ static int merge(struct node *n, int round)
 {
     for (int i = 0; i < ITEMS; i++)
         for (int64_t e = 0; e < sizes[i]; e++) {
-            n->change[n->host][i][e] = change_of_host(n->host, round, i);
+            n->change[n->peer.host][i][e] = change_of_host(n->peer.host, round, i);
             if (!n->crowd->changes)
-                n->value[i][e] = (float)(n->host == 0 ? 100 * round + i : -1);
+                n->value[i][e] = (float)(n->peer.host == 0 ? 100 * round + i : -1);
         }
     /* Some have offered it before. */
-    if ((round + n->host) % 2 == 0) {
-        int rc = sw_hosts_merge_offer(n->merge, &n->err);
+    if ((round + n->peer.host) % 2 == 0) {
+        int rc = sw_hosts_merge_offer(n->merge, &n->peer.err);
         for (int i = 0; i < 10 && rc == SW_OK && !sw_hosts_merge_is_agreed(n->merge); i++)
             sw_thread_yield();
         if (rc != SW_OK)
             return rc;
     }
-    int rc = sw_hosts_merge(n->merge, &n->hosts[round], &n->err);
+    int rc = sw_hosts_merge(n->merge, &n->hosts[round], &n->peer.err);
     if (rc == SW_OK)
         check_values(n, round);
     return rc;
@@ -152,14 +135,14 @@ static int sum(struct node *n, int round)
 {
     int count = (3 * round) % (SUMS + 1);
     for (int i = 0; i < count; i++)
-        n->sum[round][i] = n->host + 0.1 * i + round;
-    int rc = sw_hosts_lead_sum(n->lead, SW_HOSTS_RESULTS, n->sum[round], count, &n->err);
+        n->sum[round][i] = n->peer.host + 0.1 * i + round;
+    int rc = sw_hosts_lead_sum(n->lead, SW_HOSTS_RESULTS, n->sum[round], count, &n->peer.err);
     if (rc != SW_OK)
         return rc;
     n->summed[round] = sw_hosts_lead_counted(n->lead, SW_HOSTS_RESULTS);
     for (int i = 0; i < count; i++) {
         double want = 0.1 * i + round;
-        for (int h = 1; h < n->crowd->hosts; h++)
+        for (int h = 1; h < n->peer.hosts; h++)
             want += (n->summed[round] >> h & 1) ? h + 0.1 * i + round : 0;
         n->wrong += n->sum[round][i] != want;
     }
@@ -174,38 +157,36 @@ static int calls_of_allocation(void)
 static void node_main(void *user)
 {
     struct node *n = user;
-    n->rc = open_node(n);
+    n->peer.rc = open_node(n);
     wait_for_others(n->crowd);
     int before = calls_of_allocation();
-    for (int round = 0; round < ROUNDS && n->rc == SW_OK; round++) {
-        n->rc = sum(n, round);
-        if (n->rc == SW_OK)
-            n->rc = merge(n, round);
-        n->rounds += n->rc == SW_OK;
+    for (int round = 0; round < ROUNDS && n->peer.rc == SW_OK; round++) {
+        n->peer.rc = sum(n, round);
+        if (n->peer.rc == SW_OK)
+            n->peer.rc = merge(n, round);
+        n->rounds += n->peer.rc == SW_OK;
     }
     n->allocations = calls_of_allocation() - before;
-    if (n->rc == SW_OK)
-        n->rc = sw_fabric_leave(n->fabric, 600000, &n->err);
+    if (n->peer.rc == SW_OK)
+        n->peer.rc = sw_fabric_leave(n->peer.fabric, 600000, &n->peer.err);
 }
 
 /* ---- All of them ---- */
 
 static void crowd_begin(struct crowd *c, bool changes, const struct sw_loop_conf *conf)
 {
-    static const char *const names[MOST] = {"ada", "bob", "cyd", "dan"};
     struct sw_hosts_merge_item items[ITEMS];
     struct sw_err err;
     memset(c, 0, sizeof *c);
-    c->hosts = conf->hosts;
+    c->node = peers_new(conf, sizeof *c->node);
     c->changes = changes;
     sw_mutex_init(&c->lock);
     sw_cond_init(&c->changed);
-    ASSERT_OK(sw_loop_new(conf, &c->loop, &err));
     for (int i = 0; i < ITEMS; i++)
         items[i] = (struct sw_hosts_merge_item){.elements = sizes[i], .urgency = (uint16_t)i};
-    for (int h = 0; h < c->hosts; h++) {
+    for (int h = 0; h < conf->hosts; h++) {
         struct node *n = &c->node[h];
-        const struct sw_hosts_merge_args args = {.hosts = c->hosts,
+        const struct sw_hosts_merge_args args = {.hosts = conf->hosts,
                                                  .own = h,
                                                  .items = items,
                                                  .count = ITEMS,
@@ -215,69 +196,52 @@ static void crowd_begin(struct crowd *c, bool changes, const struct sw_loop_conf
                                                  .take = take,
                                                  .user = n};
         n->crowd = c;
-        n->host = h;
-        c->names[h].name = names[h];
-        n->list = (struct sw_hosts){.host = c->names, .count = c->hosts, .own = h};
         for (int i = 0; i < ITEMS; i++) {
             n->value[i] = calloc((size_t)sizes[i] + 1, sizeof(float));
             assert_non_null(n->value[i]);
-            for (int k = 0; k < c->hosts; k++)
+            for (int k = 0; k < conf->hosts; k++)
                 assert_non_null(n->change[k][i] = calloc((size_t)sizes[i] + 1, sizeof(float)));
         }
         ASSERT_OK(sw_hosts_merge_new(&args, &n->merge, &err));
         ASSERT_OK(sw_hosts_lead_new(
-            &(struct sw_hosts_lead_args){.hosts = c->hosts, .own = h, .small_most = SUMS}, &n->lead,
-            &err));
+            &(struct sw_hosts_lead_args){.hosts = conf->hosts, .own = h, .small_most = SUMS},
+            &n->lead, &err));
     }
 }
 
-static void crowd_start(struct crowd *c, void (*run)(void *node))
+static void fini(void *user)
 {
-    struct sw_err err;
-    for (int h = 0; h < c->hosts; h++)
-        ASSERT_OK(sw_thread_start(&c->node[h].thread, "host", run, &c->node[h], &err));
-}
-
-static void crowd_run(struct crowd *c, void (*run)(void *node))
-{
-    crowd_start(c, run);
-    for (int h = 0; h < c->hosts; h++)
-        sw_thread_join(&c->node[h].thread);
+    struct node *n = user;
+    sw_hosts_merge_free(n->merge);
+    sw_hosts_lead_free(n->lead);
+    for (int i = 0; i < ITEMS; i++) {
+        free(n->value[i]);
+        for (int k = 0; k < n->peer.hosts; k++)
+            free(n->change[k][i]);
+    }
 }
 
 static void crowd_end(struct crowd *c)
 {
-    for (int h = 0; h < c->hosts; h++)
-        sw_fabric_free(c->node[h].fabric);
-    for (int h = 0; h < c->hosts; h++) {
-        struct node *n = &c->node[h];
-        sw_hosts_merge_free(n->merge);
-        sw_hosts_lead_free(n->lead);
-        for (int i = 0; i < ITEMS; i++) {
-            free(n->value[i]);
-            for (int k = 0; k < c->hosts; k++)
-                free(n->change[k][i]);
-        }
-    }
-    sw_loop_free(c->loop);
+    peers_free(c->node, fini);
     sw_cond_fini(&c->changed);
     sw_mutex_fini(&c->lock);
 }
 
 static void assert_ok(const struct node *n)
 {
-    if (n->rc != SW_OK)
-        print_error("host %d: %s\n", n->host, n->err.text);
-    assert_int_equal(n->rc, SW_OK);
+    if (n->peer.rc != SW_OK)
+        print_error("host %d: %s\n", n->peer.host, n->peer.err.text);
+    assert_int_equal(n->peer.rc, SW_OK);
     assert_int_equal(n->wrong, 0);
-    assert_int_equal(n->takes, n->host == 0 ? 0 : ROUNDS);
+    assert_int_equal(n->takes, n->peer.host == 0 ? 0 : ROUNDS);
 }
 
 /* The hosts of the bits agree on who counted when, and on all bits. */
 static void assert_same(const struct crowd *c, uint64_t hosts)
 {
     const struct node *first = &c->node[0];
-    for (int h = 0; h < c->hosts; h++) {
+    for (int h = 0; h < c->node->peer.hosts; h++) {
         const struct node *n = &c->node[h];
         if (!(hosts >> h & 1))
             continue;
@@ -303,7 +267,7 @@ static void all_hosts_get_the_same_bits(void **state)
             crowd_begin(&crowd, seed % 2 == 0,
                         &(struct sw_loop_conf){
                             .hosts = hosts, .seed = seed, .window = 1 + (int)(seed % 4)});
-            crowd_run(&crowd, node_main);
+            peers_run(crowd.node, node_main);
             assert_same(&crowd, UINT64_MAX >> (64 - hosts));
             crowd_end(&crowd);
         }
@@ -311,7 +275,7 @@ static void all_hosts_get_the_same_bits(void **state)
 
 static bool all_opened(const struct crowd *c)
 {
-    for (int h = 0; h < c->hosts; h++)
+    for (int h = 0; h < c->node->peer.hosts; h++)
         if (!c->node[h].opened)
             return false;
     return true;
@@ -329,8 +293,8 @@ static void survivors_agree_wherever_a_host_dies(void **state)
                                            .window = 2,
                                            .kill_host = dead,
                                            .kill_chunk = chunk});
-        crowd_run(&crowd, node_main);
-        bool lost = crowd.node[dead].rc == SW_ERR_LOST;
+        peers_run(crowd.node, node_main);
+        bool lost = crowd.node[dead].peer.rc == SW_ERR_LOST;
         if (all_opened(&crowd))
             assert_same(&crowd, lost ? left : all);
         died += all_opened(&crowd) && lost;
@@ -347,14 +311,14 @@ static void all_end_when_host_0_dies(void **state)
         crowd_begin(&crowd, true,
                     &(struct sw_loop_conf){
                         .hosts = 3, .seed = (uint64_t)chunk, .window = 2, .kill_chunk = chunk});
-        crowd_run(&crowd, node_main);
+        peers_run(crowd.node, node_main);
         for (int h = 1; h < 3 && all_opened(&crowd); h++) {
             const struct node *n = &crowd.node[h];
-            assert_int_equal(n->rc, n->rounds < ROUNDS ? SW_ERR_LOST : SW_OK);
+            assert_int_equal(n->peer.rc, n->rounds < ROUNDS ? SW_ERR_LOST : SW_OK);
             assert_int_equal(n->wrong, 0);
-            if (n->rc == SW_OK)
+            if (n->peer.rc == SW_OK)
                 continue;
-            assert_non_null(strstr(n->err.text, "ada"));
+            assert_non_null(strstr(n->peer.err.text, "ada"));
             died++;
         }
         crowd_end(&crowd);
@@ -366,7 +330,7 @@ static void nothing_is_allocated_while_hosts_merge(void **state)
 {
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC});
     crowd_begin(&crowd, true, &(struct sw_loop_conf){.hosts = 3});
-    crowd_run(&crowd, node_main);
+    peers_run(crowd.node, node_main);
     assert_same(&crowd, 7);
     for (int h = 0; h < 3; h++)
         assert_int_equal(crowd.node[h].allocations, 0);
@@ -380,38 +344,38 @@ static void nothing_is_allocated_while_hosts_merge(void **state)
 static void merge_alone(void *user)
 {
     struct node *n = user;
-    n->rc = open_node(n);
-    if (n->rc == SW_OK && n->host == 0)
-        n->rc = sw_hosts_merge(n->merge, NULL, &n->err);
+    n->peer.rc = open_node(n);
+    if (n->peer.rc == SW_OK && n->peer.host == 0)
+        n->peer.rc = sw_hosts_merge(n->merge, NULL, &n->peer.err);
 }
 
 static void sum_alone(void *user)
 {
     struct node *n = user;
     double x = 1;
-    n->rc = open_node(n);
-    if (n->rc == SW_OK && n->host == 1)
-        n->rc = sw_hosts_lead_sum(n->lead, SW_HOSTS_PASSES, &x, 1, &n->err);
+    n->peer.rc = open_node(n);
+    if (n->peer.rc == SW_OK && n->peer.host == 1)
+        n->peer.rc = sw_hosts_lead_sum(n->lead, SW_HOSTS_PASSES, &x, 1, &n->peer.err);
 }
 
 static void close_ends_all_waits(void **state)
 {
     crowd_begin(&crowd, true, &(struct sw_loop_conf){.hosts = 2});
-    crowd_start(&crowd, merge_alone);
-    sw_thread_join(&crowd.node[1].thread);
-    assert_false(sw_thread_join_timed(&crowd.node[0].thread, 20));
+    peers_start(crowd.node, merge_alone);
+    sw_thread_join(&crowd.node[1].peer.thread);
+    assert_false(sw_thread_join_timed(&crowd.node[0].peer.thread, 20));
     sw_hosts_merge_close_v(crowd.node[0].merge);
-    sw_thread_join(&crowd.node[0].thread);
-    assert_int_equal(crowd.node[0].rc, SW_ERR_CANCELLED);
+    sw_thread_join(&crowd.node[0].peer.thread);
+    assert_int_equal(crowd.node[0].peer.rc, SW_ERR_CANCELLED);
     crowd_end(&crowd);
 
     crowd_begin(&crowd, true, &(struct sw_loop_conf){.hosts = 2});
-    crowd_start(&crowd, sum_alone);
-    sw_thread_join(&crowd.node[0].thread);
-    assert_false(sw_thread_join_timed(&crowd.node[1].thread, 20));
+    peers_start(crowd.node, sum_alone);
+    sw_thread_join(&crowd.node[0].peer.thread);
+    assert_false(sw_thread_join_timed(&crowd.node[1].peer.thread, 20));
     sw_hosts_lead_close_v(crowd.node[1].lead);
-    sw_thread_join(&crowd.node[1].thread);
-    assert_int_equal(crowd.node[1].rc, SW_ERR_CANCELLED);
+    sw_thread_join(&crowd.node[1].peer.thread);
+    assert_int_equal(crowd.node[1].peer.rc, SW_ERR_CANCELLED);
     crowd_end(&crowd);
 }
 
@@ -420,11 +384,11 @@ static void sum_different_counts(void *user)
 {
     struct node *n = user;
     double x[SUMS + 1] = {0};
-    n->rc = open_node(n);
-    if (n->rc == SW_OK)
-        n->rc = sw_hosts_lead_sum(n->lead, SW_HOSTS_PASSES, x, 2 + n->host, &n->err);
-    if (n->rc == SW_ERR_INVALID)
-        sw_fabric_abort(n->fabric, &n->err, 60000);
+    n->peer.rc = open_node(n);
+    if (n->peer.rc == SW_OK)
+        n->peer.rc = sw_hosts_lead_sum(n->lead, SW_HOSTS_PASSES, x, 2 + n->peer.host, &n->peer.err);
+    if (n->peer.rc == SW_ERR_INVALID)
+        sw_fabric_abort(n->peer.fabric, &n->peer.err, 60000);
 }
 
 static void different_counts_are_an_error(void **state)
@@ -432,10 +396,11 @@ static void different_counts_are_an_error(void **state)
     struct sw_err err;
     double x[SUMS + 1] = {0};
     crowd_begin(&crowd, true, &(struct sw_loop_conf){.hosts = 2});
-    crowd_run(&crowd, sum_different_counts);
-    assert_int_equal(crowd.node[0].rc, SW_ERR_INVALID);
-    assert_non_null(strstr(crowd.node[0].err.text, "host 1 sums 3 values where host 0 sums 2"));
-    assert_int_equal(crowd.node[1].rc, SW_ERR_LOST);
+    peers_run(crowd.node, sum_different_counts);
+    assert_int_equal(crowd.node[0].peer.rc, SW_ERR_INVALID);
+    assert_non_null(
+        strstr(crowd.node[0].peer.err.text, "host 1 sums 3 values where host 0 sums 2"));
+    assert_int_equal(crowd.node[1].peer.rc, SW_ERR_LOST);
     assert_int_equal(sw_hosts_lead_sum(crowd.node[0].lead, SW_HOSTS_PASSES, x, SUMS + 1, &err),
                      SW_ERR_INVALID);
     crowd_end(&crowd);
@@ -444,12 +409,12 @@ static void different_counts_are_an_error(void **state)
 static void only_open(void *user)
 {
     struct node *n = user;
-    n->rc = open_node(n);
+    n->peer.rc = open_node(n);
 }
 
 static bool is_lost(struct node *n, int host)
 {
-    return !(sw_fabric_alive(n->fabric) >> host & 1);
+    return !(sw_fabric_alive(n->peer.fabric) >> host & 1);
 }
 
 /* Messages that no host sends lose the sender. */
@@ -481,9 +446,9 @@ static void what_nobody_waits_for_is_refused(void **state)
         struct sw_err err;
         int to = bad[i].to;
         crowd_begin(&crowd, true, &(struct sw_loop_conf){.hosts = 2});
-        crowd_run(&crowd, only_open);
-        ASSERT_OK(sw_fabric_send(crowd.node[1 - to].fabric, to, &bad[i].tag, data, bad[i].bytes,
-                                 NULL, NULL, &err));
+        peers_run(crowd.node, only_open);
+        ASSERT_OK(sw_fabric_send(crowd.node[1 - to].peer.fabric, to, &bad[i].tag, data,
+                                 bad[i].bytes, NULL, NULL, &err));
         while (!is_lost(&crowd.node[to], 1 - to))
             sw_thread_yield();
         crowd_end(&crowd);

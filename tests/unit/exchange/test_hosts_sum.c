@@ -3,72 +3,48 @@
  * Sums over hosts: exact for integers, the same bits on all hosts for any numbers, for sizes that
  * do not divide, with items under way in any number and hosts at different speeds, and an end
  * without waits where a host dies. */
+#include "unit/exchange/peer_support.h"
+
 #include "exchange/hosts/hosts_sum.h"
-#include "exchange/hosts/loop.h"
-#include "thread/thread.h"
 #include "unit/faulty_os.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-enum { MOST = 4, SMALL_MOST = 512, ITEMS = 9, VERSIONS = 3 };
+enum { SMALL_MOST = 512, ITEMS = 9, VERSIONS = 3 };
 
 /* Of one to several pieces a share; some hosts have no share of the small ones. */
 static const int64_t sizes[ITEMS] = {0, 1, 2, 3, 5, 1000, 65536, 4 * 65536 + 3, 300001};
 
-#define ASSERT_OK(call)                                                                            \
-    do {                                                                                           \
-        int code_ = (call);                                                                        \
-        if (code_ != SW_OK)                                                                        \
-            print_error("%s\n", err.text);                                                         \
-        assert_int_equal(code_, SW_OK);                                                            \
-    } while (0)
-
-struct crowd {
-    int hosts;
+struct node {
+    struct peer peer;
     bool integers;
-    struct sw_loop *loop;
-    struct sw_host names[MOST];
-    struct node {
-        struct crowd *crowd;
-        int host, rc;
-        struct sw_err err;
-        struct sw_hosts list;
-        struct sw_fabric *fabric;
-        struct sw_hosts_sum *sum;
-        struct sw_thread thread;
-        float *x[ITEMS];
-        struct sw_mutex lock; /* guards all below */
-        struct sw_cond changed;
-        uint64_t summed[ITEMS];
-        int lost;
-        int allocations; /* between the first and the last step */
-    } node[MOST];
+    struct sw_hosts_sum *sum;
+    float *x[ITEMS];
+    struct sw_mutex lock; /* guards all below */
+    struct sw_cond changed;
+    uint64_t summed[ITEMS];
+    int lost;
+    int allocations; /* between the first and the last step */
 };
 
 /* What a host gives: a small integer, or any number. */
-static float term(const struct crowd *c, int host, int item, uint64_t version, int64_t i)
+static float term(bool integers, int host, int item, uint64_t version, int64_t i)
 {
     uint32_t bits = (uint32_t)(i * 2654435761u) ^ (uint32_t)(host * 97 + item * 13 + version * 7);
     bits ^= bits >> 15;
-    if (c->integers)
+    if (integers)
         return (float)(bits % 201) - 100;
     return ((float)(bits % 100003) - 50000) * (bits & 1 ? 1e-3f : 7.77f);
 }
 
 /* The sum in the order of the tree over hosts. */
-static float expected(const struct crowd *c, int item, uint64_t version, int64_t i)
+static float expected(const struct node *n, int item, uint64_t version, int64_t i)
 {
-    if (c->hosts == 4)
-        return (term(c, 0, item, version, i) + term(c, 1, item, version, i)) +
-               (term(c, 2, item, version, i) + term(c, 3, item, version, i));
+    if (n->peer.hosts == 4)
+        return (term(n->integers, 0, item, version, i) + term(n->integers, 1, item, version, i)) +
+               (term(n->integers, 2, item, version, i) + term(n->integers, 3, item, version, i));
 
-    float sum = term(c, 0, item, version, i);
-    for (int host = 1; host < c->hosts; host++)
-        sum += term(c, host, item, version, i);
+    float sum = term(n->integers, 0, item, version, i);
+    for (int host = 1; host < n->peer.hosts; host++)
+        sum += term(n->integers, host, item, version, i);
     return sum;
 }
 
@@ -106,8 +82,8 @@ static bool wait_summed(struct node *n, int item, uint64_t version)
 static int give(struct node *n, int item, uint64_t version)
 {
     for (int64_t i = 0; i < sizes[item]; i++)
-        n->x[item][i] = term(n->crowd, n->host, item, version, i);
-    return sw_hosts_sum_give(n->sum, item, version, n->x[item], &n->err);
+        n->x[item][i] = term(n->integers, n->peer.host, item, version, i);
+    return sw_hosts_sum_give(n->sum, item, version, n->x[item], &n->peer.err);
 }
 
 static int check(struct node *n, int item, uint64_t version)
@@ -115,10 +91,11 @@ static int check(struct node *n, int item, uint64_t version)
     if (!wait_summed(n, item, version))
         return SW_ERR_LOST;
     for (int64_t i = 0; i < sizes[item]; i++) {
-        float want = expected(n->crowd, item, version, i);
+        float want = expected(n, item, version, i);
         if (memcmp(&n->x[item][i], &want, sizeof want) != 0)
-            return sw_err_set(&n->err, SW_ERR_FORMAT, "host %d, item %d, version %d: %g, not %g",
-                              n->host, item, (int)version, (double)n->x[item][i], (double)want);
+            return sw_err_set(&n->peer.err, SW_ERR_FORMAT,
+                              "host %d, item %d, version %d: %g, not %g", n->peer.host, item,
+                              (int)version, (double)n->x[item][i], (double)want);
     }
     return SW_OK;
 }
@@ -129,14 +106,14 @@ static int small(struct node *n, uint64_t version)
     double values[7], want[7];
     int count = (int)(version % 8);
     for (int i = 0; i < count; i++) {
-        values[i] = n->host + 0.1 * i;
+        values[i] = n->peer.host + 0.1 * i;
         want[i] = 0.1 * i;
-        for (int host = 1; host < n->crowd->hosts; host++)
+        for (int host = 1; host < n->peer.hosts; host++)
             want[i] += host + 0.1 * i;
     }
-    int rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, values, count, &n->err);
+    int rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, values, count, &n->peer.err);
     if (rc == SW_OK && memcmp(values, want, (size_t)count * sizeof *want) != 0)
-        rc = sw_err_set(&n->err, SW_ERR_FORMAT, "a small sum is wrong");
+        rc = sw_err_set(&n->peer.err, SW_ERR_FORMAT, "a small sum is wrong");
     return rc;
 }
 
@@ -147,7 +124,7 @@ static int step(struct node *n, uint64_t version)
     int rc = SW_OK;
     for (int item = ITEMS - 1; item >= 0 && rc == SW_OK; item--) {
         rc = give(n, item, version);
-        if (rc == SW_OK && item == n->host)
+        if (rc == SW_OK && item == n->peer.host)
             sw_thread_yield();
     }
     if (rc == SW_OK)
@@ -164,51 +141,39 @@ static int calls_of_allocation(void)
 
 static int open_node(struct node *n)
 {
-    const struct crowd *c = n->crowd;
-    const struct sw_fabric_args args = {.hosts = &n->list,
-                                        .hello = "sums=1\n",
-                                        .hello_bytes = 7,
-                                        .room = sw_hosts_sum_room(n->sum),
-                                        .sink = sw_hosts_sum_sink(n->sum),
-                                        .conf = sw_loop_end(c->loop, n->host),
-                                        .clock = sw_loop_clock(c->loop, n->host)};
-    int rc = sw_fabric_open(&sw_fabric_loop, &args, &n->fabric, &n->err);
+    int rc = peer_open(&n->peer, sw_hosts_sum_sink(n->sum), sw_hosts_sum_room(n->sum));
     if (rc == SW_OK)
-        sw_hosts_sum_start(n->sum, n->fabric);
+        sw_hosts_sum_start(n->sum, n->peer.fabric);
     return rc;
 }
 
 static void node_main(void *user)
 {
     struct node *n = user;
-    n->rc = open_node(n);
+    n->peer.rc = open_node(n);
     int before = 0;
-    for (uint64_t version = 1; version <= VERSIONS && n->rc == SW_OK; version++) {
-        n->rc = step(n, version);
+    for (uint64_t version = 1; version <= VERSIONS && n->peer.rc == SW_OK; version++) {
+        n->peer.rc = step(n, version);
         /* All hosts have opened their fabrics when the first step is over. */
         before = version == 1 ? calls_of_allocation() : before;
     }
     n->allocations = calls_of_allocation() - before;
-    if (n->rc == SW_OK)
-        n->rc = sw_fabric_leave(n->fabric, 60000, &n->err);
+    if (n->peer.rc == SW_OK)
+        n->peer.rc = sw_fabric_leave(n->peer.fabric, 60000, &n->peer.err);
 }
 
-/* ---- A crowd ---- */
+/* ---- All of them ---- */
 
-static void crowd_begin(struct crowd *c, int hosts, bool integers, const struct sw_loop_conf *conf)
+static struct node *nodes_new(bool integers, const struct sw_loop_conf *conf)
 {
-    static const char *const names[MOST] = {"ada", "bob", "cyd", "dan"};
     static struct sw_hosts_sum_item items[ITEMS];
+    struct node *nodes = peers_new(conf, sizeof *nodes);
     struct sw_err err;
-    memset(c, 0, sizeof *c);
-    c->hosts = hosts;
-    c->integers = integers;
-    ASSERT_OK(sw_loop_new(conf, &c->loop, &err));
     for (int i = 0; i < ITEMS; i++)
         items[i] = (struct sw_hosts_sum_item){.elements = sizes[i], .urgency = (uint16_t)(i + 1)};
-    for (int h = 0; h < hosts; h++) {
-        struct node *n = &c->node[h];
-        const struct sw_hosts_sum_args args = {.hosts = hosts,
+    for (int h = 0; h < conf->hosts; h++) {
+        struct node *n = &nodes[h];
+        const struct sw_hosts_sum_args args = {.hosts = conf->hosts,
                                                .small_most = SMALL_MOST,
                                                .own = h,
                                                .items = items,
@@ -216,49 +181,45 @@ static void crowd_begin(struct crowd *c, int hosts, bool integers, const struct 
                                                .summed = on_summed,
                                                .lost = on_lost,
                                                .user = n};
-        n->crowd = c;
-        n->host = h;
-        c->names[h].name = names[h];
-        n->list = (struct sw_hosts){.host = c->names, .count = hosts, .own = h};
+        n->integers = integers;
         sw_mutex_init(&n->lock);
         sw_cond_init(&n->changed);
         for (int i = 0; i < ITEMS; i++)
             assert_non_null(n->x[i] = calloc((size_t)sizes[i] + 1, sizeof *n->x[i]));
         ASSERT_OK(sw_hosts_sum_new(&args, &n->sum, &err));
     }
+    return nodes;
 }
 
-static void crowd_run(struct crowd *c, void (*run)(void *node))
+static void fini(void *user)
 {
-    struct sw_err err;
-    for (int h = 0; h < c->hosts; h++)
-        ASSERT_OK(sw_thread_start(&c->node[h].thread, "host", run, &c->node[h], &err));
-    for (int h = 0; h < c->hosts; h++)
-        sw_thread_join(&c->node[h].thread);
+    struct node *n = user;
+    sw_hosts_sum_free(n->sum);
+    for (int i = 0; i < ITEMS; i++)
+        free(n->x[i]);
+    sw_cond_fini(&n->changed);
+    sw_mutex_fini(&n->lock);
 }
 
-static void crowd_end(struct crowd *c)
+static struct node *run_all(bool integers, const struct sw_loop_conf *conf)
 {
-    for (int h = 0; h < c->hosts; h++)
-        sw_fabric_free(c->node[h].fabric);
-    for (int h = 0; h < c->hosts; h++) {
-        struct node *n = &c->node[h];
-        sw_hosts_sum_free(n->sum);
-        for (int i = 0; i < ITEMS; i++)
-            free(n->x[i]);
-        sw_cond_fini(&n->changed);
-        sw_mutex_fini(&n->lock);
-    }
-    sw_loop_free(c->loop);
+    struct node *nodes = nodes_new(integers, conf);
+    peers_run(nodes, node_main);
+    return nodes;
 }
 
-static void all_ok(struct crowd *c)
+static void only_open(void *user)
 {
-    for (int h = 0; h < c->hosts; h++) {
-        if (c->node[h].rc != SW_OK)
-            print_error("%s\n", c->node[h].err.text);
-        assert_int_equal(c->node[h].rc, SW_OK);
-    }
+    struct node *n = user;
+    n->peer.rc = open_node(n);
+}
+
+static struct node *two_open(void)
+{
+    struct node *nodes = nodes_new(true, &(struct sw_loop_conf){.hosts = 2});
+    peers_run(nodes, only_open);
+    assert_ran(nodes);
+    return nodes;
 }
 
 /* ---- Cases ---- */
@@ -267,13 +228,11 @@ static void sum_all(bool integers)
 {
     for (int hosts = 2; hosts <= MOST; hosts++)
         for (uint64_t seed = 0; seed < 3; seed++) {
-            struct crowd c;
-            crowd_begin(&c, hosts, integers,
-                        &(struct sw_loop_conf){
-                            .hosts = hosts, .seed = seed, .window = 1 + (int)(seed % 4)});
-            crowd_run(&c, node_main);
-            all_ok(&c);
-            crowd_end(&c);
+            const struct sw_loop_conf conf = {
+                .hosts = hosts, .seed = seed, .window = 1 + (int)(seed % 4)};
+            struct node *nodes = run_all(integers, &conf);
+            assert_ran(nodes);
+            peers_free(nodes, fini);
         }
 }
 
@@ -290,37 +249,34 @@ static void any_numbers_have_the_same_bits_on_all_hosts(void **state)
 /* Two hosts send each other one half of the array twice: 2 (K-1)/K of its bytes. */
 static void traffic_is_that_of_a_direct_exchange(void **state)
 {
-    struct crowd c;
+    struct node *nodes = run_all(true, &(struct sw_loop_conf){.hosts = MOST});
     uint64_t bytes = 0;
-    crowd_begin(&c, MOST, true, &(struct sw_loop_conf){.hosts = MOST});
-    crowd_run(&c, node_main);
-    all_ok(&c);
+    assert_ran(nodes);
     for (int h = 0; h < MOST; h++)
         for (int k = 0; k < MOST; k++)
             if (k != h) {
-                struct sw_traffic s = sw_fabric_traffic(c.node[h].fabric, k, SW_HOSTS_SHARE);
-                struct sw_traffic t = sw_fabric_traffic(c.node[h].fabric, k, SW_HOSTS_TOTAL);
+                struct sw_traffic s = sw_fabric_traffic(nodes[h].peer.fabric, k, SW_HOSTS_SHARE);
+                struct sw_traffic t = sw_fabric_traffic(nodes[h].peer.fabric, k, SW_HOSTS_TOTAL);
                 bytes += s.sent_bytes + t.sent_bytes;
-                assert_int_equal(t.sent_bytes,
-                                 sw_fabric_traffic(c.node[k].fabric, h, SW_HOSTS_SHARE).sent_bytes);
+                assert_int_equal(
+                    t.sent_bytes,
+                    sw_fabric_traffic(nodes[k].peer.fabric, h, SW_HOSTS_SHARE).sent_bytes);
             }
     uint64_t elements = 0;
     for (int i = 0; i < ITEMS; i++)
         elements += (uint64_t)sizes[i];
     assert_int_equal(bytes, elements * sizeof(float) * 2 * (MOST - 1) * VERSIONS);
-    crowd_end(&c);
+    peers_free(nodes, fini);
 }
 
 static void nothing_is_allocated_while_hosts_sum(void **state)
 {
-    struct crowd c;
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC});
-    crowd_begin(&c, 3, true, &(struct sw_loop_conf){.hosts = 3});
-    crowd_run(&c, node_main);
-    all_ok(&c);
+    struct node *nodes = run_all(true, &(struct sw_loop_conf){.hosts = 3});
+    assert_ran(nodes);
     for (int h = 0; h < 3; h++)
-        assert_int_equal(c.node[h].allocations, 0);
-    crowd_end(&c);
+        assert_int_equal(nodes[h].allocations, 0);
+    peers_free(nodes, fini);
     assert_int_equal(faulty.live_allocations, 0);
     faulty_end();
 }
@@ -329,17 +285,15 @@ static void nothing_is_allocated_while_hosts_sum(void **state)
 static void every_wait_ends_when_a_host_dies(void **state)
 {
     for (int64_t chunk = 1; chunk < 220; chunk += 1 + chunk / 6) {
-        struct crowd c;
-        crowd_begin(&c, 3, true,
-                    &(struct sw_loop_conf){.hosts = 3,
-                                           .seed = (uint64_t)chunk,
-                                           .window = 2,
-                                           .kill_host = (int)(chunk % 3),
-                                           .kill_chunk = chunk});
-        crowd_run(&c, node_main);
+        const struct sw_loop_conf conf = {.hosts = 3,
+                                          .seed = (uint64_t)chunk,
+                                          .window = 2,
+                                          .kill_host = (int)(chunk % 3),
+                                          .kill_chunk = chunk};
+        struct node *nodes = run_all(true, &conf);
         for (int h = 0; h < 3; h++)
-            assert_int_equal(c.node[h].rc, SW_ERR_LOST);
-        crowd_end(&c);
+            assert_int_equal(nodes[h].peer.rc, SW_ERR_LOST);
+        peers_free(nodes, fini);
     }
 }
 
@@ -347,52 +301,43 @@ static void close_main(void *user)
 {
     struct node *n = user;
     double value = 1;
-    n->rc = open_node(n);
-    if (n->rc == SW_OK && n->host == 0)
-        n->rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, &value, 1, &n->err);
+    n->peer.rc = open_node(n);
+    if (n->peer.rc == SW_OK && n->peer.host == 0)
+        n->peer.rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, &value, 1, &n->peer.err);
 }
 
 static void close_ends_a_small_sum(void **state)
 {
-    struct crowd c;
-    struct sw_err err;
-    crowd_begin(&c, 2, true, &(struct sw_loop_conf){.hosts = 2});
-    for (int h = 0; h < 2; h++)
-        ASSERT_OK(sw_thread_start(&c.node[h].thread, "host", close_main, &c.node[h], &err));
-    sw_thread_join(&c.node[1].thread);
-    assert_false(sw_thread_join_timed(&c.node[0].thread, 20));
-    sw_hosts_sum_close_v(c.node[0].sum);
-    sw_thread_join(&c.node[0].thread);
-    assert_int_equal(c.node[1].rc, SW_OK);
-    assert_int_equal(c.node[0].rc, SW_ERR_CANCELLED);
-    crowd_end(&c);
+    struct node *nodes = nodes_new(true, &(struct sw_loop_conf){.hosts = 2});
+    peers_start(nodes, close_main);
+    sw_thread_join(&nodes[1].peer.thread);
+    assert_false(sw_thread_join_timed(&nodes[0].peer.thread, 20));
+    sw_hosts_sum_close_v(nodes[0].sum);
+    sw_thread_join(&nodes[0].peer.thread);
+    assert_int_equal(nodes[1].peer.rc, SW_OK);
+    assert_int_equal(nodes[0].peer.rc, SW_ERR_CANCELLED);
+    peers_free(nodes, fini);
 }
 
 static void counts_main(void *user)
 {
     struct node *n = user;
     double values[8] = {0};
-    n->rc = open_node(n);
-    if (n->rc == SW_OK)
-        n->rc = sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, values, 3 + n->host, &n->err);
+    n->peer.rc = open_node(n);
+    if (n->peer.rc == SW_OK)
+        n->peer.rc =
+            sw_hosts_sum_small(n->sum, SW_HOSTS_PASSES, values, 3 + n->peer.host, &n->peer.err);
 }
 
 static void different_counts_are_an_error(void **state)
 {
-    struct crowd c;
-    crowd_begin(&c, 2, true, &(struct sw_loop_conf){.hosts = 2});
-    crowd_run(&c, counts_main);
+    struct node *nodes = nodes_new(true, &(struct sw_loop_conf){.hosts = 2});
+    peers_run(nodes, counts_main);
     for (int h = 0; h < 2; h++) {
-        assert_int_equal(c.node[h].rc, SW_ERR_INVALID);
-        assert_non_null(strstr(c.node[h].err.text, h ? "host 0 sums 3" : "host 1 sums 4"));
+        assert_int_equal(nodes[h].peer.rc, SW_ERR_INVALID);
+        assert_non_null(strstr(nodes[h].peer.err.text, h ? "host 0 sums 3" : "host 1 sums 4"));
     }
-    crowd_end(&c);
-}
-
-static void only_open_main(void *user)
-{
-    struct node *n = user;
-    n->rc = open_node(n);
+    peers_free(nodes, fini);
 }
 
 /* Messages that no host sends lose the sender, and change nothing. */
@@ -419,37 +364,31 @@ static void what_nobody_waits_for_is_refused(void **state)
         {{SW_HOSTS_SMALL + 1, 0, 0, 1}, 8},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct crowd c;
+        struct node *nodes = two_open();
         struct sw_err err;
-        crowd_begin(&c, 2, true, &(struct sw_loop_conf){.hosts = 2});
-        crowd_run(&c, only_open_main);
-        all_ok(&c);
-        ASSERT_OK(
-            sw_fabric_send(c.node[0].fabric, 1, &bad[i].tag, data, bad[i].bytes, NULL, NULL, &err));
-        assert_false(wait_summed(&c.node[1], 2, 1));
-        crowd_end(&c);
+        ASSERT_OK(sw_fabric_send(nodes[0].peer.fabric, 1, &bad[i].tag, data, bad[i].bytes, NULL,
+                                 NULL, &err));
+        assert_false(wait_summed(&nodes[1], 2, 1));
+        peers_free(nodes, fini);
     }
 }
 
 static void versions_come_one_after_the_other(void **state)
 {
-    struct crowd c;
+    struct node *nodes = two_open();
     struct sw_err err;
-    crowd_begin(&c, 2, true, &(struct sw_loop_conf){.hosts = 2});
-    crowd_run(&c, only_open_main);
-    all_ok(&c);
-    assert_int_equal(sw_hosts_sum_give(c.node[0].sum, 5, 2, c.node[0].x[5], &err), SW_ERR_INVALID);
-    ASSERT_OK(sw_hosts_sum_give(c.node[0].sum, 5, 1, c.node[0].x[5], &err));
-    assert_int_equal(sw_hosts_sum_give(c.node[0].sum, 5, 1, c.node[0].x[5], &err), SW_ERR_INVALID);
-    assert_int_equal(sw_hosts_sum_give(c.node[0].sum, 5, 2, c.node[0].x[5], &err), SW_ERR_INVALID);
-    ASSERT_OK(sw_hosts_sum_give(c.node[1].sum, 5, 1, c.node[1].x[5], &err));
-    assert_true(wait_summed(&c.node[0], 5, 1));
-    assert_true(wait_summed(&c.node[1], 5, 1));
+    assert_int_equal(sw_hosts_sum_give(nodes[0].sum, 5, 2, nodes[0].x[5], &err), SW_ERR_INVALID);
+    ASSERT_OK(sw_hosts_sum_give(nodes[0].sum, 5, 1, nodes[0].x[5], &err));
+    assert_int_equal(sw_hosts_sum_give(nodes[0].sum, 5, 1, nodes[0].x[5], &err), SW_ERR_INVALID);
+    assert_int_equal(sw_hosts_sum_give(nodes[0].sum, 5, 2, nodes[0].x[5], &err), SW_ERR_INVALID);
+    ASSERT_OK(sw_hosts_sum_give(nodes[1].sum, 5, 1, nodes[1].x[5], &err));
+    assert_true(wait_summed(&nodes[0], 5, 1));
+    assert_true(wait_summed(&nodes[1], 5, 1));
     double values[SMALL_MOST + 1] = {0};
     assert_int_equal(
-        sw_hosts_sum_small(c.node[0].sum, SW_HOSTS_PASSES, values, SMALL_MOST + 1, &err),
+        sw_hosts_sum_small(nodes[0].sum, SW_HOSTS_PASSES, values, SMALL_MOST + 1, &err),
         SW_ERR_INVALID);
-    crowd_end(&c);
+    peers_free(nodes, fini);
 }
 
 static void allocations_may_fail(void **state)
