@@ -8,7 +8,8 @@ import threading
 import time
 
 import measure
-from common import Row, Skipped
+import report
+from common import Row, Sheet, Skipped
 
 HOSTS = 2
 NAMESPACES = 4
@@ -343,4 +344,60 @@ def mpi(bench):
     return rows
 
 
-FIGURES = {"sums": sums, "alexnet": alexnet, "short": short, "idle": idle, "strangers": strangers, "mpi": mpi}
+SIDES = (("sandblaster", "sandblaster", []), ("allreduce", "allreduce", []), ("downpour", "downpour", []),
+         ("downpour, staleness 4", "downpour", ["cluster.staleness=4"]), ("hogwild", "hogwild", []))
+
+
+# From the first step of host 0 to the evaluation at the end, before which all hosts meet: host 0 may be far
+# ahead of the others.
+SPAN = ("SELECT max(step) - min(step), max(CASE WHEN split <> 'train' THEN time END) - min(time) FROM metrics"
+        " WHERE run_id = (SELECT max(id) FROM runs)")
+
+
+def steps_per_s(bench, hosts, rows, steps, sets, framework):
+    """Of a job with one worker on each host, by its slowest host."""
+    sets = ["cluster.worker_groups=1", "cluster.workers_per_group=1", "data.test.part=0, 0.01"] + sets
+    trained(bench, "mnist-mlp.ini", hosts, rows, steps, sets, framework, data=os.environ.get("SINGA_DATA"))
+    out = measure.run([bench.options.binary, "history", "sql", SPAN],
+                      env={"SINGA_DB": os.path.join(bench.path("host0"), "history.db")}).out
+    count, seconds = out.splitlines()[-1].split("\t")
+    return float(count) / float(seconds)
+
+
+def asynchronous_rates(bench, rate, rows):
+    """{(hosts, framework): [steps per second, ...]}"""
+    made, steps = {}, 5 if bench.options.trial else 30 if rate.endswith("mbit") else 150
+    for _ in range(bench.options.repeats):
+        for hosts in (2, 3):
+            for name, framework, sets in SIDES:
+                made.setdefault((hosts, name), []).append(steps_per_s(bench, hosts, rows, steps, sets, framework))
+                bench.say("%d hosts, %s, %s: %.4g steps/s" % (hosts, rate, name, made[hosts, name][-1]))
+    return made
+
+
+def asynchronous(bench):
+    """Hosts that wait for each other in every step, and hosts that do not."""
+    build_network()
+    batch, rows = 64, []
+    cells = [["hosts", "network", "framework", "steps/s", "samples/s"]]
+    for rate in bench.options.rates.split(","):
+        limit(rate)
+        network = "no limit" if rate == "0" else rate
+        made = asynchronous_rates(bench, rate, batch)
+        for (hosts, name), values in made.items():
+            steps = measure.spread(values)[1]
+            cells.append([str(hosts), network, name, report.number(steps),
+                          report.number(steps * batch * hosts)])
+            if name != "sandblaster":
+                rows.append(Row("%d hosts, %s, %s" % (hosts, network, name), "sandblaster", "steps/s", values,
+                                made[hosts, "sandblaster"], None))
+    limit("0")
+    text = ("Hosts in step (sandblaster, allreduce) and asynchronous hosts: mnist-mlp on %s, one worker and %d rows a "
+            "host.\nA step is one update of all hosts together, or one of each; the time is that of the slowest host. "
+            "Medians.\n%s" % ("MNIST" if os.environ.get("SINGA_DATA") else "synthetic data", batch,
+                              report.align(cells, (1, 2))))
+    return rows + [Sheet(text, "")]
+
+
+FIGURES = {"sums": sums, "alexnet": alexnet, "short": short, "idle": idle, "strangers": strangers, "mpi": mpi,
+           "asynchronous": asynchronous}
