@@ -93,8 +93,8 @@ void sw_copy_choose(struct sw_exchange_plan *p);
 const char *sw_reduce_why_servers(const struct sw_topology *t);
 /* After the devices are open: finds which peer links are sound (look: from saved results only),
  * enables peer access over these, and chooses the reducer of gradients; if only servers can reduce,
- * `copy = auto` becomes async. On several hosts the library is what this host would choose. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a requested library is
- * missing or not sound). */
+ * `copy = auto` becomes async. On several hosts the library is what this host would choose. Errors:
+ * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a requested library is missing or not sound). */
 int sw_reduce_choose(struct sw_exchange_plan *p, bool saved_only, struct sw_err *err) SW_MUST_CHECK;
 /* On several hosts (reduce_hosts.c): may the library be used, as far as the recipe says? Errors:
  * SW_ERR_UNSUPPORTED says why not. */

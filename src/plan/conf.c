@@ -43,9 +43,8 @@ const struct sw_opt sw_cluster_opts[] = {
                 "cluster.servers_per_group=1"),
     OPT(INT, server_groups,
         "groups of servers, each with a replica of all parameters for some of the worker groups; "
-        "default: 1, with hogwild one per NUMA node; asynchronous groups on several hosts: 1, of "
-        "the "
-        "first host, or one per host (that number, or more), which hogwild has",
+        "default: 1, with hogwild one per NUMA node; asynchronous groups on several hosts: 1, "
+        "of the first host, or one per host (that number, or more), which hogwild has",
         .min = 1, .max = SW_MAX_SERVER_GROUPS),
     OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
         .max = 1 << 30),

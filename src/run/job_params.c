@@ -310,9 +310,8 @@ void sw_job_join(struct sw_job *job)
         return;
 
     sw_sync_broadcast(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
-    if (job->topology->host > 0) /* the updates of the first host's warm-up */
-        sw_job_put_step(job, 0, job->topology->warmup_steps,
-                        (uint64_t)(job->topology->warmup_steps - job->span.stage_from), 0);
+    if (job->topology->host > 0) /* the updater of this host has made no update yet */
+        sw_job_put_step(job, 0, job->topology->warmup_steps, 0, 0);
     for (int i = 1; i < job->topology->server_groups; i++)
         sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->params.table),
                         sw_table_dropped(job->params.table));

@@ -221,7 +221,6 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
     fill_reads(s, net, i, n);
 }
 
-/* Lists the layers of the training net, then those of the evaluation net alone. */
 static void list_comm_notes(struct sw_job *job, const struct sw_net *net)
 {
     struct sw_bytes *notes = &job->report.comm_notes;
@@ -234,6 +233,7 @@ static void list_comm_notes(struct sw_job *job, const struct sw_net *net)
     job->plan.comm_notes = sw_bytes_text(notes);
 }
 
+/* Lists the layers of the training net, then those of the evaluation net alone. */
 static int fill_rows(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
