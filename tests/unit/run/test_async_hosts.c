@@ -22,6 +22,13 @@ static const char net_recipe[] =
 
 enum { MODES = 4 };
 
+/* The moments at which hosts die grow by this factor. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { FACTOR = 12 };
+#else
+enum { FACTOR = 3 };
+#endif
+
 static const struct mode {
     const char *framework, *sets[3];
     bool groups_everywhere; /* every host has a server group */
@@ -275,7 +282,7 @@ static void the_others_go_on_without_a_lost_host(void **state)
     int went_on = 0;
 
     for (int m = 0; m < MODES - 1; m++)
-        for (int64_t chunk = 9; chunk < 900; chunk = chunk * 3 + 1) {
+        for (int64_t chunk = 9; chunk < 900; chunk = chunk * FACTOR + 1) {
             const struct sw_loop_conf loop = {
                 .kill_host = 2, .kill_chunk = chunk, .seed = (uint64_t)chunk};
             struct trial like = trial_of(&modes[m], "cluster.on_host_loss=go_on");
@@ -297,7 +304,7 @@ static void the_others_go_on_without_a_lost_host(void **state)
             }
             party_close(&p);
         }
-    assert_true(went_on >= 6);
+    assert_true(went_on >= 3);
 }
 
 static void a_loss_ends_in_a_checkpoint_of_the_others(void **state)
@@ -305,7 +312,7 @@ static void a_loss_ends_in_a_checkpoint_of_the_others(void **state)
     int saved = 0;
 
     for (int m = 0; m < MODES - 1; m++)
-        for (int64_t chunk = 60; chunk < 900; chunk = chunk * 3 + 1) {
+        for (int64_t chunk = 60; chunk < 900; chunk = chunk * FACTOR + 1) {
             const struct sw_loop_conf loop = {
                 .kill_host = 1, .kill_chunk = chunk, .seed = (uint64_t)chunk};
             struct trial like = trial_of(&modes[m], "job.steps=100000");
@@ -330,18 +337,18 @@ static void a_loss_ends_in_a_checkpoint_of_the_others(void **state)
             }
             party_close(&p);
         }
-    assert_true(saved >= 6);
+    assert_true(saved >= 3);
 }
 
 static void the_loss_of_host_0_is_the_error_of_all_others(void **state)
 {
     for (int m = 0; m < MODES - 1; m++)
-        for (int64_t chunk = 20; chunk < 900; chunk = chunk * 5 + 1) {
+        for (int64_t chunk = 20; chunk < 900; chunk = chunk * (FACTOR + 2) + 1) {
             const struct sw_loop_conf loop = {.kill_host = 0, .kill_chunk = chunk};
             struct trial like = trial_of(&modes[m], "cluster.on_host_loss=go_on");
             struct party p;
 
-            add_set(&like, "job.steps=1000"); /* of host 0, which has lost all others */
+            add_set(&like, "job.steps=400"); /* of host 0, which has lost all others */
             party_open(&p, 3, &loop, &like);
             party_run(&p);
             for (int i = 1; i < 3; i++) {
