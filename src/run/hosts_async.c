@@ -190,19 +190,11 @@ static void report_lost(struct sw_job *job)
                                                              : "go on without it");
 }
 
-static int place_nothing(void *user, int from, const struct sw_fabric_tag *tag, size_t bytes,
-                         void **to, struct sw_err *err)
-{
-    return sw_err_set(err, SW_ERR_INVALID, "a message that nobody receives");
-}
-
 static void receive(struct sw_job *job, struct sw_fabric_router *router)
 {
     struct sw_hosts_async *a = &job->hosts.async;
 
-    sw_fabric_router_add(
-        router, 0, 0,
-        (struct sw_fabric_sink){.place = place_nothing, .lost = on_lost, .user = job});
+    sw_fabric_router_add(router, 0, 0, (struct sw_fabric_sink){.lost = on_lost, .user = job});
     sw_fabric_router_add(router, SW_HOSTS_LEAD, 1, sw_hosts_lead_sink(a->lead));
     sw_fabric_router_add(router, SW_HOSTS_STEPS, 1, sw_hosts_steps_sink(a->steps));
     if (!has_remotes(job)) {
@@ -286,21 +278,14 @@ static uint64_t counted(const struct sw_job *job)
 /* All hosts are in the same pause. */
 static int agree_paused(struct sw_job *job, int own)
 {
-    enum { BITS = 8 };
-
     struct sw_err err;
-    double votes[BITS];
-    int all = 0;
+    double votes[SW_HOSTS_VOTES];
 
-    for (int i = 0; i < BITS; i++)
-        votes[i] = own >> i & 1;
-
-    int rc = sw_hosts_lead_sum(job->hosts.async.lead, SW_HOSTS_REQUESTS, votes, BITS, &err);
-    for (int i = 0; i < BITS && rc == SW_OK; i++)
-        all |= (votes[i] > 0) << i;
-
+    sw_hosts_vote(own, votes);
+    int rc =
+        sw_hosts_lead_sum(job->hosts.async.lead, SW_HOSTS_REQUESTS, votes, SW_HOSTS_VOTES, &err);
     rc = sw_hosts_note(job, rc, &err);
-    return rc == SW_OK ? all : own;
+    return rc == SW_OK ? sw_hosts_voted(votes) : own;
 }
 
 static int agree(struct sw_job *job, int64_t step, int own)

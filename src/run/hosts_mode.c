@@ -65,3 +65,18 @@ int sw_hosts_requests(int bits)
 {
     return bits & SW_JOB_RELEASE ? (bits & ~SW_JOB_RELEASE) | SW_JOB_PAUSE : bits;
 }
+
+void sw_hosts_vote(int bits, double votes[SW_HOSTS_VOTES])
+{
+    for (int i = 0; i < SW_HOSTS_VOTES; i++)
+        votes[i] = bits >> i & 1;
+}
+
+int sw_hosts_voted(const double votes[SW_HOSTS_VOTES])
+{
+    int bits = 0;
+
+    for (int i = 0; i < SW_HOSTS_VOTES; i++)
+        bits |= (votes[i] > 0) << i;
+    return bits;
+}

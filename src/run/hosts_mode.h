@@ -76,3 +76,7 @@ int sw_hosts_note(struct sw_job *job, int rc, const struct sw_err *err);
 /* SW_JOB_RELEASE is a pause for jobs on several hosts: memory is not released for a while, because
  * the other hosts would wait. */
 int sw_hosts_requests(int bits);
+/* Requests as numbers whose sums over hosts tell what any host requests. */
+enum { SW_HOSTS_VOTES = 8 };
+void sw_hosts_vote(int bits, double votes[SW_HOSTS_VOTES]);
+int sw_hosts_voted(const double votes[SW_HOSTS_VOTES]);

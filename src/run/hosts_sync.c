@@ -60,22 +60,19 @@ static uint64_t counted(const struct sw_job *job)
 /* Requests are those of the previous call, so that nobody waits for the slowest host. */
 static int agree(struct sw_job *job, int64_t step, int own)
 {
-    enum { BITS = 8 };
-
     struct sw_hosts_sum *s = job->hosts.sums.sum;
     struct sw_err err;
-    double votes[BITS] = {0};
+    double votes[SW_HOSTS_VOTES] = {0};
     int all = 0, rc = SW_OK;
 
     if (job->hosts.asked)
-        rc = sw_hosts_small_take(s, SW_HOSTS_REQUESTS, votes, BITS, &err);
-    for (int i = 0; i < BITS && rc == SW_OK; i++)
-        all |= (votes[i] > 0) << i;
-
-    for (int i = 0; i < BITS; i++)
-        votes[i] = own >> i & 1;
+        rc = sw_hosts_small_take(s, SW_HOSTS_REQUESTS, votes, SW_HOSTS_VOTES, &err);
     if (rc == SW_OK)
-        rc = sw_hosts_small_give(s, SW_HOSTS_REQUESTS, votes, BITS, &err);
+        all = sw_hosts_voted(votes);
+
+    sw_hosts_vote(own, votes);
+    if (rc == SW_OK)
+        rc = sw_hosts_small_give(s, SW_HOSTS_REQUESTS, votes, SW_HOSTS_VOTES, &err);
     job->hosts.asked = sw_hosts_note(job, rc, &err) == SW_OK;
 
     return sw_hosts_requests(all);
