@@ -470,9 +470,9 @@ static inline const struct sw_fabric_clock *gates_clock(struct world *w, int hos
     return &gates_of(w)->gate[host].clock;
 }
 
-static inline void gates_hold(struct world *w, int host, bool held)
+static inline void gates_hold_host(struct world *w, int host, bool held)
 {
-    gates_set(gates_of(w), &gates_of(w)->gate[host].held, held);
+    gates_hold(gates_of(w), host, held);
 }
 
 static inline void gates_stop(struct world *w, int host, bool stopped)
@@ -524,7 +524,7 @@ static const struct engine engines[] = {{.name = "loop",
                                          .end = tcp_end,
                                          .conf = gates_conf_of,
                                          .clock = gates_clock,
-                                         .hold = gates_hold,
+                                         .hold = gates_hold_host,
                                          .stop = gates_stop,
                                          .kill = gates_kill_host,
                                          .came = gates_came,
@@ -539,7 +539,7 @@ static const struct engine engines[] = {{.name = "loop",
                                          .end = tcp_end,
                                          .conf = gates_conf_of,
                                          .clock = gates_clock,
-                                         .hold = gates_hold,
+                                         .hold = gates_hold_host,
                                          .stop = gates_stop,
                                          .kill = gates_kill_host,
                                          .came = gates_came,

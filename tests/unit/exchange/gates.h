@@ -358,6 +358,17 @@ static inline struct gate *gates_due(struct gates *n, int64_t *next_ns)
     return NULL;
 }
 
+/* What was sent before has arrived and is told; from then on nothing moves from and to the host. */
+static inline void gates_hold(struct gates *n, int host, bool held)
+{
+    sw_mutex_lock(&n->lock);
+    while (held && !gates_are_quiet(n))
+        sw_cond_wait(&n->changed, &n->lock);
+    n->gate[host].held = held;
+    sw_cond_broadcast(&n->changed);
+    sw_mutex_unlock(&n->lock);
+}
+
 static inline void gates_advance(struct gates *n, int64_t ns)
 {
     struct gate *g;
