@@ -6,6 +6,7 @@
 
 RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and GLOO_SOCKET_IFNAME say who the hosts are. Prints the best
 and the median of all steps in milliseconds."""
+import os
 import statistics
 import sys
 import time
@@ -60,6 +61,10 @@ def main():
         times.append(1e3 * (time.perf_counter() - begin))
     del times[0]  # touches its memory
     print("best %.2f ms, median %.2f ms" % (min(times), statistics.median(times)), flush=True)
+    if what != "alone":
+        dist.barrier()
+        time.sleep(0.5)  # until the other host has left the barrier, too
+    os._exit(0)  # Gloo may abort when its threads are destroyed
 
 
 main()
