@@ -30,7 +30,7 @@ look() {
     }
     BEGIN {
         floors = "base thread kernels:device history recipe:tensor machine:data optim ui:" \
-                 "layers exchange:net:plan:worker:checkpoint monitor:run:infer:cli:main.c"
+                 "layers exchange:net:plan:worker planner:checkpoint monitor:run:infer:cli:main.c"
         count = split(floors, floor, ":")
         for (i = 1; i <= count; i++) {
             rooms = split(floor[i], room, " ")

@@ -1,0 +1,85 @@
+/* A machine as the planner sees it, real or imagined: devices that compute, and the links between
+ * them as a tree of hubs (PCIe switches, host bridges, hosts, the network switch). Data goes from a
+ * device up to the closest common hub and down again, and transfers that share a link share its
+ * throughput; pairs of devices may also have a link of their own (NVLink). Frozen once made; any
+ * thread reads it.
+ *
+ * A device is what one worker computes on: a GPU, or a set of cores. Workers on cores of one host
+ * share its memory: nothing is sent between them. */
+#pragma once
+
+#include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A figure and where it comes from: "given by --gflops", "measured 2026-11-28", "assumed". */
+struct sw_figure {
+    double value; /* 0: unknown */
+    char source[64];
+};
+
+struct sw_device_model {
+    char name[48]; /* "cuda:0", "cores 0-1"; with several hosts "b: cuda:0" */
+    int hub;
+    int host;
+    bool host_memory;             /* it computes in the host's memory */
+    int threads;                  /* math threads; 0: a processor of its own */
+    struct sw_figure flops_per_s; /* of matrix products */
+    struct sw_figure bytes_per_s; /* of its memory, when it computes alone */
+    int64_t memory_bytes;         /* of its own memory, or of its host's; 0: no limit is known */
+};
+
+/* A place where links meet, and its link upwards: the same throughput in both directions, at the
+ * same time. */
+struct sw_hub_model {
+    char name[48]; /* "PCIe switch 0", "host b", "network" */
+    int parent;    /* lower than its own index; -1: the root */
+    int host;      /* -1: above all hosts */
+    struct sw_figure bytes_per_s;
+    double latency_s;
+};
+
+/* A link of two devices that leaves the hubs aside, in each direction. */
+struct sw_pair_model {
+    int a, b; /* devices, a < b */
+    struct sw_figure bytes_per_s;
+    double latency_s;
+};
+
+struct sw_machine_model {
+    char name[96];                  /* "this machine", "4 hosts with 1 GPU each" */
+    struct sw_device_model *device; /* owned; those of a host are neighbors */
+    int device_count;
+    struct sw_hub_model *hub; /* owned; 0 is the root */
+    int hub_count;
+    struct sw_pair_model *pair; /* owned */
+    int pair_count;
+    int hosts;
+    struct sw_figure core_flops_per_s, core_bytes_per_s; /* of one core of a host: for servers */
+    int server_threads; /* math threads of a host that its servers may use */
+    /* Between devices of one host: do copies go directly, or through host memory (each byte twice)?
+     */
+    bool peers;
+    double launch_s; /* time of a device to begin an operation; 0 on cores */
+};
+
+void sw_machine_model_free(struct sw_machine_model *m); /* NULL is accepted; frees m itself */
+
+/* ---- Paths ---- */
+
+enum { SW_PATH_LINKS = 16 };
+
+/* The links that data crosses from one device to another: hub h upwards is link 2 h, downwards
+ * 2 h + 1; pair p from a to b is link 2 hub_count + 2 p, from b to a one more. */
+struct sw_model_path {
+    int link[SW_PATH_LINKS];
+    int count;          /* 0: both compute in the same memory */
+    double bytes_per_s; /* of the slowest link */
+    double latency_s;   /* of all */
+};
+struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int from, int to);
+int sw_machine_model_links(const struct sw_machine_model *m); /* number of links */
+/* Throughput and latency of a link, and its name for users ("host b, sending"). */
+double sw_machine_model_rate(const struct sw_machine_model *m, int link);
+double sw_machine_model_latency(const struct sw_machine_model *m, int link);
+const char *sw_machine_model_link_name(const struct sw_machine_model *m, int link, char out[80]);

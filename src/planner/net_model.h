@@ -1,0 +1,59 @@
+/* A net as the planner sees it: the work, the bytes and the parameters of every layer for the whole
+ * batch on one worker, and how the layer may be partitioned. Data only: made from the nets of a job
+ * (run/planning.h) or by a test. Frozen once made; any thread reads it. */
+#pragma once
+
+#include "layers/layer.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SW_PLANNER_SOURCES = 16 };
+
+/* A measured time of a layer, of one worker of `workers` that compute at the same time, each with
+ * `threads` math threads (0: a device with its own processor). */
+struct sw_layer_sample {
+    int64_t rows; /* of that worker */
+    int workers, threads;
+    double forward_s, backward_s;
+};
+
+struct sw_layer_model {
+    const char *name, *type;
+    int source[SW_PLANNER_SOURCES]; /* indices of earlier layers */
+    int source_count;
+    bool is_input; /* reads data: always split by rows, and has no gradient */
+
+    /* For the whole batch. Flops: a multiply-add counts as two. Bytes: memory that the pass reads
+     * and writes. */
+    double forward_flops, backward_flops;
+    double forward_bytes, backward_bytes;
+    double columns; /* elements of the output per row of the batch */
+    bool has_backward;
+
+    int64_t params; /* trained elements; 0: none */
+    /* Factors of the gradient: per row of the batch `steps` vectors of `inputs` and of `outputs`
+     * elements. steps 0: it has none. */
+    double steps, inputs, outputs;
+
+    /* Memory for the whole batch. A layer that works in place has no bytes for what it shares. */
+    int64_t output_bytes, gradient_bytes, saved_bytes, scratch_bytes;
+
+    bool reads_columns; /* partitioned by columns it reads the same columns of its sources,
+                           otherwise all of them */
+    const struct sw_layer_sample *samples; /* [sample_count]; times are predicted from them */
+    int sample_count;                      /* 0: from flops and bytes */
+};
+
+struct sw_net_model {
+    const struct sw_layer_model *layer; /* topological order */
+    int count;
+    int64_t batch;       /* rows */
+    int updater_slots;   /* values that the updater keeps for each parameter */
+    int64_t fixed_bytes; /* of every worker, whatever the plan is: batches, staging buffers */
+
+    /* Why the layer cannot be partitioned in that way over so many workers, or NULL: it can. ROWS
+     * is always possible; layers of which `is_input` holds have no other. Pure; any thread. */
+    const char *(*refuses)(const struct sw_net_model *m, int layer, enum sw_partition p,
+                           int workers);
+    const void *user;
+};

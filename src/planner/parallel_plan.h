@@ -1,0 +1,57 @@
+/* A parallel plan: the shape of the job, how every layer is partitioned and its gradient exchanged,
+ * and what that is predicted to cost. */
+#pragma once
+
+#include "base/exchange_mode.h"
+#include "plan/conf.h"
+#include "planner/machine_model.h"
+#include "planner/net_model.h"
+
+/* Worker r of group g computes on device g * group_size + r of the machine model. */
+struct sw_plan_shape {
+    enum sw_framework framework;     /* never AUTO */
+    enum sw_consistency consistency; /* never AUTO */
+    int64_t staleness;               /* -1: no bound */
+    int groups, group_size;          /* worker groups, and workers in each */
+    int servers;                     /* of the one server group */
+};
+
+struct sw_layer_choice {
+    enum sw_partition partition;
+    int location;               /* the worker of the group, with SW_PARTITION_NONE; else 0 */
+    enum sw_exchange_mode comm; /* never AUTO; PS where nothing is exchanged */
+};
+
+/* Predicted time of a layer in a step, without overlap: of the slowest worker. */
+struct sw_layer_cost {
+    double compute_s;     /* forward and backward */
+    double params_s;      /* exchange of gradients and values, and the update */
+    double activations_s; /* movements from its sources to it, and of gradients back */
+    double moved_params, moved_activations; /* floats that leave a worker, of all workers */
+};
+
+/* What the whole step takes. */
+struct sw_plan_time {
+    double step_s;
+    double compute_s, params_s, activations_s; /* of step_s, on the critical worker */
+    double wait_s;                             /* the rest of step_s */
+};
+
+struct sw_parallel_plan {
+    struct sw_plan_shape shape;
+    struct sw_layer_choice *choice; /* owned, one per layer of the net model */
+    int layers;
+    double additive_s;        /* sum of all costs of layers: what the search minimizes */
+    struct sw_plan_time time; /* by the simulator; step_s 0: not simulated */
+    int64_t *device_bytes;    /* owned, one per worker: memory that it needs */
+    int workers;              /* groups * group_size */
+};
+
+/* Allocates the arrays. Errors: SW_ERR_NOMEM. */
+int sw_parallel_plan_init(struct sw_parallel_plan *p, const struct sw_plan_shape *shape, int layers,
+                          struct sw_err *err) SW_MUST_CHECK;
+int sw_parallel_plan_copy(struct sw_parallel_plan *to, const struct sw_parallel_plan *from,
+                          struct sw_err *err) SW_MUST_CHECK;
+void sw_parallel_plan_fini(struct sw_parallel_plan *p); /* a zeroed one is accepted */
+/* Do both partition and exchange all layers alike, with the same shape? */
+bool sw_parallel_plan_equal(const struct sw_parallel_plan *a, const struct sw_parallel_plan *b);

@@ -1,0 +1,44 @@
+/* Searches the best parallel plans of a net on a machine: over shapes (groups, workers in each,
+ * frameworks), and in each shape over partition, location and exchange mode of every layer, within
+ * the memory of every device. For one shape, dynamic programming over the layers in topological
+ * order: a state is the distributions of the outputs that later layers still read (the open layers)
+ * with the memory used so far, and of two states with the same distributions the one that is
+ * neither faster nor smaller is dropped. That is exact for the additive cost (planner/cost.h) while
+ * at most SW_SEARCH_OPEN layers are open and no more than SW_SEARCH_STATES states survive; beyond,
+ * the best SW_SEARCH_STATES go on (a beam), and the result says so. */
+#pragma once
+
+#include "planner/cost.h"
+
+enum { SW_SEARCH_OPEN = 6, SW_SEARCH_STATES = 4096, SW_SEARCH_BEST = 10 };
+
+/* What the user has decided: a field that is not set is searched. */
+struct sw_search_limits {
+    int groups, group_size;          /* 0: any */
+    int most_workers;                /* 0: as many as the machine has devices */
+    enum sw_framework framework;     /* AUTO: any synchronous one */
+    enum sw_consistency consistency; /* AUTO: that of the framework */
+    int64_t staleness;               /* -1: not given */
+    /* By layer; NULL: free. -1: not set for that layer. */
+    const int *partition, *location, *comm;
+    enum sw_exchange_mode net_comm; /* of layers without comm; AUTO: free */
+};
+
+struct sw_search_result {
+    struct sw_parallel_plan *plan; /* owned [count], best additive cost first, all different */
+    int count;
+    bool is_exact;     /* of every shape */
+    int most_open;     /* open layers at once */
+    char nearest[256]; /* count 0: why nothing is possible, and the nearest plan that is */
+    /* Per layer of the best plan: the best choice that differs in this layer alone, and the
+     * additive cost of that plan; INFINITY: there is none. Owned [layers]. */
+    struct sw_layer_choice *runner_up;
+    double *runner_up_s;
+};
+
+/* Errors: SW_ERR_NOMEM; SW_ERR_INVALID (the limits contradict the net or the machine), with the
+ * reason and the nearest possible plan. Free with sw_search_fini in every case. */
+int sw_search(const struct sw_net_model *net, const struct sw_machine_model *machine,
+              const struct sw_search_limits *limits, struct sw_search_result *out,
+              struct sw_err *err) SW_MUST_CHECK;
+void sw_search_fini(struct sw_search_result *r); /* a zeroed one is accepted */
