@@ -123,8 +123,26 @@ static void unusable_library_is_refused_with_a_reason(void **state)
     trial_close(&exact);
 }
 
-/* Ways that were found to be bad are not taken: the same bits by way of the host, and no library.
- */
+/* Changes the saved results so that what did not end in the patience of this test did not end in
+ * that of a run, which would test it again and wait. */
+static void save_as_patient(void)
+{
+    char *path = in_home("singa-ws/ways"), *text, within[64];
+    size_t bytes;
+    struct sw_err err;
+    struct sw_bytes patient = {0};
+    snprintf(within, sizeof within, "within %g s", PATIENCE_MS * 1e-3);
+    assert_int_equal(sw_os_read_file(path, 1 << 20, &text, &bytes, &err), SW_OK);
+    char *rest = text;
+    for (char *at; (at = strstr(rest, within)); rest = at + strlen(within))
+        sw_bytes_printf(&patient, "%.*swithin 3600 s", (int)(at - rest), rest);
+    sw_bytes_add(&patient, rest);
+    write_file(path, sw_bytes_text(&patient), patient.length);
+    sw_bytes_fini(&patient);
+    sw_free(text);
+}
+
+/* Links that do not work are avoided: the same bits through the host, and no library. */
 static void faulty_peer_links_are_avoided(void **state)
 {
     static const char *const peers[] = {"corrupt", "hang", "no"};
@@ -137,13 +155,13 @@ static void faulty_peer_links_are_avoided(void **state)
         char device[64];
         snprintf(device, sizeof device, "sim:gpus=2,mem=64MiB,peer=%s", peers[i]);
         t.device = device;
-        /* Patience is shorter here than a run's. */
         const struct sw_peer_links_args args = {.driver = sw_driver_find(device),
                                                 .options = device + strlen("sim:"),
                                                 .count = 2,
                                                 .timeout_ms = PATIENCE_MS};
         assert_int_equal(sw_peer_links_find(&args, &w, &err), SW_OK);
         sw_peer_links_free(w);
+        save_as_patient();
         assert_int_equal(trial_open(&t), SW_OK);
         assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_COPIES);
         assert_non_null(strstr(sw_job_plan(t.job)->sums, "through the host"));
