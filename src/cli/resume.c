@@ -48,17 +48,25 @@ static bool gives_length(const char *set)
     return false;
 }
 
-/* The last step: --steps, else that of the run; 0 if --set gives a length. */
+/* The last step: --steps, else that of --set job.steps or of the run; 0 if --set gives a length in
+ * another way. */
 static int64_t last_step(const struct options *o, const struct sw_run *run)
 {
+    static const char key[] = "job.steps=";
+    int64_t last = run->steps;
+
     if (o->steps)
         return o->steps;
 
-    for (int i = 0; i < o->common.sets.count; i++)
-        if (gives_length(o->common.sets.items[i]))
-            return 0;
+    for (int i = 0; i < o->common.sets.count; i++) {
+        const char *set = o->common.sets.items[i];
 
-    return run->steps;
+        if (gives_length(set) &&
+            !(sw_str_starts(set, key) && sw_parse_int(set + strlen(key), &last)))
+            return 0;
+    }
+
+    return last;
 }
 
 static bool is_complete(const struct sw_checkpoints *checkpoints, int64_t last)
@@ -76,9 +84,9 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
 
     int rc = sw_checkpoint_check_file(newest, &err);
     if (rc == SW_OK) {
-        sw_cli_message("%s is already at step %lld of %lld; use --steps N to train until step N",
+        sw_cli_message("%s is already at step %lld%s%lld; use --steps N to train until step N",
                        sw_run_title(run, title, sizeof title), (long long)newest->step,
-                       (long long)last);
+                       newest->step > last ? ", beyond step " : " of ", (long long)last);
         return SW_EXIT_DONE;
     }
 

@@ -35,7 +35,9 @@ same_as_whole "$T/half/checkpoint-40.safetensors"
 expect 0 resume half
 has err 'already at step 40 of 40'
 expect 0 resume half --steps 30
-has err 'already'
+has err 'already at step 40, beyond step 30'
+expect 0 resume half --set job.steps=30
+has err 'already at step 40, beyond step 30'
 
 # Overrides and folder come from the run.
 expect 0 run "$tiny" --out "$T/set" --name set --steps 10 --set layer.fc1.outputs=9 --quiet
