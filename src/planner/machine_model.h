@@ -2,7 +2,8 @@
  * them as a tree of hubs (PCIe switches, host bridges, hosts, the network switch). Data goes from a
  * device up to the closest common hub and down again, and transfers that share a link share its
  * throughput; pairs of devices may also have a link of their own (NVLink). Frozen once made; any
- * thread reads it.
+ * thread reads it. A device with memory of its own has a hub of its own, whose link upwards is the
+ * device's.
  *
  * A device is what one worker computes on: a GPU, or a set of cores. Workers on cores of one host
  * share its memory: nothing is sent between them. */
@@ -35,6 +36,7 @@ struct sw_hub_model {
     char name[48]; /* "PCIe switch 0", "host b", "network" */
     int parent;    /* lower than its own index; -1: the root */
     int host;      /* -1: above all hosts */
+    bool memory;   /* of a host: copies that do not go directly between devices stop here */
     struct sw_figure bytes_per_s;
     double latency_s;
 };
@@ -63,6 +65,8 @@ struct sw_machine_model {
     double launch_s; /* time of a device to begin an operation; 0 on cores */
 };
 
+enum { SW_MODEL_DEVICES = 1024, SW_MODEL_DEPTH = 8 /* hubs from a device's up to the root */ };
+
 void sw_machine_model_free(struct sw_machine_model *m); /* NULL is accepted; frees m itself */
 
 /* ---- Paths ---- */
@@ -70,16 +74,27 @@ void sw_machine_model_free(struct sw_machine_model *m); /* NULL is accepted; fre
 enum { SW_PATH_LINKS = 16 };
 
 /* The links that data crosses from one device to another: hub h upwards is link 2 h, downwards
- * 2 h + 1; pair p from a to b is link 2 hub_count + 2 p, from b to a one more. */
+ * 2 h + 1; pair p from a to b is link 2 hub_count + 2 p, from b to a one more. Pairs come first.
+ *
+ * Without `peers` data between two devices of a host goes to the closest common hub with memory,
+ * and from there in a second copy, which begins when the first has ended: `stop` says how many
+ * links the first one crosses. */
 struct sw_model_path {
     int link[SW_PATH_LINKS];
     int count;          /* 0: both compute in the same memory */
-    double bytes_per_s; /* of the slowest link */
+    int stop;           /* count: one copy */
+    double bytes_per_s; /* of the slowest link; of two copies together, one after the other */
     double latency_s;   /* of all */
 };
 struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int from, int to);
+/* Between a device and the memory of a host, as servers use it: of its own host the closest one. */
+struct sw_model_path sw_machine_model_to_host(const struct sw_machine_model *m, int device,
+                                              int host);
+struct sw_model_path sw_machine_model_from_host(const struct sw_machine_model *m, int host,
+                                                int device);
 int sw_machine_model_links(const struct sw_machine_model *m); /* number of links */
-/* Throughput and latency of a link, and its name for users ("host b, sending"). */
+/* Throughput (INFINITY: unknown) and latency of a link, and its name for users ("host b, sending").
+ */
 double sw_machine_model_rate(const struct sw_machine_model *m, int link);
 double sw_machine_model_latency(const struct sw_machine_model *m, int link);
 const char *sw_machine_model_link_name(const struct sw_machine_model *m, int link, char out[80]);
