@@ -81,7 +81,7 @@ bool sw_parse_bytes(const char *s, int64_t *value)
         double factor;
     } units[] = {{"", 1},       {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
                  {"TB", 1e12},  {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-                 {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}};
+                 {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9}};
 
     const char *unit = real_end(s);
     /* Exponents are refused: the e of "1e3" could be taken for exabytes. */
@@ -102,6 +102,45 @@ bool sw_parse_bytes(const char *s, int64_t *value)
             return false;
 
         *value = (int64_t)llround(bytes);
+        return true;
+    }
+
+    return false;
+}
+
+bool sw_parse_rate(const char *s, int64_t *bytes_per_s)
+{
+    char amount[64];
+    const size_t length = strlen(s);
+    if (length >= sizeof amount)
+        return false;
+
+    memcpy(amount, s, length + 1);
+    if (length > 2 && strcmp(s + length - 2, "/s") == 0)
+        amount[length - 2] = '\0';
+    return sw_parse_bytes(amount, bytes_per_s);
+}
+
+bool sw_parse_seconds(const char *s, double *value)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+
+    const char *unit = real_end(s);
+    if (!unit || *s == '-')
+        return false;
+
+    const double number = strtod(s, NULL);
+    unit += *unit == ' ';
+
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        const double seconds = number * units[i].seconds;
+        if (strcmp(unit, units[i].name) != 0 || !isfinite(seconds))
+            continue;
+
+        *value = seconds;
         return true;
     }
 

@@ -51,8 +51,12 @@ const char *sw_str_nearest(const char *word, const char *const *candidates, size
 bool sw_parse_int(const char *s, int64_t *value);
 bool sw_parse_real(const char *s, double *value);
 /* Bytes with an optional unit: 4GB, 512MB, 64KiB, 1000 (powers of 1000 for kB, of 1024 for KiB).
- * For throughputs also bits: 500Mbit are 62.5 MB. */
+ * Also bits: 500Mbit are 62.5 MB. */
 bool sw_parse_bytes(const char *s, int64_t *value);
+/* A throughput: bytes or bits as above, per second: 12GB/s, 1Gbit/s, 900Mbit. */
+bool sw_parse_rate(const char *s, int64_t *bytes_per_s);
+/* A time with its unit: 50us, 1.5ms, 2s, 100ns. */
+bool sw_parse_seconds(const char *s, double *value);
 bool sw_parse_bool(const char *s, bool *value); /* yes no true false on off 1 0 */
 
 /* Numbers for people, into out (at least 32 bytes); all return out. A value that is not finite is

@@ -19,7 +19,9 @@ struct sw_device_request {
     int index[SW_DEVICE_REQUEST_MOST]; /* [count]: device numbers, which may repeat */
     int64_t link_bytes_per_s; /* bandwidth of each device's link to the host; 0: unknown, to be
                                  measured */
+    double link_latency_s;    /* of a copy over it; 0: unknown */
     bool peers;               /* copies between the devices are known to bypass the host */
+    int64_t memory_bytes;     /* of each device; 0: unknown */
 };
 
 /* A device that exists in this machine, as its driver describes it. */

@@ -31,6 +31,9 @@ struct sw_host_rates {
     char source[256];          /* "measured, from a to b" */
 };
 
+/* For hosts whose rates nobody measured: a network of 1 Gbit/s, and a host of a few cores. */
+extern const struct sw_host_rates sw_usual_host_rates;
+
 /* Use of a worker's link in a step by the layers evaluated so far. */
 struct sw_exchange_link {
     double busy_s;    /* time to move their bytes */

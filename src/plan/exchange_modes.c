@@ -17,12 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-/* For hosts whose rates nobody measured: a network of 1 Gbit/s, and a host of a few cores. */
-static const struct sw_host_rates usual_rates = {.link_bytes_per_s = 118e6,
-                                                 .flops_per_s = 1e11,
-                                                 .memory_bytes_per_s = 1e10,
-                                                 .source = "assumed, not measured"};
-
 /* No network is slower or faster, and no hosts have less or more memory for their processors. */
 static const struct sw_host_rates extremes[] = {
     {1e3, 1e10, 1e12, ""}, {1e3, 1e14, 1e10, ""}, {1e12, 1e10, 1e12, ""}, {1e12, 1e14, 1e10, ""}};
@@ -186,7 +180,7 @@ static enum sw_exchange_mode mode_at(struct sw_exchange_plan *p, const struct sw
 
     p->comm.rates = *rates;
     choose_least(p, &at);
-    p->comm.rates = usual_rates;
+    p->comm.rates = sw_usual_host_rates;
     return at.mode;
 }
 
@@ -271,7 +265,7 @@ int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *er
 void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *out)
 {
     if (!p->comm.has_rates)
-        p->comm.rates = usual_rates;
+        p->comm.rates = sw_usual_host_rates;
 
     *out = (struct sw_net_exchange){.mode = (enum sw_exchange_mode)p->cluster->comm,
                                     .workers = update_group_size(p),

@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 _Static_assert(SW_PATH_LINKS >= 2 * SW_MODEL_DEPTH, "a path up to the root and down");
 
@@ -86,13 +87,18 @@ static int host_hub(const struct sw_machine_model *m, int host)
     return hub;
 }
 
-/* The seconds per byte of a copy over links [first, end) of the path. */
-static double copy_s(const struct sw_machine_model *m, const struct sw_model_path *p, int first,
-                     int end)
+/* Adds a copy over links [first, end) of the path to its latency; returns its seconds per byte. */
+static double add_copy(const struct sw_machine_model *m, struct sw_model_path *p, int first,
+                       int end)
 {
-    double slowest = 0;
-    for (int i = first; i < end; i++)
+    double slowest = 0, latency = 0;
+
+    for (int i = first; i < end; i++) {
         slowest = fmax(slowest, 1 / sw_machine_model_rate(m, p->link[i]));
+        latency = fmax(latency, sw_machine_model_latency(m, p->link[i]));
+    }
+
+    p->latency_s += latency;
     return slowest;
 }
 
@@ -114,11 +120,26 @@ static struct sw_model_path path_over(const struct sw_machine_model *m, int from
         p.link[--i] = 2 * h + 1;
 
     p.stop = stops ? up : p.count;
-    p.bytes_per_s = 1 / (copy_s(m, &p, 0, p.stop) + copy_s(m, &p, p.stop, p.count));
-    for (int i = 0; i < p.count; i++)
-        p.latency_s += sw_machine_model_latency(m, p.link[i]);
 
+    const double before_s = add_copy(m, &p, 0, p.stop), after_s = add_copy(m, &p, p.stop, p.count);
+    p.bytes_per_s = 1 / (before_s + after_s);
     return p;
+}
+
+static int by_devices(const void *a, const void *b)
+{
+    const struct sw_pair_model *x = a, *y = b;
+    return x->a != y->a ? x->a - y->a : x->b - y->b;
+}
+
+/* The link of a pair, or NULL. */
+static const struct sw_pair_model *find_pair(const struct sw_machine_model *m, int a, int b)
+{
+    const struct sw_pair_model pair = {.a = a < b ? a : b, .b = a < b ? b : a};
+
+    if (m->pair_count == 0)
+        return NULL;
+    return bsearch(&pair, m->pair, (size_t)m->pair_count, sizeof pair, by_devices);
 }
 
 static struct sw_model_path path_of_pair(const struct sw_machine_model *m, int pair, bool back)
@@ -138,12 +159,10 @@ struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int
     const bool same_host = a->host == b->host;
     const int common = common_hub(m, a->hub, b->hub);
 
-    for (int i = 0; i < m->pair_count; i++) {
-        const struct sw_pair_model *p = &m->pair[i];
-        if ((p->a == from && p->b == to) || (p->a == to && p->b == from))
-            return path_of_pair(m, i, p->a == to);
-    }
+    const struct sw_pair_model *pair = find_pair(m, from, to);
 
+    if (pair)
+        return path_of_pair(m, (int)(pair - m->pair), pair->a == to);
     if (from == to || (same_host && a->host_memory && b->host_memory))
         return (struct sw_model_path){.bytes_per_s = (double)INFINITY};
     if (!same_host || m->peers || a->host_memory || b->host_memory)

@@ -37,8 +37,8 @@ struct sw_hub_model {
     int parent;    /* lower than its own index; -1: the root */
     int host;      /* -1: above all hosts */
     bool memory;   /* of a host: copies that do not go directly between devices stop here */
-    struct sw_figure bytes_per_s;
-    double latency_s;
+    struct sw_figure bytes_per_s; /* 0: no limit is known */
+    double latency_s;             /* of a copy or message over it */
 };
 
 /* A link of two devices that leaves the hubs aside, in each direction. */
@@ -54,7 +54,7 @@ struct sw_machine_model {
     int device_count;
     struct sw_hub_model *hub; /* owned; 0 is the root */
     int hub_count;
-    struct sw_pair_model *pair; /* owned */
+    struct sw_pair_model *pair; /* owned; ascending a, then b */
     int pair_count;
     int hosts;
     struct sw_figure core_flops_per_s, core_bytes_per_s; /* of one core of a host: for servers */
@@ -84,7 +84,7 @@ struct sw_model_path {
     int count;          /* 0: both compute in the same memory */
     int stop;           /* count: one copy */
     double bytes_per_s; /* of the slowest link; of two copies together, one after the other */
-    double latency_s;   /* of all */
+    double latency_s;   /* the largest of a copy's links; of two copies the sum */
 };
 struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int from, int to);
 /* Between a device and the memory of a host, as servers use it: of its own host the closest one. */

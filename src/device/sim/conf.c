@@ -42,14 +42,8 @@ static bool read_memory(const char *value, struct sw_sim_conf *c)
 
 static bool read_rate(const char *value, struct sw_sim_conf *c)
 {
-    char bytes[TEXT_BYTES];
-    size_t n = strlen(value);
-    if (n < 3 || strcmp(value + n - 2, "/s") != 0)
-        return false;
-
-    snprintf(bytes, sizeof bytes, "%.*s", (int)(n - 2), value);
-    return sw_parse_bytes(bytes, &c->link_bytes_per_s) && c->link_bytes_per_s >= 1000 &&
-           c->link_bytes_per_s <= most_rate;
+    return sw_str_ends(value, "/s") && sw_parse_rate(value, &c->link_bytes_per_s) &&
+           c->link_bytes_per_s >= 1000 && c->link_bytes_per_s <= most_rate;
 }
 
 static bool read_latency(const char *value, struct sw_sim_conf *c)

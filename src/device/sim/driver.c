@@ -24,6 +24,8 @@ static int parse(const char *options, struct sw_device_request *out, struct sw_e
     for (int i = 0; i < conf.gpus; i++)
         out->index[i] = i;
     out->link_bytes_per_s = conf.link_bytes_per_s;
+    out->link_latency_s = (double)conf.latency_us * 1e-6;
+    out->memory_bytes = conf.memory_bytes;
     out->peers = conf.peer != SW_SIM_PEER_NO;
 
     return SW_OK;

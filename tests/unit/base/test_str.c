@@ -194,6 +194,38 @@ static void bytes_accept_decimal_and_binary_units(void **state)
     assert_int_equal(v, 5);
 }
 
+static void rates_are_per_second(void **state)
+{
+    int64_t v = 5;
+    assert_true(sw_parse_rate("12GB/s", &v) && v == 12000000000);
+    assert_true(sw_parse_rate("1Gbit/s", &v) && v == 125000000);
+    assert_true(sw_parse_rate("900Mbit", &v) && v == 112500000);
+    assert_true(sw_parse_rate("10Tbit", &v) && v == 1250000000000);
+    v = 5;
+    const char *const junk[] = {"", "/s", "s", "-1GB/s", "1GB/s/s", "1GB/h", "1e3/s", "nan/s"};
+    for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
+        assert_false(sw_parse_rate(junk[i], &v));
+    char longest[200];
+    memset(longest, '0', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    assert_false(sw_parse_rate(longest, &v));
+    assert_int_equal(v, 5);
+}
+
+static void times_have_units(void **state)
+{
+    double v = 5;
+    const char *const junk[] = {"", "s", "5", "-1s", "1m", "1us ", "nans", "infs", "1e999s"};
+    for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
+        assert_false(sw_parse_seconds(junk[i], &v));
+    assert_true(v == 5);
+    assert_true(sw_parse_seconds("2s", &v) && v == 2);
+    assert_true(sw_parse_seconds("1.5 ms", &v));
+    assert_float_equal(v, 1.5e-3, 1e-15);
+    assert_true(sw_parse_seconds("100ns", &v));
+    assert_float_equal(v, 1e-7, 1e-18);
+}
+
 static void bool_accepts_eight_words(void **state)
 {
     bool v;
@@ -288,6 +320,8 @@ int main(void)
         cmocka_unit_test(int_accepts_only_decimal_integers),
         cmocka_unit_test(real_accepts_only_finite_decimals),
         cmocka_unit_test(bytes_accept_decimal_and_binary_units),
+        cmocka_unit_test(rates_are_per_second),
+        cmocka_unit_test(times_have_units),
         cmocka_unit_test(bool_accepts_eight_words),
         cmocka_unit_test(human_numbers_are_short),
         cmocka_unit_test(quantities_have_si_prefixes),

@@ -51,12 +51,14 @@ static void option_texts_select_devices(void **state)
     assert_true(r.driver->caps.simulated && r.peers);
     assert_int_equal(r.count, 1);
 
-    r = parsed("sim:gpus=3,pcie=2GB/s,peer=no+cpu");
+    r = parsed("sim:gpus=3,pcie=2GB/s,latency=20us,mem=1GiB,peer=no+cpu");
     assert_true(r.mixed && !r.peers);
-    assert_string_equal(r.options, "gpus=3,pcie=2GB/s,peer=no");
+    assert_string_equal(r.options, "gpus=3,pcie=2GB/s,latency=20us,mem=1GiB,peer=no");
     assert_int_equal(r.count, 3);
     assert_int_equal(r.index[2], 2);
     assert_int_equal(r.link_bytes_per_s, 2000000000);
+    assert_float_equal(r.link_latency_s, 20e-6, 1e-12);
+    assert_int_equal(r.memory_bytes, 1 << 30);
 }
 
 static void unknown_device_texts_are_refused(void **state)

@@ -1,0 +1,134 @@
+/* Figures by precedence: given, configured, measured, assumed. */
+#include "planner/machine_rates.h"
+#include <stdio.h>
+
+/* Assumed figures: a GPU of some years ago on a PCIe 3.0 slot, a core with AVX2, and two sockets
+ * with two links between them. Host memory and the network are those of plan/exchange_cost.h. */
+static const struct sw_figure assumed_gpu_flops = {10e12, "assumed"},
+                              assumed_gpu_memory = {500e9, "assumed"},
+                              assumed_core_flops = {30e9, "assumed"},
+                              assumed_pcie = {12e9, "assumed: PCIe 3.0 x16"},
+                              assumed_socket = {30e9, "assumed"};
+static const double assumed_copy_s = 10e-6, assumed_message_s = 100e-6, assumed_launch_s = 5e-6;
+
+static struct sw_figure measured(double value)
+{
+    return (struct sw_figure){value > 0 ? value : 0, "measured"};
+}
+
+/* The first known figure of three; the last one is returned if none is. */
+static struct sw_figure first_of(struct sw_figure given, struct sw_figure found,
+                                 struct sw_figure otherwise)
+{
+    return given.value > 0 ? given : found.value > 0 ? found : otherwise;
+}
+
+static double per_thread(double flops_per_s, int threads)
+{
+    return threads > 0 ? flops_per_s / threads : 0;
+}
+
+/* Cores serve as workers, as servers, and behind simulated devices. */
+static void find_cores(const struct sw_machine_args *a, struct sw_machine_rates *r)
+{
+    const struct sw_figure none = {.value = 0};
+    const struct sw_figure usual = {sw_usual_host_rates.memory_bytes_per_s, "assumed"};
+    const struct sw_throughputs *t = a->measured;
+    double flops = 0;
+
+    if (t)
+        flops = a->worker_threads > 0 ? per_thread(t->worker_flops_per_s, a->worker_threads)
+                                      : per_thread(t->server_flops_per_s, a->server_threads);
+
+    r->core_flops = first_of(none, measured(flops), assumed_core_flops);
+    r->core_memory = first_of(none, measured(t ? t->memory_bytes_per_s : 0), usual);
+}
+
+static void find_workers(const struct sw_machine_args *a, const struct sw_given_figures *given,
+                         struct sw_machine_rates *r)
+{
+    const struct sw_machine *map = a->map;
+
+    if (given->flops_per_s.value > 0) {
+        r->core_flops = given->flops_per_s;
+        r->core_flops.value /= sw_machine_threads(map);
+    }
+
+    r->core_memory = first_of(given->memory_bytes_per_s, r->core_memory, r->core_memory);
+    r->flops = r->core_flops;
+    r->memory = r->core_memory;
+    r->memory_bytes = map->memory_quota > 0 && map->memory_quota < map->memory_bytes
+                          ? map->memory_quota
+                          : map->memory_bytes;
+}
+
+static void find_devices(const struct sw_machine_args *a, const struct sw_driver *driver,
+                         const struct sw_given_figures *given, struct sw_machine_rates *r)
+{
+    const struct sw_figure none = {.value = 0};
+    const struct sw_throughputs *t = a->worker_threads == 0 ? a->measured : NULL;
+    const struct sw_device_request *q =
+        a->request && a->request->driver == driver ? a->request : NULL;
+    const bool own = !driver->caps.simulated;
+    const struct sw_figure configured = {q ? (double)q->link_bytes_per_s : 0, "configured"};
+
+    r->flops = first_of(given->flops_per_s, measured(t ? t->worker_flops_per_s : 0),
+                        own ? assumed_gpu_flops : r->core_flops);
+    r->memory = first_of(given->memory_bytes_per_s,
+                         own ? measured(t ? t->device_memory_bytes_per_s : 0) : none,
+                         own ? assumed_gpu_memory : r->core_memory);
+
+    r->switches = given->pcie_bytes_per_s;
+    r->link = first_of(given->pcie_bytes_per_s, configured, measured(t ? t->link_bytes_per_s : 0));
+    r->copy_latency_s = q && q->link_latency_s > 0 ? q->link_latency_s : own ? assumed_copy_s : 0;
+    r->launch_s = own ? assumed_launch_s : 0;
+
+    r->memory_bytes = given->gpu_memory_bytes.value > 0 ? (int64_t)given->gpu_memory_bytes.value
+                      : q && q->memory_bytes > 0        ? q->memory_bytes
+                                                        : a->gpu_memory_bytes;
+}
+
+static void find_net(const struct sw_machine_args *a, const struct sw_given_figures *given,
+                     struct sw_machine_rates *r)
+{
+    const struct sw_figure usual = {sw_usual_host_rates.link_bytes_per_s, "assumed: 1 Gbit/s"};
+    struct sw_figure found = {.value = 0};
+
+    if (a->host_rates) {
+        found.value = a->host_rates->link_bytes_per_s;
+        snprintf(found.source, sizeof found.source, "%.63s", a->host_rates->source);
+    }
+
+    r->net = first_of(given->net_bytes_per_s, found, usual);
+    r->net_latency_s =
+        given->net_latency_s.value > 0 ? given->net_latency_s.value : assumed_message_s;
+}
+
+void sw_machine_rates_find(const struct sw_machine_args *args, const struct sw_driver *driver,
+                           struct sw_machine_rates *out)
+{
+    static const struct sw_given_figures nothing;
+    const struct sw_given_figures *given = args->given ? args->given : &nothing;
+
+    *out = (struct sw_machine_rates){.socket = assumed_socket};
+    find_cores(args, out);
+
+    if (driver->caps.host_memory)
+        find_workers(args, given, out);
+    else
+        find_devices(args, driver, given, out);
+
+    find_net(args, given, out);
+}
+
+struct sw_figure sw_machine_rates_link(const struct sw_machine_rates *r, double gb_per_s)
+{
+    const struct sw_figure speed = {gb_per_s * 1e9, "speed of the PCIe link"};
+    return first_of(r->link, speed, assumed_pcie);
+}
+
+struct sw_figure sw_machine_rates_switch(const struct sw_machine_rates *r, double gb_per_s)
+{
+    const struct sw_figure speed = {gb_per_s * 1e9, "speed of the PCIe link"};
+    return first_of(r->switches, speed, sw_machine_rates_link(r, 0));
+}
