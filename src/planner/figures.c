@@ -215,13 +215,13 @@ int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by,
         while (begin < end && is_blank(*begin))
             begin++;
 
-        const int rc = read_item(&l, begin, end, err);
-        if (rc != SW_OK) {
-            char place[TEXT_BYTES];
-            snprintf(place, sizeof place, "%.24s, line %d, column %td", by, line,
-                     begin - line_start + 1);
-            return sw_err_prefix(err, rc, "%s", place);
-        }
+        /* Empty lines are allowed, and so is a comma at the end of a line. */
+        const bool empty =
+            begin == end && (*end == '\n' || (!*end && line > 1 && item == line_start));
+        const int rc = empty ? SW_OK : read_item(&l, begin, end, err);
+        if (rc != SW_OK)
+            return sw_err_prefix(err, rc, "%s, line %d, column %td", by, line,
+                                 begin - line_start + 1);
 
         if (!*end)
             break;

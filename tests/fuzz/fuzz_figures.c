@@ -20,7 +20,7 @@ static void try_machine(const struct sw_given_figures *given)
     struct sw_machine_model *m = NULL;
     struct sw_err err;
     int hosts, gpus;
-    if (!map && sw_machine_from("numa:2 core:2", &map, &err) != SW_OK)
+    if (!map && sw_machine_from("numa:2 core:2 pu:1", &map, &err) != SW_OK)
         abort();
 
     const struct sw_machine_args args = {.map = map, .given = given};

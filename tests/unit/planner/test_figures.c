@@ -94,8 +94,8 @@ static void lists_are_read(void **state)
 {
     struct sw_given_figures g = {.pcie_bytes_per_s = {1e9, "kept"}};
     struct sw_err err = {0};
-    assert_int_equal(sw_given_parse(&g, "gpus=4, net = 10Gbit\n\tgflops=9000 ", "--what-if", &err),
-                     SW_OK);
+    assert_int_equal(
+        sw_given_parse(&g, "gpus=4, net = 10Gbit,\n\n\tgflops=9000 \n", "--what-if", &err), SW_OK);
     assert_true(g.gpus.value == 4 && g.net_bytes_per_s.value == 1.25e9);
     assert_true(g.flops_per_s.value == 9e12 && g.hosts.value == 0);
     assert_string_equal(g.net_bytes_per_s.source, "given by --what-if");
@@ -108,7 +108,9 @@ static void errors_of_lists_have_a_place(void **state)
         const char *list, *says;
     } wrong[] = {
         {"gpus=4, net=0", "--what-if, line 1, column 9: net is '0'; it must be a rate from 1kB/s"},
-        {"gpus=4,\n  nett=1Gbit", "line 2, column 1: expected KEY=VALUE"},
+        {"gpus=4,\n  nett=1Gbit", "line 2, column 3: unknown key 'nett'"},
+        {"gpus=4,,\n  net=1Gbit", "line 1, column 8: expected KEY=VALUE"},
+        {"\n,", "line 2, column 1: expected KEY=VALUE"},
         {"gpus=4\n  nett=1Gbit", "line 2, column 3: unknown key 'nett'; did you mean 'net'?"},
         {"colour=red", "column 1: unknown key 'colour'; known keys are gflops, memory-rate"},
         {"gpus_per_host=1", "did you mean 'gpus-per-host'?"},

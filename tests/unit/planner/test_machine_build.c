@@ -249,7 +249,7 @@ static void workers_get_the_cores_of_a_placement(void **state)
 
 static void simulated_devices_are_as_configured(void **state)
 {
-    struct sw_machine *map = from("core:2");
+    struct sw_machine *map = from("numa:1 core:2 pu:1");
     const struct sw_device_request r =
         request("sim:gpus=3,pcie=2GB/s,latency=20us,mem=1GiB,peer=no");
     const struct sw_machine_args args = {.map = map, .request = &r};
@@ -283,7 +283,7 @@ static void simulated_devices_are_as_configured(void **state)
 
 static void hosts_are_below_the_network(void **state)
 {
-    struct sw_machine *map = from("numa:2 core:2");
+    struct sw_machine *map = from("numa:2 core:2 pu:1");
     const struct sw_given_figures g = given("hosts=4, gpus-per-host=1, net=1Gbit, gflops=1000");
     struct sw_machine_model *m = build(&(struct sw_machine_args){.map = map, .given = &g});
     check_rules(m);
@@ -319,7 +319,7 @@ static void hosts_are_below_the_network(void **state)
 
 static void imagined_gpus_share_switches(void **state)
 {
-    struct sw_machine *map = from("core:2");
+    struct sw_machine *map = from("numa:1 core:2 pu:1");
     const struct sw_given_figures g = given("gpus=8, pcie=12GB/s");
     struct sw_machine_args args = {.map = map, .given = &g};
     struct sw_machine_model *m = build(&args);
@@ -375,7 +375,7 @@ static void a_recorded_machine_has_a_model(void **state)
 static void a_deep_tree_is_cut(void **state)
 {
     enum { DEPTH = 40 };
-    struct sw_machine *map = from("core:2");
+    struct sw_machine *map = from("numa:1 core:2 pu:1");
     map->io = sw_calloc(DEPTH + 2, sizeof *map->io);
     map->gpus = sw_realloc_array(map->gpus, 2, sizeof *map->gpus);
     assert_true(map->io && map->gpus);
