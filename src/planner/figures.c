@@ -250,9 +250,8 @@ int sw_given_counts(const struct sw_given_figures *g, int *hosts, int *gpus_per_
                           "%d GPUs cannot be shared equally by %d hosts; give gpus-per-host", gpus,
                           each);
     if (gpus > 0 && per_host > 0 && gpus != each * per_host)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%d GPUs in all contradict %d GPUs on each of %d hosts", gpus, per_host,
-                          each);
+        return sw_err_set(err, SW_ERR_INVALID, "gpus=%d contradicts gpus-per-host=%d on %d host%s",
+                          gpus, per_host, each, each == 1 ? "" : "s");
     if ((int64_t)each * per_host > SW_MODEL_DEVICES)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%d hosts with %d GPUs each have %" PRId64

@@ -59,11 +59,11 @@ bool sw_machine_on_cores(const struct sw_machine_args *args)
     return counts(args, &hosts, &gpus, NULL) == SW_OK && on_cores(args, gpus);
 }
 
-/* The number in the map of device `i` of a host. */
+/* The number in the map of device `i` of a host: as requested, unless more are given. */
 static int map_gpu(const struct build *b, int i)
 {
     const struct sw_device_request *r = b->args->request;
-    return r && i < r->count ? r->index[i] : i;
+    return r && b->per_host <= r->count ? r->index[i] : i;
 }
 
 static int check_gpus(const struct build *b, struct sw_err *err)

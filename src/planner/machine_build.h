@@ -20,10 +20,11 @@ struct sw_machine_args {
 
     /* Figures measured on this machine, NULL or 0: none. */
     const struct sw_throughputs *measured;
-    int worker_threads;       /* math threads of their worker; 0: it computed on a device */
-    int server_threads;       /* of their server */
-    int64_t gpu_memory_bytes; /* of a GPU */
-    const struct sw_peer_links *peer_links; /* of the devices of the request, in its order */
+    const char *measured_source; /* of their source texts; NULL: "measured" */
+    int worker_threads;          /* math threads of their worker; 0: it computed on a device */
+    int server_threads;          /* of their server */
+    int64_t gpu_memory_bytes;    /* of a GPU */
+    const struct sw_peer_links *peer_links; /* of these devices, by their names */
     const struct sw_host_rates *host_rates; /* between the hosts of the job */
 
     const struct sw_given_figures *given; /* NULL: none */

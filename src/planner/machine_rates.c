@@ -11,9 +11,11 @@ static const struct sw_figure assumed_gpu_flops = {10e12, "assumed"},
                               assumed_socket = {30e9, "assumed"};
 static const double assumed_copy_s = 10e-6, assumed_message_s = 100e-6, assumed_launch_s = 5e-6;
 
-static struct sw_figure measured(double value)
+static struct sw_figure measured(const struct sw_machine_args *a, double value)
 {
-    return (struct sw_figure){value > 0 ? value : 0, "measured"};
+    struct sw_figure f = {.value = value > 0 ? value : 0};
+    snprintf(f.source, sizeof f.source, "%s", a->measured_source ? a->measured_source : "measured");
+    return f;
 }
 
 /* The first known figure of three; the last one is returned if none is. */
@@ -40,8 +42,8 @@ static void find_cores(const struct sw_machine_args *a, struct sw_machine_rates 
         flops = a->worker_threads > 0 ? per_thread(t->worker_flops_per_s, a->worker_threads)
                                       : per_thread(t->server_flops_per_s, a->server_threads);
 
-    r->core_flops = first_of(none, measured(flops), assumed_core_flops);
-    r->core_memory = first_of(none, measured(t ? t->memory_bytes_per_s : 0), usual);
+    r->core_flops = first_of(none, measured(a, flops), assumed_core_flops);
+    r->core_memory = first_of(none, measured(a, t ? t->memory_bytes_per_s : 0), usual);
 }
 
 static void find_workers(const struct sw_machine_args *a, const struct sw_given_figures *given,
@@ -72,14 +74,17 @@ static void find_devices(const struct sw_machine_args *a, const struct sw_driver
     const bool own = !driver->caps.simulated;
     const struct sw_figure configured = {q ? (double)q->link_bytes_per_s : 0, "configured"};
 
-    r->flops = first_of(given->flops_per_s, measured(t ? t->worker_flops_per_s : 0),
+    r->flops = first_of(given->flops_per_s, measured(a, t ? t->worker_flops_per_s : 0),
                         own ? assumed_gpu_flops : r->core_flops);
     r->memory = first_of(given->memory_bytes_per_s,
-                         own ? measured(t ? t->device_memory_bytes_per_s : 0) : none,
+                         own ? measured(a, t ? t->device_memory_bytes_per_s : 0) : none,
                          own ? assumed_gpu_memory : r->core_memory);
 
     r->switches = given->pcie_bytes_per_s;
-    r->link = first_of(given->pcie_bytes_per_s, configured, measured(t ? t->link_bytes_per_s : 0));
+    r->link =
+        first_of(given->pcie_bytes_per_s, configured, measured(a, t ? t->link_bytes_per_s : 0));
+    if (r->link.value <= 0 && !own)
+        r->link = r->core_memory; /* simulated links without a rate are copies in host memory */
     r->copy_latency_s = q && q->link_latency_s > 0 ? q->link_latency_s : own ? assumed_copy_s : 0;
     r->launch_s = own ? assumed_launch_s : 0;
 

@@ -150,7 +150,7 @@ static void counts_agree(void **state)
         {4, 8, 2, 2, NULL},
         {1024, 0, 1, 1, NULL},
         {3, 8, 0, -1, "8 GPUs cannot be shared equally by 3 hosts"},
-        {4, 8, 1, -1, "8 GPUs in all contradict 1 GPUs on each of 4 hosts"},
+        {4, 8, 1, -1, "gpus=8 contradicts gpus-per-host=1 on 4 hosts"},
         {1024, 0, 1024, -1, "1048576 GPUs; the planner knows at most 1024"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -2,6 +2,7 @@
  * figure comes first. */
 #include "base/os.h"
 #include "planner/machine_build.h"
+#include "unit/faulty_os.h"
 #include "unit/machine/boards.h"
 #include <math.h>
 #include <string.h>
@@ -119,6 +120,12 @@ static void gpus_are_below_their_switches(void **state)
     assert_string_equal(m->device[1].name, "cuda:0");
     sw_machine_model_free(m);
 
+    const struct sw_given_figures three = given("gpus=3");
+    m = build(&(struct sw_machine_args){.map = map, .request = &chosen, .given = &three});
+    check_rules(m);
+    assert_string_equal(m->device[2].name, "cuda:2");
+    sw_machine_model_free(m);
+
     const struct sw_device_request missing = request("cuda:0,4");
     refuse(&(struct sw_machine_args){.map = map, .request = &missing},
            "cuda:4 does not exist: the machine has 4 GPUs");
@@ -194,6 +201,11 @@ static void given_comes_before_measured(void **state)
     assert_int_equal(m->device[0].memory_bytes, 1 << 30);
     sw_machine_model_free(m);
 
+    args.measured_source = "measured 2026-11-28";
+    m = build(&args);
+    check_figure(m->core_bytes_per_s, 2e10, "measured 2026-11-28");
+    sw_machine_model_free(m);
+
     const struct sw_given_figures g =
         given("gflops=9T, memory-rate=2TB/s, pcie=12GB/s, gpu-memory=16GiB");
     args.given = &g;
@@ -202,7 +214,7 @@ static void given_comes_before_measured(void **state)
     check_figure(m->device[0].bytes_per_s, 2e12, "given by --what-if");
     check_figure(hub_of(m, 1)->bytes_per_s, 12e9, "given by --what-if");
     check_figure(m->hub[hub_of(m, 1)->parent].bytes_per_s, 12e9, "given by --what-if");
-    check_figure(m->core_flops_per_s, 4e10, "measured");
+    check_figure(m->core_flops_per_s, 4e10, "measured 2026-11-28");
     assert_true(m->device[0].memory_bytes == (int64_t)16 << 30);
     sw_machine_model_free(m);
     sw_machine_free(map);
@@ -270,6 +282,11 @@ static void simulated_devices_are_as_configured(void **state)
     m = build(&(struct sw_machine_args){.map = map, .request = &peers});
     assert_true(m->peers);
     assert_float_equal(sw_machine_model_path(m, 0, 1).bytes_per_s, 2e9, 1);
+    sw_machine_model_free(m);
+
+    const struct sw_device_request plain = request("sim");
+    m = build(&(struct sw_machine_args){.map = map, .request = &plain});
+    check_figure(hub_of(m, 0)->bytes_per_s, 1e10, "assumed");
     sw_machine_model_free(m);
 
     const struct sw_given_figures g = given("gpus=8");
@@ -397,6 +414,24 @@ static void a_deep_tree_is_cut(void **state)
     sw_machine_free(map);
 }
 
+static void failed_allocations_leave_nothing(void **state)
+{
+    struct sw_machine *map = from("numa:2 core:2 pu:1");
+    int rc = SW_ERR_NOMEM, at = 0;
+    while (rc != SW_OK) {
+        struct sw_machine_model *m = NULL;
+        struct sw_err err = {0};
+        faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = ++at});
+        rc = sw_machine_build(&(struct sw_machine_args){.map = map, .hosts = 3}, &m, &err);
+        assert_true(rc == SW_OK || (rc == SW_ERR_NOMEM && !m));
+        sw_machine_model_free(m);
+        assert_int_equal(faulty.live_allocations, 0);
+        faulty_end();
+    }
+    assert_true(at > 5);
+    sw_machine_free(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +445,7 @@ int main(void)
         cmocka_unit_test(imagined_gpus_share_switches),
         cmocka_unit_test(a_recorded_machine_has_a_model),
         cmocka_unit_test(a_deep_tree_is_cut),
+        cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
