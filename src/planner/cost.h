@@ -8,18 +8,31 @@
 #include "net/partition.h"
 #include "planner/parallel_plan.h"
 
+/* What a worker sends and receives per second, in each direction, while all others of its kind do
+ * so too; bytes_per_s 0: they compute in one memory, and nothing is sent. */
+struct sw_cost_link {
+    double bytes_per_s, latency_s;
+};
+
 /* A net on a machine with one shape. Prepared once, then read only. */
 struct sw_cost_model {
     const struct sw_net_model *net;         /* borrowed */
     const struct sw_machine_model *machine; /* borrowed */
     struct sw_plan_shape shape;
-    double group_bytes_per_s,
-        group_latency_s;                   /* of the slowest path inside a group, when all workers
-                                              of the group send at once; 0: shared memory */
-    double all_bytes_per_s, all_latency_s; /* the same between all workers of an update group */
+    int workers;                     /* of all groups */
+    bool is_async;                   /* every group trains on batches of its own */
+    struct sw_cost_link group;       /* between the workers of each group */
+    struct sw_cost_link all;         /* between all workers */
+    struct sw_cost_link across;      /* between the workers of the same rank in all groups */
+    struct sw_cost_link servers;     /* between each worker and its servers */
+    double flops_per_s, bytes_per_s; /* of the slowest worker; its share of a memory */
+    double memory_bytes_per_s;       /* of a memory, for all workers in it */
 };
 void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
                         const struct sw_machine_model *machine, const struct sw_plan_shape *shape);
+
+/* Workers that compute in the memory of a device's worker, itself included. */
+int sw_cost_together(const struct sw_cost_model *c, int device);
 
 /* Seconds that device `d` takes for a layer's pass over `rows` rows of the batch and the share
  * `columns` (0 to 1] of its work per row, while `workers` workers compute in the same memory: from
@@ -27,30 +40,49 @@ void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
 double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double rows,
                     double columns, int workers, bool backward);
 
-/* The distribution of a layer's output under a choice, and the one in which it reads its sources.
- */
-struct sw_distribution sw_cost_output(const struct sw_cost_model *c, int layer,
-                                      const struct sw_layer_choice *choice);
-struct sw_distribution sw_cost_input(const struct sw_cost_model *c, int layer,
-                                     const struct sw_layer_choice *choice);
-/* Is there a connection from that output to that input? (Partial sums, for example, cannot be read
- * as they are.) */
-bool sw_cost_connects(struct sw_distribution from, struct sw_distribution to);
+/* The rows of a batch that the worker with the most of them has. */
+int64_t sw_cost_rows(const struct sw_cost_model *c);
 
-/* Cost of a layer alone, without its sources; and of moving source's output to `layer` and, if it
- * has one, the gradient back: seconds, and floats that leave a worker. */
+/* The distribution of a layer's output under a choice, and the one in which it reads its source
+ * number k. */
+struct sw_distribution sw_cost_output(const struct sw_cost_model *c,
+                                      const struct sw_layer_choice *choice);
+struct sw_distribution sw_cost_input(const struct sw_cost_model *c, int layer, int k,
+                                     const struct sw_layer_choice *choice);
+
+/* An output is converted directly where the table of net/partition.h has a connection, else by way
+ * of rows. All readers that need the same distribution share one connection, which the first of
+ * them pays. Returns the distribution from which the connection to `to` starts: `from`, or rows. */
+struct sw_distribution sw_cost_start(struct sw_distribution from, struct sw_distribution to);
+
+/* The cost of a layer alone, without its sources. */
 struct sw_layer_cost sw_cost_layer(const struct sw_cost_model *c, int layer,
                                    const struct sw_layer_choice *choice);
+/* One direct connection of the output of `source`: seconds, there and, if it has a gradient, back;
+ * *floats (unless NULL) gets the floats that leave a worker. INFINITY: there is no such connection.
+ */
 double sw_cost_move(const struct sw_cost_model *c, int source, struct sw_distribution from,
                     struct sw_distribution to, double *floats);
 
+/* The connections that layer `reader` of a plan is the first to need of its source number k, in the
+ * order of their execution: out[i] goes from out[i].from to out[i].to. Returns their number, 0 to
+ * 2. */
+struct sw_cost_connection {
+    struct sw_distribution from, to;
+};
+int sw_cost_connections(const struct sw_cost_model *c, const struct sw_parallel_plan *p, int reader,
+                        int k, struct sw_cost_connection out[2]);
+
 /* Bytes that worker `rank` of a group holds for a layer: parameters, gradients, updater state,
- * output and its gradient, saved values. An estimate without reuse of memory: at least what is
- * needed. */
+ * output and its gradient, saved values, whole copies of distributed sources, gathered factors. An
+ * estimate without reuse of memory: at least what is needed. */
 int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
                       const struct sw_layer_choice *choice, int rank);
 
 /* The additive cost of a whole plan, with the cost of each layer in costs [layers] unless NULL, and
- * the bytes of each worker in p->device_bytes. INFINITY: a connection is missing. */
+ * the bytes of each worker in p->device_bytes. */
 double sw_cost_plan(const struct sw_cost_model *c, struct sw_parallel_plan *p,
                     struct sw_layer_cost *costs);
+/* The first worker whose memory does not hold what p->device_bytes says, all workers in one memory
+ * together; -1: all fit. */
+int sw_cost_overfull(const struct sw_cost_model *c, const struct sw_parallel_plan *p);

@@ -40,6 +40,8 @@ struct sw_layer_model {
 
     bool reads_columns; /* partitioned by columns it reads the same columns of its sources,
                            otherwise all of them */
+    bool joins; /* reads_columns: those that stand beside each other in its output (concat), or some
+                   of its source's (slice), so that the split is not that of the source alone */
     const struct sw_layer_sample *samples; /* [sample_count]; times are predicted from them */
     int sample_count;                      /* 0: from flops and bytes */
 };

@@ -1,0 +1,181 @@
+/* Prepares the additive cost of a net on a machine: the throughput that each worker has when all of
+ * its kind send at once, and the speed of the slowest worker. The exchange is taken to be even: a
+ * worker sends as much to each of the others. A link that P of the ordered pairs of n workers cross
+ * then lets each worker send at (n - 1) / P of its throughput. */
+#include "planner/cost.h"
+
+#include <math.h>
+
+/* The workers are divided into sets that exchange at the same time: worker i of set k computes on
+ * device k * step + i * stride. */
+struct pattern {
+    int sets, step, count, stride;
+};
+
+static int member(const struct pattern *p, int set, int i)
+{
+    return set * p->step + i * p->stride;
+}
+
+static bool is_below(const struct sw_machine_model *m, int device, int hub)
+{
+    int h = m->device[device].hub;
+    while (h > hub)
+        h = m->hub[h].parent;
+    return h == hub;
+}
+
+static bool share_memory(const struct sw_machine_model *m, int a, int b)
+{
+    const struct sw_device_model *x = &m->device[a], *y = &m->device[b];
+    return x->host_memory && y->host_memory && x->host == y->host;
+}
+
+int sw_cost_together(const struct sw_cost_model *c, int device)
+{
+    int count = 1;
+
+    for (int d = 0; d < c->workers && c->machine->device[device].host_memory; d++)
+        count += d != device && share_memory(c->machine, d, device);
+    return count;
+}
+
+/* Does data between two devices below the hub go up to the host's memory and down again? */
+static bool relays(const struct sw_machine_model *m, int hub)
+{
+    return !m->peers && m->hub[hub].host >= 0 && !m->hub[hub].memory;
+}
+
+/* The set of the pattern that has both devices of a pair; -1: none. */
+static int set_of_pair(const struct pattern *p, const struct sw_pair_model *pair)
+{
+    for (int set = 0; set < p->sets; set++) {
+        bool a = false, b = false;
+
+        for (int i = 0; i < p->count; i++) {
+            a = a || member(p, set, i) == pair->a;
+            b = b || member(p, set, i) == pair->b;
+        }
+        if (a && b)
+            return set;
+    }
+
+    return -1;
+}
+
+/* Ordered pairs of workers whose data crosses a hub's link upwards. */
+static double crossings(const struct sw_machine_model *m, const struct pattern *p, int hub)
+{
+    double pairs = 0;
+
+    for (int set = 0; set < p->sets; set++) {
+        int below = 0;
+
+        for (int i = 0; i < p->count; i++)
+            below += is_below(m, member(p, set, i), hub);
+        pairs += (double)below * (relays(m, hub) ? p->count - 1 : p->count - below);
+    }
+
+    for (int i = 0; i < m->pair_count && pairs > 0; i++) {
+        const bool a = is_below(m, m->pair[i].a, hub), b = is_below(m, m->pair[i].b, hub);
+        if ((a || b) && set_of_pair(p, &m->pair[i]) >= 0)
+            pairs -= relays(m, hub) ? a + b : a != b;
+    }
+
+    return pairs;
+}
+
+static struct sw_cost_link link_of(const struct sw_machine_model *m, const struct pattern *p)
+{
+    struct sw_cost_link link = {.bytes_per_s = (double)INFINITY};
+    bool sends = false;
+
+    for (int h = 0; h < m->hub_count && p->count > 1; h++) {
+        const double pairs = crossings(m, p, h), copies = relays(m, h) ? 2 : 1;
+        if (pairs <= 0)
+            continue;
+
+        const double rate = sw_machine_model_rate(m, 2 * h) * (p->count - 1) / pairs / copies;
+        link.bytes_per_s = fmin(link.bytes_per_s, rate);
+        sends = true;
+    }
+
+    for (int i = 0; i < m->pair_count; i++)
+        if (set_of_pair(p, &m->pair[i]) >= 0) {
+            const double rate = sw_machine_model_rate(m, 2 * (m->hub_count + i));
+            link.bytes_per_s = fmin(link.bytes_per_s, rate * (p->count - 1));
+            sends = true;
+        }
+
+    for (int i = 1; i < p->count; i++)
+        link.latency_s = fmax(link.latency_s,
+                              sw_machine_model_path(m, member(p, 0, 0), member(p, 0, i)).latency_s);
+
+    return sends ? link : (struct sw_cost_link){0};
+}
+
+/* Workers whose way to the servers crosses a link: those below it on the way up, all of other hosts
+ * on the way down. */
+static int users_of(const struct sw_cost_model *c, int link, int server_host)
+{
+    int count = 0;
+
+    for (int d = 0; d < c->workers; d++)
+        count += link % 2 ? c->machine->device[d].host != server_host
+                          : is_below(c->machine, d, link / 2);
+    return count;
+}
+
+/* The servers of synchronous workers, and those of hogwild, are on every host; those of other
+ * asynchronous groups on the first. */
+static struct sw_cost_link link_to_servers(const struct sw_cost_model *c)
+{
+    const struct sw_machine_model *m = c->machine;
+    const bool first = c->is_async && c->shape.consistency != SW_CONSISTENCY_HOGWILD;
+    struct sw_cost_link link = {.bytes_per_s = (double)INFINITY};
+    bool sends = false;
+
+    for (int d = 0; d < c->workers; d++) {
+        const int host = first ? m->device[0].host : m->device[d].host;
+        const struct sw_model_path path = sw_machine_model_to_host(m, d, host);
+
+        for (int i = 0; i < path.count; i++) {
+            const double rate = sw_machine_model_rate(m, path.link[i]);
+            link.bytes_per_s = fmin(link.bytes_per_s, rate / users_of(c, path.link[i], host));
+        }
+        link.latency_s = fmax(link.latency_s, path.latency_s);
+        sends = sends || path.count > 0;
+    }
+
+    return sends ? link : (struct sw_cost_link){0};
+}
+
+static double slower(double known, double other)
+{
+    return other > 0 && (known == 0 || other < known) ? other : known;
+}
+
+void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
+                        const struct sw_machine_model *machine, const struct sw_plan_shape *shape)
+{
+    const int groups = shape->groups, size = shape->group_size, workers = groups * size;
+
+    *c = (struct sw_cost_model){.net = net,
+                                .machine = machine,
+                                .shape = *shape,
+                                .workers = workers,
+                                .is_async = shape->consistency != SW_CONSISTENCY_BSP};
+
+    c->group = link_of(machine, &(struct pattern){groups, size, size, 1});
+    c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1});
+    c->across = link_of(machine, &(struct pattern){size, 1, groups, size});
+    c->servers = link_to_servers(c);
+
+    for (int d = 0; d < workers; d++) {
+        const double bytes_per_s = machine->device[d].bytes_per_s.value;
+
+        c->flops_per_s = slower(c->flops_per_s, machine->device[d].flops_per_s.value);
+        c->memory_bytes_per_s = slower(c->memory_bytes_per_s, bytes_per_s);
+        c->bytes_per_s = slower(c->bytes_per_s, bytes_per_s / sw_cost_together(c, d));
+    }
+}

@@ -1,0 +1,352 @@
+/* The additive cost: counts of floats as in the papers, prices as the runtime's model of exchange
+ * modes, throughput that devices share, measured times, memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plan/exchange_cost.h"
+#include "planner/cost.h"
+#include "unit/planner/planner_support.h"
+#include <math.h>
+
+enum { FC6_INPUTS = 9216, FC6_OUTPUTS = 4096, FC6_BATCH = 256 };
+
+static void assert_close(double a, double b)
+{
+    if (fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b)))
+        fail_msg("%.17g instead of %.17g", a, b);
+}
+
+static const struct sw_layer_choice by_rows = {.partition = SW_PARTITION_ROWS},
+                                    by_columns = {.partition = SW_PARTITION_COLUMNS},
+                                    by_inputs = {.partition = SW_PARTITION_INPUTS},
+                                    on_first = {.partition = SW_PARTITION_NONE},
+                                    on_second = {.partition = SW_PARTITION_NONE, .location = 1};
+
+static struct planner_machine_terms gpus(int hosts, int per_host)
+{
+    return (struct planner_machine_terms){.hosts = hosts,
+                                          .per_host = per_host,
+                                          .flops_per_s = 1e12,
+                                          .bytes_per_s = 1e11,
+                                          .network_bytes_per_s = 1e8,
+                                          .device_bytes_per_s = 1e10,
+                                          .memory_bytes = 1 << 30,
+                                          .peers = true};
+}
+
+static struct planner_machine_terms cores(int hosts, int per_host)
+{
+    struct planner_machine_terms t = gpus(hosts, per_host);
+    t.threads = 1;
+    return t;
+}
+
+static struct sw_plan_shape shape_of(enum sw_framework framework, int groups, int size)
+{
+    return (struct sw_plan_shape){.framework = framework,
+                                  .consistency = SW_CONSISTENCY_BSP,
+                                  .staleness = -1,
+                                  .groups = groups,
+                                  .group_size = size,
+                                  .servers = groups * size};
+}
+
+/* fc6 of AlexNet between a layer in rows and one that reads rows. */
+struct fc6 {
+    struct planner_net net;
+    struct planner_machine machine;
+    struct sw_cost_model cost;
+};
+
+static void fc6_init(struct fc6 *f, const struct planner_machine_terms *t,
+                     const struct sw_plan_shape *shape)
+{
+    planner_net_begin(&f->net, FC6_BATCH);
+    const int input = planner_input(&f->net, FC6_INPUTS, 1);
+    const int relu = planner_alike(&f->net, "relu", input);
+    planner_alike(&f->net, "relu", planner_inner_product(&f->net, relu, FC6_OUTPUTS));
+    f->net.layer[2].params -= FC6_OUTPUTS; /* the papers leave out the bias */
+
+    planner_machine(&f->machine, t);
+    sw_cost_model_init(&f->cost, &f->net.model, &f->machine.model, shape);
+}
+
+/* The cost of a plan that differs from rows in fc6 alone. */
+static double cost_of(const struct fc6 *f, struct sw_layer_choice fc6, struct sw_layer_cost *costs)
+{
+    struct sw_parallel_plan p;
+    struct sw_err err;
+
+    assert_int_equal(sw_parallel_plan_init(&p, &f->cost.shape, f->net.model.count, &err), SW_OK);
+    p.choice[2] = fc6;
+    const double seconds = sw_cost_plan(&f->cost, &p, costs);
+    sw_parallel_plan_fini(&p);
+    return seconds;
+}
+
+static double floats_of(const struct fc6 *f, struct sw_layer_choice fc6, bool first_reader)
+{
+    struct sw_layer_cost costs[4];
+    double floats = 0;
+
+    cost_of(f, fc6, costs);
+    for (int i = 0; i < 4; i++)
+        floats += costs[i].moved_params + costs[i].moved_activations;
+    return first_reader ? floats : floats - costs[3].moved_activations;
+}
+
+static void counts_are_those_of_the_design(void **state)
+{
+    const struct planner_machine_terms t = gpus(4, 1);
+    const struct sw_plan_shape reduces = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4),
+                               serves = shape_of(SW_FRAMEWORK_SANDBLASTER, 1, 4);
+    const double params = (double)FC6_INPUTS * FC6_OUTPUTS, batch = FC6_BATCH;
+    struct sw_layer_choice factors = by_rows;
+    struct fc6 f;
+
+    fc6_init(&f, &t, &serves);
+    assert_close(floats_of(&f, by_rows, true), 2 * params * 4); /* 302 M */
+    fc6_init(&f, &t, &reduces);
+    assert_close(floats_of(&f, by_rows, true), 2 * params * 3); /* 226 M */
+
+    factors.comm = SW_EXCHANGE_SFB;
+    assert_close(floats_of(&f, factors, true), 3 * batch * (FC6_INPUTS + FC6_OUTPUTS)); /* 10.2 M */
+    assert_close(floats_of(&f, by_columns, false), 2 * 3 * batch * FC6_INPUTS);         /* 14.2 M */
+    assert_close(floats_of(&f, by_inputs, true),
+                 2 * batch * FC6_OUTPUTS * 3 + 2 * batch * FC6_INPUTS * 3 / 4); /* 9.8 M */
+    assert_close(floats_of(&f, on_first, true), 2 * batch * (FC6_INPUTS + FC6_OUTPUTS) * 3 / 4);
+    (void)state;
+}
+
+static void a_slow_network_makes_factors_or_splits_cheaper(void **state)
+{
+    const struct planner_machine_terms slow = gpus(4, 1);
+    struct planner_machine_terms fast = slow;
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct sw_layer_choice factors = by_rows;
+    struct fc6 f;
+
+    factors.comm = SW_EXCHANGE_SFB;
+    fc6_init(&f, &slow, &shape);
+    assert_true(cost_of(&f, factors, NULL) < cost_of(&f, by_rows, NULL));
+    assert_true(cost_of(&f, by_inputs, NULL) < cost_of(&f, by_rows, NULL));
+
+    fast.network_bytes_per_s = fast.device_bytes_per_s = 1e14;
+    fc6_init(&f, &fast, &shape);
+    assert_true(cost_of(&f, by_rows, NULL) < cost_of(&f, factors, NULL));
+    (void)state;
+}
+
+static void prices_are_those_of_the_runtime(void **state)
+{
+    const struct planner_machine_terms t = gpus(4, 1), one_memory = cores(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct sw_exchange_cost_args args = {.workers = 4,
+                                         .servers = 4,
+                                         .inputs = (double)FC6_INPUTS * FC6_OUTPUTS,
+                                         .outputs = 1,
+                                         .devices = true,
+                                         .reduces = true,
+                                         .peers = true,
+                                         .flops_per_s = 1e12,
+                                         .server_flops_per_s = 1e12,
+                                         .memory_bytes_per_s = 1e11 / 4,
+                                         .link_bytes_per_s = 1e8};
+    const double update_s = 5 * 4 * args.inputs / 1e11;
+    struct sw_exchange_price price;
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    sw_exchange_cost(&args, &price);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).params_s,
+                 price.ms[SW_EXCHANGE_PS] * 1e-3 + update_s);
+
+    fc6_init(&f, &one_memory, &shape);
+    args.devices = args.reduces = false;
+    sw_exchange_cost(&args, &price);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).params_s,
+                 price.ms[SW_EXCHANGE_PS] * 1e-3 + update_s);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).moved_params, 0);
+    (void)state;
+}
+
+static void groups_reduce_shards_over_groups_only(void **state)
+{
+    const struct planner_machine_terms t = gpus(4, 1);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_CUSTOM, 2, 2);
+    const double params = (double)FC6_INPUTS * FC6_OUTPUTS;
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).moved_params, 2 * params * 4);
+    /* Two shards, each of two groups. */
+    assert_close(sw_cost_layer(&f.cost, 2, &by_columns).moved_params, 2 * params * 2);
+    assert_close(sw_cost_layer(&f.cost, 2, &on_first).moved_params, 2 * params * 2);
+    (void)state;
+}
+
+static void workers_share_links_and_memory(void **state)
+{
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct planner_machine_terms t = gpus(2, 2);
+    struct fc6 f;
+
+    /* Of the 12 ordered pairs 4 cross the link of a host upwards. */
+    fc6_init(&f, &t, &shape);
+    assert_close(f.cost.all.bytes_per_s, 1e8 * 3 / 4);
+
+    t = gpus(1, 4);
+    fc6_init(&f, &t, &shape);
+    assert_close(f.cost.all.bytes_per_s, 1e10);
+    t.peers = false; /* through the host, one copy after the other */
+    fc6_init(&f, &t, &shape);
+    assert_close(f.cost.all.bytes_per_s, 1e10 / 2);
+
+    t = cores(1, 4);
+    fc6_init(&f, &t, &shape);
+    assert_close(f.cost.all.bytes_per_s, 0);
+    assert_close(f.cost.bytes_per_s, 1e11 / 4);
+    assert_int_equal(sw_cost_together(&f.cost, 3), 4);
+    (void)state;
+}
+
+static void one_memory_is_read_in_place_where_it_can_be(void **state)
+{
+    const struct planner_machine_terms t = cores(1, 2);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 2);
+    const struct sw_distribution rows = {.dist = SW_DIST_ROWS}, one = {.dist = SW_DIST_ONE},
+                                 other = {.dist = SW_DIST_ONE, .at = 1};
+    const double pass_s = (double)FC6_BATCH * FC6_OUTPUTS * sizeof(float) * 2 / 1e11;
+    double floats = -1;
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    assert_close(sw_cost_move(&f.cost, 2, one, other, &floats), 0);
+    assert_close(floats, 0);
+    /* Rows are read in place; one worker gathers their gradient. */
+    assert_close(sw_cost_move(&f.cost, 2, one, rows, NULL), pass_s);
+    assert_close(sw_cost_move(&f.cost, 2, rows, rows, NULL), 0);
+    (void)state;
+}
+
+static void partial_sums_reach_whole_readers_by_way_of_rows(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct planner_machine m;
+    struct sw_cost_connection move[2];
+    struct planner_net net;
+    struct sw_cost_model cost;
+    struct sw_parallel_plan p;
+    struct sw_err err;
+
+    planner_net_begin(&net, 32);
+    const int fc = planner_inner_product(&net, planner_input(&net, 64, 1), 64);
+    const int above = planner_inner_product(&net, fc, 10), beside = planner_alike(&net, "relu", fc);
+    const int other = planner_inner_product(&net, fc, 20);
+    planner_machine(&m, &t);
+    sw_cost_model_init(&cost, &net.model, &m.model, &shape);
+    assert_int_equal(sw_parallel_plan_init(&p, &shape, net.model.count, &err), SW_OK);
+    p.choice[fc] = by_inputs;
+    p.choice[above] = p.choice[other] = by_columns;
+
+    assert_int_equal(sw_cost_connections(&cost, &p, above, 0, move), 2);
+    assert_int_equal(move[0].from.dist, SW_DIST_SUMS);
+    assert_int_equal(move[0].to.dist, SW_DIST_ROWS);
+    assert_int_equal(move[1].to.dist, SW_DIST_FULL);
+
+    /* Later readers use what the first has connected. */
+    assert_int_equal(sw_cost_connections(&cost, &p, beside, 0, move), 0);
+    assert_int_equal(sw_cost_connections(&cost, &p, other, 0, move), 0);
+
+    p.choice[beside] = on_second;
+    assert_int_equal(sw_cost_connections(&cost, &p, beside, 0, move), 1);
+    assert_int_equal(move[0].from.dist, SW_DIST_SUMS);
+    sw_parallel_plan_fini(&p);
+    (void)state;
+}
+
+static void measured_times_are_interpolated(void **state)
+{
+    static const struct sw_layer_sample samples[] = {
+        {.rows = 16, .workers = 1, .threads = 1, .forward_s = 2, .backward_s = 5},
+        {.rows = 64, .workers = 1, .threads = 1, .forward_s = 5, .backward_s = 11},
+        {.rows = 32, .workers = 1, .threads = 1, .forward_s = 3, .backward_s = 7},
+        {.rows = 16, .workers = 4, .threads = 1, .forward_s = 8, .backward_s = 9},
+        {.rows = 16, .workers = 1, .threads = 2, .forward_s = 100, .backward_s = 100}};
+    const struct planner_machine_terms t = cores(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    f.net.layer[2].samples = samples;
+    f.net.layer[2].sample_count = 5;
+
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 48, 1, 1, false), 4);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 48, 0.5, 1, true), 4.5);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 32, 1, 1, false), 3);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 128, 1, 1, false), 9);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 8, 1, 1, false), 1.5);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 32, 1, 3, false), 16);
+
+    /* No sample is of devices without threads. */
+    const struct planner_machine_terms g = gpus(1, 4);
+    planner_machine(&f.machine, &g);
+    const double flops = 2.0 * FC6_INPUTS * FC6_OUTPUTS * 64;
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 64, 1, 1, false), flops / 1e12 + 5e-6);
+    (void)state;
+}
+
+static void the_slowest_worker_decides(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 3);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 3);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    assert_int_equal(sw_cost_rows(&f.cost), 86);
+    const double even = sw_cost_layer(&f.cost, 2, &by_rows).compute_s;
+    f.machine.device[2].flops_per_s.value /= 2;
+    const double slow = sw_cost_layer(&f.cost, 2, &by_rows).compute_s;
+    assert_true(slow > 1.8 * even);
+    assert_close(sw_cost_layer(&f.cost, 2, &on_first).compute_s,
+                 even * 256 / 86 - 1e-5 * 256 / 86 + 1e-5);
+    (void)state;
+}
+
+static void memory_is_that_of_the_shards(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    const int64_t params = (int64_t)FC6_INPUTS * FC6_OUTPUTS * 4, out = FC6_BATCH * FC6_OUTPUTS * 4;
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    assert_int_equal(sw_cost_bytes(&f.cost, 2, &by_rows, 0), 3 * params + 2 * out / 4);
+    assert_int_equal(sw_cost_bytes(&f.cost, 2, &by_columns, 3),
+                     3 * params / 4 + 2 * out / 4 + (int64_t)FC6_BATCH * FC6_INPUTS * 2 * 4);
+    assert_int_equal(sw_cost_bytes(&f.cost, 2, &on_second, 1), 3 * params + 2 * out);
+    assert_int_equal(sw_cost_bytes(&f.cost, 2, &on_second, 0), 0);
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_of_the_design),
+        cmocka_unit_test(a_slow_network_makes_factors_or_splits_cheaper),
+        cmocka_unit_test(prices_are_those_of_the_runtime),
+        cmocka_unit_test(groups_reduce_shards_over_groups_only),
+        cmocka_unit_test(workers_share_links_and_memory),
+        cmocka_unit_test(one_memory_is_read_in_place_where_it_can_be),
+        cmocka_unit_test(partial_sums_reach_whole_readers_by_way_of_rows),
+        cmocka_unit_test(measured_times_are_interpolated),
+        cmocka_unit_test(the_slowest_worker_decides),
+        cmocka_unit_test(memory_is_that_of_the_shards),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
