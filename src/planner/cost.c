@@ -508,11 +508,10 @@ int sw_cost_overfull(const struct sw_cost_model *c, const struct sw_parallel_pla
     const struct sw_device_model *device = c->machine->device;
 
     for (int w = 0; w < p->workers; w++) {
-        int64_t bytes = 0;
+        int64_t bytes = device[w].host_memory ? 0 : p->device_bytes[w];
 
-        for (int v = 0; v < p->workers; v++)
-            if (v == w || (device[w].host_memory && device[v].host_memory &&
-                           device[v].host == device[w].host))
+        for (int v = 0; v < p->workers && device[w].host_memory; v++)
+            if (device[v].host_memory && device[v].host == device[w].host)
                 bytes += p->device_bytes[v];
         if (device[w].memory_bytes > 0 && bytes > device[w].memory_bytes)
             return w;
@@ -523,21 +522,24 @@ int sw_cost_overfull(const struct sw_cost_model *c, const struct sw_parallel_pla
 
 /* ---- Plans ---- */
 
-static void add_connections(const struct sw_cost_model *c, const struct sw_parallel_plan *p,
-                            int layer, struct sw_layer_cost *cost)
+struct sw_layer_cost sw_cost_layer_in(const struct sw_cost_model *c,
+                                      const struct sw_parallel_plan *p, int layer)
 {
+    const struct sw_layer_model *l = &c->net->layer[layer];
+    struct sw_layer_cost cost = sw_cost_layer(c, layer, &p->choice[layer]);
     struct sw_cost_connection move[2];
 
-    for (int k = 0; k < c->net->layer[layer].source_count; k++) {
+    for (int k = 0; k < l->source_count; k++) {
         const int count = sw_cost_connections(c, p, layer, k, move);
 
         for (int i = 0; i < count; i++) {
             double floats;
-            cost->activations_s +=
-                sw_cost_move(c, c->net->layer[layer].source[k], move[i].from, move[i].to, &floats);
-            cost->moved_activations += floats;
+            cost.activations_s += sw_cost_move(c, l->source[k], move[i].from, move[i].to, &floats);
+            cost.moved_activations += floats;
         }
     }
+
+    return cost;
 }
 
 double sw_cost_plan(const struct sw_cost_model *c, struct sw_parallel_plan *p,
@@ -550,9 +552,8 @@ double sw_cost_plan(const struct sw_cost_model *c, struct sw_parallel_plan *p,
         p->device_bytes[w] = c->net->fixed_bytes;
 
     for (int i = 0; i < c->net->count; i++) {
-        struct sw_layer_cost cost = sw_cost_layer(c, i, &p->choice[i]);
+        const struct sw_layer_cost cost = sw_cost_layer_in(c, p, i);
 
-        add_connections(c, p, i, &cost);
         total += cost.compute_s + cost.params_s + cost.activations_s;
         if (costs)
             costs[i] = cost;

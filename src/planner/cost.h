@@ -73,6 +73,10 @@ struct sw_cost_connection {
 int sw_cost_connections(const struct sw_cost_model *c, const struct sw_parallel_plan *p, int reader,
                         int k, struct sw_cost_connection out[2]);
 
+/* The cost of a layer of a plan, with these connections. */
+struct sw_layer_cost sw_cost_layer_in(const struct sw_cost_model *c,
+                                      const struct sw_parallel_plan *p, int layer);
+
 /* Bytes that worker `rank` of a group holds for a layer: parameters, gradients, updater state,
  * output and its gradient, saved values, whole copies of distributed sources, gathered factors. An
  * estimate without reuse of memory: at least what is needed. */

@@ -1,16 +1,19 @@
 /* Searches the best parallel plans of a net on a machine: over shapes (groups, workers in each,
  * frameworks), and in each shape over partition, location and exchange mode of every layer, within
- * the memory of every device. For one shape, dynamic programming over the layers in topological
- * order: a state is the distributions of the outputs that later layers still read (the open layers)
- * with the memory used so far, and of two states with the same distributions the one that is
- * neither faster nor smaller is dropped. That is exact for the additive cost (planner/cost.h) while
- * at most SW_SEARCH_OPEN layers are open and no more than SW_SEARCH_STATES states survive; beyond,
- * the best SW_SEARCH_STATES go on (a beam), and the result says so. */
+ * the memory of every device.
+ *
+ * For one shape, dynamic programming over the layers in topological order: a state is the
+ * distributions of the outputs that later layers still read (the open layers) with the memory used
+ * so far, and of two states with the same distributions the one that is neither faster nor smaller
+ * is dropped (as the ten best are wanted: the one that is not among ten). That is exact for the
+ * additive cost (planner/cost.h) while no more than SW_SEARCH_STATES states survive, as in nets
+ * with a few open layers; beyond, the best SW_SEARCH_STATES go on (a beam), and the result says so.
+ */
 #pragma once
 
 #include "planner/cost.h"
 
-enum { SW_SEARCH_OPEN = 6, SW_SEARCH_STATES = 4096, SW_SEARCH_BEST = 10 };
+enum { SW_SEARCH_STATES = 4096, SW_SEARCH_BEST = 10 };
 
 /* What the user has decided: a field that is not set is searched. */
 struct sw_search_limits {

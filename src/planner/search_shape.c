@@ -1,0 +1,520 @@
+/* Dynamic programming over the layers of a net in one shape (search.h).
+ *
+ * A state is a choice for all layers so far: its time, the bytes in every memory, and for every
+ * open layer, one that a later layer reads, the distribution of its output and those to which it is
+ * already connected. Only these decide what later layers cost. So a state is dropped if
+ * SW_SEARCH_BEST others with the same distributions are at least as fast and as small: each of its
+ * completions also completes these.
+ *
+ * Two reductions keep that exact. Places of one class are exchangeable: a layer goes to the first
+ * unused place of a class only, and states are compared after their places are renumbered in the
+ * order of appearance. And bytes that the later layers cannot make too many count as the most of
+ * which that is true. */
+#include "planner/search_space.h"
+
+#include "base/hash.h"
+#include "base/os.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 8192 };
+
+/* A step back to a state before the layer, and the layer's option. */
+struct trail {
+    int parent, option;
+};
+
+/* States after the same layer, fastest first. An open layer is a set of codes, those it is
+ * connected to, with its own code above them. */
+struct states {
+    int count;
+    double *seconds; /* owned [width] */
+    uint32_t *used;  /* owned [width]: places */
+    uint64_t *open;  /* owned [width][most_open + 1] */
+    int64_t *bytes;  /* owned [width][memories] */
+};
+
+/* A state extended by an option. */
+struct candidate {
+    double seconds;
+    int parent, option;
+};
+
+struct walk {
+    const struct sw_search_space *s;
+    const struct sw_search_run *run;
+    int layer;                    /* the one that is added */
+    int *open, opens;             /* owned: the open layers before it, ascending */
+    int slot[SW_PLANNER_SOURCES]; /* its sources among them */
+    double *rest_s;               /* owned [layers + 1]: least time of a layer and all later ones */
+    int64_t *least, *most;        /* owned [layers + 1][memories]: bytes of these */
+    struct states now, next;      /* owned */
+    struct candidate *candidate;  /* owned [width * most options] */
+    struct trail **trail;         /* owned with its elements: [layers][states] */
+    struct states known;          /* owned: those of `next` with their places renumbered */
+    int *bucket, *chain;          /* owned [BUCKETS], [width]: by their open layers */
+    bool exact;
+};
+
+/* ---- Open layers ---- */
+
+static uint64_t bit_of(int code)
+{
+    return (uint64_t)1 << code;
+}
+
+static int code_in(uint64_t open)
+{
+    return (int)(open >> SW_SEARCH_CODES);
+}
+
+static uint64_t open_as(int code)
+{
+    return (uint64_t)code << SW_SEARCH_CODES | bit_of(code);
+}
+
+/* Connects an open layer to a reader, by way of rows if there is no direct connection; returns the
+ * seconds. */
+static double connect(const struct sw_search_layer *l, uint64_t *open, int to)
+{
+    const double *direct = &l->move[code_in(*open) * l->codes + to];
+
+    if (*open & bit_of(to))
+        return 0;
+    const double before = isinf(*direct) ? connect(l, open, SW_DIST_ROWS) : 0;
+    *open |= bit_of(to);
+    return before + (isinf(*direct) ? l->move[SW_DIST_ROWS * l->codes + to] : *direct);
+}
+
+/* Lets the layer read its sources: changes the open layers of the state and returns the seconds. */
+static double read_sources(const struct walk *w, const struct sw_search_option *o, uint64_t *open)
+{
+    const int sources = w->s->cost.net->layer[w->layer].source_count;
+    double seconds = 0;
+
+    for (int k = 0; k < sources; k++)
+        seconds += connect(&w->s->layer[w->open[w->slot[k]]], &open[w->slot[k]], o->input[k]);
+    return seconds;
+}
+
+/* Removes the layers that are read for the last time and adds the new one; returns their number. */
+static int close_layers(const struct walk *w, const struct sw_search_option *o, uint64_t *open)
+{
+    int opens = 0;
+
+    for (int i = 0; i < w->opens; i++)
+        if (w->s->layer[w->open[i]].last_reader > w->layer)
+            open[opens++] = open[i];
+    if (w->s->layer[w->layer].last_reader >= 0)
+        open[opens++] = open_as(o->output);
+    return opens;
+}
+
+static void begin_layer(struct walk *w, int layer)
+{
+    const struct sw_layer_model *model = &w->s->cost.net->layer[layer];
+
+    w->layer = layer;
+    for (int k = 0; k < model->source_count; k++)
+        for (int i = 0; i < w->opens; i++)
+            if (w->open[i] == model->source[k])
+                w->slot[k] = i;
+}
+
+static void end_layer(struct walk *w)
+{
+    int opens = 0;
+
+    for (int i = 0; i < w->opens; i++)
+        if (w->s->layer[w->open[i]].last_reader > w->layer)
+            w->open[opens++] = w->open[i];
+    if (w->s->layer[w->layer].last_reader >= 0)
+        w->open[opens++] = w->layer;
+    w->opens = opens;
+}
+
+/* ---- Candidates ---- */
+
+static uint64_t *open_of(const struct walk *w, const struct states *t, int i)
+{
+    return &t->open[i * (w->s->most_open + 1)];
+}
+
+static int64_t *bytes_of(const struct walk *w, const struct states *t, int i)
+{
+    return &t->bytes[i * w->s->memories];
+}
+
+/* Is the place used, or the first unused one of its class? */
+static bool may_use(const struct sw_search_space *s, uint32_t used, int place)
+{
+    if (place < 0 || used & 1u << place)
+        return true;
+    for (int p = 0; p < place; p++)
+        if (s->class_of[p] == s->class_of[place] && !(used & 1u << p))
+            return false;
+    return true;
+}
+
+/* The bytes of a state with `more`, or false: no completion fits. */
+static bool add_bytes(const struct walk *w, const int64_t *bytes, const int64_t *more, int64_t *sum)
+{
+    const int64_t *least = &w->least[(w->layer + 1) * w->s->memories],
+                  *most = &w->most[(w->layer + 1) * w->s->memories];
+
+    for (int m = 0; m < w->s->memories; m++) {
+        const int64_t capacity = w->s->memory[m].capacity, total = bytes[m] + more[m];
+        if (total > capacity - least[m])
+            return false;
+        sum[m] = total > capacity - most[m] ? total : capacity - most[m];
+    }
+
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->seconds != y->seconds ? (x->seconds > y->seconds) - (x->seconds < y->seconds)
+           : x->parent != y->parent ? (x->parent > y->parent) - (x->parent < y->parent)
+                                    : (x->option > y->option) - (x->option < y->option);
+}
+
+/* Lists all extensions of all states that can still fit and be fast enough, fastest first. */
+static int list_candidates(struct walk *w)
+{
+    const struct sw_search_layer *l = &w->s->layer[w->layer];
+    const double limit = w->run->bound * (1 + 1e-9) - w->rest_s[w->layer + 1];
+    uint64_t *open = open_of(w, &w->next, 0);
+    int64_t *bytes = bytes_of(w, &w->next, 0);
+    int count = 0;
+
+    for (int i = 0; i < w->now.count; i++)
+        for (int k = 0; k < l->options; k++) {
+            const struct sw_search_option *o = &l->option[k];
+            if (!may_use(w->s, w->now.used[i], o->place) ||
+                !add_bytes(w, bytes_of(w, &w->now, i), o->bytes, bytes))
+                continue;
+
+            memcpy(open, open_of(w, &w->now, i), (size_t)w->opens * sizeof *open);
+            const double seconds = w->now.seconds[i] + o->seconds + read_sources(w, o, open);
+            if (seconds <= limit)
+                w->candidate[count++] = (struct candidate){seconds, i, k};
+        }
+
+    qsort(w->candidate, (size_t)count, sizeof *w->candidate, compare);
+    return count;
+}
+
+/* ---- Symmetry ---- */
+
+struct renumbering {
+    int to[SW_SEARCH_PLACES];
+    uint32_t seen, taken;
+};
+
+static void renumber(const struct sw_search_space *s, struct renumbering *r, int place)
+{
+    int to = 0;
+
+    if (r->seen & 1u << place)
+        return;
+    while (s->class_of[to] != s->class_of[place] || r->taken & 1u << to)
+        to++;
+    r->to[place] = to;
+    r->seen |= 1u << place;
+    r->taken |= 1u << to;
+}
+
+/* Places get numbers in the order in which open layers have them, then those with most bytes. */
+static struct renumbering renumber_places(const struct walk *w, const uint64_t *open, int opens,
+                                          const int64_t *bytes)
+{
+    const struct sw_search_space *s = w->s;
+    struct renumbering r = {.seen = 0};
+
+    for (int i = 0; i < opens; i++) {
+        if (code_in(open[i]) >= SW_SEARCH_ONE && code_in(open[i]) < SW_SEARCH_ONE + s->places)
+            renumber(s, &r, code_in(open[i]) - SW_SEARCH_ONE);
+        for (int p = 0; p < s->places; p++)
+            if (open[i] & bit_of(SW_SEARCH_ONE + p))
+                renumber(s, &r, p);
+    }
+
+    for (int n = 0; n < s->places; n++) {
+        int fullest = -1;
+
+        for (int p = 0; p < s->places; p++)
+            if (!(r.seen & 1u << p) &&
+                (fullest < 0 || (s->own_memory[p] >= 0 && s->own_memory[fullest] >= 0 &&
+                                 bytes[s->own_memory[p]] > bytes[s->own_memory[fullest]])))
+                fullest = p;
+        if (fullest >= 0)
+            renumber(s, &r, fullest);
+    }
+
+    return r;
+}
+
+/* The open layer with renumbered places. */
+static uint64_t renumber_open(const struct sw_search_space *s, const struct renumbering *r,
+                              uint64_t open)
+{
+    const uint64_t places = ((bit_of(s->places) - 1) << SW_SEARCH_ONE);
+    const uint64_t all = bit_of(SW_SEARCH_CODES) - 1;
+    const int code = code_in(open), place = code - SW_SEARCH_ONE;
+    uint64_t to = open & all & ~places;
+
+    for (int p = 0; p < s->places; p++)
+        if (open & bit_of(SW_SEARCH_ONE + p))
+            to |= bit_of(SW_SEARCH_ONE + r->to[p]);
+    return to | (uint64_t)(place >= 0 && place < s->places ? SW_SEARCH_ONE + r->to[place] : code)
+                    << SW_SEARCH_CODES;
+}
+
+/* Copies a state to the end of `known` with its places renumbered. */
+static void make_known(struct walk *w, const uint64_t *open, int opens, const int64_t *bytes)
+{
+    const struct renumbering r = renumber_places(w, open, opens, bytes);
+    uint64_t *known_open = open_of(w, &w->known, w->next.count);
+    int64_t *known_bytes = bytes_of(w, &w->known, w->next.count);
+
+    for (int i = 0; i < opens; i++)
+        known_open[i] = renumber_open(w->s, &r, open[i]);
+
+    memcpy(known_bytes, bytes, (size_t)w->s->memories * sizeof *bytes);
+    for (int p = 0; p < w->s->places; p++)
+        if (w->s->own_memory[p] >= 0)
+            known_bytes[w->s->own_memory[r.to[p]]] = bytes[w->s->own_memory[p]];
+}
+
+/* ---- Dominance ---- */
+
+static int bucket_of(const uint64_t *open, int opens)
+{
+    return (int)(sw_hash_bytes64(open, (size_t)opens * sizeof *open) % BUCKETS);
+}
+
+/* Do SW_SEARCH_BEST states with the same distributions, all at least as fast, need no more memory
+ * than the one at the end of `known`? */
+static bool is_dominated(const struct walk *w, int bucket, int opens)
+{
+    const uint64_t *open = open_of(w, &w->known, w->next.count);
+    const int64_t *bytes = bytes_of(w, &w->known, w->next.count);
+    int better = 0;
+
+    for (int i = w->bucket[bucket]; i >= 0 && better < SW_SEARCH_BEST; i = w->chain[i]) {
+        const int64_t *others = bytes_of(w, &w->known, i);
+        bool smaller = memcmp(open, open_of(w, &w->known, i), (size_t)opens * sizeof *open) == 0;
+
+        for (int m = 0; m < w->s->memories && smaller; m++)
+            smaller = others[m] <= bytes[m];
+        better += smaller;
+    }
+
+    return better == SW_SEARCH_BEST;
+}
+
+/* Makes the next states from the candidates. Errors: SW_ERR_NOMEM. */
+static int select_states(struct walk *w, int candidates, struct sw_err *err)
+{
+    const struct sw_search_layer *l = &w->s->layer[w->layer];
+    struct trail *trail = sw_calloc((size_t)w->run->width, sizeof *trail);
+    if (!trail)
+        return sw_err_nomem(err, "the search of a plan", (size_t)w->run->width * sizeof *trail);
+
+    w->trail[w->layer] = trail;
+    w->next.count = 0;
+    for (int i = 0; i < BUCKETS; i++)
+        w->bucket[i] = -1;
+
+    for (int i = 0; i < candidates; i++) {
+        const struct candidate *c = &w->candidate[i];
+        const struct sw_search_option *o = &l->option[c->option];
+        const int n = w->next.count;
+        uint64_t *open = open_of(w, &w->next, n);
+        int64_t *bytes = bytes_of(w, &w->next, n);
+
+        memcpy(open, open_of(w, &w->now, c->parent), (size_t)w->opens * sizeof *open);
+        (void)read_sources(w, o, open);
+        (void)add_bytes(w, bytes_of(w, &w->now, c->parent), o->bytes, bytes);
+        const int opens = close_layers(w, o, open);
+
+        make_known(w, open, opens, bytes);
+        const int bucket = bucket_of(open_of(w, &w->known, n), opens);
+        if (is_dominated(w, bucket, opens))
+            continue;
+        if (n == w->run->width) {
+            w->exact = false;
+            break;
+        }
+
+        w->next.seconds[n] = c->seconds;
+        w->next.used[n] = w->now.used[c->parent] | (o->place >= 0 ? 1u << o->place : 0);
+        trail[n] = (struct trail){c->parent, c->option};
+        w->chain[n] = w->bucket[bucket];
+        w->bucket[bucket] = n;
+        w->next.count++;
+    }
+
+    return SW_OK;
+}
+
+/* ---- The walk ---- */
+
+static void find_rest(struct walk *w)
+{
+    const struct sw_search_space *s = w->s;
+    const int layers = s->cost.net->count, memories = s->memories;
+
+    for (int i = layers - 1; i >= 0; i--) {
+        const struct sw_search_layer *l = &s->layer[i];
+        double least_s = (double)INFINITY;
+
+        for (int k = 0; k < l->options; k++)
+            least_s = fmin(least_s, l->option[k].seconds);
+        w->rest_s[i] = w->rest_s[i + 1] + least_s;
+
+        for (int m = 0; m < memories; m++) {
+            int64_t least = INT64_MAX, most = 0;
+
+            for (int k = 0; k < l->options; k++) {
+                const int64_t bytes = l->option[k].bytes[m];
+                least = bytes < least ? bytes : least;
+                most = bytes > most ? bytes : most;
+            }
+            w->least[i * memories + m] = w->least[(i + 1) * memories + m] + least;
+            w->most[i * memories + m] = w->most[(i + 1) * memories + m] + most;
+        }
+    }
+}
+
+static bool make_states(struct states *t, const struct sw_search_space *s, int width)
+{
+    const size_t n = (size_t)width + 1; /* and one that is tried */
+
+    t->seconds = sw_calloc(n, sizeof *t->seconds);
+    t->used = sw_calloc(n, sizeof *t->used);
+    t->open = sw_calloc(n * ((size_t)s->most_open + 1), sizeof *t->open);
+    t->bytes = sw_calloc(n * (size_t)s->memories + 1, sizeof *t->bytes);
+    return t->seconds && t->used && t->open && t->bytes;
+}
+
+static void free_states(struct states *t)
+{
+    sw_free(t->seconds);
+    sw_free(t->used);
+    sw_free(t->open);
+    sw_free(t->bytes);
+}
+
+static void walk_fini(struct walk *w)
+{
+    for (int i = 0; i < w->s->cost.net->count && w->trail; i++)
+        sw_free(w->trail[i]);
+    sw_free(w->trail);
+    sw_free(w->open);
+    sw_free(w->rest_s);
+    sw_free(w->least);
+    sw_free(w->most);
+    sw_free(w->candidate);
+    sw_free(w->bucket);
+    sw_free(w->chain);
+    free_states(&w->now);
+    free_states(&w->next);
+    free_states(&w->known);
+}
+
+static int walk_init(struct walk *w, const struct sw_search_space *s,
+                     const struct sw_search_run *run, struct sw_err *err)
+{
+    const size_t layers = (size_t)s->cost.net->count, width = (size_t)run->width;
+    const size_t sums = (layers + 1) * (size_t)s->memories + 1;
+    size_t options = 0;
+
+    for (size_t i = 0; i < layers; i++)
+        options = (size_t)s->layer[i].options > options ? (size_t)s->layer[i].options : options;
+
+    *w = (struct walk){.s = s, .run = run, .exact = true};
+    w->open = sw_calloc(layers + 1, sizeof *w->open);
+    w->rest_s = sw_calloc(layers + 1, sizeof *w->rest_s);
+    w->least = sw_calloc(sums, sizeof *w->least);
+    w->most = sw_calloc(sums, sizeof *w->most);
+    w->candidate = sw_calloc(width * options + 1, sizeof *w->candidate);
+    w->trail = sw_calloc(layers + 1, sizeof *w->trail);
+    w->bucket = sw_calloc(BUCKETS, sizeof *w->bucket);
+    w->chain = sw_calloc(width, sizeof *w->chain);
+
+    const bool states = make_states(&w->now, s, run->width) &&
+                        make_states(&w->next, s, run->width) &&
+                        make_states(&w->known, s, run->width);
+    if (states && w->open && w->rest_s && w->least && w->most && w->candidate && w->trail &&
+        w->bucket && w->chain)
+        return SW_OK;
+
+    walk_fini(w);
+    return sw_err_nomem(err, "the search of a plan", width * options * sizeof *w->candidate);
+}
+
+/* Follows the trail of a final state back to the first layer. */
+static int take_plan(const struct walk *w, int state, struct sw_layer_choice *choice,
+                     struct sw_err *err)
+{
+    for (int i = w->s->cost.net->count - 1; i >= 0; i--) {
+        const struct trail *t = &w->trail[i][state];
+        choice[i] = w->s->layer[i].option[t->option].choice;
+        state = t->parent;
+    }
+
+    return w->run->take(w->run->user, w->s, choice, err);
+}
+
+static int take_plans(const struct walk *w, struct sw_err *err)
+{
+    const size_t layers = (size_t)w->s->cost.net->count + 1;
+    struct sw_layer_choice *choice = sw_calloc(layers, sizeof *choice);
+    if (!choice)
+        return sw_err_nomem(err, "the search of a plan", layers * sizeof *choice);
+
+    int rc = SW_OK;
+    for (int i = 0; i < w->now.count && i < SW_SEARCH_BEST && rc == SW_OK; i++)
+        rc = take_plan(w, i, choice, err);
+    sw_free(choice);
+    return rc;
+}
+
+int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run *run, bool *exact,
+                    struct sw_err *err)
+{
+    struct walk w;
+
+    *exact = true;
+    if (s->blocked >= 0)
+        return SW_OK;
+
+    int rc = walk_init(&w, s, run, err);
+    if (rc != SW_OK)
+        return rc;
+
+    find_rest(&w);
+    w.now.count = 1;
+    for (int m = 0; m < s->memories; m++)
+        w.now.bytes[m] = s->memory[m].workers * s->cost.net->fixed_bytes;
+
+    for (int i = 0; i < s->cost.net->count && rc == SW_OK; i++) {
+        begin_layer(&w, i);
+        rc = select_states(&w, list_candidates(&w), err);
+        end_layer(&w);
+
+        const struct states done = w.now;
+        w.now = w.next;
+        w.next = done;
+    }
+
+    if (rc == SW_OK)
+        rc = take_plans(&w, err);
+    *exact = w.exact;
+    walk_fini(&w);
+    return rc;
+}

@@ -1,0 +1,85 @@
+/* What a search chooses from in one shape: the options of every layer with their costs, the costs
+ * of connections as tables, and the memories that must hold the plan. Distributions are numbered
+ * per layer, so that a set of them is a bit mask. Made once for a shape, then read only. */
+#pragma once
+
+#include "planner/search.h"
+
+enum {
+    SW_SEARCH_PLACES = 16, /* workers of a group on which whole layers are tried */
+    /* The code of an output on the first place; those before are of enum sw_dist. */
+    SW_SEARCH_ONE = SW_DIST_ONE,
+    SW_SEARCH_CODES = 58, /* distributions of a layer */
+};
+
+struct sw_search_option {
+    struct sw_layer_choice choice;
+    int place; /* index of the location among the places; -1: not whole on one worker */
+    double seconds;
+    int output;                    /* code */
+    int input[SW_PLANNER_SOURCES]; /* codes, of the sources */
+    const int64_t *bytes;          /* [memories], in each of them */
+};
+
+struct sw_search_layer {
+    struct sw_search_option *option; /* owned */
+    int options;
+    int last_reader; /* -1: none */
+    struct sw_distribution dist[SW_SEARCH_CODES];
+    int codes;
+    double *move; /* owned [codes][codes]: seconds of a direct connection; INFINITY: none */
+};
+
+/* Workers' memories that hold the same number of workers and of each place are one, with the
+ * capacity of the smallest. */
+struct sw_search_memory {
+    int64_t capacity;
+    int workers, count[SW_SEARCH_PLACES];
+    int worker; /* one that it belongs to */
+};
+
+struct sw_search_space {
+    struct sw_cost_model cost;
+    struct sw_search_layer *layer;   /* owned [cost.net->count] */
+    int64_t *bytes;                  /* owned: of all options */
+    struct sw_search_memory *memory; /* owned: those that a plan could overfill */
+    int memories;
+    int place[SW_SEARCH_PLACES]; /* workers of a group */
+    int places;
+    /* Places of the same class are alike: exchanging them does not change a plan's cost. A place
+     * with a memory of its own has its index, else -1. */
+    int class_of[SW_SEARCH_PLACES], own_memory[SW_SEARCH_PLACES];
+    int most_open; /* layers */
+    int blocked;   /* the first layer without options, so that no plan is possible; -1: none */
+};
+
+/* Errors: SW_ERR_NOMEM. */
+int sw_search_space_new(const struct sw_net_model *net, const struct sw_machine_model *machine,
+                        const struct sw_plan_shape *shape, const struct sw_search_limits *limits,
+                        struct sw_search_space **out, struct sw_err *err) SW_MUST_CHECK;
+void sw_search_space_free(struct sw_search_space *s); /* NULL is accepted */
+/* May gradients of a layer in rows be exchanged in this mode? required: the user names it. */
+bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_exchange_mode mode,
+                            bool required);
+
+/* Lists the shapes that the limits allow, most workers first; owned by the caller (sw_free).
+ * Errors: SW_ERR_NOMEM; SW_ERR_INVALID (they allow none). */
+int sw_search_list_shapes(const struct sw_net_model *net, const struct sw_machine_model *machine,
+                          const struct sw_search_limits *limits, struct sw_plan_shape **out,
+                          int *count, struct sw_err *err) SW_MUST_CHECK;
+/* Why the limits leave a layer no option in a shape, in at most 255 bytes. */
+const char *sw_search_why_blocked(const struct sw_search_space *s, int layer,
+                                  const struct sw_search_limits *limits, char out[256]);
+
+/* The best plans of one shape, at most SW_SEARCH_BEST. With more than `width` states the best go
+ * on, and *exact becomes false. Plans of an additive cost above `bound` need not be found. Calls
+ * take(user, choices) for each; an error of it ends the search. Errors: SW_ERR_NOMEM. */
+struct sw_search_run {
+    int width;
+    double bound;
+    int (*take)(void *user, const struct sw_search_space *s, const struct sw_layer_choice *choice,
+                struct sw_err *err);
+    void *user;
+};
+int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run *run, bool *exact,
+                    struct sw_err *err) SW_MUST_CHECK;
