@@ -9,7 +9,12 @@
  * Two reductions keep that exact. Places of one class are exchangeable: a layer goes to the first
  * unused place of a class only, and states are compared after their places are renumbered in the
  * order of appearance. And bytes that the later layers cannot make too many count as the most of
- * which that is true. */
+ * which that is true.
+ *
+ * States go on in the order of a lower bound of what any completion takes: the time so far, and for
+ * each later layer the least over its options. Where memory is short, bytes have a price in it (a
+ * Lagrangian relaxation of the sum of all memories), so that a state which left too little memory
+ * for fast options comes late. */
 #include "planner/search_space.h"
 
 #include "base/hash.h"
@@ -25,7 +30,7 @@ struct trail {
     int parent, option;
 };
 
-/* States after the same layer, fastest first. An open layer is a set of codes, those it is
+/* States after the same layer, most promising first. An open layer is a set of codes, those it is
  * connected to, with its own code above them. */
 struct states {
     int count;
@@ -35,9 +40,9 @@ struct states {
     int64_t *bytes;  /* owned [width][memories] */
 };
 
-/* A state extended by an option. */
+/* A state extended by an option; any completion takes at least `bound_s`. */
 struct candidate {
-    double seconds;
+    double bound_s, seconds;
     int parent, option;
 };
 
@@ -47,8 +52,12 @@ struct walk {
     int layer;                    /* the one that is added */
     int *open, opens;             /* owned: the open layers before it, ascending */
     int slot[SW_PLANNER_SOURCES]; /* its sources among them */
-    double *rest_s;               /* owned [layers + 1]: least time of a layer and all later ones */
+    double byte_s;                /* price of a byte of all memories together */
+    double *rest_s;               /* owned [layers + 1]: least time of a layer and all later ones,
+                                     with the price of their bytes */
     int64_t *least, *most;        /* owned [layers + 1][memories]: bytes of these */
+    int64_t *least_sum;           /* owned [layers + 1]: in all memories together */
+    int64_t capacity;             /* of all memories */
     struct states now, next;      /* owned */
     struct candidate *candidate;  /* owned [width * most options] */
     struct trail **trail;         /* owned with its elements: [layers][states] */
@@ -157,35 +166,39 @@ static bool may_use(const struct sw_search_space *s, uint32_t used, int place)
     return true;
 }
 
-/* The bytes of a state with `more`, or false: no completion fits. */
-static bool add_bytes(const struct walk *w, const int64_t *bytes, const int64_t *more, int64_t *sum)
+/* The bytes of a state with `more`, and their sum over the memories; -1: no completion fits. */
+static int64_t add_bytes(const struct walk *w, const int64_t *bytes, const int64_t *more,
+                         int64_t *with)
 {
     const int64_t *least = &w->least[(w->layer + 1) * w->s->memories],
                   *most = &w->most[(w->layer + 1) * w->s->memories];
+    int64_t sum = 0;
 
     for (int m = 0; m < w->s->memories; m++) {
         const int64_t capacity = w->s->memory[m].capacity, total = bytes[m] + more[m];
         if (total > capacity - least[m])
-            return false;
-        sum[m] = total > capacity - most[m] ? total : capacity - most[m];
+            return -1;
+        with[m] = total > capacity - most[m] ? total : capacity - most[m];
+        sum += with[m];
     }
 
-    return true;
+    return sum <= w->capacity - w->least_sum[w->layer + 1] ? sum : -1;
 }
 
 static int compare(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    return x->seconds != y->seconds ? (x->seconds > y->seconds) - (x->seconds < y->seconds)
+    return x->bound_s != y->bound_s ? (x->bound_s > y->bound_s) - (x->bound_s < y->bound_s)
            : x->parent != y->parent ? (x->parent > y->parent) - (x->parent < y->parent)
                                     : (x->option > y->option) - (x->option < y->option);
 }
 
-/* Lists all extensions of all states that can still fit and be fast enough, fastest first. */
+/* Lists all extensions of all states that can still fit and be fast enough, most promising first.
+ */
 static int list_candidates(struct walk *w)
 {
     const struct sw_search_layer *l = &w->s->layer[w->layer];
-    const double limit = w->run->bound * (1 + 1e-9) - w->rest_s[w->layer + 1];
+    const double limit = w->run->bound * (1 + 1e-9), rest_s = w->rest_s[w->layer + 1];
     uint64_t *open = open_of(w, &w->next, 0);
     int64_t *bytes = bytes_of(w, &w->next, 0);
     int count = 0;
@@ -193,14 +206,17 @@ static int list_candidates(struct walk *w)
     for (int i = 0; i < w->now.count; i++)
         for (int k = 0; k < l->options; k++) {
             const struct sw_search_option *o = &l->option[k];
-            if (!may_use(w->s, w->now.used[i], o->place) ||
-                !add_bytes(w, bytes_of(w, &w->now, i), o->bytes, bytes))
+            const int64_t sum = may_use(w->s, w->now.used[i], o->place)
+                                    ? add_bytes(w, bytes_of(w, &w->now, i), o->bytes, bytes)
+                                    : -1;
+            if (sum < 0)
                 continue;
 
             memcpy(open, open_of(w, &w->now, i), (size_t)w->opens * sizeof *open);
             const double seconds = w->now.seconds[i] + o->seconds + read_sources(w, o, open);
-            if (seconds <= limit)
-                w->candidate[count++] = (struct candidate){seconds, i, k};
+            const double bound_s = seconds + rest_s + w->byte_s * (double)(sum - w->capacity);
+            if (bound_s <= limit)
+                w->candidate[count++] = (struct candidate){bound_s, seconds, i, k};
         }
 
     qsort(w->candidate, (size_t)count, sizeof *w->candidate, compare);
@@ -296,8 +312,8 @@ static int bucket_of(const uint64_t *open, int opens)
     return (int)(sw_hash_bytes64(open, (size_t)opens * sizeof *open) % BUCKETS);
 }
 
-/* Do SW_SEARCH_BEST states with the same distributions, all at least as fast, need no more memory
- * than the one at the end of `known`? */
+/* Are SW_SEARCH_BEST states with the same distributions at least as fast and as small as the one at
+ * the end of `known`? States that dominate another have the lower bounds, so they come first. */
 static bool is_dominated(const struct walk *w, int bucket, int opens)
 {
     const uint64_t *open = open_of(w, &w->known, w->next.count);
@@ -306,7 +322,8 @@ static bool is_dominated(const struct walk *w, int bucket, int opens)
 
     for (int i = w->bucket[bucket]; i >= 0 && better < SW_SEARCH_BEST; i = w->chain[i]) {
         const int64_t *others = bytes_of(w, &w->known, i);
-        bool smaller = memcmp(open, open_of(w, &w->known, i), (size_t)opens * sizeof *open) == 0;
+        bool smaller = w->next.seconds[i] <= w->next.seconds[w->next.count] &&
+                       memcmp(open, open_of(w, &w->known, i), (size_t)opens * sizeof *open) == 0;
 
         for (int m = 0; m < w->s->memories && smaller; m++)
             smaller = others[m] <= bytes[m];
@@ -341,6 +358,7 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
         (void)add_bytes(w, bytes_of(w, &w->now, c->parent), o->bytes, bytes);
         const int opens = close_layers(w, o, open);
 
+        w->next.seconds[n] = c->seconds;
         make_known(w, open, opens, bytes);
         const int bucket = bucket_of(open_of(w, &w->known, n), opens);
         if (is_dominated(w, bucket, opens))
@@ -350,7 +368,6 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
             break;
         }
 
-        w->next.seconds[n] = c->seconds;
         w->next.used[n] = w->now.used[c->parent] | (o->place >= 0 ? 1u << o->place : 0);
         trail[n] = (struct trail){c->parent, c->option};
         w->chain[n] = w->bucket[bucket];
@@ -363,18 +380,28 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
 
 /* ---- The walk ---- */
 
-static void find_rest(struct walk *w)
+static int64_t sum_of(const struct sw_search_space *s, const int64_t *bytes)
+{
+    int64_t sum = 0;
+    for (int m = 0; m < s->memories; m++)
+        sum += bytes[m];
+    return sum;
+}
+
+static void find_rest_bytes(struct walk *w)
 {
     const struct sw_search_space *s = w->s;
-    const int layers = s->cost.net->count, memories = s->memories;
+    const int memories = s->memories;
 
-    for (int i = layers - 1; i >= 0; i--) {
+    for (int i = s->cost.net->count - 1; i >= 0; i--) {
         const struct sw_search_layer *l = &s->layer[i];
-        double least_s = (double)INFINITY;
+        int64_t least_sum = INT64_MAX;
 
-        for (int k = 0; k < l->options; k++)
-            least_s = fmin(least_s, l->option[k].seconds);
-        w->rest_s[i] = w->rest_s[i + 1] + least_s;
+        for (int k = 0; k < l->options; k++) {
+            const int64_t sum = sum_of(s, l->option[k].bytes);
+            least_sum = sum < least_sum ? sum : least_sum;
+        }
+        w->least_sum[i] = w->least_sum[i + 1] + least_sum;
 
         for (int m = 0; m < memories; m++) {
             int64_t least = INT64_MAX, most = 0;
@@ -388,6 +415,41 @@ static void find_rest(struct walk *w)
             w->most[i * memories + m] = w->most[(i + 1) * memories + m] + most;
         }
     }
+}
+
+/* Least time of all layers if a byte costs so much; fills rest_s. */
+static double find_rest_s(struct walk *w, double byte_s)
+{
+    const struct sw_search_space *s = w->s;
+
+    for (int i = s->cost.net->count - 1; i >= 0; i--) {
+        const struct sw_search_layer *l = &s->layer[i];
+        double least_s = (double)INFINITY;
+
+        for (int k = 0; k < l->options; k++)
+            least_s = fmin(least_s,
+                           l->option[k].seconds + byte_s * (double)sum_of(s, l->option[k].bytes));
+        w->rest_s[i] = w->rest_s[i + 1] + least_s;
+    }
+
+    return w->rest_s[0];
+}
+
+/* Chooses the price of a byte that gives the greatest lower bound of the whole net. */
+static void find_price(struct walk *w)
+{
+    const int64_t room = w->capacity - sum_of(w->s, w->now.bytes);
+    double greatest_s = find_rest_s(w, 0);
+
+    for (double byte_s = 1e-16; byte_s < 1e-6 && w->s->memories > 0; byte_s *= 1.5) {
+        const double bound_s = find_rest_s(w, byte_s) - byte_s * (double)room;
+        if (bound_s > greatest_s) {
+            greatest_s = bound_s;
+            w->byte_s = byte_s;
+        }
+    }
+
+    (void)find_rest_s(w, w->byte_s);
 }
 
 static bool make_states(struct states *t, const struct sw_search_space *s, int width)
@@ -418,6 +480,7 @@ static void walk_fini(struct walk *w)
     sw_free(w->rest_s);
     sw_free(w->least);
     sw_free(w->most);
+    sw_free(w->least_sum);
     sw_free(w->candidate);
     sw_free(w->bucket);
     sw_free(w->chain);
@@ -441,6 +504,7 @@ static int walk_init(struct walk *w, const struct sw_search_space *s,
     w->rest_s = sw_calloc(layers + 1, sizeof *w->rest_s);
     w->least = sw_calloc(sums, sizeof *w->least);
     w->most = sw_calloc(sums, sizeof *w->most);
+    w->least_sum = sw_calloc(layers + 1, sizeof *w->least_sum);
     w->candidate = sw_calloc(width * options + 1, sizeof *w->candidate);
     w->trail = sw_calloc(layers + 1, sizeof *w->trail);
     w->bucket = sw_calloc(BUCKETS, sizeof *w->bucket);
@@ -449,8 +513,8 @@ static int walk_init(struct walk *w, const struct sw_search_space *s,
     const bool states = make_states(&w->now, s, run->width) &&
                         make_states(&w->next, s, run->width) &&
                         make_states(&w->known, s, run->width);
-    if (states && w->open && w->rest_s && w->least && w->most && w->candidate && w->trail &&
-        w->bucket && w->chain)
+    if (states && w->open && w->rest_s && w->least && w->most && w->least_sum && w->candidate &&
+        w->trail && w->bucket && w->chain)
         return SW_OK;
 
     walk_fini(w);
@@ -497,10 +561,13 @@ int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run 
     if (rc != SW_OK)
         return rc;
 
-    find_rest(&w);
     w.now.count = 1;
-    for (int m = 0; m < s->memories; m++)
+    for (int m = 0; m < s->memories; m++) {
         w.now.bytes[m] = s->memory[m].workers * s->cost.net->fixed_bytes;
+        w.capacity += s->memory[m].capacity;
+    }
+    find_rest_bytes(&w);
+    find_price(&w);
 
     for (int i = 0; i < s->cost.net->count && rc == SW_OK; i++) {
         begin_layer(&w, i);
