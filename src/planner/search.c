@@ -3,9 +3,7 @@
 #include "planner/search_space.h"
 
 #include "base/os.h"
-#include "base/str.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { FEW_STATES = 64 };
@@ -19,6 +17,7 @@ struct search {
     bool *exact;                    /* owned [shapes] */
     int shapes;
     struct sw_search_result *out;
+    int current; /* shape */
 };
 
 static void search_fini(struct search *s)
@@ -100,18 +99,29 @@ static int take_plan(void *user, const struct sw_search_space *s,
 
     memcpy(p.choice, choice, (size_t)p.layers * sizeof *choice);
     p.additive_s = sw_cost_plan(&s->cost, &p, NULL);
+
+    struct sw_parallel_plan *best = &search->out->of_shape[search->current];
+    if (best->layers == 0 || p.additive_s < best->additive_s) {
+        sw_parallel_plan_fini(best);
+        rc = sw_parallel_plan_copy(best, &p, err);
+    }
     rank_plan(search->out, &p);
-    return SW_OK;
+    return rc;
 }
 
-/* Searches the shapes that are not exact yet. */
-static int search_shapes(struct search *s, int width, struct sw_err *err)
+/* Searches the shapes that are not exact yet; bounded: only for plans that are among the best. */
+static int search_shapes(struct search *s, int width, bool bounded, struct sw_err *err)
 {
     int rc = SW_OK;
 
     for (int i = 0; i < s->shapes && rc == SW_OK; i++) {
-        const struct sw_search_run run = {
-            .width = width, .bound = bound_of(s, &s->shape[i]), .take = take_plan, .user = s};
+        const struct sw_search_run run = {.width = width,
+                                          .bound = bounded ? bound_of(s, &s->shape[i])
+                                                           : (double)INFINITY,
+                                          .take = take_plan,
+                                          .user = s};
+
+        s->current = i;
         if (!s->exact[i])
             rc = sw_search_shape(s->space[i], &run, &s->exact[i], err);
     }
@@ -119,22 +129,36 @@ static int search_shapes(struct search *s, int width, struct sw_err *err)
     return rc;
 }
 
+/* Of shapes without a plan. */
+static void remove_missing(struct sw_search_result *out)
+{
+    int kept = 0;
+
+    for (int i = 0; i < out->shapes; i++)
+        if (out->of_shape[i].layers > 0)
+            out->of_shape[kept++] = out->of_shape[i];
+    out->shapes = kept;
+}
+
 static int find_best(struct search *s, struct sw_err *err)
 {
     struct sw_search_result *out = s->out;
 
     out->plan = sw_calloc(SW_SEARCH_BEST, sizeof *out->plan);
-    if (!out->plan)
+    out->of_shape = sw_calloc((size_t)s->shapes, sizeof *out->of_shape);
+    if (!out->plan || !out->of_shape)
         return sw_err_nomem(err, "the search of a plan", SW_SEARCH_BEST * sizeof *out->plan);
 
-    int rc = search_shapes(s, FEW_STATES, err);
+    out->shapes = s->shapes;
+    int rc = search_shapes(s, FEW_STATES, false, err);
     if (rc == SW_OK)
-        rc = search_shapes(s, SW_SEARCH_STATES, err);
+        rc = search_shapes(s, SW_SEARCH_STATES, true, err);
 
     out->is_exact = true;
     for (int i = 0; i < s->shapes; i++)
         out->is_exact = out->is_exact && s->exact[i];
     out->most_open = s->space[0]->most_open;
+    remove_missing(out);
     return rc;
 }
 
@@ -226,191 +250,61 @@ static int find_runner_ups(const struct search *s, struct sw_err *err)
     return SW_OK;
 }
 
-/* ---- The nearest plan ---- */
+/* ---- The search ---- */
 
-static int search_once(struct search *s, struct sw_err *err)
+/* The layer that has no option in the shape with most workers, if some layer has none in each. */
+static int find_blocked(const struct search *s)
 {
+    for (int i = 0; i < s->shapes; i++)
+        if (s->space[i]->blocked < 0)
+            return -1;
+
+    return s->space[0]->blocked;
+}
+
+static int search_all(struct search *s, int *blocked, struct sw_err *err)
+{
+    *s->out = (struct sw_search_result){.count = 0};
+    *blocked = -1;
+
     int rc = search_init(s, err);
-    return rc == SW_OK ? find_best(s, err) : rc;
+    if (rc == SW_OK)
+        *blocked = find_blocked(s);
+    return rc == SW_OK && *blocked < 0 ? find_best(s, err) : rc;
 }
 
-/* Searches with other limits; if there is a plan, writes `what` and its cost. Errors end it without
- * a plan: this only adds to a message. */
-static bool describe_with(const struct search *s, const struct sw_search_limits *limits,
-                          const char *what, char out[256])
+int sw_search_best(const struct sw_net_model *net, const struct sw_machine_model *machine,
+                   const struct sw_search_limits *limits, struct sw_search_result *out,
+                   int *blocked, struct sw_err *err)
 {
-    struct sw_search_result result = {.count = 0};
-    struct search other = {.net = s->net, .machine = s->machine, .limits = limits, .out = &result};
-    struct sw_err err;
-    const bool found = search_once(&other, &err) == SW_OK && result.count > 0;
+    struct search s = {.net = net, .machine = machine, .limits = limits, .out = out};
+    int rc = search_all(&s, blocked, err);
 
-    if (found) {
-        const struct sw_plan_shape *shape = &result.plan[0].shape;
-        snprintf(out, 256, "%s: %d worker group%s of %d, %.3g ms per step", what, shape->groups,
-                 shape->groups == 1 ? "" : "s", shape->group_size, 1e3 * result.plan[0].additive_s);
-    }
-
-    search_fini(&other);
-    sw_search_fini(&result);
-    return found;
+    search_fini(&s);
+    return rc;
 }
 
-/* Copies of wishes by layer, without that of one layer. NULL: there are none, or no memory. */
-static int *wishes_without(const struct search *s, const int *wish, int layer)
-{
-    int *copy = wish ? sw_calloc((size_t)s->net->count, sizeof *copy) : NULL;
-
-    for (int i = 0; i < s->net->count && copy; i++)
-        copy[i] = i == layer ? -1 : wish[i];
-    return copy;
-}
-
-/* The nearest plan if the limits leave layer `blocked` no option. */
-static void find_unblocked(const struct search *s, int blocked, char out[256])
-{
-    struct sw_search_limits limits = *s->limits;
-    int *partition = wishes_without(s, limits.partition, blocked);
-    int *location = wishes_without(s, limits.location, blocked);
-    int *comm = wishes_without(s, limits.comm, blocked);
-    char what[96];
-
-    limits.partition = partition;
-    limits.location = location;
-    limits.comm = comm;
-    snprintf(what, sizeof what, "without that key of layer %.48s", s->net->layer[blocked].name);
-    if (!describe_with(s, &limits, what, out)) {
-        limits.partition = limits.location = limits.comm = NULL;
-        if (!describe_with(s, &limits, "without keys of layers", out))
-            snprintf(out, 256, "none");
-    }
-
-    sw_free(partition);
-    sw_free(location);
-    sw_free(comm);
-}
-
-/* How full a plan makes the fullest memory, as a part of its capacity, if every layer in turn takes
- * the option that fills the fullest one least; *worker and *bytes get that memory. */
-static double find_smallest(const struct sw_search_space *s, int *worker, int64_t *bytes)
-{
-    double fullest = 0;
-    int64_t *used = sw_calloc((size_t)s->memories + 1, sizeof *used);
-
-    for (int m = 0; m < s->memories && used; m++)
-        used[m] = s->memory[m].workers * s->cost.net->fixed_bytes;
-
-    for (int i = 0; i < s->cost.net->count && used && s->blocked < 0; i++) {
-        const struct sw_search_layer *l = &s->layer[i];
-        double least = (double)INFINITY;
-        int best = 0;
-
-        for (int k = 0; k < l->options; k++) {
-            double most = 0;
-            for (int m = 0; m < s->memories; m++)
-                most = fmax(most, (double)(used[m] + l->option[k].bytes[m]) /
-                                      (double)s->memory[m].capacity);
-            best = most < least ? k : best;
-            least = fmin(most, least);
-        }
-
-        for (int m = 0; m < s->memories; m++)
-            used[m] += l->option[best].bytes[m];
-    }
-
-    for (int m = 0; m < s->memories && used; m++) {
-        const double full = (double)used[m] / (double)s->memory[m].capacity;
-        if (full <= fullest)
-            continue;
-        fullest = full;
-        *worker = s->memory[m].worker;
-        *bytes = used[m];
-    }
-
-    sw_free(used);
-    return s->blocked < 0 && fullest > 0 ? fullest : (double)INFINITY;
-}
-
-static void describe_smallest(const struct search *s, char out[256])
-{
-    double smallest = (double)INFINITY;
-    int64_t bytes = 0;
-    int worker = 0, shape = 0;
-
-    for (int i = 0; i < s->shapes; i++) {
-        int w = 0;
-        int64_t b = 0;
-        const double full = find_smallest(s->space[i], &w, &b);
-        if (full >= smallest)
-            continue;
-
-        smallest = full;
-        worker = w;
-        bytes = b;
-        shape = i;
-    }
-
-    const struct sw_device_model *d = &s->machine->device[worker];
-    char needs[32], has[32];
-    sw_human_bytes(needs, (double)bytes);
-    sw_human_bytes(has, (double)d->memory_bytes);
-    snprintf(
-        out, 256,
-        "no plan fits into memory: the smallest one found, %d x %d workers, needs %s on %.48s, "
-        "which has %s; use a smaller batch, or devices with more memory",
-        s->shape[shape].groups, s->shape[shape].group_size, needs, d->name, has);
-}
-
-/* Why no plan fits into memory, and the nearest one that does. */
-static void find_fitting(const struct search *s, char out[256])
-{
-    struct sw_search_limits limits = *s->limits;
-    const char *refused = "no plan with these limits fits into memory; nearest is, ";
-    char what[128];
-
-    limits.groups = limits.group_size = limits.most_workers = 0;
-    snprintf(what, sizeof what, "%swith other numbers of workers", refused);
-    if (describe_with(s, &limits, what, out))
-        return;
-
-    limits.partition = limits.location = limits.comm = NULL;
-    limits.net_comm = SW_EXCHANGE_AUTO;
-    snprintf(what, sizeof what, "%swithout keys of layers", refused);
-    if (!describe_with(s, &limits, what, out))
-        describe_smallest(s, out);
-}
-
-/* Error: the limits leave some layer no option in any shape. */
-static int check_layers(const struct search *s, struct sw_err *err)
+static int refuse(const struct search *s, int blocked, struct sw_err *err)
 {
     char why[256], nearest[256];
 
-    for (int i = 0; i < s->shapes; i++)
-        if (s->space[i]->blocked < 0)
-            return SW_OK;
-
-    const int blocked = s->space[0]->blocked;
-    find_unblocked(s, blocked, nearest);
+    sw_search_find_nearest(s->net, s->machine, s->limits, blocked, nearest);
     return sw_err_set(err, SW_ERR_INVALID, "%s; nearest plan: %s",
                       sw_search_why_blocked(s->space[0], blocked, s->limits, why), nearest);
 }
-
-/* ---- The search ---- */
 
 int sw_search(const struct sw_net_model *net, const struct sw_machine_model *machine,
               const struct sw_search_limits *limits, struct sw_search_result *out,
               struct sw_err *err)
 {
     struct search s = {.net = net, .machine = machine, .limits = limits, .out = out};
-    *out = (struct sw_search_result){.count = 0};
+    int blocked, rc = search_all(&s, &blocked, err);
 
-    int rc = search_init(&s, err);
-    if (rc == SW_OK)
-        rc = check_layers(&s, err);
-    if (rc == SW_OK)
-        rc = find_best(&s, err);
-    if (rc == SW_OK && out->count == 0)
-        find_fitting(&s, out->nearest);
-    if (rc == SW_OK && out->count > 0)
+    if (rc == SW_OK && blocked >= 0)
+        rc = refuse(&s, blocked, err);
+    else if (rc == SW_OK && out->count == 0)
+        sw_search_find_nearest(net, machine, limits, -1, out->nearest);
+    else if (rc == SW_OK)
         rc = find_runner_ups(&s, err);
 
     search_fini(&s);
@@ -421,7 +315,10 @@ void sw_search_fini(struct sw_search_result *r)
 {
     for (int i = 0; i < r->count; i++)
         sw_parallel_plan_fini(&r->plan[i]);
+    for (int i = 0; i < r->shapes; i++)
+        sw_parallel_plan_fini(&r->of_shape[i]);
     sw_free(r->plan);
+    sw_free(r->of_shape);
     sw_free(r->runner_up);
     sw_free(r->runner_up_s);
     *r = (struct sw_search_result){.count = 0};

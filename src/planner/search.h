@@ -30,7 +30,11 @@ struct sw_search_limits {
 struct sw_search_result {
     struct sw_parallel_plan *plan; /* owned [count], best additive cost first, all different */
     int count;
-    bool is_exact;     /* of every shape */
+    /* The best plan found in every shape that has one, most workers first: overlap, which the
+     * simulator knows, may put them in another order. Owned [shapes]. */
+    struct sw_parallel_plan *of_shape;
+    int shapes;
+    bool is_exact;     /* no plan is better than the first, second, ... of `plan` */
     int most_open;     /* open layers at once */
     char nearest[256]; /* count 0: why nothing is possible, and the nearest plan that is */
     /* Per layer of the best plan: the best choice that differs in this layer alone, and the

@@ -52,12 +52,7 @@ struct walk {
     int layer;                    /* the one that is added */
     int *open, opens;             /* owned: the open layers before it, ascending */
     int slot[SW_PLANNER_SOURCES]; /* its sources among them */
-    double byte_s;                /* price of a byte of all memories together */
-    double *rest_s;               /* owned [layers + 1]: least time of a layer and all later ones,
-                                     with the price of their bytes */
-    int64_t *least, *most;        /* owned [layers + 1][memories]: bytes of these */
-    int64_t *least_sum;           /* owned [layers + 1]: in all memories together */
-    int64_t capacity;             /* of all memories */
+    struct sw_search_rest rest;   /* owned */
     struct states now, next;      /* owned */
     struct candidate *candidate;  /* owned [width * most options] */
     struct trail **trail;         /* owned with its elements: [layers][states] */
@@ -68,31 +63,16 @@ struct walk {
 
 /* ---- Open layers ---- */
 
-static uint64_t bit_of(int code)
-{
-    return (uint64_t)1 << code;
-}
-
-static int code_in(uint64_t open)
-{
-    return (int)(open >> SW_SEARCH_CODES);
-}
-
-static uint64_t open_as(int code)
-{
-    return (uint64_t)code << SW_SEARCH_CODES | bit_of(code);
-}
-
 /* Connects an open layer to a reader, by way of rows if there is no direct connection; returns the
  * seconds. */
 static double connect(const struct sw_search_layer *l, uint64_t *open, int to)
 {
-    const double *direct = &l->move[code_in(*open) * l->codes + to];
+    const double *direct = &l->move[sw_search_code(*open) * l->codes + to];
 
-    if (*open & bit_of(to))
+    if (*open & sw_search_bit(to))
         return 0;
     const double before = isinf(*direct) ? connect(l, open, SW_DIST_ROWS) : 0;
-    *open |= bit_of(to);
+    *open |= sw_search_bit(to);
     return before + (isinf(*direct) ? l->move[SW_DIST_ROWS * l->codes + to] : *direct);
 }
 
@@ -116,7 +96,7 @@ static int close_layers(const struct walk *w, const struct sw_search_option *o, 
         if (w->s->layer[w->open[i]].last_reader > w->layer)
             open[opens++] = open[i];
     if (w->s->layer[w->layer].last_reader >= 0)
-        open[opens++] = open_as(o->output);
+        open[opens++] = sw_search_open(o->output);
     return opens;
 }
 
@@ -170,8 +150,8 @@ static bool may_use(const struct sw_search_space *s, uint32_t used, int place)
 static int64_t add_bytes(const struct walk *w, const int64_t *bytes, const int64_t *more,
                          int64_t *with)
 {
-    const int64_t *least = &w->least[(w->layer + 1) * w->s->memories],
-                  *most = &w->most[(w->layer + 1) * w->s->memories];
+    const int64_t *least = &w->rest.least[(w->layer + 1) * w->s->memories],
+                  *most = &w->rest.most[(w->layer + 1) * w->s->memories];
     int64_t sum = 0;
 
     for (int m = 0; m < w->s->memories; m++) {
@@ -182,7 +162,7 @@ static int64_t add_bytes(const struct walk *w, const int64_t *bytes, const int64
         sum += with[m];
     }
 
-    return sum <= w->capacity - w->least_sum[w->layer + 1] ? sum : -1;
+    return sum <= w->rest.capacity - w->rest.least_sum[w->layer + 1] ? sum : -1;
 }
 
 static int compare(const void *a, const void *b)
@@ -198,7 +178,7 @@ static int compare(const void *a, const void *b)
 static int list_candidates(struct walk *w)
 {
     const struct sw_search_layer *l = &w->s->layer[w->layer];
-    const double limit = w->run->bound * (1 + 1e-9), rest_s = w->rest_s[w->layer + 1];
+    const double limit = w->run->bound * (1 + 1e-9), rest_s = w->rest.seconds[w->layer + 1];
     uint64_t *open = open_of(w, &w->next, 0);
     int64_t *bytes = bytes_of(w, &w->next, 0);
     int count = 0;
@@ -214,95 +194,14 @@ static int list_candidates(struct walk *w)
 
             memcpy(open, open_of(w, &w->now, i), (size_t)w->opens * sizeof *open);
             const double seconds = w->now.seconds[i] + o->seconds + read_sources(w, o, open);
-            const double bound_s = seconds + rest_s + w->byte_s * (double)(sum - w->capacity);
+            const double bound_s =
+                seconds + rest_s + w->rest.byte_s * (double)(sum - w->rest.capacity);
             if (bound_s <= limit)
                 w->candidate[count++] = (struct candidate){bound_s, seconds, i, k};
         }
 
     qsort(w->candidate, (size_t)count, sizeof *w->candidate, compare);
     return count;
-}
-
-/* ---- Symmetry ---- */
-
-struct renumbering {
-    int to[SW_SEARCH_PLACES];
-    uint32_t seen, taken;
-};
-
-static void renumber(const struct sw_search_space *s, struct renumbering *r, int place)
-{
-    int to = 0;
-
-    if (r->seen & 1u << place)
-        return;
-    while (s->class_of[to] != s->class_of[place] || r->taken & 1u << to)
-        to++;
-    r->to[place] = to;
-    r->seen |= 1u << place;
-    r->taken |= 1u << to;
-}
-
-/* Places get numbers in the order in which open layers have them, then those with most bytes. */
-static struct renumbering renumber_places(const struct walk *w, const uint64_t *open, int opens,
-                                          const int64_t *bytes)
-{
-    const struct sw_search_space *s = w->s;
-    struct renumbering r = {.seen = 0};
-
-    for (int i = 0; i < opens; i++) {
-        if (code_in(open[i]) >= SW_SEARCH_ONE && code_in(open[i]) < SW_SEARCH_ONE + s->places)
-            renumber(s, &r, code_in(open[i]) - SW_SEARCH_ONE);
-        for (int p = 0; p < s->places; p++)
-            if (open[i] & bit_of(SW_SEARCH_ONE + p))
-                renumber(s, &r, p);
-    }
-
-    for (int n = 0; n < s->places; n++) {
-        int fullest = -1;
-
-        for (int p = 0; p < s->places; p++)
-            if (!(r.seen & 1u << p) &&
-                (fullest < 0 || (s->own_memory[p] >= 0 && s->own_memory[fullest] >= 0 &&
-                                 bytes[s->own_memory[p]] > bytes[s->own_memory[fullest]])))
-                fullest = p;
-        if (fullest >= 0)
-            renumber(s, &r, fullest);
-    }
-
-    return r;
-}
-
-/* The open layer with renumbered places. */
-static uint64_t renumber_open(const struct sw_search_space *s, const struct renumbering *r,
-                              uint64_t open)
-{
-    const uint64_t places = ((bit_of(s->places) - 1) << SW_SEARCH_ONE);
-    const uint64_t all = bit_of(SW_SEARCH_CODES) - 1;
-    const int code = code_in(open), place = code - SW_SEARCH_ONE;
-    uint64_t to = open & all & ~places;
-
-    for (int p = 0; p < s->places; p++)
-        if (open & bit_of(SW_SEARCH_ONE + p))
-            to |= bit_of(SW_SEARCH_ONE + r->to[p]);
-    return to | (uint64_t)(place >= 0 && place < s->places ? SW_SEARCH_ONE + r->to[place] : code)
-                    << SW_SEARCH_CODES;
-}
-
-/* Copies a state to the end of `known` with its places renumbered. */
-static void make_known(struct walk *w, const uint64_t *open, int opens, const int64_t *bytes)
-{
-    const struct renumbering r = renumber_places(w, open, opens, bytes);
-    uint64_t *known_open = open_of(w, &w->known, w->next.count);
-    int64_t *known_bytes = bytes_of(w, &w->known, w->next.count);
-
-    for (int i = 0; i < opens; i++)
-        known_open[i] = renumber_open(w->s, &r, open[i]);
-
-    memcpy(known_bytes, bytes, (size_t)w->s->memories * sizeof *bytes);
-    for (int p = 0; p < w->s->places; p++)
-        if (w->s->own_memory[p] >= 0)
-            known_bytes[w->s->own_memory[r.to[p]]] = bytes[w->s->own_memory[p]];
 }
 
 /* ---- Dominance ---- */
@@ -359,7 +258,9 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
         const int opens = close_layers(w, o, open);
 
         w->next.seconds[n] = c->seconds;
-        make_known(w, open, opens, bytes);
+        sw_search_renumber(
+            w->s, open, opens, bytes,
+            &(struct sw_search_key){open_of(w, &w->known, n), bytes_of(w, &w->known, n)});
         const int bucket = bucket_of(open_of(w, &w->known, n), opens);
         if (is_dominated(w, bucket, opens))
             continue;
@@ -379,78 +280,6 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
 }
 
 /* ---- The walk ---- */
-
-static int64_t sum_of(const struct sw_search_space *s, const int64_t *bytes)
-{
-    int64_t sum = 0;
-    for (int m = 0; m < s->memories; m++)
-        sum += bytes[m];
-    return sum;
-}
-
-static void find_rest_bytes(struct walk *w)
-{
-    const struct sw_search_space *s = w->s;
-    const int memories = s->memories;
-
-    for (int i = s->cost.net->count - 1; i >= 0; i--) {
-        const struct sw_search_layer *l = &s->layer[i];
-        int64_t least_sum = INT64_MAX;
-
-        for (int k = 0; k < l->options; k++) {
-            const int64_t sum = sum_of(s, l->option[k].bytes);
-            least_sum = sum < least_sum ? sum : least_sum;
-        }
-        w->least_sum[i] = w->least_sum[i + 1] + least_sum;
-
-        for (int m = 0; m < memories; m++) {
-            int64_t least = INT64_MAX, most = 0;
-
-            for (int k = 0; k < l->options; k++) {
-                const int64_t bytes = l->option[k].bytes[m];
-                least = bytes < least ? bytes : least;
-                most = bytes > most ? bytes : most;
-            }
-            w->least[i * memories + m] = w->least[(i + 1) * memories + m] + least;
-            w->most[i * memories + m] = w->most[(i + 1) * memories + m] + most;
-        }
-    }
-}
-
-/* Least time of all layers if a byte costs so much; fills rest_s. */
-static double find_rest_s(struct walk *w, double byte_s)
-{
-    const struct sw_search_space *s = w->s;
-
-    for (int i = s->cost.net->count - 1; i >= 0; i--) {
-        const struct sw_search_layer *l = &s->layer[i];
-        double least_s = (double)INFINITY;
-
-        for (int k = 0; k < l->options; k++)
-            least_s = fmin(least_s,
-                           l->option[k].seconds + byte_s * (double)sum_of(s, l->option[k].bytes));
-        w->rest_s[i] = w->rest_s[i + 1] + least_s;
-    }
-
-    return w->rest_s[0];
-}
-
-/* Chooses the price of a byte that gives the greatest lower bound of the whole net. */
-static void find_price(struct walk *w)
-{
-    const int64_t room = w->capacity - sum_of(w->s, w->now.bytes);
-    double greatest_s = find_rest_s(w, 0);
-
-    for (double byte_s = 1e-16; byte_s < 1e-6 && w->s->memories > 0; byte_s *= 1.5) {
-        const double bound_s = find_rest_s(w, byte_s) - byte_s * (double)room;
-        if (bound_s > greatest_s) {
-            greatest_s = bound_s;
-            w->byte_s = byte_s;
-        }
-    }
-
-    (void)find_rest_s(w, w->byte_s);
-}
 
 static bool make_states(struct states *t, const struct sw_search_space *s, int width)
 {
@@ -477,10 +306,7 @@ static void walk_fini(struct walk *w)
         sw_free(w->trail[i]);
     sw_free(w->trail);
     sw_free(w->open);
-    sw_free(w->rest_s);
-    sw_free(w->least);
-    sw_free(w->most);
-    sw_free(w->least_sum);
+    sw_search_rest_fini(&w->rest);
     sw_free(w->candidate);
     sw_free(w->bucket);
     sw_free(w->chain);
@@ -493,7 +319,6 @@ static int walk_init(struct walk *w, const struct sw_search_space *s,
                      const struct sw_search_run *run, struct sw_err *err)
 {
     const size_t layers = (size_t)s->cost.net->count, width = (size_t)run->width;
-    const size_t sums = (layers + 1) * (size_t)s->memories + 1;
     size_t options = 0;
 
     for (size_t i = 0; i < layers; i++)
@@ -501,24 +326,20 @@ static int walk_init(struct walk *w, const struct sw_search_space *s,
 
     *w = (struct walk){.s = s, .run = run, .exact = true};
     w->open = sw_calloc(layers + 1, sizeof *w->open);
-    w->rest_s = sw_calloc(layers + 1, sizeof *w->rest_s);
-    w->least = sw_calloc(sums, sizeof *w->least);
-    w->most = sw_calloc(sums, sizeof *w->most);
-    w->least_sum = sw_calloc(layers + 1, sizeof *w->least_sum);
     w->candidate = sw_calloc(width * options + 1, sizeof *w->candidate);
     w->trail = sw_calloc(layers + 1, sizeof *w->trail);
     w->bucket = sw_calloc(BUCKETS, sizeof *w->bucket);
     w->chain = sw_calloc(width, sizeof *w->chain);
 
+    int rc = sw_search_rest_init(&w->rest, s, err);
     const bool states = make_states(&w->now, s, run->width) &&
                         make_states(&w->next, s, run->width) &&
                         make_states(&w->known, s, run->width);
-    if (states && w->open && w->rest_s && w->least && w->most && w->least_sum && w->candidate &&
-        w->trail && w->bucket && w->chain)
-        return SW_OK;
-
-    walk_fini(w);
-    return sw_err_nomem(err, "the search of a plan", width * options * sizeof *w->candidate);
+    if (rc == SW_OK && !(states && w->open && w->candidate && w->trail && w->bucket && w->chain))
+        rc = sw_err_nomem(err, "the search of a plan", width * options * sizeof *w->candidate);
+    if (rc != SW_OK)
+        walk_fini(w);
+    return rc;
 }
 
 /* Follows the trail of a final state back to the first layer. */
@@ -562,12 +383,8 @@ int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run 
         return rc;
 
     w.now.count = 1;
-    for (int m = 0; m < s->memories; m++) {
+    for (int m = 0; m < s->memories; m++)
         w.now.bytes[m] = s->memory[m].workers * s->cost.net->fixed_bytes;
-        w.capacity += s->memory[m].capacity;
-    }
-    find_rest_bytes(&w);
-    find_price(&w);
 
     for (int i = 0; i < s->cost.net->count && rc == SW_OK; i++) {
         begin_layer(&w, i);

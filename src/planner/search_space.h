@@ -62,6 +62,53 @@ void sw_search_space_free(struct sw_search_space *s); /* NULL is accepted */
 bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_exchange_mode mode,
                             bool required);
 
+/* ---- Open layers ---- */
+
+/* An open layer of a state, one that a later layer reads, is a number: the set of the codes of all
+ * distributions that its output is connected to, and above them its own code. */
+static inline uint64_t sw_search_bit(int code)
+{
+    return (uint64_t)1 << code;
+}
+
+static inline int sw_search_code(uint64_t open)
+{
+    return (int)(open >> SW_SEARCH_CODES);
+}
+
+static inline uint64_t sw_search_open(int code)
+{
+    return (uint64_t)code << SW_SEARCH_CODES | sw_search_bit(code);
+}
+
+/* Copies the open layers and bytes of a state with their places renumbered in the order of their
+ * appearance, so that states which differ by an exchange of alike places become equal. (Some may
+ * stay different; different states never become equal.) */
+struct sw_search_key {
+    uint64_t *open; /* [opens] */
+    int64_t *bytes; /* [memories] */
+};
+void sw_search_renumber(const struct sw_search_space *s, const uint64_t *open, int opens,
+                        const int64_t *bytes, const struct sw_search_key *key);
+
+/* ---- Lower bounds ---- */
+
+/* What a layer and all later ones need at least, or at most. Bytes have a price: with the one that
+ * is chosen here the bound of the whole net is greatest (a Lagrangian relaxation). */
+struct sw_search_rest {
+    double byte_s;         /* price of a byte of all memories together */
+    double *seconds;       /* owned [layers + 1]: least time with the price of the bytes */
+    int64_t *least, *most; /* owned [layers + 1][memories] */
+    int64_t *least_sum;    /* owned [layers + 1]: bytes in all memories together */
+    int64_t capacity;      /* of all memories */
+};
+/* Errors: SW_ERR_NOMEM. */
+int sw_search_rest_init(struct sw_search_rest *r, const struct sw_search_space *s,
+                        struct sw_err *err) SW_MUST_CHECK;
+void sw_search_rest_fini(struct sw_search_rest *r); /* a zeroed one is accepted */
+
+/* ---- Shapes ---- */
+
 /* Lists the shapes that the limits allow, most workers first; owned by the caller (sw_free).
  * Errors: SW_ERR_NOMEM; SW_ERR_INVALID (they allow none). */
 int sw_search_list_shapes(const struct sw_net_model *net, const struct sw_machine_model *machine,
@@ -83,3 +130,15 @@ struct sw_search_run {
 };
 int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run *run, bool *exact,
                     struct sw_err *err) SW_MUST_CHECK;
+
+/* ---- Nearest plans ---- */
+
+/* As sw_search, without runner-ups and without the nearest plan. *blocked: a layer that the limits
+ * leave no option in any shape; then there is no plan. -1: none. */
+int sw_search_best(const struct sw_net_model *net, const struct sw_machine_model *machine,
+                   const struct sw_search_limits *limits, struct sw_search_result *out,
+                   int *blocked, struct sw_err *err) SW_MUST_CHECK;
+/* Describes the nearest plan that is possible, where the limits leave layer `blocked` no option, or
+ * (-1) no plan fits into memory, with the reason. Where it runs out of memory it says less. */
+void sw_search_find_nearest(const struct sw_net_model *net, const struct sw_machine_model *machine,
+                            const struct sw_search_limits *limits, int blocked, char out[256]);

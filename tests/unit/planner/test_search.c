@@ -302,6 +302,10 @@ static void the_search_equals_enumeration(void **state)
             for (int k = 0; k < i; k++)
                 assert_false(sw_parallel_plan_equal(&r.plan[i], &r.plan[k]));
         }
+        for (int i = 0; i < r.shapes; i++) {
+            check_plan(&c, &r.of_shape[i]);
+            assert_true(r.of_shape[i].additive_s >= r.plan[0].additive_s * (1 - 1e-9));
+        }
         for (int i = 0; i < c.net.model.count && r.count > 0; i++) {
             check_runner_up(&c, &r, i);
             split += r.plan[0].choice[i].partition == SW_PARTITION_COLUMNS;
