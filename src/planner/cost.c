@@ -103,8 +103,8 @@ double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double
 
 static bool same_kind(const struct sw_device_model *a, const struct sw_device_model *b)
 {
-    return a->host == b->host && a->host_memory == b->host_memory && a->threads == b->threads &&
-           a->flops_per_s.value == b->flops_per_s.value &&
+    return (a->host == b->host || !a->host_memory) && a->host_memory == b->host_memory &&
+           a->threads == b->threads && a->flops_per_s.value == b->flops_per_s.value &&
            a->bytes_per_s.value == b->bytes_per_s.value;
 }
 
@@ -182,6 +182,12 @@ static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c, e
                                                                                  : &c->servers;
 }
 
+/* An unknown rate takes no time. */
+static double known(double rate)
+{
+    return rate > 0 ? rate : (double)INFINITY;
+}
+
 /* The arguments of plan/exchange_cost.h, as the runtime sets them (plan/exchange_modes.c), without
  * overlap. Workers on cores of several hosts count as one per host. */
 static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
@@ -205,10 +211,10 @@ static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
         .devices = sends,
         .reduces = devices_update(c) || hosts > 1,
         .peers = true, /* else it is in the link's throughput */
-        .flops_per_s = c->flops_per_s * per_host,
+        .flops_per_s = known(c->flops_per_s * per_host),
         .server_flops_per_s =
-            cores ? c->flops_per_s * per_host : c->machine->core_flops_per_s.value,
-        .memory_bytes_per_s = c->bytes_per_s,
+            known(cores ? c->flops_per_s * per_host : c->machine->core_flops_per_s.value),
+        .memory_bytes_per_s = known(c->bytes_per_s),
         .link_bytes_per_s = link->bytes_per_s};
 }
 

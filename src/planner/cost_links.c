@@ -46,21 +46,18 @@ static bool relays(const struct sw_machine_model *m, int hub)
     return !m->peers && m->hub[hub].host >= 0 && !m->hub[hub].memory;
 }
 
-/* The set of the pattern that has both devices of a pair; -1: none. */
-static int set_of_pair(const struct pattern *p, const struct sw_pair_model *pair)
+static int set_of(const struct pattern *p, int device)
 {
-    for (int set = 0; set < p->sets; set++) {
-        bool a = false, b = false;
+    if (device >= p->sets * p->count)
+        return -1;
+    return p->stride == 1 ? device / p->count : device % p->sets;
+}
 
-        for (int i = 0; i < p->count; i++) {
-            a = a || member(p, set, i) == pair->a;
-            b = b || member(p, set, i) == pair->b;
-        }
-        if (a && b)
-            return set;
-    }
-
-    return -1;
+/* Do both devices of a pair belong to one set? */
+static bool has_pair(const struct pattern *p, const struct sw_pair_model *pair)
+{
+    const int set = set_of(p, pair->a);
+    return set >= 0 && set == set_of(p, pair->b);
 }
 
 /* Ordered pairs of workers whose data crosses a hub's link upwards. */
@@ -78,7 +75,7 @@ static double crossings(const struct sw_machine_model *m, const struct pattern *
 
     for (int i = 0; i < m->pair_count && pairs > 0; i++) {
         const bool a = is_below(m, m->pair[i].a, hub), b = is_below(m, m->pair[i].b, hub);
-        if ((a || b) && set_of_pair(p, &m->pair[i]) >= 0)
+        if ((a || b) && has_pair(p, &m->pair[i]))
             pairs -= relays(m, hub) ? a + b : a != b;
     }
 
@@ -101,7 +98,7 @@ static struct sw_cost_link link_of(const struct sw_machine_model *m, const struc
     }
 
     for (int i = 0; i < m->pair_count; i++)
-        if (set_of_pair(p, &m->pair[i]) >= 0) {
+        if (has_pair(p, &m->pair[i])) {
             const double rate = sw_machine_model_rate(m, 2 * (m->hub_count + i));
             link.bytes_per_s = fmin(link.bytes_per_s, rate * (p->count - 1));
             sends = true;

@@ -173,7 +173,8 @@ static double source_bytes(const struct sw_cost_model *c, int layer,
     return elements * SW_FLOAT_BYTES;
 }
 
-/* Values and slots are kept once in a memory that workers share, gradients by each of them. */
+/* Values, slots and gathered factors exist once in a memory that workers share, gradients for each
+ * of them. */
 static double param_bytes(const struct sw_cost_model *c, const struct sw_layer_model *l,
                           const struct sw_layer_choice *choice, int rank)
 {
@@ -184,7 +185,7 @@ static double param_bytes(const struct sw_cost_model *c, const struct sw_layer_m
                                ? 0
                                : (double)c->net->batch * l->steps * (l->inputs + l->outputs);
 
-    return SW_FLOAT_BYTES * (kept / (shared ? sw_cost_together(c, rank) : 1) + owned + factors);
+    return SW_FLOAT_BYTES * (owned + (kept + factors) / (shared ? sw_cost_together(c, rank) : 1));
 }
 
 int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
