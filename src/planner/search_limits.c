@@ -79,7 +79,7 @@ static int add_shape(struct listing *x, enum sw_framework f, int groups, int siz
 /* On large machines not every number of workers or groups is tried. */
 static bool is_tried(int number, int most)
 {
-    return number <= SW_SEARCH_PLACES || most % number == 0 || (number & (number - 1)) == 0;
+    return most <= SW_SEARCH_PLACES || most % number == 0 || (number & (number - 1)) == 0;
 }
 
 static int fewer_workers(const void *a, const void *b)

@@ -106,4 +106,5 @@ void sw_search_rest_fini(struct sw_search_rest *r)
     sw_free(r->least);
     sw_free(r->most);
     sw_free(r->least_sum);
+    *r = (struct sw_search_rest){.seconds = NULL};
 }

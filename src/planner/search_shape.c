@@ -65,13 +65,13 @@ struct walk {
 
 /* Connects an open layer to a reader, by way of rows if there is no direct connection; returns the
  * seconds. */
-static double connect(const struct sw_search_layer *l, uint64_t *open, int to)
+static double connect_to(const struct sw_search_layer *l, uint64_t *open, int to)
 {
     const double *direct = &l->move[sw_search_code(*open) * l->codes + to];
 
     if (*open & sw_search_bit(to))
         return 0;
-    const double before = isinf(*direct) ? connect(l, open, SW_DIST_ROWS) : 0;
+    const double before = isinf(*direct) ? connect_to(l, open, SW_DIST_ROWS) : 0;
     *open |= sw_search_bit(to);
     return before + (isinf(*direct) ? l->move[SW_DIST_ROWS * l->codes + to] : *direct);
 }
@@ -83,7 +83,7 @@ static double read_sources(const struct walk *w, const struct sw_search_option *
     double seconds = 0;
 
     for (int k = 0; k < sources; k++)
-        seconds += connect(&w->s->layer[w->open[w->slot[k]]], &open[w->slot[k]], o->input[k]);
+        seconds += connect_to(&w->s->layer[w->open[w->slot[k]]], &open[w->slot[k]], o->input[k]);
     return seconds;
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "planner/search.h"
+#include "unit/faulty_os.h"
 #include "unit/planner/planner_support.h"
 #include <math.h>
 #include <string.h>
@@ -580,6 +581,34 @@ static void what_does_not_fit_names_the_nearest_plan(void **state)
     (void)state;
 }
 
+/* Every allocation fails once. A nearest plan that runs out of memory is only left out. */
+static void memory_that_runs_out_is_an_error(void **state)
+{
+    static struct random_case c;
+    int failed = 0;
+
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        bool over = false;
+
+        make_case(&c, 3000 + seed);
+        for (int at = 1; !over; at++) {
+            struct sw_search_result r;
+            struct sw_err err;
+
+            faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
+            const int rc = sw_search(&c.net.model, &c.machine.model, &no_limits, &r, &err);
+            sw_search_fini(&r);
+            over = faulty_end() < at;
+
+            assert_int_equal(faulty.live_allocations, 0);
+            assert_true(rc == SW_OK || (rc == SW_ERR_NOMEM && !over));
+            failed += rc == SW_ERR_NOMEM;
+        }
+    }
+    assert_true(failed > 100);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,6 +619,7 @@ int main(void)
         cmocka_unit_test(wishes_are_met),
         cmocka_unit_test(impossible_wishes_name_the_nearest_plan),
         cmocka_unit_test(what_does_not_fit_names_the_nearest_plan),
+        cmocka_unit_test(memory_that_runs_out_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
