@@ -49,9 +49,11 @@ struct sw_layer_model {
 struct sw_net_model {
     const struct sw_layer_model *layer; /* topological order */
     int count;
-    int64_t batch;       /* rows */
-    int updater_slots;   /* values that the updater keeps for each parameter */
-    int64_t fixed_bytes; /* of every worker, whatever the plan is: batches, staging buffers */
+    int64_t batch;         /* rows */
+    int updater_slots;     /* values that the updater keeps for each parameter */
+    int64_t fixed_bytes;   /* of every worker, whatever the plan is: batches, staging buffers */
+    bool controls_updates; /* an option needs all gradients before any update, so that devices
+                              cannot exchange factors (sfb) */
 
     /* Why the layer cannot be partitioned in that way over so many workers, or NULL: it can. ROWS
      * is always possible; layers of which `is_input` holds have no other. Pure; any thread. */

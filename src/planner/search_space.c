@@ -221,7 +221,7 @@ bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_ex
     if (c->net->layer[layer].steps <= 0 || contributors < 2)
         return false;
     if (mode == SW_EXCHANGE_SFB)
-        return !(own_memory && c->is_async);
+        return !own_memory || !(c->is_async || c->net->controls_updates);
     return own_memory ? !devices_update : required; /* in shared memory it is the same as sfb */
 }
 

@@ -498,6 +498,16 @@ static void wishes_are_met(void **state)
     assert_true(r.count > 1);
     sw_search_fini(&r);
 
+    net.model.controls_updates = true; /* devices cannot exchange factors */
+    limits.groups = 1;
+    r = search(&net, &machine, &limits);
+    for (int i = 0; i < r.count; i++)
+        for (int k = 0; k < net.model.count; k++)
+            assert_int_not_equal(r.plan[i].choice[k].comm, SW_EXCHANGE_SFB);
+    assert_true(r.count > 1);
+    sw_search_fini(&r);
+
+    net.model.controls_updates = false;
     limits = no_limits;
     limits.framework = SW_FRAMEWORK_DOWNPOUR;
     limits.staleness = 3;
