@@ -129,7 +129,7 @@ static int search_shapes(struct search *s, int width, bool bounded, struct sw_er
     return rc;
 }
 
-/* Of shapes without a plan. */
+/* Drops the entries of shapes that have no plan. */
 static void remove_missing(struct sw_search_result *out)
 {
     int kept = 0;

@@ -30,8 +30,8 @@ struct trail {
     int parent, option;
 };
 
-/* States after the same layer, most promising first. An open layer is a set of codes, those it is
- * connected to, with its own code above them. */
+/* States after the same layer, most promising first. Arrays have a row more than there are states:
+ * the one that is tried. */
 struct states {
     int count;
     double *seconds; /* owned [width] */
@@ -56,7 +56,7 @@ struct walk {
     struct states now, next;      /* owned */
     struct candidate *candidate;  /* owned [width * most options] */
     struct trail **trail;         /* owned with its elements: [layers][states] */
-    struct states known;          /* owned: those of `next` with their places renumbered */
+    struct states known;          /* owned: open layers and bytes of `next`, places renumbered */
     int *bucket, *chain;          /* owned [BUCKETS], [width]: by their open layers */
     bool exact;
 };
@@ -283,7 +283,7 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
 
 static bool make_states(struct states *t, const struct sw_search_space *s, int width)
 {
-    const size_t n = (size_t)width + 1; /* and one that is tried */
+    const size_t n = (size_t)width + 1;
 
     t->seconds = sw_calloc(n, sizeof *t->seconds);
     t->used = sw_calloc(n, sizeof *t->used);
