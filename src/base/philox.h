@@ -25,6 +25,7 @@ enum sw_purpose {
     SW_PURPOSE_SYNTHETIC,
     SW_PURPOSE_TEST,
     SW_PURPOSE_TEXT,
+    SW_PURPOSE_SIMULATION,
 };
 
 /* A stream: fixed for one layer (or parameter, or data source) and purpose. */

@@ -12,6 +12,8 @@
 
 #include "planner/cost.h"
 
+enum { SW_SIMULATION_STEPS = 8, SW_SIMULATION_MOST_STEPS = 100000 };
+
 /* Something that is slower than the model says. */
 struct sw_slowdown {
     int device, link; /* the other one is -1; a link is one of sw_machine_model_path */
@@ -22,7 +24,7 @@ struct sw_simulation_args {
     const struct sw_net_model *net;
     const struct sw_machine_model *machine;
     const struct sw_parallel_plan *plan;
-    int steps;        /* of every group; 0: 8 */
+    int steps;        /* of every group, at least 2; 0: SW_SIMULATION_STEPS */
     bool no_overlap;  /* gradients are exchanged after the whole backward pass */
     double bandwidth; /* most bytes per second that a host or device sends; 0: no limit */
     double jitter;    /* relative standard deviation of a worker's passes; 0: none */
