@@ -44,7 +44,35 @@ struct sw_plansim_transfer {
 
 static struct sw_plansim_cell *cell_of(const struct sw_plansim_links *l, int level, int link)
 {
-    return &l->cell[(size_t)level * (size_t)l->links + (size_t)link];
+    return &l->cell[(size_t)link * (size_t)l->levels + (size_t)level];
+}
+
+static int words_of(const struct sw_plansim_links *l)
+{
+    return (l->levels + 63) / 64;
+}
+
+/* Notes whether the cell has transfers. */
+static void note_presence(struct sw_plansim_links *l, int level, int link)
+{
+    uint64_t *word = &l->present[link * words_of(l) + level / 64], bit = 1ull << level % 64;
+
+    *word = cell_of(l, level, link)->first ? *word | bit : *word & ~bit;
+}
+
+/* The first level, from `level` on, at which the link has transfers; l->levels: none. */
+static int next_level(const struct sw_plansim_links *l, int level, int link)
+{
+    for (int word = level / 64; word < words_of(l); word++) {
+        uint64_t bits = l->present[link * words_of(l) + word];
+
+        if (word == level / 64)
+            bits &= ~0ull << level % 64;
+        if (bits)
+            return 64 * word + __builtin_ctzll(bits);
+    }
+
+    return l->levels;
 }
 
 /* ---- Life ---- */
@@ -57,9 +85,10 @@ int sw_plansim_links_init(struct sw_plansim_links *l, const double *capacity, in
     *l = (struct sw_plansim_links){.links = links, .levels = levels, .first_unused = -1};
     l->link = sw_calloc(n, sizeof *l->link);
     l->cell = sw_calloc(cells, sizeof *l->cell);
+    l->present = sw_calloc(n * (size_t)words_of(l), sizeof *l->present);
     l->first_dirty = sw_calloc((size_t)levels, sizeof *l->first_dirty);
     l->found_link = sw_calloc(n, sizeof *l->found_link);
-    if (!l->link || !l->cell || !l->first_dirty || !l->found_link)
+    if (!l->link || !l->cell || !l->present || !l->first_dirty || !l->found_link)
         return sw_err_nomem(err, "links", cells * sizeof *l->cell);
 
     for (int i = 0; i < links; i++)
@@ -79,6 +108,7 @@ void sw_plansim_links_fini(struct sw_plansim_links *l)
     sw_free(l->found);
     sw_free(l->found_link);
     sw_free(l->first_dirty);
+    sw_free(l->present);
     sw_free(l->cell);
     sw_free(l->link);
     *l = (struct sw_plansim_links){.link = NULL};
@@ -129,6 +159,7 @@ static void enter(struct sw_plansim_links *l, struct sw_plansim_transfer *t, int
     if (!c->waiting)
         c->waiting = n;
 
+    note_presence(l, t->level, link);
     admit(l, t->level, link);
 }
 
@@ -144,6 +175,7 @@ static void leave(struct sw_plansim_links *l, struct sw_plansim_transfer *t, int
         c->waiting = n->next;
     c->admitted -= n->admitted;
 
+    note_presence(l, t->level, link);
     admit(l, t->level, link);
     mark_dirty(l, t->level, link);
 }
@@ -227,7 +259,7 @@ static double left_to(const struct sw_plansim_links *l, int level, int link)
 {
     double left = l->link[link].capacity;
 
-    for (int q = 0; q < level; q++)
+    for (int q = next_level(l, 0, link); q < level; q = next_level(l, q + 1, link))
         left -= cell_of(l, q, link)->used;
     return left > EPSILON * l->link[link].capacity ? left : 0;
 }
@@ -366,13 +398,11 @@ static void mark_below(struct sw_plansim_links *l, int level, int link, double u
     double before = left_to(l, level, link) - cell_of(l, level, link)->used;
     double after = left_to(l, level, link) - used;
 
-    for (int q = level + 1; q < l->levels && fmax(before, after) > rounding; q++) {
-        struct sw_plansim_cell *c = cell_of(l, q, link);
-
-        if (c->first)
-            mark_dirty(l, q, link);
-        before -= c->used;
-        after -= c->used;
+    for (int q = next_level(l, level + 1, link); q < l->levels && fmax(before, after) > rounding;
+         q = next_level(l, q + 1, link)) {
+        mark_dirty(l, q, link);
+        before -= cell_of(l, q, link)->used;
+        after -= cell_of(l, q, link)->used;
     }
 }
 
@@ -480,9 +510,10 @@ double sw_plansim_links_chunk_s(const struct sw_plansim_links *l,
 
     for (int i = 0; i < path->count; i++) {
         const struct sw_plansim_use *use = &path->use[i];
+        int q = next_level(l, level + 1, use->link);
         bool busy = false;
 
-        for (int q = level + 1; q < l->levels && !busy; q++)
+        for (; q < l->levels && !busy; q = next_level(l, q + 1, use->link))
             busy = cell_of(l, q, use->link)->used > 0;
         if (busy)
             longest_s = fmax(longest_s, SW_PLANSIM_CHUNK / l->link[use->link].capacity);

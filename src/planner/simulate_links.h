@@ -25,7 +25,8 @@ struct sw_plansim_path {
 
 struct sw_plansim_links {
     struct sw_plansim_link *link; /* owned [links] */
-    struct sw_plansim_cell *cell; /* owned [levels][links] */
+    struct sw_plansim_cell *cell; /* owned [links][levels] */
+    uint64_t *present;            /* owned [links][words]: bits of levels with transfers */
     int links, levels;
     struct sw_plansim_transfer *transfer; /* owned [count]; ended ones are used again */
     int64_t count, capacity;
