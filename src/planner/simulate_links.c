@@ -27,7 +27,7 @@ struct node {
 
 struct sw_plansim_cell {
     struct node *first, *last, *waiting; /* waiting: the first one that is not admitted */
-    double used;                         /* bytes per second */
+    double left, used;                   /* bytes per second, when it was settled last */
     int admitted, next_dirty;
     bool is_dirty, is_listed;
 };
@@ -158,6 +158,7 @@ static void enter(struct sw_plansim_links *l, struct sw_plansim_transfer *t, int
     c->last = n;
     if (!c->waiting)
         c->waiting = n;
+    c->left = -1; /* not settled with this one */
 
     note_presence(l, t->level, link);
     admit(l, t->level, link);
@@ -257,11 +258,13 @@ bool sw_plansim_links_end(struct sw_plansim_links *l, const struct sw_plansim_ev
 /* Throughput of the link that more urgent levels leave. */
 static double left_to(const struct sw_plansim_links *l, int level, int link)
 {
-    double left = l->link[link].capacity;
+    const double capacity = l->link[link].capacity, rounding = EPSILON * capacity;
+    double left = capacity;
 
-    for (int q = next_level(l, 0, link); q < level; q = next_level(l, q + 1, link))
+    for (int q = next_level(l, 0, link); q < level && left > rounding;
+         q = next_level(l, q + 1, link))
         left -= cell_of(l, q, link)->used;
-    return left > EPSILON * l->link[link].capacity ? left : 0;
+    return left > rounding ? left : 0;
 }
 
 static bool is_blocked(const struct sw_plansim_links *l, const struct sw_plansim_transfer *t)
@@ -282,12 +285,34 @@ static void find_link(struct sw_plansim_links *l, int level, int link)
     k->left = left_to(l, level, link);
     k->weight = 0;
     k->users = 0;
+    cell_of(l, level, link)->left = k->left;
     cell_of(l, level, link)->is_dirty = false;
     l->found_link[l->found_links++] = link;
 }
 
-/* Adds a transfer to the component, with all its links. One that stood and goes on to stand because
- * of a link without anything left does not belong to it. */
+/* Gives a transfer a new rate from now on. */
+static void set_rate(struct sw_plansim_links *l, struct sw_plansim_transfer *t, double rate)
+{
+    t->left = fmax(t->left - t->rate * (l->now_s - t->since_s), 0);
+    t->since_s = l->now_s;
+    t->rate = rate;
+    t->stamp = l->stamp;
+}
+
+static bool is_done(const struct sw_plansim_links *l, const struct sw_plansim_transfer *t)
+{
+    return t->left - t->rate * (l->now_s - t->since_s) <= EPSILON * t->bytes;
+}
+
+/* A transfer stops because nothing is left to it on a link: its other links settle without it. */
+static void stop(struct sw_plansim_links *l, struct sw_plansim_transfer *t)
+{
+    set_rate(l, t, 0);
+    for (int i = 0; i < t->path->count; i++)
+        mark_dirty(l, t->level, t->path->use[i].link);
+}
+
+/* Adds a transfer to the component, with all its links. A blocked one connects nothing. */
 static void find_transfer(struct sw_plansim_links *l, int index)
 {
     struct sw_plansim_transfer *t = &l->transfer[index];
@@ -295,8 +320,11 @@ static void find_transfer(struct sw_plansim_links *l, int index)
         return;
 
     t->component = l->stamp;
-    if (t->rate == 0 && is_blocked(l, t))
+    if (is_blocked(l, t) && !is_done(l, t)) {
+        if (t->rate > 0)
+            stop(l, t);
         return;
+    }
 
     l->found[l->found_count++] = index;
     t->share = -1;
@@ -391,19 +419,17 @@ static void share_links(struct sw_plansim_links *l)
     }
 }
 
-/* What the level uses of the link has changed: so has what it leaves to less urgent ones. */
-static void mark_below(struct sw_plansim_links *l, int level, int link, double used)
+/* The next less urgent level of a link has to be settled if another throughput is left to it than
+ * when it was settled last. */
+static void pass_on(struct sw_plansim_links *l, int level, int link)
 {
-    double rounding = EPSILON * l->link[link].capacity;
-    double before = left_to(l, level, link) - cell_of(l, level, link)->used;
-    double after = left_to(l, level, link) - used;
+    int next = next_level(l, level + 1, link);
+    if (next == l->levels)
+        return;
 
-    for (int q = next_level(l, level + 1, link); q < l->levels && fmax(before, after) > rounding;
-         q = next_level(l, q + 1, link)) {
-        mark_dirty(l, q, link);
-        before -= cell_of(l, q, link)->used;
-        after -= cell_of(l, q, link)->used;
-    }
+    double change = left_to(l, next, link) - cell_of(l, next, link)->left;
+    if (fabs(change) > EPSILON * l->link[link].capacity)
+        mark_dirty(l, next, link);
 }
 
 static void use_links(struct sw_plansim_links *l, int level)
@@ -419,12 +445,9 @@ static void use_links(struct sw_plansim_links *l, int level)
 
     for (int i = 0; i < l->found_links; i++) {
         int link = l->found_link[i];
-        double used = l->link[link].weight;
-        struct sw_plansim_cell *c = cell_of(l, level, link);
 
-        if (fabs(used - c->used) > EPSILON * l->link[link].capacity)
-            mark_below(l, level, link, used);
-        c->used = used;
+        cell_of(l, level, link)->used = l->link[link].weight;
+        pass_on(l, level, link);
     }
 }
 
@@ -438,7 +461,7 @@ static double end_s(const struct sw_plansim_transfer *t)
 
 /* Begins the new rates. Only the first ends become events: each of them makes the component settle
  * again. */
-static int begin_rates(struct sw_plansim_links *l, double now_s, struct sw_plansim_events *events,
+static int begin_rates(struct sw_plansim_links *l, struct sw_plansim_events *events,
                        struct sw_err *err)
 {
     double first_s = (double)INFINITY;
@@ -447,10 +470,7 @@ static int begin_rates(struct sw_plansim_links *l, double now_s, struct sw_plans
     for (int i = 0; i < l->found_count; i++) {
         struct sw_plansim_transfer *t = &l->transfer[l->found[i]];
 
-        t->left = fmax(t->left - t->rate * (now_s - t->since_s), 0);
-        t->since_s = now_s;
-        t->rate = t->share;
-        t->stamp = l->stamp;
+        set_rate(l, t, t->share);
         first_s = fmin(first_s, end_s(t));
     }
 
@@ -459,15 +479,15 @@ static int begin_rates(struct sw_plansim_links *l, double now_s, struct sw_plans
         struct sw_plansim_event event = {
             .time_s = ends_s, .kind = SW_PLANSIM_TRANSFER, .index = l->found[i], .stamp = l->stamp};
 
-        if (ends_s - now_s <= (first_s - now_s) * (1 + EPSILON))
+        if (ends_s - l->now_s <= (first_s - l->now_s) * (1 + EPSILON))
             rc = sw_plansim_events_push(events, event, err);
     }
 
     return rc;
 }
 
-static int settle_level(struct sw_plansim_links *l, int level, double now_s,
-                        struct sw_plansim_events *events, struct sw_err *err)
+static int settle_level(struct sw_plansim_links *l, int level, struct sw_plansim_events *events,
+                        struct sw_err *err)
 {
     while (l->first_dirty[level] >= 0) {
         int link = l->first_dirty[level];
@@ -480,7 +500,7 @@ static int settle_level(struct sw_plansim_links *l, int level, double now_s,
 
         find_component(l, level, link);
         share_links(l);
-        int rc = begin_rates(l, now_s, events, err);
+        int rc = begin_rates(l, events, err);
         if (rc != SW_OK)
             return rc;
         use_links(l, level);
@@ -492,8 +512,9 @@ static int settle_level(struct sw_plansim_links *l, int level, double now_s,
 int sw_plansim_links_settle(struct sw_plansim_links *l, double now_s,
                             struct sw_plansim_events *events, struct sw_err *err)
 {
+    l->now_s = now_s;
     for (int level = 0; level < l->levels; level++) {
-        int rc = settle_level(l, level, now_s, events, err);
+        int rc = settle_level(l, level, events, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -36,6 +36,7 @@ struct sw_plansim_links {
     int *found;       /* owned [capacity]: its transfers */
     int found_links, found_count;
     uint64_t stamp; /* numbers components */
+    double now_s;
 };
 
 /* capacity [links]: bytes per second, positive or INFINITY. Urgencies are 0 (first) to levels - 1.
