@@ -125,9 +125,11 @@ struct sw_plansim {
     int first_woken;   /* -1: none */
     bool host_is_lost; /* args->lost_host */
     /* Asynchronous groups. */
-    bool *is_lost;    /* owned [groups] */
-    int64_t *least;   /* owned [layers]: updates of the slowest group that is not lost */
-    double staleness; /* sum over answers */
+    int64_t *group_steps; /* owned [groups]: that it does */
+    int unfinished;       /* groups that have not done `steps` */
+    bool *is_lost;        /* owned [groups] */
+    int64_t *least;       /* owned [layers]: updates of the slowest group that is not lost */
+    double staleness;     /* sum over answers */
     int64_t answers, most_staleness;
     double *layer_wait_s; /* borrowed [layers]: sums of all workers */
 };

@@ -130,6 +130,8 @@ static void time_pass(struct sw_plansim *s, int layer, int worker, int together)
 
 static void place_workers(struct sw_plansim *s)
 {
+    for (int g = 0; g < s->groups; g++)
+        s->group_steps[g] = s->steps;
     for (int i = 0; i < s->workers; i++)
         place_worker(s, i);
 
@@ -524,11 +526,12 @@ static int allocate(struct sw_plansim *s, struct sw_err *err)
     s->worker = sw_calloc(workers, sizeof *s->worker);
     s->first_exchange = sw_calloc(layers + 1, sizeof *s->first_exchange);
     s->urgency = sw_calloc(layers + 1, sizeof *s->urgency);
+    s->group_steps = sw_calloc((size_t)s->groups, sizeof *s->group_steps);
     s->is_lost = sw_calloc((size_t)s->groups, sizeof *s->is_lost);
     s->least = sw_calloc(layers + 1, sizeof *s->least);
 
     if (!s->pass_s[0] || !s->pass_s[1] || !s->capacity || !s->server_free_s || !s->worker ||
-        !s->first_exchange || !s->urgency || !s->is_lost || !s->least)
+        !s->first_exchange || !s->urgency || !s->group_steps || !s->is_lost || !s->least)
         return sw_err_nomem(err, "a simulation", workers * layers * sizeof(double));
     return SW_OK;
 }
@@ -552,6 +555,7 @@ int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args,
                              .groups = shape->groups,
                              .size = shape->group_size,
                              .steps = args->steps ? args->steps : SW_SIMULATION_STEPS,
+                             .unfinished = shape->groups,
                              .is_async = shape->consistency != SW_CONSISTENCY_BSP,
                              .first_woken = -1};
 
@@ -589,6 +593,7 @@ void sw_plansim_fini(struct sw_plansim *s)
     sw_free(s->exchange);
     sw_free(s->least);
     sw_free(s->is_lost);
+    sw_free(s->group_steps);
     sw_free(s->urgency);
     sw_free(s->first_exchange);
     sw_free(s->worker);

@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Asynchronous groups do at most so many times the steps that are asked for. */
+enum { MOST_ROUNDS = 4 };
+
 static int passes(const struct sw_plansim *s)
 {
     return 2 * s->layers;
@@ -166,6 +169,21 @@ static int push_late(struct sw_plansim *s, int worker, struct sw_err *err)
     return SW_OK;
 }
 
+/* Does the worker begin another step? Asynchronous groups that have done all go on while others
+ * have not, since these would else have links and servers for themselves. The first worker of a
+ * group to ask decides for it. */
+static bool goes_on(struct sw_plansim *s, const struct sw_plansim_worker *w)
+{
+    int64_t *steps = &s->group_steps[w->group], done = w->step - 1;
+
+    if (done == s->steps && w->rank == 0)
+        s->unfinished--;
+    if (done == *steps && s->is_async && s->unfinished > 0 && done < MOST_ROUNDS * s->steps)
+        (*steps)++;
+
+    return done < *steps;
+}
+
 static int end_step(struct sw_plansim *s, int worker, struct sw_err *err)
 {
     struct sw_plansim_worker *w = &s->worker[worker];
@@ -182,7 +200,7 @@ static int end_step(struct sw_plansim *s, int worker, struct sw_err *err)
 
     w->step++;
     w->pass = 0;
-    if (w->step > s->steps)
+    if (!goes_on(s, w))
         w->state = SW_PLANSIM_DONE;
     for (int i = 0; i < s->size; i++)
         sw_plansim_wake(s, w->group * s->size + i);
@@ -192,6 +210,8 @@ static int end_step(struct sw_plansim *s, int worker, struct sw_err *err)
 
 static int lose(struct sw_plansim *s, struct sw_plansim_worker *w, struct sw_err *err)
 {
+    if (!s->is_lost[w->group] && w->step <= s->steps)
+        s->unfinished--;
     w->state = SW_PLANSIM_LOST;
     s->host_is_lost = true;
     return s->is_async ? sw_plansim_lose_group(s, w->group, err) : SW_OK;
