@@ -31,6 +31,9 @@ struct sw_distribution {
 };
 bool sw_distribution_equal(struct sw_distribution a, struct sw_distribution b);
 
+/* Has an output of so many columns enough of them for the distribution? */
+bool sw_distribution_suits(struct sw_distribution s, int64_t columns, int workers);
+
 /* A rectangle of an output: rows and columns. Empty when either count is 0. */
 struct sw_rect {
     int64_t row, rows, column, columns;

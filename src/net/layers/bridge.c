@@ -133,7 +133,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     };
 
     const struct sw_net_connection *c = &st->c;
-    if (c->move.to.dist == SW_DIST_COLUMNS && !c->move.to.whole && c->move.columns < st->workers)
+    if (!sw_distribution_suits(c->move.to, c->move.columns, st->workers))
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %lld columns of its source cannot be split over %d workers: use "
                           "partition = 0",

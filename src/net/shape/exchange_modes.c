@@ -19,8 +19,7 @@ static bool has_parameters(const struct sw_net_graph_node *node)
 static const char no_factors[] =
     "the gradient is not a product of factors, unlike that of an inner_product";
 
-/* Why the layer has no factors to exchange, or NULL. */
-static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer_factors *f)
+const char *sw_net_factors_refusal(const struct sw_net_shapes *s, int i, struct sw_layer_factors *f)
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
     const struct sw_layer_type *type = node->type;
@@ -82,7 +81,7 @@ enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
     if (node->owned_name || mode == SW_EXCHANGE_PS || (!own && !has_parameters(node)))
         return SW_EXCHANGE_PS;
 
-    const char *reason = why_not(s, i, &f);
+    const char *reason = sw_net_factors_refusal(s, i, &f);
     if (!reason && mode != SW_EXCHANGE_AUTO)
         reason = args->comm.refuses[mode];
 

@@ -96,6 +96,10 @@ static inline bool sw_net_is_loss(const struct sw_net_graph_node *node)
 enum sw_exchange_mode sw_net_find_exchange_mode(struct sw_net_shapes *s,
                                                 const struct sw_net_args *args, int i,
                                                 struct sw_bytes *others);
+/* Why node i, whose sources are set up, has no factors to exchange, or NULL: it has, and *f gets
+ * their numbers. */
+const char *sw_net_factors_refusal(const struct sw_net_shapes *s, int i,
+                                   struct sw_layer_factors *f);
 /* After all nodes are set up: completes the notes. */
 void sw_net_end_exchange_modes(struct sw_net_shapes *s, struct sw_bytes *others);
 /* The mode that the layer's key or the net-wide setting requests; *own: it is the layer's key. */

@@ -19,6 +19,12 @@ static const struct sw_net_shard *shard_of(const struct spreading *x,
     return &x->s->node[node - x->g->node];
 }
 
+static const char *refusal(const struct spreading *x, const struct sw_net_graph_node *node,
+                           enum sw_partition p)
+{
+    return sw_net_partition_refusal(x->s, x->g, (int)(node - x->g->node), p, x->args->workers);
+}
+
 /* The partition that the layer's key or the net-wide setting requests; *own: it is the layer's key.
  */
 static enum sw_partition wanted(const struct spreading *x, const struct sw_net_graph_node *node,
@@ -29,72 +35,13 @@ static enum sw_partition wanted(const struct spreading *x, const struct sw_net_g
     return *own ? (enum sw_partition)conf->partition : x->args->partition;
 }
 
-static const char shares_parameters[] = "it shares a parameter with another layer";
-
-/* Why the shape of the data that the layer reads prevents a split by columns, or NULL. */
-static const char *why_not_data(const struct spreading *x, const struct sw_net_graph_node *node)
-{
-    const struct sw_net_graph_node *source = &x->g->node[node->src[0]];
-    if (source->type->role != SW_ROLE_INPUT)
-        return NULL;
-
-    const struct sw_layer l = sw_net_graph_layer(x->g, node->src[0]);
-    const struct sw_net_field *data = sw_net_args_field(x->args, sw_layer_input_field(&l));
-    return data ? node->type->refuses_data(&data->desc) : NULL;
-}
-
-/* Does a layer of any net of the recipe use its parameters? Their partition is the same in all
- * nets. */
-static bool is_lent(const struct spreading *x, const struct sw_net_graph_node *node)
-{
-    for (const struct sw_section *s = sw_recipe_first(x->g->recipe, "layer"); s;
-         s = sw_section_next(s)) {
-        const struct sw_layer_type *type = (const struct sw_layer_type *)(const void *)s->type[0];
-        const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
-        for (const struct sw_layer_borrow *b = type ? type->borrows : NULL; b && b->param; b++)
-            if (b->sources == src->count && sw_str_eq(src->items[b->src], node->home))
-                return true;
-    }
-
-    return false;
-}
-
-/* Why the layer cannot be split by columns, or NULL. */
-static const char *why_not(const struct spreading *x, const struct sw_net_graph_node *node)
-{
-    const struct sw_layer_type *type = node->type;
-
-    if (node->is_shared)
-        return shares_parameters;
-    if (type->split == SW_SPLIT_NONE)
-        return type->split_reason ? type->split_reason : "its type has no rule for this partition";
-    if (shard_of(x, node)->joins && shard_of(x, node)->known_columns == 0)
-        return "its number of columns is not known before setup";
-    if (shard_of(x, node)->joins && shard_of(x, node)->known_columns < x->args->workers)
-        return "it has fewer columns than there are workers";
-    if (type->energy && is_lent(x, node))
-        return "a reconstruction or a metric needs its whole weight; remove those layers, and use "
-               "eval";
-
-    const char *reason =
-        type->refuses_split ? type->refuses_split(node->conf, x->args->workers) : NULL;
-    return !reason && type->refuses_data ? why_not_data(x, node) : reason;
-}
-
-/* Does a layer that is split by columns also read columns? */
-static bool reads_columns(const struct sw_net_graph_node *node)
-{
-    const struct sw_layer_type *type = node->type;
-    return type->split == SW_SPLIT_ELEMENTWISE || (type->groups && type->groups(node->conf) > 1);
-}
-
 /* Why a net-wide setting leaves a layer in rows whose columns are those of its sources, or NULL:
  * input data, and layers that cannot be split, may have fewer columns than there are workers. */
 static const char *why_source_not(const struct spreading *x, const struct sw_net_graph_node *node,
                                   enum sw_partition p)
 {
     bool by_columns =
-        p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(node));
+        p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && sw_net_node_reads_columns(node));
 
     for (int k = 0; k < node->src_count && by_columns && !shard_of(x, node)->joins; k++)
         if (x->s->node[node->src[k]].rows_only)
@@ -106,11 +53,12 @@ static const char *why_source_not(const struct spreading *x, const struct sw_net
 /* Does a layer have only as many columns as the data, or as a layer that cannot be split? */
 static bool is_rows_only(const struct spreading *x, const struct sw_net_graph_node *node)
 {
+    const char *reason = refusal(x, node, SW_PARTITION_COLUMNS);
     bool any = false;
 
-    if (why_not(x, node) && !node->type->keeps_columns)
+    if (reason && !node->type->keeps_columns)
         return true;
-    if (node->type->split == SW_SPLIT_OUTPUTS || (shard_of(x, node)->joins && !why_not(x, node)))
+    if (node->type->split == SW_SPLIT_OUTPUTS || (shard_of(x, node)->joins && !reason))
         return false;
 
     for (int k = 0; k < node->src_count; k++)
@@ -118,53 +66,12 @@ static bool is_rows_only(const struct spreading *x, const struct sw_net_graph_no
     return any;
 }
 
-/* Why its source cannot be split by columns for it, or NULL. */
-static const char *why_not_inputs(const struct sw_net_graph_node *node)
-{
-    const struct sw_layer_type *type = node->type;
-
-    if (node->is_shared)
-        return shares_parameters;
-    if (!type->splits_inputs)
-        return "its output is not a sum over parts of its inputs";
-
-    return type->refuses_inputs ? type->refuses_inputs(node->conf) : NULL;
-}
-
-/* Why the layer cannot be whole on one worker, or NULL. */
-static const char *why_not_one(const struct sw_net_graph_node *node)
-{
-    enum sw_layer_role role = node->type->role;
-
-    return node->chain              ? "a Gibbs chain runs over rows"
-           : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
-           : role == SW_ROLE_OUTPUT ? "every worker writes its own rows"
-                                    : NULL;
-}
-
-static const char *why_not_split(const struct spreading *x, const struct sw_net_graph_node *node,
-                                 enum sw_partition p)
-{
-    switch (p) {
-    case SW_PARTITION_COLUMNS:
-        return why_not(x, node);
-    case SW_PARTITION_INPUTS:
-        return why_not_inputs(node);
-    case SW_PARTITION_NONE:
-        return why_not_one(node);
-    case SW_PARTITION_ROWS:
-        break;
-    }
-
-    return NULL;
-}
-
 /* The distribution of a layer with a location. */
 static struct sw_distribution spread_at(const struct spreading *x,
                                         const struct sw_net_graph_node *node)
 {
     const struct sw_layer_conf *conf = node->section->common;
-    const char *reason = why_not_one(node), *type = node->type->base.name;
+    const char *reason = refusal(x, node, SW_PARTITION_NONE), *type = node->type->base.name;
 
     if (sw_net_is_later_step(node) || sw_net_connects_steps(node))
         ; /* the first step reports it */
@@ -201,7 +108,7 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
     if (sw_net_connects_steps(node) && p != SW_PARTITION_NONE)
         p = SW_PARTITION_ROWS;
 
-    const char *reason = why_not_split(x, node, p);
+    const char *reason = refusal(x, node, p);
     if (!reason && !own)
         reason = why_source_not(x, node, p);
 
@@ -211,7 +118,8 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
     else if (refused && own)
         sw_recipe_error(x->g->recipe, node->section, "partition",
                         "%s does not support this partition: %s; use 0%s, or remove the key",
-                        type->base.name, reason, why_not_one(node) ? "" : " or none");
+                        type->base.name, reason,
+                        refusal(x, node, SW_PARTITION_NONE) ? "" : " or none");
     else if (refused && x->args->workers > 1 && type->role != SW_ROLE_INPUT)
         sw_bytes_printf(&x->s->notes, "layer %s is split by rows: %s\n", node->home, reason);
 
@@ -254,11 +162,26 @@ static int64_t columns_of(const struct spreading *x, int i)
                : 0;
 }
 
+/* Why the shape of the data that the layer reads prevents a split by columns, or NULL. */
+static const char *why_not_data(const struct spreading *x, const struct sw_net_graph_node *node)
+{
+    if (!node->type->refuses_data || node->src_count == 0 ||
+        x->g->node[node->src[0]].type->role != SW_ROLE_INPUT)
+        return NULL;
+
+    const struct sw_layer l = sw_net_graph_layer(x->g, node->src[0]);
+    const struct sw_net_field *data = sw_net_args_field(x->args, sw_layer_input_field(&l));
+    return data ? node->type->refuses_data(&data->desc) : NULL;
+}
+
 static void find_columns(const struct spreading *x, int i)
 {
-    const struct sw_layer_type *type = x->g->node[i].type;
-    x->s->node[i].known_columns = columns_of(x, i);
-    x->s->node[i].joins = type->joins && type->joins(x->g->node[i].conf);
+    const struct sw_net_graph_node *node = &x->g->node[i];
+    struct sw_net_shard *shard = &x->s->node[i];
+
+    shard->known_columns = columns_of(x, i);
+    shard->joins = node->type->joins && node->type->joins(node->conf);
+    shard->refuses_data = why_not_data(x, node);
 }
 
 struct sw_distribution sw_net_source_distribution(const struct sw_net_sharding *s,
@@ -273,7 +196,7 @@ struct sw_distribution sw_net_source_distribution(const struct sw_net_sharding *
         return part;
     }
 
-    if (shard->distribution.dist == SW_DIST_COLUMNS && !reads_columns(&g->node[i]))
+    if (shard->distribution.dist == SW_DIST_COLUMNS && !sw_net_node_reads_columns(&g->node[i]))
         return (struct sw_distribution){.dist = SW_DIST_FULL};
     if (shard->distribution.dist == SW_DIST_SUMS)
         return (struct sw_distribution){.dist = SW_DIST_COLUMNS};

@@ -46,6 +46,11 @@ bool sw_distribution_equal(struct sw_distribution a, struct sw_distribution b)
            a.whole == b.whole;
 }
 
+bool sw_distribution_suits(struct sw_distribution s, int64_t columns, int workers)
+{
+    return s.dist != SW_DIST_COLUMNS || s.whole || columns >= workers;
+}
+
 const struct sw_movement_cell *sw_movement_cell(struct sw_distribution from,
                                                 struct sw_distribution to)
 {

@@ -17,10 +17,11 @@
 struct sw_net_shard {
     struct sw_distribution distribution; /* distribution of the output */
     struct sw_distribution from,
-        to;                /* of a bridge: distribution of its source, and the one it produces */
-    int64_t known_columns; /* of the whole output, if known before setup; else 0 */
-    bool joins;            /* its columns do not correspond one to one to those of its sources */
-    bool rows_only;        /* the layers that its columns come from cannot be split by columns */
+        to;                   /* of a bridge: distribution of its source, and the one it produces */
+    int64_t known_columns;    /* of the whole output, if known before setup; else 0 */
+    bool joins;               /* its columns do not correspond one to one to those of its sources */
+    const char *refuses_data; /* why the data that the layer reads prevent columns; NULL: nothing */
+    bool rows_only;           /* the layers that its columns come from cannot be split by columns */
 };
 
 struct sw_net_sharding {
@@ -53,6 +54,12 @@ static inline bool sw_net_shard_is_elsewhere(const struct sw_net_sharding *s, in
 /* distribution.c: chooses the distributions, without connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struct sw_net_args *args,
                   bool alone, struct sw_err *err) SW_MUST_CHECK;
+/* refusal.c: why node i cannot have the partition over `workers` workers, or NULL. Not for the
+ * nodes of connections. Tied layers have the same distribution, which is not checked here. */
+const char *sw_net_partition_refusal(const struct sw_net_sharding *s, const struct sw_net_graph *g,
+                                     int i, enum sw_partition p, int workers);
+/* Does a layer that is split by columns also read columns? */
+bool sw_net_node_reads_columns(const struct sw_net_graph_node *node);
 /* The distribution in which node i reads a source. */
 struct sw_distribution sw_net_source_distribution(const struct sw_net_sharding *s,
                                                   const struct sw_net_graph *g, int i, int source);

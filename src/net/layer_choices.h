@@ -1,0 +1,16 @@
+/* How the layers of a net could be partitioned over the workers of a group, and how their gradients
+ * could be exchanged: what the partitioner would answer to the keys of a layer. The net is one of a
+ * single worker; the questions are about any number of workers. Pure; any thread. */
+#pragma once
+
+#include "net/net.h"
+
+/* Why layer i cannot have the partition over `workers` workers, whatever the other layers have; or
+ * NULL: it can. Time steps of an unrolled layer, and the layers between them, are split by rows. */
+const char *sw_net_refuses_partition(const struct sw_net *net, int i, enum sw_partition p,
+                                     int workers);
+/* Partitioned by columns, does it read the same columns of its sources, and not all of them? */
+bool sw_net_reads_columns(const struct sw_net *net, int i);
+/* Why the gradient of layer i has no factors that workers could exchange, or NULL: it has, and *f
+ * gets their numbers for the rows of the net. */
+const char *sw_net_refuses_factors(const struct sw_net *net, int i, struct sw_layer_factors *f);
