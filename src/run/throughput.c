@@ -47,26 +47,50 @@ static const struct sw_json *find_by(const struct sw_json *array, const char *ke
     return item;
 }
 
+/* Errors: SW_ERR_NOMEM, those of sw_history_state_dir. */
+static int path_of(const char *name, char **path, struct sw_err *err)
+{
+    char *state = NULL;
+
+    int rc = sw_history_state_dir(&state, err);
+    if (rc != SW_OK)
+        return rc;
+
+    *path = sw_format("%s/%s", state, name);
+    sw_free(state);
+    return *path ? SW_OK : sw_err_nomem(err, "path of a file of the state directory", 0);
+}
+
+int sw_state_file_load(const char *host, const char *name, struct sw_json **out, struct sw_err *err)
+{
+    char *path = NULL, *text = NULL;
+    struct sw_json *root = NULL;
+    size_t bytes;
+
+    *out = NULL;
+    int rc = path_of(name, &path, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = sw_os_read_file(path, FILE_BYTES, &text, &bytes, err);
+    if (rc == SW_OK && sw_json_parse(text, bytes, &root, err) != SW_OK)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s is damaged", path);
+
+    if (root && says(root, "host", host))
+        *out = root;
+    else
+        sw_json_free(root);
+    sw_free(text);
+    sw_free(path);
+
+    return rc == SW_ERR_NOTFOUND ? SW_OK : rc;
+}
+
 struct sw_json *sw_state_file_read(const char *host, const char *name)
 {
     struct sw_err ignored;
-    struct sw_json *root = NULL;
-    char *state = NULL, *path = NULL, *text = NULL;
-    size_t bytes;
-
-    if (sw_history_state_dir(&state, &ignored) == SW_OK &&
-        (path = sw_format("%s/%s", state, name)) != NULL &&
-        sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
-        sw_json_parse(text, bytes, &root, &ignored) == SW_OK && !says(root, "host", host)) {
-        sw_json_free(root);
-        root = NULL;
-    }
-
-    sw_free(text);
-    sw_free(path);
-    sw_free(state);
-
-    return root;
+    struct sw_json *root;
+    return sw_state_file_load(host, name, &root, &ignored) == SW_OK ? root : NULL;
 }
 
 /* Reads the figures of the slowest NUMA node, and of the slower direction of a device's link. */
@@ -312,20 +336,30 @@ static void write_throughputs(const struct sw_throughputs *r, const struct sw_wo
     sw_bytes_add(out, "\n");
 }
 
-void sw_state_file_write(struct sw_events *events, const char *name, struct sw_bytes *text)
+int sw_state_file_store(const char *name, struct sw_bytes *text, struct sw_err *err)
 {
-    struct sw_err err;
     char *state = NULL, *path = NULL;
 
-    if (sw_history_state_dir(&state, &err) == SW_OK &&
-        (path = sw_format("%s/%s", state, name)) != NULL &&
-        (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
-         sw_os_replace_file(path, sw_bytes_text(text), text->length, 0600, &err) != SW_OK))
-        sw_events_report(events, SW_LOG_WARN, "rates",
-                         "cannot store the measurements of this machine: %s", err.text);
+    int rc = sw_history_state_dir(&state, err);
+    if (rc == SW_OK)
+        rc = path_of(name, &path, err);
+    if (rc == SW_OK)
+        rc = sw_os_mkdirs(state, 0700, err);
+    if (rc == SW_OK)
+        rc = sw_os_replace_file(path, sw_bytes_text(text), text->length, 0600, err);
 
     sw_free(path);
     sw_free(state);
+    return rc;
+}
+
+void sw_state_file_write(struct sw_events *events, const char *name, struct sw_bytes *text)
+{
+    struct sw_err err;
+
+    if (sw_state_file_store(name, text, &err) != SW_OK)
+        sw_events_report(events, SW_LOG_WARN, "rates",
+                         "cannot store the measurements of this machine: %s", err.text);
 }
 
 void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker *w)
