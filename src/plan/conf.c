@@ -346,8 +346,18 @@ static int default_server_groups(const struct sw_cluster_conf *c, const struct f
     return m->node_count < groups ? m->node_count : groups;
 }
 
-/* ---- copies -----------------------------------------------------------------------------------
+/* ---- names ------------------------------------------------------------------------------------
  */
+
+const char *sw_framework_name(enum sw_framework framework)
+{
+    return frameworks[framework];
+}
+
+const char *sw_consistency_name(enum sw_consistency consistency)
+{
+    return consistencies[consistency];
+}
 
 const char *sw_copy_mode_name(enum sw_copy_mode mode)
 {

@@ -94,6 +94,9 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
 int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *sync,
                     const char **key, struct sw_err *err) SW_MUST_CHECK;
 
+/* The values of the keys. */
+const char *sw_framework_name(enum sw_framework framework);
+const char *sw_consistency_name(enum sw_consistency consistency);
 const char *sw_copy_mode_name(enum sw_copy_mode mode);
 
 /* Writes the options that limit a command line to at most `most` workers (1 or more) into out, of

@@ -46,7 +46,8 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->trace_capacity = o->trace_capacity;
     to->oversubscribe = o->oversubscribe;
     to->reserve = o->reserve;
-    to->evaluates = o->one_worker && !o->predict;
+    to->evaluates = o->one_worker && !o->predict && !o->models;
+    to->models = o->models;
 
     to->display = o->display;
     to->hosts = o->one_worker || o->predict || o->only_placement ? NULL : o->hosts;
@@ -287,6 +288,7 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
         return sw_err_nomem(err, "a job", sizeof *job);
 
     job->events.log = log;
+    job->span.times_only = o->times_only;
     job->events.steps = &job->span.run_steps;
     sw_retention_init(&job->retention, &job->events);
     job->requests.events = &job->events;
@@ -505,6 +507,7 @@ void sw_job_close(struct sw_job *job)
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->report.layers);
+    sw_free(job->report.rows);
     sw_free(job->report.shards);
     sw_row_split_fini(&job->rows);
     sw_topology_free(job->topology);

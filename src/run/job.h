@@ -118,8 +118,12 @@ struct sw_job_options {
     /* Ignores [cluster]: for sw_job_evaluate (infer/evaluate_alone.h). With weights that say all
      * about the training data only the data to evaluate on are opened. */
     bool one_worker;
+    /* With one_worker: the job is one of training that is not to run, the model of a planner
+     * (run/planning.h). */
+    bool models;
     bool predict; /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
     const struct sw_job_hosts *hosts; /* NULL: this is the only one */
+    bool times_only;                  /* the run is to be timed: no evaluations, no checkpoints */
     int64_t trace_capacity;           /* events in the trace; 0: no trace */
 };
 

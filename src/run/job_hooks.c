@@ -41,7 +41,7 @@ static int read_first_values(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    return job->conf->checkpoint_ends ? write_checkpoint(job, err) : SW_OK;
+    return job->conf->checkpoint_ends && !job->span.times_only ? write_checkpoint(job, err) : SW_OK;
 }
 
 static int load_first_values(void *run, struct sw_err *err)

@@ -46,6 +46,7 @@ struct sw_run_options {
     int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite, reserve;
     bool evaluates;                   /* the job only evaluates, without a training net */
+    bool models;                      /* it is a model of a job, and does not run */
     char *eval_split;                 /* owned; the section to evaluate on, or NULL */
     const struct sw_job_hosts *hosts; /* borrowed; NULL: this is the only one */
     int64_t trace_capacity;

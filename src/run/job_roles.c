@@ -345,6 +345,7 @@ static struct sw_worker_shared shared_by_workers(struct sw_job *job)
                                      .hooks = &sw_job_hooks,
                                      .run = job,
                                      .one_worker = job->options.evaluates,
+                                     .any_location = job->options.models,
                                      .rebalances = job->speed.rebalances,
                                      .returns = sw_job_hosts_return(job)};
 }

@@ -251,11 +251,9 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         job->report.shards =
             sw_calloc(most * (size_t)job->topology->group_size, sizeof *job->report.shards);
 
-    int *rows = sw_calloc(most + 1, sizeof *rows);
-    if (!job->report.layers || (shards && !job->report.shards) || !rows) {
-        sw_free(rows);
+    int *rows = job->report.rows = sw_calloc(most + 1, sizeof *rows);
+    if (!job->report.layers || (shards && !job->report.shards) || !rows)
         return sw_err_nomem(err, "the list of layers", 0);
-    }
 
     s.row_of = rows;
     for (int i = 0; i < train_count; i++) {
@@ -277,7 +275,6 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         job->report.layers[s.row_of[i]].eval = true;
     }
 
-    sw_free(rows);
     job->plan.comm_requested = sw_exchange_modes_are_requested(&job->exchange);
     list_comm_notes(job, train);
     job->plan.group_size = job->topology->group_size;

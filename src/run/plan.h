@@ -8,6 +8,7 @@
 /* Texts and rows of the plan; owned. */
 struct sw_job_report {
     struct sw_job_layer *layers;
+    int *rows; /* of each layer of the training net, then of the evaluation net: its index there */
     struct sw_job_shard *shards; /* [layers of the plan][group size]; NULL: one worker */
     struct sw_bytes fallback, limits;
     struct sw_bytes warnings, comm_notes; /* lines */

@@ -47,6 +47,8 @@ static struct sw_group_decision decide(void *worker, int64_t t)
                    due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = w->topology->warmup_steps > 0 && t == w->topology->warmup_steps;
+    if (job->span->times_only)
+        d.evaluate = d.checkpoint = false;
     d.rollback = sw_nonfinite_requests_rollback(job->nonfinite);
 
     return d;
@@ -386,7 +388,7 @@ static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw
 
 static bool acts(const struct sw_group_decision *d)
 {
-    return d->evaluate || d->checkpoint || d->pause || d->join || d->rollback;
+    return d->evaluate || d->checkpoint || d->last || d->pause || d->join || d->rollback;
 }
 
 bool sw_worker_acts_after(struct sw_worker *w, int64_t t)

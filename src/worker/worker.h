@@ -84,10 +84,11 @@ struct sw_worker_shared {
     struct sw_trace *trace; /* NULL: not requested */
     struct sw_fault *fault;
     const struct sw_worker_hooks *hooks;
-    void *run;       /* their first argument */
-    bool one_worker; /* the job only evaluates, without a training net */
-    bool rebalances; /* rows of the batch are rebalanced by speed */
-    bool returns;    /* the job can return to the end of its last complete step, in host memory */
+    void *run;         /* their first argument */
+    bool one_worker;   /* the job only evaluates, without a training net */
+    bool any_location; /* layers may have locations on workers that the job does not have */
+    bool rebalances;   /* rows of the batch are rebalanced by speed */
+    bool returns;      /* the job can return to the end of its last complete step, in host memory */
 };
 
 struct sw_worker {

@@ -70,7 +70,7 @@ static int make_microbatches(struct sw_worker *w, int split, const struct sw_net
                               .batch_rows = training ? conf->batch : conf->eval_batch,
                               .group_rows = group_rows,
                               .workers = conf->repeat_exact ? 1
-                                         : w->shared.one_worker
+                                         : w->shared.one_worker || w->shared.any_location
                                              ? 0 /* locations name other workers */
                                              : w->topology->group_size,
                               .worker = conf->repeat_exact ? 0 : w->rank->rank,

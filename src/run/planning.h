@@ -1,0 +1,94 @@
+/* Connects the planner (planner/) with real jobs: the model of a job's net, times of its layers
+ * that were measured, what a plan would need on real devices, and the settings by which a job
+ * follows a plan.
+ *
+ * Thread rule: as run/job.h; all functions by one thread. */
+#pragma once
+
+#include "planner/parallel_plan.h"
+#include "run/job.h"
+
+struct sw_history_reader;
+struct sw_run;
+
+/* ---- The model of a net (planning_open.c, planning_net.c) ---- */
+
+/* Opens a job as a model: with the options, but one worker, whatever [cluster] and the locations of
+ * layers say, and without memory = fit. It cannot run. Errors: those of sw_job_open. */
+int sw_planning_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
+                     struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
+
+/* Makes the model of the training net of such a job: its layers are the rows of sw_job_plan that
+ * the training net has, so an unrolled layer is one, and can only be split by rows. Flops and
+ * memory are those of `check`. The bytes that a pass reads and writes are an estimate in which each
+ * array counts once: forward reads sources and parameters and writes the output and what it saves;
+ * backward reads the gradient of the output, parameters, what was saved and the old values that it
+ * needs, and writes the gradients of sources and parameters. The job must outlive the model.
+ * Errors: SW_ERR_INVALID (a job with several workers), SW_ERR_NOMEM. */
+int sw_planning_net(const struct sw_job *job, struct sw_net_model **out,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_planning_net_free(struct sw_net_model *m); /* NULL is accepted */
+
+/* What the keys of the recipe decide for each layer, as struct sw_search_limits has it. */
+struct sw_planning_keys {
+    int *partition, *location, *comm; /* owned [layers]; -1: the layer has no such key, or it is
+                                         unrolled and thus split by rows */
+};
+int sw_planning_keys(const struct sw_net_model *m, struct sw_planning_keys *out,
+                     struct sw_err *err) SW_MUST_CHECK;
+void sw_planning_keys_fini(struct sw_planning_keys *k); /* a zeroed one is accepted */
+
+/* ---- Measured times (planning_times.c, planning_measure.c) ---- */
+
+/* Adds what a run recorded of its layers as samples to the model, which is that of the same recipe
+ * and settings. source gets where they come from: "run 12 of 2026-11-28". Errors:
+ * SW_ERR_UNSUPPORTED (the run has no times of layers, or its layers were not all split by rows),
+ * those of the history.
+ */
+int sw_planning_times_of_run(struct sw_net_model *m, struct sw_history_reader *r,
+                             const struct sw_run *run, char source[64],
+                             struct sw_err *err) SW_MUST_CHECK;
+
+/* Adds samples of `workers` workers that split the layers by rows: from the file calibration.json
+ * of the state directory, which has those of this host with the same net, batch, device and
+ * threads, or else by training a few steps with a history of their own, which is removed; the
+ * result is then stored. `again`: measures in any case. source: "measured 2026-11-28". Errors:
+ * those of sw_job_open and sw_job_run. */
+struct sw_planning_measurement {
+    const struct sw_job_options *options; /* those of the model's job */
+    struct sw_log *log;
+    int workers;
+    bool again;
+    bool stored_only; /* nothing is trained; source is "" if nothing is stored */
+};
+int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                        char source[64], struct sw_err *err) SW_MUST_CHECK;
+
+/* ---- Following a plan (planning_texts.c) ---- */
+
+/* The settings of a plan that the recipe does not have yet. */
+struct sw_planning_texts {
+    char **sets; /* owned [count]: texts of --set, "layer.fc6.comm=sfb" */
+    int count;
+    char *ini; /* owned: the same as lines of a recipe, with the headers of sections */
+};
+/* m is the model that the plan is for. Errors: SW_ERR_INVALID (the location that the recipe gives a
+ * layer is not that of the plan), SW_ERR_NOMEM. Free with sw_planning_texts_fini in every case. */
+int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_plan *p,
+                      struct sw_planning_texts *out, struct sw_err *err) SW_MUST_CHECK;
+void sw_planning_texts_fini(struct sw_planning_texts *t); /* a zeroed one is accepted */
+
+/* What `check` says that a job needs on its devices. */
+struct sw_planning_memory {
+    int64_t *device_bytes; /* owned, one per worker: of its device, with what others have on it; 0:
+                              it computes in host memory */
+    int workers;
+    int64_t host_bytes; /* of the whole job */
+};
+/* Opens the job with the settings of a plan and those of `device` ("cuda:0,1", "sim:gpus=8",
+ * "cpu"; NULL: as in the options). Errors: SW_ERR_NOMEM (it does not fit; the text says how much is
+ * missing), those of sw_job_open with all messages as the text. */
+int sw_planning_memory(const struct sw_job_options *options, const struct sw_planning_texts *plan,
+                       const char *device, struct sw_planning_memory *out,
+                       struct sw_err *err) SW_MUST_CHECK;
+void sw_planning_memory_fini(struct sw_planning_memory *m); /* a zeroed one is accepted */

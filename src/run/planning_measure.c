@@ -1,0 +1,338 @@
+/* Measuring the layers of a net: a job trains the recipe for a few steps, with rows only, and with
+ * a history in a folder of its own, which is removed. Where workers compute on cores the times are
+ * medians over the steps but the first, from the trace of the job; a device with its own memory
+ * measures itself (worker/layer_clock.h), and the means are read from the history, as are those of
+ * nets with Gibbs chains. */
+#include "base/os.h"
+#include "history/reader_rows.h"
+#include "run/job_private.h"
+#include "run/planning_private.h"
+#include "worker/worker.h"
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A device is measured in its second step and in every 32nd from there. */
+enum { LEAST_STEPS = 3, MOST_STEPS = 20, DEVICE_STEPS = 36 };
+
+/* Work of all measured steps, if it takes more than the fewest steps: seconds on some cores. */
+#define WORK_FLOPS 5e11
+
+/* ---- A folder for the history ---- */
+
+static int make_folder(char **path, struct sw_err *err)
+{
+    unsigned char number[4];
+    char *state = NULL;
+
+    *path = NULL;
+    int rc = sw_history_state_dir(&state, err);
+    if (rc != SW_OK)
+        return rc;
+
+    if (sw_os()->random_bytes(number, sizeof number) == 0)
+        *path = sw_format("%s/measuring-%02x%02x%02x%02x", state, number[0], number[1], number[2],
+                          number[3]);
+    sw_free(state);
+
+    return *path ? sw_os_mkdirs(*path, 0700, err) : sw_err_nomem(err, "the name of a folder", 0);
+}
+
+static void remove_folder(const char *path)
+{
+    DIR *folder = path ? opendir(path) : NULL;
+    if (!folder)
+        return;
+
+    for (const struct dirent *e; (e = readdir(folder)) != NULL;) {
+        char *name = sw_format("%s/%s", path, e->d_name);
+        if (name && !sw_str_eq(e->d_name, ".") && !sw_str_eq(e->d_name, ".."))
+            sw_os()->unlink(name);
+        sw_free(name);
+    }
+
+    closedir(folder);
+    rmdir(path);
+}
+
+/* ---- The job ---- */
+
+/* Sets of a job with that many workers, which split all layers by rows. */
+static int texts_for(struct sw_net_model *m, int workers, struct sw_planning_texts *out,
+                     struct sw_err *err)
+{
+    struct sw_parallel_plan plan = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
+                                              .consistency = SW_CONSISTENCY_BSP,
+                                              .staleness = -1,
+                                              .groups = 1,
+                                              .group_size = workers,
+                                              .servers = workers},
+                                    .layers = m->count};
+
+    plan.choice = sw_calloc((size_t)m->count + 1, sizeof *plan.choice); /* rows and ps */
+    if (!plan.choice)
+        return sw_err_nomem(err, "a plan", (size_t)m->count * sizeof *plan.choice);
+
+    int rc = sw_planning_texts(m, &plan, out, err);
+    sw_free(plan.choice);
+    return rc;
+}
+
+/* The options of the jobs of a measurement. */
+struct measuring {
+    struct sw_job_options options;
+    struct sw_planning_texts texts;
+    const char **sets; /* owned */
+    bool devices;      /* with their own memory */
+    struct sw_job *job;
+};
+
+static int begin(struct measuring *x, struct sw_net_model *m,
+                 const struct sw_planning_measurement *how, struct sw_err *err)
+{
+    int rc = texts_for(m, how->workers, &x->texts, err);
+    if (rc != SW_OK)
+        return rc;
+
+    const int given = how->options->set_count;
+    x->sets = sw_calloc((size_t)(given + x->texts.count + 1), sizeof *x->sets);
+    if (!x->sets)
+        return sw_err_nomem(err, "the settings of a job", 0);
+
+    x->options = *how->options;
+    x->options.set_count = 0;
+    for (int i = 0; i < given; i++)
+        x->sets[x->options.set_count++] = how->options->sets[i];
+    for (int i = 0; i < x->texts.count; i++)
+        x->sets[x->options.set_count++] = x->texts.sets[i];
+    x->sets[x->options.set_count++] = "job.memory=default";
+
+    x->options.sets = x->sets;
+    x->options.framework = x->options.name = x->options.reset = NULL;
+    x->options.init_from = NULL;
+    x->options.hosts = NULL;
+    x->options.times_only = true;
+    x->options.reserve = x->options.one_worker = x->options.models = false;
+
+    return SW_OK;
+}
+
+static void end(struct measuring *x)
+{
+    sw_job_close(x->job);
+    sw_planning_texts_fini(&x->texts);
+    sw_free(x->sets);
+}
+
+/* Places the roles, to know device and threads. */
+static int place(struct measuring *x, const struct sw_planning_measurement *how,
+                 struct sw_planning_setup *s, struct sw_err *err)
+{
+    struct sw_job_options o = x->options;
+    struct sw_bytes messages = {0};
+
+    o.only_placement = true;
+    int rc = sw_job_open(&o, how->log, &x->job, &messages, err);
+    if (rc != SW_OK && messages.length > 0)
+        rc = sw_err_set(err, rc, "%s", sw_bytes_text(&messages));
+    sw_bytes_fini(&messages);
+    if (rc != SW_OK)
+        return rc;
+
+    s->host = x->job->place.machine->host;
+    s->device = x->job->place.devices.text;
+    x->devices = x->job->topology->devices > 0;
+    s->threads = x->devices ? 0 : sw_placement_worker(x->job->place.placement, 0)->threads;
+    return SW_OK;
+}
+
+/* ---- Training ---- */
+
+static int64_t steps_for(const struct sw_net_model *m, bool devices)
+{
+    double flops = 1;
+
+    for (int i = 0; i < m->count; i++)
+        flops += m->layer[i].forward_flops + m->layer[i].backward_flops;
+
+    const double steps = WORK_FLOPS / flops;
+    return devices               ? DEVICE_STEPS
+           : steps < LEAST_STEPS ? LEAST_STEPS
+           : steps > MOST_STEPS  ? MOST_STEPS
+                                 : (int64_t)steps;
+}
+
+static int train(struct measuring *x, struct sw_net_model *m,
+                 const struct sw_planning_measurement *how, const char *folder, struct sw_err *err)
+{
+    struct sw_bytes messages = {0};
+    bool stuck = false;
+    char *db = sw_format("%s/history.db", folder);
+    if (!db)
+        return sw_err_nomem(err, "the name of a file", 0);
+
+    enum { EACH = 64 }; /* passes, and updates and collects of parameters, of a layer */
+    const int64_t steps = steps_for(m, x->devices);
+
+    x->options.db = db;
+    x->options.out_dir = folder;
+    x->options.steps = steps;
+    x->options.trace_capacity =
+        steps * how->workers * EACH * sw_net_layer_count(sw_planning_of(m)->net);
+    int rc = sw_job_open(&x->options, how->log, &x->job, &messages, err);
+    if (rc != SW_OK && messages.length > 0)
+        rc = sw_err_set(err, rc, "%s", sw_bytes_text(&messages));
+    if (rc != SW_OK)
+        goto out;
+
+    rc = sw_job_run(x->job, NULL, NULL, &stuck, err);
+
+out:
+    sw_bytes_fini(&messages);
+    sw_free(db);
+    return rc;
+}
+
+/* ---- Times ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median time of a pass of a layer over workers and steps but the first; 0: it was never seen.
+ * room: for all times. */
+static double median_ms(const struct measuring *x, int layer, enum sw_trace_what what, double *room)
+{
+    const struct sw_trace *t = sw_job_trace(x->job);
+    const size_t stored = t->count < t->capacity ? t->count : t->capacity;
+    size_t count = 0;
+
+    for (size_t i = 0; i < stored; i++) {
+        const struct sw_trace_event *e = &t->events[i];
+        if (e->what == what && e->index == layer && e->step > 1)
+            room[count++] = (double)(e->end_ns - e->begin_ns) * 1e-6;
+    }
+
+    qsort(room, count, sizeof *room, compare);
+    return count == 0 ? 0 : (room[count / 2] + room[(count - 1) / 2]) / 2;
+}
+
+static int read_trace(const struct measuring *x, struct sw_planning_times *t, struct sw_err *err)
+{
+    const struct sw_net *net = x->job->workers[0].train;
+    const size_t most = (size_t)x->options.trace_capacity;
+    double *room = sw_calloc(most + 1, sizeof *room);
+    if (!room)
+        return sw_err_nomem(err, "times of a layer", most * sizeof *room);
+
+    for (int i = 0; i < sw_net_layer_count(net); i++)
+        sw_planning_times_add(t, sw_net_layer(net, i)->name,
+                              median_ms(x, i, SW_TRACE_FORWARD, room),
+                              median_ms(x, i, SW_TRACE_BACKWARD, room));
+
+    sw_free(room);
+    return SW_OK;
+}
+
+static int read_history(const struct measuring *x, const char *folder, struct sw_planning_times *t,
+                        struct sw_err *err)
+{
+    struct sw_history_reader *r = NULL;
+    struct sw_run run = {0};
+    char *db = sw_format("%s/history.db", folder);
+    if (!db)
+        return sw_err_nomem(err, "the name of a file", 0);
+
+    int rc = sw_history_reader_open(&r, db, err);
+    if (rc == SW_OK)
+        rc = sw_history_find(r, "@last", &run, err);
+    if (rc == SW_OK)
+        rc = sw_planning_times_read(t, r, &run, err);
+
+    sw_run_fini(&run);
+    sw_history_reader_close(r);
+    sw_free(db);
+    return rc;
+}
+
+/* The turns of Gibbs chains are not in the trace. */
+static bool is_traced(const struct measuring *x)
+{
+    return !x->devices && sw_net_chain_steps(x->job->workers[0].train) == 0;
+}
+
+static int measure(struct measuring *x, struct sw_net_model *m,
+                   const struct sw_planning_measurement *how, struct sw_planning_times *t,
+                   struct sw_err *err)
+{
+    char *folder = NULL;
+
+    int rc = make_folder(&folder, err);
+    if (rc == SW_OK)
+        rc = train(x, m, how, folder, err);
+    if (rc == SW_OK)
+        rc = is_traced(x) ? read_trace(x, t, err) : read_history(x, folder, t, err);
+    remove_folder(folder);
+    sw_free(folder);
+
+    return rc;
+}
+
+/* ---- The whole ---- */
+
+static int find_or_measure(struct measuring *x, struct sw_net_model *m,
+                           const struct sw_planning_measurement *how, char source[64],
+                           struct sw_err *err)
+{
+    struct sw_planning_setup s = {.batch = m->batch, .workers = how->workers};
+    struct sw_planning_times t = {0};
+    char date[16] = "";
+
+    int rc = place(x, how, &s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_planning_times_init(&t, m->user, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_planning_hash(m, s.net);
+    struct sw_job *placed = x->job; /* has the texts of s */
+    x->job = NULL;
+
+    bool known = !how->again && sw_planning_stored_find(&s, &t, date, how->log);
+    if (!known && !how->stored_only) {
+        rc = measure(x, m, how, &t, err);
+        known = rc == SW_OK;
+        if (known) {
+            sw_planning_date(sw_os()->unix_time(), date);
+            sw_planning_stored_add(&s, &t, date, how->log);
+        }
+    }
+
+    const struct sw_layer_sample of = {
+        .rows = m->batch / how->workers, .workers = how->workers, .threads = s.threads};
+    if (known)
+        rc = sw_planning_times_use(&t, m, &of, err);
+    if (known && rc == SW_OK)
+        snprintf(source, 64, "measured %s", date);
+
+    sw_planning_times_fini(&t);
+    sw_job_close(placed);
+    return rc;
+}
+
+int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                        char source[64], struct sw_err *err)
+{
+    struct measuring x = {0};
+
+    source[0] = '\0';
+    int rc = begin(&x, m, how, err);
+    if (rc == SW_OK)
+        rc = find_or_measure(&x, m, how, source, err);
+    end(&x);
+
+    return rc;
+}

@@ -1,0 +1,86 @@
+/* Opening the job that a planner's model is made of, and jobs that follow a plan. */
+#include "base/os.h"
+#include "run/job_private.h"
+#include "run/memory.h"
+#include "run/planning.h"
+#include "worker/worker.h"
+
+int sw_planning_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
+                     struct sw_bytes *messages, struct sw_err *err)
+{
+    struct sw_job_options o = *options;
+
+    o.one_worker = o.models = o.no_probes = true;
+    o.reserve = false;
+    o.hosts = NULL;
+    return sw_job_open(&o, log, out, messages, err);
+}
+
+/* ---- Memory ---- */
+
+/* Takes the place of an error text that says only that the recipe has errors. */
+static int explain(int rc, const struct sw_bytes *messages, struct sw_err *err)
+{
+    return rc != SW_OK && messages->length > 0 ? sw_err_set(err, rc, "%s", sw_bytes_text(messages))
+                                               : rc;
+}
+
+static int fill(const struct sw_job *job, struct sw_planning_memory *out, struct sw_err *err)
+{
+    const int workers = job->topology->workers;
+
+    out->device_bytes = sw_calloc((size_t)workers, sizeof *out->device_bytes);
+    if (!out->device_bytes)
+        return sw_err_nomem(err, "bytes of devices", (size_t)workers * sizeof *out->device_bytes);
+
+    out->workers = workers;
+    out->host_bytes = (int64_t)job->plan.bytes.peak;
+    for (int i = 0; i < workers; i++) {
+        out->device_bytes[i] = (int64_t)sw_worker_device_bytes(&job->workers[i]);
+        out->host_bytes -=
+            job->workers[i].device->host_memory
+                ? 0
+                : (int64_t)(sw_worker_fixed_bytes(&job->workers[i]) + job->workers[i].arena.bytes);
+    }
+
+    return SW_OK;
+}
+
+int sw_planning_memory(const struct sw_job_options *options, const struct sw_planning_texts *plan,
+                       const char *device, struct sw_planning_memory *out, struct sw_err *err)
+{
+    struct sw_job_options o = *options;
+    struct sw_bytes messages = {0};
+    struct sw_job *job = NULL;
+    int count = o.set_count + plan->count;
+
+    *out = (struct sw_planning_memory){0};
+    const char **sets = sw_calloc((size_t)count + 1, sizeof *sets);
+    if (!sets)
+        return sw_err_nomem(err, "the settings of a plan", ((size_t)count + 1) * sizeof *sets);
+
+    for (int i = 0; i < count; i++)
+        sets[i] = i < o.set_count ? o.sets[i] : plan->sets[i - o.set_count];
+    o.sets = sets;
+    o.set_count = count;
+    o.device = device ? device : o.device;
+    o.framework = NULL; /* the plan has its own */
+    o.no_probes = o.oversubscribe = true;
+    o.reserve = false;
+
+    int rc = explain(sw_job_open(&o, NULL, &job, &messages, err), &messages, err);
+    if (rc == SW_OK)
+        rc = fill(job, out, err);
+
+    sw_job_close(job);
+    sw_bytes_fini(&messages);
+    sw_free(sets);
+
+    return rc;
+}
+
+void sw_planning_memory_fini(struct sw_planning_memory *m)
+{
+    sw_free(m->device_bytes);
+    *m = (struct sw_planning_memory){0};
+}

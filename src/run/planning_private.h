@@ -1,0 +1,66 @@
+/* What the files of run/planning.h share. */
+#pragma once
+
+#include "run/planning.h"
+
+struct sw_net;
+
+/* A layer of the model. */
+struct sw_planning_layer {
+    int node;         /* of the training net: its first time step */
+    const char *home; /* name of its section */
+    bool is_unrolled;
+    struct sw_layer_sample *samples; /* owned */
+};
+
+struct sw_planning_net {
+    struct sw_net_model model; /* the first member */
+    const struct sw_job *job;  /* borrowed */
+    const struct sw_net *net;  /* its training net */
+    struct sw_layer_model *layer;
+    struct sw_planning_layer *own; /* owned, as layer [model.count] */
+};
+
+static inline struct sw_planning_net *sw_planning_of(struct sw_net_model *m)
+{
+    return (struct sw_planning_net *)m;
+}
+
+/* planning_times.c: collects times of layers by the names in nets, "gru@3"; of one worker. */
+struct sw_planning_times {
+    double *forward_ms, *backward_ms; /* owned [layers of the model] */
+    const struct sw_planning_net *of;
+};
+int sw_planning_times_init(struct sw_planning_times *t, const struct sw_planning_net *of,
+                           struct sw_err *err) SW_MUST_CHECK;
+void sw_planning_times_fini(struct sw_planning_times *t);
+/* Adds the time of a layer or time step; another name, such as that of a connection, is ignored. */
+void sw_planning_times_add(struct sw_planning_times *t, const char *name, double forward_ms,
+                           double backward_ms);
+/* Adds a sample to every layer, with these rows, workers and threads. Errors: SW_ERR_NOMEM. */
+int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model *m,
+                          const struct sw_layer_sample *of, struct sw_err *err) SW_MUST_CHECK;
+/* Adds the times of layers that a run recorded. Errors: SW_ERR_UNSUPPORTED (there are none), those
+ * of the history. */
+int sw_planning_times_read(struct sw_planning_times *t, struct sw_history_reader *r,
+                           const struct sw_run *run, struct sw_err *err) SW_MUST_CHECK;
+/* Writes the day of a time, "2026-11-28"; returns out. */
+const char *sw_planning_date(double unix_time, char out[16]);
+
+/* ---- planning_stored.c ---- */
+
+/* What stored times are of. */
+struct sw_planning_setup {
+    const char *host, *device; /* borrowed */
+    char net[33];              /* sw_planning_hash of the model */
+    int64_t batch;
+    int workers, threads;
+};
+/* A hash of names, types, work and sizes of all layers. */
+void sw_planning_hash(const struct sw_net_model *m, char out[33]);
+/* Are times of the setup stored? Fills t and date. A damaged file is ignored with a message. */
+bool sw_planning_stored_find(const struct sw_planning_setup *s, struct sw_planning_times *t,
+                             char date[16], struct sw_log *log);
+/* Stores times, in place of older ones of the setup. A failure is logged only. */
+void sw_planning_stored_add(const struct sw_planning_setup *s, const struct sw_planning_times *t,
+                            const char *date, struct sw_log *log);
