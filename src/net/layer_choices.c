@@ -23,18 +23,23 @@ static const char *why_not_sources(const struct sw_net *net, int i, enum sw_part
     return NULL;
 }
 
+bool sw_net_is_unrolled(const struct sw_net *net, int i)
+{
+    const struct sw_net_graph_node *node = &net->graph.node[i];
+    return node->step >= 0 || node->owned_name || sw_net_connects_steps(node);
+}
+
 const char *sw_net_refuses_partition(const struct sw_net *net, int i, enum sw_partition p,
                                      int workers)
 {
-    const struct sw_net_graph_node *node = &net->graph.node[i];
     const char *reason = sw_net_partition_refusal(&net->sharding, &net->graph, i, p, workers);
 
     if (p == SW_PARTITION_ROWS || reason)
         return reason;
-    if (node->owned_name)
+    if (sw_net_is_unrolled(net, i))
         return "time steps of a layer are split by rows";
 
-    if (p == SW_PARTITION_NONE && node->is_shared)
+    if (p == SW_PARTITION_NONE && net->graph.node[i].is_shared)
         return "it shares a parameter with another layer";
 
     return why_not_sources(net, i, p, workers);
@@ -47,6 +52,6 @@ bool sw_net_reads_columns(const struct sw_net *net, int i)
 
 const char *sw_net_refuses_factors(const struct sw_net *net, int i, struct sw_layer_factors *f)
 {
-    return net->graph.node[i].owned_name ? "time steps of a layer exchange whole gradients"
-                                         : sw_net_factors_refusal(&net->shapes, i, f);
+    return sw_net_is_unrolled(net, i) ? "time steps of a layer exchange whole gradients"
+                                      : sw_net_factors_refusal(&net->shapes, i, f);
 }

@@ -9,6 +9,9 @@
  * NULL: it can. Time steps of an unrolled layer, and the layers between them, are split by rows. */
 const char *sw_net_refuses_partition(const struct sw_net *net, int i, enum sw_partition p,
                                      int workers);
+/* Is it a time step of an unrolled layer, or one of the layers between steps and others? Several of
+ * these have the same section. */
+bool sw_net_is_unrolled(const struct sw_net *net, int i);
 /* Partitioned by columns, does it read the same columns of its sources, and not all of them? */
 bool sw_net_reads_columns(const struct sw_net *net, int i);
 /* Why the gradient of layer i has no factors that workers could exchange, or NULL: it has, and *f

@@ -114,11 +114,10 @@ static void fill_first(struct sw_planning_net *p, int i, int row)
     struct sw_layer_model *m = &p->layer[row];
     const struct sw_layer *l = sw_net_layer(p->net, i);
     struct sw_layer_factors f;
-    int steps;
 
     p->own[row].node = i;
     p->own[row].home = l->home;
-    p->own[row].is_unrolled = sw_net_step_at(p->net, i, &steps) >= 0;
+    p->own[row].is_unrolled = sw_net_is_unrolled(p->net, i);
 
     m->is_input = l->type->role == SW_ROLE_INPUT;
     m->reads_columns = sw_net_reads_columns(p->net, i);

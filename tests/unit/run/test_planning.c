@@ -301,12 +301,26 @@ static void a_job_follows_the_settings_of_a_plan(void **state)
     model_free(&m);
 }
 
+/* Opens the recipe with sets, and those of the plan behind them. */
+static void open_with(const char *const *sets, const struct sw_planning_texts *texts,
+                      struct trial *t)
+{
+    int count = 0;
+    *t = (struct trial){.recipe = workers_recipe, .device = "cpu", .oversubscribe = true};
+    for (; sets[count]; count++)
+        t->sets[count] = sets[count];
+    for (int i = 0; i < texts->count; i++)
+        t->sets[count++] = texts->sets[i];
+    if (trial_open(t) != SW_OK)
+        fail_msg("%s%s\n%s", t->err.text, sw_bytes_text(&t->messages), texts->ini);
+}
+
 /* Only what differs from the recipe, which may differ from the defaults. */
 static void settings_are_those_that_the_recipe_lacks(void **state)
 {
-    static const char *const sets[] = {"job.partition=1", "cluster.comm=sfb",
+    static const char *const sets[] = {"job.partition=1",         "cluster.comm=sfb",
                                        "layer.fc1.partition=1in", "layer.fc2.comm=adam",
-                                       "cluster.worker_groups=2"};
+                                       "cluster.worker_groups=2", NULL};
     const char *path = write_recipe("m.ini", workers_recipe);
     const struct sw_job_options plain = {.recipe_path = path, .device = "cpu"};
     struct sw_job_options other = plain;
@@ -331,29 +345,91 @@ static void settings_are_those_that_the_recipe_lacks(void **state)
         draw_choices(o.net, &p, &r);
         struct sw_planning_texts all;
         assert_int_equal(sw_planning_texts(o.net, &p, &all, &err), SW_OK);
-        const char *both[64];
-        int count = 0;
-        for (int i = 0; i < other.set_count; i++)
-            both[count++] = sets[i];
-        for (int i = 0; i < all.count; i++)
-            both[count++] = all.sets[i];
-        struct sw_job_options job = other;
-        job.sets = both;
-        job.set_count = count;
-        job.oversubscribe = true;
-        struct sw_bytes messages = {0};
-        struct sw_job *opened = NULL;
-        if (sw_job_open(&job, NULL, &opened, &messages, &err) != SW_OK)
-            fail_msg("%s%s", err.text, sw_bytes_text(&messages));
-        check_plan(opened, o.net, &p);
-        sw_job_close(opened);
-        sw_bytes_fini(&messages);
+        struct trial t;
+        open_with(sets, &all, &t);
+        check_plan(t.job, o.net, &p);
+        trial_close(&t);
         sw_planning_texts_fini(&all);
         memset(p.choice, 0, (size_t)p.layers * sizeof *p.choice);
     }
     free(p.choice);
     model_free(&m);
     model_free(&o);
+}
+
+static void a_job_has_the_shape_of_a_plan(void **state)
+{
+    static const struct sw_plan_shape shapes[] = {
+        {SW_FRAMEWORK_ALLREDUCE, SW_CONSISTENCY_BSP, -1, 1, 2, 2},
+        {SW_FRAMEWORK_SANDBLASTER, SW_CONSISTENCY_BSP, -1, 1, 3, 1},
+        {SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1},
+        {SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_SSP, 3, 2, 2, 2},
+        {SW_FRAMEWORK_HOGWILD, SW_CONSISTENCY_HOGWILD, -1, 2, 1, 1},
+        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_BSP, -1, 2, 2, 2},
+        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_ASYNC, -1, 3, 1, 2},
+        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_SSP, 2, 2, 1, 1}};
+    static const char *const others[][5] = {
+        {NULL},
+        {"cluster.framework=hogwild", "cluster.server_groups=2", "cluster.worker_groups=2", NULL},
+        {"cluster.framework=custom", "cluster.consistency=async", "cluster.servers_per_group=3",
+         "cluster.worker_groups=4", NULL}};
+
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        int count = 0;
+        while (others[k][count])
+            count++;
+        struct model m =
+            model_of(&(struct sw_job_options){.recipe_path = write_recipe("m.ini", workers_recipe),
+                                              .device = "cpu",
+                                              .sets = others[k],
+                                              .set_count = count});
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct sw_parallel_plan p = plan_for(m.net, 2);
+            struct sw_planning_texts texts;
+            struct sw_err err;
+            struct trial t;
+            p.shape = shapes[i];
+            assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+            open_with(others[k], &texts, &t);
+            const struct sw_topology *is = t.job->topology;
+            assert_string_equal(sw_job_plan(t.job)->framework,
+                                sw_framework_name(p.shape.framework));
+            assert_int_equal(is->workers, p.shape.groups * p.shape.group_size);
+            assert_int_equal(is->servers, p.shape.servers);
+            assert_int_equal(is->consistency, p.shape.consistency);
+            if (p.shape.consistency != SW_CONSISTENCY_BSP) {
+                assert_int_equal(is->worker_groups, p.shape.groups);
+                assert_int_equal(is->staleness, p.shape.staleness);
+            }
+            trial_close(&t);
+            sw_planning_texts_fini(&texts);
+            free(p.choice);
+        }
+        model_free(&m);
+    }
+}
+
+static void a_bound_of_the_recipe_is_taken_back_only_for_bsp(void **state)
+{
+    static const char *const sets[] = {"cluster.framework=downpour", "cluster.staleness=4", NULL};
+    struct model m = model_of(&(struct sw_job_options){
+        .recipe_path = write_recipe("m.ini", workers_recipe), .sets = sets, .set_count = 2});
+    struct sw_parallel_plan p = plan_for(m.net, 2);
+    struct sw_planning_texts texts;
+    struct sw_err err;
+    struct trial t;
+    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+    open_with(sets, &texts, &t);
+    assert_int_equal(t.job->topology->consistency, SW_CONSISTENCY_BSP);
+    trial_close(&t);
+    sw_planning_texts_fini(&texts);
+
+    p.shape = (struct sw_plan_shape){SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1};
+    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "cluster.staleness = 4 is set in the recipe"));
+    sw_planning_texts_fini(&texts);
+    free(p.choice);
+    model_free(&m);
 }
 
 static void a_location_of_the_recipe_must_be_that_of_the_plan(void **state)
@@ -618,6 +694,8 @@ int main(void)
         cmocka_unit_test(a_model_has_one_worker),
         cmocka_unit_test(a_job_follows_the_settings_of_a_plan),
         cmocka_unit_test(settings_are_those_that_the_recipe_lacks),
+        cmocka_unit_test(a_job_has_the_shape_of_a_plan),
+        cmocka_unit_test(a_bound_of_the_recipe_is_taken_back_only_for_bsp),
         cmocka_unit_test(a_location_of_the_recipe_must_be_that_of_the_plan),
         cmocka_unit_test(memory_is_that_of_the_job),
         cmocka_unit_test(times_of_a_run_are_samples),
