@@ -317,6 +317,21 @@ static double metric_of(const struct sw_job_event *e, const char *name)
     return 0;
 }
 
+/* With neither an evaluation nor a checkpoint at its last step a run ends there all the same. */
+static void a_run_without_evaluations_and_checkpoints_ends(void **state)
+{
+    static const char bare[] =
+        "[job]\nsteps = 7\nbatch = 8\ncheckpoint_ends = no\n[data train]\nformat = synthetic\n"
+        "classes = 4\nrecords = 40\nheight = 8\nwidth = 8\n[updater]\ntype = sgd\nlr = 0.01\n"
+        "[layer image]\ntype = input\nfield = image\n"
+        "[layer label]\ntype = input\nfield = label\n"
+        "[layer fc]\ntype = inner_product\nsrc = image\noutputs = 4\n"
+        "[layer loss]\ntype = softmax_loss\nsrc = fc, label\n";
+    train(.recipe = bare, .name = "bare");
+    assert_int_equal(count_files("bare", "checkpoint-"), 0);
+    assert_true(ask("SELECT max(step) = 7 FROM metrics WHERE run_id = %d", run_id("bare")));
+}
+
 static void two_metrics_of_a_type_have_their_own_names(void **state)
 {
     static const char recipe[] =
@@ -575,6 +590,7 @@ int main(void)
         cmocka_unit_test(evaluation_in_training_is_that_of_eval),
         cmocka_unit_test(val_comes_before_test),
         cmocka_unit_test(training_data_alone_are_enough),
+        cmocka_unit_test(a_run_without_evaluations_and_checkpoints_ends),
         cmocka_unit_test(two_metrics_of_a_type_have_their_own_names),
         cmocka_unit_test(checkpoints_are_written_when_due),
         cmocka_unit_test(stop_writes_a_checkpoint_to_resume_from),
