@@ -233,7 +233,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (job->stage.name)
         sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "opening stage %s", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
-    if (!o->before)
+    if (!o->previous.job)
         log_warnings(job);
 
     const char *name = o->name                        ? o->name
@@ -316,7 +316,7 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
 
     /* With one_worker the weights of another file are evaluated, so the start of a run is not
      * checked. */
-    return o->one_worker ? SW_OK : sw_init_from_check(&c, o->init_from, o->earlier, err);
+    return o->one_worker ? SW_OK : sw_init_from_check(&c, o->init_from, o->previous.names, err);
 }
 
 /* Reports an unknown best_by, with the names that it can have. */

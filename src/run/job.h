@@ -60,6 +60,14 @@ struct sw_job_told {
     const char *path, *text, *overrides, *fallback;
 };
 
+/* What the job of a later stage takes from those before it; internal to sw_job_open. */
+struct sw_job_previous {
+    const struct sw_stage_names *names;
+    const struct sw_job *job; /* of the same run: its machine map, and the lengths of its stages */
+    const char
+        *fallback; /* data sections that use their fallback, as decided for the first stage */
+};
+
 struct sw_job_options {
     const char *recipe_path;
     const struct sw_job_told *told; /* in place of recipe_path; or NULL */
@@ -86,11 +94,7 @@ struct sw_job_options {
                                all of whose records are used; or NULL */
     const char *weights;    /* a checkpoint that will be read, or NULL: its names of classes and
                                tokens replace those of the data */
-    const struct sw_stage_names *earlier; /* internal to sw_job_open, like the next two: */
-    const struct sw_job
-        *before; /* previous job of the same run: its machine map, and the lengths of its stages */
-    const char
-        *fallback;       /* data sections that use their fallback, as decided for the first stage */
+    struct sw_job_previous previous;
     const char *command; /* the command line, for the history */
     struct sw_display_policy display;
     /* Resumes a stored run from a checkpoint: recipe, overrides, fallback decision and folder are

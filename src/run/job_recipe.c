@@ -108,7 +108,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
                                       .set_count = o->set_count,
                                       .options = options,
                                       .option_count = OPTIONS,
-                                      .fallback = o->fallback,
+                                      .fallback = o->previous.fallback,
                                       .stage = o->stage};
 
     *recipe = NULL;

@@ -433,8 +433,9 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
 {
     if (o->machine)
         return sw_machine_from(o->machine, &job->place.machine, err);
-    if (o->before && o->before->place.machine && driver_on_bus(o->before) == driver_on_bus(job)) {
-        job->place.machine = sw_machine_share(o->before->place.machine);
+    if (o->previous.job && o->previous.job->place.machine &&
+        driver_on_bus(o->previous.job) == driver_on_bus(job)) {
+        job->place.machine = sw_machine_share(o->previous.job->place.machine);
         return SW_OK;
     }
 

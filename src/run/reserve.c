@@ -245,8 +245,8 @@ int sw_reserve_begin(struct sw_job *job, const struct sw_job_options *o, int lea
     int rc;
 
     read_saved(job);
-    if (o->before)
-        return follow_stage(job, o->before, err);
+    if (o->previous.job)
+        return follow_stage(job, o->previous.job, err);
 
     rc = read_request(job, least, &r, err);
     if (rc != SW_OK)
@@ -302,7 +302,7 @@ bool sw_reserve_narrow(struct sw_job *job, const struct sw_job_options *o)
     const struct sw_placement *p = job->place.placement;
     uint64_t nodes;
 
-    if (!job->reserve.registry || o->before || job->conf->cores || !placed_gpus(p))
+    if (!job->reserve.registry || o->previous.job || job->conf->cores || !placed_gpus(p))
         return false;
 
     struct sw_core_set keep = placed_cores(p, &nodes), others = sw_machine_cores(m);
@@ -346,11 +346,11 @@ int sw_reserve_end(struct sw_job *job, const struct sw_job_options *o, struct sw
     if (!reserve->registry)
         return SW_OK;
 
-    sw_usage_add_users(job->place.machine, reserve->registry,
-                       o->before ? o->before->reserve.registration : reserve->registration,
-                       &reserve->reserved.cores, placed_gpus(job->place.placement),
-                       &reserve->shared);
-    if (o->before)
+    sw_usage_add_users(
+        job->place.machine, reserve->registry,
+        o->previous.job ? o->previous.job->reserve.registration : reserve->registration,
+        &reserve->reserved.cores, placed_gpus(job->place.placement), &reserve->shared);
+    if (o->previous.job)
         return SW_OK;
 
     return reserve->registration

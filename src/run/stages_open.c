@@ -80,9 +80,9 @@ static int check_stage(struct sw_job *job, const struct sw_job_options *o, int i
 
     later_options.stage = sw_recipe_stage_name(job->recipe, index);
     later_options.resume_checkpoint = NULL;
-    later_options.earlier = names;
-    later_options.before = job;
-    later_options.fallback = sw_recipe_fallback(job->recipe);
+    later_options.previous.names = names;
+    later_options.previous.job = job;
+    later_options.previous.fallback = sw_recipe_fallback(job->recipe);
 
     int rc = sw_job_build(&later_options, job->events.log, &later, err);
     if (rc != SW_OK)
@@ -142,7 +142,7 @@ static void list(struct sw_job *job)
 static int check_stages(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     struct sw_job_stage *s = &job->stage;
-    const int64_t *known = o->before ? o->before->stage.steps : NULL;
+    const int64_t *known = o->previous.job ? o->previous.job->stage.steps : NULL;
     int64_t end;
 
     if (s->index < 0 || o->stage || o->one_worker || o->only_placement || o->predict)
@@ -247,7 +247,8 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
         .resume_checkpoint = sw_retention_newest(&old->retention, &step),
-        .before = old->reserve.released ? NULL : old, /* other cores and GPUs may be free now */
+        .previous.job =
+            old->reserve.released ? NULL : old, /* other cores and GPUs may be free now */
     };
     struct sw_job_retained_checkpoint *kept =
         sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
