@@ -50,6 +50,11 @@ bool sw_net_reads_columns(const struct sw_net *net, int i)
     return sw_net_node_reads_columns(&net->graph.node[i]);
 }
 
+bool sw_net_joins_columns(const struct sw_net *net, int i)
+{
+    return net->sharding.node[i].joins;
+}
+
 const char *sw_net_refuses_factors(const struct sw_net *net, int i, struct sw_layer_factors *f)
 {
     return sw_net_is_unrolled(net, i) ? "time steps of a layer exchange whole gradients"

@@ -14,6 +14,8 @@ const char *sw_net_refuses_partition(const struct sw_net *net, int i, enum sw_pa
 bool sw_net_is_unrolled(const struct sw_net *net, int i);
 /* Partitioned by columns, does it read the same columns of its sources, and not all of them? */
 bool sw_net_reads_columns(const struct sw_net *net, int i);
+/* Are these the columns that stand beside each other in its output, or some of its source's? */
+bool sw_net_joins_columns(const struct sw_net *net, int i);
 /* Why the gradient of layer i has no factors that workers could exchange, or NULL: it has, and *f
  * gets their numbers for the rows of the net. */
 const char *sw_net_refuses_factors(const struct sw_net *net, int i, struct sw_layer_factors *f);

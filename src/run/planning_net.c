@@ -121,6 +121,7 @@ static void fill_first(struct sw_planning_net *p, int i, int row)
 
     m->is_input = l->type->role == SW_ROLE_INPUT;
     m->reads_columns = sw_net_reads_columns(p->net, i);
+    m->joins = sw_net_joins_columns(p->net, i);
     if (p->job->conf->repeat_exact || sw_net_refuses_factors(p->net, i, &f))
         return;
 
@@ -218,6 +219,7 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
                                      .batch = job->conf->batch,
                                      .updater_slots = sw_table_slots(job->params.table),
                                      .fixed_bytes = fixed_bytes(job),
+                                     .controls_updates = job->exchange.args.controls_updates,
                                      .refuses = refuses,
                                      .user = p};
     fill_layers(p);

@@ -1,4 +1,5 @@
-/* What a built net says of partitions that its layers could have is what the partitioner does when
+/* ctest-timeout: 240
+ * What a built net says of partitions that its layers could have is what the partitioner does when
  * a recipe asks for them: on random nets of images, Boltzmann machines and sequences, for several
  * numbers of workers. */
 #include "unit/net/net_support.h"
@@ -9,7 +10,7 @@
 #include "base/tree.h"
 #include "net/layer_choices.h"
 
-enum { NETS = 24, MOST_WORKERS = 4, ROWS = 8, CHANNELS = 3, HEIGHT = 8, WIDTH = 10, STEPS = 4 };
+enum { NETS = 16, MOST_WORKERS = 4, ROWS = 8, CHANNELS = 3, HEIGHT = 8, WIDTH = 10, STEPS = 4 };
 
 enum kind { IMAGES, MACHINES, SEQUENCES, KINDS };
 

@@ -133,6 +133,7 @@ static void bytes_and_factors_follow_from_the_shapes(void **state)
     assert_true(m.net->layer[layer_at(m.net, "act1")].reads_columns);
     assert_true(m.net->layer[layer_at(m.net, "image")].is_input);
     assert_int_equal(m.net->updater_slots, 1);
+    assert_false(m.net->controls_updates);
     assert_true(m.net->fixed_bytes > 0);
     model_free(&m);
 }
@@ -190,6 +191,22 @@ static void a_model_has_one_worker(void **state)
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(sw_planning_net(t.job, &net, &err), SW_ERR_INVALID);
     trial_close(&t);
+}
+
+/* Of layers that place the columns of several sources, and of options that wait for all gradients.
+ */
+static void joins_and_controls_are_known(void **state)
+{
+    static const char *const sets[] = {"job.grad_clip=norm:1"};
+    struct model m =
+        model_of(&(struct sw_job_options){.recipe_path = write_recipe("m.ini", budget_recipe),
+                                          .sets = sets,
+                                          .set_count = 1,
+                                          .device = "cpu"});
+    assert_true(m.net->controls_updates);
+    assert_true(m.net->layer[layer_at(m.net, "both")].joins);
+    assert_false(m.net->layer[layer_at(m.net, "mix")].joins);
+    model_free(&m);
 }
 
 /* ---- following a plan ---- */
@@ -692,6 +709,7 @@ int main(void)
         cmocka_unit_test(bytes_and_factors_follow_from_the_shapes),
         cmocka_unit_test(time_steps_are_one_layer_in_rows),
         cmocka_unit_test(a_model_has_one_worker),
+        cmocka_unit_test(joins_and_controls_are_known),
         cmocka_unit_test(a_job_follows_the_settings_of_a_plan),
         cmocka_unit_test(settings_are_those_that_the_recipe_lacks),
         cmocka_unit_test(a_job_has_the_shape_of_a_plan),
