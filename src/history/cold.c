@@ -132,6 +132,16 @@ void sw_history_tag(struct sw_history *h, const char *key, const char *value)
     sw_history_queue_row(h, &SW_ROW(SW_ROW_TAG, SW_TEXT(key), SW_TEXT(value)));
 }
 
+void sw_history_plan(struct sw_history *h, const char *json, double predicted_ms)
+{
+    sw_history_queue_row(h, &SW_ROW(SW_ROW_PLAN, SW_TEXT(json), SW_REAL(predicted_ms)));
+}
+
+void sw_history_plan_measured(struct sw_history *h, double measured_ms)
+{
+    sw_history_queue_row(h, &SW_ROW(SW_ROW_PLAN_MEASURED, SW_REAL(measured_ms)));
+}
+
 void sw_history_host(struct sw_history *h, const struct sw_history_host *host)
 {
     sw_history_queue_row(h, &SW_ROW(SW_ROW_HOST, SW_INT(host->number), SW_TEXT(host->name),

@@ -137,6 +137,9 @@ static void write_everything(struct sw_history *h)
     sw_history_event(h, SW_LOG_WARN, "worker0.0", "%d things", 3);
     sw_history_tag(h, "kind", "test");
     sw_history_tag(h, "kind", "unit");
+    sw_history_plan(h, "{\"predicted_ms\":7.5}", 7.5);
+    sw_history_plan_measured(h, 9);
+    sw_history_plan_measured(h, 8);
 }
 
 /* A stage that equals the one before it adds no row; a resume deletes superseded stages. */
@@ -192,6 +195,8 @@ static void every_table_and_view_has_the_rows(void **state)
     assert_string_equal(ask_text("SELECT group_concat(path) FROM checkpoints"), "/c20");
     assert_string_equal(ask_text("SELECT text FROM events WHERE source = 'worker0.0'"), "3 things");
     assert_string_equal(ask_text("SELECT value FROM tags"), "unit");
+    assert_true(ask("SELECT json = '{\"predicted_ms\":7.5}' AND predicted_ms = 7.5 AND"
+                    " measured_ms = 8 FROM plans"));
     assert_true(
         ask("SELECT train_loss = 80 AND eval_loss = 30 AND best_eval_loss = 30 AND accuracy = 0.5"
             " AND best_accuracy = 0.75 AND samples_per_s = 1000 AND last_step = 20"
@@ -208,6 +213,16 @@ static void every_table_and_view_has_the_rows(void **state)
     assert_int_equal(ask("SELECT count(*) FROM where_time_went"), 10);
     assert_int_equal(ask("PRAGMA user_version"), SW_SCHEMA_VERSION);
     assert_sound();
+}
+
+/* Every run measures its steps, and only one with a plan stores them there. */
+static void a_run_without_a_plan_has_no_row_of_one(void **state)
+{
+    struct sw_history *h = begin("unplanned");
+
+    sw_history_plan_measured(h, 9);
+    finish(h, SW_RUN_DONE);
+    assert_int_equal(ask("SELECT count(*) FROM plans"), 0);
 }
 
 static void point_costs_at_most_31_bytes(void **state)
@@ -341,6 +356,7 @@ int main(void)
         CASE(default_directory_is_new_for_each_run),
         CASE(uncreatable_directory_is_an_error),
         CASE(every_table_and_view_has_the_rows),
+        CASE(a_run_without_a_plan_has_no_row_of_one),
         CASE(epochs_follow_the_stages),
         CASE(point_costs_at_most_31_bytes),
         CASE(wal_stays_short),
