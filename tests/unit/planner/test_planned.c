@@ -1,0 +1,222 @@
+/* The plan that a user gets: it is the fastest of all that are compared, fits the memory, stays on
+ * a host where activations would have to leave it, and its explanations are costs of real plans. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planner/planned.h"
+#include "unit/planner/planner_support.h"
+#include <math.h>
+#include <string.h>
+
+/* AlexNet on a machine. */
+struct planning {
+    struct planner_net net;
+    struct planner_machine machine;
+    struct sw_machine_model *machines[1];
+    struct sw_search_limits limits;
+    struct sw_planned_args args;
+    struct sw_planned planned;
+    struct sw_err err;
+};
+
+static const struct planner_machine_terms four_hosts = {.hosts = 4,
+                                                        .per_host = 1,
+                                                        .flops_per_s = 1e12,
+                                                        .bytes_per_s = 1e11,
+                                                        .network_bytes_per_s = 1.25e8,
+                                                        .device_bytes_per_s = 1e10,
+                                                        .latency_s = 5e-5,
+                                                        .memory_bytes = (int64_t)1 << 36};
+
+static void prepare(struct planning *p, const struct planner_machine_terms *t)
+{
+    *p = (struct planning){.limits = {.staleness = -1, .net_comm = SW_EXCHANGE_AUTO}};
+    planner_alexnet(&p->net, 256);
+    planner_machine(&p->machine, t);
+    p->machines[0] = &p->machine.model;
+    p->args = (struct sw_planned_args){
+        .net = &p->net.model, .machine = p->machines, .machines = 1, .limits = &p->limits};
+}
+
+static void make(struct planning *p)
+{
+    if (sw_planned_make(&p->args, &p->planned, &p->err) != SW_OK)
+        fail_msg("%s", p->err.text);
+}
+
+static int layer_of(const struct planning *p, const char *type, int number)
+{
+    for (int i = 0; i < p->net.model.count; i++)
+        if (strcmp(p->net.model.layer[i].type, type) == 0 && number-- == 0)
+            return i;
+    fail_msg("no %s", type);
+    return -1;
+}
+
+static void the_best_plan_is_faster_than_all_that_were_rejected(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.hosts = 1;
+    t.per_host = 4;
+    prepare(p, &t);
+    make(p);
+
+    const struct sw_planned *d = &p->planned;
+    assert_true(d->alternatives > 3);
+    for (int i = 0; i < d->alternatives; i++) {
+        assert_true(d->alternative[i].step_s >= d->best.time.step_s);
+        assert_true(i == 0 || d->alternative[i].step_s >= d->alternative[i - 1].step_s);
+        assert_true(d->alternative[i].what[0] != '\0');
+    }
+
+    assert_true(sw_planned_speed_up(d) > 1);
+    assert_true(d->one_worker_s > d->best.time.step_s);
+}
+
+static void on_several_hosts_layers_are_split_by_rows(void **state)
+{
+    struct planning *p = *state;
+
+    prepare(p, &four_hosts);
+    p->limits.groups = 1;
+    p->limits.group_size = 4;
+    make(p);
+
+    const struct sw_planned *d = &p->planned;
+    assert_true(d->rows_between_hosts);
+    assert_int_equal(sw_planned_hosts(d), 4);
+    for (int i = 0; i < d->net->count; i++)
+        assert_int_equal(d->best.choice[i].partition, SW_PARTITION_ROWS);
+
+    /* 37.7 M parameters of fc6 take longer than their factors. */
+    const int fc6 = layer_of(p, "inner_product", 0);
+    assert_int_not_equal(d->best.choice[fc6].comm, SW_EXCHANGE_PS);
+}
+
+static void a_split_layer_needs_one_host(void **state)
+{
+    struct planning *p = *state;
+    int partition[PLANNER_LAYERS];
+
+    prepare(p, &four_hosts);
+    memset(partition, -1, sizeof partition);
+    partition[layer_of(p, "inner_product", 0)] = SW_PARTITION_COLUMNS;
+    p->limits.partition = partition;
+    p->limits.groups = 1;
+    p->limits.group_size = 4;
+
+    assert_int_equal(sw_planned_make(&p->args, &p->planned, &p->err), SW_ERR_INVALID);
+    assert_non_null(strstr(p->err.text, "activations do not move between hosts"));
+    sw_planned_fini(&p->planned);
+
+    /* Two GPUs of one host. */
+    struct planner_machine_terms t = four_hosts;
+    t.hosts = 2;
+    t.per_host = 2;
+    planner_machine(&p->machine, &t);
+    p->limits.group_size = 2;
+    make(p);
+    assert_int_equal(sw_planned_hosts(&p->planned), 1);
+}
+
+/* As if only a single worker had enough memory. */
+static int needs_too_much(void *user, const struct sw_machine_model *machine,
+                          struct sw_parallel_plan *plan, struct sw_err *err)
+{
+    int *measured = user;
+
+    ++*measured;
+    for (int w = 0; w < plan->workers; w++)
+        plan->device_bytes[w] = plan->workers > 1 ? ((int64_t)1 << 36) + 1 : 1000;
+    return SW_OK;
+}
+
+static void a_plan_that_does_not_fit_is_dropped(void **state)
+{
+    struct planning *p = *state;
+    int measured = 0;
+
+    prepare(p, &four_hosts);
+    p->args.measure = needs_too_much;
+    p->args.user = &measured;
+
+    const int rc = sw_planned_make(&p->args, &p->planned, &p->err);
+    if (rc == SW_OK) {
+        assert_int_equal(p->planned.best.workers, 1);
+        assert_int_equal(p->planned.best.device_bytes[0], 1000);
+    } else {
+        assert_int_equal(rc, SW_ERR_NOTFOUND);
+        assert_non_null(strstr(p->err.text, "no plan fits the memory"));
+    }
+
+    assert_true(measured > 1);
+}
+
+static void a_runner_up_is_the_best_other_choice_of_its_layer(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+    struct sw_cost_model cost;
+
+    t.hosts = 1;
+    t.per_host = 2;
+    prepare(p, &t);
+    p->limits.groups = 1;
+    p->limits.group_size = 2;
+    make(p);
+
+    struct sw_planned *d = &p->planned;
+    sw_cost_model_init(&cost, d->net, d->machine, &d->best.shape);
+    const double best_s = sw_cost_plan(&cost, &d->best, NULL);
+
+    for (int i = 0; i < d->net->count; i++) {
+        if (d->net->layer[i].is_input) {
+            assert_true(isinf(d->runner_up_s[i]));
+            continue;
+        }
+
+        const struct sw_layer_choice own = d->best.choice[i];
+        d->best.choice[i] = d->runner_up[i];
+        const double other_s = sw_cost_plan(&cost, &d->best, NULL);
+        d->best.choice[i] = own;
+
+        assert_true(isfinite(d->runner_up_s[i]));
+        assert_true(fabs(other_s - best_s - d->runner_up_s[i]) <= 1e-9 * best_s);
+    }
+}
+
+static int setup(void **state)
+{
+    *state = calloc(1, sizeof(struct planning));
+    return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct planning *p = *state;
+
+    sw_planned_fini(&p->planned);
+    free(p);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_best_plan_is_faster_than_all_that_were_rejected),
+        TEST(on_several_hosts_layers_are_split_by_rows),
+        TEST(a_split_layer_needs_one_host),
+        TEST(a_plan_that_does_not_fit_is_dropped),
+        TEST(a_runner_up_is_the_best_other_choice_of_its_layer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
