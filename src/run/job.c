@@ -500,10 +500,10 @@ void sw_job_close(struct sw_job *job)
     sw_bytes_fini(&job->report.warnings);
     sw_bytes_fini(&job->report.comm_notes);
 
-    char *const owned[] = {job->options.name,       job->options.out_dir,
-                           job->options.db,         job->options.command,
-                           job->options.eval_split, job->options.resume_checkpoint,
-                           job->report.choices,     job->report.partition_notes};
+    char *const owned[] = {
+        job->options.name,          job->options.out_dir,    job->options.db,
+        job->options.command,       job->options.eval_split, job->options.resume_checkpoint,
+        job->options.parallel_plan, job->report.choices,     job->report.partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->report.layers);
@@ -512,6 +512,13 @@ void sw_job_close(struct sw_job *job)
     sw_row_split_fini(&job->rows);
     sw_topology_free(job->topology);
     sw_free(job);
+}
+
+int sw_job_follow_plan(struct sw_job *job, const char *json, double predicted_ms,
+                       struct sw_err *err)
+{
+    job->options.predicted_ms = predicted_ms;
+    return copy_text(&job->options.parallel_plan, json, err);
 }
 
 bool sw_job_resumable(const struct sw_job *job)

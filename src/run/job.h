@@ -248,6 +248,11 @@ struct sw_job_plan {
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
+/* Before sw_job_run: the parallel plan that the settings of the job follow, as JSON that is copied
+ * (recipes/planning.md), and the time of a step that it predicts, for the history. Errors:
+ * SW_ERR_NOMEM. */
+int sw_job_follow_plan(struct sw_job *job, const char *json, double predicted_ms,
+                       struct sw_err *err) SW_MUST_CHECK;
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 
 /* Trains to the last step of the recipe, or of its stage (sw_job_next). All roles have ended when

@@ -51,6 +51,8 @@ struct sw_run_options {
     const struct sw_job_hosts *hosts; /* borrowed; NULL: this is the only one */
     int64_t trace_capacity;
     struct sw_display_policy display;
+    char *parallel_plan; /* owned; JSON, see sw_job_follow_plan; or NULL */
+    double predicted_ms; /* of it */
 };
 
 /* The measured speed of the machine and of the workers, and what is chosen by it. */

@@ -279,6 +279,7 @@ static void report_summary(struct running *r, enum sw_run_status status)
 
     if (steps > 0 && w->timer.trained_ns > 0) {
         e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
+        sw_history_plan_measured(job->events.history, e.step_ms);
         e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
                                    sw_topology_samples(job->topology, w->record.first_step)) *
                           1e9 / (double)w->timer.trained_ns;

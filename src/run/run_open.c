@@ -385,6 +385,8 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     sw_job_hosts_report(job);
+    if (job->options.parallel_plan && !sw_hosts_history_is_part(job))
+        sw_history_plan(job->events.history, job->options.parallel_plan, job->options.predicted_ms);
 
     sw_reserve_name_run(job);
     if (!sw_hosts_history_is_part(job)) /* the folder may be that of host 0 */
