@@ -256,6 +256,20 @@ static bool measure(const struct sw_worker *w, struct figures *f)
     return measured;
 }
 
+bool sw_throughputs_are_stored(const struct sw_worker *w)
+{
+    const struct sw_job_place *place = w->shared.place;
+    const bool devices = w->topology->devices > 0;
+    struct figures f = {0};
+
+    read_doctor(w, &f);
+    read_throughputs(place, &f);
+
+    return f.core_gflops > 0 && f.memory_gb_per_s > 0 && (!devices || f.device_gflops > 0) &&
+           (!place->devices.driver->caps.own_processor || f.device_gb_per_s > 0) &&
+           (!devices || f.link_gb_per_s > 0 || place->devices.link_bytes_per_s > 0);
+}
+
 static double at_least(double figure, double usual)
 {
     return figure > 0 ? figure : usual;

@@ -11,6 +11,8 @@ struct sw_worker;
 /* Returns the stored rates, or measures them. Call after the first worker has its stream. */
 const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r,
                                                const struct sw_worker *first);
+/* Would it return them without measuring? */
+bool sw_throughputs_are_stored(const struct sw_worker *first);
 /* Stores what was measured for the next job. A failure to write is logged only. */
 void sw_throughputs_save(const struct sw_throughputs *r, const struct sw_worker *first);
 /* Reads a file of the state directory: *out is freed by the caller, and NULL when the file is

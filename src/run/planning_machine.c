@@ -1,0 +1,22 @@
+/* Tells the planner which machine a job has found. The contract is in run/planning_machine.h. */
+#include "run/planning_machine.h"
+
+#include "run/job_private.h"
+
+bool sw_planning_machine(struct sw_job *job, bool stored_only, struct sw_machine_args *out)
+{
+    const struct sw_placement *p = job->place.placement;
+    const bool known = sw_throughputs_are_stored(job->workers);
+
+    if (!known && stored_only)
+        return false;
+
+    out->map = job->place.machine;
+    out->request = &job->place.devices;
+    out->measured = sw_throughputs_of(&job->speed.throughputs, job->workers);
+    out->worker_threads = job->topology->devices > 0 ? 0 : sw_placement_worker(p, 0)->threads;
+    out->server_threads = sw_placement_server(p, 0)->threads;
+    if (!known)
+        sw_throughputs_save(out->measured, job->workers);
+    return true;
+}
