@@ -64,7 +64,6 @@ int sw_planning_memory(const struct sw_job_options *options, const struct sw_pla
     o.sets = sets;
     o.set_count = count;
     o.device = device ? device : o.device;
-    o.framework = NULL; /* the plan has its own */
     o.no_probes = o.oversubscribe = true;
     o.reserve = false;
 
