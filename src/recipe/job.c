@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16", NULL};
-static const char *const partitions[] = {"0", "1", "1in", "none", NULL};
+static const char *const partitions[] = {"0", "1", "1in", "none", "auto", NULL};
+enum { PARTITION_AUTO = 4 };
 static const char *const on_bad_record[] = {"stop", "skip", NULL};
 
 static const char *const algorithms[] = {"bp", "bptt", "cd", NULL};     /* enum sw_algorithm */
@@ -88,7 +89,7 @@ const struct sw_opt sw_job_opts[] = {
              "doubles; 0: never"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers split layers that have no partition key: 0 rows, 1 columns where "
-             "possible, none"},
+             "possible, none; auto: run searches the fastest plan, other verbs use 0"},
     {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",
      .help = "bit-identical results with any number of workers, servers and threads on this "
              "machine, at some cost: a batch is always computed in the same microbatches"},
@@ -264,6 +265,10 @@ int sw_job_apply_rules(struct sw_recipe *r, const struct sw_job_conf **out, stru
     settle_memory(r, s, job);
     settle_scale(r, s, job);
     check_ends(r, s, job);
+
+    job->auto_partition = job->partition == PARTITION_AUTO;
+    if (job->auto_partition)
+        job->partition = 0; /* until a plan sets the layers' own keys */
     if (!job->eval_batch)
         job->eval_batch = job->batch;
     if (!job->name)
