@@ -5,13 +5,13 @@
 
 #include "base/os.h"
 #include "cli/history/runs.h"
+#include "cli/terminal/caps.h"
 #include "history/reader_rows.h"
 #include "ui/plot_chart.h"
 #include "ui/trail.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 struct sw_curve {
     char *label;             /* owned */
@@ -290,31 +290,6 @@ static const char *x_label(const struct sw_curves *c)
 /* ---- In a terminal ----------------------------------------------------------------------------
  */
 
-/* Whether the locale of the environment is UTF-8. The program does not call setlocale, so that
- * number formats stay fixed; the first variable that is set decides, as in setlocale(3). */
-static bool is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value) {
-            const char *charset = strchr(value, '.');
-            return charset &&
-                   (strcasecmp(charset, ".utf-8") == 0 || strcasecmp(charset, ".utf8") == 0);
-        }
-    }
-
-    return false;
-}
-
-static struct sw_ui_caps terminal_caps(void)
-{
-    const char *term = getenv("TERM");
-    int colours = !sw_cli_colour() ? 0 : term && strstr(term, "256") ? 256 : 8;
-    return (struct sw_ui_caps){is_utf8(), colours};
-}
-
 /* Draws the legend below the chart: a sample or the letter of each line, then its label. */
 static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row)
 {
@@ -338,7 +313,7 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
 {
     struct scene s = {0};
     struct sw_canvas canvas = {0};
-    struct sw_ui_caps caps = terminal_caps();
+    struct sw_ui_caps caps = sw_cli_caps();
     int code = make_scene(&s, c, c->runs == 1, err);
     if (code)
         goto out;
