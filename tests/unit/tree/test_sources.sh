@@ -12,7 +12,7 @@ look() {
         cd "$1"
         listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels|ui)/.*\.(c|cu)$' | sort)
         registries=" $(sed -n 's/^singa_registry([^ ]* \([^ ]*\) .*/\1/p' CMakeLists.txt | tr '\n' ' ')"
-        registries="$registries$(sed -n 's/^file(GLOB .* \([^ ]*\)\/[*][.]c)$/\1 /p' CMakeLists.txt)"
+        registries="$registries$(sed -n 's/^file(GLOB .* \([^ ]*\)\/[*][.]c)$/ \1 /p' CMakeLists.txt)"
         grep -q '^singa_kernels()' CMakeLists.txt && registries="$registries""kernels kernels/cpu kernels/cuda "
         drivers=$(sed -n 's/^singa_drivers(\(.*\))/\1/p' CMakeLists.txt)
         for name in $drivers; do
