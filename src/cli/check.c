@@ -5,10 +5,12 @@
 #include "base/text.h"
 #include "cli/history/runs.h"
 #include "cli/hosts/preflight.h"
+#include "cli/plan/predict.h"
 #include "cli/plot/picture.h"
 #include "cli/terminal/columns.h"
 #include "cli/training/trainer.h"
 #include "recipe/recipe.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,7 @@ static const struct sw_cli_option rows[] = {
 struct extra {
     size_t base_bytes; /* memory of the process before the job allocates; 0: unknown */
     char *db;          /* owned: path of the history; NULL: unknown */
+    double step_s;     /* predicted; 0: unknown */
 };
 
 static size_t resident_bytes(void)
@@ -192,6 +195,8 @@ static void print_text(struct sw_bytes *out, const struct sw_job_plan *p, const 
                     sw_human_count(count, (double)p->params));
     sw_bytes_printf(out, "work         %s per sample\n",
                     sw_human_unit(flops, p->flops_per_sample, "flop"));
+    if (x->step_s > 0)
+        sw_bytes_printf(out, "step         %s predicted\n", sw_human_seconds(count, x->step_s));
     print_memory(out, p, x->base_bytes);
     sw_bytes_add(out, "placement    ");
     sw_print_placement(out, p->placement, "             ", verbose);
@@ -299,6 +304,7 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
     sw_json_int(w, "parameters", p->params);
     json_memory(w, p, x->base_bytes);
     sw_json_real(w, "flops_per_sample", p->flops_per_sample);
+    sw_json_real(w, "predicted_ms", x->step_s > 0 ? x->step_s * 1000 : (double)NAN);
     sw_json_int(w, "steps", p->stage ? p->stage_steps : p->steps);
     sw_json_int(w, "batch", p->batch);
     sw_json_int(w, "eval_batch", p->eval_batch);
@@ -350,6 +356,9 @@ static int open_stage(struct checking *c, int index, struct sw_err *err)
 static void print_one(struct checking *c)
 {
     const struct sw_cli_common *o = &c->options->common;
+
+    if (!o->quiet && !c->options->hosts.hosts)
+        c->extra.step_s = sw_plan_predict(o, &c->job, c->t.job);
 
     if (o->json)
         json_plan(&c->json, sw_job_plan(c->t.job), &c->extra);

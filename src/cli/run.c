@@ -1,6 +1,7 @@
 /* singa-ws run: trains the net of a recipe. */
 #include "base/os.h"
 #include "cli/checkpoint/weights.h"
+#include "cli/plan/follow.h"
 #include "cli/training/train.h"
 #include "recipe/job.h"
 #include <string.h>
@@ -10,7 +11,7 @@ struct options {
     int64_t steps;
     const char *name, *out_dir, *init_from;
     const char *cores;
-    bool when_free;
+    bool when_free, plan;
     struct sw_cli_list resets;
     struct sw_hosts_options hosts;
     struct sw_live_view_options live_view;
@@ -28,6 +29,9 @@ static const struct sw_cli_option options_of_run[] = {
                        "not use"),
     SW_CLI_FLAG_OPTION(struct options, when_free, "when-free",
                        "wait in the queue until the cores and GPUs are free, then start"),
+    SW_CLI_FLAG_OPTION(struct options, plan, "plan",
+                       "search the fastest parallel plan first, as `singa-ws plan` does, and "
+                       "follow it"),
     SW_CLI_TEXT_OPTION(
         struct options, init_from, "init-from", "FILE|RUN",
         "start from the parameters of a checkpoint or a run (RUN, RUN:best, RUN:STEP), by name; "
@@ -76,9 +80,23 @@ static char *join_resets(const struct options *o)
     return text;
 }
 
+/* Plans if that is asked for, and prints the plan in short. Returns an exit code. */
+static int make_plan(const struct options *o, struct sw_live_view *live_view,
+                     struct sw_job_options *job, struct sw_plan_follow *f)
+{
+    if (!o->plan && (o->hosts.hosts || !sw_plan_is_asked(job)))
+        return SW_EXIT_DONE;
+
+    int code = sw_plan_follow(f, &o->common, job);
+    if (code == SW_EXIT_DONE && !o->common.quiet && !o->common.json && !live_view)
+        code = sw_cli_print(&f->text);
+    return code;
+}
+
 static int train(void *options, struct sw_live_view *live_view)
 {
     const struct options *o = options;
+    struct sw_plan_follow follow = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
     struct sw_weights weights = {0};
@@ -95,8 +113,12 @@ static int train(void *options, struct sw_live_view *live_view)
     const struct sw_train_args args = {.common = &o->common,
                                        .hosts = &o->hosts,
                                        .live_view = live_view,
-                                       .when_free = o->when_free};
-    int code = rc == SW_OK ? sw_train(&args, &job, NULL) : sw_cli_fail(rc, &err);
+                                       .when_free = o->when_free,
+                                       .plan = &follow};
+    int code = rc == SW_OK ? make_plan(o, live_view, &job, &follow) : sw_cli_fail(rc, &err);
+    if (code == SW_EXIT_DONE)
+        code = sw_train(&args, &job, NULL);
+    sw_plan_follow_fini(&follow);
     sw_weights_fini(&weights);
     sw_free(reset);
 
@@ -112,6 +134,9 @@ static int run(void *options)
                             "--name=%s: a name of digits only would be read as the number "
                             "of a run",
                             o->name);
+    if (o->plan && o->hosts.hosts)
+        return sw_cli_usage("run", "--plan plans for one host; `singa-ws plan --hosts N` plans for "
+                                   "several");
     return sw_live_view("run", &o->common, &o->live_view, train, options);
 }
 

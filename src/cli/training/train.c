@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "cli/history/runs.h"
+#include "cli/plan/follow.h"
 #include "plan/conf.h"
 #include "recipe/recipe.h"
 #include <stdio.h>
@@ -88,6 +89,17 @@ static void note_end(struct training *s)
     s->hosts.db = NULL;
 }
 
+/* Tells a new run its plan, which a restart finds in the history. */
+static int follow_plan(const struct training *s, const struct sw_job_options *job,
+                       struct sw_err *err)
+{
+    const struct sw_plan_follow *plan = s->args->plan;
+
+    if (!plan || plan->json.length == 0 || job->resume)
+        return SW_OK;
+    return sw_job_follow_plan(s->trainer.job, sw_bytes_text(&plan->json), plan->predicted_ms, err);
+}
+
 /* Trains the job on the hosts of `o`; returns the exit code. */
 static int train_segment(struct training *s, const struct sw_hosts_options *o,
                          struct sw_job_options *job, const struct sw_checkpoints *checkpoints)
@@ -102,6 +114,8 @@ static int train_segment(struct training *s, const struct sw_hosts_options *o,
     t->launch = s->hosts.launch;
     if (rc == SW_OK)
         rc = sw_trainer_open(t, job, &err);
+    if (rc == SW_OK)
+        rc = follow_plan(s, job, &err);
 
     int code = rc == SW_OK ? sw_trainer_run(t) : sw_trainer_refuse(t, rc, &err);
     if (rc == SW_ERR_CANCELLED && job->resume) /* the run is unchanged, with its checkpoint */

@@ -9,11 +9,14 @@
 #include "cli/training/live_view.h"
 #include "cli/training/trainer.h"
 
+struct sw_plan_follow;
+
 struct sw_train_args {
     const struct sw_cli_common *common;
     const struct sw_hosts_options *hosts;
-    struct sw_live_view *live_view; /* or NULL */
-    bool when_free;                 /* wait for free cores and GPUs */
+    struct sw_live_view *live_view;    /* or NULL */
+    bool when_free;                    /* wait for free cores and GPUs */
+    const struct sw_plan_follow *plan; /* of the job, for the history; NULL, or json empty: none */
 };
 
 /* Opens and trains the job, prints the result, and returns the exit code. checkpoints: those of the

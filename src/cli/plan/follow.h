@@ -1,0 +1,24 @@
+/* Plans for this machine and makes a job follow the plan (run --plan, partition = auto). One owner:
+ * the main thread. */
+#pragma once
+
+#include "cli/plan/model.h"
+
+/* Zero-initialise; free with sw_plan_follow_fini, after the job. */
+struct sw_plan_follow {
+    struct sw_planning_texts texts;
+    const char **sets;    /* owned: the job's and those of the plan */
+    struct sw_bytes text; /* the plan in a few lines */
+    struct sw_bytes json; /* the whole plan */
+    double predicted_ms;  /* of a step */
+};
+
+/* Does the recipe of a job ask for a plan, by partition = auto or framework = auto? false also for
+ * a recipe with errors, which opening the job reports. */
+bool sw_plan_is_asked(const struct sw_job_options *job);
+
+/* Plans, and adds the settings of the plan to job->sets. Prints why it cannot. Returns an exit
+ * code. */
+int sw_plan_follow(struct sw_plan_follow *f, const struct sw_cli_common *common,
+                   struct sw_job_options *job);
+void sw_plan_follow_fini(struct sw_plan_follow *f);

@@ -1,0 +1,298 @@
+/* Opens the job of a recipe as a model, and models the machine for which it is planned. The
+ * contract is in cli/plan/model.h. */
+#include "cli/plan/model.h"
+
+#include "base/str.h"
+#include "cli/machine/peer_links.h"
+#include "run/planning_machine.h"
+#include <string.h>
+
+/* Beyond so many workers the memory of a plan is estimated: the job is not opened with all of
+ * them. */
+enum { MEASURED_WORKERS = 16 };
+
+/* ---- The machine ---- */
+
+static bool is_imagined(const struct sw_plan_target *t)
+{
+    return t->from || t->given.hosts.value > 0 || t->given.gpus.value > 0 ||
+           t->given.gpus_per_host.value > 0;
+}
+
+/* The devices for which --device asks on an imagined machine: those of the recipe may be missing
+ * here, so that its job is opened on the CPU. */
+static int imagine_devices(struct sw_plan_model *m, const char *device, struct sw_err *err)
+{
+    if (!device)
+        return SW_OK;
+
+    int rc = sw_device_request_parse(device, &m->request, err);
+    if (rc == SW_OK)
+        m->args.request = &m->request;
+    return rc;
+}
+
+static int open_machine(struct sw_plan_model *m, const char *device, const struct sw_plan_target *t,
+                        struct sw_err *err)
+{
+    const struct sw_machine *here = sw_job_plan(m->trainer.job)->machine;
+    int rc = SW_OK;
+
+    m->args = (struct sw_machine_args){.given = &t->given};
+
+    if (m->is_imagined) {
+        rc = t->from ? sw_machine_from(t->from, &m->map, err) : SW_OK;
+        m->args.map = m->map ? m->map : here;
+        return rc == SW_OK ? imagine_devices(m, device, err) : rc;
+    }
+
+    if (!sw_planning_machine(m->trainer.job, t->stored_only, &m->args))
+        return sw_err_set(err, SW_ERR_NOTFOUND, "no figures of this machine are stored");
+    rc = sw_cli_peer_links(m->args.request->text, here, false, &m->peer_links, err);
+    m->args.peer_links = m->peer_links;
+    return rc;
+}
+
+static int add_machine(struct sw_plan_model *m, int workers, struct sw_err *err)
+{
+    struct sw_machine_args args = m->args;
+
+    args.workers = workers;
+    int rc = sw_machine_build(&args, &m->machine[m->machines], err);
+    if (rc == SW_OK)
+        m->machines++;
+    return rc;
+}
+
+/* The workers on each host for which the recipe asks; 0: any number. */
+static int requested_workers(const struct sw_plan_model *m)
+{
+    const struct sw_search_limits *l = &m->constraints.limits;
+    const int hosts = m->args.given->hosts.value > 0 ? (int)m->args.given->hosts.value : 1;
+    const int workers = l->group_size * (l->groups > 0 ? l->groups : 1);
+
+    return workers > 0 ? (workers + hosts - 1) / hosts : 0;
+}
+
+/* Workers on cores can be any number up to one per core: 1, 2, 4 ... and all are considered, and
+ * what the recipe asks for. */
+static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err)
+{
+    const int asked = requested_workers(m), most = sw_machine_threads(m->args.map);
+
+    if (!sw_machine_on_cores(&m->args) || workers > 0)
+        return add_machine(m, workers, err);
+
+    int rc = add_machine(m, 1, err);
+    for (int n = 2; rc == SW_OK && n <= most && !asked && m->machines < SW_PLAN_MACHINES - 2;
+         n *= 2)
+        rc = add_machine(m, n, err);
+    if (rc == SW_OK && !asked && most > 1 && (most & (most - 1)))
+        rc = add_machine(m, most, err);
+    if (rc == SW_OK && asked > 1)
+        rc = add_machine(m, asked, err);
+
+    return rc;
+}
+
+/* ---- Times of layers ---- */
+
+/* Those of a run; without them plans are still predicted. */
+static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target *t,
+                            struct sw_err *err)
+{
+    int rc = sw_planning_times_of_run(m->net, t->reader, t->run, m->times, err);
+
+    if (rc != SW_ERR_UNSUPPORTED)
+        return rc;
+    sw_cli_message("warning: %s; they are predicted from the work of each layer", err->text);
+    m->times[0] = '\0';
+    return SW_OK;
+}
+
+/* On this machine, with as many workers as will be considered. */
+static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, struct sw_err *err)
+{
+    struct sw_planning_measurement how = {.options = &m->job,
+                                          .log = m->trainer.log,
+                                          .workers = 1,
+                                          .again = t->measure,
+                                          .stored_only = !t->measure};
+    int rc = SW_OK;
+
+    if (t->run)
+        return add_times_of_run(m, t, err);
+    if (m->is_imagined || t->given.flops_per_s.value > 0)
+        return SW_OK;
+
+    for (int i = 0; i < m->machines && rc == SW_OK; i++) {
+        char source[64];
+
+        how.workers = m->machine[i]->device_count;
+        rc = sw_planning_measure(m->net, &how, source, err);
+        if (rc == SW_OK && source[0])
+            memcpy(m->times, source, sizeof source);
+    }
+
+    return rc;
+}
+
+/* ---- The whole ---- */
+
+int sw_plan_model_open(struct sw_plan_model *m, const struct sw_cli_common *common,
+                       const struct sw_job_options *job, const struct sw_plan_target *target,
+                       struct sw_err *err)
+{
+    struct sw_trainer *t = &m->trainer;
+
+    m->job = *job;
+    m->is_imagined = is_imagined(target);
+
+    int rc = sw_trainer_init(t, common, err);
+    m->ready = true;
+    if (rc != SW_OK)
+        return rc;
+
+    if (m->is_imagined)
+        m->job.device = sw_driver_host()->name;
+    rc = sw_planning_open(&m->job, t->log, &t->job, &t->messages, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_planning_net(t->job, &m->net, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plan_constraints_read(sw_job_recipe(t->job), m->net, &m->constraints, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = open_machine(m, job->device, target, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = add_machines(m, target->workers, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return add_times(m, target, err);
+}
+
+void sw_plan_model_fini(struct sw_plan_model *m)
+{
+    for (int i = 0; i < m->machines; i++)
+        sw_machine_model_free(m->machine[i]);
+    sw_plan_constraints_fini(&m->constraints);
+    sw_planning_net_free(m->net);
+    sw_peer_links_free(m->peer_links);
+    sw_machine_free(m->map);
+    if (m->ready)
+        sw_trainer_fini(&m->trainer);
+    *m = (struct sw_plan_model){0};
+}
+
+/* ---- The plan ---- */
+
+/* The driver of simulated devices, on which a job needs the memory that it needs on GPUs. */
+static const struct sw_driver *simulated_driver(void)
+{
+    int i = 0;
+
+    while (sw_drivers[i] && (sw_drivers[i]->caps.host_memory || sw_drivers[i]->caps.on_bus))
+        i++;
+    return sw_drivers[i];
+}
+
+/* The devices of a job that has the memory of an imagined machine; a simulated GPU has at most
+ * 1 TiB. */
+static void imagined_device(const struct sw_machine_model *machine, int workers, char *out,
+                            size_t bytes)
+{
+    const struct sw_device_model *d = &machine->device[0];
+    const struct sw_driver *driver = d->host_memory ? NULL : simulated_driver();
+    const long long most = 1LL << 40;
+
+    if (!driver) {
+        snprintf(out, bytes, "%s", sw_driver_host()->name);
+        return;
+    }
+
+    driver->format(workers, out, bytes);
+    const size_t n = strlen(out);
+    snprintf(out + n, bytes - n, ",mem=%lld",
+             d->memory_bytes > 0 && d->memory_bytes < most ? (long long)d->memory_bytes : most);
+}
+
+/* Opens the job with the plan and asks for the memory that `check` would print. */
+static int measure_memory(void *user, const struct sw_machine_model *machine,
+                          struct sw_parallel_plan *p, struct sw_err *err)
+{
+    struct sw_plan_model *m = user;
+    struct sw_planning_texts texts = {0};
+    struct sw_planning_memory memory = {0};
+    char device[64];
+
+    if (p->workers > MEASURED_WORKERS || (machine->device[0].host_memory && machine->hosts > 1))
+        return SW_OK; /* the estimate of the search */
+
+    imagined_device(machine, p->workers, device, sizeof device);
+    int rc = sw_planning_texts(m->net, p, &texts, err);
+    if (rc == SW_OK)
+        rc = sw_planning_memory(&m->job, &texts, m->is_imagined ? device : NULL, &memory, err);
+
+    for (int w = 0; rc == SW_OK && w < p->workers; w++)
+        p->device_bytes[w] = machine->device[w].host_memory ? memory.host_bytes / p->workers
+                                                            : memory.device_bytes[w];
+
+    /* More than a device has; the search has an estimate of how much. */
+    if (rc == SW_ERR_NOMEM && machine->device[0].memory_bytes > 0 &&
+        p->device_bytes[0] <= machine->device[0].memory_bytes) {
+        p->device_bytes[0] = machine->device[0].memory_bytes + 1;
+        rc = SW_OK;
+    }
+
+    sw_planning_memory_fini(&memory);
+    sw_planning_texts_fini(&texts);
+    return rc;
+}
+
+int sw_plan_model_plan(struct sw_plan_model *m, struct sw_planned *out, struct sw_err *err)
+{
+    const struct sw_planned_args args = {.net = m->net,
+                                         .machine = m->machine,
+                                         .machines = m->machines,
+                                         .limits = &m->constraints.limits,
+                                         .no_overlap = m->constraints.no_overlap,
+                                         .bandwidth = m->constraints.bandwidth,
+                                         .measure = measure_memory,
+                                         .user = m};
+
+    return sw_planned_make(&args, out, err);
+}
+
+int sw_plan_model_texts(const struct sw_plan_model *m, const struct sw_planned *p,
+                        struct sw_planning_texts *out, struct sw_err *err)
+{
+    struct sw_parallel_plan own = p->best;
+    struct sw_plan_shape *s = &own.shape;
+    const int hosts = sw_planned_hosts(p);
+
+    /* Each host has a part of the groups, or of the workers of the only one. */
+    if (s->groups > 1 && s->groups % hosts == 0)
+        s->groups /= hosts;
+    else if (s->group_size % hosts == 0)
+        s->group_size /= hosts;
+    if (s->servers % hosts == 0)
+        s->servers /= hosts;
+
+    return sw_planning_texts(m->net, &own, out, err);
+}
+
+struct sw_planned_about sw_plan_model_about(const struct sw_plan_model *m,
+                                            const struct sw_planning_texts *texts, bool verbose)
+{
+    const struct sw_job_plan *plan = sw_job_plan(m->trainer.job);
+
+    return (struct sw_planned_about){.name = plan->name,
+                                     .recipe = plan->recipe,
+                                     .params = plan->params,
+                                     .times = m->times,
+                                     .ini = texts->ini,
+                                     .verbose = verbose};
+}

@@ -1,0 +1,169 @@
+/* Prints and draws a simulation of a growing number of workers. The contract is in
+ * cli/plan/sweep.h. */
+#include "cli/plan/sweep.h"
+
+#include "base/os.h"
+#include "base/text.h"
+#include "cli/plot/picture.h"
+#include "cli/terminal/caps.h"
+#include "cli/terminal/columns.h"
+#include "ui/plot_chart.h"
+#include <math.h>
+
+enum { CHART_ROWS = 14, FILE_WIDTH = 960, FILE_HEIGHT = 540 };
+
+/* ---- Table ---- */
+
+static void print_table(struct sw_bytes *out, const struct sw_sweep *s)
+{
+    struct sw_columns t = {0};
+    char step[32], rate[32], title[32];
+
+    snprintf(title, sizeof title, ">%s", s->unit);
+    sw_columns_add(&t, title);
+    sw_columns_begin(&t, ">workers|>batch|>step ms|>samples/s|>speed-up|>efficiency|>wait|"
+                         ">staleness");
+
+    for (int i = 0; i < s->count; i++) {
+        const struct sw_sweep_point *p = &s->point[i];
+
+        sw_columns_cell(&t, "%d", p->count);
+        sw_columns_cell(&t, "%d", p->workers);
+        sw_columns_cell(&t, "%lld", (long long)p->batch);
+        sw_columns_cell(&t, "%s", sw_human_real(step, p->step_s * 1000));
+        sw_columns_cell(&t, "%s", sw_human_real(rate, p->samples_per_s));
+        sw_columns_cell(&t, "%.2f", p->speed_up);
+        sw_columns_cell(&t, "%.0f %%", 100 * p->efficiency);
+        sw_columns_cell(&t, "%.0f %%", 100 * p->wait_share);
+        sw_columns_cell(&t, "%.1f", p->mean_staleness);
+    }
+
+    sw_columns_print(&t, out);
+    sw_columns_fini(&t);
+}
+
+static void print_verdict(struct sw_bytes *out, const struct sw_sweep *s)
+{
+    const struct sw_sweep_point *best = &s->point[s->best], *pays = &s->point[s->pays];
+
+    if (s->pays == s->count - 1)
+        sw_bytes_printf(
+            out, "All of %d %s pay: up to there twice as many train at least 20 %% faster.\n",
+            pays->count, s->unit);
+    else
+        sw_bytes_printf(out,
+                        "Beyond %d %s more of them do not pay: twice as many train less than 20 %% "
+                        "faster.\n",
+                        pays->count, s->unit);
+    sw_bytes_printf(out, "The fastest is %d %s, %.2f times as fast as 1 worker.\n", best->count,
+                    s->unit, best->speed_up);
+    if (s->stopped[0]) {
+        sw_bytes_printf(out, "It ends at %d %s: ", s->point[s->count - 1].count, s->unit);
+        sw_text_add(out, s->stopped);
+        sw_bytes_add(out, "\n");
+    }
+}
+
+/* ---- Chart ---- */
+
+enum { PREDICTED, IDEAL, LINES };
+
+struct scene {
+    struct sw_chart chart;
+    struct sw_point *points; /* owned [LINES * count] */
+    struct sw_chart_line line[LINES];
+};
+static const char *const labels[LINES] = {"predicted", "without waiting and exchange"};
+
+static int make_scene(struct scene *c, const struct sw_sweep *s, struct sw_err *err)
+{
+    const size_t n = (size_t)s->count;
+    const struct sw_sweep_point *first = &s->point[0], *last = &s->point[n - 1];
+
+    c->points = sw_calloc(LINES * n, sizeof *c->points);
+    if (!c->points)
+        return sw_err_nomem(err, "points of a chart", LINES * n * sizeof *c->points);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sw_sweep_point *p = &s->point[i];
+        const double ideal = p->samples_per_s / p->efficiency;
+
+        c->points[i] =
+            (struct sw_point){p->count, p->samples_per_s, p->samples_per_s, p->samples_per_s};
+        c->points[n + i] = (struct sw_point){p->count, ideal, ideal, ideal};
+    }
+
+    c->line[PREDICTED] = (struct sw_chart_line){c->points, n, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 0};
+    c->line[IDEAL] =
+        (struct sw_chart_line){c->points + n, n, SW_ROLE_LINE2, SW_STROKE_DASHED, 0, 0};
+    c->chart = (struct sw_chart){.lines = c->line,
+                                 .line_count = LINES,
+                                 .x_from = log2(first->count),
+                                 .x_to = log2(last->count) + (last == first),
+                                 .log_y = true,
+                                 .cursor = NAN};
+    sw_chart_fit(&c->chart);
+    return SW_OK;
+}
+
+static int print_chart(struct sw_bytes *out, const struct sw_sweep *s, struct sw_err *err)
+{
+    struct scene scene = {0};
+    struct sw_canvas canvas = {0};
+    const int width = sw_cli_stdout_width();
+
+    int rc = make_scene(&scene, s, err);
+    if (rc == SW_OK)
+        rc = sw_canvas_begin(&canvas, width, CHART_ROWS + 1, sw_cli_caps(), err);
+
+    if (rc == SW_OK) {
+        sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE,
+                         "samples/s by doublings of %s; dashed: %s", s->unit, labels[IDEAL]);
+        sw_chart_draw(&canvas, (struct sw_area){0, 1, width, CHART_ROWS}, &scene.chart);
+        if (sw_cli_colour())
+            sw_canvas_to_ansi(&canvas, out);
+        else
+            sw_canvas_to_text(&canvas, out);
+    }
+
+    sw_canvas_fini(&canvas);
+    sw_free(scene.points);
+    return rc;
+}
+
+int sw_sweep_print(struct sw_bytes *out, const struct sw_sweep *s, struct sw_err *err)
+{
+    print_table(out, s);
+    sw_bytes_add(out, "\n");
+
+    int rc = s->count > 1 ? print_chart(out, s, err) : SW_OK;
+    if (rc == SW_OK && s->count > 1)
+        sw_bytes_add(out, "\n");
+    print_verdict(out, s);
+    return rc;
+}
+
+int sw_sweep_plot(const struct sw_sweep *s, const char *path, struct sw_err *err)
+{
+    static const int colours[LINES] = {0, 1};
+    struct scene scene = {0};
+    struct sw_plot *plot = NULL;
+    char title[160], x[40];
+
+    int rc = make_scene(&scene, s, err);
+    if (rc == SW_OK)
+        rc = sw_plot_begin(&plot, path, sw_picture_format_of(path), FILE_WIDTH, FILE_HEIGHT, err);
+
+    if (rc == SW_OK) {
+        snprintf(title, sizeof title, "%.120s, simulated", s->name);
+        snprintf(x, sizeof x, "doublings of %s", s->unit);
+        const struct sw_plot_labels text = {title, x, "samples/s", labels, colours};
+
+        sw_plot_chart(plot, (struct sw_plot_box){0, 0, FILE_WIDTH, FILE_HEIGHT}, &scene.chart,
+                      &text);
+        rc = sw_plot_end(plot, err);
+    }
+
+    sw_free(scene.points);
+    return rc;
+}

@@ -1,0 +1,194 @@
+# plan: plans for this machine and imagined ones, what a recipe keeps, refusals, --simulate, and runs
+# that follow a plan.
+# ctest-timeout: 300
+. "$(dirname "$0")/lib.sh"
+export OMP_NUM_THREADS=1
+recipes=$SW_SOURCE_DIR/recipes
+
+# plan_json CHECK ARGUMENT...: plans with --json and checks the object `d` in Python; `L` are its layers.
+plan_json() {
+    check=$1
+    shift
+    expect 0 plan --json "$@"
+    [ "$(wc -l <"$T/out")" = 1 ] || fail 'plan --json is not one object on one line'
+    have_python || return 0
+    python3 -c "
+import json, sys
+d = json.load(open(sys.argv[1]))
+L = {l['name']: l for l in d['layers']}
+$check" "$T/out" || fail "plan --json $*: $check"
+}
+
+# AlexNet over 1 Gbit/s: convolutions by rows, fc6 and fc7 split or by factors. Nothing is written.
+four='--hosts 4 --gpus-per-host 1 --net 1Gbit --gflops 1000'
+plan_json "
+assert all(L['conv%d' % i]['partition'] == '0' for i in range(1, 6)), L
+assert all(L[n]['partition'] != '0' or L[n]['comm'] in ('sfb', 'adam') for n in ('fc6', 'fc7')), L
+assert d['worker_groups'] == 1 and d['workers_per_group'] == 4, d
+assert d['predicted_ms'] < d['one_worker_ms'] and d['speed_up'] > 1, d
+assert d['exact'] is True" \
+    "$recipes/alexnet.ini" $four --set job.batch=256 --set cluster.worker_groups=1 \
+    --set cluster.workers_per_group=4
+[ -e "$SINGA_DB" ] && fail 'plan created the history'
+
+# Every key that recipes/planning.md documents.
+plan_json "
+top = ('predicted_ms one_worker_ms speed_up compute_ms params_ms activations_ms wait_ms '
+       'sum_of_layers_ms framework consistency staleness worker_groups workers_per_group servers '
+       'memory_bytes exact open_layers layers alternatives machine times name recipe batch '
+       'parameters ini as_fast').split()
+assert set(top) == set(d), set(top) ^ set(d)
+layer = ('name type partition location comm compute_ms params_ms activations_ms moved_params '
+         'moved_activations runner_up').split()
+assert all(set(layer) == set(l) for l in d['layers']), d['layers'][0]
+assert all(set(a) == set('what framework worker_groups workers_per_group predicted_ms slower_ms'.split())
+           for a in d['alternatives']) and d['alternatives']
+assert [a['slower_ms'] for a in d['alternatives']] == sorted(a['slower_ms'] for a in d['alternatives'])
+parts = sum(d[k] for k in ('compute_ms', 'params_ms', 'activations_ms', 'wait_ms'))
+assert abs(parts - d['predicted_ms']) < 1e-6 * d['predicted_ms'], (parts, d['predicted_ms'])
+devices = d['machine']['devices']
+assert len(devices) == 2 and len(d['memory_bytes']) == d['worker_groups'] * d['workers_per_group']
+assert all(f['flops_per_s'] == {'value': 5e12, 'source': 'given by --gflops'} for f in devices), devices
+assert any('--pcie' in l['bytes_per_s']['source'] for l in d['machine']['links']), d['machine']
+r = [l['runner_up'] for l in d['layers'] if l['runner_up']]
+assert r and all(set(x) == {'partition', 'location', 'comm', 'slower_ms'} for x in r), r" \
+    "$tiny" --gpus 2 --pcie 12GB/s --gflops 5000 --memory-rate 500GB/s --gpu-memory 8GB \
+    --set cluster.workers_per_group=2
+
+# For people.
+expect 0 plan "$recipes/alexnet.ini" --gpus 2 --pcie 12GB/s --gflops 5000
+has out '^machine '
+has out '5.* Tflop/s \(given by --gflops\)'
+has out '^plan +[a-z]+, [0-9]+ groups? of [0-9]+ workers?'
+has out '^step +[0-9.]+ ms predicted'
+has out '^memory +worker'
+has out '^search +exact'
+has out '^fc6 +(0|1|1in|none)'
+has out '^\[cluster\]'
+hasnt out '^relu1 '
+expect 0 plan -v "$recipes/alexnet.ini" --gpus 2 --pcie 12GB/s --gflops 5000
+has out '^relu1 '
+
+# What the recipe sets is kept.
+plan_json "assert L['fc1']['partition'] == '1' and L['fc2']['partition'] == 'none', L
+assert L['fc2']['location'] == 1 and d['workers_per_group'] == 2, d" \
+    "$tiny" --gpus 4 --set cluster.workers_per_group=2 --set layer.fc1.partition=1 \
+    --set layer.fc2.location=1
+plan_json "assert L['fc1']['comm'] == 'sfb' and d['framework'] == 'sandblaster', d" \
+    "$tiny" --gpus 4 --set cluster.workers_per_group=4 --set layer.fc1.comm=sfb \
+    --set layer.fc1.partition=0 --framework sandblaster
+plan_json "assert all(l['partition'] == '0' for l in d['layers']), d
+assert d['workers_per_group'] == 4 and not any(l['comm'] in ('sfb', 'adam') for l in d['layers'])" \
+    "$tiny" --gpus 4 --set cluster.workers_per_group=4 --set job.partition=0 --set cluster.comm=ps
+
+# A slow link changes the plan.
+plan_json "assert d['workers_per_group'] == 1, d" "$tiny" --gpus 4 --pcie 1MB/s --gflops 5000
+
+# Other machines, and lists of figures.
+plan_json "assert len(d['machine']['devices']) == d['workers_per_group'] * d['worker_groups'] <= 24, d" \
+    "$tiny" --from 'numa:4 core:6 pu:2'
+plan_json "assert len(d['machine']['devices']) == 3 and d['machine']['hosts'] == 3, d['machine']
+assert any('--what-if' in l['bytes_per_s']['source'] for l in d['machine']['links']), d['machine']" \
+    "$tiny" --what-if 'hosts=3, gpus-per-host=1, net=10Gbit'
+
+# The lines of a plan, appended to the recipe, train.
+plan_json "open('$T/lines.ini', 'w').write('include = tiny.ini\n' + d['ini'])" \
+    "$tiny" --gpus 2 --set layer.fc1.partition=1 --set cluster.workers_per_group=2
+if have_python; then
+    expect 0 check "$T/lines.ini" --device sim:gpus=2 --oversubscribe
+fi
+
+# Impossible wishes and figures are refused, with the reason.
+refused() { # CODE PATTERN ARGUMENT...
+    code=$1 pattern=$2
+    shift 2
+    expect "$code" plan "$@"
+    has err "$pattern"
+}
+for bad in nan 0 -1 1e99 fast; do
+    for option in net pcie gflops memory-rate; do
+        refused 2 "--$option.*$bad" "$tiny" --gpus 2 "--$option=$bad"
+    done
+done
+refused 2 'line 1, column 9.*net' "$tiny" --what-if 'gpus=4, net=0'
+refused 2 'line 1, column 1' "$tiny" --what-if 'gps=4'
+refused 2 'workers' "$tiny" --gpus 2 --set cluster.workers_per_group=4
+refused 3 'memory' "$tiny" --gpus 2 --gpu-memory 100kB
+refused 2 'lrn|columns|softmax|split' "$tiny" --gpus 2 --set cluster.workers_per_group=2 \
+    --set layer.loss.partition=1
+refused 2 'layer fc1: .*hosts' "$tiny" $four --set cluster.workers_per_group=4 \
+    --set layer.fc1.partition=1
+refused 3 'cannot open the machine map' "$tiny" --from /nowhere.xml
+refused 3 "no run|nothing" nosuchrun
+refused 2 'RECIPE is missing'
+
+# A growing number of workers.
+expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --simulate 1..8 \
+    --plot "$T/curve.svg"
+has out '^ *hosts +workers +batch +step ms +samples/s'
+has out '^ +8 +8 +16 '
+has out 'pay|faster'
+grep -q '<svg' "$T/curve.svg" || fail 'no curve'
+expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
+if have_python; then
+    python3 - "$T/out" <<'END' || fail 'plan --simulate --json'
+import json, sys
+d = json.load(open(sys.argv[1]))
+p = d["points"]
+assert [x["GPUs"] for x in p] == [1, 2, 4, 6] and d["unit"] == "GPUs", d
+assert [x["batch"] for x in p] == [16, 32, 64, 96], d
+assert abs(p[0]["speed_up"] - 1) < 1e-9 and abs(p[0]["efficiency"] - 1) < 1e-9, p[0]
+assert all(0 <= x["wait_share"] < 1 and x["efficiency"] <= 1 + 1e-9 for x in p), p
+END
+fi
+cp "$T/out" "$T/first"
+expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
+cmp -s "$T/out" "$T/first" || fail 'two simulations differ'
+expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --simulate 1..64
+has out 'It ends at 16 hosts: '
+refused 2 'column 1' "$tiny" --simulate 0..4
+refused 2 'column 4' "$tiny" --simulate 2..2000
+refused 2 'column 4' "$tiny" --simulate 4..2
+refused 2 'expected A..B' "$tiny" --simulate 4
+refused 2 'needs --simulate' "$tiny" --plot "$T/a.svg"
+
+# A run follows its plan, and so does its resume.
+[ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ] || skip 'the rest needs 2 cores'
+keep='--set cluster.workers_per_group=2 --set layer.fc1.partition=1'
+expect 0 run "$tiny" --plan $keep --steps 4 --out "$T/a" --name planned
+has out '^plan +[a-z]+, 1 group of 2 workers'
+[ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the run has not 2 workers'
+[ "$(sql "SELECT count(*) FROM plans WHERE predicted_ms > 0 AND measured_ms > 0")" = 1 ] ||
+    fail 'no plan in the history'
+sql "SELECT overrides FROM runs WHERE name = 'planned'" >"$T/overrides"
+expect 0 resume planned --steps 6
+[ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the resume has not 2 workers'
+sql "SELECT overrides FROM runs WHERE name = 'planned'" | cmp -s - "$T/overrides" ||
+    fail 'a resume has other settings'
+
+# The same by a key of the recipe.
+expect 0 run "$tiny" --set job.partition=auto $keep --steps 2 --out "$T/b" --name auto
+[ "$(sql "SELECT count(*) FROM plans")" = 2 ] || fail 'partition = auto has no plan'
+expect 0 run "$tiny" --steps 2 --out "$T/c" --name plain --quiet
+[ "$(sql "SELECT count(*) FROM plans")" = 2 ] || fail 'a run without a plan has one'
+expect 0 check "$tiny" --set job.partition=auto
+
+# Once this machine is measured, check predicts a step.
+SINGA_REGISTRY=$T/other XDG_STATE_HOME=$T/none expect 0 check "$tiny"
+hasnt out '^step '
+expect 0 check "$tiny"
+has out '^step .* predicted$'
+expect 0 check "$tiny" --json $keep
+grep -qE '"predicted_ms":[0-9]' "$T/out" || fail 'check --json predicts nothing'
+
+# What a run has measured.
+plan_json "assert 'run' in d['times'], d['times']" plain --what-if 'gpus=2, pcie=12GB/s'
+plan_json "assert d['times'] is None, d['times']" planned --what-if 'gpus=2, pcie=12GB/s'
+has err 'warning: run 1: its layers were not all split by rows'
+plan_json "assert 'measured' in d['times'], d['times']" "$tiny" --measure
+expect 0 plan "$tiny"
+has out '^times +of layers: measured'
+expect 2 plan "$tiny" --measure --gpus 2
+has err 'this machine'
+expect 2 run "$tiny" --plan --hosts localhost,other
+exit 0
