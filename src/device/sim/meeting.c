@@ -136,13 +136,18 @@ static int enter(struct sw_sim_meeting_host *h, const struct sw_collective_args 
     if (!m)
         return sw_err_nomem(err, "a collective", sizeof *m);
 
+    /* A host that is refused has not been part of the meeting, whose members need not miss it. */
+    int rc = check_places(m, h, members, err);
+    if (rc != SW_OK) {
+        if (m->hosts == 0) {
+            unlist(m);
+            free_meeting(m);
+        }
+        return rc;
+    }
+
     m->hosts++;
     h->meeting = m;
-
-    int rc = check_places(m, h, members, err);
-    if (rc != SW_OK)
-        return rc;
-
     for (int i = 0; i < h->ranks; i++)
         m->member[h->first + i] =
             (struct sw_sim_meeting_member){.device = sw_sim_device_of(args->devices[i]), .host = h};

@@ -25,6 +25,7 @@ struct host {
     struct sw_err err;
     bool hurries; /* aborts before its sum */
     atomic_bool cancelled, joined;
+    atomic_bool asked; /* it waits for the others, and was asked whether it is cancelled */
     float sum[GPUS][FLOATS];
 };
 
@@ -67,7 +68,10 @@ static void host_close(struct host *h)
 
 static bool is_cancelled(void *host)
 {
-    return atomic_load(&((struct host *)host)->cancelled);
+    struct host *h = host;
+
+    atomic_store(&h->asked, true);
+    return atomic_load(&h->cancelled);
 }
 
 static int join(struct host *h, int timeout_ms, struct sw_err *err)
@@ -230,6 +234,32 @@ static void members_beyond_the_last_are_refused(void **state)
     host_close(&h);
 }
 
+/* A host whose numbers others have does not spoil their sums. */
+static void a_refused_host_changes_nothing(void **state)
+{
+    static struct host h[3];
+    struct sw_err err;
+
+    for (int i = 0; i < 3; i++)
+        host_open(&h[i], i, 1, i % 2, 2);
+    ASSERT_OK(sw_collective_make_id(ops, &h[0].id, &err));
+    h[1].id = h[2].id = h[0].id;
+    hosts_start(h, 1);
+    while (!atomic_load(&h[0].asked))
+        sw_thread_nap(1000000);
+    assert_int_equal(join(&h[2], 60000, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "members 0 to 0 of 2 do not fit"));
+    ASSERT_OK(sw_thread_start(&h[1].thread, "host", host_main, &h[1], &err));
+    for (int i = 0; i < 2; i++) {
+        sw_thread_join(&h[i].thread);
+        if (h[i].rc != SW_OK)
+            fail_msg("%s", h[i].err.text);
+    }
+    assert_memory_equal(h[0].sum, h[1].sum, sizeof h[0].sum[0]);
+    for (int i = 0; i < 3; i++)
+        host_close(&h[i]);
+}
+
 static void different_sizes_are_an_error_of_all(void **state)
 {
     static struct host h[HOSTS];
@@ -284,6 +314,7 @@ int main(void)
         cmocka_unit_test(an_id_of_another_process_is_refused),
         cmocka_unit_test(waiting_for_members_ends),
         cmocka_unit_test(members_beyond_the_last_are_refused),
+        cmocka_unit_test(a_refused_host_changes_nothing),
         cmocka_unit_test(different_sizes_are_an_error_of_all),
         cmocka_unit_test(an_abort_ends_the_operations_of_its_host),
     };
