@@ -38,8 +38,9 @@ struct sw_allreduce_args {
  * ranks. */
 size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library);
 /* Makes an all-reduce and, with a library, its first sum. Errors: SW_ERR_INVALID (ranks);
- * SW_ERR_NOMEM; SW_ERR_LIBRARY: no first sum in time, and the devices are cancelled
- * (library->hanging is set if a thread still hangs in the library); those of the devices. */
+ * SW_ERR_NOMEM; SW_ERR_LIBRARY: no first sum in time, and the devices are cancelled; those of the
+ * devices. After an error of the first sum the library is aborted, and library->hanging is set if
+ * it does not return. */
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Call before the devices are closed, when no queued work reads a bucket any more. */

@@ -75,18 +75,30 @@ static void first_main(void *arg)
         f->rc = sw_stream_wait(f->a->rank[r].stream, &f->err);
 }
 
-/* Returns whether the thread has ended. */
-static bool abort_first(struct sw_allreduce_first *f, int first_ms)
+/* Ends the sums on all members: the others wait for one that failed, and nobody can free a stream
+ * that waits. If the library does not return from this, it is marked as hanging. */
+static void abort_sums(struct sw_allreduce *a, int limit_ms)
 {
-    sw_collective_abort(f->a->library);
+    sw_collective_abort(a->library);
+    bool ended = sw_collective_abort_ends(a->library, limit_ms);
+    (void)ended; /* as the mark says */
+}
+
+/* The sums did not end in time: aborts them, too, and waits for their thread. */
+static void abort_first(struct sw_allreduce_first *f, int limit_ms)
+{
     for (int r = 0; r < f->a->ranks; r++)
         sw_device_cancel(f->a->rank[r].device);
-    return sw_thread_join_timed(&f->thread, first_ms < ABORT_MS ? first_ms : ABORT_MS);
+
+    abort_sums(f->a, limit_ms);
+    if (!sw_thread_join_timed(&f->thread, limit_ms))
+        f->a->library->hanging = f;
 }
 
 /* Sums every bucket once. The buckets are zero, and so are the sums. */
 static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
 {
+    const int limit_ms = first_ms < ABORT_MS ? first_ms : ABORT_MS;
     struct sw_allreduce_first *f = sw_calloc(1, sizeof *f);
     if (!f)
         return sw_err_nomem(err, "an all-reduce", sizeof *f);
@@ -96,18 +108,19 @@ static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
     int rc = sw_thread_start(&f->thread, "first-sums", first_main, f, err);
     if (rc == SW_OK && sw_thread_join_timed(&f->thread, first_ms)) {
         rc = f->rc;
+        if (rc != SW_OK)
+            abort_sums(a, limit_ms);
         if (rc != SW_OK && err)
             *err = f->err;
     } else if (rc == SW_OK) {
-        if (!abort_first(f, first_ms))
-            a->library->hanging = f;
+        abort_first(f, limit_ms);
         rc = sw_err_set(err, SW_ERR_LIBRARY,
                         "the first all-reduce over %d devices did not finish within %d s; try "
                         "all_reduce = copies",
                         a->ranks, first_ms / 1000);
     }
 
-    if (!a->library->hanging)
+    if (a->library->hanging != f)
         sw_free(f);
     return rc;
 }

@@ -433,6 +433,42 @@ static void a_hang_in_the_first_sum_is_an_error(void **state)
     ring_close(&g);
 }
 
+static const struct sw_collective_ops *real_library;
+static int groups;
+
+/* The second group is queued on the first member only. */
+static int end_badly(struct sw_collective *c, struct sw_err *err)
+{
+    struct sw_err ignored;
+    const int ranks = c->ranks;
+
+    if (++groups != 2)
+        return real_library->group_end(c, err);
+    c->ranks = 1;
+    int rc = real_library->group_end(c, &ignored);
+    c->ranks = ranks;
+    assert_int_equal(rc, SW_OK);
+    return sw_err_set(err, SW_ERR_LIBRARY, "the other member is gone");
+}
+
+/* The first member waits for the other in its stream, which nobody could free but for the abort. */
+static void a_first_sum_that_fails_is_aborted(void **state)
+{
+    struct ring g = ring_open(2, LIBRARY);
+    struct sw_err err;
+    real_library = g.library->ops;
+    struct sw_collective_ops failing = *real_library;
+    failing.group_end = end_badly;
+    g.library->ops = &failing;
+    groups = 0;
+    assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
+    assert_says(&err, "the other member is gone");
+    assert_null(g.library->hanging);
+    g.library->ops = real_library;
+    assert_int_equal(sw_collective_begin(g.library, &err), SW_ERR_CANCELLED);
+    ring_close(&g);
+}
+
 static struct sw_mutex held;
 static struct sw_collective_ops stubborn;
 
@@ -550,6 +586,7 @@ int main(void)
         cmocka_unit_test(closing_ends_a_wait_for_a_hanging_member),
         cmocka_unit_test(a_lost_member_is_named_in_the_error),
         cmocka_unit_test(a_hang_in_the_first_sum_is_an_error),
+        cmocka_unit_test(a_first_sum_that_fails_is_aborted),
         cmocka_unit_test(a_library_that_does_not_return_is_abandoned),
         cmocka_unit_test(closing_ends_all_waits),
         cmocka_unit_test(gradients_are_copied_on_high_priority_streams),
