@@ -18,18 +18,24 @@ static const struct sw_hosts *hosts_of(const struct sw_job *job)
 
 /* ---- What arrives ---- */
 
+/* Each comes once: the main thread reads it when it has been heard. */
 static int place(void *user, int from, const struct sw_fabric_tag *tag, size_t bytes, void **to,
                  struct sw_err *err)
 {
     struct sw_job_collective *c = user;
 
-    if (tag->kind == SW_HOST_OFFER && bytes == sizeof *c->offer)
+    sw_mutex_lock(&c->lock);
+    bool heard = c->heard >> from & 1, ordered = c->ordered;
+    sw_mutex_unlock(&c->lock);
+
+    if (tag->kind == SW_HOST_OFFER && !heard && bytes == sizeof *c->offer)
         *to = &c->offer[from];
-    else if (tag->kind == SW_HOST_ORDER && from == 0 && c->order && !c->ordered &&
+    else if (tag->kind == SW_HOST_ORDER && from == 0 && c->order && !ordered &&
              bytes == (size_t)c->count * sizeof *c->order)
         *to = c->order;
     else
-        return sw_err_set(err, SW_ERR_INVALID, "its offer for sums of devices has another size");
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "its offer for sums of devices is not expected, or has another size");
 
     return SW_OK;
 }

@@ -258,6 +258,65 @@ static void what_the_recipe_rules_out_is_in_the_plan(void **state)
     }
 }
 
+/* ---- Messages ---- */
+
+static int send(const struct sw_fabric_sink *sink, int from, int kind, const void *data,
+                size_t bytes)
+{
+    const struct sw_fabric_tag tag = {.kind = (uint16_t)kind};
+    struct sw_err err;
+    void *to;
+
+    int rc = sink->place(sink->user, from, &tag, bytes, &to, &err);
+    if (rc != SW_OK)
+        return rc;
+    memcpy(to, data, bytes);
+    return sink->arrived(sink->user, from, &tag, to, bytes, &err);
+}
+
+static int send_offer(const struct sw_fabric_sink *sink, int from, const struct sw_host_offer *o)
+{
+    return send(sink, from, SW_HOST_OFFER, o, sizeof *o);
+}
+
+static int send_order(const struct sw_fabric_sink *sink, int from, const int order[2])
+{
+    return send(sink, from, SW_HOST_ORDER, order, 2 * sizeof *order);
+}
+
+/* What was judged cannot change afterwards. */
+static void offers_and_the_order_come_once_and_are_checked(void **state)
+{
+    static struct sw_job job;
+    int order[2] = {0, 1};
+    const int swapped[2] = {1, 0}, twice[2] = {1, 1};
+    struct sw_host_offer offer = {.devices = 2}, impossible = {.devices = 65};
+    struct sw_fabric_router router = {.count = 0};
+
+    job.exchange.sums.order = order;
+    job.exchange.sums.count = 2;
+    sw_job_collective_init(&job, &router);
+    const struct sw_fabric_sink sink = sw_fabric_router_sink(&router);
+    const struct sw_host_offer *kept = job.hosts.collective.offer;
+
+    memset(offer.library, '\n', sizeof offer.library);
+    assert_int_equal(send_offer(&sink, 0, &offer), SW_OK);
+    assert_int_equal(strlen(kept[0].library), sizeof offer.library - 1);
+    assert_int_equal(kept[0].library[0], '?');
+    offer.devices = 3;
+    assert_int_equal(send_offer(&sink, 0, &offer), SW_ERR_INVALID);
+    assert_int_equal(kept[0].devices, 2);
+    assert_int_equal(send_offer(&sink, 1, &offer), SW_OK);
+    assert_int_equal(send_offer(&sink, 2, &impossible), SW_ERR_FORMAT);
+
+    assert_int_equal(send_order(&sink, 1, swapped), SW_ERR_INVALID);
+    assert_int_equal(send_order(&sink, 0, twice), SW_ERR_FORMAT);
+    assert_int_equal(send_order(&sink, 0, swapped), SW_OK);
+    assert_memory_equal(order, swapped, sizeof order);
+    assert_int_equal(send_order(&sink, 0, swapped), SW_ERR_INVALID);
+    sw_job_collective_fini(&job);
+}
+
 /* ---- Loss ---- */
 
 static void a_lost_host_is_the_error_of_all_others(void **state)
@@ -329,6 +388,7 @@ int main(void)
         cmocka_unit_test(simulated_devices_of_two_processes_use_host_memory),
         cmocka_unit_test(a_private_network_refuses_an_open_library),
         cmocka_unit_test(what_the_recipe_rules_out_is_in_the_plan),
+        cmocka_unit_test(offers_and_the_order_come_once_and_are_checked),
         cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
         cmocka_unit_test(a_loss_loses_no_step),
     };
