@@ -44,13 +44,26 @@ static int acknowledge(void *user, const struct sw_sync_delta *d, struct sw_err 
     return sw_fabric_send(t->fabric, d->origin, &tag, NULL, 0, NULL, NULL, err);
 }
 
-static int tell_lost(void *user, int to, uint64_t groups, struct sw_err *err)
+static int send_lost(struct sw_fabric *f, int to, uint64_t groups, struct sw_err *err)
 {
-    const struct sw_table_deltas *t = user;
     const struct sw_fabric_tag tag = {
         .kind = SW_HOSTS_DELTA_LOST, .urgency = URGENCY_OF_ANSWERS, .version = groups};
 
-    return sw_fabric_send(t->fabric, to, &tag, NULL, 0, NULL, NULL, err);
+    return sw_fabric_send(f, to, &tag, NULL, 0, NULL, NULL, err);
+}
+
+/* A host can be lost before sw_table_deltas_start, which sends what was to be told by then. */
+static int tell_lost(void *user, int to, uint64_t groups, struct sw_err *err)
+{
+    struct sw_table_deltas *t = user;
+
+    sw_mutex_lock(&t->lock);
+    struct sw_fabric *f = t->fabric;
+    if (!f)
+        t->early[to] = groups;
+    sw_mutex_unlock(&t->lock);
+
+    return f ? send_lost(f, to, groups, err) : SW_OK;
 }
 
 struct sw_sync_outer sw_table_deltas_outer(struct sw_table_deltas *d)
@@ -204,7 +217,11 @@ int sw_table_deltas_init(struct sw_table_deltas *t, struct sw_sync *sync,
                          const struct sw_hosts *hosts, struct sw_err *err)
 {
     *t = (struct sw_table_deltas){.sync = sync, .hosts = hosts->count, .own = hosts->own};
-    return make_merge(t, err);
+
+    int rc = make_merge(t, err);
+    if (rc == SW_OK)
+        sw_mutex_init(&t->lock);
+    return rc;
 }
 
 void sw_table_deltas_receive(struct sw_table_deltas *t, struct sw_fabric_router *router)
@@ -225,8 +242,17 @@ int sw_table_deltas_room(const struct sw_table_deltas *t)
 
 void sw_table_deltas_start(struct sw_table_deltas *t, struct sw_fabric *f)
 {
+    struct sw_err ignored;
+
+    sw_mutex_lock(&t->lock);
     t->fabric = f;
+    sw_mutex_unlock(&t->lock);
     sw_hosts_merge_start(t->merge, f);
+
+    for (int to = 0; to < t->hosts; to++) {
+        int rc = t->early[to] ? send_lost(f, to, t->early[to], &ignored) : SW_OK;
+        (void)rc; /* it is lost as well */
+    }
 }
 
 void sw_table_deltas_close_v(void *deltas)
@@ -238,6 +264,10 @@ void sw_table_deltas_close_v(void *deltas)
 
 void sw_table_deltas_fini(struct sw_table_deltas *t)
 {
+    if (!t->merge)
+        return;
+
     sw_hosts_merge_free(t->merge);
     t->merge = NULL;
+    sw_mutex_fini(&t->lock);
 }

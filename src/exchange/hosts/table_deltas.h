@@ -7,20 +7,23 @@
 #include "exchange/hosts/hosts_merge.h"
 #include "exchange/hosts/router.h"
 #include "exchange/table/sync.h"
+#include "thread/thread.h"
 
 struct sw_table_deltas {
     struct sw_sync *sync;         /* borrowed */
     struct sw_hosts_merge *merge; /* owned */
-    struct sw_fabric *fabric;     /* borrowed */
     int hosts, own;
+    struct sw_mutex lock;
+    struct sw_fabric *fabric; /* borrowed; set under the lock, before the first delta is sent */
+    uint64_t early[SW_MOST_HOSTS]; /* guarded by the lock: losses to tell each host; until start */
 };
 
 /* For sw_sync_args, before the rest is known. */
 struct sw_sync_outer sw_table_deltas_outer(struct sw_table_deltas *t);
-/* The exchange is made, with the table of group `own` only. The caller opens a fabric with the sink
- * of sw_table_deltas_receive and room for sw_table_deltas_room messages, passes it to
- * sw_table_deltas_start, and attaches sw_table_deltas_close_v to the fault. A lost host is a lost
- * group, and not a fault. Errors: SW_ERR_NOMEM, SW_ERR_INVALID. */
+/* The exchange is made, with the table of group `own` only, which has parameters. The caller opens
+ * a fabric with the sink of sw_table_deltas_receive and room for sw_table_deltas_room messages,
+ * passes it to sw_table_deltas_start, and attaches sw_table_deltas_close_v to the fault. A lost
+ * host is a lost group, and not a fault. Errors: SW_ERR_NOMEM, SW_ERR_INVALID. */
 int sw_table_deltas_init(struct sw_table_deltas *t, struct sw_sync *sync,
                          const struct sw_hosts *hosts, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_deltas_receive(struct sw_table_deltas *t, struct sw_fabric_router *router);

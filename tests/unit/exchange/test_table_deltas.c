@@ -10,6 +10,7 @@
 #include "exchange/hosts/tcp.h"
 #include "thread/fault.h"
 #include "unit/faulty_os.h"
+#include <stdatomic.h>
 
 enum { BASE = 64, MOST = 4, SERVERS = 2, VERSIONS = 18, MERGE_EVERY = 6, NEVER = 1000 };
 
@@ -25,6 +26,7 @@ struct setting {
     int64_t kill_chunk; /* loop: of kill_host; 0: never */
     int kill_host;
     uint64_t dies_after; /* tcp: kill_host ends without a word after this step */
+    bool dies_at_once;   /* tcp: before the others have connected their tables with the fabric */
 };
 
 struct crowd;
@@ -42,7 +44,8 @@ struct host {
     int serving[SERVERS];
     int rc, wrong, allocations;
     bool opened;
-    uint64_t merged; /* bits of hosts: of the last merge */
+    atomic_bool loses; /* it was told of a loss */
+    uint64_t merged;   /* bits of hosts: of the last merge */
     struct sw_err err;
 };
 
@@ -54,7 +57,8 @@ struct crowd {
     struct host host[MOST];
     struct sw_mutex lock; /* guards came */
     struct sw_cond changed;
-    int came; /* hosts that have tried to open their fabrics */
+    int came;           /* hosts that have tried to open their fabrics */
+    atomic_int fabrics; /* that are open */
 };
 
 static void dawdle(struct rng *r)
@@ -138,6 +142,7 @@ static int nothing_to_place(void *user, int from, const struct sw_fabric_tag *ta
 static void on_lost(void *user, int host, const struct sw_err *why)
 {
     struct host *h = user;
+    atomic_store(&h->loses, true);
     if (host == 0)
         sw_fault_set(&h->fault, "hosts", why);
 }
@@ -198,6 +203,7 @@ static int open_fabric(struct host *h, struct sw_err *err)
 
 static int connect_host(struct host *h, struct sw_err *err)
 {
+    const struct setting *x = h->crowd->setting;
     int rc = sw_table_deltas_init(&h->deltas, h->sync, &h->list, err);
     if (rc != SW_OK)
         return rc;
@@ -208,6 +214,16 @@ static int connect_host(struct host *h, struct sw_err *err)
     rc = open_fabric(h, err);
     if (rc != SW_OK)
         return rc;
+    atomic_fetch_add(&h->crowd->fabrics, 1);
+    if (x->dies_at_once && h->list.own == x->kill_host) {
+        while (atomic_load(&h->crowd->fabrics) < x->hosts)
+            sw_thread_nap(1000000);
+        sw_fabric_free(h->fabric);
+        h->fabric = NULL;
+        return sw_err_set(err, SW_ERR_LOST, "it dies");
+    }
+    while (x->dies_at_once && !atomic_load(&h->loses))
+        sw_thread_nap(1000000);
     sw_table_deltas_start(&h->deltas, h->fabric);
     sw_sync_broadcast(h->sync, 0, true);
     sw_table_refresh(h->stand.table, 0);
@@ -475,6 +491,16 @@ static void others_go_on_when_a_host_dies_over_tcp(void **state)
     }
 }
 
+/* What was lost is told when it can be. */
+static void a_host_can_die_before_tables_are_connected(void **state)
+{
+    const struct setting x = {
+        .hosts = 3, .period = 1, .pairs = CHAIN, .tcp = true, .kill_host = 1, .dies_at_once = true};
+    crowd_run(&crowd, &x);
+    assert_survived(&crowd, 1);
+    crowd_end(&crowd);
+}
+
 static void all_end_when_host_0_dies(void **state)
 {
     int died = 0;
@@ -515,6 +541,7 @@ int main(void)
         cmocka_unit_test(every_delta_is_added_once_over_tcp),
         cmocka_unit_test(others_go_on_wherever_a_host_dies),
         cmocka_unit_test(others_go_on_when_a_host_dies_over_tcp),
+        cmocka_unit_test(a_host_can_die_before_tables_are_connected),
         cmocka_unit_test(all_end_when_host_0_dies),
         cmocka_unit_test(nothing_is_allocated_while_hosts_exchange),
     };
