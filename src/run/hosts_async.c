@@ -107,6 +107,10 @@ static int init(struct sw_job *job, int small_most, struct sw_err *err)
             err, SW_ERR_UNSUPPORTED,
             "asynchronous hosts are not at the same step, so they cannot stop by what "
             "training measures: use stop_at with a metric of the evaluation");
+    if (sw_table_count(job->params.table) == 0)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "asynchronous hosts exchange parameters, and the net has none: train on "
+                          "one host");
 
     int rc = sw_hosts_lead_new(&lead, &a->lead, err);
     if (rc == SW_OK)

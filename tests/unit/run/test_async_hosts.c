@@ -420,6 +420,31 @@ static void hosts_cannot_stop_by_what_training_measures(void **state)
     party_close(&p);
 }
 
+static void hosts_without_parameters_have_nothing_to_exchange(void **state)
+{
+    static const char no_parameters[] =
+        "[job]\nsteps = 40\nbatch = 8\n[data train]\nformat = synthetic\nclasses = 3\n"
+        "records = 200\nheight = 2\nwidth = 2\n[updater]\ntype = sgd\nlr = 0.1\n"
+        "[layer image]\ntype = input\nfield = image\n"
+        "[layer label]\ntype = input\nfield = label\n"
+        "[layer pool]\ntype = pooling\nsrc = image\nkernel = 2\n"
+        "[layer loss]\ntype = softmax_loss\nsrc = pool, label\n";
+
+    for (int m = 0; m < MODES; m++) {
+        struct trial like = trial_of(&modes[m], "cluster.worker_groups=1");
+        struct party p;
+
+        like.recipe = no_parameters;
+        party_open(&p, 2, NULL, &like);
+        party_run(&p);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(p.trial[i].rc, SW_ERR_UNSUPPORTED);
+            assert_non_null(strstr(p.trial[i].err.text, "the net has none"));
+        }
+        party_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +462,7 @@ int main(void)
         cmocka_unit_test(values_of_a_host_that_are_not_finite_end_all),
         cmocka_unit_test(what_asynchronous_hosts_cannot_do_is_refused),
         cmocka_unit_test(hosts_cannot_stop_by_what_training_measures),
+        cmocka_unit_test(hosts_without_parameters_have_nothing_to_exchange),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }
