@@ -107,8 +107,8 @@ static inline int add_params(struct sw_table *t, const struct plan_of_table *pla
     return rc;
 }
 
-/* Everything up to the first values; the table points into the stand. To be freed in every case. */
-static inline int try_stand(struct stand *s, const struct plan_of_table *plan, struct sw_err *err)
+/* A table without parameters, which points into the stand. To be freed in every case. */
+static inline int begin_stand(struct stand *s, const struct plan_of_table *plan, struct sw_err *err)
 {
     const struct sw_updater *updater = plan->updater ? updater_named(plan->updater) : sgd();
     *s = (struct stand){
@@ -142,17 +142,47 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .outer = plan->outer,
                                  .remote_groups = plan->remote_groups,
                                  .updates_outside = plan->updates_outside};
-    if (rc == SW_OK)
-        rc = sw_table_new(&args, &s->table, err);
-    if (rc == SW_OK)
-        rc = add_params(s->table, plan, err);
-    if (rc == SW_OK)
-        rc = sw_table_freeze(s->table, err);
+    return rc == SW_OK ? sw_table_new(&args, &s->table, err) : rc;
+}
+
+/* Everything that follows the parameters, up to their first values. */
+static inline int end_stand(struct stand *s, struct sw_err *err)
+{
+    int rc = sw_table_freeze(s->table, err);
     if (rc == SW_OK)
         rc = sw_table_allocate(s->table, err);
+    return rc == SW_OK ? sw_table_init_values(s->table, err) : rc;
+}
+
+/* To be freed in every case. */
+static inline int try_stand(struct stand *s, const struct plan_of_table *plan, struct sw_err *err)
+{
+    int rc = begin_stand(s, plan, err);
     if (rc == SW_OK)
-        rc = sw_table_init_values(s->table, err);
-    return rc;
+        rc = add_params(s->table, plan, err);
+    return rc == SW_OK ? end_stand(s, err) : rc;
+}
+
+/* With the parameters of one fully-connected layer instead, zeros, whose gradients servers make of
+ * factors. */
+static inline int try_layer(struct stand *s, const struct plan_of_table *plan,
+                            const struct sw_table_factors *f, struct sw_err *err)
+{
+    const int64_t weight[2] = {f->outputs, f->inputs};
+    int number, index, rc = begin_stand(s, plan, err);
+    if (rc == SW_OK)
+        rc = sw_table_add_factors(s->table, f, &number, err);
+    for (int p = 0; p < 2 && rc == SW_OK; p++) {
+        const struct sw_param_spec spec = {.name = p == 0 ? "fc.weight" : "fc.bias",
+                                           .layout = sw_desc_plain(SW_F32, 2 - p, weight),
+                                           .owner = -1,
+                                           .factors = number,
+                                           .init = {.init = SW_INIT_CONSTANT},
+                                           .lr_mult = 1,
+                                           .decay_mult = 1};
+        rc = sw_table_add(s->table, &spec, &index, err);
+    }
+    return rc == SW_OK ? end_stand(s, err) : rc;
 }
 
 static inline void stand_new(struct stand *s, const struct plan_of_table *plan)

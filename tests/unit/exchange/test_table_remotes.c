@@ -12,7 +12,9 @@
 #include "unit/faulty_os.h"
 
 enum { BASE = 8, VERSIONS = 6, MOST_GROUPS = 8 };
-enum { ROWS = 4, INPUTS = 37, OUTPUTS = 20 }; /* of a layer with factors */
+enum { ROWS = 4, INPUTS = 37, OUTPUTS = 20 };
+static const struct sw_table_factors layer = {
+    .rows = ROWS, .inputs = INPUTS, .outputs = OUTPUTS, .steps = 1, .home = SW_FACTORS_SHARED};
 
 struct job {
     struct plan_of_table plan; /* groups and workers: of one host */
@@ -189,55 +191,6 @@ static void train(void *user)
 
 /* ---- A host ---- */
 
-/* One layer whose gradients servers make of factors, in a table of settings `plan`. */
-static int make_layer(struct stand *s, const struct plan_of_table *plan, struct sw_err *err)
-{
-    const int64_t weight[2] = {OUTPUTS, INPUTS}, bias = OUTPUTS;
-    const struct sw_table_factors f = {
-        .rows = ROWS, .inputs = INPUTS, .outputs = OUTPUTS, .steps = 1, .home = SW_FACTORS_SHARED};
-    s->common.lr = 1;
-    s->updater_conf = conf_with(&sgd()->base, "momentum", 0);
-    s->schedule_conf = conf_with(fixed_schedule(), NULL, 0);
-    int number, index, rc = sw_cpu_open(false, &s->dev, err);
-    const struct sw_table_args args = {.device = s->dev,
-                                       .updater = sgd(),
-                                       .updater_conf = s->updater_conf,
-                                       .common = &s->common,
-                                       .schedule = fixed_schedule(),
-                                       .schedule_conf = s->schedule_conf,
-                                       .horizon_steps = 100,
-                                       .slice_elements = plan->slice_elements,
-                                       .workers = plan->workers,
-                                       .servers = plan->servers,
-                                       .groups = plan->groups,
-                                       .rule = plan->rule,
-                                       .staleness = plan->staleness,
-                                       .two_phases = plan->two_phases,
-                                       .remote_groups = plan->remote_groups,
-                                       .updates_outside = plan->updates_outside,
-                                       .outer = plan->outer};
-    if (rc == SW_OK)
-        rc = sw_table_new(&args, &s->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_add_factors(s->table, &f, &number, err);
-    for (int p = 0; p < 2 && rc == SW_OK; p++) {
-        const struct sw_param_spec spec = {.name = p == 0 ? "fc.weight" : "fc.bias",
-                                           .layout = p == 0 ? sw_desc_plain(SW_F32, 2, weight)
-                                                            : sw_desc_plain(SW_F32, 1, &bias),
-                                           .owner = -1,
-                                           .factors = number,
-                                           .init = {.init = SW_INIT_CONSTANT},
-                                           .lr_mult = 1,
-                                           .decay_mult = 1};
-        rc = sw_table_add(s->table, &spec, &index, err);
-    }
-    if (rc == SW_OK)
-        rc = sw_table_freeze(s->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_allocate(s->table, err);
-    return rc == SW_OK ? sw_table_init_values(s->table, err) : rc;
-}
-
 static int make_table(struct own *o, struct sw_err *err)
 {
     const struct job *job = o->job;
@@ -250,7 +203,8 @@ static int make_table(struct own *o, struct sw_err *err)
     plan.outer = sw_table_remotes_outer(&o->remotes, &o->host->list);
     plan.remote_groups = home ? (job->hosts - 1) * plan.groups : 0;
     plan.updates_outside = !home;
-    int rc = job->factors ? make_layer(&o->stand, &plan, err) : try_stand(&o->stand, &plan, err);
+    int rc =
+        job->factors ? try_layer(&o->stand, &plan, &layer, err) : try_stand(&o->stand, &plan, err);
     if (rc != SW_OK)
         return rc;
     sw_table_put_version(o->stand.table, job->before, job->before, 0);

@@ -236,53 +236,7 @@ static void workers_that_update_get_the_sum(void **state)
 
 /* ---- Factors ---- */
 
-enum { ROWS = 3, INPUTS = 37, OUTPUTS = 20 };
-
-/* A fully-connected layer whose gradients servers make of factors: of ROWS rows of each host. */
-static int make_layer(struct host *h, struct stand *s, int hosts, struct sw_err *err)
-{
-    const int64_t weight[2] = {OUTPUTS, INPUTS}, bias = OUTPUTS;
-    s->common.lr = 0.25;
-    s->updater_conf = conf_with(&sgd()->base, "momentum", 0.5);
-    s->schedule_conf = conf_with(fixed_schedule(), NULL, 0);
-    const struct sw_table_factors f = {.rows = (int64_t)ROWS * hosts,
-                                       .inputs = INPUTS,
-                                       .outputs = OUTPUTS,
-                                       .steps = 1,
-                                       .home = SW_FACTORS_SHARED};
-    int number, index, rc = sw_cpu_open(false, &s->dev, err);
-    const struct sw_table_args args = {.device = s->dev,
-                                       .updater = sgd(),
-                                       .updater_conf = s->updater_conf,
-                                       .common = &s->common,
-                                       .schedule = fixed_schedule(),
-                                       .schedule_conf = s->schedule_conf,
-                                       .horizon_steps = 100,
-                                       .slice_elements = 200,
-                                       .workers = 1,
-                                       .servers = 2,
-                                       .outer = outer_of(h)};
-    if (rc == SW_OK)
-        rc = sw_table_new(&args, &s->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_add_factors(s->table, &f, &number, err);
-    for (int p = 0; p < 2 && rc == SW_OK; p++) {
-        const struct sw_param_spec spec = {.name = p == 0 ? "fc.weight" : "fc.bias",
-                                           .layout = p == 0 ? sw_desc_plain(SW_F32, 2, weight)
-                                                            : sw_desc_plain(SW_F32, 1, &bias),
-                                           .owner = -1,
-                                           .factors = number,
-                                           .init = {.init = SW_INIT_CONSTANT},
-                                           .lr_mult = 1,
-                                           .decay_mult = 1};
-        rc = sw_table_add(s->table, &spec, &index, err);
-    }
-    if (rc == SW_OK)
-        rc = sw_table_freeze(s->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_allocate(s->table, err);
-    return rc == SW_OK ? sw_table_init_values(s->table, err) : rc;
-}
+enum { ROWS = 3, INPUTS = 37, OUTPUTS = 20 }; /* rows: of each host */
 
 /* Writes the rows [from, to) of all hosts. */
 static void write_factors(struct own *o, int from, int to, uint64_t version)
@@ -304,7 +258,18 @@ static int run_factors(struct host *h, struct sw_err *err)
     struct own *o = h->own;
     bool alone = h->cluster->hosts == 1;
     int from = alone ? 0 : o->first_worker * ROWS, rows = alone ? ROWS * o->job->hosts : ROWS;
-    int rc = make_layer(h, &o->stand, o->job->hosts, err);
+    const struct plan_of_table plan = {.workers = 1,
+                                       .servers = 2,
+                                       .slice_elements = 200,
+                                       .lr = 0.25,
+                                       .momentum = 0.5,
+                                       .outer = outer_of(h)};
+    const struct sw_table_factors layer = {.rows = (int64_t)ROWS * o->job->hosts,
+                                           .inputs = INPUTS,
+                                           .outputs = OUTPUTS,
+                                           .steps = 1,
+                                           .home = SW_FACTORS_SHARED};
+    int rc = try_layer(&o->stand, &plan, &layer, err);
     if (rc == SW_OK)
         rc = connect_table(h, o->stand.table, 0, err);
     for (uint64_t v = 1; v <= VERSIONS && rc == SW_OK; v++) {
