@@ -99,6 +99,34 @@ static inline void assert_same_bits(const struct party *p)
     }
 }
 
+/* ---- Pauses ---- */
+
+/* Pauses, asks for a checkpoint in the pause, and continues. */
+static inline void pause_at_step_5(struct trial *t, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY && e->step == 5)
+        sw_job_request(t->job, SW_JOB_PAUSE);
+    if (e->type == SW_JOB_EVENT && strstr(e->text, "paused by request"))
+        sw_job_request(t->job, SW_JOB_CHECKPOINT_NOW);
+    if (e->type == SW_JOB_CHECKPOINT && e->step > 0 && e->step < t->job->span.steps)
+        sw_job_request(t->job, SW_JOB_CONTINUE);
+}
+
+/* A pause of host 0 is that of both. The trial displays every step. */
+static inline void pause_party(const struct trial *like)
+{
+    struct party p;
+
+    party_open(&p, 2, NULL, like);
+    p.trial[0].on_event = pause_at_step_5;
+    party_run(&p);
+    assert_party_ok(&p);
+    for (int i = 0; i < 2; i++)
+        assert_non_null(strstr(p.trial[i].text, "paused by request after step"));
+    assert_same_bits(&p);
+    party_close(&p);
+}
+
 /* ---- Loss ---- */
 
 /* What came of jobs that lost a host. */

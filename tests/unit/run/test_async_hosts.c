@@ -213,33 +213,14 @@ static void hosts_stop_while_one_warms_up(void **state)
     }
 }
 
-/* Pauses, asks for a checkpoint in the pause, and continues. */
-static void pause_at_step_5(struct trial *t, const struct sw_job_event *e)
-{
-    if (e->type == SW_JOB_DISPLAY && e->step == 5)
-        sw_job_request(t->job, SW_JOB_PAUSE);
-    if (e->type == SW_JOB_EVENT && strstr(e->text, "paused by request"))
-        sw_job_request(t->job, SW_JOB_CHECKPOINT_NOW);
-    if (e->type == SW_JOB_CHECKPOINT && e->step > 0 && e->step < 2000)
-        sw_job_request(t->job, SW_JOB_CONTINUE);
-}
-
 static void a_pause_of_the_leader_is_that_of_all(void **state)
 {
     for (int m = 0; m < MODES; m++) {
         struct trial like = trial_of(&modes[m], "job.steps=2000");
-        struct party p;
 
         add_set(&like, "job.eval_every=0");
         like.display.every_steps = 1;
-        party_open(&p, 2, NULL, &like);
-        p.trial[0].on_event = pause_at_step_5;
-        party_run(&p);
-        assert_party_ok(&p);
-        for (int i = 0; i < 2; i++)
-            assert_non_null(strstr(p.trial[i].text, "paused by request after step"));
-        assert_same_bits(&p);
-        party_close(&p);
+        pause_party(&like);
     }
 }
 

@@ -190,30 +190,9 @@ static void a_stop_of_any_host_stops_all_at_one_step(void **state)
     }
 }
 
-/* Pauses, asks for a checkpoint in the pause, and continues. */
-static void pause_at_step_5(struct trial *t, const struct sw_job_event *e)
-{
-    if (e->type == SW_JOB_DISPLAY && e->step == 5)
-        sw_job_request(t->job, SW_JOB_PAUSE);
-    if (e->type == SW_JOB_EVENT && strstr(e->text, "paused by request"))
-        sw_job_request(t->job, SW_JOB_CHECKPOINT_NOW);
-    if (e->type == SW_JOB_CHECKPOINT && e->step > 0 && e->step < 200)
-        sw_job_request(t->job, SW_JOB_CONTINUE);
-}
-
 static void a_pause_of_the_leader_is_that_of_all(void **state)
 {
-    const struct trial like = {.sets = {"job.steps=200"}, .display = {.every_steps = 1}};
-    struct party p;
-
-    party_open(&p, 2, NULL, &like);
-    p.trial[0].on_event = pause_at_step_5;
-    party_run(&p);
-    assert_party_ok(&p);
-    for (int i = 0; i < 2; i++)
-        assert_non_null(strstr(p.trial[i].text, "paused by request after step"));
-    assert_same_bits(&p);
-    party_close(&p);
+    pause_party(&(struct trial){.sets = {"job.steps=200"}, .display = {.every_steps = 1}});
 }
 
 /* ---- Errors ---- */
