@@ -45,7 +45,7 @@ static int host_of(const struct sw_table_remotes *s, int group)
 
 static struct sw_remote_param *param_of(const struct sw_table_remotes *s, int group, int param)
 {
-    return &s->params[group * sw_table_count(s->args.table) + param];
+    return &s->params[(size_t)group * (size_t)sw_table_count(s->args.table) + (size_t)param];
 }
 
 static struct sw_remote_slice *slice_of(const struct sw_table_remotes *s, int group, int slice)

@@ -104,7 +104,6 @@ int sw_sync_told_lost(struct sw_sync *s, int from, uint64_t groups,
                       struct sw_err *err) SW_MUST_CHECK;
 /* A group is lost, and nothing of it is written to any room any more. */
 void sw_sync_lose(struct sw_sync *s, int group);
-uint64_t sw_sync_living(const struct sw_sync *s); /* bits of groups, the own one included */
 
 /* --- merging with tables elsewhere, when all living groups are quiet; by one thread --- */
 

@@ -87,7 +87,7 @@ static inline uint64_t *sw_sync_merged_of(const struct sw_sync *s, int table, in
 
 static inline bool sw_sync_lives(const struct sw_sync *s, int group)
 {
-    return !s->has_remote || (sw_sync_living(s) >> group & 1);
+    return !s->has_remote || (__atomic_load_n(&s->living, __ATOMIC_RELAXED) >> group & 1);
 }
 
 /* sync_tree.c: the parent of every group in the tree of an origin's deltas over the groups of

@@ -240,8 +240,3 @@ void sw_sync_lose(struct sw_sync *s, int group)
         sw_sync_tell_lost(s, origin, untold[origin]);
     sw_table_wake(s->tables[s->own]);
 }
-
-uint64_t sw_sync_living(const struct sw_sync *s)
-{
-    return __atomic_load_n(&s->living, __ATOMIC_RELAXED);
-}
