@@ -19,7 +19,7 @@ struct sw_hosts_async {
     struct sw_hosts_merge *merge; /* owned: the values of host 0, where it has the servers */
     uint64_t left_out;            /* atomic: bits of hosts that are lost, while the others go on */
     uint64_t reported;            /* those that are known to the user */
-    char why[192];                /* the last one was lost; guarded by the lock of the notices */
+    char why[192];                /* cause of the last loss; guarded by the lock of the notices */
 };
 
 /* Bytes of the exchange of a host's server group with the others. */

@@ -27,7 +27,7 @@ struct sw_hosts_mode {
     /* values [count] become the sums over all hosts; waits. By one worker at a time per channel. */
     int (*sum)(struct sw_job *job, enum sw_group_channel channel, double *values, int count,
                struct sw_err *err);
-    /* Bits of the hosts in the last sum of SW_GROUP_RESULTS. */
+    /* Bits of the hosts whose values are in the last sum of SW_GROUP_EVALUATIONS. */
     uint64_t (*counted)(const struct sw_job *job);
     /* struct sw_requests.agree; errors become the fault of the job. */
     int (*agree)(struct sw_job *job, int64_t step, int own);

@@ -11,12 +11,12 @@
 
 struct sw_job;
 
-enum { SW_HOST_OFFERS = 2 }; /* to one host that can be under way */
+enum { SW_HOST_OFFERS = 2 }; /* messages to one host that can be under way */
 
-/* As it is sent. */
+/* Whether a host can let its library sum, in the layout in which it is sent. */
 struct sw_host_offer {
-    char library[96]; /* its name; "": */
-    char why[200];    /* why none can be used */
+    char library[96]; /* its name; "": the host can use none */
+    char why[200];    /* the reason, if so */
     uint64_t buckets; /* sw_reduce_hash */
     int32_t devices;
     int32_t unused;

@@ -393,10 +393,11 @@ static int make(struct nccl *c, const struct sw_collective_args *args, struct sw
 
     int rc = init_comms(c, args, err);
     c->cancelled = NULL;
-    if (rc != SW_OK)
-        abort_all(
-            &c->base); /* on its own thread, since it may take as long as the hanging operation */
+    if (rc == SW_OK)
+        return SW_OK;
 
+    /* On a thread of its own, since it may take as long as the operation that hangs. */
+    abort_all(&c->base);
     return rc;
 }
 

@@ -47,15 +47,16 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 
 /* ---- On the members' threads ---- */
 
-/* Simulates the transfer from every other member; returns when it is complete. */
+/* Simulates the transfers from all other members: of their parts of the member's own shard, or else
+ * of their own shards. Returns when they are complete. */
 static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank,
-                               bool own, int64_t n)
+                               bool of_own_shard, int64_t n)
 {
     const int members = sw_sim_meeting_members(&c->host), self = c->host.first + rank;
     int64_t now_ns = sw_os()->monotonic_ns(), end_ns = now_ns, first, count;
 
     for (int q = 0; q < members; q++) {
-        sw_part(n, members, own ? self : q, &first, &count);
+        sw_part(n, members, of_own_shard ? self : q, &first, &count);
         if (q == self || count == 0)
             continue;
 

@@ -11,8 +11,8 @@
  * bits that servers compute; a library has an order of its own, which changes with the number of
  * ranks.
  *
- * Thread rule: push, pull and the getters by any thread, for each rank by one at a time; close by
- * any. */
+ * Thread rule: push, wait, take and the getters by any thread, for each rank by one at a time;
+ * close by any. */
 #pragma once
 
 #include "device/device.h"
