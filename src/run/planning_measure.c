@@ -129,13 +129,9 @@ static int place(struct measuring *x, const struct sw_planning_measurement *how,
                  struct sw_planning_setup *s, struct sw_err *err)
 {
     struct sw_job_options o = x->options;
-    struct sw_bytes messages = {0};
 
     o.only_placement = true;
-    int rc = sw_job_open(&o, how->log, &x->job, &messages, err);
-    if (rc != SW_OK && messages.length > 0)
-        rc = sw_err_set(err, rc, "%s", sw_bytes_text(&messages));
-    sw_bytes_fini(&messages);
+    int rc = sw_planning_open_job(&o, how->log, &x->job, err);
     if (rc != SW_OK)
         return rc;
 
@@ -165,7 +161,6 @@ static int64_t steps_for(const struct sw_net_model *m, bool devices)
 static int train(struct measuring *x, struct sw_net_model *m,
                  const struct sw_planning_measurement *how, const char *folder, struct sw_err *err)
 {
-    struct sw_bytes messages = {0};
     bool stuck = false;
     char *db = sw_format("%s/history.db", folder);
     if (!db)
@@ -179,17 +174,13 @@ static int train(struct measuring *x, struct sw_net_model *m,
     x->options.steps = steps;
     x->options.trace_capacity =
         steps * how->workers * EACH * sw_net_layer_count(sw_planning_of(m)->net);
-    int rc = sw_job_open(&x->options, how->log, &x->job, &messages, err);
-    if (rc != SW_OK && messages.length > 0)
-        rc = sw_err_set(err, rc, "%s", sw_bytes_text(&messages));
-    if (rc != SW_OK)
-        goto out;
-
-    rc = sw_job_run(x->job, NULL, NULL, &stuck, err);
-
-out:
-    sw_bytes_fini(&messages);
+    int rc = sw_planning_open_job(&x->options, how->log, &x->job, err);
+    if (rc == SW_OK)
+        rc = sw_job_run(x->job, NULL, NULL, &stuck, err);
+    if (stuck) /* a thread still uses it */
+        x->job = NULL;
     sw_free(db);
+
     return rc;
 }
 
@@ -227,13 +218,18 @@ static int read_trace(const struct measuring *x, struct sw_planning_times *t, st
     if (!room)
         return sw_err_nomem(err, "times of a layer", most * sizeof *room);
 
-    for (int i = 0; i < sw_net_layer_count(net); i++)
-        sw_planning_times_add(t, sw_net_layer(net, i)->name,
-                              median_ms(x, i, SW_TRACE_FORWARD, room),
-                              median_ms(x, i, SW_TRACE_BACKWARD, room));
+    double sum_ms = 0;
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const double forward_ms = median_ms(x, i, SW_TRACE_FORWARD, room);
+        const double backward_ms = median_ms(x, i, SW_TRACE_BACKWARD, room);
+        sw_planning_times_add(t, sw_net_layer(net, i)->name, forward_ms, backward_ms);
+        sum_ms += forward_ms + backward_ms;
+    }
 
     sw_free(room);
-    return SW_OK;
+    return sum_ms > 0 ? SW_OK
+                      : sw_err_set(err, SW_ERR_UNSUPPORTED,
+                                   "no layer could be measured: the run ended with its first step");
 }
 
 static int read_history(const struct measuring *x, const char *folder, struct sw_planning_times *t,

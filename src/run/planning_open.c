@@ -2,7 +2,7 @@
 #include "base/os.h"
 #include "run/job_private.h"
 #include "run/memory.h"
-#include "run/planning.h"
+#include "run/planning_private.h"
 #include "worker/worker.h"
 
 int sw_planning_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
@@ -16,14 +16,20 @@ int sw_planning_open(const struct sw_job_options *options, struct sw_log *log, s
     return sw_job_open(&o, log, out, messages, err);
 }
 
-/* ---- Memory ---- */
-
-/* Takes the place of an error text that says only that the recipe has errors. */
-static int explain(int rc, const struct sw_bytes *messages, struct sw_err *err)
+int sw_planning_open_job(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                         struct sw_err *err)
 {
-    return rc != SW_OK && messages->length > 0 ? sw_err_set(err, rc, "%s", sw_bytes_text(messages))
-                                               : rc;
+    struct sw_bytes messages = {0};
+
+    int rc = sw_job_open(o, log, out, &messages, err);
+    if (rc != SW_OK && messages.length > 0)
+        rc = sw_err_set(err, rc, "%s", sw_bytes_text(&messages));
+    sw_bytes_fini(&messages);
+
+    return rc;
 }
+
+/* ---- Memory ---- */
 
 static int fill(const struct sw_job *job, struct sw_planning_memory *out, struct sw_err *err)
 {
@@ -50,7 +56,6 @@ int sw_planning_memory(const struct sw_job_options *options, const struct sw_pla
                        const char *device, struct sw_planning_memory *out, struct sw_err *err)
 {
     struct sw_job_options o = *options;
-    struct sw_bytes messages = {0};
     struct sw_job *job = NULL;
     int count = o.set_count + plan->count;
 
@@ -67,12 +72,11 @@ int sw_planning_memory(const struct sw_job_options *options, const struct sw_pla
     o.no_probes = o.oversubscribe = true;
     o.reserve = false;
 
-    int rc = explain(sw_job_open(&o, NULL, &job, &messages, err), &messages, err);
+    int rc = sw_planning_open_job(&o, NULL, &job, err);
     if (rc == SW_OK)
         rc = fill(job, out, err);
 
     sw_job_close(job);
-    sw_bytes_fini(&messages);
     sw_free(sets);
 
     return rc;

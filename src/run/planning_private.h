@@ -26,6 +26,10 @@ static inline struct sw_planning_net *sw_planning_of(struct sw_net_model *m)
     return (struct sw_planning_net *)m;
 }
 
+/* planning_open.c: sw_job_open, with all messages as the text of the error. */
+int sw_planning_open_job(const struct sw_job_options *options, struct sw_log *log,
+                         struct sw_job **out, struct sw_err *err) SW_MUST_CHECK;
+
 /* planning_times.c: collects times of layers by the names in nets, "gru@3"; of one worker. */
 struct sw_planning_times {
     double *forward_ms, *backward_ms; /* owned [layers of the model] */
@@ -34,6 +38,7 @@ struct sw_planning_times {
 int sw_planning_times_init(struct sw_planning_times *t, const struct sw_planning_net *of,
                            struct sw_err *err) SW_MUST_CHECK;
 void sw_planning_times_fini(struct sw_planning_times *t);
+void sw_planning_times_clear(struct sw_planning_times *t); /* all times become 0 */
 /* Adds the time of a layer or time step; another name, such as that of a connection, is ignored. */
 void sw_planning_times_add(struct sw_planning_times *t, const char *name, double forward_ms,
                            double backward_ms);

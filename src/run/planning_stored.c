@@ -60,7 +60,7 @@ static double ms_of(const struct sw_json *layer, const char *key)
     return v && v->type == SW_JSON_NUMBER && v->number >= 0 ? v->number : (double)NAN;
 }
 
-/* Takes the times of an entry; false if one is missing or no time. */
+/* Takes the times of an entry; false, perhaps after some of them, if one is missing or no time. */
 static bool take(const struct sw_json *entry, struct sw_planning_times *t)
 {
     const struct sw_json *list = sw_json_get(entry, "layers"), *date = sw_json_get(entry, "date");
@@ -101,11 +101,13 @@ bool sw_planning_stored_find(const struct sw_planning_setup *s, struct sw_planni
 
     if (entry) {
         found = take(entry, t);
-        if (found)
+        if (found) {
             snprintf(date, 16, "%.15s", sw_json_get(entry, "date")->string);
-        else
+        } else {
+            sw_planning_times_clear(t);
             sw_log_write(log, SW_LOG_WARN, "planner",
                          "stored times are ignored: an entry of %s is damaged", file);
+        }
     }
 
     sw_json_free(root);

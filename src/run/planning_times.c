@@ -30,6 +30,14 @@ void sw_planning_times_fini(struct sw_planning_times *t)
     *t = (struct sw_planning_times){0};
 }
 
+void sw_planning_times_clear(struct sw_planning_times *t)
+{
+    const size_t bytes = (size_t)t->of->model.count * sizeof *t->forward_ms;
+
+    memset(t->forward_ms, 0, bytes);
+    memset(t->backward_ms, 0, bytes);
+}
+
 void sw_planning_times_add(struct sw_planning_times *t, const char *name, double forward_ms,
                            double backward_ms)
 {

@@ -388,7 +388,7 @@ static int carry_out(struct sw_worker *w, struct sw_group_decision *d, struct sw
 
 static bool acts(const struct sw_group_decision *d)
 {
-    return d->evaluate || d->checkpoint || d->last || d->pause || d->join || d->rollback;
+    return d->evaluate || d->checkpoint || d->last || d->stop || d->pause || d->join || d->rollback;
 }
 
 bool sw_worker_acts_after(struct sw_worker *w, int64_t t)

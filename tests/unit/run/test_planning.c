@@ -669,13 +669,20 @@ static void damaged_measurements_are_ignored_with_a_message(void **state)
     size_t bytes;
     struct sw_err err;
     assert_int_equal(sw_os_read_file(path, 1 << 20, &text, &bytes, &err), SW_OK);
-    char *at = strstr(text, "\"forward_ms\":");
-    assert_non_null(at);
-    at[1] = 'F'; /* a layer without that time */
-    write_file(path, text, bytes);
+    /* The first layer takes very long, the second lacks a time. */
+    char *first = strstr(text, "\"forward_ms\":"), *second = strstr(first + 1, "\"forward_ms\":");
+    assert_true(first && second);
+    second[1] = 'F';
+    first += strlen("\"forward_ms\":");
+    char *wrong = sw_format("%.*s1e9%s", (int)(first - text), text, strchr(first, ','));
+    write_file(path, wrong, strlen(wrong));
+    sw_free(wrong);
     sw_free(text);
     assert_string_equal(measured(workers_recipe, NULL, 1, true, &m, logged), "");
     assert_non_null(strstr(logged, "an entry of calibration.json is damaged"));
+    model_free(&m);
+    assert_string_not_equal(measured(workers_recipe, NULL, 1, false, &m, logged), "");
+    assert_true(m.net->layer[0].samples[0].forward_s < 1e3);
     model_free(&m);
 
     for (size_t i = 1; i < sizeof texts / sizeof *texts; i++) {
@@ -702,6 +709,23 @@ static void devices_are_measured(void **state)
     model_free(&m);
 }
 
+static const char machine_recipe[] =
+    "[job]\nsteps = 20\nbatch = 24\nalgorithm = cd\n[data train]\nformat = synthetic\n"
+    "classes = 4\nrecords = 100\nheight = 6\nwidth = 6\nstd = 255\n" UPDATER_SECTIONS
+    "[layer image]\ntype = input\nfield = image\n[layer vis]\ntype = rbm_visible\nsrc = image\n"
+    "[layer hid]\ntype = rbm_hidden\nsrc = vis\nhidden = 8\nk = 2\n"
+    "weight.init = gaussian\nweight.std = 0.1\n";
+
+static void turns_of_chains_are_measured(void **state)
+{
+    struct model m;
+    char logged[512];
+    assert_string_not_equal(measured(machine_recipe, NULL, 1, false, &m, logged), "");
+    const struct sw_layer_sample *s = m.net->layer[layer_at(m.net, "hid")].samples;
+    assert_true(s->forward_s > 0 && s->backward_s > 0);
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -720,6 +744,7 @@ int main(void)
         cmocka_unit_test(measurements_are_kept),
         cmocka_unit_test(damaged_measurements_are_ignored_with_a_message),
         cmocka_unit_test(devices_are_measured),
+        cmocka_unit_test(turns_of_chains_are_measured),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }
