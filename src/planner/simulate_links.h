@@ -2,7 +2,7 @@
  * each link the most urgent ones progress first, and those of equal urgency share what is left
  * (max-min fairness); of these at most SW_PLANSIM_ADMITTED at a time, the others wait in the order
  * of their begin, as messages do in queues. An urgent transfer first waits for the chunk that is on
- * the link. Rates are computed anew only where the set of transfers changes: from the link of the
+ * the link. Rates are computed again only where the set of transfers changes: from the link of the
  * change to the transfers that share a link with it, and down to less urgent ones as long as what
  * is left to them changes. One thread. */
 #pragma once

@@ -1,9 +1,9 @@
-/* Shared by the files of the simulator. In the order of their floors: simulate_events (the clock),
+/* Shared by the files of the simulator, whose floors are: simulate_events (the clock),
  * simulate_links (transfers that share links), simulate_paths (links of collective operations),
- * simulate_setup (what a plan means for each worker), simulate_exchange (parameters),
- * simulate_moves (activations), simulate_worker (a worker's step), simulate (the loop and the
- * result). A lower file never calls a higher one: it wakes workers, which the loop then lets go on.
- */
+ * simulate_exchange_plan and simulate_move_plan (what a plan exchanges and moves), simulate_setup
+ * (the rest of a simulation), simulate_exchange (parameters), simulate_moves (activations),
+ * simulate_worker (a worker's step), simulate (the loop and the result). Exchanges and moves never
+ * call the worker: they wake workers, which the loop then lets go on. */
 #pragma once
 
 #include "planner/simulate.h"
@@ -134,11 +134,21 @@ struct sw_plansim {
     double *layer_wait_s; /* borrowed [layers]: sums of all workers */
 };
 
+/* simulate_exchange_plan.c, simulate_move_plan.c: for sw_plansim_init. */
+int sw_plansim_plan_exchanges(struct sw_plansim *s, struct sw_err *err) SW_MUST_CHECK;
+int sw_plansim_plan_moves(struct sw_plansim *s, struct sw_err *err) SW_MUST_CHECK;
+
 /* simulate_setup.c. Errors: SW_ERR_NOMEM, SW_ERR_INVALID. Free with sw_plansim_fini in every case.
  */
 int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_plansim_fini(struct sw_plansim *s);
+/* Does the layer have parameters that are trained? */
+bool sw_plansim_is_trained(const struct sw_plansim *s, int layer);
+/* Are the layer's parameters divided over the workers of a group? */
+bool sw_plansim_is_split(const struct sw_plansim *s, int layer);
+/* Rows of a batch that a group has. */
+int64_t sw_plansim_group_rows(const struct sw_plansim *s, int group);
 /* The exchange of the layer's parameters that the worker is a member of; NULL: none. */
 struct sw_plansim_exchange *sw_plansim_exchange_of(const struct sw_plansim *s, int layer,
                                                    int worker);

@@ -1,12 +1,10 @@
-/* What a plan means for each worker: the time of its passes, its exchanges of parameters, and its
- * movements of activations. Also what the other files of the simulator share. */
+/* Prepares a simulation: workers, the time of their passes, and links. Also what the other files of
+ * the simulator share. */
 #include "planner/simulate_private.h"
 
 #include "base/os.h"
 #include "base/tree.h"
 #include <math.h>
-
-#define FLOAT_BYTES ((double)sizeof(float))
 
 /* ---- Shared ---- */
 
@@ -16,10 +14,24 @@ bool sw_plansim_computes(const struct sw_plansim *s, int layer, const struct sw_
     return c->partition != SW_PARTITION_NONE || c->location == w->rank;
 }
 
-static bool is_split(const struct sw_plansim *s, int layer)
+bool sw_plansim_is_trained(const struct sw_plansim *s, int layer)
+{
+    return s->net->layer[layer].params > 0 && s->net->layer[layer].has_backward;
+}
+
+bool sw_plansim_is_split(const struct sw_plansim *s, int layer)
 {
     enum sw_partition p = s->plan->choice[layer].partition;
     return p == SW_PARTITION_COLUMNS || p == SW_PARTITION_INPUTS;
+}
+
+int64_t sw_plansim_group_rows(const struct sw_plansim *s, int group)
+{
+    int64_t first, rows = s->net->batch;
+
+    if (!s->is_async)
+        sw_part(s->net->batch, s->groups, group, &first, &rows);
+    return rows;
 }
 
 struct sw_plansim_exchange *sw_plansim_exchange_of(const struct sw_plansim *s, int layer,
@@ -31,7 +43,7 @@ struct sw_plansim_exchange *sw_plansim_exchange_of(const struct sw_plansim *s, i
 
     if (s->is_async)
         return &s->exchange[first + s->worker[worker].group];
-    return &s->exchange[first + (is_split(s, layer) ? s->worker[worker].rank : 0)];
+    return &s->exchange[first + (sw_plansim_is_split(s, layer) ? s->worker[worker].rank : 0)];
 }
 
 void sw_plansim_wake(struct sw_plansim *s, int worker)
@@ -74,15 +86,6 @@ static void place_worker(struct sw_plansim *s, int index)
             w->slow *= s->args->slow[i].factor;
 }
 
-static int64_t group_rows(const struct sw_plansim *s, int group)
-{
-    int64_t first, rows = s->net->batch;
-
-    if (!s->is_async)
-        sw_part(s->net->batch, s->groups, group, &first, &rows);
-    return rows;
-}
-
 /* The share of `total` that worker `rank` of its group has. */
 static double part_of(const struct sw_plansim *s, double total, int rank)
 {
@@ -112,14 +115,14 @@ static void time_pass(struct sw_plansim *s, int layer, int worker, int together)
     const struct sw_layer_model *l = &s->net->layer[layer];
     const struct sw_plansim_worker *w = &s->worker[worker];
     enum sw_partition p = s->plan->choice[layer].partition;
-    int64_t first, rows = group_rows(s, w->group);
+    int64_t first, rows = sw_plansim_group_rows(s, w->group);
     double columns = 1;
     if (!sw_plansim_computes(s, layer, w))
         return;
 
     if (p == SW_PARTITION_ROWS)
         sw_part(rows, s->size, w->rank, &first, &rows);
-    if (is_split(s, layer))
+    if (sw_plansim_is_split(s, layer))
         columns = part_of(s, p == SW_PARTITION_COLUMNS ? l->columns : l->inputs, w->rank);
 
     int workers = concurrent(s, layer, worker, together);
@@ -141,334 +144,6 @@ static void place_workers(struct sw_plansim *s)
         for (int l = 0; l < s->layers; l++)
             time_pass(s, l, i, together);
     }
-}
-
-/* ---- Exchanges ---- */
-
-/* What an exchange's work is computed from. */
-struct work {
-    const struct sw_layer_model *layer;
-    const struct sw_layer_choice *choice;
-    bool in_memory;       /* all members compute in the memory of their hosts */
-    int hosts, here;      /* hosts of the members, and members on the first of them */
-    double owned;         /* parameters of a member */
-    double in_one;        /* parameters that one memory, or the servers, update */
-    double update_s;      /* of all the layer's parameters by one worker */
-    double rows;          /* of the update, times steps */
-    double product_flops; /* of the factors of one of these */
-};
-
-static double seconds(double amount, double rate)
-{
-    return rate > 0 ? amount / rate : 0;
-}
-
-static double update_s(const struct work *w, double params)
-{
-    return w->update_s * params / (double)w->layer->params;
-}
-
-static int servers(const struct sw_plansim *s)
-{
-    return s->plan->shape.servers > 1 ? s->plan->shape.servers : 1;
-}
-
-/* The time of the product of the factors of all rows by `makers`, beyond that of the own rows,
- * which is part of the backward pass. */
-static double product_s(const struct sw_plansim *s, const struct work *w,
-                        const struct sw_plansim_exchange *e, int makers)
-{
-    double rows = w->rows / makers - w->rows / e->members.count;
-    return seconds(fmax(rows, 0) * w->product_flops,
-                   s->machine->device[e->members.first].flops_per_s.value);
-}
-
-static double factor_bytes(const struct work *w, const struct sw_plansim_exchange *e, double inputs)
-{
-    return FLOAT_BYTES * w->rows / e->members.count * (inputs + w->layer->outputs);
-}
-
-/* Gradients or factors go to the servers of a host, and new values back. */
-static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
-                       int host, struct sw_err *err)
-{
-    const struct sw_machine_model *m = s->machine;
-    bool factors = w->choice->comm != SW_EXCHANGE_PS && !w->in_memory;
-    double values = w->in_memory ? w->in_one : w->owned;
-    double touched = 3 + 2 * s->net->updater_slots + (factors || w->in_memory ? 0 : w->here - 1);
-
-    e->server_host = host;
-    e->up_bytes =
-        factors ? factor_bytes(w, e, servers(s) * w->layer->inputs) : FLOAT_BYTES * values;
-    e->down_bytes = FLOAT_BYTES * values;
-    e->serve_s = seconds(FLOAT_BYTES * touched * w->in_one, m->core_bytes_per_s.value * servers(s));
-    if (factors)
-        e->serve_s += seconds(w->rows * w->product_flops, m->core_flops_per_s.value * servers(s));
-    else if (w->in_memory)
-        e->sum_s = seconds(FLOAT_BYTES * (w->here - 1) * values, s->cost.memory_bytes_per_s);
-
-    int rc = sw_plansim_paths_get(&s->paths, SW_PLANSIM_PUSH, e->members, host, &e->up, err);
-    if (rc != SW_OK)
-        return rc;
-    return sw_plansim_paths_get(&s->paths, SW_PLANSIM_PULL, e->members, host, &e->down, err);
-}
-
-/* Every worker gets the sum, or all factors; in shared memory the servers of a host get them. */
-static int use_members(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
-                       bool sends, struct sw_err *err)
-{
-    bool factors = w->choice->comm != SW_EXCHANGE_PS && e->members.count > 1;
-    int makers = !w->in_memory ? 1 : servers(s) < w->here ? servers(s) : w->here;
-    double sum_s = factors || !w->in_memory ? 0
-                                            : seconds(FLOAT_BYTES * (w->here - 1) * w->in_one,
-                                                      s->cost.memory_bytes_per_s);
-    double update = update_s(w, w->in_memory ? w->in_one : w->owned) +
-                    (factors ? product_s(s, w, e, makers) : 0);
-
-    *(w->in_memory ? &e->serve_s : &e->pull_s) = update;
-    *(w->hosts > 1 ? &e->sum_s : &e->serve_s) += sum_s;
-    if (!sends || e->members.count == 1)
-        return SW_OK;
-
-    e->up_bytes = factors ? factor_bytes(w, e, w->layer->inputs) : FLOAT_BYTES * w->owned;
-    return sw_plansim_paths_get(&s->paths, factors ? SW_PLANSIM_FACTORS : SW_PLANSIM_ALLREDUCE,
-                                e->members, 0, &e->up, err);
-}
-
-static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_exchange *e)
-{
-    const struct sw_layer_model *l = &s->net->layer[e->layer];
-    const struct sw_layer_choice whole = {.partition = SW_PARTITION_ROWS};
-    double params = (double)l->params;
-    struct work w = {.layer = l, .choice = &s->plan->choice[e->layer], .in_memory = true};
-
-    for (int i = 0; i < e->members.count; i++) {
-        int member = e->members.first + i * e->members.stride, host = s->worker[member].host;
-
-        w.in_memory = w.in_memory && s->machine->device[member].host_memory;
-        w.here += host == s->worker[e->members.first].host;
-        w.hosts += i == 0 || host != s->worker[member - e->members.stride].host;
-    }
-
-    w.update_s = sw_cost_layer(&s->alone, e->layer, &whole).params_s;
-    w.owned = is_split(s, e->layer) ? params / s->size : params;
-    w.in_one = s->is_async || s->cost.group.bytes_per_s == 0 ? params : w.owned;
-    w.rows = l->steps * (double)s->net->batch;
-    w.product_flops = 2 * l->inputs * l->outputs;
-
-    return w;
-}
-
-static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
-{
-    const struct work w = work_of(s, e);
-    int first_host = s->machine->device[0].host, host = s->worker[e->members.first].host;
-
-    if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD)
-        return use_members(s, &w, e, false, err);
-    if (s->is_async && (!w.in_memory || host != first_host))
-        return use_servers(s, &w, e, first_host, err);
-    if (!s->is_async && !w.in_memory && w.hosts == 1 &&
-        (s->plan->shape.framework != SW_FRAMEWORK_ALLREDUCE || w.choice->comm == SW_EXCHANGE_ADAM))
-        return use_servers(s, &w, e, host, err);
-    return use_members(s, &w, e, true, err);
-}
-
-static struct sw_plansim_members members_of(const struct sw_plansim *s, int layer, int set)
-{
-    const struct sw_layer_choice *c = &s->plan->choice[layer];
-    bool whole = c->partition == SW_PARTITION_NONE;
-
-    if (s->is_async)
-        return (struct sw_plansim_members){set * s->size + (whole ? c->location : 0), 1,
-                                           whole ? 1 : s->size};
-    if (c->partition == SW_PARTITION_ROWS)
-        return (struct sw_plansim_members){0, 1, s->workers};
-    return (struct sw_plansim_members){whole ? c->location : set, s->size, s->groups};
-}
-
-static bool is_trained(const struct sw_plansim *s, int layer)
-{
-    return s->net->layer[layer].params > 0 && s->net->layer[layer].has_backward;
-}
-
-static int count_sets(const struct sw_plansim *s, int layer)
-{
-    if (!is_trained(s, layer))
-        return 0;
-    return s->is_async ? s->groups : is_split(s, layer) ? s->size : 1;
-}
-
-static int plan_exchanges(struct sw_plansim *s, struct sw_err *err)
-{
-    int urgency = 1;
-
-    for (int l = 0; l < s->layers; l++) {
-        s->first_exchange[l + 1] = s->first_exchange[l] + count_sets(s, l);
-        s->urgency[l] = urgency;
-        urgency += is_trained(s, l);
-    }
-    s->exchanges = s->first_exchange[s->layers];
-
-    s->exchange = sw_calloc((size_t)s->exchanges + 1, sizeof *s->exchange);
-    if (!s->exchange)
-        return sw_err_nomem(err, "exchanges", (size_t)s->exchanges * sizeof *s->exchange);
-
-    for (int l = 0; l < s->layers; l++)
-        for (int i = s->first_exchange[l]; i < s->first_exchange[l + 1]; i++) {
-            int set = i - s->first_exchange[l];
-
-            s->exchange[i] = (struct sw_plansim_exchange){.layer = l,
-                                                          .group = s->is_async ? set : -1,
-                                                          .members = members_of(s, l, set),
-                                                          .server_host = -1};
-            int rc = plan_exchange(s, &s->exchange[i], err);
-            if (rc != SW_OK)
-                return rc;
-        }
-
-    return SW_OK;
-}
-
-/* ---- Movements ---- */
-
-/* The move that makes distribution d of a source; -1: it is its output. */
-static int maker_of(const struct sw_plansim *s, int source, struct sw_distribution d)
-{
-    for (int i = 0; i < s->moves; i++)
-        if (s->move[i].source == source && sw_distribution_equal(s->move[i].to, d))
-            return i;
-    return -1;
-}
-
-/* The lowest layer with a gradient that reads the source in distribution d; -1: none. */
-static int back_reader(const struct sw_plansim *s, int source, struct sw_distribution d)
-{
-    for (int j = source + 1; j < s->layers; j++) {
-        const struct sw_layer_model *l = &s->net->layer[j];
-
-        for (int k = 0; k < l->source_count; k++)
-            if (l->has_backward && l->source[k] == source &&
-                sw_distribution_equal(sw_cost_input(&s->cost, j, k, &s->plan->choice[j]), d))
-                return j;
-    }
-
-    return -1;
-}
-
-/* The path of a move in a group, and the floats of one of its units for each that moves. */
-static int path_of(struct sw_plansim *s, struct sw_plansim_move *m, int group, int back,
-                   double *unit, struct sw_err *err)
-{
-    const struct sw_distribution *from = back ? &m->to : &m->from, *to = back ? &m->from : &m->to;
-    int first = group * s->size;
-    double others = s->size - 1;
-    struct sw_plansim_members all = {first, 1, s->size};
-    enum sw_plansim_path_kind kind = SW_PLANSIM_EXCHANGE;
-    int at = 0;
-
-    *unit = 1 / (others * s->size);
-    if (from->dist == SW_DIST_ONE && to->dist == SW_DIST_ONE) {
-        all = (struct sw_plansim_members){first + to->at, 1, 1};
-        others = 1;
-    }
-
-    if (from->dist == SW_DIST_ONE) {
-        kind = SW_PLANSIM_SPREAD;
-        at = first + from->at;
-        *unit = 1 / others;
-    } else if (to->dist == SW_DIST_ONE) {
-        kind = SW_PLANSIM_COLLECT;
-        at = first + to->at;
-        *unit = 1 / others;
-    }
-
-    return sw_plansim_paths_get(&s->paths, kind, all, at, &m->path[back][group], err);
-}
-
-static int plan_move(struct sw_plansim *s, struct sw_plansim_move *m, struct sw_err *err)
-{
-    const struct sw_layer_model *source = &s->net->layer[m->source];
-    const struct sw_movement_cell *cell = sw_movement_cell(m->from, m->to);
-    double size = s->size, rows = (double)group_rows(s, 0), unit;
-    double seconds_all = sw_cost_move(&s->cost, m->source, m->from, m->to, NULL);
-
-    m->has_back = source->has_backward && m->back_reader >= 0;
-    if (s->cost.group.bytes_per_s == 0) /* copies in the memory that all share */
-        m->copy_s = source->has_backward ? seconds_all / 2 : seconds_all;
-
-    double bytes =
-        FLOAT_BYTES * rows * source->columns *
-        (cell->k_minus_1 * (size - 1) + cell->k_minus_1_over_k * (size - 1) / size + cell->whole);
-
-    for (int back = 0; back < 2; back++) {
-        m->path[back] = sw_calloc((size_t)s->groups, sizeof(const struct sw_plansim_path *));
-        m->crossing[back] = sw_calloc((size_t)s->groups, sizeof *m->crossing[back]);
-        if (!m->path[back] || !m->crossing[back])
-            return sw_err_nomem(err, "movements", (size_t)s->groups * sizeof *m->crossing[back]);
-
-        for (int g = 0; g < s->groups; g++) {
-            int rc = path_of(s, m, g, back, &unit, err);
-            if (rc != SW_OK)
-                return rc;
-            m->bytes[back] = bytes * unit;
-        }
-    }
-
-    return SW_OK;
-}
-
-static int plan_moves_to(struct sw_plansim *s, int reader, struct sw_err *err)
-{
-    const struct sw_layer_model *l = &s->net->layer[reader];
-    struct sw_cost_connection c[2];
-
-    for (int k = 0; k < l->source_count; k++) {
-        int count = sw_cost_connections(&s->cost, s->plan, reader, k, c);
-
-        for (int i = 0; i < count; i++) {
-            if (!sw_movement_cell(c[i].from, c[i].to))
-                return sw_err_set(err, SW_ERR_INVALID, "layer %s cannot read %s as they are split",
-                                  l->name, s->net->layer[l->source[k]].name);
-
-            int parent = maker_of(s, l->source[k], c[i].from);
-            struct sw_plansim_move *m = sw_array_add(&s->move, &s->moves, sizeof *s->move);
-            if (!m)
-                return sw_err_nomem(err, "movements", (size_t)s->moves * sizeof *s->move);
-
-            m->source = l->source[k];
-            m->reader = reader;
-            m->from = c[i].from;
-            m->to = c[i].to;
-            m->parent = parent;
-            m->back_reader = back_reader(s, m->source, m->to);
-            int rc = plan_move(s, m, err);
-            if (rc != SW_OK)
-                return rc;
-        }
-    }
-
-    return SW_OK;
-}
-
-static int plan_moves(struct sw_plansim *s, struct sw_err *err)
-{
-    for (int l = 0; l < s->layers && s->size > 1; l++) {
-        int rc = plan_moves_to(s, l, err);
-        if (rc != SW_OK)
-            return rc;
-    }
-
-    /* A move is made after its parent. */
-    for (int i = s->moves - 1; i >= 0; i--) {
-        struct sw_plansim_move *m = &s->move[i];
-
-        m->has_back = m->has_back || m->back_children > 0;
-        if (m->parent >= 0)
-            s->move[m->parent].back_children += m->has_back;
-    }
-
-    return SW_OK;
 }
 
 /* ---- Links ---- */
@@ -505,7 +180,7 @@ static int open_links(struct sw_plansim *s, struct sw_err *err)
             s->capacity[s->args->slow[i].link] /= s->args->slow[i].factor;
 
     for (int l = 0; l < s->layers; l++)
-        levels += is_trained(s, l);
+        levels += sw_plansim_is_trained(s, l);
 
     int rc = sw_plansim_links_init(&s->links, s->capacity, links, levels, err);
     if (rc != SW_OK)
@@ -569,11 +244,11 @@ int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args,
     sw_cost_model_init(&s->cost, s->net, s->machine, shape);
     sw_cost_model_init(&s->alone, s->net, s->machine, &alone);
     place_workers(s);
-    rc = plan_exchanges(s, err);
+    rc = sw_plansim_plan_exchanges(s, err);
     if (rc != SW_OK)
         return rc;
 
-    return plan_moves(s, err);
+    return sw_plansim_plan_moves(s, err);
 }
 
 void sw_plansim_fini(struct sw_plansim *s)

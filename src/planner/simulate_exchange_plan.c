@@ -1,0 +1,188 @@
+/* What the exchanges of a plan's parameters are: their members, the links that they cross, and the
+ * work of servers and members. */
+#include "planner/simulate_private.h"
+
+#include "base/os.h"
+#include <math.h>
+
+#define FLOAT_BYTES ((double)sizeof(float))
+
+/* What an exchange's work is computed from. */
+struct work {
+    const struct sw_layer_model *layer;
+    const struct sw_layer_choice *choice;
+    bool in_memory;       /* all members compute in the memory of their hosts */
+    int hosts, here;      /* hosts of the members, and members on the first of them */
+    double owned;         /* parameters of a member */
+    double in_one;        /* parameters that one memory, or the servers, update */
+    double update_s;      /* of all the layer's parameters by one worker */
+    double rows;          /* of the update, times steps */
+    double product_flops; /* of the factors of one of these */
+};
+
+static double seconds(double amount, double rate)
+{
+    return rate > 0 ? amount / rate : 0;
+}
+
+static double update_s(const struct work *w, double params)
+{
+    return w->update_s * params / (double)w->layer->params;
+}
+
+static int servers(const struct sw_plansim *s)
+{
+    return s->plan->shape.servers > 1 ? s->plan->shape.servers : 1;
+}
+
+/* The time of the product of the factors of all rows by `makers`, beyond that of the own rows,
+ * which is part of the backward pass. */
+static double product_s(const struct sw_plansim *s, const struct work *w,
+                        const struct sw_plansim_exchange *e, int makers)
+{
+    double rows = w->rows / makers - w->rows / e->members.count;
+    return seconds(fmax(rows, 0) * w->product_flops,
+                   s->machine->device[e->members.first].flops_per_s.value);
+}
+
+static double factor_bytes(const struct work *w, const struct sw_plansim_exchange *e, double inputs)
+{
+    return FLOAT_BYTES * w->rows / e->members.count * (inputs + w->layer->outputs);
+}
+
+/* Gradients or factors go to the servers of a host, and new values back. */
+static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
+                       int host, struct sw_err *err)
+{
+    const struct sw_machine_model *m = s->machine;
+    bool factors = w->choice->comm != SW_EXCHANGE_PS && !w->in_memory;
+    double values = w->in_memory ? w->in_one : w->owned;
+    double touched = 3 + 2 * s->net->updater_slots + (factors || w->in_memory ? 0 : w->here - 1);
+
+    e->server_host = host;
+    e->up_bytes =
+        factors ? factor_bytes(w, e, servers(s) * w->layer->inputs) : FLOAT_BYTES * values;
+    e->down_bytes = FLOAT_BYTES * values;
+    e->serve_s = seconds(FLOAT_BYTES * touched * w->in_one, m->core_bytes_per_s.value * servers(s));
+    if (factors)
+        e->serve_s += seconds(w->rows * w->product_flops, m->core_flops_per_s.value * servers(s));
+    else if (w->in_memory)
+        e->sum_s = seconds(FLOAT_BYTES * (w->here - 1) * values, s->cost.memory_bytes_per_s);
+
+    int rc = sw_plansim_paths_get(&s->paths, SW_PLANSIM_PUSH, e->members, host, &e->up, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_plansim_paths_get(&s->paths, SW_PLANSIM_PULL, e->members, host, &e->down, err);
+}
+
+/* Every worker gets the sum, or all factors; in shared memory the servers of a host get them. */
+static int use_members(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
+                       bool sends, struct sw_err *err)
+{
+    bool factors = w->choice->comm != SW_EXCHANGE_PS && e->members.count > 1;
+    int makers = !w->in_memory ? 1 : servers(s) < w->here ? servers(s) : w->here;
+    double sum_s = factors || !w->in_memory ? 0
+                                            : seconds(FLOAT_BYTES * (w->here - 1) * w->in_one,
+                                                      s->cost.memory_bytes_per_s);
+    double update = update_s(w, w->in_memory ? w->in_one : w->owned) +
+                    (factors ? product_s(s, w, e, makers) : 0);
+
+    *(w->in_memory ? &e->serve_s : &e->pull_s) = update;
+    *(w->hosts > 1 ? &e->sum_s : &e->serve_s) += sum_s;
+    if (!sends || e->members.count == 1)
+        return SW_OK;
+
+    e->up_bytes = factors ? factor_bytes(w, e, w->layer->inputs) : FLOAT_BYTES * w->owned;
+    return sw_plansim_paths_get(&s->paths, factors ? SW_PLANSIM_FACTORS : SW_PLANSIM_ALLREDUCE,
+                                e->members, 0, &e->up, err);
+}
+
+static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_exchange *e)
+{
+    const struct sw_layer_model *l = &s->net->layer[e->layer];
+    const struct sw_layer_choice whole = {.partition = SW_PARTITION_ROWS};
+    double params = (double)l->params;
+    struct work w = {.layer = l, .choice = &s->plan->choice[e->layer], .in_memory = true};
+
+    for (int i = 0; i < e->members.count; i++) {
+        int member = e->members.first + i * e->members.stride, host = s->worker[member].host;
+
+        w.in_memory = w.in_memory && s->machine->device[member].host_memory;
+        w.here += host == s->worker[e->members.first].host;
+        w.hosts += i == 0 || host != s->worker[member - e->members.stride].host;
+    }
+
+    w.update_s = sw_cost_layer(&s->alone, e->layer, &whole).params_s;
+    w.owned = sw_plansim_is_split(s, e->layer) ? params / s->size : params;
+    w.in_one = s->is_async || s->cost.group.bytes_per_s == 0 ? params : w.owned;
+    w.rows = l->steps * (double)s->net->batch;
+    w.product_flops = 2 * l->inputs * l->outputs;
+
+    return w;
+}
+
+static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
+{
+    const struct work w = work_of(s, e);
+    int first_host = s->machine->device[0].host, host = s->worker[e->members.first].host;
+
+    if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD)
+        return use_members(s, &w, e, false, err);
+    if (s->is_async && (!w.in_memory || host != first_host))
+        return use_servers(s, &w, e, first_host, err);
+    if (!s->is_async && !w.in_memory && w.hosts == 1 &&
+        (s->plan->shape.framework != SW_FRAMEWORK_ALLREDUCE || w.choice->comm == SW_EXCHANGE_ADAM))
+        return use_servers(s, &w, e, host, err);
+    return use_members(s, &w, e, true, err);
+}
+
+static struct sw_plansim_members members_of(const struct sw_plansim *s, int layer, int set)
+{
+    const struct sw_layer_choice *c = &s->plan->choice[layer];
+    bool whole = c->partition == SW_PARTITION_NONE;
+
+    if (s->is_async)
+        return (struct sw_plansim_members){set * s->size + (whole ? c->location : 0), 1,
+                                           whole ? 1 : s->size};
+    if (c->partition == SW_PARTITION_ROWS)
+        return (struct sw_plansim_members){0, 1, s->workers};
+    return (struct sw_plansim_members){whole ? c->location : set, s->size, s->groups};
+}
+
+static int count_sets(const struct sw_plansim *s, int layer)
+{
+    if (!sw_plansim_is_trained(s, layer))
+        return 0;
+    return s->is_async ? s->groups : sw_plansim_is_split(s, layer) ? s->size : 1;
+}
+
+int sw_plansim_plan_exchanges(struct sw_plansim *s, struct sw_err *err)
+{
+    int urgency = 1;
+
+    for (int l = 0; l < s->layers; l++) {
+        s->first_exchange[l + 1] = s->first_exchange[l] + count_sets(s, l);
+        s->urgency[l] = urgency;
+        urgency += sw_plansim_is_trained(s, l);
+    }
+    s->exchanges = s->first_exchange[s->layers];
+
+    s->exchange = sw_calloc((size_t)s->exchanges + 1, sizeof *s->exchange);
+    if (!s->exchange)
+        return sw_err_nomem(err, "exchanges", (size_t)s->exchanges * sizeof *s->exchange);
+
+    for (int l = 0; l < s->layers; l++)
+        for (int i = s->first_exchange[l]; i < s->first_exchange[l + 1]; i++) {
+            int set = i - s->first_exchange[l];
+
+            s->exchange[i] = (struct sw_plansim_exchange){.layer = l,
+                                                          .group = s->is_async ? set : -1,
+                                                          .members = members_of(s, l, set),
+                                                          .server_host = -1};
+            int rc = plan_exchange(s, &s->exchange[i], err);
+            if (rc != SW_OK)
+                return rc;
+        }
+
+    return SW_OK;
+}
