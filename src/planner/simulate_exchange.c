@@ -169,6 +169,39 @@ int sw_plansim_lose_group(struct sw_plansim *s, int group, struct sw_err *err)
     return SW_OK;
 }
 
+/* ---- Update control ---- */
+
+/* The exchanges that update control decides together: the group's, or all. */
+static void controlled(const struct sw_plansim *s, const struct sw_plansim_exchange *e, int *first,
+                       int *step, int *count)
+{
+    *first = s->is_async ? e->group : 0;
+    *step = s->is_async ? s->groups : 1;
+    *count = s->exchanges / *step;
+}
+
+/* All updates of a step begin when the last sum is known, the lowest layer first. */
+static int control(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
+{
+    int first, step, count;
+
+    controlled(s, e, &first, &step, &count);
+    for (int i = 0; i < count; i++)
+        if (s->exchange[first + i * step].stage != SW_PLANSIM_CONTROL)
+            return SW_OK;
+
+    for (int i = 0; i < count; i++) {
+        struct sw_plansim_exchange *other = &s->exchange[first + i * step];
+
+        other->stage = SW_PLANSIM_SERVE;
+        int rc = go_through(s, other, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
 /* ---- Stages ---- */
 
 static const struct sw_plansim_path *path_of(const struct sw_plansim_exchange *e)
@@ -198,6 +231,10 @@ static int begin_stage(struct sw_plansim *s, struct sw_plansim_exchange *e, bool
     case SW_PLANSIM_SUM:
         *at_once = e->sum_s == 0;
         return *at_once ? SW_OK : give_jobs(s, e, e->sum_s, err);
+
+    case SW_PLANSIM_CONTROL:
+        *at_once = !s->net->controls_updates;
+        return *at_once ? SW_OK : control(s, e, err);
 
     case SW_PLANSIM_SERVE:
         *at_once = e->serve_s == 0;

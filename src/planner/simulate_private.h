@@ -56,12 +56,13 @@ struct sw_plansim_worker {
 
 /* Stages of an exchange, in this order; those without work are passed at once. */
 enum sw_plansim_stage {
-    SW_PLANSIM_GATHER, /* not all members have pushed */
-    SW_PLANSIM_SUM,    /* workers of a host sum their gradients */
-    SW_PLANSIM_UP,     /* all-reduce, factors to all, or gradients to servers */
-    SW_PLANSIM_SERVE,  /* sum and update */
-    SW_PLANSIM_ANSWER, /* withheld while the group would be too far ahead */
-    SW_PLANSIM_DOWN,   /* values from servers */
+    SW_PLANSIM_GATHER,  /* not all members have pushed */
+    SW_PLANSIM_SUM,     /* workers of a host sum their gradients */
+    SW_PLANSIM_UP,      /* all-reduce, factors to all, or gradients to servers */
+    SW_PLANSIM_CONTROL, /* until all sums of the step are known, if an option needs them */
+    SW_PLANSIM_SERVE,   /* sum and update */
+    SW_PLANSIM_ANSWER,  /* withheld while the group would be too far ahead */
+    SW_PLANSIM_DOWN,    /* values from servers */
 };
 
 /* The gradients of a layer that make one update, or its shard of them; one at a time. */

@@ -230,6 +230,26 @@ static void backward_hides_what_is_sent(void **state)
     (void)state;
 }
 
+static void update_control_waits_for_all_sums(void **state)
+{
+    struct job j;
+
+    begin(&j, &hosts_of_one, 2);
+    j.net.model.controls_updates = true;
+    int low = add(&j, 0.1, 0.2, 0.05e8 / 4), top = add(&j, 0.1, 0.2, 0.15e8 / 4);
+    plan(&j, 1, 2);
+    assert_close(step_of(&j), 0.6 + 0.05);
+
+    /* Nothing of what is sent passes during the forward pass. */
+    j.args.no_overlap = true;
+    struct result r = simulate(&j);
+    assert_close(r.s.time.step_s, 0.6 + 0.2);
+    assert_close(r.layer_wait_s[low], 0.2 * 7 / 8);
+    assert_close(r.layer_wait_s[top], 0);
+    sw_parallel_plan_fini(&j.plan);
+    (void)state;
+}
+
 static void an_urgent_layer_waits_for_one_chunk(void **state)
 {
     struct job j;
@@ -531,6 +551,7 @@ static void every_plan_ends_and_its_times_add_up(void **state)
         planner_random_net(&net, &r, (int)rng_int(&r, 1, 12));
         planner_random_machine(&machine, &r, 0);
         random_plan(&p, &net, &machine, &r);
+        net.model.controls_updates = rng_int(&r, 0, 3) == 0;
 
         const struct sw_simulation_args args = {.net = &net.model,
                                                 .machine = &machine.model,
@@ -821,6 +842,7 @@ int main(void)
         cmocka_unit_test(servers_get_gradients_and_answer),
         cmocka_unit_test(in_shared_memory_workers_serve_between_layers),
         cmocka_unit_test(backward_hides_what_is_sent),
+        cmocka_unit_test(update_control_waits_for_all_sums),
         cmocka_unit_test(an_urgent_layer_waits_for_one_chunk),
         cmocka_unit_test(split_layers_move_activations),
         cmocka_unit_test(factors_replace_gradients),
