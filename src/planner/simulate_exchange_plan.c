@@ -10,7 +10,7 @@
 /* What an exchange's work is computed from. */
 struct work {
     const struct sw_layer_model *layer;
-    const struct sw_layer_choice *choice;
+    enum sw_exchange_mode comm;
     bool in_memory;       /* all members compute in the memory of their hosts */
     int hosts, here;      /* hosts of the members, and members on the first of them */
     double owned;         /* parameters of a member */
@@ -55,7 +55,7 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
                        int host, struct sw_err *err)
 {
     const struct sw_machine_model *m = s->machine;
-    bool factors = w->choice->comm != SW_EXCHANGE_PS && !w->in_memory;
+    bool factors = w->comm != SW_EXCHANGE_PS && !w->in_memory;
     double values = w->in_memory ? w->in_one : w->owned;
     double touched = 3 + 2 * s->net->updater_slots + (factors || w->in_memory ? 0 : w->here - 1);
 
@@ -79,7 +79,7 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
 static int use_members(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
                        bool sends, struct sw_err *err)
 {
-    bool factors = w->choice->comm != SW_EXCHANGE_PS && e->members.count > 1;
+    bool factors = w->comm != SW_EXCHANGE_PS && e->members.count > 1;
     int makers = !w->in_memory ? 1 : servers(s) < w->here ? servers(s) : w->here;
     double sum_s = factors || !w->in_memory ? 0
                                             : seconds(FLOAT_BYTES * (w->here - 1) * w->in_one,
@@ -102,7 +102,10 @@ static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_e
     const struct sw_layer_model *l = &s->net->layer[e->layer];
     const struct sw_layer_choice whole = {.partition = SW_PARTITION_ROWS};
     double params = (double)l->params;
-    struct work w = {.layer = l, .choice = &s->plan->choice[e->layer], .in_memory = true};
+    struct work w = {.layer = l, .in_memory = true};
+
+    if (s->is_async || e->members.count > 1)
+        w.comm = s->plan->choice[e->layer].comm;
 
     for (int i = 0; i < e->members.count; i++) {
         int member = e->members.first + i * e->members.stride, host = s->worker[member].host;
@@ -125,13 +128,15 @@ static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, st
 {
     const struct work w = work_of(s, e);
     int first_host = s->machine->device[0].host, host = s->worker[e->members.first].host;
+    bool has_servers =
+        w.comm == SW_EXCHANGE_ADAM ||
+        (w.comm == SW_EXCHANGE_PS && s->plan->shape.framework != SW_FRAMEWORK_ALLREDUCE);
 
     if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD)
         return use_members(s, &w, e, false, err);
     if (s->is_async && (!w.in_memory || host != first_host))
         return use_servers(s, &w, e, first_host, err);
-    if (!s->is_async && !w.in_memory && w.hosts == 1 &&
-        (s->plan->shape.framework != SW_FRAMEWORK_ALLREDUCE || w.choice->comm == SW_EXCHANGE_ADAM))
+    if (!s->is_async && !w.in_memory && w.hosts == 1 && has_servers)
         return use_servers(s, &w, e, host, err);
     return use_members(s, &w, e, true, err);
 }

@@ -524,20 +524,32 @@ int sw_plansim_links_settle(struct sw_plansim_links *l, double now_s,
 
 /* ---- What is known about links ---- */
 
+/* The bytes of the largest chunk that transfers of the cell have on the link. */
+static double chunk_of(const struct sw_plansim_links *l, int level, int link, double now_s)
+{
+    const struct node *n = cell_of(l, level, link)->first;
+    double most = 0;
+
+    for (; n && n->admitted; n = n->next) {
+        const struct sw_plansim_transfer *t = &l->transfer[n->transfer];
+
+        if (t->rate > 0)
+            most = fmax(most, t->left - t->rate * (now_s - t->since_s));
+    }
+
+    return fmin(most, SW_PLANSIM_CHUNK);
+}
+
 double sw_plansim_links_chunk_s(const struct sw_plansim_links *l,
-                                const struct sw_plansim_path *path, int level)
+                                const struct sw_plansim_path *path, int level, double now_s)
 {
     double longest_s = 0;
 
     for (int i = 0; i < path->count; i++) {
-        const struct sw_plansim_use *use = &path->use[i];
-        int q = next_level(l, level + 1, use->link);
-        bool busy = false;
+        int link = path->use[i].link;
 
-        for (; q < l->levels && !busy; q = next_level(l, q + 1, use->link))
-            busy = cell_of(l, q, use->link)->used > 0;
-        if (busy)
-            longest_s = fmax(longest_s, SW_PLANSIM_CHUNK / l->link[use->link].capacity);
+        for (int q = next_level(l, level + 1, link); q < l->levels; q = next_level(l, q + 1, link))
+            longest_s = fmax(longest_s, chunk_of(l, q, link, now_s) / l->link[link].capacity);
     }
 
     return longest_s;

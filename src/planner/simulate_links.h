@@ -47,7 +47,7 @@ void sw_plansim_links_fini(struct sw_plansim_links *l);
 
 /* How long a transfer waits for the less urgent chunk that is now on one of its links. */
 double sw_plansim_links_chunk_s(const struct sw_plansim_links *l,
-                                const struct sw_plansim_path *path, int level);
+                                const struct sw_plansim_path *path, int level, double now_s);
 /* Begins a transfer of `bytes` (above 0) over a path with links, which is borrowed; `owner` is
  * returned at its end. Errors: SW_ERR_NOMEM. */
 int sw_plansim_links_begin(struct sw_plansim_links *l, const struct sw_plansim_path *path,

@@ -60,7 +60,7 @@ void sw_plansim_wake(struct sw_plansim *s, int worker)
 int sw_plansim_ask(struct sw_plansim *s, const struct sw_plansim_path *path, int urgency, int owner,
                    struct sw_err *err)
 {
-    double wait_s = path->latency_s + sw_plansim_links_chunk_s(&s->links, path, urgency);
+    double wait_s = path->latency_s + sw_plansim_links_chunk_s(&s->links, path, urgency, s->now_s);
     struct sw_plansim_event event = {
         .time_s = s->now_s + wait_s, .kind = SW_PLANSIM_START, .index = owner};
 

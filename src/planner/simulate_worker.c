@@ -60,8 +60,8 @@ static void end_wait(struct sw_plansim *s, struct sw_plansim_worker *w)
     w->awaits_move = NULL;
 }
 
-static void wait(struct sw_plansim *s, struct sw_plansim_worker *w,
-                 const struct sw_plansim_exchange *e, const struct sw_plansim_crossing *c)
+static void begin_wait(struct sw_plansim *s, struct sw_plansim_worker *w,
+                       const struct sw_plansim_exchange *e, const struct sw_plansim_crossing *c)
 {
     w->state = SW_PLANSIM_WAITS;
     w->since_s = s->now_s;
@@ -86,9 +86,9 @@ static bool may_begin(struct sw_plansim *s, int worker, int layer, bool back)
     const struct sw_plansim_crossing *c = sw_plansim_awaited(s, w, layer, back);
 
     if (e && e->done < w->step - 1)
-        wait(s, w, e, NULL);
+        begin_wait(s, w, e, NULL);
     else if (c)
-        wait(s, w, NULL, c);
+        begin_wait(s, w, NULL, c);
     else
         return true;
     return false;
@@ -228,7 +228,7 @@ static int begin_next(struct sw_plansim *s, int worker, struct sw_err *err)
     if (w->pass == 0 && lost)
         return lose(s, w, err);
     if (w->pass == 0 && is_ahead(s, w)) {
-        wait(s, w, NULL, NULL);
+        begin_wait(s, w, NULL, NULL);
         return SW_OK;
     }
 

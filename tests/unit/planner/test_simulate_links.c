@@ -151,12 +151,13 @@ static void an_urgent_one_waits_for_a_chunk_of_others(void **state)
     struct sw_err err;
 
     assert_int_equal(sw_plansim_links_init(&l, tens, LINKS, LEVELS, &err), SW_OK);
-    assert_true(sw_plansim_links_chunk_s(&l, &path, 3) == 0);
+    assert_true(sw_plansim_links_chunk_s(&l, &path, 3, 1) == 0);
     assert_int_equal(sw_plansim_links_begin(&l, &path, 5, 1e9, 0, 0, &err), SW_OK);
     assert_int_equal(sw_plansim_links_settle(&l, 0, &events, &err), SW_OK);
-    assert_same_time(sw_plansim_links_chunk_s(&l, &path, 3), SW_PLANSIM_CHUNK / 10.0);
-    assert_true(sw_plansim_links_chunk_s(&l, &path, 5) == 0);
-    assert_true(sw_plansim_links_chunk_s(&l, &path, 6) == 0);
+    assert_same_time(sw_plansim_links_chunk_s(&l, &path, 3, 1), SW_PLANSIM_CHUNK / 10.0);
+    assert_true(sw_plansim_links_chunk_s(&l, &path, 5, 1) == 0);
+    assert_true(sw_plansim_links_chunk_s(&l, &path, 6, 1) == 0);
+    assert_same_time(sw_plansim_links_chunk_s(&l, &path, 3, 1e8 - 2), 2); /* the end of the last */
     sw_plansim_links_fini(&l);
     sw_plansim_events_fini(&events);
     (void)state;
