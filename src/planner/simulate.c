@@ -39,6 +39,14 @@ static int check_plan(const struct sw_simulation_args *a, struct sw_err *err)
         return sw_err_set(err, SW_ERR_INVALID, "the plan is of %d layers, and the net has %d",
                           a->plan->layers, a->net->count);
 
+    for (int i = 0; i < a->plan->layers; i++) {
+        const struct sw_layer_choice *c = &a->plan->choice[i];
+
+        if (c->location < 0 || c->location >= shape->group_size)
+            return sw_err_set(err, SW_ERR_INVALID, "layer %s cannot be on worker %d of %d",
+                              a->net->layer[i].name, c->location, shape->group_size);
+    }
+
     return SW_OK;
 }
 

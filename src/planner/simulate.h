@@ -6,8 +6,10 @@
  * update and answer; asynchronous groups go on within their bound of staleness. Devices may be
  * slow, links may be slow, a host may be lost. Deterministic by seed; any thread.
  *
- * Synchronous workers are simulated one by one; so are groups. The cost of a pass comes from
- * sw_cost_pass, so that one worker takes exactly the sum of its layers. */
+ * Workers are simulated one by one; a collective operation is one transfer, which begins when its
+ * last member is ready. The cost of a pass comes from sw_cost_pass, so that one worker takes
+ * exactly the sum of its layers. Not simulated: deltas between the server groups of hogwild, and
+ * buckets of small gradients. */
 #pragma once
 
 #include "planner/cost.h"
@@ -32,24 +34,28 @@ struct sw_simulation_args {
     const struct sw_slowdown *slow;
     int slow_count;
     int lost_host;   /* -1: none */
-    int64_t lost_at; /* the step in which it is lost */
+    int64_t lost_at; /* the step, from 1, that it does not do any more */
 };
 
 struct sw_simulation {
-    struct sw_plan_time time; /* of a step, the mean after the first one */
-    double samples_per_s;     /* of all groups */
-    double wait_share;        /* part of the workers' time in which they wait */
-    double mean_staleness;    /* of asynchronous groups, in updates of other groups */
+    /* Of a step, the mean after the first one: of the busiest worker, or of the slowest one of
+     * asynchronous groups. All 0 if there was no second step. */
+    struct sw_plan_time time;
+    double samples_per_s; /* of all groups that are not lost */
+    double wait_share;    /* part of the workers' time in which they wait */
+    /* Of the values that asynchronous groups get: updates of the group less those of the slowest
+     * one. */
+    double mean_staleness;
     int64_t most_staleness;
     int64_t steps_done; /* of the slowest group: fewer than asked when a host was lost */
     /* Share of the time in which a link is busy; owned [sw_machine_model_links]. */
     double *busy;
-    double
-        *layer_wait_s; /* owned [layers]: waiting for a layer's parameters or sources, per step */
+    /* Waiting for a layer's parameters or sources, per step of a worker; owned [layers]. */
+    double *layer_wait_s;
 };
 
-/* Errors: SW_ERR_NOMEM; SW_ERR_INVALID (a slowdown below 1 or not a number, no such device, link or
- * host). Free with sw_simulation_fini in every case. */
+/* Errors: SW_ERR_NOMEM; SW_ERR_INVALID (a slowdown below 1 or not a number, no such device, link,
+ * host or location). Free with sw_simulation_fini in every case. */
 int sw_simulate(const struct sw_simulation_args *args, struct sw_simulation *out,
                 struct sw_err *err) SW_MUST_CHECK;
 void sw_simulation_fini(struct sw_simulation *s); /* a zeroed one is accepted */

@@ -774,7 +774,7 @@ static void a_thousand_workers_end(void **state)
 
 /* ---- Errors ---- */
 
-static void expect_invalid(const struct job *j, const struct sw_simulation_args *args)
+static void expect_invalid(const struct sw_simulation_args *args)
 {
     struct sw_simulation out;
     struct sw_err err = {.code = SW_OK};
@@ -782,7 +782,6 @@ static void expect_invalid(const struct job *j, const struct sw_simulation_args 
     assert_int_equal(sw_simulate(args, &out, &err), SW_ERR_INVALID);
     assert_int_equal(err.code, SW_ERR_INVALID);
     sw_simulation_fini(&out);
-    (void)j;
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -799,7 +798,7 @@ static void wrong_arguments_are_refused(void **state)
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
         j.args.slow = &slow[i];
         j.args.slow_count = 1;
-        expect_invalid(&j, &j.args);
+        expect_invalid(&j.args);
     }
     j.args.slow_count = 0;
 
@@ -812,12 +811,18 @@ static void wrong_arguments_are_refused(void **state)
     bad[5].steps = 1;
     bad[6].steps = -3;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        expect_invalid(&j, &bad[i]);
+        expect_invalid(&bad[i]);
+
+    j.plan.choice[1].location = 2;
+    expect_invalid(&j.args);
+    j.plan.choice[1].location = -1;
+    expect_invalid(&j.args);
+    j.plan.choice[1].location = 0;
 
     j.plan.shape.groups = 2; /* more workers than devices */
-    expect_invalid(&j, &j.args);
+    expect_invalid(&j.args);
     j.plan.shape.groups = 0;
-    expect_invalid(&j, &j.args);
+    expect_invalid(&j.args);
     sw_parallel_plan_fini(&j.plan);
     (void)state;
 }
