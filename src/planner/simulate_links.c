@@ -548,7 +548,11 @@ double sw_plansim_links_chunk_s(const struct sw_plansim_links *l,
     for (int i = 0; i < path->count; i++) {
         int link = path->use[i].link;
 
-        for (int q = next_level(l, level + 1, link); q < l->levels; q = next_level(l, q + 1, link))
+        int q = next_level(l, level + 1, link);
+
+        while (q < l->levels && cell_of(l, q, link)->used == 0)
+            q = next_level(l, q + 1, link);
+        if (q < l->levels)
             longest_s = fmax(longest_s, chunk_of(l, q, link, now_s) / l->link[link].capacity);
     }
 
