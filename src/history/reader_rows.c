@@ -68,6 +68,8 @@ static const struct {
     [SW_ROWS_HOST] = {"iooooorrrro", "SELECT host, name, address, cpu, gpus, fabric,"
                                      " clock_offset_ms, clock_error_ms, joined_at, left_at, why"
                                      " FROM hosts WHERE run_id = ?1 ORDER BY host"},
+    [SW_ROWS_PLAN] = {"trr", "SELECT 'step', predicted_ms, measured_ms FROM plans"
+                             " WHERE run_id = ?1"},
     [SW_ROWS_TAG] = {"oo", "SELECT key, value FROM tags WHERE run_id = ?1 ORDER BY key"},
 };
 

@@ -29,6 +29,11 @@ struct sw_run_time {
 struct sw_run_tag {
     const char *key, *value; /* or NULL */
 };
+/* The time of a step that the plan of the run predicts, and the mean that was measured. */
+struct sw_run_plan {
+    const char *part; /* "step" */
+    double predicted_ms, measured_ms;
+};
 struct sw_run_series {
     int64_t id;
     const char *split, *name;
@@ -101,6 +106,7 @@ enum sw_rows_kind {
     SW_ROWS_CHECKPOINT, /* the highest step first */
     SW_ROWS_METRIC,     /* one per series, in the order of SW_ROWS_SERIES */
     SW_ROWS_TIME,
+    SW_ROWS_PLAN, /* one, or none of a run without a plan */
     SW_ROWS_TAG,  /* by key */
     SW_ROWS_HOST, /* by number; none of a run on one host */
     SW_ROWS_KINDS,

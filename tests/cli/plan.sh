@@ -160,6 +160,9 @@ has out '^plan +[a-z]+, 1 group of 2 workers'
 [ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the run has not 2 workers'
 [ "$(sql "SELECT count(*) FROM plans WHERE predicted_ms > 0 AND measured_ms > 0")" = 1 ] ||
     fail 'no plan in the history'
+expect 0 history show planned
+has out '^PLAN +PREDICTED +MEASURED$'
+has out '^step +[0-9.]+ [mu]?s +[0-9.]+ [mu]?s$'
 sql "SELECT overrides FROM runs WHERE name = 'planned'" >"$T/overrides"
 expect 0 resume planned --steps 6
 [ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the resume has not 2 workers'
@@ -169,8 +172,10 @@ sql "SELECT overrides FROM runs WHERE name = 'planned'" | cmp -s - "$T/overrides
 # The same by a key of the recipe.
 expect 0 run "$tiny" --set job.partition=auto $keep --steps 2 --out "$T/b" --name auto
 [ "$(sql "SELECT count(*) FROM plans")" = 2 ] || fail 'partition = auto has no plan'
+expect 0 run "$tiny" --set cluster.framework=auto $keep --steps 2 --out "$T/d" --name frame --quiet
+[ "$(sql "SELECT count(*) FROM plans")" = 3 ] || fail 'framework = auto has no plan'
 expect 0 run "$tiny" --steps 2 --out "$T/c" --name plain --quiet
-[ "$(sql "SELECT count(*) FROM plans")" = 2 ] || fail 'a run without a plan has one'
+[ "$(sql "SELECT count(*) FROM plans")" = 3 ] || fail 'a run without a plan has one'
 expect 0 check "$tiny" --set job.partition=auto
 
 # Once this machine is measured, check predicts a step.

@@ -29,6 +29,7 @@ static const struct {
     {"metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX", SW_ROWS_METRIC, "ttIirrr.",
      "split|name|points|last_step|last|min|max|mean", 1},
     {"time", "PART|>TIME|>SHARE", SW_ROWS_TIME, "tsp", "part|total_ms|share", 1},
+    {"plan", "PLAN|>PREDICTED|>MEASURED", SW_ROWS_PLAN, "tss", "part|predicted_ms|measured_ms", 1},
     {"checkpoints", ">CHECKPOINT|>SIZE|FILE", SW_ROWS_CHECKPOINT, "iTbTDf",
      "step|path|bytes|checksum|time|is_best", 1},
     {"segments", ">FROM STEP|STARTED|ENDED", SW_ROWS_SEGMENT, ".idd",
