@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { SHOWN = 12, SHOWN_VARIATIONS = 5 }; /* of alternatives */
+#define ROUNDING 1e-9                      /* relative difference of equal times */
 
 /* A plan that was found and simulated. */
 struct candidate {
@@ -51,6 +52,22 @@ static int simulate(const struct sw_planned_args *args, const struct sw_machine_
     return rc;
 }
 
+/* A job has equally many workers on all of its hosts. */
+static bool is_even(const struct sw_machine_model *m, const struct sw_parallel_plan *p)
+{
+    int own = 0, first = 0;
+
+    for (int w = 0; w < p->workers; w++) {
+        own = w > 0 && m->device[w].host == m->device[w - 1].host ? own + 1 : 1;
+        if (m->device[w].host == m->device[0].host)
+            first = own;
+        else if (own > first || (w + 1 == p->workers && own < first))
+            return false;
+    }
+
+    return true;
+}
+
 /* Copies a plan and simulates the copy, unless it is there already. what: see above. */
 static int add_candidate(struct making *m, const struct sw_machine_model *machine,
                          const struct sw_parallel_plan *plan, const char *what, struct sw_err *err)
@@ -61,6 +78,9 @@ static int add_candidate(struct making *m, const struct sw_machine_model *machin
             m->candidate[i].what = what;
             return SW_OK;
         }
+
+    if (!is_even(machine, plan))
+        return SW_OK;
 
     struct candidate *c = sw_array_add(&m->candidate, &m->count, sizeof *c);
     if (!c)
@@ -262,6 +282,12 @@ static int search_all(struct making *m, struct sw_err *err)
             return rc;
     }
 
+    if (m->count == 0 && rc == SW_OK)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "%d worker group%s of %d do not make equally many workers on each host; "
+                        "choose counts that do",
+                        m->args->limits->groups ? m->args->limits->groups : 1,
+                        m->args->limits->groups > 1 ? "s" : "", m->args->limits->group_size);
     return m->count > 0 ? SW_OK : rc;
 }
 
@@ -273,16 +299,28 @@ static double sample_s(const struct sw_planned *out, const struct sw_parallel_pl
     return p->time.step_s / (double)sw_planned_samples(out->net, &p->shape);
 }
 
-/* The fastest candidate that is left, of two equal ones that with fewer workers; NULL: none. */
-static struct candidate *fastest(const struct making *m)
+/* Is a plan better: faster, or as fast and more usual, or with fewer workers? */
+static bool is_better(const struct sw_planned *out, const struct sw_parallel_plan *p,
+                      const struct sw_parallel_plan *than)
+{
+    const double own_s = sample_s(out, p), other_s = sample_s(out, than);
+    const bool usual = p->shape.framework == SW_FRAMEWORK_ALLREDUCE;
+    const bool other_usual = than->shape.framework == SW_FRAMEWORK_ALLREDUCE;
+
+    if (fabs(own_s - other_s) > ROUNDING * other_s)
+        return own_s < other_s;
+    return usual != other_usual ? usual : p->workers < than->workers;
+}
+
+/* The best candidate that is left; NULL: none. */
+static struct candidate *best_left(const struct making *m)
 {
     struct candidate *best = NULL;
 
     for (int i = 0; i < m->count; i++) {
         struct candidate *c = &m->candidate[i];
-        const double less = best ? sample_s(m->out, &best->plan) - sample_s(m->out, &c->plan) : 1;
 
-        if (c->plan.layers > 0 && (less > 0 || (less == 0 && c->plan.workers < best->plan.workers)))
+        if (c->plan.layers > 0 && (!best || is_better(m->out, &c->plan, &best->plan)))
             best = c;
     }
 
@@ -305,7 +343,7 @@ static int choose(struct making *m, struct sw_err *err)
     char needs[32], has[32];
     struct sw_err why = {0};
 
-    for (struct candidate *c; (c = fastest(m));) {
+    for (struct candidate *c; (c = best_left(m));) {
         int rc = args->measure ? args->measure(args->user, c->machine, &c->plan, err) : SW_OK;
 
         if (rc != SW_OK)
@@ -443,27 +481,45 @@ static void describe_difference(const struct sw_planned *out, const struct sw_pa
         snprintf(text + n, bytes - n, ", and %d more layer%s", more, more == 1 ? "" : "s");
 }
 
-static void describe(const struct sw_planned *out, const struct sw_parallel_plan *p, char *text,
-                     size_t bytes)
+/* what: of all layers; NULL: where the plan differs. */
+static void describe(const struct sw_planned *out, const struct sw_parallel_plan *p,
+                     const char *what, char *text, size_t bytes)
 {
     char shape[96];
 
     text[0] = '\0';
-    if (same_shape(&p->shape, &out->best.shape))
-        describe_difference(out, p, text, bytes);
+    if (!same_shape(&p->shape, &out->best.shape))
+        snprintf(text, bytes, "%s, %s%s%s", sw_framework_name(p->shape.framework),
+                 sw_planned_shape_text(&p->shape, shape), what ? ": " : "", what ? what : "");
+    else if (what)
+        snprintf(text, bytes, "%s", what);
     else
-        snprintf(text, bytes, "%s, %s", sw_framework_name(p->shape.framework),
-                 sw_planned_shape_text(&p->shape, shape));
+        describe_difference(out, p, text, bytes);
 }
 
-/* Inserts a slower plan in order. what: NULL: where it differs. */
+/* Is there an alternative of the same description that is as fast? A slower one is removed. */
+static bool is_known(struct sw_planned *out, const struct sw_planned_alternative *a)
+{
+    int i = 0;
+
+    while (i < out->alternatives && strcmp(out->alternative[i].what, a->what) != 0)
+        i++;
+    if (i == out->alternatives || out->alternative[i].step_s <= a->step_s)
+        return i < out->alternatives;
+
+    out->alternatives--;
+    memmove(&out->alternative[i], &out->alternative[i + 1],
+            (size_t)(out->alternatives - i) * sizeof *a);
+    return false;
+}
+
+/* Inserts a slower plan in order. what: see above. */
 static void add_alternative(struct sw_planned *out, const struct sw_parallel_plan *p,
                             const char *what)
 {
     struct sw_planned_alternative a = {
         .shape = p->shape,
         .step_s = sample_s(out, p) * (double)sw_planned_samples(out->net, &out->best.shape)};
-    int at = out->alternatives;
 
     if (a.step_s < (1 + SW_PLANNED_EQUAL) * out->best.time.step_s) {
         out->as_fast++;
@@ -471,15 +527,12 @@ static void add_alternative(struct sw_planned *out, const struct sw_parallel_pla
     }
 
     a.varies = !what && same_shape(&p->shape, &out->best.shape);
-    if (what)
-        snprintf(a.what, sizeof a.what, "%s", what);
-    else
-        describe(out, p, a.what, sizeof a.what);
+    describe(out, p, what, a.what, sizeof a.what);
 
-    for (int i = 0; i < out->alternatives; i++)
-        if (strcmp(out->alternative[i].what, a.what) == 0)
-            return;
+    if (is_known(out, &a))
+        return;
 
+    int at = out->alternatives;
     while (at > 0 && out->alternative[at - 1].step_s > a.step_s)
         at--;
     if (at == SW_PLANNED_ALTERNATIVES)
@@ -510,15 +563,25 @@ int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds, s
     return rc;
 }
 
+/* Is an alternative only another form of the one before it? */
+static bool is_form_of(const struct sw_planned_alternative *a,
+                       const struct sw_planned_alternative *before)
+{
+    return !a->varies && !before->varies && a->step_s <= (1 + ROUNDING) * before->step_s &&
+           a->shape.groups * a->shape.group_size == before->shape.groups * before->shape.group_size;
+}
+
 /* Keeps the fastest ones, and of those that differ in some layers only a few. */
 static void trim_alternatives(struct sw_planned *out)
 {
+    struct sw_planned_alternative *a = out->alternative;
     int kept = 0, variations = 0;
 
     for (int i = 0; i < out->alternatives && kept < SHOWN; i++) {
-        if (out->alternative[i].varies && ++variations > SHOWN_VARIATIONS)
+        if ((a[i].varies && ++variations > SHOWN_VARIATIONS) ||
+            (kept > 0 && is_form_of(&a[i], &a[kept - 1])))
             continue;
-        out->alternative[kept++] = out->alternative[i];
+        a[kept++] = a[i];
     }
 
     out->alternatives = kept;

@@ -99,6 +99,30 @@ static void on_several_hosts_layers_are_split_by_rows(void **state)
     assert_int_not_equal(d->best.choice[fc6].comm, SW_EXCHANGE_PS);
 }
 
+static void hosts_have_equally_many_workers(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.hosts = 2;
+    t.per_host = 3;
+    prepare(p, &t);
+    p->limits.groups = 1;
+    p->limits.group_size = 5;
+    assert_int_equal(sw_planned_make(&p->args, &p->planned, &p->err), SW_ERR_INVALID);
+    assert_non_null(strstr(p->err.text, "equally many workers on each host"));
+    sw_planned_fini(&p->planned);
+
+    p->limits.group_size = 0;
+    make(p);
+    for (int i = 0; i < p->planned.alternatives; i++) {
+        const struct sw_plan_shape *s = &p->planned.alternative[i].shape;
+        const int workers = s->groups * s->group_size;
+
+        assert_true(workers <= 3 || workers == 6);
+    }
+}
+
 static void a_split_layer_needs_one_host(void **state)
 {
     struct planning *p = *state;
@@ -213,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_best_plan_is_faster_than_all_that_were_rejected),
         TEST(on_several_hosts_layers_are_split_by_rows),
+        TEST(hosts_have_equally_many_workers),
         TEST(a_split_layer_needs_one_host),
         TEST(a_plan_that_does_not_fit_is_dropped),
         TEST(a_runner_up_is_the_best_other_choice_of_its_layer),
