@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char *const automatic[] = {"auto", NULL};
 static const char *const frameworks[] = {"auto",    "sandblaster", "allreduce", "downpour",
                                          "hogwild", "custom",      NULL};
 static const char *const consistencies[] = {"auto", "bsp", "ssp", "async", "hogwild", NULL};
@@ -32,9 +33,9 @@ const struct sw_opt sw_cluster_opts[] = {
         "one per NUMA node or simulated GPU, or 2 if there are enough cores",
         .min = 1, .max = SW_MAX_CORES),
     OPT(INT, workers_per_group,
-        "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
-        "several groups 1",
-        .min = 1, .max = SW_MAX_CORES,
+        "workers that share a batch; auto: run searches the fastest number; default: one per NUMA "
+        "node, or per simulated GPU; with several groups 1",
+        .min = 1, .max = SW_MAX_CORES, .choices = automatic,
         .hint = "remove the key, or use --set cluster.workers_per_group=1"),
     OPT(INT, servers_per_group,
         "servers that share the parameters; default: 1, with allreduce one per worker", .min = 1,

@@ -39,7 +39,7 @@ struct sw_opt {
                         min..max means "not given" */
     double min, max; /* INT, REAL, BYTES, REALS (each item); both 0: no limit;
                         max below min: no upper limit; infinities are fine */
-    const char *const *choices; /* ENUM: NULL-terminated */
+    const char *const *choices; /* ENUM: NULL-terminated; INT: words for 0, "not given"; or NULL */
     bool required;              /* an error when absent */
     bool above_min, below_max;  /* the limit itself is not allowed */
     const char *hint;           /* under an error about the value: what to write; or NULL */

@@ -38,6 +38,8 @@ void sw_opt_describe(const struct sw_opt *opt, struct sw_bytes *out)
 
     if (high && (!low || opt->above_min || opt->below_max))
         sw_bytes_printf(out, " %s%.15g", opt->below_max ? "<" : "<=", opt->max);
+    for (int i = 0; opt->type == SW_OPT_INT && opt->choices && opt->choices[i]; i++)
+        sw_bytes_printf(out, "|%s", opt->choices[i]);
 }
 
 /* ---- Text ---- */

@@ -62,12 +62,18 @@ static bool read_int(const struct sw_opt *row, const char *text, int64_t *out,
 {
     double real;
 
+    for (int i = 0; row->choices && row->choices[i]; i++)
+        if (sw_str_eq(text, row->choices[i])) {
+            *out = 0;
+            return true;
+        }
+
     if (!sw_parse_int(text, out)) {
         if (sw_parse_real(text, &real) && fabs(real) < 1e15 && real == floor(real)) {
             snprintf(p->reason, sizeof(p->reason), "must be a whole number; write %.0f", real);
             return false;
         }
-        return fail(p, "must be a whole number");
+        return fail(p, row->choices ? "must be a whole number, or auto" : "must be a whole number");
     }
     return check_range(row, (double)*out, p);
 }

@@ -174,8 +174,12 @@ expect 0 run "$tiny" --set job.partition=auto $keep --steps 2 --out "$T/b" --nam
 [ "$(sql "SELECT count(*) FROM plans")" = 2 ] || fail 'partition = auto has no plan'
 expect 0 run "$tiny" --set cluster.framework=auto $keep --steps 2 --out "$T/d" --name frame --quiet
 [ "$(sql "SELECT count(*) FROM plans")" = 3 ] || fail 'framework = auto has no plan'
+expect 0 run "$tiny" --set cluster.workers_per_group=auto --steps 2 --out "$T/e" --name count --quiet
+[ "$(sql "SELECT count(*) FROM plans")" = 4 ] || fail 'workers_per_group = auto has no plan'
+expect 2 run "$tiny" --set cluster.workers_per_group=many
+has err 'must be a whole number, or auto'
 expect 0 run "$tiny" --steps 2 --out "$T/c" --name plain --quiet
-[ "$(sql "SELECT count(*) FROM plans")" = 3 ] || fail 'a run without a plan has one'
+[ "$(sql "SELECT count(*) FROM plans")" = 4 ] || fail 'a run without a plan has one'
 expect 0 check "$tiny" --set job.partition=auto
 
 # Once this machine is measured, check predicts a step.

@@ -19,7 +19,8 @@ bool sw_plan_is_asked(const struct sw_job_options *job)
         const struct sw_cluster_conf *c = cluster->common;
 
         asked = conf->auto_partition ||
-                (sw_section_is_set(cluster, "framework") && c->framework == SW_FRAMEWORK_AUTO);
+                (sw_section_is_set(cluster, "framework") && c->framework == SW_FRAMEWORK_AUTO) ||
+                (sw_section_is_set(cluster, "workers_per_group") && c->workers_per_group == 0);
     }
 
     sw_recipe_free(recipe);

@@ -13,8 +13,8 @@ struct sw_plan_follow {
     double predicted_ms;  /* of a step */
 };
 
-/* Does the recipe of a job ask for a plan, by partition = auto or framework = auto? false also for
- * a recipe with errors, which opening the job reports. */
+/* Does the recipe of a job ask for a plan, by partition, framework or workers_per_group = auto?
+ * false also for a recipe with errors, which opening the job reports. */
 bool sw_plan_is_asked(const struct sw_job_options *job);
 
 /* Plans, and adds the settings of the plan to job->sets. Prints why it cannot. Returns an exit
