@@ -157,6 +157,7 @@ refused 2 'needs --simulate' "$tiny" --plot "$T/a.svg"
 keep='--set cluster.workers_per_group=2 --set layer.fc1.partition=1'
 expect 0 run "$tiny" --plan $keep --steps 4 --out "$T/a" --name planned
 has out '^plan +[a-z]+, 1 group of 2 workers'
+has out '^plan +[0-9.]+ [mu]?s per step predicted, [0-9.]+ [mu]?s measured$'
 [ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the run has not 2 workers'
 [ "$(sql "SELECT count(*) FROM plans WHERE predicted_ms > 0 AND measured_ms > 0")" = 1 ] ||
     fail 'no plan in the history'

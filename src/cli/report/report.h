@@ -25,6 +25,7 @@ struct sw_report {
     enum sw_report_style style;
     bool colour, verbose;
     const struct sw_job_plan *plan; /* borrowed; set before the job runs */
+    double predicted_ms;            /* of a step, by the plan of the run; 0: there is none */
     bool writes_text;               /* `sample` can use the net; set with plan */
     bool closed;                    /* stdout was closed */
     bool line_shown;                /* LIVE: the cursor is in the status line */

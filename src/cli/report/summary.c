@@ -99,6 +99,16 @@ static void speed(struct sw_bytes *out, const struct sw_job_event *e)
         sw_bytes_printf(out, "memory       %s resident\n", rss);
 }
 
+static void prediction(struct sw_bytes *out, double predicted_ms, double measured_ms)
+{
+    char predicted[32], measured[32];
+
+    if (predicted_ms > 0 && isfinite(measured_ms))
+        sw_bytes_printf(out, "plan         %s per step predicted, %s measured\n",
+                        sw_human_seconds(predicted, predicted_ms / 1000),
+                        sw_human_seconds(measured, measured_ms / 1000));
+}
+
 /* Data that a fallback generated. */
 static void data(struct sw_bytes *out, const bool synthetic[2])
 {
@@ -137,6 +147,7 @@ void sw_report_summary(struct sw_bytes *out, const struct sw_report *r,
                         (long long)e->best_step);
 
     speed(&end, e);
+    prediction(&end, r->predicted_ms, e->step_ms);
     data(&end, r->plan->synthetic);
     if (e->skipped_records)
         sw_bytes_printf(&end, "skipped      %lld records that could not be read\n",

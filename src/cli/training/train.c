@@ -90,13 +90,13 @@ static void note_end(struct training *s)
 }
 
 /* Tells a new run its plan, which a restart finds in the history. */
-static int follow_plan(const struct training *s, const struct sw_job_options *job,
-                       struct sw_err *err)
+static int follow_plan(struct training *s, const struct sw_job_options *job, struct sw_err *err)
 {
     const struct sw_plan_follow *plan = s->args->plan;
 
     if (!plan || plan->json.length == 0 || job->resume)
         return SW_OK;
+    s->trainer.report.predicted_ms = plan->predicted_ms;
     return sw_job_follow_plan(s->trainer.job, sw_bytes_text(&plan->json), plan->predicted_ms, err);
 }
 
