@@ -128,7 +128,8 @@ expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --si
 has out '^ *hosts +workers +batch +step ms +samples/s'
 has out '^ +8 +8 +16 '
 has out 'pay|faster'
-grep -q '<svg' "$T/curve.svg" || fail 'no curve'
+grep -Eq 'd="M64\.00 [^"]*L942\.00 [0-9.]+" .*stroke="#0072b2"' "$T/curve.svg" ||
+    fail 'the curve does not reach from the first to the last count'
 expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
 if have_python; then
     python3 - "$T/out" <<'END' || fail 'plan --simulate --json'

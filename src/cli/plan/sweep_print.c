@@ -86,11 +86,11 @@ static int make_scene(struct scene *c, const struct sw_sweep *s, struct sw_err *
 
     for (size_t i = 0; i < n; i++) {
         const struct sw_sweep_point *p = &s->point[i];
-        const double ideal = p->samples_per_s / p->efficiency;
+        const double doublings = log2(p->count), ideal = p->samples_per_s / p->efficiency;
 
         c->points[i] =
-            (struct sw_point){p->count, p->samples_per_s, p->samples_per_s, p->samples_per_s};
-        c->points[n + i] = (struct sw_point){p->count, ideal, ideal, ideal};
+            (struct sw_point){doublings, p->samples_per_s, p->samples_per_s, p->samples_per_s};
+        c->points[n + i] = (struct sw_point){doublings, ideal, ideal, ideal};
     }
 
     c->line[PREDICTED] = (struct sw_chart_line){c->points, n, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 0};
