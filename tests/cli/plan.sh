@@ -143,6 +143,10 @@ assert all(0 <= x["wait_share"] < 1 and x["efficiency"] <= 1 + 1e-9 for x in p),
 END
 fi
 cp "$T/out" "$T/first"
+# The number of workers that the recipe sets is that of the job, not of a machine that grows.
+expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --framework allreduce --simulate 1..4 \
+    --set cluster.workers_per_group=2
+has out '^ +4 +4 +16 '
 expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
 cmp -s "$T/out" "$T/first" || fail 'two simulations differ'
 expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --simulate 1..64

@@ -115,6 +115,11 @@ static bool is_async(const struct sw_search_limits *l)
            l->consistency > SW_CONSISTENCY_BSP;
 }
 
+static bool has_one_group(const struct sw_search_limits *l)
+{
+    return l->framework == SW_FRAMEWORK_ALLREDUCE || l->framework == SW_FRAMEWORK_SANDBLASTER;
+}
+
 /* All devices work: in one synchronous group, or in groups of the size that the recipe sets. */
 static void set_shape(struct step *s)
 {
@@ -122,11 +127,11 @@ static void set_shape(struct step *s)
     const int workers = s->machine->device_count;
 
     *l = s->m->constraints.limits;
-    if (is_async(l) || l->group_size > 0) {
-        l->group_size = l->group_size > 0 && l->group_size < workers ? l->group_size : 1;
+    if (!has_one_group(l) && (is_async(l) || l->group_size > 0)) {
+        l->group_size = l->group_size > 0 && l->group_size <= workers ? l->group_size : 1;
         l->groups = workers / l->group_size;
     } else {
-        l->groups = l->groups > 0 && l->groups < workers ? l->groups : 1;
+        l->groups = l->groups > 0 && l->groups <= workers ? l->groups : 1;
         l->group_size = workers / l->groups;
     }
 }
