@@ -68,14 +68,16 @@ static bool is_even(const struct sw_machine_model *m, const struct sw_parallel_p
     return true;
 }
 
-/* Copies a plan and simulates the copy, unless it is there already. what: see above. */
+/* Copies a plan and simulates the copy, unless it is there already. what: see above; the first one
+ * that is given stays. */
 static int add_candidate(struct making *m, const struct sw_machine_model *machine,
                          const struct sw_parallel_plan *plan, const char *what, struct sw_err *err)
 {
     for (int i = 0; i < m->count; i++)
         if (m->candidate[i].machine == machine &&
             sw_parallel_plan_equal(&m->candidate[i].plan, plan)) {
-            m->candidate[i].what = what;
+            if (!m->candidate[i].what)
+                m->candidate[i].what = what;
             return SW_OK;
         }
 
@@ -90,7 +92,13 @@ static int add_candidate(struct making *m, const struct sw_machine_model *machin
     int rc = sw_parallel_plan_copy(&c->plan, plan, err);
     if (rc == SW_OK)
         rc = sw_stop_check(err);
-    return rc == SW_OK ? simulate(m->args, machine, &c->plan, err) : rc;
+    if (rc == SW_OK)
+        rc = simulate(m->args, machine, &c->plan, err);
+    if (rc != SW_OK) { /* one without a time would be the fastest */
+        sw_parallel_plan_fini(&c->plan);
+        m->count--;
+    }
+    return rc;
 }
 
 /* ---- Plans that treat all layers alike: what users try first. They are simulated, too ---- */
@@ -260,8 +268,14 @@ static int search_hosts(struct making *m, const struct sw_machine_model *machine
     if (rc == SW_OK || rc == SW_ERR_INVALID || rc == SW_ERR_NOTFOUND) {
         if (one_host.most_workers == 0 || one_host.most_workers > most)
             one_host.most_workers = most;
-        int other = search(m, machine, &one_host, &why);
-        rc = other == SW_OK ? SW_OK : rc;
+
+        const int other = search(m, machine, &one_host, &why);
+        if (other == SW_OK)
+            rc = SW_OK;
+        else if (other != SW_ERR_INVALID && other != SW_ERR_NOTFOUND) {
+            *err = why;
+            rc = other;
+        }
     }
 
     sw_free(rows);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/stop.h"
 #include "planner/planned.h"
 #include "unit/planner/planner_support.h"
 #include <math.h>
@@ -149,6 +150,32 @@ static void a_split_layer_needs_one_host(void **state)
     assert_int_equal(sw_planned_hosts(&p->planned), 1);
 }
 
+/* Asks for a stop in the search of a single host, which has groups of two workers. */
+static const char *refuses_and_stops(const struct sw_net_model *m, int layer, enum sw_partition p,
+                                     int workers)
+{
+    if (workers == 2)
+        sw_stop_request(0);
+    return planner_refuses(m, layer, p, workers);
+}
+
+static void a_stop_in_any_search_ends_the_planning(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.hosts = 2;
+    t.per_host = 2;
+    t.network_bytes_per_s = 1e10;
+    prepare(p, &t);
+    p->net.model.refuses = refuses_and_stops;
+
+    const int rc = sw_planned_make(&p->args, &p->planned, &p->err);
+    assert_true(sw_stop_requests() > 0);
+    sw_stop_reset();
+    assert_int_equal(rc, SW_ERR_CANCELLED);
+}
+
 /* As if only a single worker had enough memory. */
 static int needs_too_much(void *user, const struct sw_machine_model *machine,
                           struct sw_parallel_plan *plan, struct sw_err *err)
@@ -239,6 +266,7 @@ int main(void)
         TEST(on_several_hosts_layers_are_split_by_rows),
         TEST(hosts_have_equally_many_workers),
         TEST(a_split_layer_needs_one_host),
+        TEST(a_stop_in_any_search_ends_the_planning),
         TEST(a_plan_that_does_not_fit_is_dropped),
         TEST(a_runner_up_is_the_best_other_choice_of_its_layer),
     };
