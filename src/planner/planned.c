@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "base/str.h"
+#include "planner/search_space.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,7 +108,7 @@ static int add_candidate(struct making *m, const struct sw_machine_model *machin
 struct uniform {
     struct sw_plan_shape shape;
     enum sw_partition partition; /* where a layer allows it */
-    enum sw_exchange_mode comm;  /* of layers with factors */
+    enum sw_exchange_mode comm;  /* where the workers of a layer can exchange factors */
 };
 
 static int make_uniform(const struct sw_planned_args *args, const struct sw_machine_model *machine,
@@ -120,37 +121,47 @@ static int make_uniform(const struct sw_planned_args *args, const struct sw_mach
     if (rc != SW_OK)
         return rc;
 
+    sw_cost_model_init(&cost, net, machine, &u->shape);
     for (int i = 0; i < net->count; i++) {
-        const struct sw_layer_model *l = &net->layer[i];
-        const bool by_rows = u->partition == SW_PARTITION_ROWS || l->is_input ||
+        const bool by_rows = u->partition == SW_PARTITION_ROWS || u->shape.group_size == 1 ||
+                             net->layer[i].is_input ||
                              net->refuses(net, i, u->partition, u->shape.group_size);
+        const bool exchanges =
+            by_rows && net->layer[i].params > 0 && sw_search_may_exchange(&cost, i, u->comm, false);
 
-        p->choice[i] = (struct sw_layer_choice){
-            by_rows ? SW_PARTITION_ROWS : u->partition, 0,
-            by_rows && l->params > 0 && l->steps > 0 ? u->comm : SW_EXCHANGE_PS};
+        p->choice[i] = (struct sw_layer_choice){by_rows ? SW_PARTITION_ROWS : u->partition, 0,
+                                                exchanges ? u->comm : SW_EXCHANGE_PS};
     }
 
-    sw_cost_model_init(&cost, net, machine, &u->shape);
     p->additive_s = sw_cost_plan(&cost, p, NULL);
     return simulate(args, machine, p, err);
 }
 
-/* Does a plan have what the user has decided for layers? */
+/* The exchange mode that the user has decided for a layer; AUTO: none. */
+static enum sw_exchange_mode wished_comm(const struct sw_search_limits *l, int layer)
+{
+    return l->comm && l->comm[layer] >= 0 ? (enum sw_exchange_mode)l->comm[layer] : l->net_comm;
+}
+
+/* Does a layer of a plan have what the user has decided for it? */
+static bool layer_obeys(const struct sw_search_limits *l, const struct sw_parallel_plan *p,
+                        const struct sw_net_model *net, int i)
+{
+    const struct sw_layer_choice *c = &p->choice[i];
+    const bool exchanges = sw_planned_exchanges(net, p, i) && net->layer[i].steps > 0;
+    const enum sw_exchange_mode comm = wished_comm(l, i);
+
+    return (!l->partition || l->partition[i] < 0 || l->partition[i] == (int)c->partition) &&
+           (!l->location || l->location[i] < 0 || l->location[i] == c->location) &&
+           (!exchanges || comm == SW_EXCHANGE_AUTO || comm == c->comm);
+}
+
 static bool obeys(const struct sw_search_limits *l, const struct sw_parallel_plan *p,
                   const struct sw_net_model *net)
 {
-    for (int i = 0; i < p->layers; i++) {
-        const struct sw_layer_choice *c = &p->choice[i];
-        const bool exchanges = sw_planned_exchanges(net, p, i) && net->layer[i].steps > 0;
-        const int comm = l->comm && l->comm[i] >= 0        ? l->comm[i]
-                         : l->net_comm == SW_EXCHANGE_AUTO ? -1
-                                                           : (int)l->net_comm;
-
-        if ((l->partition && l->partition[i] >= 0 && l->partition[i] != (int)c->partition) ||
-            (l->location && l->location[i] >= 0 && l->location[i] != c->location) ||
-            (exchanges && comm >= 0 && comm != SW_EXCHANGE_AUTO && comm != (int)c->comm))
+    for (int i = 0; i < p->layers; i++)
+        if (!layer_obeys(l, p, net, i))
             return false;
-    }
 
     return true;
 }
@@ -393,18 +404,22 @@ static bool same_choice(const struct sw_layer_choice *a, const struct sw_layer_c
     return a->partition == b->partition && a->location == b->location && a->comm == b->comm;
 }
 
-/* Keeps the choice as runner-up of the layer if it is the best so far. */
-static void try_choice(struct sw_planned *out, const struct sw_cost_model *cost, int layer,
-                       const struct sw_layer_choice *c)
+/* Keeps the choice as runner-up of the layer if the user and the workers allow it, and it is the
+ * best so far. */
+static void try_choice(struct sw_planned *out, const struct sw_search_limits *limits,
+                       const struct sw_cost_model *cost, int layer, const struct sw_layer_choice *c)
 {
     struct sw_parallel_plan *p = &out->best;
     const struct sw_layer_choice own = p->choice[layer];
+    double more_s = (double)INFINITY;
 
-    if (same_choice(c, &own))
+    if (same_choice(c, &own) ||
+        !sw_search_may_exchange(cost, layer, c->comm, c->comm == wished_comm(limits, layer)))
         return;
 
     p->choice[layer] = *c;
-    const double more_s = sw_cost_plan(cost, p, NULL) - p->additive_s;
+    if (layer_obeys(limits, p, out->net, layer))
+        more_s = sw_cost_plan(cost, p, NULL) - p->additive_s;
     p->choice[layer] = own;
 
     if (more_s < out->runner_up_s[layer]) {
@@ -414,7 +429,8 @@ static void try_choice(struct sw_planned *out, const struct sw_cost_model *cost,
 }
 
 /* Tries all choices of a layer, the others being those of the best plan. */
-static void find_runner_up(struct sw_planned *out, const struct sw_cost_model *cost, int layer)
+static void find_runner_up(struct sw_planned *out, const struct sw_search_limits *limits,
+                           const struct sw_cost_model *cost, int layer)
 {
     const struct sw_net_model *net = out->net;
     const struct sw_layer_model *l = &net->layer[layer];
@@ -426,17 +442,18 @@ static void find_runner_up(struct sw_planned *out, const struct sw_cost_model *c
 
     for (int comm = 0; comm < SW_EXCHANGE_MODES && (comm == 0 || (l->params > 0 && l->steps > 0));
          comm++)
-        try_choice(out, cost, layer,
+        try_choice(out, limits, cost, layer,
                    &(struct sw_layer_choice){SW_PARTITION_ROWS, 0, (enum sw_exchange_mode)comm});
 
     for (int p = SW_PARTITION_COLUMNS; p <= SW_PARTITION_NONE && !out->rows_between_hosts; p++)
         for (int at = 0; at < (p == SW_PARTITION_NONE ? size : 1); at++)
             if (!net->refuses(net, layer, (enum sw_partition)p, size))
-                try_choice(out, cost, layer,
+                try_choice(out, limits, cost, layer,
                            &(struct sw_layer_choice){(enum sw_partition)p, at, SW_EXCHANGE_PS});
 }
 
-static int explain_layers(struct sw_planned *out, struct sw_err *err)
+static int explain_layers(struct sw_planned *out, const struct sw_search_limits *limits,
+                          struct sw_err *err)
 {
     const size_t n = (size_t)out->net->count;
     struct sw_cost_model cost;
@@ -455,7 +472,7 @@ static int explain_layers(struct sw_planned *out, struct sw_err *err)
     sw_cost_model_init(&cost, out->net, out->machine, &out->best.shape);
     out->best.additive_s = sw_cost_plan(&cost, &out->best, out->costs);
     for (int i = 0; i < out->net->count; i++)
-        find_runner_up(out, &cost, i);
+        find_runner_up(out, limits, &cost, i);
     memcpy(out->best.device_bytes, bytes, (size_t)out->best.workers * sizeof *bytes);
 
     sw_free(bytes);
@@ -607,7 +624,7 @@ static int compare(struct making *m, struct sw_err *err)
 {
     struct sw_planned *out = m->out;
 
-    int rc = explain_layers(out, err);
+    int rc = explain_layers(out, m->args->limits, err);
     if (rc != SW_OK)
         return rc;
 

@@ -242,6 +242,50 @@ static void a_runner_up_is_the_best_other_choice_of_its_layer(void **state)
     }
 }
 
+static void a_choice_that_the_user_has_made_has_no_runner_up(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+    int partition[PLANNER_LAYERS];
+
+    t.hosts = 1;
+    t.per_host = 2;
+    prepare(p, &t);
+    memset(partition, -1, sizeof partition);
+    const int fc6 = layer_of(p, "inner_product", 0);
+    partition[fc6] = SW_PARTITION_COLUMNS;
+    p->limits.partition = partition;
+    p->limits.groups = 1;
+    p->limits.group_size = 2;
+    make(p);
+
+    assert_int_equal(p->planned.best.choice[fc6].partition, SW_PARTITION_COLUMNS);
+    assert_true(isinf(p->planned.runner_up_s[fc6]));
+    assert_true(isfinite(p->planned.runner_up_s[fc6 + 1]));
+}
+
+/* Values of asynchronous groups are updated on the host. */
+static void devices_of_asynchronous_groups_exchange_no_factors(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.hosts = 1;
+    t.per_host = 4;
+    t.device_bytes_per_s = 1e8;
+    prepare(p, &t);
+    p->limits.framework = SW_FRAMEWORK_DOWNPOUR;
+    make(p);
+
+    const struct sw_planned *d = &p->planned;
+    for (int i = 0; i < d->net->count; i++) {
+        assert_int_not_equal(d->best.choice[i].comm, SW_EXCHANGE_SFB);
+        assert_true(isinf(d->runner_up_s[i]) || d->runner_up[i].comm != SW_EXCHANGE_SFB);
+    }
+    for (int i = 0; i < d->alternatives; i++)
+        assert_null(strstr(d->alternative[i].what, "sfb"));
+}
+
 static int setup(void **state)
 {
     *state = calloc(1, sizeof(struct planning));
@@ -269,6 +313,8 @@ int main(void)
         TEST(a_stop_in_any_search_ends_the_planning),
         TEST(a_plan_that_does_not_fit_is_dropped),
         TEST(a_runner_up_is_the_best_other_choice_of_its_layer),
+        TEST(a_choice_that_the_user_has_made_has_no_runner_up),
+        TEST(devices_of_asynchronous_groups_exchange_no_factors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
