@@ -181,6 +181,10 @@ static int check_options(const struct options *o)
         (o->from || o->what_if || o->figure[HOSTS] || o->figure[GPUS] || o->figure[GPUS_PER_HOST]))
         return sw_cli_usage("plan", "--measure is for this machine: it cannot be used with figures "
                                     "of another one");
+    if (o->measure && o->figure[GFLOPS])
+        return sw_cli_usage("plan", "--measure and --gflops contradict each other");
+    if (o->measure && !sw_weights_is_recipe(o->common.args[0]))
+        return sw_cli_usage("plan", "--measure needs a recipe: the times of a run are measured");
 
     return SW_EXIT_DONE;
 }

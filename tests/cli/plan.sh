@@ -203,7 +203,10 @@ has err 'warning: run 1: its layers were not all split by rows'
 plan_json "assert 'measured' in d['times'], d['times']" "$tiny" --measure
 expect 0 plan "$tiny"
 has out '^times +of layers: measured'
-expect 2 plan "$tiny" --measure --gpus 2
-has err 'this machine'
+refused 2 'this machine' "$tiny" --measure --gpus 2
+refused 2 'contradict' "$tiny" --measure --gflops 100
+refused 2 'needs a recipe' plain --measure
+expect 0 plan "$tiny" --measure --set job.batch=1
+has out '^times +of layers: measured'
 expect 2 run "$tiny" --plan --hosts localhost,other
 exit 0

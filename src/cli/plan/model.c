@@ -129,6 +129,9 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
         char source[64];
 
         how.workers = m->machine[i]->device_count;
+        if (how.workers > m->net->batch) /* they cannot share it */
+            continue;
+
         rc = sw_planning_measure(m->net, &how, source, err);
         if (rc == SW_OK && source[0])
             memcpy(m->times, source, sizeof source);
