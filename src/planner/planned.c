@@ -53,10 +53,24 @@ static int simulate(const struct sw_planned_args *args, const struct sw_machine_
     return rc;
 }
 
-/* A job has equally many workers on all of its hosts. */
+/* Number of devices of the first host. */
+static int first_host_devices(const struct sw_machine_model *m)
+{
+    int n = 0;
+
+    while (n < m->device_count && m->device[n].host == m->device[0].host)
+        n++;
+    return n;
+}
+
+/* A job has equally many workers on all of its hosts, and its workers on cores share all of them:
+ * with fewer workers each would have more threads than in this model. */
 static bool is_even(const struct sw_machine_model *m, const struct sw_parallel_plan *p)
 {
     int own = 0, first = 0;
+
+    if (m->device[0].host_memory && p->workers < first_host_devices(m))
+        return false;
 
     for (int w = 0; w < p->workers; w++) {
         own = w > 0 && m->device[w].host == m->device[w - 1].host ? own + 1 : 1;
@@ -226,16 +240,6 @@ static int search(struct making *m, const struct sw_machine_model *machine,
 
     sw_search_fini(&r);
     return rc;
-}
-
-/* Number of devices of the first host. */
-static int first_host_devices(const struct sw_machine_model *m)
-{
-    int n = 0;
-
-    while (n < m->device_count && m->device[n].host == m->device[0].host)
-        n++;
-    return n;
 }
 
 /* The partition of each layer when all are split by rows; NULL with an error if the recipe asks for
@@ -512,20 +516,39 @@ static void describe_difference(const struct sw_planned *out, const struct sw_pa
         snprintf(text + n, bytes - n, ", and %d more layer%s", more, more == 1 ? "" : "s");
 }
 
-/* what: of all layers; NULL: where the plan differs. */
-static void describe(const struct sw_planned *out, const struct sw_parallel_plan *p,
-                     const char *what, char *text, size_t bytes)
+static int hosts_of(const struct sw_machine_model *m, int workers)
 {
-    char shape[96];
+    int hosts = 1;
+
+    for (int w = 1; w < workers; w++)
+        hosts += m->device[w].host != m->device[w - 1].host;
+    return hosts;
+}
+
+/* Does a candidate have the same workers as the best plan? */
+static bool same_workers(const struct sw_planned *out, const struct candidate *c)
+{
+    return c->machine == out->machine && same_shape(&c->plan.shape, &out->best.shape);
+}
+
+static void describe(const struct sw_planned *out, const struct candidate *c, char *text,
+                     size_t bytes)
+{
+    const int hosts = hosts_of(c->machine, c->plan.workers);
+    char shape[96], on[32] = "";
 
     text[0] = '\0';
-    if (!same_shape(&p->shape, &out->best.shape))
-        snprintf(text, bytes, "%s, %s%s%s", sw_framework_name(p->shape.framework),
-                 sw_planned_shape_text(&p->shape, shape), what ? ": " : "", what ? what : "");
-    else if (what)
-        snprintf(text, bytes, "%s", what);
+    if (c->machine->hosts > 1)
+        snprintf(on, sizeof on, " on %d host%s", hosts, hosts == 1 ? "" : "s");
+
+    if (!same_workers(out, c))
+        snprintf(text, bytes, "%s, %s%s%s%s", sw_framework_name(c->plan.shape.framework),
+                 sw_planned_shape_text(&c->plan.shape, shape), on, c->what ? ": " : "",
+                 c->what ? c->what : "");
+    else if (c->what)
+        snprintf(text, bytes, "%s", c->what);
     else
-        describe_difference(out, p, text, bytes);
+        describe_difference(out, &c->plan, text, bytes);
 }
 
 /* Is there an alternative of the same description that is as fast? A slower one is removed. */
@@ -544,21 +567,20 @@ static bool is_known(struct sw_planned *out, const struct sw_planned_alternative
     return false;
 }
 
-/* Inserts a slower plan in order. what: see above. */
-static void add_alternative(struct sw_planned *out, const struct sw_parallel_plan *p,
-                            const char *what)
+/* Inserts a slower plan in order. */
+static void add_alternative(struct sw_planned *out, const struct candidate *c)
 {
-    struct sw_planned_alternative a = {
-        .shape = p->shape,
-        .step_s = sample_s(out, p) * (double)sw_planned_samples(out->net, &out->best.shape)};
+    const double samples = (double)sw_planned_samples(out->net, &out->best.shape);
+    struct sw_planned_alternative a = {.shape = c->plan.shape,
+                                       .step_s = sample_s(out, &c->plan) * samples};
 
     if (a.step_s < (1 + SW_PLANNED_EQUAL) * out->best.time.step_s) {
         out->as_fast++;
         return;
     }
 
-    a.varies = !what && same_shape(&p->shape, &out->best.shape);
-    describe(out, p, what, a.what, sizeof a.what);
+    a.varies = !c->what && same_workers(out, c);
+    describe(out, c, a.what, sizeof a.what);
 
     if (is_known(out, &a))
         return;
@@ -630,7 +652,7 @@ static int compare(struct making *m, struct sw_err *err)
 
     for (int i = 0; i < m->count; i++)
         if (m->candidate[i].plan.layers > 0)
-            add_alternative(out, &m->candidate[i].plan, m->candidate[i].what);
+            add_alternative(out, &m->candidate[i]);
 
     trim_alternatives(out);
     return sw_planned_one_worker(m->args, &out->one_worker_s, err);
@@ -692,12 +714,7 @@ double sw_planned_speed_up(const struct sw_planned *p)
 
 int sw_planned_hosts(const struct sw_planned *p)
 {
-    const struct sw_device_model *d = p->machine->device;
-    int hosts = 1;
-
-    for (int w = 1; w < p->best.workers; w++)
-        hosts += d[w].host != d[w - 1].host;
-    return hosts;
+    return hosts_of(p->machine, p->best.workers);
 }
 
 bool sw_planned_exchanges(const struct sw_net_model *net, const struct sw_parallel_plan *p,

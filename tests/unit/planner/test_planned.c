@@ -17,7 +17,8 @@
 struct planning {
     struct planner_net net;
     struct planner_machine machine;
-    struct sw_machine_model *machines[1];
+    struct planner_machine other; /* machines[1], where it is used */
+    struct sw_machine_model *machines[2];
     struct sw_search_limits limits;
     struct sw_planned_args args;
     struct sw_planned planned;
@@ -122,6 +123,38 @@ static void hosts_have_equally_many_workers(void **state)
 
         assert_true(workers <= 3 || workers == 6);
     }
+}
+
+/* Two hosts with one worker of four threads each, and with two of two threads each. */
+static void workers_on_cores_use_all_of_them(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.hosts = 2;
+    t.threads = 4;
+    prepare(p, &t);
+    t.per_host = t.threads = 2;
+    t.flops_per_s /= 2;
+    planner_machine(&p->other, &t);
+    p->machines[1] = &p->other.model;
+    p->args.machines = 2;
+    make(p);
+
+    const struct sw_planned *d = &p->planned;
+    bool has_pair = false;
+    assert_int_equal(sw_planned_hosts(d), 2);
+    assert_int_equal(d->best.workers, 2);
+
+    for (int i = 0; i < d->alternatives; i++) {
+        const struct sw_plan_shape *s = &d->alternative[i].shape;
+        const char *what = d->alternative[i].what;
+
+        assert_true(what[0] != '\0');
+        assert_int_not_equal(s->groups * s->group_size, 3);
+        has_pair = has_pair || strcmp(what, "allreduce, 1 group of 2 workers on 1 host") == 0;
+    }
+    assert_true(has_pair);
 }
 
 static void a_split_layer_needs_one_host(void **state)
@@ -309,6 +342,7 @@ int main(void)
         TEST(the_best_plan_is_faster_than_all_that_were_rejected),
         TEST(on_several_hosts_layers_are_split_by_rows),
         TEST(hosts_have_equally_many_workers),
+        TEST(workers_on_cores_use_all_of_them),
         TEST(a_split_layer_needs_one_host),
         TEST(a_stop_in_any_search_ends_the_planning),
         TEST(a_plan_that_does_not_fit_is_dropped),
