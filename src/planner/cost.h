@@ -79,7 +79,7 @@ struct sw_layer_cost sw_cost_layer_in(const struct sw_cost_model *c,
 
 /* Bytes that worker `rank` of a group holds for a layer: parameters, gradients, updater state,
  * output and its gradient, saved values, whole copies of distributed sources, gathered factors. An
- * estimate without reuse of memory: at least what is needed. */
+ * estimate: memory that passes use again is counted as in a job of one worker. */
 int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
                       const struct sw_layer_choice *choice, int rank);
 

@@ -197,8 +197,10 @@ int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
 
     const double features = (double)(l->output_bytes + l->gradient_bytes + l->saved_bytes);
     const double part = output_part(c, l, choice->partition);
-    return (int64_t)ceil(part * (features + (double)l->scratch_bytes) +
-                         source_bytes(c, layer, choice) + param_bytes(c, l, choice, rank));
+    const double share = c->net->memory_share > 0 ? c->net->memory_share : 1;
+    const double used =
+        part * (features + (double)l->scratch_bytes) + source_bytes(c, layer, choice);
+    return (int64_t)ceil(share * used + param_bytes(c, l, choice, rank));
 }
 
 int sw_cost_overfull(const struct sw_cost_model *c, const struct sw_parallel_plan *p)

@@ -52,6 +52,8 @@ struct sw_net_model {
     int64_t batch;         /* rows */
     int updater_slots;     /* values that the updater keeps for each parameter */
     int64_t fixed_bytes;   /* of every worker, whatever the plan is: batches, staging buffers */
+    double memory_share;   /* of the bytes of all layers but parameters, what is needed at once, as
+                              passes use memory again; 0: all */
     bool controls_updates; /* an option needs all gradients before any update, so that devices
                               cannot exchange factors (sfb) */
 

@@ -148,6 +148,20 @@ static void fill_layers(struct sw_planning_net *p)
     }
 }
 
+/* Of what all layers have, the part that is needed at once. */
+static double memory_share(const struct sw_planning_net *p)
+{
+    double all = 0;
+
+    for (int i = 0; i < p->model.count; i++) {
+        const struct sw_layer_model *l = &p->layer[i];
+        all += (double)(l->output_bytes + l->gradient_bytes + l->saved_bytes + l->scratch_bytes);
+    }
+
+    const double arena = (double)p->job->workers[0].arena.bytes;
+    return arena > 0 && arena < all ? arena / all : 1;
+}
+
 /* ---- Partitions ---- */
 
 /* Why all layers of the job are split by rows, or NULL. */
@@ -223,6 +237,7 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
                                      .refuses = refuses,
                                      .user = p};
     fill_layers(p);
+    p->model.memory_share = memory_share(p);
 
     *out = &p->model;
     return SW_OK;

@@ -19,6 +19,13 @@ L = {l['name']: l for l in d['layers']}
 $check" "$T/out" || fail "plan --json $*: $check"
 }
 
+refused() { # CODE PATTERN ARGUMENT...
+    code=$1 pattern=$2
+    shift 2
+    expect "$code" plan "$@"
+    has err "$pattern"
+}
+
 # AlexNet over 1 Gbit/s: convolutions by rows, fc6 and fc7 split or by factors. Nothing is written.
 four='--hosts 4 --gpus-per-host 1 --net 1Gbit --gflops 1000'
 plan_json "
@@ -69,6 +76,11 @@ hasnt out '^relu1 '
 expect 0 plan -v "$recipes/alexnet.ini" --gpus 2 --pcie 12GB/s --gflops 5000
 has out '^relu1 '
 
+# A plan fits where its job does (check: 1.1 GB), since passes use memory again.
+expect 0 plan "$recipes/alexnet-owt.ini" --gpus 1 --gpu-memory 1.5GB
+has out '^memory +worker 0 +1\.[01] GB, of 1\.5 GB'
+refused 3 'no plan fits' "$recipes/alexnet-owt.ini" --gpus 1 --gpu-memory 800MB
+
 # What the recipe sets is kept.
 plan_json "assert L['fc1']['partition'] == '1' and L['fc2']['partition'] == 'none', L
 assert L['fc2']['location'] == 1 and d['workers_per_group'] == 2, d" \
@@ -99,12 +111,6 @@ if have_python; then
 fi
 
 # Impossible wishes and figures are refused, with the reason.
-refused() { # CODE PATTERN ARGUMENT...
-    code=$1 pattern=$2
-    shift 2
-    expect "$code" plan "$@"
-    has err "$pattern"
-}
 for bad in nan 0 -1 1e99 fast; do
     for option in net pcie gflops memory-rate; do
         refused 2 "--$option.*$bad" "$tiny" --gpus 2 "--$option=$bad"
