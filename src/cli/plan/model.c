@@ -2,8 +2,10 @@
  * contract is in cli/plan/model.h. */
 #include "cli/plan/model.h"
 
+#include "base/os.h"
 #include "base/str.h"
 #include "cli/machine/peer_links.h"
+#include "recipe/job.h"
 #include "run/planning_machine.h"
 #include <string.h>
 
@@ -222,6 +224,26 @@ static void imagined_device(const struct sw_machine_model *machine, int workers,
              d->memory_bytes > 0 && d->memory_bytes < most ? (long long)d->memory_bytes : most);
 }
 
+/* Would GPUs keep the updater's state, which simulated ones leave to servers unless told? */
+static bool devices_update(const struct sw_plan_model *m, const struct sw_parallel_plan *p)
+{
+    const struct sw_recipe *recipe = sw_job_recipe(m->trainer.job);
+    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
+
+    return p->shape.framework == SW_FRAMEWORK_ALLREDUCE &&
+           !sw_section_is_set(sw_recipe_find(recipe, "cluster", NULL), "copy") &&
+           conf->on_nan != SW_ON_NAN_ROLLBACK && (p->workers == 1 || !conf->repeat_exact);
+}
+
+static int add_set(struct sw_planning_texts *t, const char *text, struct sw_err *err)
+{
+    char **set = sw_array_add(&t->sets, &t->count, sizeof *t->sets);
+
+    if (set)
+        *set = sw_strdup(text);
+    return set && *set ? SW_OK : sw_err_nomem(err, "the settings of a plan", strlen(text));
+}
+
 /* Opens the job with the plan and asks for the memory that `check` would print. */
 static int measure_memory(void *user, const struct sw_machine_model *machine,
                           struct sw_parallel_plan *p, struct sw_err *err)
@@ -236,6 +258,8 @@ static int measure_memory(void *user, const struct sw_machine_model *machine,
 
     imagined_device(machine, p->workers, device, sizeof device);
     int rc = sw_planning_texts(m->net, p, &texts, err);
+    if (rc == SW_OK && m->is_imagined && !machine->device[0].host_memory && devices_update(m, p))
+        rc = add_set(&texts, "cluster.copy=none", err);
     if (rc == SW_OK)
         rc = sw_planning_memory(&m->job, &texts, m->is_imagined ? device : NULL, &memory, err);
 
