@@ -77,6 +77,10 @@ int sw_cost_connections(const struct sw_cost_model *c, const struct sw_parallel_
 struct sw_layer_cost sw_cost_layer_in(const struct sw_cost_model *c,
                                       const struct sw_parallel_plan *p, int layer);
 
+/* The cost of a layer of a plan and of all layers whose cost its choice changes: its readers, and
+ * the other readers of its sources. */
+double sw_cost_around(const struct sw_cost_model *c, const struct sw_parallel_plan *p, int layer);
+
 /* Bytes that worker `rank` of a group holds for a layer: parameters, gradients, updater state,
  * output and its gradient, saved values, whole copies of distributed sources, gathered factors. An
  * estimate: memory that passes use again is counted as in a job of one worker. */

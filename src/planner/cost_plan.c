@@ -242,6 +242,33 @@ struct sw_layer_cost sw_cost_layer_in(const struct sw_cost_model *c,
     return cost;
 }
 
+static bool reads(const struct sw_layer_model *l, int source)
+{
+    for (int k = 0; k < l->source_count; k++)
+        if (l->source[k] == source)
+            return true;
+    return false;
+}
+
+double sw_cost_around(const struct sw_cost_model *c, const struct sw_parallel_plan *p, int layer)
+{
+    const struct sw_layer_model *l = &c->net->layer[layer];
+    double seconds = 0;
+
+    for (int j = 0; j < c->net->count; j++) {
+        bool concerned = j == layer || reads(&c->net->layer[j], layer);
+        for (int k = 0; k < l->source_count; k++)
+            concerned = concerned || reads(&c->net->layer[j], l->source[k]);
+        if (!concerned)
+            continue;
+
+        const struct sw_layer_cost cost = sw_cost_layer_in(c, p, j);
+        seconds += cost.compute_s + cost.params_s + cost.activations_s;
+    }
+
+    return seconds;
+}
+
 double sw_cost_plan(const struct sw_cost_model *c, struct sw_parallel_plan *p,
                     struct sw_layer_cost *costs)
 {

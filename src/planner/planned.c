@@ -415,6 +415,7 @@ static void try_choice(struct sw_planned *out, const struct sw_search_limits *li
 {
     struct sw_parallel_plan *p = &out->best;
     const struct sw_layer_choice own = p->choice[layer];
+    const double own_s = sw_cost_around(cost, p, layer);
     double more_s = (double)INFINITY;
 
     if (same_choice(c, &own) ||
@@ -423,7 +424,7 @@ static void try_choice(struct sw_planned *out, const struct sw_search_limits *li
 
     p->choice[layer] = *c;
     if (layer_obeys(limits, p, out->net, layer))
-        more_s = sw_cost_plan(cost, p, NULL) - p->additive_s;
+        more_s = sw_cost_around(cost, p, layer) - own_s;
     p->choice[layer] = own;
 
     if (more_s < out->runner_up_s[layer]) {

@@ -164,36 +164,6 @@ static int find_best(struct search *s, struct sw_err *err)
 
 /* ---- Runner-ups ---- */
 
-static bool reads(const struct sw_layer_model *l, int source)
-{
-    for (int k = 0; k < l->source_count; k++)
-        if (l->source[k] == source)
-            return true;
-    return false;
-}
-
-/* Cost of a layer and of all that its choice changes: the connections of its readers, and those of
- * the other readers of its sources. */
-static double cost_around(const struct sw_cost_model *c, const struct sw_parallel_plan *p,
-                          int layer)
-{
-    const struct sw_layer_model *l = &c->net->layer[layer];
-    double seconds = 0;
-
-    for (int j = 0; j < c->net->count; j++) {
-        bool concerned = j == layer || reads(&c->net->layer[j], layer);
-        for (int k = 0; k < l->source_count; k++)
-            concerned = concerned || reads(&c->net->layer[j], l->source[k]);
-        if (!concerned)
-            continue;
-
-        const struct sw_layer_cost cost = sw_cost_layer_in(c, p, j);
-        seconds += cost.compute_s + cost.params_s + cost.activations_s;
-    }
-
-    return seconds;
-}
-
 static void set_choice(const struct sw_cost_model *c, struct sw_parallel_plan *p, int layer,
                        const struct sw_layer_choice *choice)
 {
@@ -209,7 +179,7 @@ static void find_runner_up(const struct sw_search_space *s, struct sw_parallel_p
                            struct sw_search_result *out)
 {
     const struct sw_layer_choice best = p->choice[layer];
-    const double around_s = cost_around(&s->cost, p, layer);
+    const double around_s = sw_cost_around(&s->cost, p, layer);
 
     out->runner_up[layer] = best;
     out->runner_up_s[layer] = (double)INFINITY;
@@ -220,7 +190,7 @@ static void find_runner_up(const struct sw_search_space *s, struct sw_parallel_p
             continue;
 
         set_choice(&s->cost, p, layer, other);
-        const double seconds = p->additive_s - around_s + cost_around(&s->cost, p, layer);
+        const double seconds = p->additive_s - around_s + sw_cost_around(&s->cost, p, layer);
         if (seconds < out->runner_up_s[layer] && sw_cost_overfull(&s->cost, p) < 0) {
             out->runner_up[layer] = *other;
             out->runner_up_s[layer] = seconds;
