@@ -1,5 +1,6 @@
 /* Times of layers as samples of the planner's model; those that a run recorded in the history. */
 #include "base/os.h"
+#include "device/driver.h"
 #include "history/reader_rows.h"
 #include "machine/core_set.h"
 #include "run/job_private.h"
@@ -121,7 +122,7 @@ static int threads_of_run(struct sw_history_reader *r, const struct sw_run *run,
 
     *threads = 0;
     while (sw_rows_next(&rows, &row))
-        if (strncmp(row.unit, "worker", 6) == 0 && sw_str_eq(row.device, "cpu") &&
+        if (strncmp(row.unit, "worker", 6) == 0 && sw_str_eq(row.device, sw_driver_host()->name) &&
             sw_core_set_parse(row.cores, &cores) && *threads == 0)
             *threads = sw_core_set_count(&cores);
 
