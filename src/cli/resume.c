@@ -4,6 +4,7 @@
 #include "cli/checkpoint/folder.h"
 #include "cli/history/run_text.h"
 #include "cli/history/runs.h"
+#include "cli/plan/again.h"
 #include "cli/training/train.h"
 #include <string.h>
 
@@ -125,12 +126,18 @@ static int continue_run(const struct options *o, const struct sw_run *run,
         .command = o->common.command,
         .resume = run,
     };
+    struct sw_plan_again again = {0};
     const struct sw_train_args args = {.common = &o->common,
                                        .hosts = &o->hosts,
                                        .live_view = live_view,
-                                       .when_free = o->when_free};
+                                       .when_free = o->when_free,
+                                       .plan = &again.follow};
 
-    return sw_train(&args, &job, checkpoints);
+    int code = o->hosts.hosts ? SW_EXIT_DONE : sw_plan_again(&again, &o->common, db, &job);
+    if (code == SW_EXIT_DONE)
+        code = sw_train(&args, &job, checkpoints);
+    sw_plan_again_fini(&again);
+    return code;
 }
 
 /* Finds the run, which must have ended, and its checkpoints. A folder with checkpoints is a run,

@@ -132,9 +132,11 @@ void sw_history_tag(struct sw_history *h, const char *key, const char *value)
     sw_history_queue_row(h, &SW_ROW(SW_ROW_TAG, SW_TEXT(key), SW_TEXT(value)));
 }
 
-void sw_history_plan(struct sw_history *h, const char *json, double predicted_ms)
+void sw_history_plan(struct sw_history *h, const char *json, double predicted_ms,
+                     const char *overrides)
 {
-    sw_history_queue_row(h, &SW_ROW(SW_ROW_PLAN, SW_TEXT(json), SW_REAL(predicted_ms)));
+    sw_history_queue_row(
+        h, &SW_ROW(SW_ROW_PLAN, SW_TEXT(json), SW_REAL(predicted_ms), SW_TEXT(overrides)));
 }
 
 void sw_history_plan_measured(struct sw_history *h, double measured_ms)

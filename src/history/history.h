@@ -193,8 +193,10 @@ void sw_history_event(struct sw_history *h, enum sw_log_level level, const char 
                       const char *fmt, ...) SW_PRINTF(4, 5);
 void sw_history_tag(struct sw_history *h, const char *key, const char *value);
 /* Records the parallel plan that the run follows (recipes/planning.md) and the time of a step that
- * it predicts; and the mean time of a step, which is stored only for a run that has a plan. */
-void sw_history_plan(struct sw_history *h, const char *json, double predicted_ms);
+ * it predicts, with the overrides that the run has now (NULL: those it had); and the mean time of a
+ * step, which is stored only for a run that has a plan. */
+void sw_history_plan(struct sw_history *h, const char *json, double predicted_ms,
+                     const char *overrides);
 void sw_history_plan_measured(struct sw_history *h, double measured_ms);
 
 /* Waits until all rows queued before the call are committed or spooled, at most timeout_ms. False

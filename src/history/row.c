@@ -49,7 +49,7 @@ const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
                          {"time", "device", "util", "mem_used", "power_w", "temp_c", "clock_mhz"}},
     [SW_ROW_EVENT] = {"event", "rttt", {"time", "level", "source", "text"}},
     [SW_ROW_TAG] = {"tag", "tt", {"key", "value"}},
-    [SW_ROW_PLAN] = {"plan", "tr", {"json", "predicted_ms"}},
+    [SW_ROW_PLAN] = {"plan", "trt", {"json", "predicted_ms", "overrides"}},
     [SW_ROW_PLAN_MEASURED] = {"plan_measured", "r", {"measured_ms"}},
     [SW_ROW_HOST] = {"host",
                      "itttttrrrrt",

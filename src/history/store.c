@@ -94,8 +94,10 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_EVENT] = {"INSERT INTO events(run_id, time, level, source, text)"
                       " VALUES (?1, ?2, ?3, ?4, ?5)"},
     [SW_ROW_TAG] = {"INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)"},
+    /* A resume on another machine has another plan, and the settings of that one. */
     [SW_ROW_PLAN] = {"INSERT OR REPLACE INTO plans(run_id, json, predicted_ms)"
-                     " VALUES (?1, ?2, ?3)"},
+                     " VALUES (?1, ?2, ?3)",
+                     "UPDATE runs SET overrides = coalesce(?4, overrides) WHERE id = ?1"},
     [SW_ROW_PLAN_MEASURED] = {"UPDATE plans SET measured_ms = ?2 WHERE run_id = ?1"},
     /* The row of a host that joins replaces all values; other rows add what they know. */
     [SW_ROW_HOST] =

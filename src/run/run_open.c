@@ -386,7 +386,8 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
         return rc;
     sw_job_hosts_report(job);
     if (job->options.parallel_plan && !sw_hosts_history_is_part(job))
-        sw_history_plan(job->events.history, job->options.parallel_plan, job->options.predicted_ms);
+        sw_history_plan(job->events.history, job->options.parallel_plan, job->options.predicted_ms,
+                        sw_recipe_overrides(job->recipe));
 
     sw_reserve_name_run(job);
     if (!sw_hosts_history_is_part(job)) /* the folder may be that of host 0 */

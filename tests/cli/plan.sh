@@ -43,7 +43,7 @@ plan_json "
 top = ('predicted_ms one_worker_ms speed_up compute_ms params_ms activations_ms wait_ms '
        'sum_of_layers_ms framework consistency staleness worker_groups workers_per_group servers '
        'memory_bytes exact open_layers layers alternatives machine times name recipe batch '
-       'parameters ini as_fast').split()
+       'parameters ini sets as_fast').split()
 assert set(top) == set(d), set(top) ^ set(d)
 layer = ('name type partition location comm compute_ms params_ms activations_ms moved_params '
          'moved_activations runner_up').split()
@@ -181,6 +181,18 @@ expect 0 resume planned --steps 6
 [ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the resume has not 2 workers'
 sql "SELECT overrides FROM runs WHERE name = 'planned'" | cmp -s - "$T/overrides" ||
     fail 'a resume has other settings'
+
+# On another machine it plans again, once.
+if have_python; then
+    python3 -c "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+        c.execute(\"UPDATE runs SET host = 'elsewhere' WHERE name = 'planned'\"); c.commit()" "$SINGA_DB"
+    expect 0 resume planned --steps 8
+    has err 'run 1 .* followed a plan for elsewhere; it follows a new one for this machine'
+    [ "$(sql "SELECT workers FROM runs WHERE name = 'planned'")" = 2 ] || fail 'the new plan has not 2 workers'
+    [ "$(sql "SELECT count(*) FROM plans")" = 1 ] || fail 'the new plan did not replace the old one'
+    expect 0 resume planned --steps 9
+    hasnt err 'followed a plan'
+fi
 
 # The same by a key of the recipe.
 expect 0 run "$tiny" --set job.partition=auto $keep --steps 2 --out "$T/b" --name auto

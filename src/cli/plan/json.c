@@ -189,5 +189,9 @@ void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
 
     sw_planned_json_machine(w, p->machine);
     sw_json_string(w, "times", about->times[0] ? about->times : NULL);
+    sw_json_open_array(w, "sets");
+    for (int i = 0; i < about->set_count; i++)
+        sw_json_string(w, NULL, about->sets[i]);
+    sw_json_close_array(w);
     sw_json_string(w, "ini", about->ini);
 }

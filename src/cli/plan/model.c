@@ -320,6 +320,8 @@ struct sw_planned_about sw_plan_model_about(const struct sw_plan_model *m,
                                      .recipe = plan->recipe,
                                      .params = plan->params,
                                      .times = m->times,
+                                     .sets = (const char *const *)texts->sets,
+                                     .set_count = texts->count,
                                      .ini = texts->ini,
                                      .verbose = verbose};
 }

@@ -10,9 +10,11 @@ struct sw_json_writer;
 struct sw_planned_about {
     const char *name, *recipe; /* borrowed */
     int64_t params;
-    const char *times; /* where measured times of layers come from; "": there are none */
-    const char *ini;   /* lines of the recipe that make a run follow the plan; or NULL */
-    bool verbose;      /* all layers */
+    const char *times;       /* where measured times of layers come from; "": there are none */
+    const char *const *sets; /* [set_count]: the same as texts of --set */
+    int set_count;
+    const char *ini; /* lines of the recipe that make a run follow the plan; or NULL */
+    bool verbose;    /* all layers */
 };
 
 void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,

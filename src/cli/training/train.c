@@ -89,12 +89,12 @@ static void note_end(struct training *s)
     s->hosts.db = NULL;
 }
 
-/* Tells a new run its plan, which a restart finds in the history. */
-static int follow_plan(struct training *s, const struct sw_job_options *job, struct sw_err *err)
+/* Tells a run its plan; after a restart the history has it already. */
+static int follow_plan(struct training *s, struct sw_err *err)
 {
     const struct sw_plan_follow *plan = s->args->plan;
 
-    if (!plan || plan->json.length == 0 || job->resume)
+    if (!plan || plan->json.length == 0 || s->restart > 0)
         return SW_OK;
     s->trainer.report.predicted_ms = plan->predicted_ms;
     return sw_job_follow_plan(s->trainer.job, sw_bytes_text(&plan->json), plan->predicted_ms, err);
@@ -115,7 +115,7 @@ static int train_segment(struct training *s, const struct sw_hosts_options *o,
     if (rc == SW_OK)
         rc = sw_trainer_open(t, job, &err);
     if (rc == SW_OK)
-        rc = follow_plan(s, job, &err);
+        rc = follow_plan(s, &err);
 
     int code = rc == SW_OK ? sw_trainer_run(t) : sw_trainer_refuse(t, rc, &err);
     if (rc == SW_ERR_CANCELLED && job->resume) /* the run is unchanged, with its checkpoint */

@@ -137,7 +137,7 @@ static void write_everything(struct sw_history *h)
     sw_history_event(h, SW_LOG_WARN, "worker0.0", "%d things", 3);
     sw_history_tag(h, "kind", "test");
     sw_history_tag(h, "kind", "unit");
-    sw_history_plan(h, "{\"predicted_ms\":7.5}", 7.5);
+    sw_history_plan(h, "{\"predicted_ms\":7.5}", 7.5, "job.batch=7");
     sw_history_plan_measured(h, 9);
     sw_history_plan_measured(h, 8);
 }
@@ -197,6 +197,7 @@ static void every_table_and_view_has_the_rows(void **state)
     assert_string_equal(ask_text("SELECT value FROM tags"), "unit");
     assert_true(ask("SELECT json = '{\"predicted_ms\":7.5}' AND predicted_ms = 7.5 AND"
                     " measured_ms = 8 FROM plans"));
+    assert_string_equal(ask_text("SELECT overrides FROM runs WHERE name = 'all'"), "job.batch=7");
     assert_true(
         ask("SELECT train_loss = 80 AND eval_loss = 30 AND best_eval_loss = 30 AND accuracy = 0.5"
             " AND best_accuracy = 0.75 AND samples_per_s = 1000 AND last_step = 20"
