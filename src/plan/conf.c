@@ -78,8 +78,9 @@ const struct sw_opt sw_cluster_opts[] = {
         "exchange mode for the gradients of fully-connected layers split by rows, unless the layer "
         "sets its own: ps, whole matrices; sfb, each worker sends its inputs and output gradients "
         "to all others, and each computes the matrix; adam, each worker sends these to the "
-        "servers; auto, the fastest by measured throughput",
-        .def = "ps", .choices = sw_exchange_mode_names),
+        "servers; auto, the fastest by measured throughput; default: between devices of one "
+        "machine auto by usual throughputs, which measures nothing, else ps",
+        .choices = sw_exchange_mode_names),
     OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
         .min = 1024, .max = 1 << 30),
     OPT(BYTES, bucket_size,

@@ -1,6 +1,10 @@
 /* Exchange modes of fully-connected layers: checks the setting of [cluster], resolves `auto`, and
  * allocates the exchange of factors.
  *
+ * Between devices of one machine `auto` is the default. Defaults are a function of the job alone,
+ * so the default measures nothing: it assumes the throughput of usual devices, and links as fast
+ * as the device request or cluster.bandwidth says.
+ *
  * In shared memory sfb and adam are the same: workers write the factors of their rows into arrays
  * of their update group, and servers compute the gradients of their slices from these. Between
  * devices adam copies factors to every server that needs them; with sfb the devices exchange all
@@ -16,6 +20,19 @@
 #include "thread/fault.h"
 #include <math.h>
 #include <string.h>
+
+/* For devices when nobody asks for measurements: a GPU, or a simulated one on a core of the host,
+ * and a PCIe link of third generation. */
+static const struct sw_throughputs usual_gpu = {.known = true,
+                                                .worker_flops_per_s = 1e13,
+                                                .server_flops_per_s = 1e11,
+                                                .memory_bytes_per_s = 1e10,
+                                                .link_bytes_per_s = 1.2e10},
+                                   usual_simulated = {.known = true,
+                                                      .worker_flops_per_s = 5e10,
+                                                      .server_flops_per_s = 5e10,
+                                                      .memory_bytes_per_s = 1e10,
+                                                      .link_bytes_per_s = 1.2e10};
 
 /* No network is slower or faster, and no hosts have less or more memory for their processors. */
 static const struct sw_host_rates extremes[] = {
@@ -56,9 +73,48 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
     return NULL;
 }
 
+/* Does the recipe set `auto` anywhere? Then it asks for measurements. */
+static bool says_auto(const struct sw_exchange_plan *p)
+{
+    bool any = !p->comm.by_default && p->comm.requested == SW_EXCHANGE_AUTO;
+
+    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !any;
+         s = sw_section_next(s))
+        any = ((const struct sw_layer_conf *)s->common)->comm == SW_EXCHANGE_AUTO;
+
+    return any;
+}
+
+/* `auto` between the devices of one machine, where it has a choice; else `ps`. */
+static enum sw_exchange_mode default_mode(const struct sw_exchange_plan *p)
+{
+    const struct sw_topology *t = p->args.topology;
+    bool chooses = t->devices > 0 && t->hosts < 2 && update_group_size(p) > 1 &&
+                   (!why_not(p, SW_EXCHANGE_SFB) || !why_not(p, SW_EXCHANGE_ADAM));
+
+    return chooses ? SW_EXCHANGE_AUTO : SW_EXCHANGE_PS;
+}
+
+static void set_mode(struct sw_exchange_plan *p)
+{
+    const struct sw_section *cluster = sw_recipe_find(p->args.recipe, "cluster", NULL);
+    const struct sw_device_request *devices = p->args.request;
+    struct sw_exchange_modes *m = &p->comm;
+
+    m->by_default = !cluster || !sw_section_is_set(cluster, "comm");
+    m->requested = m->by_default ? default_mode(p) : (enum sw_exchange_mode)p->cluster->comm;
+    m->assumes = p->args.topology->devices > 0 && !says_auto(p);
+
+    m->assumed = devices->driver->caps.own_processor ? usual_gpu : usual_simulated;
+    if (devices->link_bytes_per_s > 0)
+        m->assumed.link_bytes_per_s = (double)devices->link_bytes_per_s;
+}
+
 int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
 {
-    enum sw_exchange_mode mode = (enum sw_exchange_mode)p->cluster->comm;
+    set_mode(p);
+
+    const enum sw_exchange_mode mode = p->comm.requested;
     const char *refused = mode == SW_EXCHANGE_AUTO ? NULL : why_not(p, mode);
 
     if (refused && update_group_size(p) > 1)
@@ -106,7 +162,8 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
                     const struct sw_exchange_link *link, struct sw_exchange_price *out)
 {
     const struct sw_exchange_plan_args *a = &p->args;
-    const struct sw_throughputs *throughputs = a->throughputs(a->user);
+    const struct sw_throughputs *throughputs =
+        p->comm.assumes ? &p->comm.assumed : a->throughputs(a->user);
 
     /* Backward and the next forward of the layers below overlap with the exchange. */
     double flops = l->forward_flops_below;
@@ -220,6 +277,20 @@ static int take_rates(struct sw_exchange_plan *p, struct sw_err *err)
     return rc;
 }
 
+/* The mode in the checkpoint, or AUTO. Several workers that saved none for a layer exchanged whole
+ * gradients by default, as all did before `auto` was the default anywhere: they still do. */
+static enum sw_exchange_mode kept_mode(const struct sw_exchange_modes *p, const char *layer)
+{
+    enum sw_exchange_mode mode = sw_saved_choices_exchange_mode(p->kept, layer);
+    uint64_t workers = 0;
+
+    if (mode == SW_EXCHANGE_AUTO && p->by_default && p->kept &&
+        sw_json_as_size(sw_json_get(p->kept, "workers"), &workers) && workers > 1)
+        mode = SW_EXCHANGE_PS;
+
+    return mode;
+}
+
 /* Callback of the nets: the first call for a layer decides, later nets get the same mode. */
 static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_layer *l)
 {
@@ -242,7 +313,7 @@ static enum sw_exchange_mode choose(void *user, const struct sw_net_exchange_lay
 
     p->choices = more;
 
-    const enum sw_exchange_mode kept = sw_saved_choices_exchange_mode(p->kept, l->name);
+    const enum sw_exchange_mode kept = kept_mode(p, l->name);
     struct sw_exchange_choice c = {.layer = *l,
                                    .mode = kept,
                                    .taken_up = kept != SW_EXCHANGE_AUTO && !why_not(plan, kept),
@@ -267,10 +338,8 @@ void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *
     if (!p->comm.has_rates)
         p->comm.rates = sw_usual_host_rates;
 
-    *out = (struct sw_net_exchange){.mode = (enum sw_exchange_mode)p->cluster->comm,
-                                    .workers = update_group_size(p),
-                                    .choose = choose,
-                                    .user = p};
+    *out = (struct sw_net_exchange){
+        .mode = p->comm.requested, .workers = update_group_size(p), .choose = choose, .user = p};
     for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO && out->workers > 1;
          mode++)
         out->refuses[mode] = why_not(p, mode);
@@ -300,7 +369,7 @@ void sw_exchange_modes_write(const struct sw_exchange_plan *p, const struct sw_n
 
 bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
 {
-    bool requested = p->cluster->comm != SW_EXCHANGE_PS;
+    bool requested = !p->comm.by_default && p->comm.requested != SW_EXCHANGE_PS;
 
     for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !requested;
          s = sw_section_next(s))
@@ -309,18 +378,11 @@ bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
     return requested;
 }
 
-const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[512])
+static void describe_host_rates(const struct sw_exchange_plan *p, char out[512])
 {
     const struct sw_host_rates *r = &p->comm.rates;
     const bool limited = is_limited(p, r);
     char rate[32], limit[32];
-    bool chosen = false;
-
-    for (int i = 0; i < p->comm.count; i++)
-        chosen = chosen || !p->comm.choices[i].taken_up;
-    out[0] = '\0';
-    if (!chosen || p->args.topology->update_hosts < 2)
-        return out;
 
     sw_human_bytes(rate, r->link_bytes_per_s);
     sw_human_bytes(limit, (double)p->cluster->bandwidth);
@@ -329,6 +391,33 @@ const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[5
              limited ? "/s" : "", r->flops_per_s * 1e-9,
              p->args.host_rates && !p->comm.has_rates ? "assumed: no rate changes a choice"
                                                       : r->source);
+}
+
+static void describe_assumed(const struct sw_exchange_plan *p, char out[512])
+{
+    const struct sw_throughputs *t = &p->comm.assumed;
+    char rate[32];
+
+    sw_human_bytes(rate, t->link_bytes_per_s);
+    snprintf(
+        out, 512, "chosen for links of %s/s and devices of %.3g GFLOP/s (%s; comm = auto measures)",
+        rate, t->worker_flops_per_s * 1e-9,
+        p->args.request->link_bytes_per_s > 0 ? "a given and an assumed rate" : "assumed rates");
+}
+
+const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[512])
+{
+    bool chosen = false;
+
+    for (int i = 0; i < p->comm.count; i++)
+        chosen = chosen || !p->comm.choices[i].taken_up;
+
+    out[0] = '\0';
+    if (chosen && p->args.topology->update_hosts > 1)
+        describe_host_rates(p, out);
+    else if (chosen && p->comm.assumes)
+        describe_assumed(p, out);
+
     return out;
 }
 

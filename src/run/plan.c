@@ -229,7 +229,8 @@ static void list_comm_notes(struct sw_job *job, const struct sw_net *net)
     sw_bytes_clear(notes);
     if (*sw_exchange_modes_rates(&job->exchange, rates))
         sw_bytes_printf(notes, "%s\n", rates);
-    sw_bytes_add(notes, sw_net_exchange_notes(net));
+    if (!job->exchange.comm.by_default)
+        sw_bytes_add(notes, sw_net_exchange_notes(net));
     job->plan.comm_notes = sw_bytes_text(notes);
 }
 

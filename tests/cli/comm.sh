@@ -18,6 +18,23 @@ has out '^layer +comm +elements +as papers count +ps ms +sfb ms +adam ms$'
 has out '^gradients +fc1: (ps|sfb|adam), predicted to take [0-9.e-]+ ms per step \([a-z]+ .*, [a-z]+ .*\)$'
 [ ! -e "$T/state/singa-ws/rates.json" ] || fail 'check has written rates.json'
 
+# Between devices auto is the default, which measures nothing and says nothing of other layers.
+slow='--oversubscribe --set cluster.workers_per_group=3 --device sim:gpus=3,mem=64MiB,peer=no,pcie=100KB/s'
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $slow
+has out '^gradients +fc1: sfb, predicted to take [0-9.e+-]+ ms per step \(ps .*\)$'
+has out '^ +chosen for links of 100.0 kB/s and devices of 50 GFLOP/s \(a given and an assumed rate; comm = auto measures\)$'
+hasnt out 'whole gradients'
+# shellcheck disable=SC2086
+expect 0 run "$tiny" -v --no-ui --name default --steps 2 $slow
+has out '^gradients +fc1: sfb, predicted'
+[ ! -e "$T/state/singa-ws/rates.json" ] || fail 'a run without comm has measured rates'
+# shellcheck disable=SC2086
+expect 0 check "$tiny" $slow --set job.repeat_exact=yes
+hasnt out '^gradients'
+expect 0 check "$tiny" --oversubscribe --set cluster.workers_per_group=3 --device cpu
+hasnt out '^gradients'
+
 if have_python; then
     for comm in ps sfb adam; do
         for framework in sandblaster allreduce; do

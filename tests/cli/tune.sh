@@ -63,7 +63,7 @@ expect 0 run "$tiny" --no-ui --out "$T/anew" --name anew --steps 2 $tune
 has out 'text="[1-9][0-9]* choices measured in [0-9.]+ s, 0 known before'
 
 # Two workers, on cores and on simulated devices, make the same choices.
-two='--oversubscribe --set cluster.workers_per_group=2'
+two='--oversubscribe --set cluster.workers_per_group=2 --set cluster.comm=ps'
 # shellcheck disable=SC2086
 OMP_NUM_THREADS=1 expect 0 run "$tiny" --no-ui --out "$T/two" --name two --steps 2 $two $tune
 # shellcheck disable=SC2086

@@ -18,6 +18,7 @@ static const char *const sims[] = {"", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=6
 #define SYNC "cluster.copy=sync"
 #define NONE "cluster.copy=none"
 #define NO_OVERLAP "cluster.overlap=no"
+#define PS "cluster.comm=ps" /* sums, whose bits do not depend on who makes them */
 #define modes(...) grouped(.steps = STEPS, __VA_ARGS__)
 
 static void assert_same(const char *a, const char *b)
@@ -56,12 +57,12 @@ static void every_mode_has_the_same_bits(void **state)
 static void several_workers_wait_for_each_update(void **state)
 {
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
-    modes(.name = "async", .device = sims[2], .sets = {mixed[0], mixed[1]});
-    modes(.name = "sync", .device = sims[2], .sets = {mixed[0], mixed[1], SYNC});
-    modes(.name = "late", .device = sims[2], .sets = {mixed[0], mixed[1], NO_OVERLAP});
-    modes(.name = "cpu", .sets = {mixed[0], mixed[1], SYNC, workers_set[2]});
+    modes(.name = "async", .device = sims[2], .sets = {PS, mixed[0], mixed[1]});
+    modes(.name = "sync", .device = sims[2], .sets = {PS, mixed[0], mixed[1], SYNC});
+    modes(.name = "late", .device = sims[2], .sets = {PS, mixed[0], mixed[1], NO_OVERLAP});
+    modes(.name = "cpu", .sets = {PS, mixed[0], mixed[1], SYNC, workers_set[2]});
     modes(.name = "apart", .device = sims[2],
-          .sets = {mixed[0], mixed[1], SYNC, SANDBLASTER, NO_OVERLAP});
+          .sets = {PS, mixed[0], mixed[1], SYNC, SANDBLASTER, NO_OVERLAP});
     assert_same("async", "sync");
     assert_same("async", "late");
     assert_same("async", "cpu");
@@ -75,22 +76,22 @@ static void several_devices_that_update_have_the_same_bits(void **state)
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
     for (int workers = 2; workers <= 3; workers++) {
         const char *sim = workers == 2 ? sims[2] : "sim:gpus=3,mem=64MiB";
-        modes(.name = "async", .device = sim, .sets = {"job.checkpoint_every=4"});
-        modes(.name = "none", .device = sim, .sets = {NONE, "job.checkpoint_every=4"});
-        modes(.name = "late", .device = sim, .sets = {NONE, NO_OVERLAP, "job.eval_every=5"});
+        modes(.name = "async", .device = sim, .sets = {PS, "job.checkpoint_every=4"});
+        modes(.name = "none", .device = sim, .sets = {PS, NONE, "job.checkpoint_every=4"});
+        modes(.name = "late", .device = sim, .sets = {PS, NONE, NO_OVERLAP, "job.eval_every=5"});
         modes(.name = "apart", .device = sim,
-              .sets = {NONE, SANDBLASTER, servers_set[2], "cluster.slice_size=1024"});
+              .sets = {PS, NONE, SANDBLASTER, servers_set[2], "cluster.slice_size=1024"});
         for (int step = 0; step <= STEPS; step += 4)
             assert_same_tensors(checkpoint_path("async", step), checkpoint_path("none", step));
         assert_same("async", "late");
         assert_same("async", "apart");
-        grouped(.name = "half", .device = sim, .steps = 5, .sets = {NONE});
+        grouped(.name = "half", .device = sim, .steps = 5, .sets = {PS, NONE});
         grouped(.resume = "half", .resume_step = 5, .steps = STEPS, .device = sim);
         assert_same("async", "half");
     }
-    modes(.name = "split", .device = sims[2], .sets = {mixed[0], mixed[1]});
+    modes(.name = "split", .device = sims[2], .sets = {PS, mixed[0], mixed[1]});
     modes(.name = "kept", .device = sims[2],
-          .sets = {mixed[0], mixed[1], NONE, "job.checkpoint_every=5"});
+          .sets = {PS, mixed[0], mixed[1], NONE, "job.checkpoint_every=5"});
     assert_same("split", "kept");
 }
 
@@ -111,10 +112,11 @@ static void groups_wait_for_their_own_updates(void **state)
 static void updates_in_two_phases_are_not_waited_for_too_early(void **state)
 {
     for (int workers = 1; workers <= 2; workers++) {
-        modes(.name = "async", .device = sims[workers], .sets = {"job.grad_clip=norm:0.5"});
-        modes(.name = "sync", .device = sims[workers], .sets = {"job.grad_clip=norm:0.5", SYNC});
+        modes(.name = "async", .device = sims[workers], .sets = {PS, "job.grad_clip=norm:0.5"});
+        modes(.name = "sync", .device = sims[workers],
+              .sets = {PS, "job.grad_clip=norm:0.5", SYNC});
         modes(.name = "late", .device = sims[workers],
-              .sets = {"job.grad_clip=norm:0.5", SYNC, NO_OVERLAP, "job.on_nan=skip"});
+              .sets = {PS, "job.grad_clip=norm:0.5", SYNC, NO_OVERLAP, "job.on_nan=skip"});
         assert_same("async", "sync");
         assert_same("async", "late");
     }

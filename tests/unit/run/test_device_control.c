@@ -13,6 +13,7 @@ enum { STEPS = 16 };
 
 #define ASYNC "cluster.copy=async"
 #define NONE "cluster.copy=none"
+#define PS "cluster.comm=ps" /* sums, whose bits do not depend on who makes them */
 #define NO_OVERLAP "cluster.overlap=no"
 /* Large gradients at a large scale: the first updates overflow, and some later ones again, since
  * the scale grows quickly. */
@@ -71,22 +72,22 @@ static void compare(const char *recipe, const char *a, const char *b, const char
     recipe = recipe ? recipe : workers_recipe;
     for (int devices = 1; devices <= 3; devices++) {
         run_of(.name = hosts[devices], .recipe = recipe, .device = sims[devices],
-               .sets = {ASYNC, a, b, c, d, e});
+               .sets = {PS, ASYNC, a, b, c, d, e});
         run_of(.name = "device", .recipe = recipe, .device = sims[devices],
-               .sets = {NONE, a, b, c, d, e});
+               .sets = {PS, NONE, a, b, c, d, e});
         assert_same_runs(hosts[devices], "device");
     }
     run_of(.name = "late", .recipe = recipe, .device = sims[1],
-           .sets = {NONE, NO_OVERLAP, a, b, c, d, e});
+           .sets = {PS, NONE, NO_OVERLAP, a, b, c, d, e});
     assert_same_runs("host1", "late");
     run_of(.name = "served", .recipe = recipe, .device = sims[2],
-           .sets = {NONE, SANDBLASTER, servers_set[2], a, b, c, d, e});
+           .sets = {PS, NONE, SANDBLASTER, servers_set[2], a, b, c, d, e});
     assert_same_runs("host2", "served");
 #define SPLIT "layer.fc1.partition=1", "layer.conv2.partition=none"
     run_of(.name = "host", .recipe = recipe, .device = sims[2],
-           .sets = {ASYNC, SPLIT, a, b, c, d, e});
+           .sets = {PS, ASYNC, SPLIT, a, b, c, d, e});
     run_of(.name = "split", .recipe = recipe, .device = sims[2],
-           .sets = {NONE, SPLIT, NO_OVERLAP, a, b, c, d, e});
+           .sets = {PS, NONE, SPLIT, NO_OVERLAP, a, b, c, d, e});
     assert_same_runs("host", "split");
 }
 
@@ -118,13 +119,13 @@ static void resume_continues_with_the_skipped_updates_and_scale(void **state)
 {
     static const char *const modes[] = {ASYNC, NONE};
     for (int devices = 1; devices <= 2; devices++) {
-        run(.name = "whole", .device = sims[devices], .sets = {ASYNC, FP16});
+        run(.name = "whole", .device = sims[devices], .sets = {PS, ASYNC, FP16});
         assert_true(skips("whole") >= 2);
         for (int i = devices - 1; i < 4; i += 2) {
             grouped(.name = "part", .steps = 3 + 2 * i, .device = sims[devices],
-                    .sets = {modes[i % 2], FP16});
+                    .sets = {PS, modes[i % 2], FP16});
             grouped(.resume = "part", .resume_step = 3 + 2 * i, .steps = STEPS,
-                    .device = sims[devices], .sets = {modes[1 - i / 2], FP16});
+                    .device = sims[devices], .sets = {PS, modes[1 - i / 2], FP16});
             assert_same_runs("whole", "part");
         }
     }
@@ -134,7 +135,8 @@ static void a_norm_ends_the_run_at_the_same_step(void **state)
 {
     for (int devices = 1; devices <= 2; devices++) {
         char stop[64];
-        run(.name = "whole", .device = sims[devices], .sets = {ASYNC, "job.stop_at=grad_norm<0"});
+        run(.name = "whole", .device = sims[devices],
+            .sets = {PS, ASYNC, "job.stop_at=grad_norm<0"});
         double least =
             ask("SELECT min(value) FROM metrics WHERE run_id = %d AND name = 'grad_norm' "
                 "AND step < %d",
@@ -143,8 +145,8 @@ static void a_norm_ends_the_run_at_the_same_step(void **state)
                           "value <= %.17g",
                           run_id("whole"), least);
         snprintf(stop, sizeof stop, "job.stop_at=grad_norm<=%.17g", least);
-        run(.name = "host", .device = sims[devices], .sets = {ASYNC, stop});
-        run(.name = "device", .device = sims[devices], .sets = {NONE, stop});
+        run(.name = "host", .device = sims[devices], .sets = {PS, ASYNC, stop});
+        run(.name = "device", .device = sims[devices], .sets = {PS, NONE, stop});
         assert_same_tensors(checkpoint_path("host", at), checkpoint_path("device", at));
     }
 }

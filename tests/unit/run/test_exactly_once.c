@@ -72,6 +72,7 @@ static const char recipe[] =
 #define SERVERS(n) "cluster.servers_per_group=" #n
 #define TABLES(n) "cluster.server_groups=" #n
 #define SOON "cluster.sync_period=2"
+#define PS "cluster.comm=ps" /* the test writes gradients */
 #define MANY_SLICES "cluster.slice_size=1024"
 
 static const struct setting {
@@ -94,7 +95,7 @@ static const struct setting {
     {"bsp-groups", {BSP, GROUPS(3), MEMBERS(2), SERVERS(2)}, NULL, 1, 6, 1, 0, false, false},
     {"late", {SANDBLASTER, MEMBERS(3), "cluster.overlap=no"}, NULL, 1, 3, 1, 0, false, false},
     {"sim",
-     {SANDBLASTER, MEMBERS(3), SERVERS(2)},
+     {SANDBLASTER, MEMBERS(3), SERVERS(2), PS},
      "sim:gpus=3,mem=32MiB",
      1,
      3,
@@ -103,7 +104,7 @@ static const struct setting {
      false,
      false},
     {"sim-none",
-     {SANDBLASTER, MEMBERS(3), "cluster.copy=none"},
+     {SANDBLASTER, MEMBERS(3), "cluster.copy=none", PS},
      "sim:gpus=3,mem=32MiB",
      1,
      3,
@@ -195,7 +196,7 @@ static const struct setting {
      true,
      true},
     {"sim-async",
-     {BSP, ASYNC, GROUPS(3), SERVERS(2)},
+     {BSP, ASYNC, GROUPS(3), SERVERS(2), PS},
      "sim:gpus=3,mem=32MiB",
      3,
      1,
@@ -204,7 +205,7 @@ static const struct setting {
      true,
      false},
     {"sim-ssp",
-     {"cluster.framework=downpour", GROUPS(2), MEMBERS(2), "cluster.staleness=1"},
+     {"cluster.framework=downpour", GROUPS(2), MEMBERS(2), "cluster.staleness=1", PS},
      "sim:gpus=4,mem=32MiB",
      2,
      2,
@@ -213,7 +214,7 @@ static const struct setting {
      true,
      false},
     {"sim-merge",
-     {BSP, ASYNC, GROUPS(2), TABLES(2), SOON},
+     {BSP, ASYNC, GROUPS(2), TABLES(2), SOON, PS},
      "sim:gpus=2,mem=32MiB",
      2,
      1,
@@ -222,7 +223,7 @@ static const struct setting {
      true,
      false},
     {"sim-hogwild",
-     {"cluster.framework=hogwild", GROUPS(3), "cluster.staleness=2"},
+     {"cluster.framework=hogwild", GROUPS(3), "cluster.staleness=2", PS},
      "sim:gpus=3,mem=32MiB",
      3,
      1,
@@ -231,7 +232,7 @@ static const struct setting {
      true,
      true},
     {"mixed",
-     {SANDBLASTER, MEMBERS(3), SERVERS(2)},
+     {SANDBLASTER, MEMBERS(3), SERVERS(2), PS},
      "sim:gpus=2,mem=32MiB+cpu",
      1,
      3,
@@ -240,7 +241,7 @@ static const struct setting {
      false,
      false},
     {"mixed-async",
-     {BSP, ASYNC, GROUPS(3), MEMBERS(2)},
+     {BSP, ASYNC, GROUPS(3), MEMBERS(2), PS},
      "sim:gpus=3,mem=32MiB+cpu",
      3,
      2,

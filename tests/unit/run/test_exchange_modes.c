@@ -473,13 +473,69 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
     trial_ok(&on);
 }
 
+/* A job on two devices with a link so slow that factors always pay, and none of comm. */
+#define SLOW_LINKS "sim:gpus=2,mem=64MiB,pcie=2MB/s,peer=no"
+
+static void auto_is_the_default_between_devices(void **state)
+{
+    struct trial t = {.recipe = comm_recipe,
+                      .oversubscribe = true,
+                      .name = "default",
+                      .steps = 3,
+                      .device = SLOW_LINKS,
+                      .sets = {workers_set[2], "job.checkpoint_every=3"}};
+    struct trial exact = t, ps = t, cpu = t;
+
+    assert_int_equal(chosen(&t, "fc6"), SW_EXCHANGE_SFB);
+    trial_ok(&t);
+    assert_false(exists(in_home("state/singa-ws/rates.json"))); /* a default measures nothing */
+
+    exact.sets[2] = "job.repeat_exact=yes";
+    ps.sets[2] = "cluster.comm=ps";
+    cpu.device = "cpu";
+    assert_int_equal(chosen(&exact, "fc6"), SW_EXCHANGE_PS);
+    assert_int_equal(chosen(&ps, "fc6"), SW_EXCHANGE_PS);
+    assert_int_equal(chosen(&cpu, "fc6"), SW_EXCHANGE_PS);
+
+    struct trial on = {.resume = "default",
+                       .resume_step = 3,
+                       .steps = COMM_STEPS,
+                       .oversubscribe = true,
+                       .device = "sim:gpus=2,mem=64MiB,peer=no,pcie=64GB/s",
+                       .out_dir = in_home("default")};
+    assert_int_equal(chosen(&on, "fc6"), SW_EXCHANGE_SFB);
+}
+
+/* Where devices exchange factors only through servers, or not at all. */
+static void the_default_keeps_to_what_is_possible(void **state)
+{
+    static const char *const sets[][2] = {{"job.grad_clip=norm:1", NULL},
+                                          {"job.on_nan=skip", "cluster.copy=none"},
+                                          {"cluster.consistency=async", "cluster.worker_groups=2"}};
+
+    for (int i = 0; i < 3; i++) {
+        struct trial t = {
+            .recipe = comm_recipe,
+            .oversubscribe = true,
+            .steps = 2,
+            .device = i == 2 ? "sim:gpus=4,mem=64MiB,pcie=2MB/s,peer=no" : SLOW_LINKS,
+            .sets = {workers_set[2], "cluster.framework=custom", sets[i][0], sets[i][1]}};
+        if (i == 1)
+            t.sets[1] = ALLREDUCE;
+        enum sw_exchange_mode mode = chosen(&t, "fc6");
+        assert_int_equal(mode, i == 1 ? SW_EXCHANGE_PS : SW_EXCHANGE_ADAM);
+    }
+}
+
 static const struct sw_throughputs *throughputs_of(void *throughputs)
 {
     return throughputs;
 }
 
-/* Prices of fc7, above fc6, between four devices; kept: choices of a checkpoint, or NULL. */
-static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
+/* Prices of fc7, above fc6, between four devices, and its mode, which fc6 has, too. kept: choices
+ * of a checkpoint, or NULL. */
+static enum sw_exchange_mode price_fc7(const char *kept, bool by_default,
+                                       double ms[SW_EXCHANGE_MODES])
 {
     static const struct sw_topology four = {.workers = 4,
                                             .devices = 4,
@@ -487,7 +543,7 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
                                             .update_hosts = 1,
                                             .update_group_size = 4,
                                             .servers_per_group = 1};
-    static const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
+    static const struct sw_cluster_conf asked;
     static const struct sw_job_conf conf = {.batch = 64};
     static const struct sw_device_request request = {.count = 4};
     struct sw_throughputs throughputs = {.worker_flops_per_s = 1e13,
@@ -496,6 +552,7 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
                                          .link_bytes_per_s = 1e9};
     struct sw_exchange_plan p = {.cluster = &asked,
                                  .copy = SW_COPY_ASYNC,
+                                 .comm = {.requested = SW_EXCHANGE_AUTO, .by_default = by_default},
                                  .args = {.conf = &conf,
                                           .topology = &four,
                                           .request = &request,
@@ -518,22 +575,44 @@ static void price_fc7(const char *kept, double ms[SW_EXCHANGE_MODES])
                                               .inputs = 4096,
                                               .outputs = 4096,
                                               .forward_flops_below = 6e10};
-    assert_int_equal(comm.choose(comm.user, &fc6), SW_EXCHANGE_SFB);
-    assert_int_equal(comm.choose(comm.user, &fc7), SW_EXCHANGE_SFB);
+    const enum sw_exchange_mode mode = comm.choose(comm.user, &fc6);
+    assert_int_equal(comm.choose(comm.user, &fc7), mode);
     memcpy(ms, p.comm.choices[1].ms, sizeof p.comm.choices[1].ms);
     sw_exchange_plan_fini(&p);
+    return mode;
 }
 
 static void a_stored_choice_counts_its_time_on_the_link(void **state)
 {
     double chosen_ms[SW_EXCHANGE_MODES], kept_ms[SW_EXCHANGE_MODES];
 
-    price_fc7(NULL, chosen_ms);
-    price_fc7("{\"version\": 1, \"exchange\": [{\"layer\": \"fc6\", \"mode\": \"sfb\"}]}", kept_ms);
+    assert_int_equal(price_fc7(NULL, false, chosen_ms), SW_EXCHANGE_SFB);
+    assert_int_equal(
+        price_fc7("{\"version\": 1, \"exchange\": [{\"layer\": \"fc6\", \"mode\": \"sfb\"}]}",
+                  false, kept_ms),
+        SW_EXCHANGE_SFB);
 
     assert_true(chosen_ms[SW_EXCHANGE_SFB] > 2);
     for (int mode = 0; mode < SW_EXCHANGE_MODES; mode++)
         assert_true(fabs(chosen_ms[mode] - kept_ms[mode]) < 1e-9);
+}
+
+/* Several workers that trained before `auto` was a default saved no mode. */
+static void a_checkpoint_without_modes_keeps_whole_gradients(void **state)
+{
+    static const struct {
+        const char *kept;
+        bool by_default;
+        enum sw_exchange_mode mode;
+    } cases[] = {{"{\"version\": 1, \"workers\": 4, \"exchange\": []}", true, SW_EXCHANGE_PS},
+                 {"{\"version\": 1, \"workers\": 4, \"exchange\": []}", false, SW_EXCHANGE_SFB},
+                 {"{\"version\": 1, \"workers\": 1, \"exchange\": []}", true, SW_EXCHANGE_SFB},
+                 {NULL, true, SW_EXCHANGE_SFB}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double ms[SW_EXCHANGE_MODES];
+        assert_int_equal(price_fc7(cases[i].kept, cases[i].by_default, ms), cases[i].mode);
+    }
 }
 
 /* ---- Between hosts ---- */
@@ -579,9 +658,10 @@ static const struct sw_net_exchange_layer
 static enum sw_exchange_mode choose_large(struct network *n, int64_t bandwidth, char rates[512],
                                           struct sw_err *err)
 {
-    const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO, .bandwidth = bandwidth};
+    const struct sw_cluster_conf asked = {.bandwidth = bandwidth};
     static const struct sw_device_request request;
     struct sw_exchange_plan p = {.cluster = &asked,
+                                 .comm.requested = SW_EXCHANGE_AUTO,
                                  .args = {.conf = &batch_256,
                                           .topology = &two_hosts,
                                           .request = &request,
@@ -637,7 +717,7 @@ static void hosts_choose_by_the_rate_that_they_measured(void **state)
 /* Hosts with other numbers of rows and workers, and other processors, choose alike. */
 static void the_choice_of_a_host_does_not_depend_on_its_own_rows(void **state)
 {
-    const struct sw_cluster_conf asked = {.comm = SW_EXCHANGE_AUTO};
+    static const struct sw_cluster_conf asked;
     static const struct sw_device_request request;
     double ms[2][SW_EXCHANGE_MODES];
 
@@ -647,6 +727,7 @@ static void the_choice_of_a_host_does_not_depend_on_its_own_rows(void **state)
                                     .memory_bytes_per_s = host ? 1e9 : 1e11}};
         struct sw_topology t = two_hosts;
         struct sw_exchange_plan p = {.cluster = &asked,
+                                     .comm.requested = SW_EXCHANGE_AUTO,
                                      .args = {.conf = &batch_256,
                                               .topology = &t,
                                               .request = &request,
@@ -729,7 +810,11 @@ int main(void)
         cmocka_unit_test(links_alone_choose_as_poseidon_does),
         cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
                                         home_begin, home_end),
+        cmocka_unit_test_setup_teardown(auto_is_the_default_between_devices, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(the_default_keeps_to_what_is_possible, home_begin,
+                                        home_end),
         cmocka_unit_test(a_stored_choice_counts_its_time_on_the_link),
+        cmocka_unit_test(a_checkpoint_without_modes_keeps_whole_gradients),
         cmocka_unit_test(hosts_choose_by_the_rate_that_they_measured),
         cmocka_unit_test(the_choice_of_a_host_does_not_depend_on_its_own_rows),
         cmocka_unit_test_setup_teardown(a_missing_wait_is_detected, home_begin, home_end),

@@ -16,6 +16,7 @@
 enum { STEPS = 8 };
 
 #define NONE "cluster.copy=none"
+#define PS "cluster.comm=ps" /* all gradients are sums */
 #define LIBRARY "cluster.all_reduce=library"
 
 static struct trial devices(int workers, const char *name, const char *more)
@@ -26,7 +27,7 @@ static struct trial devices(int workers, const char *name, const char *more)
                           .oversubscribe = true,
                           .name = name,
                           .device = sims[workers],
-                          .sets = {NONE, more},
+                          .sets = {NONE, PS, more},
                           .steps = STEPS};
 }
 
@@ -85,7 +86,7 @@ static void library_all_reduce_equals_one_worker(void **state)
     for (int workers = 1; workers <= 4; workers++)
         for (int i = 0; i < 4; i++) {
             struct trial t = devices(workers, "devices", LIBRARY);
-            t.sets[2] = peer_links[i];
+            t.sets[3] = peer_links[i];
             assert_int_equal(trial_open(&t), SW_OK);
             assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_LIBRARY);
             assert_non_null(strstr(sw_job_plan(t.job)->sums, "in its own summation order"));
@@ -99,7 +100,7 @@ static void library_all_reduce_equals_one_worker(void **state)
                 fail_msg("%d workers, %s: %s differs by %.2g", workers, peer_links[i], where, d);
         }
     struct trial again = devices(4, "again", LIBRARY);
-    again.sets[2] = peer_links[3];
+    again.sets[3] = peer_links[3];
     trial_ok(&again);
     assert_same_tensors(checkpoint_path("devices", STEPS), checkpoint_path("again", STEPS));
     home_end(NULL);
@@ -116,7 +117,7 @@ static void unusable_library_is_refused_with_a_reason(void **state)
     assert_false(sw_reduces(&cpu.job->exchange));
     trial_close(&cpu);
     struct trial exact = devices(2, "exact", LIBRARY);
-    exact.sets[2] = "job.repeat_exact=yes";
+    exact.sets[3] = "job.repeat_exact=yes";
     assert_int_equal(trial_open(&exact), SW_OK);
     assert_false(sw_reduces(&exact.job->exchange));
     assert_non_null(strstr(sw_job_plan(exact.job)->sums, "repeat_exact"));
@@ -254,8 +255,8 @@ static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 static void a_device_that_hangs_ends_sums_of_all(void **state)
 {
     struct trial t = devices(3, "hung", LIBRARY);
-    t.sets[2] = "cluster.stall_s=0.5";
-    t.sets[3] = "cluster.on_stall=stop";
+    t.sets[3] = "cluster.stall_s=0.5";
+    t.sets[4] = "cluster.on_stall=stop";
     t.device = "sim:gpus=3,mem=64MiB,fault=hang@400";
     assert_int_equal(trial_go(&t), SW_ERR_LIBRARY);
     if (!strstr(t.err.text, "no progress for") || !strstr(t.err.text, "on sim:"))

@@ -308,11 +308,11 @@ static void sums_of_layers_do_not_wait_for_devices(void **state)
         run((struct trial){.recipe = budget_recipe,
                            .name = "host",
                            .device = sim,
-                           .sets = {"cluster.copy=async"}});
+                           .sets = {"cluster.comm=ps", "cluster.copy=async"}});
         run((struct trial){.recipe = budget_recipe,
                            .name = "device",
                            .device = sim,
-                           .sets = {NONE, reducers[0], "job.streams=2"}});
+                           .sets = {"cluster.comm=ps", NONE, reducers[0], "job.streams=2"}});
         assert_same_tensors(checkpoint_path("host", STEPS), checkpoint_path("device", STEPS));
     }
 }

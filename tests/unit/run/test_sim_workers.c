@@ -118,14 +118,16 @@ static void sim_equals_cpu(void **state)
     }
 }
 
+#define PS "cluster.comm=ps" /* the default on the CPU */
+
 /* One math thread on both sides, so the same operations in the same order. */
 static void workers_on_sim_have_the_bits_of_workers_on_cpu(void **state)
 {
     for (int workers = 1; workers <= 4; workers++) {
         grouped(.name = "cpu", .sets = {workers_set[workers]});
-        on_sim(.name = "sim", .device = sims[workers]);
+        on_sim(.name = "sim", .device = sims[workers], .sets = {PS});
         assert_same_tensors(checkpoint_path("cpu", STEPS), checkpoint_path("sim", STEPS));
-        on_sim(.name = "again", .device = sims[workers]);
+        on_sim(.name = "again", .device = sims[workers], .sets = {PS});
         assert_same_tensors(checkpoint_path("sim", STEPS), checkpoint_path("again", STEPS));
         for (int step = 1; step <= STEPS; step++)
             assert_true(metric("cpu", "train", "loss", step) ==
@@ -151,9 +153,9 @@ static void batch_norm_on_sim_equals_cpu(void **state)
 /* In the middle of training, too: what follows has the bits of a run without. */
 static void evaluations_and_checkpoints_disturb_nothing(void **state)
 {
-    on_sim(.recipe = norm_recipe, .name = "plain", .device = sims[2]);
+    on_sim(.recipe = norm_recipe, .name = "plain", .device = sims[2], .sets = {PS});
     on_sim(.recipe = norm_recipe, .name = "busy", .device = sims[2],
-           .sets = {"job.eval_every=3", "job.checkpoint_every=4"});
+           .sets = {PS, "job.eval_every=3", "job.checkpoint_every=4"});
     assert_same_tensors(checkpoint_path("plain", STEPS), checkpoint_path("busy", STEPS));
     train(.recipe = norm_recipe, .name = "cpu-busy", .oversubscribe = true,
           .sets = {workers_set[2], "job.eval_every=3", "job.checkpoint_every=4"});
