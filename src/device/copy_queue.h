@@ -5,6 +5,10 @@
  * kernel that writes its source), and records the event `then` when it is done (the forward pass of
  * a layer waits for it). Both are read when the queue is drained.
  *
+ * If the device has a limit (device/send_limit.h), copies to the host that were drained wait on the
+ * thread of a sender, which sends them in chunks: there a more urgent one overtakes others that
+ * have begun.
+ *
  * Thread rule: push, close, in_flight and busy_ns by any thread; the rest by the worker. `done`
  * runs on a thread of the device (on `cpu` on the worker's thread) and must be quick; it may push.
  * It is called exactly once for every event that push accepted: with SW_OK when the data has

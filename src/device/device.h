@@ -27,6 +27,7 @@ struct sw_event;
 struct sw_graph;
 struct sw_op;
 struct sw_collective_ops;
+struct sw_send_limit;
 struct sw_tune;
 
 /* Memory of a device: bytes allocated now, the peak, the capacity (0: the machine's memory), and
@@ -127,7 +128,9 @@ struct sw_device {
     int index;
     struct sw_tune *tune; /* borrowed: measured algorithms (device/tune.h); NULL: the default
                              algorithms. Set before streams are created */
-    bool avoid_winograd;  /* no Winograd convolutions. Set before streams are created */
+    struct sw_send_limit *send_limit; /* owned: of what it sends (device/send_limit.h); NULL: none.
+                                         Set before streams are created */
+    bool avoid_winograd;              /* no Winograd convolutions. Set before streams are created */
 };
 
 struct sw_stream {

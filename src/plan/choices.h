@@ -49,10 +49,10 @@ struct sw_exchange_choice {
 };
 
 struct sw_exchange_modes {
-    enum sw_exchange_mode requested; /* by [cluster], or its default */
-    bool by_default;                 /* [cluster] does not say */
-    bool assumes;                    /* `auto` is nowhere written: nothing is measured for it */
-    struct sw_throughputs assumed;   /* by which devices then choose */
+    enum sw_exchange_mode requested;    /* by [cluster], or its default */
+    bool by_default;                    /* [cluster] does not say */
+    bool assumes;                       /* `auto` is nowhere written: nothing is measured for it */
+    struct sw_throughputs assumed;      /* by which devices then choose */
     struct sw_exchange_choice *choices; /* owned: of layers with `auto`, lowest layer first */
     int count;
     struct sw_factors *factors; /* owned: exchange of factors between devices, set by
@@ -127,8 +127,8 @@ void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *
 /* After all nets are built: reports the failure of a choice. Errors: SW_ERR_NOMEM, and those of
  * args.host_rates. */
 int sw_exchange_modes_check(const struct sw_exchange_modes *p, struct sw_err *err) SW_MUST_CHECK;
-/* The rates by which `auto` was resolved, between hosts or by default between devices, and where
- * they come from; "": nothing was chosen by them. Returns out. */
+/* The rates by which `auto` was resolved between hosts or devices, and where they come from; "":
+ * nothing was chosen by them. Returns out. */
 const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[512]);
 /* The factors of layer i of a net with `rows` rows of the batch. Returns false if it has none. */
 bool sw_exchange_modes_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,

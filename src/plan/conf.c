@@ -116,8 +116,8 @@ const struct sw_opt sw_cluster_opts[] = {
         "encrypted nor authenticated, for a network that no one else can reach",
         .def = "private", .choices = networks),
     OPT(BYTES, bandwidth,
-        "most bytes per second that each host sends to the others, such as 60MB or 500Mbit; "
-        "default: no limit",
+        "most bytes per second that each host sends to the others, and each device to its host and "
+        "to other devices, such as 60MB or 500Mbit; default: no limit",
         .def = "0", .min = 0, .max = 1e12),
     OPT(ENUM, on_host_loss,
         "when a host is lost: save, the others write a checkpoint of the last complete step and "

@@ -53,7 +53,7 @@ struct sw_cluster_conf {
     struct sw_strings hosts;
     int fabric;        /* enum sw_fabric_choice */
     int network;       /* enum sw_network */
-    int64_t bandwidth; /* most bytes per second that a host sends; 0: no limit */
+    int64_t bandwidth; /* most bytes per second that a host, or a device, sends; 0: no limit */
     int on_host_loss;  /* enum sw_on_host_loss */
     int64_t restarts;  /* of `run --hosts`, after the loss of a host */
 };

@@ -137,9 +137,15 @@ static const struct sw_exchange_choice *find_choice(const struct sw_exchange_mod
     return NULL;
 }
 
-static bool is_limited(const struct sw_exchange_plan *p, const struct sw_host_rates *r)
+static bool is_limited(const struct sw_exchange_plan *p, double link_bytes_per_s)
 {
-    return p->cluster->bandwidth > 0 && (double)p->cluster->bandwidth < r->link_bytes_per_s;
+    return p->cluster->bandwidth > 0 && (double)p->cluster->bandwidth < link_bytes_per_s;
+}
+
+/* Of a link that could carry more, cluster.bandwidth. */
+static double limited(const struct sw_exchange_plan *p, double link_bytes_per_s)
+{
+    return is_limited(p, link_bytes_per_s) ? (double)p->cluster->bandwidth : link_bytes_per_s;
 }
 
 /* A host is one worker, with the rows that each would have if all had the same number: nothing of
@@ -154,16 +160,20 @@ static void set_host(const struct sw_exchange_plan *p, const struct sw_net_excha
     t->servers = 1;
     t->flops_per_s = t->server_flops_per_s = r->flops_per_s;
     t->memory_bytes_per_s = r->memory_bytes_per_s;
-    t->link_bytes_per_s = is_limited(p, r) ? (double)p->cluster->bandwidth : r->link_bytes_per_s;
+    t->link_bytes_per_s = limited(p, r->link_bytes_per_s);
     t->hidden_s = flops * rows / (double)l->rows / r->flops_per_s;
+}
+
+static const struct sw_throughputs *rates_of_devices(const struct sw_exchange_plan *p)
+{
+    return p->comm.assumes ? &p->comm.assumed : p->args.throughputs(p->args.user);
 }
 
 static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l,
                     const struct sw_exchange_link *link, struct sw_exchange_price *out)
 {
     const struct sw_exchange_plan_args *a = &p->args;
-    const struct sw_throughputs *throughputs =
-        p->comm.assumes ? &p->comm.assumed : a->throughputs(a->user);
+    const struct sw_throughputs *throughputs = rates_of_devices(p);
 
     /* Backward and the next forward of the layers below overlap with the exchange. */
     double flops = l->forward_flops_below;
@@ -184,7 +194,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
         .flops_per_s = throughputs->worker_flops_per_s,
         .server_flops_per_s = throughputs->server_flops_per_s,
         .memory_bytes_per_s = throughputs->memory_bytes_per_s,
-        .link_bytes_per_s = throughputs->link_bytes_per_s,
+        .link_bytes_per_s = limited(p, throughputs->link_bytes_per_s),
         .hidden_s = p->copy == SW_COPY_SYNC ? 0 : flops / throughputs->worker_flops_per_s,
         .link = *link,
         .others = l->whole_below > link->whole ? l->whole_below - link->whole : 0};
@@ -378,31 +388,43 @@ bool sw_exchange_modes_are_requested(const struct sw_exchange_plan *p)
     return requested;
 }
 
+/* "60.0 MB/s (cluster.bandwidth) of 118.0 MB/s", "118.0 MB/s". */
+static void describe_link(const struct sw_exchange_plan *p, double link_bytes_per_s, char out[96])
+{
+    char rate[32], limit[32];
+
+    sw_human_bytes(rate, link_bytes_per_s);
+    sw_human_bytes(limit, (double)p->cluster->bandwidth);
+    if (is_limited(p, link_bytes_per_s))
+        snprintf(out, 96, "%s/s (cluster.bandwidth) of %s/s", limit, rate);
+    else
+        snprintf(out, 96, "%s/s", rate);
+}
+
 static void describe_host_rates(const struct sw_exchange_plan *p, char out[512])
 {
     const struct sw_host_rates *r = &p->comm.rates;
-    const bool limited = is_limited(p, r);
-    char rate[32], limit[32];
+    char link[96];
 
-    sw_human_bytes(rate, r->link_bytes_per_s);
-    sw_human_bytes(limit, (double)p->cluster->bandwidth);
-    snprintf(out, 512, "chosen for %s/s%s%s%s between hosts and %.3g GFLOP/s on each (%s)",
-             limited ? limit : rate, limited ? " (cluster.bandwidth) of " : "", limited ? rate : "",
-             limited ? "/s" : "", r->flops_per_s * 1e-9,
+    describe_link(p, r->link_bytes_per_s, link);
+    snprintf(out, 512, "chosen for %s between hosts and %.3g GFLOP/s on each (%s)", link,
+             r->flops_per_s * 1e-9,
              p->args.host_rates && !p->comm.has_rates ? "assumed: no rate changes a choice"
                                                       : r->source);
 }
 
-static void describe_assumed(const struct sw_exchange_plan *p, char out[512])
+static void describe_device_rates(const struct sw_exchange_plan *p, char out[512])
 {
-    const struct sw_throughputs *t = &p->comm.assumed;
-    char rate[32];
+    const struct sw_throughputs *t = rates_of_devices(p);
+    const char *source = !p->comm.assumes ? "measured"
+                         : p->args.request->link_bytes_per_s > 0
+                             ? "a given and an assumed rate; comm = auto measures"
+                             : "assumed rates; comm = auto measures";
+    char link[96];
 
-    sw_human_bytes(rate, t->link_bytes_per_s);
-    snprintf(
-        out, 512, "chosen for links of %s/s and devices of %.3g GFLOP/s (%s; comm = auto measures)",
-        rate, t->worker_flops_per_s * 1e-9,
-        p->args.request->link_bytes_per_s > 0 ? "a given and an assumed rate" : "assumed rates");
+    describe_link(p, t->link_bytes_per_s, link);
+    snprintf(out, 512, "chosen for links of %s and devices of %.3g GFLOP/s (%s)", link,
+             t->worker_flops_per_s * 1e-9, source);
 }
 
 const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[512])
@@ -415,8 +437,8 @@ const char *sw_exchange_modes_rates(const struct sw_exchange_plan *p, char out[5
     out[0] = '\0';
     if (chosen && p->args.topology->update_hosts > 1)
         describe_host_rates(p, out);
-    else if (chosen && p->comm.assumes)
-        describe_assumed(p, out);
+    else if (chosen && p->args.topology->devices > 0)
+        describe_device_rates(p, out);
 
     return out;
 }

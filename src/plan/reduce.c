@@ -127,6 +127,11 @@ static int find_links(struct sw_exchange_plan *p, bool sums, bool saved_only, st
 static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 {
     const char *shared = shared_device(p);
+
+    if (p->cluster->bandwidth > 0 && p->args.topology->workers * p->args.topology->hosts > 1)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "cluster.bandwidth limits what devices send, which a library does not "
+                          "heed");
     if (shared)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers share %s", shared);
     return sw_device_collectives(p->devices[0], &p->sums.library, err);

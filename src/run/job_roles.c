@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "device/driver.h"
+#include "device/send_limit.h"
 #include "machine/bind.h"
 #include "machine/driver.h"
 #include "optim/updater.h"
@@ -622,6 +623,24 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
     return SW_OK;
 }
 
+/* cluster.bandwidth: what a device sends is limited, whichever of its workers sends it. */
+static int limit_sends(struct sw_job *job, int worker, struct sw_err *err)
+{
+    struct sw_device *own = job->workers[worker].device;
+
+    for (int i = 0; i < worker; i++) {
+        struct sw_send_limit *other = job->workers[i].device->send_limit;
+        if (other && sw_str_eq(job->workers[i].device->name, own->name)) {
+            own->send_limit = sw_send_limit_share(other);
+            return SW_OK;
+        }
+    }
+
+    int rc = sw_send_limit_new(job->exchange.cluster->bandwidth, &own->send_limit, err);
+    return rc == SW_OK ? sw_fault_attach(&job->fault, sw_send_limit_close_v, own->send_limit, err)
+                       : rc;
+}
+
 /* Opens a device for every worker, according to its placement. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
 {
@@ -636,6 +655,11 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
             rc = open_own(job, i, &w->device, err);
 
         job->exchange.devices[i] = w->device;
+        if (rc != SW_OK)
+            return rc;
+
+        if (w->rank->device >= 0 && job->exchange.cluster->bandwidth > 0)
+            rc = limit_sends(job, i, err);
         if (rc != SW_OK)
             return rc;
     }

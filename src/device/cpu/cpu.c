@@ -5,6 +5,7 @@
 #include "device/cpu/blas.h"
 #include "device/cpu/rounded.h"
 #include "device/op.h"
+#include "device/send_limit.h"
 #include "kernels/cpu/kernels.h"
 #include <omp.h>
 #include <string.h>
@@ -326,8 +327,12 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
 
 void sw_device_close(struct sw_device *dev)
 {
-    if (dev)
-        dev->ops->close(dev);
+    if (!dev)
+        return;
+
+    struct sw_send_limit *limit = dev->send_limit;
+    dev->ops->close(dev);
+    sw_send_limit_free(limit);
 }
 
 void sw_device_cancel_v(void *device)

@@ -9,7 +9,7 @@
 
 /* Increased with every change of what the two sides share: this table, device.h, plan.h, op.h or
  * the arguments of an operation. */
-enum { SW_CUDA_ABI = 21 };
+enum { SW_CUDA_ABI = 22 };
 /* Detects most changes for which SW_CUDA_ABI was not increased. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \

@@ -216,6 +216,7 @@ static void set_defaults(struct sw_fabric *f)
                                       .awaited = awaited,
                                       .paced_ns = paced_ns,
                                       .pace = sw_fabric_pace};
+    f->bucket.bytes_per_s = a->bytes_per_s;
     f->paced_ns = INT64_MAX;
 }
 

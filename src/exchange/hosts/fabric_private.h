@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/os.h"
+#include "base/token_bucket.h"
 #include "exchange/hosts/fabric.h"
 #include "thread/thread.h"
 #include <string.h>
@@ -113,11 +114,11 @@ struct sw_fabric {
     struct sw_err abort;   /* why this host ends; written before it is sent */
     struct sw_err failure; /* the first that went wrong before all were ready */
     bool opened, leaving, aborting, closed;
-    int64_t ticked_ns; /* time of the last tick */
-    int awaited;       /* atomic */
-    int64_t free_ns;   /* from when on the next chunk may be sent (pace.c) */
-    int64_t paced_ns;  /* atomic: when chunks that wait for that can go; INT64_MAX: none wait */
-    int turn;          /* the host whose chunks go first then */
+    int64_t ticked_ns;             /* time of the last tick */
+    int awaited;                   /* atomic */
+    struct sw_token_bucket bucket; /* of what this host sends (pace.c) */
+    int64_t paced_ns; /* atomic: when chunks that wait for that can go; INT64_MAX: none wait */
+    int turn;         /* the host whose chunks go first then */
     struct sw_thread beats;
     struct sw_cond stop; /* ends the sleep of `beats` */
 };

@@ -279,12 +279,12 @@ void sw_fabric_pace(void *fabric)
     /* One chunk can exhaust the limit: the next time the host after its receiver comes first. */
     for (int i = 0, first = f->turn; i < f->count; i++) {
         int to = (first + i) % f->count;
-        int64_t before_ns = f->free_ns;
+        int64_t before_ns = f->bucket.free_ns;
 
         if (to == f->own)
             continue;
         sw_fabric_pump(f, to);
-        if (f->free_ns > before_ns)
+        if (f->bucket.free_ns > before_ns)
             f->turn = to + 1;
     }
 

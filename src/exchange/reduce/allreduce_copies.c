@@ -5,6 +5,7 @@
  * compute, whichever rank was last and however the bucket is cut. */
 #include "base/tree.h"
 #include "device/op.h"
+#include "device/send_limit.h"
 #include "exchange/reduce/allreduce_private.h"
 #include "kernels/ops/fold.h"
 
@@ -39,7 +40,7 @@ static int64_t stage(const int64_t *elements, int buckets, int ranks)
 static int fetch(struct sw_allreduce *a, int to, float *dst, int from, const float *src,
                  int64_t count, struct sw_err *err)
 {
-    return sw_copy_peer(a->rank[to].stream, a->rank[to].device, dst, a->rank[from].device, src,
+    return sw_send_peer(a->rank[to].stream, a->rank[to].device, dst, a->rank[from].device, src,
                         (size_t)count * sizeof(float), err);
 }
 

@@ -10,6 +10,7 @@
 #include "exchange/reduce/factors.h"
 
 #include "base/os.h"
+#include "device/send_limit.h"
 #include "exchange/reduce/rounds.h"
 
 enum { ALIGN = 16 }; /* elements: 64 bytes */
@@ -198,7 +199,7 @@ static int fetch(struct sw_factors *f, int r, int q, int64_t at, int64_t columns
 {
     const struct rank *from = &f->rank[q], *to = &f->rank[r];
     int64_t first = at + from->first * columns;
-    return sw_copy_peer(to->stream, to->device, to->memory + first, from->device,
+    return sw_send_peer(to->stream, to->device, to->memory + first, from->device,
                         from->memory + first, (size_t)(from->rows * columns) * sizeof(float), err);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "device/ops/elementwise.h"
+#include "device/send_limit.h"
 
 /* ---- The exchange ---- */
 
@@ -168,7 +169,7 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_copy_2d(s,
+    rc = sw_send_2d(s,
                     &(struct sw_copy_2d){stage_of(st, p, st->sent), width,
                                          part + sw_bridge_offset(st, &place, &r),
                                          (size_t)place.columns * st->c.column_bytes, width, r.rows},
