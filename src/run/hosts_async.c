@@ -81,6 +81,12 @@ static int make_merge(struct sw_job *job, struct sw_err *err)
 
 /* ---- Life ---- */
 
+/* With a limit of what hosts send, and of staleness. */
+static bool goes_by_change(const struct sw_job *job)
+{
+    return job->exchange.cluster->bandwidth > 0 && job->topology->staleness > 0;
+}
+
 static void wake_workers(void *user, int64_t step)
 {
     struct sw_job *job = user;
@@ -128,6 +134,7 @@ static int init(struct sw_job *job, int small_most, struct sw_err *err)
                                &(struct sw_table_remotes_args){.table = job->params.table,
                                                                .hosts = hosts_of(job),
                                                                .groups = t->update_groups,
+                                                               .by_change = goes_by_change(job),
                                                                .fault = &job->fault},
                                err);
     return rc == SW_OK ? make_merge(job, err) : rc;

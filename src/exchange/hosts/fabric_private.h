@@ -36,6 +36,7 @@ struct sw_outgoing {
     const unsigned char *data; /* borrowed until done */
     uint64_t bytes, offset;    /* offset: of the next chunk */
     uint64_t number;           /* in the order of sending */
+    bool picked;               /* its first chunk was picked once */
     void (*done)(void *user, int rc);
     void *user;
     bool used;

@@ -29,6 +29,7 @@ struct sw_fabric_tag {
     uint16_t urgency; /* smaller goes first: the layer, for parameters; logs come last */
     uint32_t item;    /* slice, bucket, layer, link */
     uint64_t version;
+    float change; /* not sent: of messages of one urgency that wait, the largest goes first */
 };
 
 struct sw_fabric_frame {

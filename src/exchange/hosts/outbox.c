@@ -1,6 +1,7 @@
 /* What is to be sent to a host, and in which order. Control messages go first; then a heap gives
- * the message of the smallest urgency, the oldest of these first, and its next chunk is pushed. So
- * a message that is more urgent overtakes between two chunks of another, which goes on afterwards.
+ * the message of the smallest urgency, of these the one that was begun, or else has the largest
+ * change, or else is the oldest, and its next chunk is pushed. So a message that is more urgent
+ * overtakes between two chunks of another, which goes on afterwards.
  * At most SW_FABRIC_BEGUN messages of several chunks are begun, because the receiver keeps a record
  * of each.
  *
@@ -16,6 +17,10 @@ static bool goes_before(const struct sw_outgoing *a, const struct sw_outgoing *b
 {
     if (a->tag.urgency != b->tag.urgency)
         return a->tag.urgency < b->tag.urgency;
+    if (a->picked != b->picked)
+        return a->picked;
+    if (a->tag.change != b->tag.change)
+        return a->tag.change > b->tag.change;
     return a->number < b->number;
 }
 
@@ -139,6 +144,7 @@ static bool pick_message(struct sw_fabric *f, struct sw_peer *p, struct sw_fabri
     sw_fabric_charge(f, frame->bytes);
 
     bool first = m->offset == 0, last = m->offset + frame->bytes == m->bytes;
+    m->picked = true; /* it stays in its place: it was the first of its urgency */
     m->offset += frame->bytes;
     p->begun += (first && !last) - (last && !first);
     if (last)

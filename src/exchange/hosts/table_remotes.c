@@ -10,6 +10,7 @@
 
 #include "base/os.h"
 #include <limits.h>
+#include <math.h>
 
 /* A parameter of a remote update group. */
 struct sw_remote_param {
@@ -106,6 +107,28 @@ static int send_slice(struct sw_table_remotes *s, int group, int index,
 
 /* ---- From the table ---- */
 
+float sw_relative_change(const float *gradient, const float *value, int64_t count)
+{
+    double changes = 0, values = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        changes += (double)fabsf(gradient[i]);
+        values += (double)fabsf(value[i]);
+    }
+
+    double change = values > 0 ? changes / values : 0;
+    return isfinite(change) ? (float)change : 0;
+}
+
+static float change_of_slice(const struct sw_table_remotes *s, int group, int index, const float *x)
+{
+    const struct sw_slice *slice = sw_table_slice(s->args.table, index);
+    const float *value =
+        sw_table_param(s->args.table, slice->param)->view[group].value + slice->from;
+
+    return s->args.by_change ? sw_relative_change(x, value, slice->count) : 0;
+}
+
 static int give(void *user, int group, int slice, uint64_t version, float *x, struct sw_err *err)
 {
     struct sw_table_remotes *s = user;
@@ -116,8 +139,10 @@ static int give(void *user, int group, int slice, uint64_t version, float *x, st
     __atomic_store_n(&slice_of(s, group, slice)->given, version, __ATOMIC_RELEASE);
 
     return send_slice(s, group, slice,
-                      &(struct sw_fabric_tag){.kind = SW_HOSTS_GRADIENT, .version = version}, x,
-                      err);
+                      &(struct sw_fabric_tag){.kind = SW_HOSTS_GRADIENT,
+                                              .version = version,
+                                              .change = change_of_slice(s, group, slice, x)},
+                      x, err);
 }
 
 static int answer(void *user, int group, int index, uint64_t version, int staleness,

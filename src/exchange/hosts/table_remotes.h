@@ -27,7 +27,9 @@ struct sw_table_remotes_args {
     struct sw_table *table;       /* borrowed */
     const struct sw_hosts *hosts; /* borrowed during the call */
     int groups;                   /* update groups of each host */
-    struct sw_fault *fault;       /* borrowed: set when host 0 is lost */
+    bool by_change; /* what waits for a limit of the network goes by relative change (Poseidon's
+                       bandwidth manager), among slices of one parameter */
+    struct sw_fault *fault; /* borrowed: set when host 0 is lost */
     /* Another host is lost; on host 0 its update groups are out of the table already. Called by a
      * thread of the fabric or a server; must not wait. May be NULL. */
     void (*lost)(void *user, int host, const struct sw_err *why);
@@ -46,6 +48,11 @@ struct sw_table_remotes {
     struct sw_remote_param *params; /* owned [count][parameters]: their updates under way */
     struct sw_remote_slice *slices; /* owned [count][slices]: what was given, what has arrived */
 };
+
+/* How much a gradient changes these values: the sum of its magnitudes over that of theirs, as
+ * RelativeMagnitude of Poseidon. The learning rate, which all slices of a parameter share, is left
+ * out. 0 if it is not finite. Pure. */
+float sw_relative_change(const float *gradient, const float *value, int64_t count);
 
 /* For sw_table_args of this host, before the rest is known. */
 struct sw_table_outer sw_table_remotes_outer(struct sw_table_remotes *s,

@@ -718,6 +718,38 @@ static void what_waits_for_its_time_goes_by_urgency_and_in_turns(void **state)
     free(b);
 }
 
+/* Among messages of one urgency the largest change goes first, but none passes one that has begun:
+ * the receiver takes one message of an urgency after the other. */
+static void of_one_urgency_the_largest_change_goes_first(void **state)
+{
+    static const float changes[] = {0.5F, 0.1F, 0, 0.9F, 0.5F};
+    static const int expected[] = {0, 3, 4, 1, 2};
+    enum { COUNT = 5, BYTES_PER_S = 10 * SW_FABRIC_CHUNK };
+
+    needs_loop();
+    const size_t bytes = 3 * (size_t)SW_FABRIC_CHUNK;
+    unsigned char *data[COUNT];
+    struct world w;
+    world_open(&w, engine,
+               &(struct setup){.hosts = 2, .most_bytes = bytes, .bytes_per_s = BYTES_PER_S});
+    for (int i = 0; i < COUNT; i++) {
+        const struct sw_fabric_tag tag = {
+            .kind = KIND, .urgency = 2, .item = (uint32_t)i, .change = changes[i]};
+        data[i] = payload(0, &tag, bytes);
+        assert_int_equal(try_send(&w, 0, 1, tag, data[i], bytes), SW_OK);
+    }
+    assert_true(sent_bytes(&w, 1) > 0); /* the first has begun */
+    engine->advance(&w, 5000);
+    wait_for(&w.node[1], has_count, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(w.node[1].record[i].tag.item, expected[i]);
+    assert_int_equal(lost_count(&w.node[1], 0), 0);
+    leave_all(&w, 3);
+    world_end(&w);
+    for (int i = 0; i < COUNT; i++)
+        free(data[i]);
+}
+
 /* Beats do not wait: hosts whose messages take minutes lose nobody. */
 static void a_narrow_limit_loses_nobody(void **state)
 {
@@ -783,6 +815,7 @@ int main(void)
         cmocka_unit_test(killed_hosts_are_lost_at_once),
         cmocka_unit_test(a_limit_of_the_throughput_holds),
         cmocka_unit_test(what_waits_for_its_time_goes_by_urgency_and_in_turns),
+        cmocka_unit_test(of_one_urgency_the_largest_change_goes_first),
         cmocka_unit_test(a_narrow_limit_loses_nobody),
         cmocka_unit_test(clocks_are_compared_within_the_error),
     };

@@ -224,14 +224,16 @@ static int open_fabric(struct own *o, struct sw_err *err)
     struct host *h = o->host;
     struct cluster *c = h->cluster;
     const struct job *job = o->job;
-    int rc = sw_table_remotes_init(&o->remotes,
-                                   &(struct sw_table_remotes_args){.table = o->stand.table,
-                                                                   .hosts = &h->list,
-                                                                   .groups = job->plan.groups,
-                                                                   .fault = &h->fault,
-                                                                   .lost = lost_host,
-                                                                   .user = o},
-                                   err);
+    int rc =
+        sw_table_remotes_init(&o->remotes,
+                              &(struct sw_table_remotes_args){.table = o->stand.table,
+                                                              .hosts = &h->list,
+                                                              .groups = job->plan.groups,
+                                                              .by_change = job->plan.staleness > 0,
+                                                              .fault = &h->fault,
+                                                              .lost = lost_host,
+                                                              .user = o},
+                              err);
     if (rc == SW_OK)
         rc = sw_fault_attach(&h->fault, sw_table_close_v, o->stand.table, err);
     if (rc != SW_OK)
@@ -784,6 +786,19 @@ static void what_cannot_be_elsewhere_is_refused(void **state)
     }
 }
 
+static void changes_are_relative_to_values(void **state)
+{
+    const float gradient[] = {1, -2, 3}, value[] = {-4, 4, 4}, none[] = {0, 0, 0},
+                nan[] = {1, NAN, 1};
+
+    assert_true(sw_relative_change(gradient, value, 3) == 0.5F);
+    assert_true(sw_relative_change(gradient, value, 1) == 0.25F);
+    assert_true(sw_relative_change(none, value, 3) == 0);
+    assert_true(sw_relative_change(gradient, none, 3) ==
+                0); /* values that are all 0 tell nothing */
+    assert_true(sw_relative_change(nan, value, 3) == 0);
+}
+
 /* A remote group costs a gradient and a buffer; a table without updates has no updater state. */
 static void memory_is_counted(void **state)
 {
@@ -964,6 +979,7 @@ int main(void)
         cmocka_unit_test(impossible_messages_are_refused),
         cmocka_unit_test(what_cannot_be_elsewhere_is_refused),
         cmocka_unit_test(memory_is_counted),
+        cmocka_unit_test(changes_are_relative_to_values),
         cmocka_unit_test(host_0_takes_the_next_gradients_only),
         cmocka_unit_test(others_take_no_values_before_they_gave_a_gradient),
         cmocka_unit_test(parties_need_memory_and_the_right_groups),
