@@ -98,7 +98,7 @@ static const struct broken cases[] = {
      NULL},
     {"seed =", "steps = 1000", "1:7", "job: seed = : missing value", NULL},
     {"seed = # later", "steps = 1000", "1:7", "job: seed = : missing value", NULL},
-    {"partition = 2", "steps = 1000", "1:13", "job: partition = 2: must be 0, 1, 1in or none",
+    {"partition = 2", "steps = 1000", "1:13", "job: partition = 2: must be 0, 1, 1in, none or auto",
      "did you mean '0'?"},
     {"bias = maybe", "kernel = 5", "1:8", "layer conv1: bias = maybe: must be yes or no", NULL},
     {"ratio = 1", "type = dropout", "1:9", "layer drop: ratio = 1: must be at least 0 and below 1",

@@ -496,7 +496,7 @@ static void reference_prints_columns_of_a_page(void **state)
     assert_non_null(row);
     row += strlen("\n  partition ");
     row += strspn(row, " ");
-    assert_memory_equal(row, "0|1|1in|none ", strlen("0|1|1in|none "));
+    assert_memory_equal(row, "0|1|1in|none|auto ", strlen("0|1|1in|none|auto "));
     sw_bytes_fini(&out);
 }
 
