@@ -237,7 +237,7 @@ const struct sw_verb sw_verb_plan = {
     .more = "`singa-ws run --plan RECIPE` plans and trains. Figures that are neither given nor\n"
             "measured are assumed, and the output says so; --measure measures this machine.",
     .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_DB | SW_CLI_JSON | SW_CLI_VERBOSE |
-             SW_CLI_FRAMEWORK | SW_CLI_STAGE,
+             SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_STAGE,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,
     .max_args = 1,

@@ -94,6 +94,12 @@ plan_json "assert all(l['partition'] == '0' for l in d['layers']), d
 assert d['workers_per_group'] == 4 and not any(l['comm'] in ('sfb', 'adam') for l in d['layers'])" \
     "$tiny" --gpus 4 --set cluster.workers_per_group=4 --set job.partition=0 --set cluster.comm=ps
 
+# Each worker on this machine needs a core, as in a run.
+plan_json "assert 1 <= d['worker_groups'] * d['workers_per_group'] <= $(env -u OMP_NUM_THREADS nproc), d" \
+    "$tiny" --device sim:gpus=64
+plan_json "assert d['workers_per_group'] == 8, d" "$tiny" --device sim:gpus=8 --oversubscribe \
+    --set cluster.workers_per_group=8
+
 # A slow link changes the plan.
 plan_json "assert d['workers_per_group'] == 1, d" "$tiny" --gpus 4 --pcie 1MB/s --gflops 5000
 

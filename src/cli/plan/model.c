@@ -97,6 +97,16 @@ static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err
     return rc;
 }
 
+/* A worker needs a core, also where a device computes: with more devices than cores a job is
+ * refused, unless it is asked to share them. */
+static void limit_workers(struct sw_plan_model *m)
+{
+    struct sw_search_limits *l = &m->constraints.limits;
+
+    if (!m->is_imagined && !m->job.oversubscribe && l->groups == 0 && l->group_size == 0)
+        l->most_workers = sw_machine_threads(m->args.map);
+}
+
 /* ---- Times of layers ---- */
 
 /* Those of a run; without them plans are still predicted. */
@@ -120,6 +130,7 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
                                           .workers = 1,
                                           .again = t->measure,
                                           .stored_only = !t->measure};
+    const int most = m->constraints.limits.most_workers;
     int rc = SW_OK;
 
     if (t->run)
@@ -131,6 +142,8 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
         char source[64];
 
         how.workers = m->machine[i]->device_count;
+        if (most > 0 && how.workers > most)
+            how.workers = most;
         if (how.workers > m->net->batch) /* they cannot share it */
             continue;
 
@@ -175,6 +188,7 @@ int sw_plan_model_open(struct sw_plan_model *m, const struct sw_cli_common *comm
     rc = add_machines(m, target->workers, err);
     if (rc != SW_OK)
         return rc;
+    limit_workers(m);
 
     return add_times(m, target, err);
 }
