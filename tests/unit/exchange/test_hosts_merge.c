@@ -426,21 +426,29 @@ static void what_nobody_waits_for_is_refused(void **state)
         struct sw_fabric_tag tag;
         size_t bytes;
     } bad[] = {
-        {0, {SW_HOSTS_CHANGE, 0, 0, 1}, 4000},            /* before it is agreed */
-        {0, {SW_HOSTS_CHANGE, 0, ITEMS, 3}, 0},           /* too early an offer */
-        {0, {SW_HOSTS_CHANGE, 0, ITEMS, 1}, 8},           /* an offer has no bytes */
-        {0, {SW_HOSTS_CHANGE, 0, ITEMS + 1, 1}, 0},       /* a mark too early */
-        {0, {SW_HOSTS_CHANGE, 0, ITEMS + 9, 1}, 0},       /* no such mark */
-        {0, {SW_HOSTS_VALUE, 0, 0, 1}, 4000},             /* host 0 gets no values */
-        {1, {SW_HOSTS_VALUE, 0, 0, 1}, 4000},             /* nobody waits for them */
-        {1, {SW_HOSTS_VALUE, 0, ITEMS + 3, 1}, 0},        /* agreed, but nothing was offered */
-        {1, {SW_HOSTS_CHANGE, 0, ITEMS, 1}, 0},           /* only host 0 gets offers */
-        {0, {SW_HOSTS_LEAD, 0, 0, 2}, 8},                 /* the second before the first */
-        {0, {SW_HOSTS_LEAD, 0, 0, 1}, 12},                /* no doubles */
-        {0, {SW_HOSTS_LEAD, 0, 0, 1}, 8 * (SUMS + 1)},    /* too many */
-        {0, {SW_HOSTS_LEAD, 1, 0, 1}, 8},                 /* of another urgency */
-        {0, {SW_HOSTS_LEAD, 0, SW_HOSTS_CHANNELS, 1}, 8}, /* no such channel */
-        {1, {SW_HOSTS_LEAD, 0, 0, 1}, 16},                /* a result without a question */
+        {0, {.kind = SW_HOSTS_CHANGE, .item = 0, .version = 1}, 4000},  /* before it is agreed */
+        {0, {.kind = SW_HOSTS_CHANGE, .item = ITEMS, .version = 3}, 0}, /* too early an offer */
+        {0, {.kind = SW_HOSTS_CHANGE, .item = ITEMS, .version = 1}, 8}, /* an offer has no bytes */
+        {0, {.kind = SW_HOSTS_CHANGE, .item = ITEMS + 1, .version = 1}, 0}, /* a mark too early */
+        {0, {.kind = SW_HOSTS_CHANGE, .item = ITEMS + 9, .version = 1}, 0}, /* no such mark */
+        {0, {.kind = SW_HOSTS_VALUE, .item = 0, .version = 1}, 4000}, /* host 0 gets no values */
+        {1, {.kind = SW_HOSTS_VALUE, .item = 0, .version = 1}, 4000}, /* nobody waits for them */
+        {1,
+         {.kind = SW_HOSTS_VALUE, .item = ITEMS + 3, .version = 1},
+         0}, /* agreed, but nothing was offered */
+        {1,
+         {.kind = SW_HOSTS_CHANGE, .item = ITEMS, .version = 1},
+         0},                                                       /* only host 0 gets offers */
+        {0, {.kind = SW_HOSTS_LEAD, .item = 0, .version = 2}, 8},  /* the second before the first */
+        {0, {.kind = SW_HOSTS_LEAD, .item = 0, .version = 1}, 12}, /* no doubles */
+        {0, {.kind = SW_HOSTS_LEAD, .item = 0, .version = 1}, 8 * (SUMS + 1)}, /* too many */
+        {0,
+         {.kind = SW_HOSTS_LEAD, .urgency = 1, .item = 0, .version = 1},
+         8}, /* of another urgency */
+        {0,
+         {.kind = SW_HOSTS_LEAD, .item = SW_HOSTS_CHANNELS, .version = 1},
+         8},                                                       /* no such channel */
+        {1, {.kind = SW_HOSTS_LEAD, .item = 0, .version = 1}, 16}, /* a result without a question */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct sw_err err;

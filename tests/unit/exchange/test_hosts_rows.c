@@ -182,13 +182,15 @@ static void what_nobody_waits_for_is_refused(void **state)
         struct sw_fabric_tag tag;
         size_t bytes;
     } bad[] = {
-        {{SW_HOSTS_X, 2, 7, 1}, X0},      /* no such item */
-        {{SW_HOSTS_X, 2, 0, 0}, X0},      /* an old version */
-        {{SW_HOSTS_X, 2, 0, 3}, X0},      /* too early a version */
-        {{SW_HOSTS_X, 1, 0, 1}, X0},      /* of another urgency */
-        {{SW_HOSTS_X, 2, 0, 1}, X0 + 4},  /* too long */
-        {{SW_HOSTS_DY, 2, 0, 1}, X0},     /* the size of the other array */
-        {{SW_HOSTS_DY + 1, 2, 0, 1}, X0}, /* a kind that nobody has */
+        {{.kind = SW_HOSTS_X, .urgency = 2, .item = 7, .version = 1}, X0}, /* no such item */
+        {{.kind = SW_HOSTS_X, .urgency = 2, .item = 0, .version = 0}, X0}, /* an old version */
+        {{.kind = SW_HOSTS_X, .urgency = 2, .item = 0, .version = 3}, X0}, /* too early a version */
+        {{.kind = SW_HOSTS_X, .urgency = 1, .item = 0, .version = 1}, X0}, /* of another urgency */
+        {{.kind = SW_HOSTS_X, .urgency = 2, .item = 0, .version = 1}, X0 + 4}, /* too long */
+        {{.kind = SW_HOSTS_DY, .urgency = 2, .item = 0, .version = 1},
+         X0}, /* the size of the other array */
+        {{.kind = SW_HOSTS_DY + 1, .urgency = 2, .item = 0, .version = 1},
+         X0}, /* a kind that nobody has */
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -205,7 +207,7 @@ static void what_nobody_waits_for_is_refused(void **state)
 static void rows_come_once(void **state)
 {
     static float data[ROWS * WIDTH];
-    const struct sw_fabric_tag tag = {SW_HOSTS_X, 2, 0, 2};
+    const struct sw_fabric_tag tag = {.kind = SW_HOSTS_X, .urgency = 2, .item = 0, .version = 2};
     struct node *nodes = two_open();
     struct sw_err err;
 

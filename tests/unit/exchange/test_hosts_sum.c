@@ -348,20 +348,26 @@ static void what_nobody_waits_for_is_refused(void **state)
         struct sw_fabric_tag tag;
         size_t bytes;
     } bad[] = {
-        {{SW_HOSTS_SHARE, 2, 1000000, 1}, 4}, /* no such piece */
-        {{SW_HOSTS_SHARE, 2, 0, 1}, 4},       /* host 0's: the only one of item 1 */
-        {{SW_HOSTS_TOTAL, 2, 0, 1}, 4},       /* a sum before the term */
-        {{SW_HOSTS_SHARE, 3, 2, 2}, 4},       /* too early a version */
-        {{SW_HOSTS_SHARE, 3, 2, 0}, 4},       /* an old one */
-        {{SW_HOSTS_SHARE, 3, 2, 1}, 8},       /* too long */
-        {{SW_HOSTS_SHARE, 3, 2, 1}, 0},       /* too short */
-        {{SW_HOSTS_SHARE, 4, 2, 1}, 4},       /* of another urgency */
-        {{SW_HOSTS_SMALL, 0, 0, 2}, 8},       /* the second before the first */
-        {{SW_HOSTS_SMALL, 0, 0, 1}, 12},      /* no doubles */
-        {{SW_HOSTS_SMALL, 0, 0, 1}, 8 * (SMALL_MOST + 1)},
-        {{SW_HOSTS_SMALL, 1, 0, 1}, 8},
-        {{SW_HOSTS_SMALL, 0, SW_HOSTS_CHANNELS, 1}, 8},
-        {{SW_HOSTS_SMALL + 1, 0, 0, 1}, 8},
+        {{.kind = SW_HOSTS_SHARE, .urgency = 2, .item = 1000000, .version = 1},
+         4}, /* no such piece */
+        {{.kind = SW_HOSTS_SHARE, .urgency = 2, .item = 0, .version = 1},
+         4}, /* host 0's: the only one of item 1 */
+        {{.kind = SW_HOSTS_TOTAL, .urgency = 2, .item = 0, .version = 1},
+         4}, /* a sum before the term */
+        {{.kind = SW_HOSTS_SHARE, .urgency = 3, .item = 2, .version = 2},
+         4}, /* too early a version */
+        {{.kind = SW_HOSTS_SHARE, .urgency = 3, .item = 2, .version = 0}, 4}, /* an old one */
+        {{.kind = SW_HOSTS_SHARE, .urgency = 3, .item = 2, .version = 1}, 8}, /* too long */
+        {{.kind = SW_HOSTS_SHARE, .urgency = 3, .item = 2, .version = 1}, 0}, /* too short */
+        {{.kind = SW_HOSTS_SHARE, .urgency = 4, .item = 2, .version = 1},
+         4}, /* of another urgency */
+        {{.kind = SW_HOSTS_SMALL, .urgency = 0, .item = 0, .version = 2},
+         8}, /* the second before the first */
+        {{.kind = SW_HOSTS_SMALL, .urgency = 0, .item = 0, .version = 1}, 12}, /* no doubles */
+        {{.kind = SW_HOSTS_SMALL, .urgency = 0, .item = 0, .version = 1}, 8 * (SMALL_MOST + 1)},
+        {{.kind = SW_HOSTS_SMALL, .urgency = 1, .item = 0, .version = 1}, 8},
+        {{.kind = SW_HOSTS_SMALL, .urgency = 0, .item = SW_HOSTS_CHANNELS, .version = 1}, 8},
+        {{.kind = SW_HOSTS_SMALL + 1, .urgency = 0, .item = 0, .version = 1}, 8},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct node *nodes = two_open();
