@@ -59,7 +59,8 @@ def commit():
     """The commit that was measured, marked if the sources differ from it."""
     name = git("rev-parse", "--short=12", "HEAD") or "unknown"
     changed = git("status", "--porcelain", "--", "src", "kernels", "recipes", "bench/*.py",
-                  "bench/*.c", "bench/run", "bench/papers", "bench/hosts_net", "CMakeLists.txt")
+                  "bench/*.c", "bench/run", "bench/papers", "bench/hosts_net",
+                  "bench/plan", "CMakeLists.txt")
     return name + ("-changed" if changed else "")
 
 

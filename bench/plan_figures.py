@@ -1,0 +1,243 @@
+"""The figures of bench/plan. A set-up is named by net, device, workers x threads, and how layers are
+partitioned and their gradients exchanged.
+"""
+import json
+import os
+
+import measure
+import report
+from common import Row, Sheet, Skipped
+from frameworks import median
+
+MEDIAN_GOAL, LARGEST_GOAL, CHOICE_GOAL = 0.10, 0.25, 1.05
+
+# The nets, and the steps of one training; batches are small, so that one takes seconds.
+NETS = {
+    "mlp": dict(recipe="mnist-mlp.ini", batch=64, warmup=50, steps=500),
+    "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=5, steps=60),
+    "alexnet": dict(recipe="alexnet-owt.ini", batch=16, warmup=2, steps=6),
+    "char-rnn": dict(recipe="char-rnn.ini", batch=50, warmup=3, steps=20),
+    "resnet50": dict(recipe="resnet50.ini", batch=4, warmup=2, steps=6),
+}
+COLUMNS = {
+    "mlp": ["layer.fc1.partition=1", "layer.relu1.partition=1"],
+    "alexnet": ["layer.%s.partition=1" % l for l in ("fc6", "relu6", "drop6", "fc7", "relu7",
+                                                     "drop7", "fc8")],
+}
+FACTORS = {"mlp": ["layer.fc1.comm=sfb"],
+           "alexnet": ["layer.%s.comm=sfb" % l for l in ("fc6", "fc7", "fc8")]}
+FAST, SLOW = "pcie=10GB/s,latency=10us", "pcie=100MB/s,latency=100us"
+ROWS = "cluster.framework=allreduce", "job.partition=0", "cluster.comm=ps"
+
+
+class Setup:
+    """workers: of one group. one_core: the machine is a single core, else all of them."""
+
+    def __init__(self, net, workers, how="", sets=(), device="cpu", one_core=False):
+        self.net, self.workers, self.device, self.one_core = net, workers, device, one_core
+        self.sets = list(ROWS) + ["cluster.workers_per_group=%d" % workers] + list(sets)
+        self.how = how
+
+    def machine(self):
+        """Set-ups of the same net on the same machine can replace one another."""
+        return self.net, self.device, self.one_core
+
+    def name(self, bench):
+        threads = 1 if self.one_core or self.device != "cpu" else bench.threads // self.workers
+        shape = "%d x %d" % (self.workers, threads) if self.device == "cpu" else self.device
+        return ", ".join(t for t in (self.net, shape, self.how) if t)
+
+
+def setups(cores):
+    """All that this machine can run."""
+    made = []
+    for net in NETS:
+        made.append(Setup(net, 1, one_core=True))
+        if cores > 1:
+            made += [Setup(net, 1), Setup(net, 2, "rows")]
+        if net in COLUMNS and cores > 1:
+            made += [Setup(net, 2, "columns", COLUMNS[net]), Setup(net, 2, "sfb", FACTORS[net])]
+    for gpus in (2, 4):
+        for link in (FAST, SLOW):
+            device = "sim:gpus=%d,%s" % (gpus, link)
+            made += [Setup("mlp", gpus, "rows", device=device),
+                     Setup("mlp", gpus, "columns", COLUMNS["mlp"], device=device),
+                     Setup("mlp", gpus, "sfb", FACTORS["mlp"], device=device)]
+    made += [Setup("alexnet", 2, how, sets, "sim:gpus=2,pcie=2GB/s,latency=20us")
+             for how, sets in (("rows", ()), ("columns", COLUMNS["alexnet"]))]
+    return made
+
+
+# ---- One prediction, one training ---------------------------------------------------------------
+
+def net_of(bench, name):
+    net = dict(NETS[name])
+    if bench.options.trial:
+        net.update(warmup=1, steps=3)
+    return net
+
+
+def prefix(setup):
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if setup.one_core else []
+
+
+def environment(bench):
+    """As every run of a benchmark has it, but the program chooses its threads."""
+    env = bench.environment()
+    del env["OMP_NUM_THREADS"]
+    return env
+
+
+def predict(bench, setup, sets, calibrates=True):
+    """What `plan --json` prints for a set-up with these settings."""
+    net = net_of(bench, setup.net)
+    argv = prefix(setup) + [bench.options.binary, "plan", bench.recipe(net["recipe"]), "--json",
+                            "--device", setup.device]
+    argv += ["--measure"] if calibrates else []
+    for text in ["job.batch=%d" % net["batch"]] + list(sets):
+        argv += ["--set", text]
+    return json.loads(measure.run(argv, env=environment(bench)).out)
+
+
+def train(bench, setup, sets):
+    """Trains some steps; returns the median milliseconds of a step."""
+    net = net_of(bench, setup.net)
+    name = "plan-%d" % len(os.listdir(bench.temporary))
+    argv = prefix(setup) + [bench.options.binary, "run", bench.recipe(net["recipe"]), "--device",
+                            setup.device, "--steps", str(net["warmup"] + net["steps"]), "--name",
+                            name, "--out", bench.path(name), "--quiet", "--no-ui",
+                            "--oversubscribe"]
+    for text in ["job.batch=%d" % net["batch"]] + list(sets):
+        argv += ["--set", text]
+    measure.run(argv, env=environment(bench))
+    rows = bench.sql("SELECT value FROM metrics WHERE split = 'train' AND name = 'samples_per_s'"
+                     " AND step > %d AND run_id = (SELECT id FROM runs WHERE name = '%s')" %
+                     (net["warmup"], name))
+    bench.drop(name)
+    return 1e3 * net["batch"] / median([float(r[0]) for r in rows])
+
+
+def settings_of(ini):
+    """The lines of a recipe as texts of --set."""
+    sets, section = [], ""
+    for line in ini.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            section = line.strip("[]").replace(" ", ".")
+        elif line:
+            key, value = (t.strip() for t in line.split("=", 1))
+            sets.append("%s.%s=%s" % (section, key, value))
+    return sets
+
+
+# ---- Set-ups ------------------------------------------------------------------------------------
+
+class Compared:
+    """A set-up with its predictions and measurements, in ms, one of each per repeat."""
+
+    def __init__(self, setup):
+        self.setup, self.predicted, self.measured, self.parts = setup, [], [], {}
+
+    def repeat(self, bench):
+        plan = predict(bench, self.setup, self.setup.sets)
+        self.predicted.append(plan["predicted_ms"])
+        self.parts = {k: plan[k + "_ms"] for k in ("compute", "params", "activations", "wait")}
+        self.measured.append(train(bench, self.setup, self.setup.sets))
+
+    def ratio(self):
+        return median([p / m for p, m in zip(self.predicted, self.measured)])
+
+    def error(self):
+        return abs(self.ratio() - 1)
+
+
+def compare(bench):
+    """Measures the set-ups, once for all figures."""
+    if not hasattr(bench, "compared"):
+        chosen = [s for s in setups(bench.threads) if bench.options.only in s.name(bench)]
+        bench.compared = [Compared(s) for s in chosen]
+        for c in bench.compared:
+            for _ in range(bench.options.repeats):
+                c.repeat(bench)
+            bench.say("%s: predicted %.4g ms, measured %.4g ms, ratio %.3f" % (
+                c.setup.name(bench), median(c.predicted), median(c.measured), c.ratio()))
+    return bench.compared
+
+
+def goal(value, most):
+    return "goal: at most %g %%: %s" % (100 * most, "reached" if value <= most else "MISSED")
+
+
+def setups_figure(bench):
+    compared = compare(bench)
+    if not compared:
+        raise Skipped("no set-up has '%s' in its name" % bench.options.only)
+    cells = [["set-up", "predicted ms", "measured ms", "ratio", "error",
+              "compute", "params", "activations", "wait"]]
+    for c in compared:
+        cells.append([c.setup.name(bench), report.number(median(c.predicted)),
+                      report.number(median(c.measured)), "%.3f" % c.ratio(),
+                      "%.1f %%" % (100 * c.error())] +
+                     [report.number(c.parts[k]) for k in ("compute", "params", "activations",
+                                                          "wait")])
+    errors = [c.error() for c in compared]
+    text = "Predicted and measured time of a step, %d set-ups\n\n%s\n" % (
+        len(compared), report.align(cells, (0,)))
+    text += "median error  %.1f %%  %s\nlargest error %.1f %%  %s\n" % (
+        100 * median(errors), goal(median(errors), MEDIAN_GOAL), 100 * max(errors),
+        goal(max(errors), LARGEST_GOAL))
+    values = "".join("%s | %s ms: %s\n" % (c.setup.name(bench), what,
+                                          " ".join("%.6g" % v for v in getattr(c, what)))
+                     for c in compared for what in ("predicted", "measured"))
+    return [Sheet(text, values)]
+
+
+# ---- The chosen plan ----------------------------------------------------------------------------
+
+def choice_figure(bench):
+    """Per net and machine: the chosen plan against the fastest measured of all set-ups."""
+    rows, seen = [], {}
+    for c in compare(bench):
+        seen.setdefault(c.setup.machine(), []).append(c)
+    for (net, device, one_core), those in seen.items():
+        if len(those) < 2:
+            continue
+        free = Setup(net, 0, device=device, one_core=one_core)
+        gpus = [] if device == "cpu" else ["cluster.workers_per_group=%d" % those[0].setup.workers]
+        plan = predict(bench, free, gpus, calibrates=False)
+        best = min(those, key=lambda c: median(c.measured))
+        sets = gpus + settings_of(plan["ini"])
+        a, b = [], []
+        for _ in range(bench.options.repeats):
+            a.append(train(bench, free, sets))
+            b.append(train(bench, best.setup, best.setup.sets))
+        bench.say("%s on %s: %.4g ms, best %.4g ms (%s)" % (net, device, median(a), median(b),
+                                                          best.setup.name(bench)))
+        rows.append(Row("%s on %s, chosen" % (net, device), best.setup.name(bench), "ms", a, b,
+                        CHOICE_GOAL, at_most=True, note="chosen: %s" % " ".join(sets)))
+    return rows
+
+
+# ---- Slower links -------------------------------------------------------------------------------
+
+def links_figure(bench):
+    """The plans for fast and for slow links, both trained on the slow ones."""
+    rows = []
+    for net in ("mlp",):
+        plans = []
+        for link in (FAST, SLOW):
+            setup = Setup(net, 2, device="sim:gpus=2," + link)
+            gpus = ["cluster.workers_per_group=2"]
+            plans.append(gpus + settings_of(predict(bench, setup, gpus)["ini"]))
+        if plans[0] == plans[1]:
+            raise measure.Failed("%s: the plan for slow links is that for fast ones" % net)
+        a, b = [], []
+        for _ in range(bench.options.repeats):
+            a.append(train(bench, setup, plans[1]))
+            b.append(train(bench, setup, plans[0]))
+        rows.append(Row("%s on %s, its plan" % (net, setup.device), "plan for " + FAST, "ms", a, b, 1,
+                        at_most=True, note="plans: %s | %s" % tuple(" ".join(p) for p in plans)))
+    return rows
+
+
+FIGURES = {"setups": setups_figure, "choice": choice_figure, "links": links_figure}
