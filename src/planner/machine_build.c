@@ -290,7 +290,6 @@ static void add_device(struct build *b, int i)
 
     *d = (struct sw_device_model){.hub = hub,
                                   .host = b->host,
-                                  .threads = b->driver->caps.simulated ? 1 : 0,
                                   .flops_per_s = b->rates.flops,
                                   .bytes_per_s = b->rates.memory,
                                   .memory_bytes = b->rates.memory_bytes};

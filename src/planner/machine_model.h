@@ -24,7 +24,7 @@ struct sw_device_model {
     int hub;
     int host;
     bool host_memory;             /* it computes in the host's memory */
-    int threads;                  /* math threads; 0: a processor of its own */
+    int threads;                  /* math threads; 0: a GPU, or a simulated one */
     struct sw_figure flops_per_s; /* of matrix products */
     struct sw_figure bytes_per_s; /* of its memory, when it computes alone */
     int64_t memory_bytes;         /* of its own memory, or of its host's; 0: no limit is known */

@@ -10,7 +10,7 @@
 enum { SW_PLANNER_SOURCES = 16 };
 
 /* A measured time of a layer, of one worker of `workers` that compute at the same time, each with
- * `threads` math threads (0: a device with its own processor). */
+ * `threads` math threads (0: a GPU, or a simulated one). */
 struct sw_layer_sample {
     int64_t rows; /* of that worker */
     int workers, threads;

@@ -112,7 +112,7 @@ static int begin(struct measuring *x, struct sw_net_model *m,
     x->options.init_from = NULL;
     x->options.hosts = NULL;
     x->options.times_only = true;
-    x->options.oversubscribe = x->options.oversubscribe || how->stored_only; /* nothing runs */
+    x->options.oversubscribe = true; /* simulated GPUs may be more than the cores */
     x->options.reserve = x->options.one_worker = x->options.models = false;
 
     return SW_OK;
