@@ -163,20 +163,23 @@ static int count_hosts(const struct sw_cost_model *c)
     return hosts;
 }
 
-/* Do devices reduce whole gradients and update their own values? Otherwise servers on hosts do. */
-static bool devices_update(const struct sw_cost_model *c)
+bool sw_cost_devices_update(const struct sw_cost_model *c)
 {
-    return !c->machine->device[0].host_memory && c->shape.framework == SW_FRAMEWORK_ALLREDUCE;
+    return !c->machine->device[0].host_memory && !c->machine->mirrors &&
+           c->shape.framework == SW_FRAMEWORK_ALLREDUCE;
 }
 
 /* The link over which contributors exchange gradients. */
-static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c, enum sw_partition p)
+static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c,
+                                                const struct sw_layer_choice *choice)
 {
-    const struct sw_cost_link *peers = p == SW_PARTITION_ROWS ? &c->all : &c->across;
+    const struct sw_cost_link *peers =
+        choice->partition == SW_PARTITION_ROWS ? &c->all : &c->across;
 
     if (c->is_async)
         return &c->servers;
-    if (devices_update(c) || c->machine->device[0].host_memory)
+    if (sw_cost_devices_update(c) || c->machine->device[0].host_memory ||
+        choice->comm == SW_EXCHANGE_SFB)
         return peers;
     return peers->bytes_per_s > 0 && peers->bytes_per_s < c->servers.bytes_per_s ? peers
                                                                                  : &c->servers;
@@ -194,7 +197,7 @@ static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
                                                   const struct sw_layer_model *l,
                                                   const struct sw_layer_choice *choice)
 {
-    const struct sw_cost_link *link = exchange_link(c, choice->partition);
+    const struct sw_cost_link *link = exchange_link(c, choice);
     const bool cores = c->machine->device[0].host_memory, sends = link->bytes_per_s > 0;
     const int hosts = cores && sends && !c->is_async ? count_hosts(c) : 1;
     const int workers = contributors(c, choice->partition);
@@ -209,7 +212,7 @@ static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
         .inputs = whole ? sw_cost_owned(c, l, choice->partition) : l->inputs,
         .outputs = whole ? 1 : l->outputs,
         .devices = sends,
-        .reduces = devices_update(c) || hosts > 1,
+        .reduces = sw_cost_devices_update(c) || hosts > 1,
         .peers = true, /* else it is in the link's throughput */
         .flops_per_s = known(c->flops_per_s * per_host),
         .server_flops_per_s =
@@ -224,7 +227,7 @@ static double exchange_s(const struct sw_cost_model *c, const struct sw_layer_mo
                          const struct sw_layer_choice *choice, double *floats)
 {
     const struct sw_exchange_cost_args args = exchange_args(c, l, choice);
-    const struct sw_cost_link *link = exchange_link(c, choice->partition);
+    const struct sw_cost_link *link = exchange_link(c, choice);
     const double owned = sw_cost_owned(c, l, choice->partition);
     const bool to_servers = args.devices && !args.reduces;
     const int ranks =
@@ -255,7 +258,7 @@ static double update_s(const struct sw_cost_model *c, const struct sw_layer_mode
 
     if (c->machine->device[0].host_memory)
         return sw_cost_time(c->group.bytes_per_s > 0 ? owned : all, c->memory_bytes_per_s);
-    if (devices_update(c) || choice->comm == SW_EXCHANGE_SFB)
+    if (sw_cost_devices_update(c) || choice->comm == SW_EXCHANGE_SFB)
         return sw_cost_time(owned, c->memory_bytes_per_s);
 
     const int servers = c->shape.servers > 1 ? c->shape.servers : 1;

@@ -40,6 +40,9 @@ int sw_cost_together(const struct sw_cost_model *c, int device);
 double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double rows,
                     double columns, int workers, bool backward);
 
+/* Do devices reduce whole gradients and update their own values? Otherwise servers on hosts do. */
+bool sw_cost_devices_update(const struct sw_cost_model *c);
+
 /* The rows of a batch that the worker with the most of them has. */
 int64_t sw_cost_rows(const struct sw_cost_model *c);
 

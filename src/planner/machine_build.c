@@ -3,6 +3,7 @@
  * become. */
 #include "planner/machine_build.h"
 #include "base/os.h"
+#include "exchange/copy_mode.h"
 #include "plan/placement.h"
 #include "planner/machine_rates.h"
 #include <stdio.h>
@@ -370,6 +371,16 @@ static bool has_peers(const struct build *b)
     return true;
 }
 
+/* As plan/copy_mode.c chooses for workers that train in step. */
+static bool has_mirrors(const struct build *b)
+{
+    const struct sw_device_caps *caps = &b->driver->caps;
+
+    if (caps->host_memory)
+        return false;
+    return b->args->copy == SW_COPY_AUTO ? !caps->own_processor : b->args->copy != SW_COPY_NONE;
+}
+
 /* ---- The whole ---- */
 
 static void add_host(struct build *b)
@@ -418,6 +429,7 @@ static void fill(struct build *b)
     m->server_threads = sw_machine_threads(b->map);
     m->launch_s = b->rates.launch_s;
     m->peers = has_peers(b);
+    m->mirrors = has_mirrors(b);
     name_model(b);
 
     if (m->hosts > 1)

@@ -62,6 +62,9 @@ struct sw_machine_model {
     /* Between devices of one host: do copies go directly, or through host memory (each byte twice)?
      */
     bool peers;
+    /* Devices keep mirrors of parameters that servers update on the host, whatever the framework
+     * is. */
+    bool mirrors;
     double launch_s; /* time of a device to begin an operation; 0 on cores */
 };
 

@@ -213,7 +213,6 @@ bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_ex
                             bool required)
 {
     const bool own_memory = !c->machine->device[0].host_memory;
-    const bool devices_update = own_memory && c->shape.framework == SW_FRAMEWORK_ALLREDUCE;
     const int contributors = c->is_async ? c->shape.group_size : c->workers;
 
     if (mode == SW_EXCHANGE_PS)
@@ -222,7 +221,8 @@ bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_ex
         return false;
     if (mode == SW_EXCHANGE_SFB)
         return !own_memory || !(c->is_async || c->net->controls_updates);
-    return own_memory ? !devices_update : required; /* in shared memory it is the same as sfb */
+    return own_memory ? !sw_cost_devices_update(c)
+                      : required; /* in shared memory it is the same as sfb */
 }
 
 static void add_option(struct sw_search_space *s, int layer, struct sw_layer_choice choice)

@@ -130,7 +130,7 @@ static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, st
     int first_host = s->machine->device[0].host, host = s->worker[e->members.first].host;
     bool has_servers =
         w.comm == SW_EXCHANGE_ADAM ||
-        (w.comm == SW_EXCHANGE_PS && s->plan->shape.framework != SW_FRAMEWORK_ALLREDUCE);
+        (w.comm == SW_EXCHANGE_PS && !sw_cost_devices_update(&s->cost));
 
     if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD)
         return use_members(s, &w, e, false, err);

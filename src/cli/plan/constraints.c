@@ -17,6 +17,7 @@ static void read_cluster(const struct sw_section *s, struct sw_plan_constraints 
     l->net_comm = sw_section_is_set(s, "comm") ? (enum sw_exchange_mode)c->comm : SW_EXCHANGE_AUTO;
 
     out->no_overlap = c->overlap == SW_OVERLAP_NO;
+    out->copy = c->copy;
     out->bandwidth = (double)c->bandwidth;
 }
 

@@ -40,7 +40,7 @@ static int open_machine(struct sw_plan_model *m, const char *device, const struc
     const struct sw_machine *here = sw_job_plan(m->trainer.job)->machine;
     int rc = SW_OK;
 
-    m->args = (struct sw_machine_args){.given = &t->given};
+    m->args = (struct sw_machine_args){.given = &t->given, .copy = m->constraints.copy};
 
     if (m->is_imagined) {
         rc = t->from ? sw_machine_from(t->from, &m->map, err) : SW_OK;

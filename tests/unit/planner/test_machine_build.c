@@ -270,6 +270,7 @@ static void simulated_devices_are_as_configured(void **state)
     assert_int_equal(m->device_count, 3);
     assert_string_equal(m->device[2].name, "sim:2");
     assert_true(!m->peers && !m->device[0].host_memory && m->device[0].threads == 0);
+    assert_true(m->mirrors);
     assert_int_equal(m->device[0].memory_bytes, 1 << 30);
     check_figure(hub_of(m, 2)->bytes_per_s, 2e9, "configured");
     const struct sw_model_path p = sw_machine_model_path(m, 0, 2);
