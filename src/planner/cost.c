@@ -247,11 +247,36 @@ static double exchange_s(const struct sw_cost_model *c, const struct sw_layer_mo
     return fmax(1e-3 * price.ms[choice->comm] - product_s, 0) + 2 * link->latency_s;
 }
 
+/* Values that the sum of some gradients and an update read and write, per parameter. */
+static double touched(const struct sw_cost_model *c, int gradients)
+{
+    return 3 + 2 * c->net->updater_slots + (gradients - 1);
+}
+
+double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gradients)
+{
+    const struct sw_layer_model *l = &c->net->layer[layer];
+    const struct sw_device_model *d = &c->machine->device[0];
+    const int closest = closest_workers(l, d->threads, c->workers);
+
+    if (c->is_async || (d->host_memory ? c->all.bytes_per_s > 0 : !c->machine->mirrors))
+        return 0;
+
+    for (int i = 0; i < l->sample_count; i++) {
+        const struct sw_layer_sample *s = &l->samples[i];
+        if (s->threads == d->threads && s->workers == closest)
+            return s->update_s * touched(c, gradients) / touched(c, s->workers);
+    }
+
+    return 0;
+}
+
 /* An update reads the gradient, and reads and writes values and slots, in the memory where it runs:
  * each device its own, servers on hosts those of all workers. */
-static double update_s(const struct sw_cost_model *c, const struct sw_layer_model *l,
-                       const struct sw_layer_choice *choice)
+double sw_cost_update(const struct sw_cost_model *c, int layer,
+                      const struct sw_layer_choice *choice)
 {
+    const struct sw_layer_model *l = &c->net->layer[layer];
     const double value_bytes = SW_FLOAT_BYTES * (3 + 2 * c->net->updater_slots);
     const double owned = sw_cost_owned(c, l, choice->partition) * value_bytes;
     const double all = (double)l->params * value_bytes;
@@ -265,13 +290,27 @@ static double update_s(const struct sw_cost_model *c, const struct sw_layer_mode
     return sw_cost_time(all, c->machine->core_bytes_per_s.value * servers);
 }
 
+/* Exchange and update. What servers were measured to take has the sum of gradients in it, which in
+ * one memory is all of the exchange. */
+static double params_s(const struct sw_cost_model *c, int layer,
+                       const struct sw_layer_choice *choice, double *floats)
+{
+    const struct sw_layer_model *l = &c->net->layer[layer];
+    const bool factors = choice->comm != SW_EXCHANGE_PS, shared = c->machine->device[0].host_memory;
+    const int gradients = factors ? 1 : contributors(c, choice->partition);
+    const double measured_s = factors && !shared ? 0 : sw_cost_measured_update(c, layer, gradients);
+
+    if (measured_s == 0)
+        return exchange_s(c, l, choice, floats) + sw_cost_update(c, layer, choice);
+    return measured_s + (shared && !factors ? 0 : exchange_s(c, l, choice, floats));
+}
+
 struct sw_layer_cost sw_cost_layer(const struct sw_cost_model *c, int layer,
                                    const struct sw_layer_choice *choice)
 {
-    const struct sw_layer_model *l = &c->net->layer[layer];
     struct sw_layer_cost cost = {.compute_s = compute_s(c, layer, choice)};
 
-    if (l->params > 0)
-        cost.params_s = exchange_s(c, l, choice, &cost.moved_params) + update_s(c, l, choice);
+    if (c->net->layer[layer].params > 0)
+        cost.params_s = params_s(c, layer, choice, &cost.moved_params);
     return cost;
 }

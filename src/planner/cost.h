@@ -40,6 +40,13 @@ int sw_cost_together(const struct sw_cost_model *c, int device);
 double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double rows,
                     double columns, int workers, bool backward);
 
+/* Seconds of the update of a layer's parameters, by figures of the machine. */
+double sw_cost_update(const struct sw_cost_model *c, int layer,
+                      const struct sw_layer_choice *choice);
+/* Seconds that servers in host memory, one per worker, were measured to take side by side for the
+ * sum of so many gradients of a layer's parameters and their update; 0: not measured. */
+double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gradients);
+
 /* Do devices reduce whole gradients and update their own values? Otherwise servers on hosts do. */
 bool sw_cost_devices_update(const struct sw_cost_model *c);
 

@@ -50,6 +50,14 @@ static double factor_bytes(const struct work *w, const struct sw_plansim_exchang
     return FLOAT_BYTES * w->rows / e->members.count * (inputs + w->layer->outputs);
 }
 
+/* As servers were measured to make it; 0: not measured. */
+static double measured_update_s(const struct sw_plansim *s, const struct work *w,
+                                const struct sw_plansim_exchange *e, bool factors)
+{
+    return sw_cost_measured_update(&s->cost, e->layer, factors ? 1 : e->members.count) * w->in_one /
+           (double)w->layer->params;
+}
+
 /* Gradients or factors go to the servers of a host, and new values back. */
 static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
                        int host, struct sw_err *err)
@@ -63,7 +71,10 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
     e->up_bytes =
         factors ? factor_bytes(w, e, servers(s) * w->layer->inputs) : FLOAT_BYTES * values;
     e->down_bytes = FLOAT_BYTES * values;
-    e->serve_s = seconds(FLOAT_BYTES * touched * w->in_one, m->core_bytes_per_s.value * servers(s));
+    e->serve_s = measured_update_s(s, w, e, factors);
+    if (e->serve_s == 0)
+        e->serve_s =
+            seconds(FLOAT_BYTES * touched * w->in_one, m->core_bytes_per_s.value * servers(s));
     if (factors)
         e->serve_s += seconds(w->rows * w->product_flops, m->core_flops_per_s.value * servers(s));
     else if (w->in_memory)
@@ -84,8 +95,14 @@ static int use_members(struct sw_plansim *s, const struct work *w, struct sw_pla
     double sum_s = factors || !w->in_memory ? 0
                                             : seconds(FLOAT_BYTES * (w->here - 1) * w->in_one,
                                                       s->cost.memory_bytes_per_s);
-    double update = update_s(w, w->in_memory ? w->in_one : w->owned) +
-                    (factors ? product_s(s, w, e, makers) : 0);
+    double update = update_s(w, w->in_memory ? w->in_one : w->owned);
+    double measured_s = measured_update_s(s, w, e, factors);
+
+    if (w->in_memory && measured_s > 0) {
+        update = measured_s;
+        sum_s = 0;
+    }
+    update += factors ? product_s(s, w, e, makers) : 0;
 
     *(w->in_memory ? &e->serve_s : &e->pull_s) = update;
     *(w->hosts > 1 ? &e->sum_s : &e->serve_s) += sum_s;
@@ -100,12 +117,12 @@ static int use_members(struct sw_plansim *s, const struct work *w, struct sw_pla
 static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_exchange *e)
 {
     const struct sw_layer_model *l = &s->net->layer[e->layer];
-    const struct sw_layer_choice whole = {.partition = SW_PARTITION_ROWS};
+    struct sw_layer_choice whole = {.partition = SW_PARTITION_ROWS};
     double params = (double)l->params;
     struct work w = {.layer = l, .in_memory = true};
 
     if (s->is_async || e->members.count > 1)
-        w.comm = s->plan->choice[e->layer].comm;
+        w.comm = whole.comm = s->plan->choice[e->layer].comm;
 
     for (int i = 0; i < e->members.count; i++) {
         int member = e->members.first + i * e->members.stride, host = s->worker[member].host;
@@ -115,7 +132,7 @@ static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_e
         w.hosts += i == 0 || host != s->worker[member - e->members.stride].host;
     }
 
-    w.update_s = sw_cost_layer(&s->alone, e->layer, &whole).params_s;
+    w.update_s = sw_cost_update(&s->alone, e->layer, &whole);
     w.owned = sw_plansim_is_split(s, e->layer) ? params / s->size : params;
     w.in_one = s->is_async || s->cost.group.bytes_per_s == 0 ? params : w.owned;
     w.rows = l->steps * (double)s->net->batch;
@@ -128,9 +145,8 @@ static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, st
 {
     const struct work w = work_of(s, e);
     int first_host = s->machine->device[0].host, host = s->worker[e->members.first].host;
-    bool has_servers =
-        w.comm == SW_EXCHANGE_ADAM ||
-        (w.comm == SW_EXCHANGE_PS && !sw_cost_devices_update(&s->cost));
+    bool has_servers = w.comm == SW_EXCHANGE_ADAM ||
+                       (w.comm == SW_EXCHANGE_PS && !sw_cost_devices_update(&s->cost));
 
     if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD)
         return use_members(s, &w, e, false, err);

@@ -10,6 +10,7 @@
 #include "worker/worker.h"
 #include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A device is measured in its second step and in every 32nd from there. */
@@ -193,6 +194,12 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double middle(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare);
+    return count == 0 ? 0 : (values[count / 2] + values[(count - 1) / 2]) / 2;
+}
+
 /* The median time of a pass of a layer over workers and steps but the first; 0: it was never seen.
  * room: for all times. */
 static double median_ms(const struct measuring *x, int layer, enum sw_trace_what what, double *room)
@@ -207,17 +214,98 @@ static double median_ms(const struct measuring *x, int layer, enum sw_trace_what
             room[count++] = (double)(e->end_ns - e->begin_ns) * 1e-6;
     }
 
-    qsort(room, count, sizeof *room, compare);
-    return count == 0 ? 0 : (room[count / 2] + room[(count - 1) / 2]) / 2;
+    return middle(room, count);
+}
+
+/* Does the layer of the measured net have the parameter that the table calls `param`? Of several
+ * that share it only the first has. */
+static bool has_param(const struct measuring *x, int layer, int param)
+{
+    const struct sw_worker *w = &x->job->workers[0];
+
+    for (int i = 0; i <= layer; i++) {
+        int first, count = sw_net_layer_params(w->train, i, &first);
+
+        for (int k = 0; k < count; k++)
+            if (w->param_of[SW_SPLIT_TRAIN][first + k] == param)
+                return i == layer;
+    }
+
+    return false;
+}
+
+/* The median over steps of the time that servers take for a layer's parameters, divided by their
+ * number. room: [steps + 1]. */
+static double update_ms(const struct measuring *x, int layer, double *room)
+{
+    const struct sw_trace *t = sw_job_trace(x->job);
+    const size_t stored = t->count < t->capacity ? t->count : t->capacity;
+    const int64_t steps = x->options.steps;
+
+    memset(room, 0, (size_t)(steps + 1) * sizeof *room);
+    for (size_t i = 0; i < stored; i++) {
+        const struct sw_trace_event *e = &t->events[i];
+        if (e->what == SW_TRACE_UPDATE && e->step <= steps && has_param(x, layer, e->index))
+            room[e->step] += (double)(e->end_ns - e->begin_ns) * 1e-6;
+    }
+
+    return middle(room + 2, (size_t)(steps - 1)) / x->job->topology->servers;
+}
+
+/* The median time from the begin of a step of a worker to that of its next one. */
+static double step_ms(const struct measuring *x, double *room)
+{
+    const struct sw_trace *t = sw_job_trace(x->job);
+    const size_t stored = t->count < t->capacity ? t->count : t->capacity;
+    const int64_t steps = x->options.steps;
+    int64_t before = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < stored; i++) {
+        const struct sw_trace_event *e = &t->events[i];
+        if (e->what != SW_TRACE_FORWARD || e->index != 0 || e->role != 0)
+            continue;
+
+        if (e->step > 2 && count < (size_t)steps)
+            room[count++] = (double)(e->begin_ns - before) * 1e-6;
+        before = e->begin_ns;
+    }
+
+    return middle(room, count);
+}
+
+/* Charges the first input with the time of a step that is not part of passes and updates. */
+static void add_rest(const struct measuring *x, struct sw_planning_times *t, double *room)
+{
+    const struct sw_net_model *m = &t->of->model;
+    double rest_ms = step_ms(x, room);
+    int input = 0;
+
+    for (int i = 0; i < m->count; i++)
+        rest_ms -= t->forward_ms[i] + t->backward_ms[i] + t->update_ms[i];
+    while (input < m->count - 1 && !m->layer[input].is_input)
+        input++;
+    if (rest_ms > 0)
+        t->forward_ms[input] += rest_ms;
+}
+
+/* Room for the times of a layer in all steps and workers, or of its parameters. */
+static double *make_room(const struct measuring *x, struct sw_err *err)
+{
+    const size_t most = (size_t)x->options.trace_capacity;
+    double *room = sw_calloc(most + 1, sizeof *room);
+
+    if (!room)
+        sw_err_nomem(err, "times of a layer", most * sizeof *room);
+    return room;
 }
 
 static int read_trace(const struct measuring *x, struct sw_planning_times *t, struct sw_err *err)
 {
     const struct sw_net *net = x->job->workers[0].train;
-    const size_t most = (size_t)x->options.trace_capacity;
-    double *room = sw_calloc(most + 1, sizeof *room);
+    double *room = make_room(x, err);
     if (!room)
-        return sw_err_nomem(err, "times of a layer", most * sizeof *room);
+        return err->code;
 
     double sum_ms = 0;
     for (int i = 0; i < sw_net_layer_count(net); i++) {
@@ -231,6 +319,26 @@ static int read_trace(const struct measuring *x, struct sw_planning_times *t, st
     return sum_ms > 0 ? SW_OK
                       : sw_err_set(err, SW_ERR_UNSUPPORTED,
                                    "no layer could be measured: the run ended with its first step");
+}
+
+/* Times of updates, and on cores the rest of a step. */
+static int read_updates(const struct measuring *x, struct sw_planning_times *t, struct sw_err *err)
+{
+    const struct sw_net *net = x->job->workers[0].train;
+    double *room = make_room(x, err);
+    if (!room)
+        return err->code;
+
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
+        const int row = sw_planning_times_row(t, sw_net_layer(net, i)->name);
+        if (row >= 0)
+            t->update_ms[row] += update_ms(x, i, room);
+    }
+    if (!x->devices)
+        add_rest(x, t, room);
+
+    sw_free(room);
+    return SW_OK;
 }
 
 static int read_history(const struct measuring *x, const char *folder, struct sw_planning_times *t,
@@ -271,6 +379,8 @@ static int measure(struct measuring *x, struct sw_net_model *m,
         rc = train(x, m, how, folder, err);
     if (rc == SW_OK)
         rc = is_traced(x) ? read_trace(x, t, err) : read_history(x, folder, t, err);
+    if (rc == SW_OK)
+        rc = read_updates(x, t, err);
     remove_folder(folder);
     sw_free(folder);
 

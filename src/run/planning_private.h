@@ -33,15 +33,19 @@ int sw_planning_open_job(const struct sw_job_options *options, struct sw_log *lo
 /* planning_times.c: collects times of layers by the names in nets, "gru@3"; of one worker. */
 struct sw_planning_times {
     double *forward_ms, *backward_ms; /* owned [layers of the model] */
+    double *update_ms; /* owned [layers of the model]: of its parameters by one server, of the part
+                          that it has; 0: unknown */
     const struct sw_planning_net *of;
 };
 int sw_planning_times_init(struct sw_planning_times *t, const struct sw_planning_net *of,
                            struct sw_err *err) SW_MUST_CHECK;
 void sw_planning_times_fini(struct sw_planning_times *t);
 void sw_planning_times_clear(struct sw_planning_times *t); /* all times become 0 */
-/* Adds the time of a layer or time step; another name, such as that of a connection, is ignored. */
+/* Adds the time of a layer or time step; another name is ignored. */
 void sw_planning_times_add(struct sw_planning_times *t, const char *name, double forward_ms,
                            double backward_ms);
+/* The row of a layer or time step in the model; -1: another name, such as that of a connection. */
+int sw_planning_times_row(const struct sw_planning_times *t, const char *name);
 /* Adds a sample to every layer, with these rows, workers and threads. Errors: SW_ERR_NOMEM. */
 int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model *m,
                           const struct sw_layer_sample *of, struct sw_err *err) SW_MUST_CHECK;

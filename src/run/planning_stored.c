@@ -1,7 +1,7 @@
 /* Measured times of layers in calibration.json of the state directory:
  * {"host": .., "entries": [{"net": HASH, "batch": .., "device": .., "workers": .., "threads": ..,
- * "date": "2026-11-28", "layers": [{"name": .., "forward_ms": .., "backward_ms": ..}]}]}, the
- * newest first. */
+ * "date": "2026-11-28", "layers": [{"name": .., "forward_ms": .., "backward_ms": ..,
+ * "update_ms": ..}]}]}, the newest first. */
 #include "base/hash.h"
 #include "run/job_private.h"
 #include "run/planning_private.h"
@@ -73,11 +73,12 @@ static bool take(const struct sw_json *entry, struct sw_planning_times *t)
         const struct sw_net_model *m = &t->of->model;
         if (l->type != SW_JSON_OBJECT || count == m->count ||
             !says(l, "name", m->layer[count].name) || isnan(ms_of(l, "forward_ms")) ||
-            isnan(ms_of(l, "backward_ms")))
+            isnan(ms_of(l, "backward_ms")) || isnan(ms_of(l, "update_ms")))
             return false;
 
         t->forward_ms[count] = ms_of(l, "forward_ms");
         t->backward_ms[count] = ms_of(l, "backward_ms");
+        t->update_ms[count] = ms_of(l, "update_ms");
     }
 
     return count == t->of->model.count;
@@ -162,6 +163,7 @@ static void write_entry(struct sw_json_writer *w, const struct sw_planning_setup
         sw_json_string(w, "name", m->layer[i].name);
         sw_json_real(w, "forward_ms", t->forward_ms[i]);
         sw_json_real(w, "backward_ms", t->backward_ms[i]);
+        sw_json_real(w, "update_ms", t->update_ms[i]);
         sw_json_close_object(w);
     }
     sw_json_close_array(w);

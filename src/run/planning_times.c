@@ -16,8 +16,9 @@ int sw_planning_times_init(struct sw_planning_times *t, const struct sw_planning
 
     *t = (struct sw_planning_times){.forward_ms = sw_calloc(count, sizeof *t->forward_ms),
                                     .backward_ms = sw_calloc(count, sizeof *t->backward_ms),
+                                    .update_ms = sw_calloc(count, sizeof *t->update_ms),
                                     .of = of};
-    if (t->forward_ms && t->backward_ms)
+    if (t->forward_ms && t->backward_ms && t->update_ms)
         return SW_OK;
 
     sw_planning_times_fini(t);
@@ -28,6 +29,7 @@ void sw_planning_times_fini(struct sw_planning_times *t)
 {
     sw_free(t->forward_ms);
     sw_free(t->backward_ms);
+    sw_free(t->update_ms);
     *t = (struct sw_planning_times){0};
 }
 
@@ -39,14 +41,19 @@ void sw_planning_times_clear(struct sw_planning_times *t)
     memset(t->backward_ms, 0, bytes);
 }
 
+int sw_planning_times_row(const struct sw_planning_times *t, const char *name)
+{
+    const int i = sw_net_find(t->of->net, name);
+    return i < 0 ? -1 : t->of->job->report.rows[i];
+}
+
 void sw_planning_times_add(struct sw_planning_times *t, const char *name, double forward_ms,
                            double backward_ms)
 {
-    const int i = sw_net_find(t->of->net, name);
-    if (i < 0)
+    const int row = sw_planning_times_row(t, name);
+    if (row < 0)
         return;
 
-    const int row = t->of->job->report.rows[i];
     t->forward_ms[row] += isfinite(forward_ms) ? forward_ms : 0;
     t->backward_ms[row] += isfinite(backward_ms) ? backward_ms : 0;
 }
@@ -67,6 +74,7 @@ int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model
         *s = *of;
         s->forward_s = t->forward_ms[i] * 1e-3;
         s->backward_s = t->backward_ms[i] * 1e-3;
+        s->update_s = t->update_ms[i] * 1e-3;
     }
 
     return SW_OK;
