@@ -301,6 +301,57 @@ static void measured_times_are_interpolated(void **state)
     (void)state;
 }
 
+static void measured_updates_have_the_sum(void **state)
+{
+    static const struct sw_layer_sample sample = {
+        .rows = 64, .workers = 4, .threads = 1, .forward_s = 2, .backward_s = 5, .update_s = 6};
+    const struct planner_machine_terms t = cores(1, 4), hosts = cores(2, 2), g = gpus(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    f.net.layer[2].samples = &sample;
+    f.net.layer[2].sample_count = 1;
+    assert_int_equal(f.net.model.updater_slots, 1);
+
+    /* Four gradients, and values and slots that are read and written; of a layer that is split one
+     * gradient. */
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).params_s, 6);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_columns).params_s, 6 * 5 / 8.0);
+
+    /* They are not those of servers on several hosts, nor of devices that make updates. */
+    planner_machine(&f.machine, &hosts);
+    sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &shape);
+    assert_close(sw_cost_measured_update(&f.cost, 2, 4), 0);
+    planner_machine(&f.machine, &g);
+    sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &shape);
+    assert_close(sw_cost_measured_update(&f.cost, 2, 4), 0);
+    (void)state;
+}
+
+static void servers_update_mirrors(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4),
+                               serves = shape_of(SW_FRAMEWORK_SANDBLASTER, 1, 4);
+    const struct sw_layer_choice factors = {.comm = SW_EXCHANGE_SFB};
+    struct fc6 f, same;
+
+    fc6_init(&f, &t, &shape);
+    fc6_init(&same, &t, &serves);
+    const double reduced_s = sw_cost_layer(&f.cost, 2, &by_rows).params_s,
+                 factors_s = sw_cost_layer(&f.cost, 2, &factors).params_s;
+    assert_true(sw_cost_devices_update(&f.cost));
+
+    f.machine.model.mirrors = true;
+    assert_false(sw_cost_devices_update(&f.cost));
+    assert_true(sw_cost_layer(&f.cost, 2, &by_rows).params_s > 1.1 * reduced_s);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).params_s,
+                 sw_cost_layer(&same.cost, 2, &by_rows).params_s);
+    assert_close(sw_cost_layer(&f.cost, 2, &factors).params_s, factors_s);
+    (void)state;
+}
+
 static void the_slowest_worker_decides(void **state)
 {
     const struct planner_machine_terms t = gpus(1, 3);
@@ -345,6 +396,8 @@ int main(void)
         cmocka_unit_test(one_memory_is_read_in_place_where_it_can_be),
         cmocka_unit_test(partial_sums_reach_whole_readers_by_way_of_rows),
         cmocka_unit_test(measured_times_are_interpolated),
+        cmocka_unit_test(measured_updates_have_the_sum),
+        cmocka_unit_test(servers_update_mirrors),
         cmocka_unit_test(the_slowest_worker_decides),
         cmocka_unit_test(memory_is_that_of_the_shards),
     };

@@ -616,6 +616,7 @@ static void measurements_are_kept(void **state)
     const struct sw_layer_sample *s = first.net->layer[layer_at(first.net, "conv1")].samples;
     assert_true(s->rows == 12 && s->workers == 2 && s->threads >= 1);
     assert_true(s->forward_s > 0 && s->backward_s > 0 && s->forward_s < 60);
+    assert_true(s->update_s > 0 && s->update_s < 60);
 
     /* Nothing of the run that measured is left. */
     glob_t found = {0};
@@ -630,6 +631,8 @@ static void measurements_are_kept(void **state)
         assert_int_equal(again.net->layer[i].sample_count, 1);
         assert_true(fabs(a->forward_s - b->forward_s) <= 1e-9 * a->forward_s);
         assert_true(fabs(a->backward_s - b->backward_s) <= 1e-9 * a->backward_s);
+        assert_true(fabs(a->update_s - b->update_s) <= 1e-9 * a->update_s);
+        assert_true(first.net->layer[i].params > 0 || a->update_s == 0);
     }
     model_free(&again);
     assert_string_equal(measured(workers_recipe, "job.batch=24", 2, true, &other, logged), "");
@@ -705,7 +708,7 @@ static void devices_are_measured(void **state)
     if (sw_planning_measure(m.net, &how, source, &err) != SW_OK)
         fail_msg("%s", err.text);
     const struct sw_layer_sample *s = m.net->layer[layer_at(m.net, "conv1")].samples;
-    assert_true(s->threads == 0 && s->forward_s > 0 && s->backward_s > 0);
+    assert_true(s->threads == 0 && s->forward_s > 0 && s->backward_s > 0 && s->update_s > 0);
     model_free(&m);
 }
 
