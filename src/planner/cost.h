@@ -22,6 +22,7 @@ struct sw_cost_model {
     int workers;                     /* of all groups */
     bool is_async;                   /* every group trains on batches of its own */
     struct sw_cost_link group;       /* between the workers of each group */
+    struct sw_cost_link moves;       /* likewise of activations, by way of host memory */
     struct sw_cost_link all;         /* between all workers */
     struct sw_cost_link across;      /* between the workers of the same rank in all groups */
     struct sw_cost_link servers;     /* between each worker and its servers */

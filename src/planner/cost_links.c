@@ -10,6 +10,7 @@
  * device k * step + i * stride. */
 struct pattern {
     int sets, step, count, stride;
+    bool staged; /* they exchange by way of host memory */
 };
 
 static int member(const struct pattern *p, int set, int i)
@@ -41,9 +42,9 @@ int sw_cost_together(const struct sw_cost_model *c, int device)
 }
 
 /* Does data between two devices below the hub go up to the host's memory and down again? */
-static bool relays(const struct sw_machine_model *m, int hub)
+static bool relays(const struct sw_machine_model *m, const struct pattern *p, int hub)
 {
-    return !m->peers && m->hub[hub].host >= 0 && !m->hub[hub].memory;
+    return (p->staged || !m->peers) && m->hub[hub].host >= 0 && !m->hub[hub].memory;
 }
 
 static int set_of(const struct pattern *p, int device)
@@ -70,13 +71,13 @@ static double crossings(const struct sw_machine_model *m, const struct pattern *
 
         for (int i = 0; i < p->count; i++)
             below += is_below(m, member(p, set, i), hub);
-        pairs += (double)below * (relays(m, hub) ? p->count - 1 : p->count - below);
+        pairs += (double)below * (relays(m, p, hub) ? p->count - 1 : p->count - below);
     }
 
-    for (int i = 0; i < m->pair_count && pairs > 0; i++) {
+    for (int i = 0; i < m->pair_count && pairs > 0 && !p->staged; i++) {
         const bool a = is_below(m, m->pair[i].a, hub), b = is_below(m, m->pair[i].b, hub);
         if ((a || b) && has_pair(p, &m->pair[i]))
-            pairs -= relays(m, hub) ? a + b : a != b;
+            pairs -= relays(m, p, hub) ? a + b : a != b;
     }
 
     return pairs;
@@ -88,7 +89,7 @@ static struct sw_cost_link link_of(const struct sw_machine_model *m, const struc
     bool sends = false;
 
     for (int h = 0; h < m->hub_count && p->count > 1; h++) {
-        const double pairs = crossings(m, p, h), copies = relays(m, h) ? 2 : 1;
+        const double pairs = crossings(m, p, h), copies = relays(m, p, h) ? 2 : 1;
         if (pairs <= 0)
             continue;
 
@@ -104,9 +105,12 @@ static struct sw_cost_link link_of(const struct sw_machine_model *m, const struc
             sends = true;
         }
 
-    for (int i = 1; i < p->count; i++)
-        link.latency_s = fmax(link.latency_s,
-                              sw_machine_model_path(m, member(p, 0, 0), member(p, 0, i)).latency_s);
+    for (int i = 1; i < p->count; i++) {
+        const int a = member(p, 0, 0), b = member(p, 0, i);
+        const struct sw_model_path path =
+            p->staged ? sw_machine_model_staged_path(m, a, b) : sw_machine_model_path(m, a, b);
+        link.latency_s = fmax(link.latency_s, path.latency_s);
+    }
 
     return sends ? link : (struct sw_cost_link){0};
 }
@@ -163,9 +167,10 @@ void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
                                 .workers = workers,
                                 .is_async = shape->consistency != SW_CONSISTENCY_BSP};
 
-    c->group = link_of(machine, &(struct pattern){groups, size, size, 1});
-    c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1});
-    c->across = link_of(machine, &(struct pattern){size, 1, groups, size});
+    c->group = link_of(machine, &(struct pattern){groups, size, size, 1, false});
+    c->moves = link_of(machine, &(struct pattern){groups, size, size, 1, true});
+    c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1, false});
+    c->across = link_of(machine, &(struct pattern){size, 1, groups, size, false});
     c->servers = link_to_servers(c);
 
     for (int d = 0; d < workers; d++) {

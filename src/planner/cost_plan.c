@@ -95,7 +95,7 @@ double sw_cost_move(const struct sw_cost_model *c, int source, struct sw_distrib
     const bool single = from.dist == SW_DIST_ONE || to.dist == SW_DIST_ONE;
     const bool by_rows = from.dist == SW_DIST_ROWS || to.dist == SW_DIST_ROWS;
     const double part = single ? 1 : sw_cost_largest_part(by_rows ? rows : l->columns, size);
-    return ways * (moved * part * SW_FLOAT_BYTES / c->group.bytes_per_s + c->group.latency_s);
+    return ways * (moved * part * SW_FLOAT_BYTES / c->moves.bytes_per_s + c->moves.latency_s);
 }
 
 /* Does reader j need its source number k in distribution d, for itself or on the way? */

@@ -153,6 +153,16 @@ static struct sw_model_path path_of_pair(const struct sw_machine_model *m, int p
                                   .latency_s = m->pair[pair].latency_s};
 }
 
+struct sw_model_path sw_machine_model_staged_path(const struct sw_machine_model *m, int from,
+                                                  int to)
+{
+    const struct sw_device_model *a = &m->device[from], *b = &m->device[to];
+
+    if (from == to || a->host != b->host || a->host_memory || b->host_memory)
+        return sw_machine_model_path(m, from, to);
+    return path_over(m, a->hub, b->hub, memory_hub(m, common_hub(m, a->hub, b->hub)), true);
+}
+
 struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int from, int to)
 {
     const struct sw_device_model *a = &m->device[from], *b = &m->device[to];

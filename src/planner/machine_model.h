@@ -90,6 +90,9 @@ struct sw_model_path {
     double latency_s;   /* the largest of a copy's links; of two copies the sum */
 };
 struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int from, int to);
+/* By way of the host's memory, whatever links the devices have, as activations go. */
+struct sw_model_path sw_machine_model_staged_path(const struct sw_machine_model *m, int from,
+                                                  int to);
 /* Between a device and the memory of a host, as servers use it: of its own host the closest one. */
 struct sw_model_path sw_machine_model_to_host(const struct sw_machine_model *m, int device,
                                               int host);

@@ -103,6 +103,13 @@ static double sent(enum sw_plansim_path_kind kind, int members, int hosts, bool 
     return 1;
 }
 
+static struct sw_model_path path_of(const struct sw_machine_model *m, int from, int to,
+                                    bool activations)
+{
+    return activations ? sw_machine_model_staged_path(m, from, to)
+                       : sw_machine_model_path(m, from, to);
+}
+
 static void add_pairs(struct sw_plansim_paths *p, const struct sw_plansim_known_path *k,
                       struct sw_plansim_path *out)
 {
@@ -115,7 +122,8 @@ static void add_pairs(struct sw_plansim_paths *p, const struct sw_plansim_known_
             if (i == j)
                 continue;
 
-            struct sw_model_path path = sw_machine_model_path(p->machine, from, to);
+            struct sw_model_path path =
+                path_of(p->machine, from, to, k->kind == SW_PLANSIM_EXCHANGE);
             double units = sent(k->kind, members, hosts, same_host, p->together[i], p->together[j]);
             add(p, &path, units, out);
         }
@@ -131,7 +139,7 @@ static void add_star(struct sw_plansim_paths *p, const struct sw_plansim_known_p
             continue;
 
         struct sw_model_path path =
-            sw_machine_model_path(p->machine, spread ? k->at : worker, spread ? worker : k->at);
+            path_of(p->machine, spread ? k->at : worker, spread ? worker : k->at, true);
         add(p, &path, 1, out);
     }
 }

@@ -98,6 +98,19 @@ static void without_peers_data_stops_in_host_memory(void **state)
     sw_machine_model_free(m);
 }
 
+static void activations_stop_in_host_memory(void **state)
+{
+    struct sw_machine_model *m = model(true);
+    struct sw_model_path p = sw_machine_model_staged_path(m, CUDA_0, CUDA_1);
+    CHECK(p, 2, up(GPU_0), up(SWITCH_0), down(SWITCH_0), down(GPU_1));
+    assert_float_equal(p.latency_s, 0.2, 1e-12);
+    CHECK(sw_machine_model_staged_path(m, CUDA_1, CUDA_2), 2, up(GPU_1), up(SWITCH_0),
+          down(SWITCH_1), down(GPU_2)); /* though they have a link of their own */
+    assert_int_equal(sw_machine_model_staged_path(m, CORES_0, CORES_1).count, 0);
+    assert_int_equal(sw_machine_model_staged_path(m, CUDA_0, CUDA_0).count, 0);
+    sw_machine_model_free(m);
+}
+
 static void a_link_of_a_pair_comes_first(void **state)
 {
     struct sw_machine_model *m = model(false);
@@ -166,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_turns_at_the_closest_common_hub),
         cmocka_unit_test(without_peers_data_stops_in_host_memory),
+        cmocka_unit_test(activations_stop_in_host_memory),
         cmocka_unit_test(a_link_of_a_pair_comes_first),
         cmocka_unit_test(workers_on_cores_share_the_memory),
         cmocka_unit_test(hosts_are_reached_over_the_network),
