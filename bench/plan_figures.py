@@ -21,8 +21,7 @@ NETS = {
 }
 COLUMNS = {
     "mlp": ["layer.fc1.partition=1", "layer.relu1.partition=1"],
-    "alexnet": ["layer.%s.partition=1" % l for l in ("fc6", "relu6", "drop6", "fc7", "relu7",
-                                                     "drop7", "fc8")],
+    "alexnet": ["layer.%s.partition=1" % l for l in ("fc6", "relu6", "fc7", "relu7", "fc8")],
 }
 FACTORS = {"mlp": ["layer.fc1.comm=sfb"],
            "alexnet": ["layer.%s.comm=sfb" % l for l in ("fc6", "fc7", "fc8")]}
@@ -236,7 +235,7 @@ def links_figure(bench):
             a.append(train(bench, setup, plans[1]))
             b.append(train(bench, setup, plans[0]))
         rows.append(Row("%s on %s, its plan" % (net, setup.device), "plan for " + FAST, "ms", a, b, 1,
-                        at_most=True, note="plans: %s | %s" % tuple(" ".join(p) for p in plans)))
+                        at_most=True, note="for fast links: %s; for slow ones: %s" % tuple(" ".join(p) for p in plans)))
     return rows
 
 

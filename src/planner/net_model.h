@@ -14,8 +14,8 @@ enum { SW_PLANNER_SOURCES = 16 };
 struct sw_layer_sample {
     int64_t rows; /* of that worker */
     int workers, threads;
-    double forward_s, backward_s; /* of the first input also what a step takes outside of passes
-                                     and updates: reading the batch, waiting for each other */
+    double forward_s, backward_s; /* of the first input also what a step takes beside passes,
+                                     updates and exchanges */
     double update_s; /* sum of the gradients of all workers and update, in host memory, by as many
                         servers side by side; 0: not measured */
 };

@@ -599,22 +599,35 @@ static void add_alternative(struct sw_planned *out, const struct candidate *c)
     out->alternative[at] = a;
 }
 
-int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds, struct sw_err *err)
+/* With all layers split by rows. */
+static int time_rows(const struct sw_planned_args *args, const struct sw_machine_model *machine,
+                     int workers, double *seconds, struct sw_err *err)
 {
-    const struct uniform one = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
-                                          .consistency = SW_CONSISTENCY_BSP,
-                                          .staleness = -1,
-                                          .groups = 1,
-                                          .group_size = 1,
-                                          .servers = 1},
-                                .partition = SW_PARTITION_ROWS};
+    const struct uniform rows = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
+                                           .consistency = SW_CONSISTENCY_BSP,
+                                           .staleness = -1,
+                                           .groups = 1,
+                                           .group_size = workers,
+                                           .servers = workers},
+                                 .partition = SW_PARTITION_ROWS};
     struct sw_parallel_plan p = {0};
 
-    int rc = make_uniform(args, args->machine[0], &one, &p, err);
+    int rc = make_uniform(args, machine, &rows, &p, err);
     if (rc == SW_OK)
         *seconds = p.time.step_s;
     sw_parallel_plan_fini(&p);
     return rc;
+}
+
+int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds, struct sw_err *err)
+{
+    return time_rows(args, args->machine[0], 1, seconds, err);
+}
+
+int sw_planned_rows(const struct sw_planned_args *args, const struct sw_machine_model *machine,
+                    double *seconds, struct sw_err *err)
+{
+    return time_rows(args, machine, machine->device_count, seconds, err);
 }
 
 /* Is an alternative only another form of the one before it? */

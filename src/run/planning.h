@@ -52,8 +52,8 @@ int sw_planning_times_of_run(struct sw_net_model *m, struct sw_history_reader *r
 /* Adds samples of `workers` workers that split the layers by rows: from the file calibration.json
  * of the state directory, which has those of this host with the same net, batch, device and
  * threads, or else by training a few steps with a history of their own, which is removed; the
- * result is then stored. `again`: measures in any case. source: "measured 2026-11-28". Errors:
- * those of sw_job_open and sw_job_run. */
+ * result is then stored. `again`: measures in any case. source: "measured 2026-11-28"; *step_s: a
+ * whole step, 0 if unknown. Errors: those of sw_job_open and sw_job_run. */
 struct sw_planning_measurement {
     const struct sw_job_options *options; /* those of the model's job */
     struct sw_log *log;
@@ -62,7 +62,10 @@ struct sw_planning_measurement {
     bool stored_only; /* nothing is trained; source is "" if nothing is stored */
 };
 int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measurement *how,
-                        char source[64], struct sw_err *err) SW_MUST_CHECK;
+                        char source[64], double *step_s, struct sw_err *err) SW_MUST_CHECK;
+/* Charges the first input of the newest samples with what a step takes beside passes, updates and
+ * exchanges: reading the batch, queueing work, waiting for others. Seconds, at least 0. */
+void sw_planning_add_rest(struct sw_net_model *m, double seconds);
 
 /* ---- Following a plan (planning_texts.c) ---- */
 

@@ -274,21 +274,6 @@ static double step_ms(const struct measuring *x, double *room)
     return middle(room, count);
 }
 
-/* Charges the first input with the time of a step that is not part of passes and updates. */
-static void add_rest(const struct measuring *x, struct sw_planning_times *t, double *room)
-{
-    const struct sw_net_model *m = &t->of->model;
-    double rest_ms = step_ms(x, room);
-    int input = 0;
-
-    for (int i = 0; i < m->count; i++)
-        rest_ms -= t->forward_ms[i] + t->backward_ms[i] + t->update_ms[i];
-    while (input < m->count - 1 && !m->layer[input].is_input)
-        input++;
-    if (rest_ms > 0)
-        t->forward_ms[input] += rest_ms;
-}
-
 /* Room for the times of a layer in all steps and workers, or of its parameters. */
 static double *make_room(const struct measuring *x, struct sw_err *err)
 {
@@ -321,7 +306,7 @@ static int read_trace(const struct measuring *x, struct sw_planning_times *t, st
                                    "no layer could be measured: the run ended with its first step");
 }
 
-/* Times of updates, and on cores the rest of a step. */
+/* Times of updates, and of a step. */
 static int read_updates(const struct measuring *x, struct sw_planning_times *t, struct sw_err *err)
 {
     const struct sw_net *net = x->job->workers[0].train;
@@ -334,8 +319,7 @@ static int read_updates(const struct measuring *x, struct sw_planning_times *t, 
         if (row >= 0)
             t->update_ms[row] += update_ms(x, i, room);
     }
-    if (!x->devices)
-        add_rest(x, t, room);
+    t->step_ms = step_ms(x, room);
 
     sw_free(room);
     return SW_OK;
@@ -391,7 +375,7 @@ static int measure(struct measuring *x, struct sw_net_model *m,
 
 static int find_or_measure(struct measuring *x, struct sw_net_model *m,
                            const struct sw_planning_measurement *how, char source[64],
-                           struct sw_err *err)
+                           double *step_s, struct sw_err *err)
 {
     struct sw_planning_setup s = {.batch = m->batch, .workers = how->workers};
     struct sw_planning_times t = {0};
@@ -422,8 +406,10 @@ static int find_or_measure(struct measuring *x, struct sw_net_model *m,
         .rows = m->batch / how->workers, .workers = how->workers, .threads = s.threads};
     if (known)
         rc = sw_planning_times_use(&t, m, &of, err);
-    if (known && rc == SW_OK)
+    if (known && rc == SW_OK) {
         snprintf(source, 64, "measured %s", date);
+        *step_s = t.step_ms * 1e-3;
+    }
 
     sw_planning_times_fini(&t);
     sw_job_close(placed);
@@ -431,14 +417,15 @@ static int find_or_measure(struct measuring *x, struct sw_net_model *m,
 }
 
 int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measurement *how,
-                        char source[64], struct sw_err *err)
+                        char source[64], double *step_s, struct sw_err *err)
 {
     struct measuring x = {0};
 
     source[0] = '\0';
+    *step_s = 0;
     int rc = begin(&x, m, how, err);
     if (rc == SW_OK)
-        rc = find_or_measure(&x, m, how, source, err);
+        rc = find_or_measure(&x, m, how, source, step_s, err);
     end(&x);
 
     return rc;

@@ -35,6 +35,7 @@ struct sw_planning_times {
     double *forward_ms, *backward_ms; /* owned [layers of the model] */
     double *update_ms; /* owned [layers of the model]: of its parameters by one server, of the part
                           that it has; 0: unknown */
+    double step_ms;    /* from the begin of a step to that of the next one; 0: unknown */
     const struct sw_planning_net *of;
 };
 int sw_planning_times_init(struct sw_planning_times *t, const struct sw_planning_net *of,

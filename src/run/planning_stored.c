@@ -1,7 +1,7 @@
 /* Measured times of layers in calibration.json of the state directory:
  * {"host": .., "entries": [{"net": HASH, "batch": .., "device": .., "workers": .., "threads": ..,
- * "date": "2026-11-28", "layers": [{"name": .., "forward_ms": .., "backward_ms": ..,
- * "update_ms": ..}]}]}, the newest first. */
+ * "date": "2026-11-28", "step_ms": .., "layers": [{"name": .., "forward_ms": ..,
+ * "backward_ms": .., "update_ms": ..}]}]}, the newest first. */
 #include "base/hash.h"
 #include "run/job_private.h"
 #include "run/planning_private.h"
@@ -66,8 +66,10 @@ static bool take(const struct sw_json *entry, struct sw_planning_times *t)
     const struct sw_json *list = sw_json_get(entry, "layers"), *date = sw_json_get(entry, "date");
     int count = 0;
 
-    if (!list || list->type != SW_JSON_ARRAY || !date || date->type != SW_JSON_STRING)
+    if (!list || list->type != SW_JSON_ARRAY || !date || date->type != SW_JSON_STRING ||
+        isnan(ms_of(entry, "step_ms")))
         return false;
+    t->step_ms = ms_of(entry, "step_ms");
 
     for (const struct sw_json *l = list->first; l; l = l->next, count++) {
         const struct sw_net_model *m = &t->of->model;
@@ -156,6 +158,7 @@ static void write_entry(struct sw_json_writer *w, const struct sw_planning_setup
     sw_json_int(w, "workers", s->workers);
     sw_json_int(w, "threads", s->threads);
     sw_json_string(w, "date", date);
+    sw_json_real(w, "step_ms", t->step_ms);
 
     sw_json_open_array(w, "layers");
     for (int i = 0; i < m->count; i++) {

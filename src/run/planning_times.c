@@ -80,6 +80,17 @@ int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model
     return SW_OK;
 }
 
+void sw_planning_add_rest(struct sw_net_model *m, double seconds)
+{
+    struct sw_planning_net *p = sw_planning_of(m);
+    int input = 0;
+
+    while (input < m->count - 1 && !m->layer[input].is_input)
+        input++;
+    if (m->count > 0 && m->layer[input].sample_count > 0)
+        p->own[input].samples[m->layer[input].sample_count - 1].forward_s += seconds;
+}
+
 const char *sw_planning_date(double unix_time, char out[16])
 {
     const time_t at = (time_t)unix_time;

@@ -122,6 +122,21 @@ static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target
     return SW_OK;
 }
 
+/* What a measured step took beyond its simulation. */
+static int add_rest(struct sw_plan_model *m, const struct sw_machine_model *machine, double step_s,
+                    struct sw_err *err)
+{
+    const struct sw_planned_args args = {.net = m->net,
+                                         .no_overlap = m->constraints.no_overlap,
+                                         .bandwidth = m->constraints.bandwidth};
+    double simulated_s;
+
+    int rc = sw_planned_rows(&args, machine, &simulated_s, err);
+    if (rc == SW_OK && step_s > simulated_s)
+        sw_planning_add_rest(m->net, step_s - simulated_s);
+    return rc;
+}
+
 /* On this machine, with as many workers as will be considered. */
 static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, struct sw_err *err)
 {
@@ -140,6 +155,7 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
 
     for (int i = 0; i < m->machines && rc == SW_OK; i++) {
         char source[64];
+        double step_s;
 
         how.workers = m->machine[i]->device_count;
         if (most > 0 && how.workers > most)
@@ -147,9 +163,12 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
         if (how.workers > m->net->batch) /* they cannot share it */
             continue;
 
-        rc = sw_planning_measure(m->net, &how, source, err);
-        if (rc == SW_OK && source[0])
-            memcpy(m->times, source, sizeof source);
+        rc = sw_planning_measure(m->net, &how, source, &step_s, err);
+        if (rc != SW_OK || !source[0])
+            continue;
+
+        memcpy(m->times, source, sizeof source);
+        rc = add_rest(m, m->machine[i], step_s, err);
     }
 
     return rc;

@@ -594,7 +594,8 @@ static const char *measured(const char *recipe, const char *set, int workers, bo
     *m = model_of(&o);
     const struct sw_planning_measurement how = {
         .options = &o, .log = log, .workers = workers, .stored_only = stored_only};
-    if (sw_planning_measure(m->net, &how, source, &err) != SW_OK)
+    double step_s;
+    if (sw_planning_measure(m->net, &how, source, &step_s, &err) != SW_OK)
         fail_msg("%s", err.text);
     sw_log_free(log);
     return source;
@@ -705,10 +706,16 @@ static void devices_are_measured(void **state)
     const struct sw_planning_measurement how = {.options = &o, .workers = 2};
     struct sw_err err;
     char source[64];
-    if (sw_planning_measure(m.net, &how, source, &err) != SW_OK)
+    double step_s;
+    if (sw_planning_measure(m.net, &how, source, &step_s, &err) != SW_OK)
         fail_msg("%s", err.text);
     const struct sw_layer_sample *s = m.net->layer[layer_at(m.net, "conv1")].samples;
     assert_true(s->threads == 0 && s->forward_s > 0 && s->backward_s > 0 && s->update_s > 0);
+    assert_true(step_s > 0);
+
+    const double before_s = m.net->layer[0].samples->forward_s;
+    sw_planning_add_rest(m.net, 3);
+    assert_true(fabs(m.net->layer[0].samples->forward_s - before_s - 3) < 1e-9);
     model_free(&m);
 }
 
