@@ -9,15 +9,18 @@
 #include "run/planning_private.h"
 #include "worker/worker.h"
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* A device is measured in its second step and in every 32nd from there. */
-enum { LEAST_STEPS = 3, MOST_STEPS = 20, DEVICE_STEPS = 36 };
+enum { LEAST_STEPS = 3, MOST_STEPS = 200, DEVICE_STEPS = 36 };
 
 /* Work of all measured steps, if it takes more than the fewest steps: seconds on some cores. */
 #define WORK_FLOPS 5e11
+
+enum { MOST_EVENTS = 1 << 20 }; /* of the trace, unless the fewest steps have more */
 
 /* ---- A folder for the history ---- */
 
@@ -146,18 +149,16 @@ static int place(struct measuring *x, const struct sw_planning_measurement *how,
 
 /* ---- Training ---- */
 
-static int64_t steps_for(const struct sw_net_model *m, bool devices)
+static int64_t steps_for(const struct sw_net_model *m, bool devices, int64_t events)
 {
     double flops = 1;
 
     for (int i = 0; i < m->count; i++)
         flops += m->layer[i].forward_flops + m->layer[i].backward_flops;
 
-    const double steps = WORK_FLOPS / flops;
-    return devices               ? DEVICE_STEPS
-           : steps < LEAST_STEPS ? LEAST_STEPS
-           : steps > MOST_STEPS  ? MOST_STEPS
-                                 : (int64_t)steps;
+    const int64_t room = MOST_EVENTS / events, most = room < MOST_STEPS ? room : MOST_STEPS;
+    const double steps = fmin(WORK_FLOPS / flops, (double)most);
+    return devices ? DEVICE_STEPS : steps < LEAST_STEPS ? LEAST_STEPS : (int64_t)steps;
 }
 
 static int train(struct measuring *x, struct sw_net_model *m,
@@ -169,13 +170,13 @@ static int train(struct measuring *x, struct sw_net_model *m,
         return sw_err_nomem(err, "the name of a file", 0);
 
     enum { EACH = 64 }; /* passes, and updates and collects of parameters, of a layer */
-    const int64_t steps = steps_for(m, x->devices);
+    const int64_t events = how->workers * EACH * sw_net_layer_count(sw_planning_of(m)->net);
+    const int64_t steps = steps_for(m, x->devices, events);
 
     x->options.db = db;
     x->options.out_dir = folder;
     x->options.steps = steps;
-    x->options.trace_capacity =
-        steps * how->workers * EACH * sw_net_layer_count(sw_planning_of(m)->net);
+    x->options.trace_capacity = steps * events;
     int rc = sw_planning_open_job(&x->options, how->log, &x->job, err);
     if (rc == SW_OK)
         rc = sw_job_run(x->job, NULL, NULL, &stuck, err);
