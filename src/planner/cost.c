@@ -78,6 +78,31 @@ static bool find_sampled(const struct sw_layer_model *l, int threads, double row
     return true;
 }
 
+/* Samples of cores with another number of threads, the nearest one; NULL: there are none. */
+static const struct sw_layer_sample *other_threads(const struct sw_layer_model *l, int threads)
+{
+    const struct sw_layer_sample *nearest = NULL;
+
+    for (int i = 0; i < l->sample_count; i++) {
+        const struct sw_layer_sample *s = &l->samples[i];
+        if (s->threads > 0 &&
+            (!nearest || abs(s->threads - threads) < abs(nearest->threads - threads)))
+            nearest = s;
+    }
+
+    return nearest;
+}
+
+/* The time of a part of a pass from its flops and bytes. */
+static double work_s(const struct sw_layer_model *l, double part, double flops_per_s,
+                     double bytes_per_s, bool backward)
+{
+    const double flops = part * (backward ? l->backward_flops : l->forward_flops);
+    const double bytes = part * (backward ? l->backward_bytes : l->forward_bytes);
+
+    return fmax(sw_cost_time(flops, flops_per_s), sw_cost_time(bytes, bytes_per_s));
+}
+
 double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double rows,
                     double columns, int workers, bool backward)
 {
@@ -91,14 +116,20 @@ double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double
         return columns * sampled[backward];
 
     const double part = columns * rows / (double)c->net->batch;
-    const double flops = part * (backward ? l->backward_flops : l->forward_flops);
-    const double bytes = part * (backward ? l->backward_bytes : l->forward_bytes);
     const double sharing = d->host_memory ? workers : 1;
-    const double launch_s = d->host_memory ? 0 : c->machine->launch_s;
+    const double seconds =
+        work_s(l, part, d->flops_per_s.value, d->bytes_per_s.value / sharing, backward);
 
-    return fmax(sw_cost_time(flops, d->flops_per_s.value),
-                sw_cost_time(bytes * sharing, d->bytes_per_s.value)) +
-           launch_s;
+    /* What was measured with other threads is scaled as flops and bytes say. */
+    const struct sw_layer_sample *other = d->host_memory ? other_threads(l, d->threads) : NULL;
+    if (other && find_sampled(l, other->threads, rows, other->workers, sampled)) {
+        const double flops_per_s = d->flops_per_s.value * other->threads / d->threads;
+        const double other_s =
+            work_s(l, part, flops_per_s, d->bytes_per_s.value / other->workers, backward);
+        return columns * sampled[backward] * (other_s > 0 ? seconds / other_s : 1);
+    }
+
+    return seconds + (d->host_memory ? 0 : c->machine->launch_s);
 }
 
 static bool same_kind(const struct sw_device_model *a, const struct sw_device_model *b)

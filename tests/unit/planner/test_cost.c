@@ -301,6 +301,30 @@ static void measured_times_are_interpolated(void **state)
     (void)state;
 }
 
+static void times_of_other_threads_are_scaled(void **state)
+{
+    static const struct sw_layer_sample sample = {
+        .rows = 64, .workers = 1, .threads = 4, .forward_s = 2, .backward_s = 6};
+    const struct planner_machine_terms t = cores(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    f.net.layer[2].samples = &sample;
+    f.net.layer[2].sample_count = 1;
+    assert_int_equal(f.machine.model.device[0].threads, 1);
+
+    /* A quarter of the threads, for flops; for bytes, memory that four workers share. */
+    f.net.layer[2].forward_bytes = f.net.layer[2].backward_flops = 0;
+    assert_true(f.net.layer[2].forward_flops > 0);
+    f.net.layer[2].backward_bytes = 1e9;
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 64, 1, 4, false), 8);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 32, 0.5, 4, false), 2);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 64, 1, 4, true), 24);
+    assert_close(sw_cost_pass(&f.cost, 2, 0, 64, 1, 1, true), 6);
+    (void)state;
+}
+
 static void measured_updates_have_the_sum(void **state)
 {
     static const struct sw_layer_sample sample = {
@@ -396,6 +420,7 @@ int main(void)
         cmocka_unit_test(one_memory_is_read_in_place_where_it_can_be),
         cmocka_unit_test(partial_sums_reach_whole_readers_by_way_of_rows),
         cmocka_unit_test(measured_times_are_interpolated),
+        cmocka_unit_test(times_of_other_threads_are_scaled),
         cmocka_unit_test(measured_updates_have_the_sum),
         cmocka_unit_test(servers_update_mirrors),
         cmocka_unit_test(the_slowest_worker_decides),
