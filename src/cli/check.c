@@ -8,6 +8,7 @@
 #include "cli/plan/predict.h"
 #include "cli/plot/picture.h"
 #include "cli/terminal/columns.h"
+#include "cli/training/piped.h"
 #include "cli/training/trainer.h"
 #include "recipe/recipe.h"
 #include <math.h>
@@ -338,6 +339,7 @@ struct checking {
     char *stage; /* owned: name of the open stage of several */
     struct extra extra;
     struct sw_preflight *hosts; /* owned; NULL: without --hosts */
+    struct sw_piped_recipe piped;
     struct sw_bytes out;
     struct sw_json_writer json;
 };
@@ -454,6 +456,7 @@ static int check(void *given)
     int code, rc = sw_trainer_init(&c.t, o, &err);
     if (rc != SW_OK)
         goto out;
+    sw_piped_recipe_read(&c.piped, &c.job);
     rc = sw_trainer_open(&c.t, &c.job, &err);
     if (rc != SW_OK)
         goto out;
@@ -475,6 +478,7 @@ out:
     sw_free(c.stage);
     sw_bytes_fini(&c.out);
     sw_trainer_fini(&c.t);
+    sw_piped_recipe_fini(&c.piped);
 
     return code;
 }

@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "cli/checkpoint/weights.h"
 #include "cli/plan/follow.h"
+#include "cli/training/piped.h"
 #include "cli/training/train.h"
 #include "recipe/job.h"
 #include <string.h>
@@ -97,6 +98,7 @@ static int train(void *options, struct sw_live_view *live_view)
 {
     const struct options *o = options;
     struct sw_plan_follow follow = {0};
+    struct sw_piped_recipe piped = {0};
     struct sw_err err;
     struct sw_job_options job = sw_trainer_job_of(&o->common);
     struct sw_weights weights = {0};
@@ -107,6 +109,7 @@ static int train(void *options, struct sw_live_view *live_view)
     job.reset = reset;
     job.steps = o->steps;
     job.cores = o->cores;
+    sw_piped_recipe_read(&piped, &job);
 
     int rc = find_weights(o, &job, &weights, &err);
     job.init_from = weights.path;
@@ -119,6 +122,7 @@ static int train(void *options, struct sw_live_view *live_view)
     if (code == SW_EXIT_DONE)
         code = sw_train(&args, &job, NULL);
     sw_plan_follow_fini(&follow);
+    sw_piped_recipe_fini(&piped);
     sw_weights_fini(&weights);
     sw_free(reset);
 

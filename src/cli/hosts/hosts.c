@@ -186,22 +186,6 @@ int sw_job_on_hosts_start(struct sw_job_on_hosts *h, const struct sw_hosts_optio
     return l->by_ssh ? start_others(h, job, recipe, report, err) : SW_OK;
 }
 
-/* A recipe that comes through a pipe is read here, for all who need it. A failure is reported by
- * those who open it. */
-static void read_pipe(struct sw_job_on_hosts *h, struct sw_job_options *job)
-{
-    struct stat st;
-    struct sw_err ignored;
-    size_t bytes;
-
-    if (!job->recipe_path || sw_os()->stat(job->recipe_path, &st) != 0 || S_ISREG(st.st_mode) ||
-        sw_os_read_file(job->recipe_path, SW_INI_MAX_BYTES, &h->recipe, &bytes, &ignored) != SW_OK)
-        return;
-
-    h->told = (struct sw_job_told){.path = job->recipe_path, .text = h->recipe};
-    job->told = &h->told;
-}
-
 int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_options *o,
                           struct sw_job_options *job, struct sw_report *report, struct sw_err *err)
 {
@@ -210,7 +194,7 @@ int sw_job_on_hosts_begin(struct sw_job_on_hosts *h, const struct sw_hosts_optio
     struct sw_err ignored;
     int rc = SW_OK;
 
-    read_pipe(h, job);
+    sw_piped_recipe_read(&h->piped, job);
     if (sw_job_read_recipe(job, &recipe, &conf, &ignored) == SW_OK)
         rc = sw_job_on_hosts_start(h, o, job, recipe, report, err);
 
@@ -225,7 +209,7 @@ int sw_job_on_hosts_end(struct sw_job_on_hosts *h, uint64_t lost, int code)
 
     unhook_report(h);
     sw_launch_free(h->launch);
-    sw_free(h->recipe);
+    sw_piped_recipe_fini(&h->piped);
     sw_free(h->db);
     *h = (struct sw_job_on_hosts){0};
     return failed && code == SW_EXIT_STOPPED ? SW_EXIT_MISSING : code;

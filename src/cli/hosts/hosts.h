@@ -4,6 +4,7 @@
 
 #include "cli/hosts/remote.h"
 #include "cli/report/report.h"
+#include "cli/training/piped.h"
 
 struct sw_hosts_options {
     const char *hosts; /* --hosts, or NULL */
@@ -24,11 +25,10 @@ struct sw_job_on_hosts {
     enum sw_join_task task;   /* what the others do */
     sw_remote_line *line;     /* of struct sw_remote_args */
     void *line_user;
-    char *recipe;            /* owned: the text of a recipe that can be read only once, or NULL */
-    struct sw_job_told told; /* for the options of the job, if the text is there */
-    bool began;              /* atomic: the job trains */
-    int64_t run_id;          /* of the run that has begun; 0: none */
-    char *db;                /* owned: its history; NULL: none */
+    struct sw_piped_recipe piped;
+    bool began;     /* atomic: the job trains */
+    int64_t run_id; /* of the run that has begun; 0: none */
+    char *db;       /* owned: its history; NULL: none */
     /* The report, and the functions that this one calls in its place. */
     struct sw_report *report;
     void (*on_begin)(void *user, const struct sw_job_event *e);
