@@ -284,6 +284,17 @@ static void print_memory(struct sw_bytes *out, const struct sw_planned *p)
     }
 }
 
+/* Do GPUs of several hosts exchange factors? */
+static bool has_factors_between_hosts(const struct sw_planned *p)
+{
+    bool factors = false;
+
+    for (int i = 0; i < p->best.layers; i++)
+        factors = factors || (sw_planned_exchanges(p->net, &p->best, i) &&
+                              p->best.choice[i].comm != SW_EXCHANGE_PS);
+    return factors && sw_planned_hosts(p) > 1 && !p->machine->device[0].host_memory;
+}
+
 static void print_search(struct sw_bytes *out, const struct sw_planned *p)
 {
     sw_bytes_printf(out, "search       %s; the best plans were then simulated\n",
@@ -292,6 +303,9 @@ static void print_search(struct sw_bytes *out, const struct sw_planned *p)
     if (p->rows_between_hosts)
         sw_bytes_add(out, INDENT "layers are split by rows, because activations do not move "
                                  "between hosts\n");
+    if (has_factors_between_hosts(p))
+        sw_bytes_add(out, INDENT "GPUs of several hosts do not exchange factors yet: a run needs "
+                                 "--set cluster.comm=ps\n");
 }
 
 static void print_alternatives(struct sw_bytes *out, const struct sw_planned *p)
