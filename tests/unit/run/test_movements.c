@@ -235,7 +235,7 @@ static void columns_of_others_move_where_they_belong(void **state)
 /* ---- what a worker holds ---- */
 
 /* Nothing but one large layer: 12 MB of weights and as much momentum and gradient. */
-static const char large[] = "[job]\nsteps = 2\nbatch = 24\n" DATA_TRAIN
+static const char large[] = "[job]\nsteps = 2\nbatch = 24\n" DATA_TRAIN "[cluster]\ncomm = ps\n"
                             "[updater]\ntype = sgd\nlr = 0.001\nmomentum = 0.9\n"
                             "[layer image]\ntype = input\nfield = image\n"
                             "[layer label]\ntype = input\nfield = label\n"
