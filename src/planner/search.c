@@ -162,64 +162,6 @@ static int find_best(struct search *s, struct sw_err *err)
     return rc;
 }
 
-/* ---- Runner-ups ---- */
-
-static void set_choice(const struct sw_cost_model *c, struct sw_parallel_plan *p, int layer,
-                       const struct sw_layer_choice *choice)
-{
-    for (int w = 0; w < p->workers; w++) {
-        const int rank = w % p->shape.group_size;
-        p->device_bytes[w] += sw_cost_bytes(c, layer, choice, rank) -
-                              sw_cost_bytes(c, layer, &p->choice[layer], rank);
-    }
-    p->choice[layer] = *choice;
-}
-
-static void find_runner_up(const struct sw_search_space *s, struct sw_parallel_plan *p, int layer,
-                           struct sw_search_result *out)
-{
-    const struct sw_layer_choice best = p->choice[layer];
-    const double around_s = sw_cost_around(&s->cost, p, layer);
-
-    out->runner_up[layer] = best;
-    out->runner_up_s[layer] = (double)INFINITY;
-
-    for (int k = 0; k < s->layer[layer].options; k++) {
-        const struct sw_layer_choice *other = &s->layer[layer].option[k].choice;
-        if (memcmp(other, &best, sizeof best) == 0)
-            continue;
-
-        set_choice(&s->cost, p, layer, other);
-        const double seconds = p->additive_s - around_s + sw_cost_around(&s->cost, p, layer);
-        if (seconds < out->runner_up_s[layer] && sw_cost_overfull(&s->cost, p) < 0) {
-            out->runner_up[layer] = *other;
-            out->runner_up_s[layer] = seconds;
-        }
-    }
-
-    set_choice(&s->cost, p, layer, &best);
-}
-
-static int find_runner_ups(const struct search *s, struct sw_err *err)
-{
-    struct sw_search_result *out = s->out;
-    const size_t layers = (size_t)s->net->count + 1;
-    const struct sw_plan_shape *best = &out->plan[0].shape;
-    int shape = 0;
-
-    out->runner_up = sw_calloc(layers, sizeof *out->runner_up);
-    out->runner_up_s = sw_calloc(layers, sizeof *out->runner_up_s);
-    if (!out->runner_up || !out->runner_up_s)
-        return sw_err_nomem(err, "the runner-ups of layers", layers * sizeof *out->runner_up);
-
-    while (s->shape[shape].framework != best->framework || s->shape[shape].groups != best->groups ||
-           s->shape[shape].group_size != best->group_size)
-        shape++;
-    for (int i = 0; i < s->net->count; i++)
-        find_runner_up(s->space[shape], &out->plan[0], i, out);
-    return SW_OK;
-}
-
 /* ---- The search ---- */
 
 /* The layer that has no option in the shape with most workers, if some layer has none in each. */
@@ -274,8 +216,6 @@ int sw_search(const struct sw_net_model *net, const struct sw_machine_model *mac
         rc = refuse(&s, blocked, err);
     else if (rc == SW_OK && out->count == 0)
         sw_search_find_nearest(net, machine, limits, -1, out->nearest);
-    else if (rc == SW_OK)
-        rc = find_runner_ups(&s, err);
 
     search_fini(&s);
     return rc;
@@ -289,7 +229,5 @@ void sw_search_fini(struct sw_search_result *r)
         sw_parallel_plan_fini(&r->of_shape[i]);
     sw_free(r->plan);
     sw_free(r->of_shape);
-    sw_free(r->runner_up);
-    sw_free(r->runner_up_s);
     *r = (struct sw_search_result){.count = 0};
 }

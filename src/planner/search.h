@@ -37,10 +37,6 @@ struct sw_search_result {
     bool is_exact;     /* no plan is better than the first, second, ... of `plan` */
     int most_open;     /* open layers at once */
     char nearest[256]; /* count 0: why nothing is possible, and the nearest plan that is */
-    /* Per layer of the best plan: the best choice that differs in this layer alone, and the
-     * additive cost of that plan; INFINITY: there is none. Owned [layers]. */
-    struct sw_layer_choice *runner_up;
-    double *runner_up_s;
 };
 
 /* Errors: SW_ERR_NOMEM; SW_ERR_INVALID (the limits contradict the net or the machine), with the
