@@ -131,7 +131,7 @@ static int add_rest(struct sw_plan_model *m, const struct sw_machine_model *mach
                                          .bandwidth = m->constraints.bandwidth};
     double simulated_s;
 
-    int rc = sw_planned_rows(&args, machine, &simulated_s, err);
+    int rc = sw_planned_rows(&args, machine, machine->device_count, &simulated_s, err);
     if (rc == SW_OK && step_s > simulated_s)
         sw_planning_add_rest(m->net, step_s - simulated_s);
     return rc;

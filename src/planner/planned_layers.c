@@ -1,0 +1,84 @@
+/* The costs of the layers of a plan, and for each the best other choice. The contract is in
+ * planner/planned_private.h. */
+#include "planner/planned_private.h"
+
+#include "base/os.h"
+#include <math.h>
+#include <string.h>
+
+/* Keeps the choice as runner-up of the layer if the user and the workers allow it, and it is the
+ * best so far. */
+static void try_choice(struct sw_planned *out, const struct sw_search_limits *limits,
+                       const struct sw_cost_model *cost, int layer, const struct sw_layer_choice *c)
+{
+    struct sw_parallel_plan *p = &out->best;
+    const struct sw_layer_choice own = p->choice[layer];
+    const double own_s = sw_cost_around(cost, p, layer);
+    double more_s = (double)INFINITY;
+
+    if (sw_planned_same_choice(c, &own) ||
+        !sw_search_may_exchange(cost, layer, c->comm,
+                                c->comm == sw_planned_wished_comm(limits, layer)))
+        return;
+
+    p->choice[layer] = *c;
+    if (sw_planned_obeys(limits, p, out->net, layer))
+        more_s = sw_cost_around(cost, p, layer) - own_s;
+    p->choice[layer] = own;
+
+    if (more_s < out->runner_up_s[layer]) {
+        out->runner_up_s[layer] = more_s;
+        out->runner_up[layer] = *c;
+    }
+}
+
+/* Tries all choices of a layer, the others being those of the best plan. */
+static void find_runner_up(struct sw_planned *out, const struct sw_search_limits *limits,
+                           const struct sw_cost_model *cost, int layer)
+{
+    const struct sw_net_model *net = out->net;
+    const struct sw_layer_model *l = &net->layer[layer];
+    const int size = out->best.shape.group_size;
+
+    out->runner_up_s[layer] = INFINITY;
+    if (out->best.workers == 1 || l->is_input)
+        return;
+
+    for (int comm = 0; comm < SW_EXCHANGE_MODES && (comm == 0 || (l->params > 0 && l->steps > 0));
+         comm++)
+        try_choice(out, limits, cost, layer,
+                   &(struct sw_layer_choice){SW_PARTITION_ROWS, 0, (enum sw_exchange_mode)comm});
+
+    for (int p = SW_PARTITION_COLUMNS; p <= SW_PARTITION_NONE && !out->rows_between_hosts; p++)
+        for (int at = 0; at < (p == SW_PARTITION_NONE ? size : 1); at++)
+            if (!net->refuses(net, layer, (enum sw_partition)p, size))
+                try_choice(out, limits, cost, layer,
+                           &(struct sw_layer_choice){(enum sw_partition)p, at, SW_EXCHANGE_PS});
+}
+
+int sw_planned_explain(struct sw_planned *out, const struct sw_planned_args *args,
+                       struct sw_err *err)
+{
+    const size_t n = (size_t)out->net->count;
+    struct sw_cost_model cost;
+    int64_t *bytes = sw_calloc((size_t)out->best.workers, sizeof *bytes);
+
+    out->costs = sw_calloc(n, sizeof *out->costs);
+    out->runner_up = sw_calloc(n, sizeof *out->runner_up);
+    out->runner_up_s = sw_calloc(n, sizeof *out->runner_up_s);
+    if (!bytes || !out->costs || !out->runner_up || !out->runner_up_s) {
+        sw_free(bytes);
+        return sw_err_nomem(err, "costs of layers", 0);
+    }
+
+    /* sw_cost_plan replaces the bytes of the devices by estimates. */
+    memcpy(bytes, out->best.device_bytes, (size_t)out->best.workers * sizeof *bytes);
+    sw_cost_model_init(&cost, out->net, out->machine, &out->best.shape);
+    out->best.additive_s = sw_cost_plan(&cost, &out->best, out->costs);
+    for (int i = 0; i < out->net->count; i++)
+        find_runner_up(out, args->limits, &cost, i);
+    memcpy(out->best.device_bytes, bytes, (size_t)out->best.workers * sizeof *bytes);
+
+    sw_free(bytes);
+    return SW_OK;
+}
