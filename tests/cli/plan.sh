@@ -76,10 +76,10 @@ hasnt out '^relu1 '
 expect 0 plan -v "$recipes/alexnet.ini" --gpus 2 --pcie 12GB/s --gflops 5000
 has out '^relu1 '
 
-# A plan fits where its job does (check with copy = none: 1.3 GB): passes use memory again, and GPUs
+# A plan fits where its job does (check with copy = none: 1.3 or 1.4 GB): passes use memory again, and GPUs
 # have the state of the updater.
 expect 0 plan "$recipes/alexnet-owt.ini" --gpus 1 --gpu-memory 1.5GB
-has out '^memory +worker 0 +1\.[23] GB, of 1\.5 GB'
+has out '^memory +worker 0 +1\.[2-4] GB, of 1\.5 GB'
 refused 3 'no plan fits' "$recipes/alexnet-owt.ini" --gpus 1 --gpu-memory 800MB
 
 # What the recipe sets is kept.
