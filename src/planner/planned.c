@@ -240,6 +240,7 @@ int sw_planned_find(const struct sw_planned_args *args, struct sw_planned *out, 
 void sw_planned_fini(struct sw_planned *p)
 {
     sw_parallel_plan_fini(&p->best);
+    sw_simulation_fini(&p->simulation);
     sw_free(p->costs);
     sw_free(p->runner_up);
     sw_free(p->runner_up_s);

@@ -23,8 +23,9 @@ struct sw_planned {
     const struct sw_machine_model *machine; /* borrowed */
     struct sw_parallel_plan best;           /* owned; simulated */
     struct sw_layer_cost *costs;            /* owned [layers]: of the best plan, without overlap */
-    /* Per layer: the best choice that differs in this layer alone, and how much longer a step then
-     * takes, without overlap; INFINITY: there is none. Owned [layers]. */
+    struct sw_simulation simulation;        /* owned; of the best plan: waits and busy links */
+    /* Per layer: of the plans that differ in this layer alone the one with the lowest sum of costs,
+     * and how much longer its step is, as simulated; INFINITY: there is none. Owned [layers]. */
     struct sw_layer_choice *runner_up;
     double *runner_up_s;
     double one_worker_s; /* a step of one worker on the first device */
@@ -58,7 +59,8 @@ struct sw_planned_args {
  * SW_ERR_NOMEM; SW_ERR_INVALID with the reason and the nearest possible plan. */
 int sw_planned_make(const struct sw_planned_args *args, struct sw_planned *out,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same without costs of layers, runners-up, alternatives and the time of one worker. */
+/* The same without costs and waits of layers, runners-up, alternatives and the time of one
+ * worker. */
 int sw_planned_find(const struct sw_planned_args *args, struct sw_planned *out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_planned_fini(struct sw_planned *p); /* a zeroed one is accepted */

@@ -3,6 +3,7 @@
 #include "planner/planned_private.h"
 
 #include "base/os.h"
+#include "base/stop.h"
 #include <math.h>
 #include <string.h>
 
@@ -56,8 +57,31 @@ static void find_runner_up(struct sw_planned *out, const struct sw_search_limits
                            &(struct sw_layer_choice){(enum sw_partition)p, at, SW_EXCHANGE_PS});
 }
 
-int sw_planned_explain(struct sw_planned *out, const struct sw_planned_args *args,
-                       struct sw_err *err)
+/* Replaces the difference of the sums of costs by that of simulated steps. */
+static int time_runners_up(struct sw_planned *out, const struct sw_planned_args *args,
+                           struct sw_err *err)
+{
+    struct sw_parallel_plan other = {0};
+
+    int rc = sw_parallel_plan_copy(&other, &out->best, err);
+    for (int i = 0; i < out->net->count && rc == SW_OK; i++) {
+        if (!isfinite(out->runner_up_s[i]))
+            continue;
+
+        other.choice[i] = out->runner_up[i];
+        rc = sw_stop_check(err);
+        if (rc == SW_OK)
+            rc = sw_planned_time(args, out->machine, &other, err);
+        out->runner_up_s[i] = other.time.step_s - out->best.time.step_s;
+        other.choice[i] = out->best.choice[i];
+    }
+
+    sw_parallel_plan_fini(&other);
+    return rc;
+}
+
+static int find_costs(struct sw_planned *out, const struct sw_search_limits *limits,
+                      struct sw_err *err)
 {
     const size_t n = (size_t)out->net->count;
     struct sw_cost_model cost;
@@ -76,9 +100,22 @@ int sw_planned_explain(struct sw_planned *out, const struct sw_planned_args *arg
     sw_cost_model_init(&cost, out->net, out->machine, &out->best.shape);
     out->best.additive_s = sw_cost_plan(&cost, &out->best, out->costs);
     for (int i = 0; i < out->net->count; i++)
-        find_runner_up(out, args->limits, &cost, i);
+        find_runner_up(out, limits, &cost, i);
     memcpy(out->best.device_bytes, bytes, (size_t)out->best.workers * sizeof *bytes);
 
     sw_free(bytes);
     return SW_OK;
+}
+
+int sw_planned_explain(struct sw_planned *out, const struct sw_planned_args *args,
+                       struct sw_err *err)
+{
+    const struct sw_simulation_args sim = sw_planned_simulation(args, out->machine, &out->best);
+
+    int rc = find_costs(out, args->limits, err);
+    if (rc == SW_OK)
+        rc = sw_simulate(&sim, &out->simulation, err);
+    if (rc == SW_OK)
+        rc = time_runners_up(out, args, err);
+    return rc;
 }
