@@ -59,35 +59,42 @@ static bool read_count(const char *text, double *value)
 
 /* ---- The table ---- */
 
+static const char given_by[] = "given by "; /* begins the source of a figure */
+
 _Static_assert(SW_MODEL_DEVICES == 1024, "the limits of counts below");
+
+/* What a figure needs to mean something. */
+enum need { ANY_MACHINE, NETWORK, GPUS, DEVICES };
 
 static const struct row {
     const char *key;
+    enum need need;
     size_t offset;
     bool (*read)(const char *text, double *value);
     double least, most;
     const char *expects;
 } rows[] = {
-    {"gflops", offsetof(struct sw_given_figures, flops_per_s), read_gflops, 1e6, 1e16,
+    {"gflops", ANY_MACHINE, offsetof(struct sw_given_figures, flops_per_s), read_gflops, 1e6, 1e16,
      "a number of Gflop/s from 0.001 to 1e7, such as 9000 or 9T"},
-    {"memory-rate", offsetof(struct sw_given_figures, memory_bytes_per_s), read_rate, 1e6, 1e14,
-     "a rate from 1MB/s to 100TB/s, such as 20GB/s"},
-    {"gpu-memory", offsetof(struct sw_given_figures, gpu_memory_bytes), read_bytes, 0x1p16, 0x1p50,
-     "bytes from 64KiB to 1024TiB, such as 16GiB"},
-    {"pcie", offsetof(struct sw_given_figures, pcie_bytes_per_s), read_rate, 1e3, 1e13,
+    {"memory-rate", ANY_MACHINE, offsetof(struct sw_given_figures, memory_bytes_per_s), read_rate,
+     1e6, 1e14, "a rate from 1MB/s to 100TB/s, such as 20GB/s"},
+    {"gpu-memory", GPUS, offsetof(struct sw_given_figures, gpu_memory_bytes), read_bytes, 0x1p16,
+     0x1p50, "bytes from 64KiB to 1024TiB, such as 16GiB"},
+    {"pcie", GPUS, offsetof(struct sw_given_figures, pcie_bytes_per_s), read_rate, 1e3, 1e13,
      "a rate from 1kB/s to 10TB/s, such as 12GB/s"},
-    {"net", offsetof(struct sw_given_figures, net_bytes_per_s), read_rate, 1e3, 1.25e12,
+    {"net", NETWORK, offsetof(struct sw_given_figures, net_bytes_per_s), read_rate, 1e3, 1.25e12,
      "a rate from 1kB/s to 10Tbit/s, such as 1Gbit or 100MB/s"},
-    {"net-latency", offsetof(struct sw_given_figures, net_latency_s), sw_parse_seconds, 1e-9, 10,
-     "a time from 1ns to 10s, such as 50us"},
-    {"hosts", offsetof(struct sw_given_figures, hosts), read_count, 1, SW_MODEL_DEVICES,
+    {"net-latency", NETWORK, offsetof(struct sw_given_figures, net_latency_s), sw_parse_seconds,
+     1e-9, 10, "a time from 1ns to 10s, such as 50us"},
+    {"hosts", ANY_MACHINE, offsetof(struct sw_given_figures, hosts), read_count, 1,
+     SW_MODEL_DEVICES, "a whole number from 1 to 1024"},
+    {"gpus", DEVICES, offsetof(struct sw_given_figures, gpus), read_count, 1, SW_MODEL_DEVICES,
      "a whole number from 1 to 1024"},
-    {"gpus", offsetof(struct sw_given_figures, gpus), read_count, 1, SW_MODEL_DEVICES,
-     "a whole number from 1 to 1024"},
-    {"gpus-per-host", offsetof(struct sw_given_figures, gpus_per_host), read_count, 1,
+    {"gpus-per-host", DEVICES, offsetof(struct sw_given_figures, gpus_per_host), read_count, 1,
      SW_MODEL_DEVICES, "a whole number from 1 to 1024"},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { ROWS = SW_GIVEN_FIGURES };
+_Static_assert(sizeof rows / sizeof *rows == ROWS, "a place for every row");
 
 const char *sw_given_key(int row)
 {
@@ -142,7 +149,8 @@ static int set_row(struct sw_given_figures *g, const struct row *row, const char
                           row->expects);
 
     figure->value = value;
-    snprintf(figure->source, sizeof figure->source, "given by %s", by);
+    g->place[row - rows] = (struct sw_given_place){0};
+    snprintf(figure->source, sizeof figure->source, "%s%s", given_by, by);
     return SW_OK;
 }
 
@@ -183,7 +191,8 @@ static bool copy_trimmed(char out[TEXT_BYTES], const char *begin, const char *en
     return true;
 }
 
-static int read_item(struct list *l, const char *begin, const char *end, struct sw_err *err)
+static int read_item(struct list *l, const char *begin, const char *end, struct sw_given_place at,
+                     struct sw_err *err)
 {
     char key[TEXT_BYTES], value[TEXT_BYTES];
     const char *equals = memchr(begin, '=', (size_t)(end - begin));
@@ -200,7 +209,9 @@ static int read_item(struct list *l, const char *begin, const char *end, struct 
         return sw_err_set(err, SW_ERR_INVALID, "%s is given twice", key);
 
     l->named[row - rows] = true;
-    return set_row(&l->figures, row, key, value, l->by, err);
+    const int rc = set_row(&l->figures, row, key, value, l->by, err);
+    l->figures.place[row - rows] = at;
+    return rc;
 }
 
 int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by, struct sw_err *err)
@@ -218,10 +229,10 @@ int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by,
         /* Empty lines are allowed, and so is a comma at the end of a line. */
         const bool empty =
             begin == end && (*end == '\n' || (!*end && line > 1 && item == line_start));
-        const int rc = empty ? SW_OK : read_item(&l, begin, end, err);
+        const struct sw_given_place at = {line, (int)(begin - line_start) + 1};
+        const int rc = empty ? SW_OK : read_item(&l, begin, end, at, err);
         if (rc != SW_OK)
-            return sw_err_prefix(err, rc, "%s, line %d, column %td", by, line,
-                                 begin - line_start + 1);
+            return sw_err_prefix(err, rc, "%s, line %d, column %d", by, at.line, at.column);
 
         if (!*end)
             break;
@@ -233,6 +244,43 @@ int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by,
     }
 
     *g = l.figures;
+    return SW_OK;
+}
+
+/* ---- Figures that would change nothing ---- */
+
+/* Why a figure means nothing in this scope, after its name; NULL: it applies. */
+static const char *idle_reason(enum need need, const struct sw_given_scope *scope, bool in_list)
+{
+    if (need == NETWORK && !scope->network)
+        return in_list ? "needs hosts=2 or more: one host has no network"
+                       : "needs --hosts 2 or more: one host has no network";
+    if (need == GPUS && !scope->gpus)
+        return in_list ? "needs gpus or gpus-per-host: the workers compute on cores"
+                       : "needs --gpus or --gpus-per-host: the workers compute on cores";
+    if (need == DEVICES && scope->cores_only)
+        return "contradicts --device, which asks for workers on cores";
+    return NULL;
+}
+
+int sw_given_check(const struct sw_given_figures *g, const struct sw_given_scope *scope,
+                   struct sw_err *err)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const struct sw_given_place *at = &g->place[i];
+        const struct sw_figure *f = (const struct sw_figure *)((const char *)g + rows[i].offset);
+        const char *why = f->value > 0 ? idle_reason(rows[i].need, scope, at->line > 0) : NULL;
+
+        if (!why)
+            continue;
+
+        const char *by = f->source + sizeof given_by - 1;
+        if (at->line > 0)
+            return sw_err_set(err, SW_ERR_INVALID, "%s, line %d, column %d: %s %s", by, at->line,
+                              at->column, rows[i].key, why);
+        return sw_err_set(err, SW_ERR_INVALID, "%s %s", by, why);
+    }
+
     return SW_OK;
 }
 
@@ -249,6 +297,9 @@ int sw_given_counts(const struct sw_given_figures *g, int *hosts, int *gpus_per_
         return sw_err_set(err, SW_ERR_INVALID,
                           "%d GPUs cannot be shared equally by %d hosts; give gpus-per-host", gpus,
                           each);
+    if (given_hosts == 0 && gpus > 0 && per_host > 0 && gpus > per_host && gpus % per_host == 0)
+        return sw_err_set(err, SW_ERR_INVALID, "gpus=%d and gpus-per-host=%d need hosts=%d", gpus,
+                          per_host, gpus / per_host);
     if (gpus > 0 && per_host > 0 && gpus != each * per_host)
         return sw_err_set(err, SW_ERR_INVALID, "gpus=%d contradicts gpus-per-host=%d on %d host%s",
                           gpus, per_host, each, each == 1 ? "" : "s");

@@ -4,6 +4,13 @@
 
 #include "planner/machine_model.h"
 
+enum { SW_GIVEN_FIGURES = 9 };
+
+/* Where a list gives a figure, for messages. Line 0: an option gives it. */
+struct sw_given_place {
+    int line, column;
+};
+
 /* Value 0: not given. */
 struct sw_given_figures {
     struct sw_figure flops_per_s;        /* of a GPU; without GPUs, of all cores of a host together;
@@ -16,6 +23,7 @@ struct sw_given_figures {
     struct sw_figure hosts;
     struct sw_figure gpus; /* of all hosts together */
     struct sw_figure gpus_per_host;
+    struct sw_given_place place[SW_GIVEN_FIGURES]; /* by row, as sw_given_key */
 };
 
 /* The keys in the order of the reference page, and how a value of each is written, for messages and
@@ -31,6 +39,17 @@ int sw_given_set(struct sw_given_figures *g, const char *key, const char *text, 
  * ("--what-if"); figures that it does not name stay as they are. Errors: SW_ERR_INVALID, with line
  * and column of the item; *g is unchanged. */
 int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by,
+                   struct sw_err *err) SW_MUST_CHECK;
+
+/* What a machine has that figures can describe. */
+struct sw_given_scope {
+    bool network;    /* several hosts */
+    bool gpus;       /* devices with memory of their own */
+    bool cores_only; /* the user asks for workers on cores */
+};
+/* Refuses figures that would change nothing. Errors: SW_ERR_INVALID: names the first one, where it
+ * was given, and what would make it apply. */
+int sw_given_check(const struct sw_given_figures *g, const struct sw_given_scope *scope,
                    struct sw_err *err) SW_MUST_CHECK;
 
 /* Number of hosts and of GPUs of each; 0: not given. Errors: SW_ERR_INVALID: they contradict each

@@ -150,6 +150,8 @@ static void counts_agree(void **state)
         {4, 8, 2, 2, NULL},
         {1024, 0, 1, 1, NULL},
         {3, 8, 0, -1, "8 GPUs cannot be shared equally by 3 hosts"},
+        {0, 8, 4, -1, "gpus=8 and gpus-per-host=4 need hosts=2"},
+        {0, 8, 3, -1, "gpus=8 contradicts gpus-per-host=3 on 1 host"},
         {4, 8, 1, -1, "gpus=8 contradicts gpus-per-host=1 on 4 hosts"},
         {1024, 0, 1024, -1, "1048576 GPUs; the planner knows at most 1024"},
     };
@@ -168,12 +170,65 @@ static void counts_agree(void **state)
     }
 }
 
+/* Each figure alone, by an option and in a list, in scopes where it means something or nothing. */
+static void figures_without_effect_are_refused(void **state)
+{
+    static const struct sw_given_scope cores = {0}, hosts = {.network = true},
+                                       gpus = {.gpus = true}, asked = {.cores_only = true};
+    static const struct {
+        const char *key, *text;
+        const struct sw_given_scope *scope;
+        const char *option, *item; /* what messages say; NULL: it applies */
+    } rows[] = {
+        {"net", "1Gbit", &gpus, "--net needs --hosts 2", "net needs hosts=2"},
+        {"net", "1Gbit", &hosts, NULL, NULL},
+        {"net-latency", "50us", &cores, "--net-latency needs --hosts", "net-latency needs hosts"},
+        {"pcie", "12GB/s", &hosts, "--pcie needs --gpus or", "pcie needs gpus or"},
+        {"pcie", "12GB/s", &gpus, NULL, NULL},
+        {"gpu-memory", "16GB", &cores, "--gpu-memory needs --gpus", "gpu-memory needs gpus"},
+        {"gpu-memory", "16GB", &gpus, NULL, NULL},
+        {"gpus", "4", &asked, "--gpus contradicts --device", "gpus contradicts --device"},
+        {"gpus-per-host", "4", &asked, "--gpus-per-host contradicts", "gpus-per-host contradicts"},
+        {"gpus", "4", &gpus, NULL, NULL},
+        {"gflops", "100", &cores, NULL, NULL},
+        {"memory-rate", "20GB/s", &cores, NULL, NULL},
+        {"hosts", "1", &cores, NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sw_given_figures option = {0}, list = {0};
+        struct sw_err err = {0};
+        char name[32], item[64], place[128];
+
+        snprintf(name, sizeof name, "--%s", rows[i].key);
+        snprintf(item, sizeof item, "\n  %s=%s", rows[i].key, rows[i].text);
+        assert_int_equal(sw_given_set(&option, rows[i].key, rows[i].text, name, &err), SW_OK);
+        assert_int_equal(sw_given_parse(&list, item, "--what-if", &err), SW_OK);
+
+        const int rc = sw_given_check(&option, rows[i].scope, &err);
+        assert_int_equal(rc, rows[i].option ? SW_ERR_INVALID : SW_OK);
+        if (rc != SW_OK && strncmp(err.text, rows[i].option, strlen(rows[i].option)) != 0)
+            fail_msg("%s", err.text);
+
+        assert_int_equal(sw_given_check(&list, rows[i].scope, &err), rc);
+        snprintf(place, sizeof place, "--what-if, line 2, column 3: %s", rows[i].item);
+        if (rc != SW_OK && strncmp(err.text, place, strlen(place)) != 0)
+            fail_msg("%s", err.text);
+
+        /* An option after the list is what the message names. */
+        assert_int_equal(sw_given_set(&list, rows[i].key, rows[i].text, name, &err), SW_OK);
+        if (sw_given_check(&list, rows[i].scope, &err) != SW_OK)
+            assert_int_equal(strncmp(err.text, "--", 2) || strncmp(err.text, name, strlen(name)),
+                             0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_are_read), cmocka_unit_test(values_have_limits),
         cmocka_unit_test(lists_are_read), cmocka_unit_test(errors_of_lists_have_a_place),
-        cmocka_unit_test(counts_agree),
+        cmocka_unit_test(counts_agree),   cmocka_unit_test(figures_without_effect_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
