@@ -192,7 +192,8 @@ static int check_options(const struct options *o)
 static int plan(void *options)
 {
     const struct options *o = options;
-    struct sw_plan_target target = {.from = o->from, .measure = o->measure};
+    struct sw_plan_target target = {
+        .from = o->from, .grows = o->simulate != NULL, .measure = o->measure};
     struct sw_job_options job = sw_trainer_job_of(&o->common);
     struct planned_run run = {0};
     struct sw_plan_model m = {0};

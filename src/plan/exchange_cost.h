@@ -21,6 +21,7 @@ struct sw_throughputs {
     double memory_bytes_per_s;                     /* of host memory, for one worker or server */
     double device_memory_bytes_per_s;              /* of a GPU's memory; 0: unknown */
     double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
+    double measured_at;                            /* Unix time; 0: unknown */
 };
 
 /* What all hosts of a job take for the speed of each, so that they choose alike. */

@@ -23,6 +23,7 @@ enum {
 /* Figures per core or device; 0: unknown. */
 struct figures {
     double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
+    double measured_at; /* Unix time, of the first of them */
 };
 
 /* ---- Stored figures ---- */
@@ -112,6 +113,8 @@ static void read_doctor(const struct sw_worker *w, struct figures *f)
             n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
     }
 
+    f->measured_at = f->core_gflops > 0 ? number_of(root, "time") : 0;
+
     /* A simulated device of another job may have other settings. */
     if (measured && place->devices.driver->caps.own_processor) {
         f->device_gflops =
@@ -137,6 +140,7 @@ static void read_throughputs(const struct sw_job_place *place, struct figures *f
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
     const struct sw_json *own = find_by(devices, "device", place->devices.text);
 
+    fill_from(root, "time", &f->measured_at);
     fill_from(root, "core_gflops", &f->core_gflops);
     fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
     fill_from(own, "gemm_gflops", &f->device_gflops);
@@ -252,6 +256,8 @@ static bool measure(const struct sw_worker *w, struct figures *f)
         measured = true;
     }
 
+    if (measured && !(f->measured_at > 0))
+        f->measured_at = sw_os()->unix_time();
     sw_stream_attach(w->stream); /* restores its threads for the plans to come */
     return measured;
 }
@@ -297,7 +303,8 @@ const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r, const s
                                  .server_flops_per_s = core * server->threads,
                                  .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
                                  .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
-                                 .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9};
+                                 .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9,
+                                 .measured_at = f.measured_at};
 
     return r;
 }
@@ -331,6 +338,7 @@ static void write_throughputs(const struct sw_throughputs *r, const struct sw_wo
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
     sw_json_string(&w, "host", place->machine->host);
+    sw_json_real(&w, "time", r->measured_at);
     sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
     sw_json_open_array(&w, "devices");

@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "cli/machine/peer_links.h"
 #include "recipe/job.h"
 #include "run/planning_machine.h"
@@ -15,42 +16,100 @@ enum { MEASURED_WORKERS = 16 };
 
 /* ---- The machine ---- */
 
-static bool is_imagined(const struct sw_plan_target *t)
+/* Are the hosts not like this machine? */
+static bool is_foreign(const struct sw_plan_target *t)
 {
-    return t->from || t->given.hosts.value > 0 || t->given.gpus.value > 0 ||
-           t->given.gpus_per_host.value > 0;
+    return t->from || t->given.gpus.value > 0 || t->given.gpus_per_host.value > 0;
 }
 
-/* The devices for which --device asks on an imagined machine: those of the recipe may be missing
- * here, so that its job is opened on the CPU. */
-static int imagine_devices(struct sw_plan_model *m, const char *device, struct sw_err *err)
+static bool is_imagined(const struct sw_plan_target *t)
 {
-    if (!device)
+    return is_foreign(t) || t->given.hosts.value > 0;
+}
+
+/* A machine that --from describes has the GPUs that it describes; only where it has none they can
+ * be imagined. */
+static int check_described_gpus(const struct sw_plan_model *m, const struct sw_plan_target *t,
+                                struct sw_err *err)
+{
+    const int described = m->map->gpu_count;
+    int hosts, gpus;
+
+    int rc = sw_given_counts(&t->given, &hosts, &gpus, err);
+    if (rc == SW_OK && described > 0 && gpus > described)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%d GPUs per host are given, and the machine of --from has %d; without "
+                          "--from all GPUs are imagined",
+                          gpus, described);
+    return rc;
+}
+
+/* Another machine, or GPUs that this one does not have. The devices of the recipe may be missing
+ * here, so that its job is opened on the CPU, and only --device asks for some. Cores and memory of
+ * the host are those of this machine, where they have been measured. */
+static int imagine_machine(struct sw_plan_model *m, const char *device,
+                           const struct sw_plan_target *t, struct sw_err *err)
+{
+    struct sw_machine_args here = {.map = NULL};
+
+    int rc = t->from ? sw_machine_from(t->from, &m->map, err) : SW_OK;
+    if (rc == SW_OK && t->from)
+        rc = check_described_gpus(m, t, err);
+    if (rc == SW_OK && device)
+        rc = sw_device_request_parse(device, &m->request, err);
+    if (rc != SW_OK)
+        return rc;
+
+    m->args.map = m->map ? m->map : sw_job_plan(m->trainer.job)->machine;
+    m->args.request = device ? &m->request : NULL;
+    if (t->from || !sw_planning_machine(m->trainer.job, true, m->measured, &here))
         return SW_OK;
 
-    int rc = sw_device_request_parse(device, &m->request, err);
-    if (rc == SW_OK)
-        m->args.request = &m->request;
-    return rc;
+    m->args.measured = here.measured;
+    m->args.measured_source = here.measured_source;
+    m->args.worker_threads = here.worker_threads;
+    m->args.server_threads = here.server_threads;
+    return SW_OK;
+}
+
+/* Refuses figures that the machine has no use for. */
+static int check_figures(const struct sw_plan_model *m, const char *device,
+                         const struct sw_plan_target *t, struct sw_err *err)
+{
+    const struct sw_given_figures *g = &t->given;
+    const bool counts_gpus =
+        g->gpus.value > 0 && g->hosts.value <= 0 && g->gpus_per_host.value <= 0;
+    const struct sw_given_scope scope = {
+        .network = g->hosts.value > 1 || (t->grows && !counts_gpus),
+        .gpus = !sw_machine_on_cores(&m->args),
+        .cores_only = device && m->args.request && m->args.request->driver->caps.host_memory,
+    };
+
+    return sw_given_check(g, &scope, err);
 }
 
 static int open_machine(struct sw_plan_model *m, const char *device, const struct sw_plan_target *t,
                         struct sw_err *err)
 {
-    const struct sw_machine *here = sw_job_plan(m->trainer.job)->machine;
     int rc = SW_OK;
 
     m->args = (struct sw_machine_args){.given = &t->given, .copy = m->constraints.copy};
+    if (is_foreign(t))
+        rc = imagine_machine(m, device, t, err);
+    else if (!sw_planning_machine(m->trainer.job, t->stored_only, m->measured, &m->args))
+        rc = sw_err_set(err, SW_ERR_NOTFOUND, "no figures of this machine are stored");
+    if (rc == SW_OK)
+        rc = check_figures(m, device, t, err);
+    if (rc != SW_OK)
+        return rc;
 
-    if (m->is_imagined) {
-        rc = t->from ? sw_machine_from(t->from, &m->map, err) : SW_OK;
-        m->args.map = m->map ? m->map : here;
-        return rc == SW_OK ? imagine_devices(m, device, err) : rc;
-    }
+    if (m->is_imagined && m->args.measured) /* of each host */
+        sw_utf8_copy(m->measured + strlen(m->measured), sizeof m->measured - strlen(m->measured),
+                     ", this machine");
+    if (is_foreign(t))
+        return SW_OK;
 
-    if (!sw_planning_machine(m->trainer.job, t->stored_only, &m->args))
-        return sw_err_set(err, SW_ERR_NOTFOUND, "no figures of this machine are stored");
-    rc = sw_cli_peer_links(m->args.request->text, here, false, &m->peer_links, err);
+    rc = sw_cli_peer_links(m->args.request->text, m->args.map, false, &m->peer_links, err);
     m->args.peer_links = m->peer_links;
     return rc;
 }
@@ -109,31 +168,68 @@ static void limit_workers(struct sw_plan_model *m)
 
 /* ---- Times of layers ---- */
 
+/* Can samples of the net say anything about the devices, which are all alike? */
+static bool has_use_of_samples(const struct sw_plan_model *m)
+{
+    const struct sw_device_model *d = &m->machine[0]->device[0];
+
+    for (int i = 0; i < m->net->count; i++)
+        for (int k = 0; k < m->net->layer[i].sample_count; k++)
+            if (d->host_memory == (m->net->layer[i].samples[k].threads > 0))
+                return true;
+    return false;
+}
+
+static void warn_of_times(struct sw_plan_model *m, const char *why)
+{
+    sw_cli_message("warning: %s; they are predicted from the work of each layer", why);
+    m->times[0] = '\0';
+}
+
 /* Those of a run; without them plans are still predicted. */
 static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target *t,
                             struct sw_err *err)
 {
-    int rc = sw_planning_times_of_run(m->net, t->reader, t->run, m->times, err);
+    char why[128];
 
-    if (rc != SW_ERR_UNSUPPORTED)
-        return rc;
-    sw_cli_message("warning: %s; they are predicted from the work of each layer", err->text);
-    m->times[0] = '\0';
-    return SW_OK;
+    int rc = sw_planning_times_of_run(m->net, t->reader, t->run, m->times, err);
+    if (rc == SW_ERR_UNSUPPORTED) {
+        warn_of_times(m, err->text);
+        return SW_OK;
+    }
+
+    if (rc == SW_OK && !has_use_of_samples(m)) {
+        const bool cores = m->machine[0]->device[0].host_memory;
+
+        snprintf(why, sizeof why, "run %lld measured its layers on %s, and the plan is for %s",
+                 (long long)t->run->id, cores ? "a device" : "cores", cores ? "cores" : "devices");
+        warn_of_times(m, why);
+    }
+    return rc;
 }
 
-/* What a measured step took beyond its simulation. */
-static int add_rest(struct sw_plan_model *m, const struct sw_machine_model *machine, double step_s,
-                    struct sw_err *err)
+/* What a measured step of `workers` workers on this machine took beyond its simulation. */
+static int add_rest(struct sw_plan_model *m, int workers, double step_s, struct sw_err *err)
 {
     const struct sw_planned_args args = {.net = m->net,
                                          .no_overlap = m->constraints.no_overlap,
                                          .bandwidth = m->constraints.bandwidth};
+    struct sw_given_figures given = *m->args.given;
+    struct sw_machine_args here = m->args;
+    struct sw_machine_model *machine = NULL;
     double simulated_s;
 
-    int rc = sw_planned_rows(&args, machine, machine->device_count, &simulated_s, err);
+    given.hosts.value = 0;
+    here.given = &given;
+    here.workers = workers;
+    here.hosts = 0;
+
+    int rc = sw_machine_build(&here, &machine, err);
+    if (rc == SW_OK)
+        rc = sw_planned_rows(&args, machine, workers, &simulated_s, err);
     if (rc == SW_OK && step_s > simulated_s)
         sw_planning_add_rest(m->net, step_s - simulated_s);
+    sw_machine_model_free(machine);
     return rc;
 }
 
@@ -148,16 +244,20 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
     const int most = m->constraints.limits.most_workers;
     int rc = SW_OK;
 
+    const int hosts = m->machine[0]->hosts;
+
+    if (t->given.flops_per_s.value > 0 || t->given.memory_bytes_per_s.value > 0)
+        return SW_OK; /* which measured times would replace */
     if (t->run)
         return add_times_of_run(m, t, err);
-    if (m->is_imagined || t->given.flops_per_s.value > 0)
+    if (is_foreign(t))
         return SW_OK;
 
     for (int i = 0; i < m->machines && rc == SW_OK; i++) {
         char source[64];
         double step_s;
 
-        how.workers = m->machine[i]->device_count;
+        how.workers = m->machine[i]->device_count / hosts;
         if (most > 0 && how.workers > most)
             how.workers = most;
         if (how.workers > m->net->batch) /* they cannot share it */
@@ -168,7 +268,7 @@ static int add_times(struct sw_plan_model *m, const struct sw_plan_target *t, st
             continue;
 
         memcpy(m->times, source, sizeof source);
-        rc = add_rest(m, m->machine[i], step_s, err);
+        rc = add_rest(m, how.workers, step_s, err);
     }
 
     return rc;
@@ -190,7 +290,7 @@ int sw_plan_model_open(struct sw_plan_model *m, const struct sw_cli_common *comm
     if (rc != SW_OK)
         return rc;
 
-    if (m->is_imagined)
+    if (is_foreign(target))
         m->job.device = sw_driver_host()->name;
     rc = sw_planning_open(&m->job, t->log, &t->job, &t->messages, err);
     if (rc != SW_OK)

@@ -15,6 +15,7 @@ enum { SW_PLAN_MACHINES = 16 };
 struct sw_plan_target {
     struct sw_given_figures given;
     const char *from;         /* another machine (sw_machine_from); NULL: this one */
+    bool grows;               /* its hosts or GPUs are counted up, and given.hosts is the first */
     int workers;              /* on the cores of each host; 0: all numbers are considered */
     bool measure;             /* train a few steps first, to measure the layers */
     bool stored_only;         /* figures of this machine must be stored: nothing is measured */
@@ -33,6 +34,7 @@ struct sw_plan_model {
     struct sw_device_request request; /* args.request */
     struct sw_peer_links *peer_links; /* owned; or NULL */
     bool is_imagined;                 /* not this machine as it is */
+    char measured[64];                /* source of the figures of this machine */
     bool ready;                       /* the trainer was made */
     char times[64];                   /* where measured times of layers come from; "": none */
     struct sw_machine_model *machine[SW_PLAN_MACHINES]; /* owned; see struct sw_planned_args */
