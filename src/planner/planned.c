@@ -156,12 +156,36 @@ static int overfull(const struct sw_planned_making *m, const struct sw_planned_c
     return sw_cost_overfull(&cost, &c->plan);
 }
 
+/* Of the plans that do not fit, the one that exceeds a memory least. */
+struct smallest {
+    double excess; /* bytes of that memory over what it has; 0: there is none yet */
+    struct sw_err why;
+};
+
+static void note_smallest(struct smallest *s, const struct sw_planned_candidate *c, int worker)
+{
+    const struct sw_device_model *d = &c->machine->device[worker];
+    const double excess = (double)c->plan.device_bytes[worker] / (double)d->memory_bytes;
+    char needs[32], has[32], shape[96];
+
+    if (s->why.code != 0 && excess >= s->excess)
+        return;
+
+    s->excess = excess;
+    sw_err_set(&s->why, SW_ERR_NOTFOUND,
+               "no plan fits the memory; the nearest, %s, %s, needs %s on %s, which has %s: use a "
+               "smaller job.batch, more devices, or devices with more memory",
+               sw_framework_name(c->plan.shape.framework),
+               sw_planned_shape_text(&c->plan.shape, shape),
+               sw_human_bytes(needs, (double)c->plan.device_bytes[worker]), d->name,
+               sw_human_bytes(has, (double)d->memory_bytes));
+}
+
 /* Moves the fastest plan that fits to out->best, and drops faster ones that do not fit. */
 static int choose(struct sw_planned_making *m, struct sw_err *err)
 {
     const struct sw_planned_args *args = m->args;
-    char needs[32], has[32];
-    struct sw_err why = {0};
+    struct smallest smallest = {.excess = 0};
 
     for (struct sw_planned_candidate *c; (c = best_left(m));) {
         int rc = args->measure ? args->measure(args->user, c->machine, &c->plan, err) : SW_OK;
@@ -177,19 +201,13 @@ static int choose(struct sw_planned_making *m, struct sw_err *err)
             return SW_OK;
         }
 
-        if (why.code == 0)
-            sw_err_set(&why, SW_ERR_NOTFOUND,
-                       "no plan fits the memory: the fastest one needs %s on %s, which has %s; use "
-                       "a smaller job.batch, or more devices",
-                       sw_human_bytes(needs, (double)c->plan.device_bytes[worker]),
-                       c->machine->device[worker].name,
-                       sw_human_bytes(has, (double)c->machine->device[worker].memory_bytes));
+        note_smallest(&smallest, c, worker);
         sw_parallel_plan_fini(&c->plan);
         c->plan = (struct sw_parallel_plan){0};
     }
 
-    *err = why;
-    return why.code;
+    *err = smallest.why;
+    return smallest.why.code;
 }
 
 /* ---- The whole ---- */

@@ -58,6 +58,17 @@ static bool is_even(const struct sw_machine_model *m, const struct sw_parallel_p
     return true;
 }
 
+/* Are the groups large enough for the locations that the user has decided? */
+static bool has_locations(const struct sw_planned_args *args, const struct sw_parallel_plan *p)
+{
+    const int *location = args->limits->location;
+    int last = 0;
+
+    for (int i = 0; i < args->net->count && location; i++)
+        last = location[i] > last ? location[i] : last;
+    return last < p->shape.group_size;
+}
+
 int sw_planned_add(struct sw_planned_making *m, const struct sw_machine_model *machine,
                    const struct sw_parallel_plan *plan, const char *what, struct sw_err *err)
 {
@@ -69,7 +80,7 @@ int sw_planned_add(struct sw_planned_making *m, const struct sw_machine_model *m
             return SW_OK;
         }
 
-    if (!is_even(machine, plan))
+    if (!is_even(machine, plan) || !has_locations(m->args, plan))
         return SW_OK;
 
     struct sw_planned_candidate *c = sw_array_add(&m->candidate, &m->count, sizeof *c);

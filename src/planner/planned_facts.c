@@ -58,6 +58,7 @@ bool sw_planned_obeys(const struct sw_search_limits *l, const struct sw_parallel
     const enum sw_exchange_mode comm = sw_planned_wished_comm(l, i);
 
     return (!l->partition || l->partition[i] < 0 || l->partition[i] == (int)c->partition) &&
-           (!l->location || l->location[i] < 0 || l->location[i] == c->location) &&
+           (!l->location || l->location[i] < 0 ||
+            (c->partition == SW_PARTITION_NONE && l->location[i] == c->location)) &&
            (!exchanges || comm == SW_EXCHANGE_AUTO || comm == c->comm);
 }

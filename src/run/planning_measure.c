@@ -427,6 +427,10 @@ int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measure
     int rc = begin(&x, m, how, err);
     if (rc == SW_OK)
         rc = find_or_measure(&x, m, how, source, step_s, err);
+    else if (rc == SW_ERR_INVALID && how->stored_only) /* keys that no measurement can keep */
+        rc = SW_OK;
+    else if (rc == SW_ERR_INVALID)
+        rc = sw_err_prefix(err, rc, "layers are measured with all of them split by rows");
     end(&x);
 
     return rc;

@@ -22,8 +22,12 @@ int sw_planning_open_job(const struct sw_job_options *o, struct sw_log *log, str
     struct sw_bytes messages = {0};
 
     int rc = sw_job_open(o, log, out, &messages, err);
-    if (rc != SW_OK && messages.length > 0)
-        rc = sw_err_set(err, rc, "%s", sw_bytes_text(&messages));
+    if (rc != SW_OK && messages.length > 0) {
+        const char *text = sw_bytes_text(&messages);
+        const bool ends = text[messages.length - 1] == '\n';
+
+        rc = sw_err_set(err, rc, "%.*s", (int)(messages.length - ends), text);
+    }
     sw_bytes_fini(&messages);
 
     return rc;

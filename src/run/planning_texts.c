@@ -102,12 +102,14 @@ static int check_staleness(const struct sw_cluster_conf *c, const struct sw_plan
                       (long long)c->staleness);
 }
 
+/* A group of one worker has all layers at location 0. */
 static int check_location(const struct sw_section *s, const char *name,
-                          const struct sw_layer_choice *choice, struct sw_err *err)
+                          const struct sw_parallel_plan *p, int layer, struct sw_err *err)
 {
     const struct sw_layer_conf *c = s->common;
+    const struct sw_layer_choice *choice = &p->choice[layer];
 
-    if (!sw_section_is_set(s, "location") ||
+    if (!sw_section_is_set(s, "location") || (p->shape.group_size == 1 && c->location == 0) ||
         (choice->partition == SW_PARTITION_NONE && choice->location == (int)c->location))
         return SW_OK;
 
@@ -134,7 +136,7 @@ static int add_layers(struct writing *w, const struct sw_planning_net *p,
         if (p->layer[i].is_input || is_done(p, i))
             continue;
 
-        int rc = check_location(s, p->own[i].home, &plan->choice[i], err);
+        int rc = check_location(s, p->own[i].home, plan, i, err);
         if (rc != SW_OK)
             return rc;
 

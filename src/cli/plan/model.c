@@ -135,6 +135,31 @@ static int requested_workers(const struct sw_plan_model *m)
     return workers > 0 ? (workers + hosts - 1) / hosts : 0;
 }
 
+/* With the nearest plan: the fastest one of as many workers as there are cores. */
+static int refuse_workers(struct sw_plan_model *m, int asked, int most, struct sw_err *err)
+{
+    struct sw_search_limits limits = m->constraints.limits;
+    struct sw_planned planned = {0};
+    char nearest[160] = "";
+
+    limits.groups = limits.group_size = 0;
+    const struct sw_planned_args args = {
+        .net = m->net, .machine = m->machine, .machines = 1, .limits = &limits, .simulated = 1};
+
+    if (add_machine(m, most, err) == SW_OK && sw_planned_find(&args, &planned, err) == SW_OK) {
+        char shape[96], step[32];
+
+        snprintf(nearest, sizeof nearest, "; the nearest plan is %s, %s ms per step",
+                 sw_planned_shape_text(&planned.best.shape, shape),
+                 sw_human_real(step, planned.best.time.step_s * 1000));
+    }
+
+    sw_planned_fini(&planned);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%d workers on each host need a core each, but a host has %d for workers%s",
+                      asked, most, nearest);
+}
+
 /* Workers on cores can be any number up to one per core: 1, 2, 4 ... and all are considered, and
  * what the recipe asks for. */
 static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err)
@@ -143,6 +168,8 @@ static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err
 
     if (!sw_machine_on_cores(&m->args) || workers > 0)
         return add_machine(m, workers, err);
+    if (asked > most)
+        return refuse_workers(m, asked, most, err);
 
     int rc = add_machine(m, 1, err);
     for (int n = 2; rc == SW_OK && n <= most && !asked && m->machines < SW_PLAN_MACHINES - 2;
@@ -154,6 +181,28 @@ static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err
         rc = add_machine(m, asked, err);
 
     return rc;
+}
+
+/* A layer lives on a worker of a group, which has workers of one host. */
+static int check_locations(const struct sw_plan_model *m, struct sw_err *err)
+{
+    const struct sw_machine_model *machine = m->machine[m->machines - 1];
+    const int set = m->constraints.limits.group_size;
+    const int most = set > 0 ? set : machine->device_count / machine->hosts;
+
+    for (int i = 0; i < m->net->count; i++) {
+        const int location = m->constraints.keys.location[i];
+
+        if (location >= most)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "layer %s: location = %d needs %d workers in a group, and there %s "
+                              "%d%s; use a location below %d%s",
+                              m->net->layer[i].name, location, location + 1,
+                              most == 1 ? "is" : "are", most, set > 0 ? "" : " on a host", most,
+                              set > 0 ? ", or a larger workers_per_group" : "");
+    }
+
+    return SW_OK;
 }
 
 /* A worker needs a core, also where a device computes: with more devices than cores a job is
@@ -308,8 +357,8 @@ int sw_plan_model_open(struct sw_plan_model *m, const struct sw_cli_common *comm
     if (rc != SW_OK)
         return rc;
     limit_workers(m);
-
-    return add_times(m, target, err);
+    rc = check_locations(m, err);
+    return rc == SW_OK ? add_times(m, target, err) : rc;
 }
 
 void sw_plan_model_fini(struct sw_plan_model *m)
