@@ -84,6 +84,10 @@ double sw_planned_speed_up(const struct sw_planned *p);
 /* Samples that a step of all groups trains. */
 int64_t sw_planned_samples(const struct sw_net_model *net, const struct sw_plan_shape *shape);
 
+/* Part of a step in which a link upwards of a hub, or that of pair p as hub_count + p, is busy in
+ * its busier direction; busy: of a simulation. */
+double sw_planned_busy(const double *busy, int hub);
+
 /* Hosts that have workers of the best plan. */
 int sw_planned_hosts(const struct sw_planned *p);
 

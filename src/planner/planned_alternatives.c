@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 12, SHOWN_VARIATIONS = 5 };
+enum { SHOWN = 12, SHOWN_VARIATIONS = 5, NAMED_LAYERS = 3 };
 
 static bool same_shape(const struct sw_plan_shape *a, const struct sw_plan_shape *b)
 {
@@ -13,29 +13,31 @@ static bool same_shape(const struct sw_plan_shape *a, const struct sw_plan_shape
            a->groups == b->groups && a->group_size == b->group_size && a->servers == b->servers;
 }
 
-/* "fc6 1in, fc7 0 sfb, and 3 more layers": where a plan of the same shape differs from the best. */
+/* "with fc6 1in, fc7 0 sfb and 3 more layers": where a plan of the same shape differs from the
+ * best. */
 static void describe_difference(const struct sw_planned *out, const struct sw_parallel_plan *p,
                                 char *text, size_t bytes)
 {
     size_t n = 0;
-    int more = 0;
+    int named = 0, more = 0;
 
     for (int i = 0; i < p->layers; i++) {
-        char choice[64], item[160];
+        char choice[64];
 
         if (sw_planned_same_choice(&p->choice[i], &out->best.choice[i]))
             continue;
-
-        snprintf(item, sizeof item, "%s%.64s %s", n ? ", " : "", out->net->layer[i].name,
-                 sw_planned_choice_text(out->net, i, &p->choice[i], choice));
-        if (more == 0 && n + strlen(item) + 24 < bytes)
-            n += (size_t)snprintf(text + n, bytes - n, "%s", item);
-        else
+        if (named == NAMED_LAYERS) {
             more++;
+            continue;
+        }
+
+        n += (size_t)snprintf(text + n, bytes - n, "%s%.20s %.20s", named++ ? ", " : "with ",
+                              out->net->layer[i].name,
+                              sw_planned_choice_text(out->net, i, &p->choice[i], choice));
     }
 
     if (more)
-        snprintf(text + n, bytes - n, ", and %d more layer%s", more, more == 1 ? "" : "s");
+        snprintf(text + n, bytes - n, " and %d more layer%s", more, more == 1 ? "" : "s");
 }
 
 /* Does a candidate have the same workers as the best plan? */

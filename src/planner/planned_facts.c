@@ -2,6 +2,8 @@
  * planner/planned_private.h. */
 #include "planner/planned_private.h"
 
+#include <math.h>
+
 double sw_planned_sample_s(const struct sw_planned *out, const struct sw_parallel_plan *p)
 {
     return p->time.step_s / (double)sw_planned_samples(out->net, &p->shape);
@@ -26,6 +28,11 @@ double sw_planned_speed_up(const struct sw_planned *p)
     const double samples = (double)sw_planned_samples(p->net, &p->best.shape);
 
     return p->one_worker_s / p->best.time.step_s * samples / (double)p->net->batch;
+}
+
+double sw_planned_busy(const double *busy, int hub)
+{
+    return fmax(busy[2 * hub], busy[2 * hub + 1]);
 }
 
 int sw_planned_hosts(const struct sw_planned *p)

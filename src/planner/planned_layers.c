@@ -50,7 +50,8 @@ static void find_runner_up(struct sw_planned *out, const struct sw_search_limits
         try_choice(out, limits, cost, layer,
                    &(struct sw_layer_choice){SW_PARTITION_ROWS, 0, (enum sw_exchange_mode)comm});
 
-    for (int p = SW_PARTITION_COLUMNS; p <= SW_PARTITION_NONE && !out->rows_between_hosts; p++)
+    for (int p = SW_PARTITION_COLUMNS;
+         p <= SW_PARTITION_NONE && size > 1 && !out->rows_between_hosts; p++)
         for (int at = 0; at < (p == SW_PARTITION_NONE ? size : 1); at++)
             if (!net->refuses(net, layer, (enum sw_partition)p, size))
                 try_choice(out, limits, cost, layer,

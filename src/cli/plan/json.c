@@ -35,22 +35,35 @@ static void json_device(struct sw_json_writer *w, const struct sw_device_model *
 }
 
 static void json_link(struct sw_json_writer *w, const char *name, const struct sw_figure *f,
-                      double latency_s)
+                      double latency_s, double busy)
 {
     sw_json_open_object(w, NULL);
     sw_json_string(w, "name", name);
     json_figure(w, "bytes_per_s", f);
     sw_json_real(w, "latency_us", latency_s * 1e6);
+    sw_json_real(w, "busy", busy);
     sw_json_close_object(w);
 }
 
-void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_machine_model *m)
+static void json_cores(struct sw_json_writer *w, const struct sw_machine_model *m)
 {
+    sw_json_open_object(w, "cores");
+    sw_json_int(w, "count", m->server_threads);
+    json_figure(w, "flops_per_s", &m->core_flops_per_s);
+    json_figure(w, "bytes_per_s", &m->core_bytes_per_s);
+    sw_json_close_object(w);
+}
+
+void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_planned *p)
+{
+    const struct sw_machine_model *m = p->machine;
+    const double *busy = p->simulation.busy;
     struct sw_bytes name = {0};
 
     sw_json_open_object(w, "machine");
     sw_json_string(w, "name", m->name);
     sw_json_int(w, "hosts", m->hosts);
+    json_cores(w, m);
 
     sw_json_open_array(w, "devices");
     for (int i = 0; i < m->device_count; i++)
@@ -60,13 +73,15 @@ void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_machine_m
     sw_json_open_array(w, "links");
     for (int i = 0; i < m->hub_count; i++)
         if (m->hub[i].parent >= 0)
-            json_link(w, m->hub[i].name, &m->hub[i].bytes_per_s, m->hub[i].latency_s);
+            json_link(w, m->hub[i].name, &m->hub[i].bytes_per_s, m->hub[i].latency_s,
+                      sw_planned_busy(busy, i));
     for (int i = 0; i < m->pair_count; i++) {
-        const struct sw_pair_model *p = &m->pair[i];
+        const struct sw_pair_model *pair = &m->pair[i];
 
         sw_bytes_clear(&name);
-        sw_bytes_printf(&name, "%s, %s", m->device[p->a].name, m->device[p->b].name);
-        json_link(w, sw_bytes_text(&name), &p->bytes_per_s, p->latency_s);
+        sw_bytes_printf(&name, "%s, %s", m->device[pair->a].name, m->device[pair->b].name);
+        json_link(w, sw_bytes_text(&name), &pair->bytes_per_s, pair->latency_s,
+                  sw_planned_busy(busy, m->hub_count + i));
     }
     sw_json_close_array(w);
 
@@ -115,6 +130,7 @@ static void json_layer(struct sw_json_writer *w, const struct sw_planned *p, int
     json_ms(w, "compute_ms", c->compute_s);
     json_ms(w, "params_ms", c->params_s);
     json_ms(w, "activations_ms", c->activations_s);
+    json_ms(w, "wait_ms", p->simulation.layer_wait_s[i]);
     sw_json_real(w, "moved_params", c->moved_params);
     sw_json_real(w, "moved_activations", c->moved_activations);
     json_runner_up(w, p, i);
@@ -187,7 +203,7 @@ void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
     sw_json_close_array(w);
     sw_json_int(w, "as_fast", p->as_fast);
 
-    sw_planned_json_machine(w, p->machine);
+    sw_planned_json_machine(w, p);
     sw_json_string(w, "times", about->times[0] ? about->times : NULL);
     sw_json_open_array(w, "sets");
     for (int i = 0; i < about->set_count; i++)

@@ -84,8 +84,10 @@ static int check_figures(const struct sw_plan_model *m, const char *device,
         .gpus = !sw_machine_on_cores(&m->args),
         .cores_only = device && m->args.request && m->args.request->driver->caps.host_memory,
     };
+    int hosts, gpus;
 
-    return sw_given_check(g, &scope, err);
+    int rc = sw_given_counts(g, &hosts, &gpus, err);
+    return rc == SW_OK ? sw_given_check(g, &scope, err) : rc;
 }
 
 static int open_machine(struct sw_plan_model *m, const char *device, const struct sw_plan_target *t,
@@ -144,7 +146,7 @@ static int refuse_workers(struct sw_plan_model *m, int asked, int most, struct s
 
     limits.groups = limits.group_size = 0;
     const struct sw_planned_args args = {
-        .net = m->net, .machine = m->machine, .machines = 1, .limits = &limits, .simulated = 1};
+        .net = m->net, .machine = m->machine, .machines = 1, .limits = &limits};
 
     if (add_machine(m, most, err) == SW_OK && sw_planned_find(&args, &planned, err) == SW_OK) {
         char shape[96], step[32];

@@ -24,6 +24,7 @@ void sw_planned_print_brief(struct sw_bytes *out, const struct sw_planned *p);
 /* Fields of an open object (recipes/planning.md). */
 void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
                      const struct sw_planned_about *about);
-/* The devices and links of a machine model, each with the source of its figures. */
-void sw_planned_print_machine(struct sw_bytes *out, const struct sw_machine_model *m);
-void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_machine_model *m);
+/* The devices and links of the machine of a plan, each with the source of its figures, and how busy
+ * the links are. */
+void sw_planned_print_machine(struct sw_bytes *out, const struct sw_planned *p);
+void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_planned *p);

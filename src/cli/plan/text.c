@@ -1,4 +1,4 @@
-/* Prints a plan for people: the machine, the chosen shape, layers, memory, and what was rejected.
+/* Prints a plan for people: the chosen shape, layers, memory, and what was rejected.
  * The contract is in cli/plan/output.h. */
 #include "cli/plan/output.h"
 
@@ -10,10 +10,12 @@
 
 #define INDENT "             " /* the width of a title */
 
-/* Milliseconds; what is below a nanosecond comes from rounding. */
+#define ROUNDING 1e-9 /* what is below a nanosecond comes from rounding */
+
+/* Milliseconds. */
 static const char *ms(char out[32], double seconds)
 {
-    return sw_human_real(out, fabs(seconds) < 1e-9 ? 0 : seconds * 1000);
+    return sw_human_real(out, fabs(seconds) < ROUNDING ? 0 : seconds * 1000);
 }
 
 /* A cell of milliseconds; empty for 0. */
@@ -21,118 +23,7 @@ static void ms_cell(struct sw_columns *t, double seconds)
 {
     char text[32];
 
-    sw_columns_cell(t, "%s", seconds > 0 ? ms(text, seconds) : "");
-}
-
-/* ---- Machine ---- */
-
-static bool same_figure(const struct sw_figure *a, const struct sw_figure *b)
-{
-    return a->value == b->value && strcmp(a->source, b->source) == 0;
-}
-
-static bool same_device(const struct sw_device_model *a, const struct sw_device_model *b)
-{
-    return same_figure(&a->flops_per_s, &b->flops_per_s) &&
-           same_figure(&a->bytes_per_s, &b->bytes_per_s) && a->memory_bytes == b->memory_bytes &&
-           a->host_memory == b->host_memory;
-}
-
-static void print_figure(struct sw_bytes *out, const struct sw_figure *f, const char *unit)
-{
-    char text[32];
-
-    sw_bytes_printf(out, "%s (", sw_human_unit(text, f->value, unit));
-    sw_text_add(out, f->source);
-    sw_bytes_add(out, ")");
-}
-
-static void print_device(struct sw_bytes *out, const struct sw_machine_model *m, int first,
-                         int count)
-{
-    const struct sw_device_model *d = &m->device[first];
-    char bytes[32];
-
-    sw_bytes_add(out, INDENT);
-    sw_text_add(out, d->name);
-    if (count > 1) {
-        sw_bytes_add(out, count > 2 ? " to " : ", ");
-        sw_text_add(out, m->device[first + count - 1].name);
-        sw_bytes_add(out, ", each");
-    }
-
-    sw_bytes_add(out, ": ");
-    print_figure(out, &d->flops_per_s, "flop/s");
-    sw_bytes_add(out, ", memory ");
-    print_figure(out, &d->bytes_per_s, "B/s");
-    if (d->memory_bytes > 0)
-        sw_bytes_printf(out, ", %s%s", sw_human_bytes(bytes, (double)d->memory_bytes),
-                        d->host_memory ? " of the host" : "");
-    sw_bytes_add(out, "\n");
-}
-
-static bool same_link(const struct sw_hub_model *a, const struct sw_hub_model *b)
-{
-    return same_figure(&a->bytes_per_s, &b->bytes_per_s) && a->latency_s == b->latency_s &&
-           (a->host < 0) == (b->host < 0);
-}
-
-/* A link of which nothing limits the throughput is no news. */
-static bool is_shown(const struct sw_machine_model *m, int hub)
-{
-    if (m->hub[hub].parent < 0 || m->hub[hub].bytes_per_s.value <= 0)
-        return false;
-
-    for (int i = 0; i < hub; i++)
-        if (m->hub[i].parent >= 0 && same_link(&m->hub[i], &m->hub[hub]))
-            return false;
-    return true;
-}
-
-static void print_link(struct sw_bytes *out, const struct sw_machine_model *m, int hub)
-{
-    const struct sw_hub_model *h = &m->hub[hub];
-    int alike = 0;
-    char latency[32];
-
-    for (int i = hub + 1; i < m->hub_count; i++)
-        alike += same_link(&m->hub[i], h);
-
-    sw_bytes_add(out, INDENT "link of ");
-    sw_text_add(out, h->name);
-    if (alike)
-        sw_bytes_printf(out, " and %d more", alike);
-    sw_bytes_add(out, ": ");
-    print_figure(out, &h->bytes_per_s, "B/s");
-    sw_bytes_add(out, " in each direction");
-    if (h->latency_s > 0)
-        sw_bytes_printf(out, ", %s", sw_human_seconds(latency, h->latency_s));
-    sw_bytes_add(out, "\n");
-}
-
-void sw_planned_print_machine(struct sw_bytes *out, const struct sw_machine_model *m)
-{
-    sw_bytes_add(out, "machine      ");
-    sw_text_add(out, m->name);
-    sw_bytes_add(out, "\n");
-
-    for (int i = 0, count; i < m->device_count; i += count) {
-        for (count = 1;
-             i + count < m->device_count && same_device(&m->device[i], &m->device[i + count]);)
-            count++;
-        print_device(out, m, i, count);
-    }
-
-    for (int i = 0; i < m->hub_count; i++)
-        if (is_shown(m, i))
-            print_link(out, m, i);
-
-    if (m->pair_count) {
-        sw_bytes_printf(out, INDENT "%d direct link%s between devices: ", m->pair_count,
-                        m->pair_count == 1 ? "" : "s");
-        print_figure(out, &m->pair[0].bytes_per_s, "B/s");
-        sw_bytes_add(out, " in each direction\n");
-    }
+    sw_columns_cell(t, "%s", seconds > ROUNDING ? ms(text, seconds) : "");
 }
 
 /* ---- Layers ---- */
@@ -147,28 +38,61 @@ static bool is_notable(const struct sw_planned *p, int i)
            cost_s > 0.02 * p->best.additive_s;
 }
 
-static void layer_row(struct sw_columns *t, const struct sw_planned *p, int i)
+/* Columns of the table of layers that have something to say. */
+struct shown {
+    bool comm, params, activations, wait, runner_up;
+};
+
+static struct shown find_shown(const struct sw_planned *p)
+{
+    struct shown s = {0};
+
+    for (int i = 0; i < p->net->count; i++) {
+        s.comm = s.comm || sw_planned_exchanges(p->net, &p->best, i);
+        s.params = s.params || p->costs[i].params_s > 0;
+        s.activations = s.activations || p->costs[i].activations_s > 0;
+        s.wait = s.wait || p->simulation.layer_wait_s[i] > ROUNDING;
+        s.runner_up = s.runner_up || isfinite(p->runner_up_s[i]);
+    }
+
+    return s;
+}
+
+static void runner_up_cells(struct sw_columns *t, const struct sw_planned *p, int i)
+{
+    const bool has = isfinite(p->runner_up_s[i]);
+    char choice[64], text[32];
+
+    sw_columns_cell(t, "%s",
+                    has ? sw_planned_choice_text(p->net, i, &p->runner_up[i], choice) : "");
+    sw_columns_cell(t, "%s%s", has && p->runner_up_s[i] >= 0 ? "+" : "",
+                    has ? ms(text, p->runner_up_s[i]) : "");
+}
+
+static void layer_row(struct sw_columns *t, const struct sw_planned *p, const struct shown *shown,
+                      int i)
 {
     const struct sw_layer_choice *c = &p->best.choice[i];
-    char choice[64], text[32];
 
     sw_columns_cell(t, "%s", p->net->layer[i].name);
     if (c->partition == SW_PARTITION_NONE)
         sw_columns_cell(t, "none on worker %d", c->location);
     else
         sw_columns_cell(t, "%s", sw_partition_names[c->partition]);
-    sw_columns_cell(
-        t, "%s", sw_planned_exchanges(p->net, &p->best, i) ? sw_exchange_mode_names[c->comm] : "");
+    if (shown->comm)
+        sw_columns_cell(t, "%s",
+                        sw_planned_exchanges(p->net, &p->best, i) ? sw_exchange_mode_names[c->comm]
+                                                                  : "");
 
     ms_cell(t, p->costs[i].compute_s);
-    ms_cell(t, p->costs[i].params_s);
-    ms_cell(t, p->costs[i].activations_s);
-
-    const bool has = isfinite(p->runner_up_s[i]);
-    sw_columns_cell(t, "%s",
-                    has ? sw_planned_choice_text(p->net, i, &p->runner_up[i], choice) : "");
-    sw_columns_cell(t, "%s%s", has && p->runner_up_s[i] >= 0 ? "+" : "",
-                    has ? ms(text, p->runner_up_s[i]) : "");
+    if (shown->params)
+        ms_cell(t, p->costs[i].params_s);
+    if (shown->activations)
+        ms_cell(t, p->costs[i].activations_s);
+    if (shown->wait)
+        ms_cell(t, p->simulation.layer_wait_s[i]);
+    if (shown->runner_up)
+        runner_up_cells(t, p, i);
 }
 
 static void print_others(struct sw_bytes *out, const struct sw_planned *p)
@@ -192,13 +116,28 @@ static void print_others(struct sw_bytes *out, const struct sw_planned *p)
 
 static void print_layers(struct sw_bytes *out, const struct sw_planned *p, bool all)
 {
+    const struct shown shown = find_shown(p);
     struct sw_columns t = {0};
 
-    sw_columns_begin(&t, "layer|partition|comm|>compute ms|>parameters ms|>activations ms|"
-                         "runner-up|>more ms");
+    sw_bytes_printf(out, "ms per step of a worker: times of a layer alone%s%s\n",
+                    shown.wait ? "; wait: what overlap does not hide" : "",
+                    shown.runner_up ? "; runner-up: the best other choice" : "");
+    sw_columns_begin(&t, "layer|partition");
+    if (shown.comm)
+        sw_columns_add(&t, "comm");
+    sw_columns_add(&t, ">compute");
+    if (shown.params)
+        sw_columns_add(&t, ">parameters");
+    if (shown.activations)
+        sw_columns_add(&t, ">activations");
+    if (shown.wait)
+        sw_columns_add(&t, ">wait");
+    if (shown.runner_up)
+        sw_columns_begin(&t, "runner-up|>slower");
+
     for (int i = 0; i < p->net->count; i++)
         if (all || is_notable(p, i))
-            layer_row(&t, p, i);
+            layer_row(&t, p, &shown, i);
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 
@@ -208,12 +147,15 @@ static void print_layers(struct sw_bytes *out, const struct sw_planned *p, bool 
 
 /* ---- The whole ---- */
 
-static void print_shape(struct sw_bytes *out, const struct sw_plan_shape *s)
+static void print_shape(struct sw_bytes *out, const struct sw_planned *p)
 {
+    const struct sw_plan_shape *s = &p->best.shape;
     char shape[96];
 
     sw_bytes_printf(out, "%s, %s", sw_framework_name(s->framework),
                     sw_planned_shape_text(s, shape));
+    if (p->machine->hosts > 1)
+        sw_bytes_printf(out, " on %d of %d hosts", sw_planned_hosts(p), p->machine->hosts);
     if (s->framework != SW_FRAMEWORK_ALLREDUCE)
         sw_bytes_printf(out, ", %d server%s", s->servers, s->servers == 1 ? "" : "s");
     if (s->consistency != SW_CONSISTENCY_BSP)
@@ -228,10 +170,13 @@ static void print_step(struct sw_bytes *out, const struct sw_planned *p)
     char step[32], one[32], rate[32];
     const double samples = (double)sw_planned_samples(p->net, &p->best.shape);
 
-    sw_bytes_printf(out, "%s ms predicted, %s samples/s", ms(step, t->step_s),
-                    sw_human_real(rate, samples / t->step_s));
+    sw_bytes_printf(out, "%s ms predicted", ms(step, t->step_s));
+    if (samples > (double)p->net->batch)
+        sw_bytes_printf(out, " for %d batches of %lld samples", p->best.shape.groups,
+                        (long long)p->net->batch);
+    sw_bytes_printf(out, ", %s samples/s", sw_human_real(rate, samples / t->step_s));
     if (p->best.workers > 1)
-        sw_bytes_printf(out, ": %.2f times as fast as 1 worker (%s ms)", sw_planned_speed_up(p),
+        sw_bytes_printf(out, ", speed-up %.2f over 1 worker (%s ms)", sw_planned_speed_up(p),
                         ms(one, p->one_worker_s));
     sw_bytes_add(out, "\n");
 }
@@ -242,15 +187,16 @@ static void print_reason(struct sw_bytes *out, const struct sw_planned *p)
     char more[32];
 
     if (p->as_fast)
-        sw_bytes_printf(out, INDENT "as fast as %d other plan%s\n", p->as_fast,
-                        p->as_fast == 1 ? "" : "s");
+        sw_bytes_printf(out, INDENT "%d other plan%s equally fast\n", p->as_fast,
+                        p->as_fast == 1 ? " is" : "s are");
     if (p->alternatives == 0)
         return;
 
     const struct sw_planned_alternative *a = &p->alternative[0];
     const double more_s = a->step_s - p->best.time.step_s;
 
-    sw_bytes_printf(out, INDENT "%s ms per step faster than the next best: ", ms(more, more_s));
+    sw_bytes_printf(out, INDENT "the next best takes %s ms (%.1f %%) longer: ", ms(more, more_s),
+                    100 * more_s / p->best.time.step_s);
     sw_text_add(out, a->what);
     sw_bytes_add(out, "\n");
 }
@@ -344,7 +290,7 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
     sw_text_add(out, about->recipe);
     sw_bytes_printf(out, "): batch %lld, %s parameters\n\n", (long long)p->net->batch,
                     sw_human_count(count, (double)about->params));
-    sw_planned_print_machine(out, p->machine);
+    sw_planned_print_machine(out, p);
     if (about->times[0]) {
         sw_bytes_add(out, "times        of layers: ");
         sw_text_add(out, about->times);
@@ -352,7 +298,7 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
     }
 
     sw_bytes_add(out, "plan         ");
-    print_shape(out, &p->best.shape);
+    print_shape(out, p);
     sw_bytes_add(out, "\n");
     print_reason(out, p);
     sw_bytes_add(out, "step         ");
@@ -379,7 +325,7 @@ void sw_planned_print_brief(struct sw_bytes *out, const struct sw_planned *p)
     int shown = 0, more = 0;
 
     sw_bytes_add(out, "plan         ");
-    print_shape(out, &p->best.shape);
+    print_shape(out, p);
     sw_bytes_add(out, "\n" INDENT);
     print_step(out, p);
 
