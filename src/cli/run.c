@@ -85,9 +85,10 @@ static char *join_resets(const struct options *o)
 static int make_plan(const struct options *o, struct sw_live_view *live_view,
                      struct sw_job_options *job, struct sw_plan_follow *f)
 {
-    if (!o->plan && (o->hosts.hosts || !sw_plan_is_asked(job)))
+    if (!o->plan && !sw_plan_is_asked(job))
         return SW_EXIT_DONE;
 
+    f->hosts = &o->hosts;
     int code = sw_plan_follow(f, &o->common, job);
     if (code == SW_EXIT_DONE && !o->common.quiet && !o->common.json && !live_view)
         code = sw_cli_print(&f->text);
@@ -138,9 +139,6 @@ static int run(void *options)
                             "--name=%s: a name of digits only would be read as the number "
                             "of a run",
                             o->name);
-    if (o->plan && o->hosts.hosts)
-        return sw_cli_usage("run", "--plan plans for one host; `singa-ws plan --hosts N` plans for "
-                                   "several");
     return sw_live_view("run", &o->common, &o->live_view, train, options);
 }
 

@@ -26,7 +26,8 @@ struct sw_machine_args {
     int64_t gpu_memory_bytes;    /* of a GPU */
     const struct sw_peer_links *peer_links; /* of these devices, by their names */
     const struct sw_host_rates *host_rates; /* between the hosts of the job */
-    int copy; /* enum sw_copy_mode, [cluster] copy; 0: auto */
+    double host_latency_s;                  /* of a message between them */
+    int copy;                               /* enum sw_copy_mode, [cluster] copy; 0: auto */
 
     const struct sw_given_figures *given; /* NULL: none */
 };

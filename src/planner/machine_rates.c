@@ -105,8 +105,9 @@ static void find_net(const struct sw_machine_args *a, const struct sw_given_figu
     }
 
     r->net = first_of(given->net_bytes_per_s, found, usual);
-    r->net_latency_s =
-        given->net_latency_s.value > 0 ? given->net_latency_s.value : assumed_message_s;
+    r->net_latency_s = given->net_latency_s.value > 0 ? given->net_latency_s.value
+                       : a->host_latency_s > 0        ? a->host_latency_s
+                                                      : assumed_message_s;
 }
 
 void sw_machine_rates_find(const struct sw_machine_args *args, const struct sw_driver *driver,

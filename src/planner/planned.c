@@ -77,7 +77,7 @@ static int search_hosts(struct sw_planned_making *m, const struct sw_machine_mod
         rc = search(m, machine, &all, err);
     }
 
-    if (rc == SW_OK || rc == SW_ERR_INVALID || rc == SW_ERR_NOTFOUND) {
+    if (m->args->hosts < 2 && (rc == SW_OK || rc == SW_ERR_INVALID || rc == SW_ERR_NOTFOUND)) {
         if (one_host.most_workers == 0 || one_host.most_workers > most)
             one_host.most_workers = most;
 
@@ -108,7 +108,12 @@ static int search_all(struct sw_planned_making *m, struct sw_err *err)
             return rc;
     }
 
-    if (m->count == 0 && rc == SW_OK)
+    if (m->count == 0 && rc == SW_OK && m->args->hosts > 1)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "no plan has workers on all of the %d hosts: choose other counts of "
+                        "workers, or a job.batch of at least a row for each",
+                        m->args->hosts);
+    else if (m->count == 0 && rc == SW_OK)
         rc = sw_err_set(err, SW_ERR_INVALID,
                         "%d worker group%s of %d do not make equally many workers on each host; "
                         "choose counts that do",

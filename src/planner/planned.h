@@ -44,6 +44,7 @@ struct sw_planned_args {
     struct sw_machine_model *const *machine;
     int machines;
     const struct sw_search_limits *limits;
+    int hosts;     /* that must all have workers; 0: any number of them */
     int simulated; /* plans of each search that are simulated; 0: all */
     bool no_overlap;
     double bandwidth; /* most bytes per second that a host sends; 0: no limit */

@@ -80,7 +80,8 @@ int sw_planned_add(struct sw_planned_making *m, const struct sw_machine_model *m
             return SW_OK;
         }
 
-    if (!is_even(machine, plan) || !has_locations(m->args, plan))
+    if (!is_even(machine, plan) || !has_locations(m->args, plan) ||
+        sw_planned_hosts_of(machine, plan->workers) < m->args->hosts)
         return SW_OK;
 
     struct sw_planned_candidate *c = sw_array_add(&m->candidate, &m->count, sizeof *c);

@@ -75,9 +75,10 @@ struct sw_planning_texts {
     int count;
     char *ini; /* owned: the same as lines of a recipe, with the headers of sections */
 };
-/* m is the model that the plan is for. Errors: SW_ERR_INVALID (the location that the recipe gives a
+/* m is the model that the plan is for; the counts of the plan are those of each of `hosts` hosts.
+ * Errors: SW_ERR_INVALID (the location that the recipe gives a
  * layer is not that of the plan), SW_ERR_NOMEM. Free with sw_planning_texts_fini in every case. */
-int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_plan *p,
+int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_plan *p, int hosts,
                       struct sw_planning_texts *out, struct sw_err *err) SW_MUST_CHECK;
 void sw_planning_texts_fini(struct sw_planning_texts *t); /* a zeroed one is accepted */
 

@@ -77,7 +77,7 @@ static int texts_for(struct sw_net_model *m, int workers, struct sw_planning_tex
     if (!plan.choice)
         return sw_err_nomem(err, "a plan", (size_t)m->count * sizeof *plan.choice);
 
-    int rc = sw_planning_texts(m, &plan, out, err);
+    int rc = sw_planning_texts(m, &plan, 1, out, err);
     sw_free(plan.choice);
     return rc;
 }

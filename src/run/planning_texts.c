@@ -38,7 +38,7 @@ static void add_int(struct writing *w, const char *kind, const char *name, const
 /* ---- [job] and [cluster] ---- */
 
 static void add_cluster(struct writing *w, const struct sw_cluster_conf *c,
-                        const struct sw_plan_shape *s)
+                        const struct sw_plan_shape *s, int hosts)
 {
     struct sw_cluster_conf want = {.framework = (int)s->framework, .staleness = s->staleness};
     struct sw_cluster_sync usual;
@@ -54,7 +54,8 @@ static void add_cluster(struct writing *w, const struct sw_cluster_conf *c,
         add_int(w, "cluster", NULL, "workers_per_group", s->group_size);
     if (c->servers_per_group != s->servers && (c->servers_per_group > 0 || !server_each))
         add_int(w, "cluster", NULL, "servers_per_group", s->servers);
-    if (c->server_groups > 1 || (c->server_groups == 0 && s->framework == SW_FRAMEWORK_HOGWILD))
+    if (hosts == 1 && /* several have a server group each where they need one */
+        (c->server_groups > 1 || (c->server_groups == 0 && s->framework == SW_FRAMEWORK_HOGWILD)))
         add_int(w, "cluster", NULL, "server_groups", 1);
 
     if (c->staleness != s->staleness) /* 0: no group is ahead of others */
@@ -146,7 +147,7 @@ static int add_layers(struct writing *w, const struct sw_planning_net *p,
     return SW_OK;
 }
 
-int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_plan *plan,
+int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_plan *plan, int hosts,
                       struct sw_planning_texts *out, struct sw_err *err)
 {
     const struct sw_planning_net *p = m->user;
@@ -164,7 +165,7 @@ int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_pla
 
     if (p->job->conf->partition != SW_PARTITION_ROWS)
         add(&w, "job", NULL, "partition", sw_partition_names[SW_PARTITION_ROWS]);
-    add_cluster(&w, c, &plan->shape);
+    add_cluster(&w, c, &plan->shape, hosts);
     rc = add_layers(&w, p, plan, err);
 
     out->ini = sw_bytes_take(&w.ini);

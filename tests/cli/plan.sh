@@ -273,5 +273,4 @@ refused 2 'contradict' "$tiny" --measure --gflops 100
 refused 2 'needs a recipe' plain --measure
 expect 0 plan "$tiny" --measure --set job.batch=1
 has out '^times +of layers: measured'
-expect 2 run "$tiny" --plan --hosts localhost,other
 exit 0

@@ -112,8 +112,8 @@ static int begin(struct sw_preflight *p, const struct sw_hosts_options *o,
     if (!p->hosts.launch->by_ssh)
         return sw_err_set(
             err, SW_ERR_UNSUPPORTED,
-            "check --hosts starts the other hosts itself: run it without mpirun, srun "
-            "or torchrun");
+            "hosts can be checked and planned for only if --hosts starts them: run this without "
+            "mpirun, srun or torchrun");
     return SW_OK;
 }
 
@@ -209,6 +209,50 @@ bool sw_preflight_differs(const struct sw_preflight *p)
         if (sw_fact_must_agree(fact) && next_difference(p, fact, 1) < p->count)
             return true;
     return false;
+}
+
+/* How host i differs from host 0, as far as a plan would need to know. */
+static void describe_unlike(const struct sw_preflight *p, int i, char *out, size_t bytes)
+{
+    static const struct {
+        enum sw_fact fact;
+        const char *unit;
+    } rows[] = {{SW_FACT_CORES, " cores"}, {SW_FACT_GPUS, ""}};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows && !*out; r++) {
+        const char *own = p->facts[0].text[rows[r].fact], *other = p->facts[i].text[rows[r].fact];
+
+        if (!sw_str_eq(own, other))
+            snprintf(out, bytes, "%s has %.64s%s, and %s has %.64s%s", p->name[i],
+                     *other ? other : "no GPU", rows[r].unit, p->name[0], *own ? own : "no GPU",
+                     rows[r].unit);
+    }
+}
+
+void sw_preflight_figures(const struct sw_preflight *p, struct sw_preflight_figures *out)
+{
+    int slowest = 1; /* the link from host 0 to host 1 */
+    int64_t cores;
+
+    *out = (struct sw_preflight_figures){.hosts = p->count};
+    for (int i = 0; i < p->count * p->count; i++) {
+        if (i / p->count == i % p->count)
+            continue;
+        out->latency_s = fmax(out->latency_s, p->link[i].round_trip_s / 2);
+        slowest = p->link[i].bytes_per_s < p->link[slowest].bytes_per_s ? i : slowest;
+    }
+
+    out->bytes_per_s = p->link[slowest].bytes_per_s;
+    snprintf(out->source, sizeof out->source, "measured from %.40s to %.40s, the slowest link",
+             p->name[slowest / p->count], p->name[slowest % p->count]);
+
+    for (int i = 0; i < p->count; i++) {
+        if (sw_parse_int(p->facts[i].text[SW_FACT_CORES], &cores) && cores > 0 &&
+            (out->least_cores == 0 || cores < out->least_cores))
+            out->least_cores = (int)cores;
+        if (i > 0 && !*out->unlike)
+            describe_unlike(p, i, out->unlike, sizeof out->unlike);
+    }
 }
 
 static double exchange_s(const struct sw_preflight *p)

@@ -82,7 +82,7 @@ static int make(struct sw_plan_follow *f, struct sw_plan_model *m, struct sw_job
 int sw_plan_follow(struct sw_plan_follow *f, const struct sw_cli_common *common,
                    struct sw_job_options *job)
 {
-    const struct sw_plan_target target = {0};
+    const struct sw_plan_target target = {.hosts = f->hosts};
     struct sw_plan_model m = {0};
     struct sw_err err;
 

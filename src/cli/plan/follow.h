@@ -1,11 +1,13 @@
-/* Plans for this machine and makes a job follow the plan (run --plan, partition = auto). One owner:
- * the main thread. */
+/* Plans for this machine, or for the hosts of a job, and makes the job follow the plan (run --plan,
+ * partition = auto). One owner: the main thread. */
 #pragma once
 
 #include "cli/plan/model.h"
 
-/* Zero-initialise; free with sw_plan_follow_fini, after the job. */
+/* Zero-initialise, and set hosts where the job may have several; free with sw_plan_follow_fini,
+ * after the job. */
 struct sw_plan_follow {
+    const struct sw_hosts_options *hosts; /* borrowed; NULL: this machine alone */
     struct sw_planning_texts texts;
     const char **sets;    /* owned: the job's and those of the plan */
     struct sw_bytes text; /* the plan in a few lines */

@@ -44,6 +44,48 @@ static int check_described_gpus(const struct sw_plan_model *m, const struct sw_p
     return rc;
 }
 
+/* Starts the hosts of the job, asks what they are, and measures the links between them. */
+static int open_hosts(struct sw_plan_model *m, const struct sw_plan_target *t, struct sw_err *err)
+{
+    struct sw_preflight *p = NULL;
+
+    if (!t->hosts)
+        return SW_OK;
+
+    int rc = sw_preflight_run(t->hosts, &m->job, m->trainer.job, &m->trainer.report, &p, err);
+    if (rc != SW_OK || !p)
+        return rc;
+
+    if (sw_preflight_differs(p))
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "the hosts differ in what must be the same: `singa-ws check --hosts` says "
+                        "in what");
+    sw_preflight_figures(p, &m->hosts);
+    sw_preflight_free(p);
+
+    if (rc == SW_OK && m->hosts.unlike[0])
+        sw_cli_message("warning: %s; the plan is for hosts like this one", m->hosts.unlike);
+    m->host_rates.link_bytes_per_s = m->hosts.bytes_per_s;
+    snprintf(m->host_rates.source, sizeof m->host_rates.source, "%s", m->hosts.source);
+    return rc;
+}
+
+/* The counts of a recipe are those of each host, and a plan has those of all. */
+static void count_hosts(struct sw_plan_model *m)
+{
+    struct sw_search_limits *l = &m->constraints.limits;
+    const bool is_async = l->framework == SW_FRAMEWORK_DOWNPOUR ||
+                          l->framework == SW_FRAMEWORK_HOGWILD ||
+                          l->consistency > SW_CONSISTENCY_BSP;
+
+    if (m->hosts.hosts < 2)
+        return;
+    if (l->groups > 1 || is_async)
+        l->groups *= m->hosts.hosts;
+    else
+        l->group_size *= m->hosts.hosts;
+}
+
 /* Another machine, or GPUs that this one does not have. The devices of the recipe may be missing
  * here, so that its job is opened on the CPU, and only --device asks for some. Cores and memory of
  * the host are those of this machine, where they have been measured. */
@@ -96,6 +138,12 @@ static int open_machine(struct sw_plan_model *m, const char *device, const struc
     int rc = SW_OK;
 
     m->args = (struct sw_machine_args){.given = &t->given, .copy = m->constraints.copy};
+    if (m->hosts.hosts > 1) {
+        m->args.hosts = m->hosts.hosts;
+        m->args.host_rates = &m->host_rates;
+        m->args.host_latency_s = m->hosts.latency_s;
+    }
+
     if (is_foreign(t))
         rc = imagine_machine(m, device, t, err);
     else if (!sw_planning_machine(m->trainer.job, t->stored_only, m->measured, &m->args))
@@ -131,7 +179,9 @@ static int add_machine(struct sw_plan_model *m, int workers, struct sw_err *err)
 static int requested_workers(const struct sw_plan_model *m)
 {
     const struct sw_search_limits *l = &m->constraints.limits;
-    const int hosts = m->args.given->hosts.value > 0 ? (int)m->args.given->hosts.value : 1;
+    const int hosts = m->args.given->hosts.value > 0 ? (int)m->args.given->hosts.value
+                      : m->args.hosts > 0            ? m->args.hosts
+                                                     : 1;
     const int workers = l->group_size * (l->groups > 0 ? l->groups : 1);
 
     return workers > 0 ? (workers + hosts - 1) / hosts : 0;
@@ -166,8 +216,11 @@ static int refuse_workers(struct sw_plan_model *m, int asked, int most, struct s
  * what the recipe asks for. */
 static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err)
 {
-    const int asked = requested_workers(m), most = sw_machine_threads(m->args.map);
+    const int asked = requested_workers(m), cores = m->hosts.least_cores;
+    int most = sw_machine_threads(m->args.map);
 
+    if (cores > 0 && cores < most)
+        most = cores;
     if (!sw_machine_on_cores(&m->args) || workers > 0)
         return add_machine(m, workers, err);
     if (asked > most)
@@ -207,6 +260,15 @@ static int check_locations(const struct sw_plan_model *m, struct sw_err *err)
     return SW_OK;
 }
 
+/* GPUs of several hosts exchange whole gradients only. */
+static void limit_exchange(struct sw_plan_model *m)
+{
+    struct sw_search_limits *l = &m->constraints.limits;
+
+    if (m->hosts.hosts > 1 && !sw_machine_on_cores(&m->args) && l->net_comm == SW_EXCHANGE_AUTO)
+        l->net_comm = SW_EXCHANGE_PS;
+}
+
 /* A worker needs a core, also where a device computes: with more devices than cores a job is
  * refused, unless it is asked to share them. */
 static void limit_workers(struct sw_plan_model *m)
@@ -214,7 +276,7 @@ static void limit_workers(struct sw_plan_model *m)
     struct sw_search_limits *l = &m->constraints.limits;
 
     if (!m->is_imagined && !m->job.oversubscribe && l->groups == 0 && l->group_size == 0)
-        l->most_workers = sw_machine_threads(m->args.map);
+        l->most_workers = sw_machine_threads(m->args.map) * m->machine[0]->hosts;
 }
 
 /* ---- Times of layers ---- */
@@ -352,6 +414,10 @@ int sw_plan_model_open(struct sw_plan_model *m, const struct sw_cli_common *comm
     rc = sw_plan_constraints_read(sw_job_recipe(t->job), m->net, &m->constraints, err);
     if (rc != SW_OK)
         return rc;
+    rc = open_hosts(m, target, err);
+    if (rc != SW_OK)
+        return rc;
+    count_hosts(m);
     rc = open_machine(m, job->device, target, err);
     if (rc != SW_OK)
         return rc;
@@ -359,6 +425,7 @@ int sw_plan_model_open(struct sw_plan_model *m, const struct sw_cli_common *comm
     if (rc != SW_OK)
         return rc;
     limit_workers(m);
+    limit_exchange(m);
     rc = check_locations(m, err);
     return rc == SW_OK ? add_times(m, target, err) : rc;
 }
@@ -437,11 +504,12 @@ static int measure_memory(void *user, const struct sw_machine_model *machine,
     struct sw_planning_memory memory = {0};
     char device[64];
 
-    if (p->workers > MEASURED_WORKERS || (machine->device[0].host_memory && machine->hosts > 1))
+    if (p->workers > MEASURED_WORKERS ||
+        (machine->hosts > 1 && (machine->device[0].host_memory || !m->is_imagined)))
         return SW_OK; /* the estimate of the search */
 
     imagined_device(machine, p->workers, device, sizeof device);
-    int rc = sw_planning_texts(m->net, p, &texts, err);
+    int rc = sw_planning_texts(m->net, p, 1, &texts, err);
     if (rc == SW_OK && m->is_imagined && !machine->device[0].host_memory && devices_update(m, p))
         rc = add_set(&texts, "cluster.copy=none", err);
     if (rc == SW_OK)
@@ -469,6 +537,7 @@ int sw_plan_model_plan(struct sw_plan_model *m, struct sw_planned *out, struct s
                                          .machine = m->machine,
                                          .machines = m->machines,
                                          .limits = &m->constraints.limits,
+                                         .hosts = m->hosts.hosts,
                                          .no_overlap = m->constraints.no_overlap,
                                          .bandwidth = m->constraints.bandwidth,
                                          .measure = measure_memory,
@@ -492,7 +561,7 @@ int sw_plan_model_texts(const struct sw_plan_model *m, const struct sw_planned *
     if (s->servers % hosts == 0)
         s->servers /= hosts;
 
-    return sw_planning_texts(m->net, &own, out, err);
+    return sw_planning_texts(m->net, &own, hosts, out, err);
 }
 
 struct sw_planned_about sw_plan_model_about(const struct sw_plan_model *m,

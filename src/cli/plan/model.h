@@ -3,6 +3,7 @@
  * owner: the main thread. */
 #pragma once
 
+#include "cli/hosts/preflight.h"
 #include "cli/plan/constraints.h"
 #include "cli/plan/output.h"
 #include "cli/training/trainer.h"
@@ -21,6 +22,9 @@ struct sw_plan_target {
     bool stored_only;         /* figures of this machine must be stored: nothing is measured */
     const struct sw_run *run; /* its measured times of layers are used; NULL: stored ones, if any */
     struct sw_history_reader *reader; /* of run */
+    /* The hosts of a job, which are started to be measured, and which all get workers; NULL, or
+     * none of them: this machine alone. */
+    const struct sw_hosts_options *hosts;
 };
 
 /* Zero-initialise; free with sw_plan_model_fini. */
@@ -29,14 +33,16 @@ struct sw_plan_model {
     struct sw_job_options job; /* of the recipe */
     struct sw_net_model *net;  /* owned */
     struct sw_plan_constraints constraints;
-    struct sw_machine *map;           /* owned: of target.from; NULL: that of the job */
-    struct sw_machine_args args;      /* of the machine models */
-    struct sw_device_request request; /* args.request */
-    struct sw_peer_links *peer_links; /* owned; or NULL */
-    bool is_imagined;                 /* not this machine as it is */
-    char measured[64];                /* source of the figures of this machine */
-    bool ready;                       /* the trainer was made */
-    char times[64];                   /* where measured times of layers come from; "": none */
+    struct sw_machine *map;            /* owned: of target.from; NULL: that of the job */
+    struct sw_machine_args args;       /* of the machine models */
+    struct sw_device_request request;  /* args.request */
+    struct sw_peer_links *peer_links;  /* owned; or NULL */
+    struct sw_preflight_figures hosts; /* of target.hosts; hosts.hosts 0: there are none */
+    struct sw_host_rates host_rates;   /* between them */
+    bool is_imagined;                  /* not this machine as it is */
+    char measured[64];                 /* source of the figures of this machine */
+    bool ready;                        /* the trainer was made */
+    char times[64];                    /* where measured times of layers come from; "": none */
     struct sw_machine_model *machine[SW_PLAN_MACHINES]; /* owned; see struct sw_planned_args */
     int machines;
 };

@@ -19,7 +19,7 @@ struct sw_planned_about {
 
 void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
                       const struct sw_planned_about *about);
-/* In at most three lines, for the start of a run. */
+/* In at most four lines, for the start of a run. */
 void sw_planned_print_brief(struct sw_bytes *out, const struct sw_planned *p);
 /* Fields of an open object (recipes/planning.md). */
 void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
@@ -27,4 +27,6 @@ void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
 /* The devices and links of the machine of a plan, each with the source of its figures, and how busy
  * the links are. */
 void sw_planned_print_machine(struct sw_bytes *out, const struct sw_planned *p);
+/* The link of a host to the others; nothing on one host. */
+void sw_planned_print_network(struct sw_bytes *out, const struct sw_machine_model *m);
 void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_planned *p);

@@ -328,6 +328,7 @@ void sw_planned_print_brief(struct sw_bytes *out, const struct sw_planned *p)
     print_shape(out, p);
     sw_bytes_add(out, "\n" INDENT);
     print_step(out, p);
+    sw_planned_print_network(out, p->machine);
 
     for (int i = 0; i < p->net->count; i++) {
         const struct sw_layer_choice *c = &p->best.choice[i];

@@ -160,3 +160,18 @@ void sw_planned_print_machine(struct sw_bytes *out, const struct sw_planned *p)
     if (m->pair_count)
         print_pairs(out, m, busy);
 }
+
+void sw_planned_print_network(struct sw_bytes *out, const struct sw_machine_model *m)
+{
+    char latency[32];
+    int hub = 0;
+
+    while (hub < m->hub_count && (m->hosts < 2 || m->hub[hub].parent != 0))
+        hub++;
+    if (hub == m->hub_count)
+        return;
+
+    sw_bytes_add(out, INDENT "link of each host: ");
+    print_figure(out, &m->hub[hub].bytes_per_s, "B/s");
+    sw_bytes_printf(out, ", %s\n", sw_human_seconds(latency, m->hub[hub].latency_s));
+}

@@ -275,7 +275,7 @@ static void follow(const char *path, const struct sw_job_options *of, const stru
 {
     struct sw_planning_texts texts;
     struct sw_err err;
-    if (sw_planning_texts(m->net, p, &texts, &err) != SW_OK)
+    if (sw_planning_texts(m->net, p, 1, &texts, &err) != SW_OK)
         fail_msg("%s", err.text);
     for (int as_ini = 0; as_ini < 2; as_ini++) {
         const char *sets[64];
@@ -349,7 +349,7 @@ static void settings_are_those_that_the_recipe_lacks(void **state)
     struct sw_err err;
     p.choice[layer_at(m.net, "fc1")].comm = SW_EXCHANGE_SFB;
     p.choice[layer_at(m.net, "conv2")].partition = SW_PARTITION_COLUMNS;
-    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
     assert_string_equal(texts.ini, "[cluster]\nframework = custom\nworkers_per_group = 2\n"
                                    "servers_per_group = 2\n\n[layer conv2]\npartition = 1\n\n"
                                    "[layer fc1]\ncomm = sfb\n");
@@ -361,7 +361,7 @@ static void settings_are_those_that_the_recipe_lacks(void **state)
         struct rng r = rng_of(seed);
         draw_choices(o.net, &p, &r);
         struct sw_planning_texts all;
-        assert_int_equal(sw_planning_texts(o.net, &p, &all, &err), SW_OK);
+        assert_int_equal(sw_planning_texts(o.net, &p, 1, &all, &err), SW_OK);
         struct trial t;
         open_with(sets, &all, &t);
         check_plan(t.job, o.net, &p);
@@ -406,7 +406,7 @@ static void a_job_has_the_shape_of_a_plan(void **state)
             struct sw_err err;
             struct trial t;
             p.shape = shapes[i];
-            assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+            assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
             open_with(others[k], &texts, &t);
             const struct sw_topology *is = t.job->topology;
             assert_string_equal(sw_job_plan(t.job)->framework,
@@ -435,14 +435,14 @@ static void a_bound_of_the_recipe_is_taken_back_only_for_bsp(void **state)
     struct sw_planning_texts texts;
     struct sw_err err;
     struct trial t;
-    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
     open_with(sets, &texts, &t);
     assert_int_equal(t.job->topology->consistency, SW_CONSISTENCY_BSP);
     trial_close(&t);
     sw_planning_texts_fini(&texts);
 
     p.shape = (struct sw_plan_shape){SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1};
-    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "cluster.staleness = 4 is set in the recipe"));
     sw_planning_texts_fini(&texts);
     free(p.choice);
@@ -457,12 +457,12 @@ static void a_location_of_the_recipe_must_be_that_of_the_plan(void **state)
     struct sw_parallel_plan p = plan_for(m.net, 2);
     struct sw_planning_texts texts;
     struct sw_err err;
-    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "layer fc1: location = 1 is set in the recipe"));
     sw_planning_texts_fini(&texts);
     p.choice[layer_at(m.net, "fc1")] =
         (struct sw_layer_choice){.partition = SW_PARTITION_NONE, .location = 1};
-    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
     assert_null(strstr(texts.ini, "[layer fc1]"));
     sw_planning_texts_fini(&texts);
     free(p.choice);
@@ -482,7 +482,7 @@ static void memory_is_that_of_the_job(void **state)
     struct sw_planning_texts texts;
     struct sw_err err;
     p.choice[layer_at(m.net, "fc1")].partition = SW_PARTITION_COLUMNS;
-    assert_int_equal(sw_planning_texts(m.net, &p, &texts, &err), SW_OK);
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
     if (sw_planning_memory(&o, &texts, "sim:gpus=2,mem=64MiB", &memory, &err) != SW_OK)
         fail_msg("%s", err.text);
 
