@@ -134,8 +134,13 @@ static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_char
     struct sw_ticks ticks;
     int row = in.y + in.h, free_from = in.x;
 
-    sw_ticks_make(&ticks, (struct sw_ui_range){chart->x_from, chart->x_to}, false,
-                  in.w > 16 ? in.w / 8 : 2, X_LABEL_COLUMNS);
+    const struct sw_ui_range range = {chart->x_from, chart->x_to};
+    const int most = in.w > 16 ? in.w / 8 : 2;
+
+    if (chart->powers_x)
+        sw_ticks_powers(&ticks, range, most);
+    else
+        sw_ticks_make(&ticks, range, false, most, X_LABEL_COLUMNS);
 
     for (int i = 0; i < ticks.count; i++) {
         const struct sw_tick *t = &ticks.items[i];

@@ -49,6 +49,7 @@ struct sw_chart {
     double x_from, x_to;
     double y_from, y_to;
     bool log_y;
+    bool powers_x; /* x are binary logarithms: the axis has the powers of two */
     double cursor; /* x of a vertical line; NaN: none */
 };
 

@@ -64,8 +64,13 @@ static void axis_x(const struct pen *n)
 {
     struct sw_ticks ticks;
 
-    sw_ticks_make(&ticks, (struct sw_ui_range){n->chart->x_from, n->chart->x_to}, false,
-                  n->in.w > 200 ? (int)(n->in.w / 90) : 2, X_LABEL_COLUMNS);
+    const struct sw_ui_range range = {n->chart->x_from, n->chart->x_to};
+    const int most = n->in.w > 200 ? (int)(n->in.w / 90) : 2;
+
+    if (n->chart->powers_x)
+        sw_ticks_powers(&ticks, range, most);
+    else
+        sw_ticks_make(&ticks, range, false, most, X_LABEL_COLUMNS);
 
     for (int i = 0; i < ticks.count; i++) {
         double x = at_x(n, ticks.items[i].value);
@@ -206,19 +211,58 @@ static void draw_letters(const struct pen *n, const struct sw_plot_labels *label
 /* ---- Legend -----------------------------------------------------------------------------------
  */
 
-/* Whether more points are in the upper half at the right; the legend goes to the other half. */
-static bool more_above(const struct pen *n)
+/* How much of the curves a box would hide: positions along them that are in it. */
+static int hidden(const struct pen *n, struct sw_plot_box b)
 {
-    size_t above = 0, below = 0;
+    enum { BETWEEN = 8 }; /* positions from a point to the next one */
+    int count = 0;
 
-    for (int l = 0; l < n->chart->line_count; l++)
-        for (size_t i = n->chart->lines[l].count / 2; i < n->chart->lines[l].count; i++) {
-            double fraction = sw_chart_fraction_y(n->chart, n->chart->lines[l].points[i].y);
-            above += fraction > 0.5;
-            below += fraction <= 0.5;
+    for (int l = 0; l < n->chart->line_count; l++) {
+        const struct sw_chart_line *line = &n->chart->lines[l];
+
+        for (size_t i = 0; i < line->count; i++) {
+            const struct sw_point *from = &line->points[i];
+            const struct sw_point *to = &line->points[i + 1 < line->count ? i + 1 : i];
+
+            if (!has_place(n, from) || !has_place(n, to))
+                continue;
+            for (int k = 0; k < BETWEEN; k++) {
+                const double part = (double)k / BETWEEN;
+                const double x = at_x(n, from->x) * (1 - part) + at_x(n, to->x) * part;
+                const double y = at_y(n, from->y) * (1 - part) + at_y(n, to->y) * part;
+
+                count += x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + b.h;
+            }
         }
+    }
 
-    return above > below;
+    return count;
+}
+
+/* The corner where a legend of that size hides least; at the right and above, if all are alike. */
+static struct sw_plot_box place_legend(const struct pen *n, double width, double height)
+{
+    enum { GAP = 8 };
+    const double left = n->in.x + GAP, top = n->in.y + GAP;
+    const double right = fmax(n->in.x, n->in.x + n->in.w - width - GAP);
+    const double bottom = n->in.y + n->in.h - height - GAP;
+    const struct sw_plot_box corners[] = {{right, top, width, height},
+                                          {right, bottom, width, height},
+                                          {left, top, width, height},
+                                          {left, bottom, width, height}};
+    struct sw_plot_box best = corners[0];
+    int least = hidden(n, best);
+
+    for (size_t i = 1; i < sizeof corners / sizeof *corners && least > 0; i++) {
+        const int hides = hidden(n, corners[i]);
+
+        if (hides < least) {
+            least = hides;
+            best = corners[i];
+        }
+    }
+
+    return best;
 }
 
 static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels)
@@ -239,12 +283,7 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
         return;
 
     width += indent;
-    struct sw_plot_box b = {n->in.x + n->in.w - width - 50, n->in.y + 8, width + 42,
-                            rows * LEGEND_ROW + 8};
-    if (b.x < n->in.x)
-        b.x = n->in.x;
-    if (more_above(n))
-        b.y = n->in.y + n->in.h - b.h - 8;
+    const struct sw_plot_box b = place_legend(n, width + 42, rows * LEGEND_ROW + 8);
     sw_plot_fill(n->p, b, 0xffffff);
     sw_plot_frame(n->p, b, SW_PLOT_GRID, 1);
 

@@ -225,3 +225,23 @@ void sw_ticks_make(struct sw_ticks *out, struct sw_ui_range r, bool log, int mos
 
     put_labels(out, columns);
 }
+
+void sw_ticks_powers(struct sw_ticks *out, struct sw_ui_range r, int most)
+{
+    enum { LEAST = -1000, MOST = 1000 }; /* exponents of doubles */
+
+    r = sw_ticks_range(fmin(fmax(r.from, LEAST), MOST), fmin(fmax(r.to, LEAST), MOST), false);
+    most = most < 1 ? 1 : most > SW_TICKS / 4 ? SW_TICKS / 4 : most;
+    out->count = 0;
+
+    const int first = (int)ceil(r.from), every = 1 + (int)((r.to - r.from) / most);
+    for (int e = first; e <= r.to; e += every) {
+        struct sw_tick *t = &out->items[out->count++];
+
+        t->value = e;
+        if (e >= 0 && e < 20)
+            snprintf(t->label, sizeof t->label, "%d", 1 << e);
+        else
+            sw_ticks_number(t->label, exp2(e), DIGITS);
+    }
+}

@@ -41,6 +41,10 @@ struct sw_ticks {
  * less than a factor of five has a third as many ticks, at equal distances. */
 void sw_ticks_make(struct sw_ticks *out, struct sw_ui_range r, bool log, int most, int columns);
 
+/* The same for a range of binary logarithms: the marks are whole numbers, and their labels the
+ * powers of two. */
+void sw_ticks_powers(struct sw_ticks *out, struct sw_ui_range r, int most);
+
 /* A short number for an axis or a headline: "0.0431", "2.5", "12k", "3.2M", "1e-07", "--" for NaN,
  * into out (at least SW_TICK_LABEL bytes); digits is 1 to 12. Three digits need 11 bytes. */
 const char *sw_ticks_number(char *out, double value, int digits);

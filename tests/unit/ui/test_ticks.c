@@ -94,6 +94,32 @@ static void close_ticks_get_more_digits(void **state)
     assert_string_equal(t.items[1].label, "1.000001M");
 }
 
+static void logarithms_have_powers_of_two(void **state)
+{
+    static const struct {
+        double from, to;
+        int most, count;
+        const char *first, *last;
+    } rows[] = {
+        {0, 10, 16, 11, "1", "1024"}, {0, 10, 4, 4, "1", "512"}, {0, 2.585, 8, 3, "1", "4"},
+        {1.6, 3, 8, 2, "4", "8"},     {0, 0, 8, 3, "0.5", "2"},
+    };
+    struct sw_ticks t;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sw_ticks_powers(&t, (struct sw_ui_range){rows[i].from, rows[i].to}, rows[i].most);
+        assert_int_equal(t.count, rows[i].count);
+        assert_string_equal(t.items[0].label, rows[i].first);
+        assert_string_equal(t.items[t.count - 1].label, rows[i].last);
+    }
+
+    for (int i = 0; i < ODD_VALUES; i++)
+        for (int k = 0; k < ODD_VALUES; k++) {
+            sw_ticks_powers(&t, (struct sw_ui_range){odd_values[i], odd_values[k]}, i - k);
+            assert_in_range(t.count, 0, SW_TICKS);
+        }
+}
+
 static void numbers_of_any_size_and_precision_are_short(void **state)
 {
     for (int i = 0; i < ODD_VALUES; i++)
@@ -134,6 +160,7 @@ int main(void)
         cmocka_unit_test(ordinary_ranges_have_enough_ticks),
         cmocka_unit_test(rounding_differences_are_not_a_range),
         cmocka_unit_test(close_ticks_get_more_digits),
+        cmocka_unit_test(logarithms_have_powers_of_two),
         cmocka_unit_test(numbers_of_any_size_and_precision_are_short),
         cmocka_unit_test(prefix_is_never_behind_an_exponent),
     };
