@@ -177,9 +177,13 @@ expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --si
     --plot "$T/curve.svg"
 has out '^ *hosts +workers +batch +step ms +samples/s'
 has out '^ +8 +8 +16 '
-has out 'pay|faster'
+has out '^(More than [0-9]+ hosts? do(es)? not pay|All 8 hosts pay)'
+has out '^[0-9]+ hosts? (is|are) fastest: speed-up'
 grep -Eq 'd="M64\.00 [^"]*L942\.00 [0-9.]+" .*stroke="#0072b2"' "$T/curve.svg" ||
     fail 'the curve does not reach from the first to the last count'
+for text in 'number of hosts' 'samples per second' '>8<' '>predicted<'; do
+    grep -q "$text" "$T/curve.svg" || fail "the picture has no '$text'"
+done
 expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
 if have_python; then
     python3 - "$T/out" <<'END' || fail 'plan --simulate --json'
@@ -200,7 +204,7 @@ has out '^ +4 +4 +16 '
 expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
 cmp -s "$T/out" "$T/first" || fail 'two simulations differ'
 expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --simulate 1..64
-has out 'It ends at 16 hosts: '
+has out 'The simulation ends at 16 hosts: '
 refused 2 'column 1' "$tiny" --simulate 0..4
 refused 2 'column 4' "$tiny" --simulate 2..2000
 refused 2 'column 4' "$tiny" --simulate 4..2

@@ -9,20 +9,34 @@
 #include "cli/terminal/columns.h"
 #include "ui/plot_chart.h"
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { CHART_ROWS = 14, FILE_WIDTH = 960, FILE_HEIGHT = 540 };
 
 /* ---- Table ---- */
 
+/* "1 host", "2 hosts", "1 GPU". */
+static const char *count_text(const struct sw_sweep *s, int count, char out[32])
+{
+    snprintf(out, 32, "%d %.*s", count, (int)strlen(s->unit) - (count == 1), s->unit);
+    return out;
+}
+
 static void print_table(struct sw_bytes *out, const struct sw_sweep *s)
 {
     struct sw_columns t = {0};
     char step[32], rate[32], title[32];
+    bool is_async = false;
+
+    for (int i = 0; i < s->count; i++)
+        is_async = is_async || s->point[i].mean_staleness > 0;
 
     snprintf(title, sizeof title, ">%s", s->unit);
     sw_columns_add(&t, title);
-    sw_columns_begin(&t, ">workers|>batch|>step ms|>samples/s|>speed-up|>efficiency|>wait|"
-                         ">staleness");
+    sw_columns_begin(&t, ">workers|>batch|>step ms|>samples/s|>speed-up|>efficiency|>wait");
+    if (is_async)
+        sw_columns_add(&t, ">staleness");
 
     for (int i = 0; i < s->count; i++) {
         const struct sw_sweep_point *p = &s->point[i];
@@ -35,7 +49,8 @@ static void print_table(struct sw_bytes *out, const struct sw_sweep *s)
         sw_columns_cell(&t, "%.2f", p->speed_up);
         sw_columns_cell(&t, "%.0f %%", 100 * p->efficiency);
         sw_columns_cell(&t, "%.0f %%", 100 * p->wait_share);
-        sw_columns_cell(&t, "%.1f", p->mean_staleness);
+        if (is_async)
+            sw_columns_cell(&t, "%.1f", p->mean_staleness);
     }
 
     sw_columns_print(&t, out);
@@ -45,20 +60,23 @@ static void print_table(struct sw_bytes *out, const struct sw_sweep *s)
 static void print_verdict(struct sw_bytes *out, const struct sw_sweep *s)
 {
     const struct sw_sweep_point *best = &s->point[s->best], *pays = &s->point[s->pays];
+    char count[32];
 
-    if (s->pays == s->count - 1)
-        sw_bytes_printf(
-            out, "All of %d %s pay: up to there twice as many train at least 20 %% faster.\n",
-            pays->count, s->unit);
-    else
+    if (s->count > 1 && s->pays == s->count - 1)
         sw_bytes_printf(out,
-                        "Beyond %d %s more of them do not pay: twice as many train less than 20 %% "
-                        "faster.\n",
-                        pays->count, s->unit);
-    sw_bytes_printf(out, "The fastest is %d %s, %.2f times as fast as 1 worker.\n", best->count,
-                    s->unit, best->speed_up);
+                        "All %s pay: twice as many train at least 20 %% more samples per second.\n",
+                        count_text(s, pays->count, count));
+    else if (s->count > 1)
+        sw_bytes_printf(out,
+                        "More than %s do%s not pay: twice as many train less than 20 %% more "
+                        "samples per second.\n",
+                        count_text(s, pays->count, count), pays->count == 1 ? "es" : "");
+    sw_bytes_printf(out, "%s %s fastest: speed-up %.2f over 1 worker.\n",
+                    count_text(s, best->count, count), best->count == 1 ? "is" : "are",
+                    best->speed_up);
     if (s->stopped[0]) {
-        sw_bytes_printf(out, "It ends at %d %s: ", s->point[s->count - 1].count, s->unit);
+        sw_bytes_printf(
+            out, "The simulation ends at %s: ", count_text(s, s->point[s->count - 1].count, count));
         sw_text_add(out, s->stopped);
         sw_bytes_add(out, "\n");
     }
@@ -73,9 +91,12 @@ struct scene {
     struct sw_point *points; /* owned [LINES * count] */
     struct sw_chart_line line[LINES];
 };
-static const char *const labels[LINES] = {"predicted", "without waiting and exchange"};
+static const char ideal_label[] = "one worker, times their number";
+static const char *const labels[LINES] = {"predicted", ideal_label};
 
-static int make_scene(struct scene *c, const struct sw_sweep *s, struct sw_err *err)
+/* stroke: of the predicted line. */
+static int make_scene(struct scene *c, const struct sw_sweep *s, enum sw_stroke stroke,
+                      struct sw_err *err)
 {
     const size_t n = (size_t)s->count;
     const struct sw_sweep_point *first = &s->point[0], *last = &s->point[n - 1];
@@ -93,7 +114,7 @@ static int make_scene(struct scene *c, const struct sw_sweep *s, struct sw_err *
         c->points[n + i] = (struct sw_point){doublings, ideal, ideal, ideal};
     }
 
-    c->line[PREDICTED] = (struct sw_chart_line){c->points, n, SW_ROLE_LINE1, SW_STROKE_SOLID, 0, 0};
+    c->line[PREDICTED] = (struct sw_chart_line){c->points, n, SW_ROLE_LINE1, stroke, 0, 0};
     c->line[IDEAL] =
         (struct sw_chart_line){c->points + n, n, SW_ROLE_LINE2, SW_STROKE_DASHED, 0, 0};
     c->chart = (struct sw_chart){.lines = c->line,
@@ -101,6 +122,7 @@ static int make_scene(struct scene *c, const struct sw_sweep *s, struct sw_err *
                                  .x_from = log2(first->count),
                                  .x_to = log2(last->count) + (last == first),
                                  .log_y = true,
+                                 .powers_x = true,
                                  .cursor = NAN};
     sw_chart_fit(&c->chart);
     return SW_OK;
@@ -112,13 +134,13 @@ static int print_chart(struct sw_bytes *out, const struct sw_sweep *s, struct sw
     struct sw_canvas canvas = {0};
     const int width = sw_cli_stdout_width();
 
-    int rc = make_scene(&scene, s, err);
+    int rc = make_scene(&scene, s, SW_STROKE_SOLID, err);
     if (rc == SW_OK)
         rc = sw_canvas_begin(&canvas, width, CHART_ROWS + 1, sw_cli_caps(), err);
 
     if (rc == SW_OK) {
         sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE,
-                         "samples/s by doublings of %s; dashed: %s", s->unit, labels[IDEAL]);
+                         "samples/s by number of %s; dashed: %s", s->unit, ideal_label);
         sw_chart_draw(&canvas, (struct sw_area){0, 1, width, CHART_ROWS}, &scene.chart);
         if (sw_cli_colour())
             sw_canvas_to_ansi(&canvas, out);
@@ -148,16 +170,17 @@ int sw_sweep_plot(const struct sw_sweep *s, const char *path, struct sw_err *err
     static const int colours[LINES] = {0, 1};
     struct scene scene = {0};
     struct sw_plot *plot = NULL;
-    char title[160], x[40];
+    char title[256], x[40], count[32];
 
-    int rc = make_scene(&scene, s, err);
+    int rc = make_scene(&scene, s, SW_STROKE_DOTS, err);
     if (rc == SW_OK)
         rc = sw_plot_begin(&plot, path, sw_picture_format_of(path), FILE_WIDTH, FILE_HEIGHT, err);
 
     if (rc == SW_OK) {
-        snprintf(title, sizeof title, "%.120s, simulated", s->name);
-        snprintf(x, sizeof x, "doublings of %s", s->unit);
-        const struct sw_plot_labels text = {title, x, "samples/s", labels, colours};
+        snprintf(title, sizeof title, "%.120s, simulated: up to %s pay", s->name,
+                 count_text(s, s->point[s->pays].count, count));
+        snprintf(x, sizeof x, "number of %s", s->unit);
+        const struct sw_plot_labels text = {title, x, "samples per second", labels, colours};
 
         sw_plot_chart(plot, (struct sw_plot_box){0, 0, FILE_WIDTH, FILE_HEIGHT}, &scene.chart,
                       &text);
