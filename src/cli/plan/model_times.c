@@ -1,0 +1,111 @@
+/* Measured times of layers: those of a run, or stored ones of this machine. The contract is in
+ * cli/plan/model_private.h. */
+#include "cli/plan/model_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Can samples of the net say anything about the devices, which are all alike? */
+static bool has_use_of_samples(const struct sw_plan_model *m)
+{
+    const struct sw_device_model *d = &m->machine[0]->device[0];
+
+    for (int i = 0; i < m->net->count; i++)
+        for (int k = 0; k < m->net->layer[i].sample_count; k++)
+            if (d->host_memory == (m->net->layer[i].samples[k].threads > 0))
+                return true;
+    return false;
+}
+
+static void warn_of_times(struct sw_plan_model *m, const char *why)
+{
+    sw_cli_message("warning: %s; they are predicted from the work of each layer", why);
+    m->times[0] = '\0';
+}
+
+/* Those of a run; without them plans are still predicted. */
+static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target *t,
+                            struct sw_err *err)
+{
+    char why[128];
+
+    int rc = sw_planning_times_of_run(m->net, t->reader, t->run, m->times, err);
+    if (rc == SW_ERR_UNSUPPORTED) {
+        warn_of_times(m, err->text);
+        return SW_OK;
+    }
+
+    if (rc == SW_OK && !has_use_of_samples(m)) {
+        const bool cores = m->machine[0]->device[0].host_memory;
+
+        snprintf(why, sizeof why, "run %lld measured its layers on %s, and the plan is for %s",
+                 (long long)t->run->id, cores ? "a device" : "cores", cores ? "cores" : "devices");
+        warn_of_times(m, why);
+    }
+    return rc;
+}
+
+/* What a measured step of `workers` workers on this machine took beyond its simulation. */
+static int add_rest(struct sw_plan_model *m, int workers, double step_s, struct sw_err *err)
+{
+    const struct sw_planned_args args = {.net = m->net,
+                                         .no_overlap = m->constraints.no_overlap,
+                                         .bandwidth = m->constraints.bandwidth};
+    struct sw_given_figures given = *m->args.given;
+    struct sw_machine_args here = m->args;
+    struct sw_machine_model *machine = NULL;
+    double simulated_s;
+
+    given.hosts.value = 0;
+    here.given = &given;
+    here.workers = workers;
+    here.hosts = 0;
+
+    int rc = sw_machine_build(&here, &machine, err);
+    if (rc == SW_OK)
+        rc = sw_planned_rows(&args, machine, workers, &simulated_s, err);
+    if (rc == SW_OK && step_s > simulated_s)
+        sw_planning_add_rest(m->net, step_s - simulated_s);
+    sw_machine_model_free(machine);
+    return rc;
+}
+
+int sw_plan_add_times(struct sw_plan_model *m, const struct sw_plan_target *t, struct sw_err *err)
+{
+    struct sw_planning_measurement how = {.options = &m->job,
+                                          .log = m->trainer.log,
+                                          .workers = 1,
+                                          .again = t->measure,
+                                          .stored_only = !t->measure};
+    const int most = m->constraints.limits.most_workers;
+    int rc = SW_OK;
+
+    const int hosts = m->machine[0]->hosts;
+
+    if (t->given.flops_per_s.value > 0 || t->given.memory_bytes_per_s.value > 0)
+        return SW_OK; /* which measured times would replace */
+    if (t->run)
+        return add_times_of_run(m, t, err);
+    if (sw_plan_is_foreign(t))
+        return SW_OK;
+
+    for (int i = 0; i < m->machines && rc == SW_OK; i++) {
+        char source[64];
+        double step_s;
+
+        how.workers = m->machine[i]->device_count / hosts;
+        if (most > 0 && how.workers > most)
+            how.workers = most;
+        if (how.workers > m->net->batch) /* they cannot share it */
+            continue;
+
+        rc = sw_planning_measure(m->net, &how, source, &step_s, err);
+        if (rc != SW_OK || !source[0])
+            continue;
+
+        memcpy(m->times, source, sizeof source);
+        rc = add_rest(m, how.workers, step_s, err);
+    }
+
+    return rc;
+}
